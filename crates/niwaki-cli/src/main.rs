@@ -1,0 +1,3 @@
+//! The `niwaki` command.
+
+fn main() {}

@@ -1,0 +1,106 @@
+//! Files of one data directory.
+//!
+//! Paths are relative to the directory, use `/`, and are created only below existing folders.
+//! Durability is explicit, as on a real disk: bytes become durable by [`VfsFile::sync_data`], names
+//! by [`Vfs::sync_dir`] of their folder (`docs/format.md`; reliability: crash-image model).
+
+use std::fmt::Debug;
+use std::io;
+use std::sync::Arc;
+
+/// What [`Vfs::open`] does when the file is absent or present.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// The file must exist.
+    Existing,
+    /// The file is created when absent, kept when present.
+    CreateIfAbsent,
+    /// The file must not exist.
+    CreateNew,
+}
+
+/// A file system below one root folder.
+pub trait Vfs: Send + Sync + Debug {
+    /// Opens a file for reading and writing.
+    ///
+    /// # Errors
+    /// `NotFound` or `AlreadyExists` by `mode`; any error of the system.
+    fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>>;
+    /// Removes a file. The removal is durable after [`Vfs::sync_dir`].
+    ///
+    /// # Errors
+    /// `NotFound`, or any error of the system.
+    fn remove(&self, path: &str) -> io::Result<()>;
+    /// Renames a file, replacing `to` when present. Durable after [`Vfs::sync_dir`] of both folders.
+    ///
+    /// # Errors
+    /// Any error of the system.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Whether a file or folder of this name exists.
+    ///
+    /// # Errors
+    /// Any error of the system other than `NotFound`.
+    fn exists(&self, path: &str) -> io::Result<bool>;
+    /// Names (without folder) of the files directly in `dir`, sorted. `""` is the root.
+    ///
+    /// # Errors
+    /// `NotFound`, or any error of the system.
+    fn list(&self, dir: &str) -> io::Result<Vec<String>>;
+    /// Creates a folder and its parents, mode 0700; an existing one is kept.
+    ///
+    /// # Errors
+    /// Any error of the system.
+    fn create_dir(&self, dir: &str) -> io::Result<()>;
+    /// Makes creations, removals and renames in `dir` durable.
+    ///
+    /// # Errors
+    /// Any error of the system. The caller must treat it like a failed fsync: end the process.
+    fn sync_dir(&self, dir: &str) -> io::Result<()>;
+    /// Takes the exclusive lock of the directory, by a lock file that holds the process id. It ends
+    /// when the returned guard is dropped, and with the process.
+    ///
+    /// # Errors
+    /// `WouldBlock`, with the holder's process id in the message, when somebody else has it.
+    fn lock_exclusive(&self, path: &str) -> io::Result<Box<dyn Send + Sync>>;
+}
+
+/// An open file. All methods may be called from several threads at once.
+pub trait VfsFile: Send + Sync + Debug {
+    /// Reads up to `buf.len()` bytes at `offset`; fewer only at the end of the file.
+    ///
+    /// # Errors
+    /// Any error of the system; interrupted calls are repeated inside.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes all of `buf` at `offset`, growing the file with zeros as needed.
+    ///
+    /// # Errors
+    /// Any error of the system (`StorageFull` when the disk is full); part may be written then.
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
+    /// Makes the bytes and the length of the file durable.
+    ///
+    /// # Errors
+    /// Any error of the system. It is never retried: the process must end (design, invariant W2).
+    fn sync_data(&self) -> io::Result<()>;
+    /// Cuts or grows (with zeros) the file.
+    ///
+    /// # Errors
+    /// Any error of the system.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+    /// Length in bytes.
+    ///
+    /// # Errors
+    /// Any error of the system.
+    fn len(&self) -> io::Result<u64>;
+    /// Whether the file has no byte.
+    ///
+    /// # Errors
+    /// Any error of the system.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// Reserves disk space for `len` bytes from `offset`, growing the length; new bytes read zero.
+    ///
+    /// # Errors
+    /// `StorageFull` when there is no room; then nothing changed.
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()>;
+}

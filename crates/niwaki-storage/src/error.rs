@@ -1,0 +1,61 @@
+//! What can go wrong below the table.
+
+use std::io;
+use std::sync::Arc;
+
+/// Damage found on disk: what is wrong, and where.
+#[derive(Clone, Debug)]
+pub struct Corruption {
+    /// File, relative to the data directory, or the relation.
+    pub file: String,
+    /// Block in it, when known.
+    pub block: Option<u32>,
+    /// Item (line pointer) on the block, when known.
+    pub item: Option<u16>,
+    /// Name of the invariant that does not hold (design section 9), `"checksum"` or `"format"`.
+    pub invariant: &'static str,
+    /// What was found, what was expected.
+    pub detail: String,
+}
+
+/// Errors of storage and of the access methods above it.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// The system refused a read or a write.
+    #[error("{action}: {source}")]
+    Io {
+        /// What was tried, and on which file.
+        action: String,
+        /// The system's answer.
+        source: Arc<io::Error>,
+    },
+    /// No room on disk; the statement fails and nothing is lost.
+    #[error("could not extend {file}: no space left on device")]
+    DiskFull {
+        /// File that could not grow.
+        file: String,
+    },
+    /// Damage on disk.
+    #[error("{} block {:?} item {:?}: {} violated: {}", .0.file, .0.block, .0.item, .0.invariant, .0.detail)]
+    Corruption(Box<Corruption>),
+    /// Every frame of the pool is pinned.
+    #[error("no unpinned buffers available")]
+    NoBuffers,
+    /// The data directory cannot be used: locked by another process, other format version, not empty…
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Result of storage operations.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// Wraps a system error with what was tried; a full disk becomes [`Error::DiskFull`].
+    pub fn io(action: impl Into<String>, source: io::Error) -> Self {
+        let action = action.into();
+        if source.kind() == io::ErrorKind::StorageFull {
+            return Self::DiskFull { file: action };
+        }
+        Self::Io { action, source: Arc::new(source) }
+    }
+}

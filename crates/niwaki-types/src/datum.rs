@@ -1,0 +1,106 @@
+//! A value of any SQL type, and the types by their PostgreSQL oid.
+
+use std::sync::Arc;
+
+/// PostgreSQL's oid of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TypeOid(pub u32);
+
+/// The oids of the types Niwaki knows (PostgreSQL's numbers).
+impl TypeOid {
+    /// `bool`
+    pub const BOOL: Self = Self(16);
+    /// `bytea`
+    pub const BYTEA: Self = Self(17);
+    /// `"char"`: one byte
+    pub const CHAR: Self = Self(18);
+    /// `name`
+    pub const NAME: Self = Self(19);
+    /// `int8`
+    pub const INT8: Self = Self(20);
+    /// `int2`
+    pub const INT2: Self = Self(21);
+    /// `int4`
+    pub const INT4: Self = Self(23);
+    /// `text`
+    pub const TEXT: Self = Self(25);
+    /// `oid`
+    pub const OID: Self = Self(26);
+    /// `tid`
+    pub const TID: Self = Self(27);
+    /// `xid`
+    pub const XID: Self = Self(28);
+    /// `float4`
+    pub const FLOAT4: Self = Self(700);
+    /// `float8`
+    pub const FLOAT8: Self = Self(701);
+    /// An untyped literal whose type is inferred.
+    pub const UNKNOWN: Self = Self(705);
+    /// `text[]`
+    pub const TEXT_ARRAY: Self = Self(1009);
+    /// `name[]`
+    pub const NAME_ARRAY: Self = Self(1003);
+    /// `int4[]`
+    pub const INT4_ARRAY: Self = Self(1007);
+    /// `char(n)`
+    pub const BPCHAR: Self = Self(1042);
+    /// `varchar(n)`
+    pub const VARCHAR: Self = Self(1043);
+    /// `date`
+    pub const DATE: Self = Self(1082);
+    /// `timestamp without time zone`
+    pub const TIMESTAMP: Self = Self(1114);
+    /// `timestamp with time zone`
+    pub const TIMESTAMPTZ: Self = Self(1184);
+    /// `interval`
+    pub const INTERVAL: Self = Self(1186);
+    /// `numeric`
+    pub const NUMERIC: Self = Self(1700);
+    /// `pg_lsn`
+    pub const PG_LSN: Self = Self(3220);
+    /// `regclass`
+    pub const REGCLASS: Self = Self(2205);
+    /// `void`
+    pub const VOID: Self = Self(2278);
+}
+
+/// A value; which variant belongs to which type stands at the variant. Cloning never allocates.
+#[derive(Clone, Debug)]
+pub enum Datum {
+    /// SQL NULL of any type.
+    Null,
+    /// `bool`
+    Bool(bool),
+    /// `int2`
+    Int2(i16),
+    /// `int4`
+    Int4(i32),
+    /// `int8`
+    Int8(i64),
+    /// `float4`
+    Float4(f32),
+    /// `float8`
+    Float8(f64),
+    /// `numeric`
+    Numeric(Arc<crate::Numeric>),
+    /// `text`, `varchar`, `name`, `"char"`, `char(n)` (stored blank-padded, compared without) and unknown literals
+    Text(Arc<str>),
+    /// `bytea`
+    Bytea(Arc<[u8]>),
+    /// `date`: days since 2000-01-01
+    Date(i32),
+    /// `timestamp`: microseconds since 2000-01-01 00:00:00
+    Timestamp(i64),
+    /// `timestamptz`: microseconds since 2000-01-01 00:00:00 UTC
+    TimestampTz(i64),
+    /// `interval`
+    Interval(Arc<crate::Interval>),
+    /// `oid`, `xid`, `regclass` (the number)
+    Oid(u32),
+    /// `tid`: block, offset
+    Tid(u32, u16),
+    /// `pg_lsn`
+    Lsn(u64),
+    /// An array: element type and elements, one dimension, lower bound 1.
+    Array(TypeOid, Arc<[Datum]>),
+}
