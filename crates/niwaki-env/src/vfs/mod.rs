@@ -4,6 +4,15 @@
 //! Durability is explicit, as on a real disk: bytes become durable by [`VfsFile::sync_data`], names
 //! by [`Vfs::sync_dir`] of their folder (`docs/format.md`; reliability: crash-image model).
 
+mod content;
+mod memory;
+mod os;
+#[cfg(test)]
+mod tests;
+
+pub use memory::MemoryVfs;
+pub use os::OsVfs;
+
 use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
@@ -103,4 +112,30 @@ pub trait VfsFile: Send + Sync + Debug {
     /// # Errors
     /// `StorageFull` when there is no room; then nothing changed.
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()>;
+}
+
+/// Checks that a path stays below the root: relative, no `.` or `..`, no empty component.
+///
+/// # Errors
+/// `InvalidInput` naming the path.
+fn check_path(path: &str) -> io::Result<()> {
+    let fine = !path.is_empty()
+        && path.split('/').all(|part| !part.is_empty() && part != "." && part != "..")
+        && !path.contains('\0');
+    if fine {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!("path {path:?} does not stay below the data directory"),
+    ))
+}
+
+/// The folder of a path; `""` when it lies in the root.
+fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+fn error(kind: io::ErrorKind, path: &str, what: &str) -> io::Error {
+    io::Error::new(kind, format!("{path}: {what}"))
 }

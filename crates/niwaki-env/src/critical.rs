@@ -1,0 +1,84 @@
+//! Critical sections: a page change and its log record, which happen both or not at all.
+//!
+//! Between the first changed byte and the log record nothing may fail. If something panics there,
+//! memory and log disagree, and the only safe way on is to end the process and recover.
+
+use std::io::Write;
+
+/// A critical section that ends when this is dropped.
+///
+/// Dropped by a panic, it ends the process, so that nobody sees the half-made change. In builds
+/// with the feature `sim` it lets the panic pass instead, after marking it with
+/// [`panicked`]: there the panic ends the simulated process, and only the files are looked at
+/// afterwards.
+#[derive(Debug)]
+#[must_use = "the section ends when the guard is dropped"]
+pub struct CriticalSection {
+    /// Guards stay on the thread that entered.
+    not_send: std::marker::PhantomData<*const ()>,
+}
+
+/// Enters a critical section on this thread.
+#[inline]
+pub fn enter() -> CriticalSection {
+    CriticalSection { not_send: std::marker::PhantomData }
+}
+
+impl Drop for CriticalSection {
+    #[inline]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            left_by_panic();
+        }
+    }
+}
+
+#[cfg(not(feature = "sim"))]
+#[cold]
+fn left_by_panic() {
+    end_process("a critical section was left by a panic");
+}
+
+#[cfg(feature = "sim")]
+#[cold]
+fn left_by_panic() {
+    PANICKED.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+}
+
+#[cfg(feature = "sim")]
+static PANICKED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+/// How many critical sections were left by a panic so far (feature `sim` only). A simulation that
+/// sees this move treats the panic as the death of the process.
+#[cfg(feature = "sim")]
+pub fn panicked() -> u64 {
+    PANICKED.load(std::sync::atomic::Ordering::SeqCst)
+}
+
+/// Says why on standard error and aborts.
+pub(crate) fn end_process(reason: &str) -> ! {
+    // Written directly: the process ends whether or not anybody can read it.
+    let _ = writeln!(std::io::stderr().lock(), "niwaki: PANIC: {reason}; the process ends here");
+    std::process::abort()
+}
+
+#[cfg(all(test, feature = "sim"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_inside_is_noticed() {
+        let before = panicked();
+        let result = std::panic::catch_unwind(|| {
+            let _section = enter();
+            std::panic::panic_any(crate::Crashed { reason: "test".to_owned() });
+        });
+        assert!(result.is_err());
+        assert!(panicked() > before);
+    }
+
+    #[test]
+    fn a_section_that_ends_well_does_nothing() {
+        drop(enter());
+    }
+}

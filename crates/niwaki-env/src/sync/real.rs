@@ -1,0 +1,70 @@
+//! Locks, atomics and threads of the machine.
+
+use std::time::Duration;
+
+pub use parking_lot::{
+    Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult,
+};
+
+/// Atomics; under a model checker every access is a point where threads may be switched.
+pub use std::sync::atomic;
+
+/// Threads.
+pub mod thread {
+    pub use std::thread::{
+        JoinHandle, Thread, ThreadId, current, panicking, park, scope, spawn, yield_now,
+    };
+
+    /// Starts a thread with a name (what `ps` and a debugger show; at most 15 bytes of it).
+    ///
+    /// # Errors
+    /// The system's, when it has no thread to give.
+    pub fn spawn_named<F, T>(name: &str, body: F) -> std::io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        std::thread::Builder::new().name(name.to_owned()).spawn(body)
+    }
+
+    /// Starts a thread with a name and a stack of `stack_bytes`.
+    ///
+    /// # Errors
+    /// The system's, when it has no thread to give.
+    pub fn spawn_with_stack<F, T>(
+        name: &str,
+        stack_bytes: usize,
+        body: F,
+    ) -> std::io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        std::thread::Builder::new().name(name.to_owned()).stack_size(stack_bytes).spawn(body)
+    }
+}
+
+/// A hint to the processor inside a spin loop.
+#[inline]
+pub fn spin_loop() {
+    std::hint::spin_loop();
+}
+
+/// A point where the deterministic scheduler may switch threads; nothing here.
+#[inline]
+pub fn yield_point() {}
+
+/// Simulated waiting time; none here.
+#[inline]
+pub(crate) fn waited_us() -> u64 {
+    0
+}
+
+/// Waits on `condvar` until notified or `timeout` is over; true when it timed out.
+pub fn wait_timeout<T>(
+    condvar: &Condvar,
+    guard: &mut MutexGuard<'_, T>,
+    timeout: Duration,
+) -> bool {
+    condvar.wait_for(guard, timeout).timed_out()
+}

@@ -1,0 +1,212 @@
+//! A whole data directory in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+
+use super::content::Content;
+use super::{OpenMode, Vfs, VfsFile, check_path, error, parent};
+
+/// Files in memory: for `Database::in_memory()`, and as what a crash leaves behind in tests.
+///
+/// Handles share one tree; a removed or renamed file stays readable through open handles, as on a
+/// real system. The locks inside are never those of the deterministic scheduler: no other file
+/// system code runs while one is held, so a thread that holds one is never switched away.
+#[derive(Debug, Default)]
+pub struct MemoryVfs {
+    tree: Arc<Mutex<Tree>>,
+}
+
+#[derive(Debug, Default)]
+struct Tree {
+    files: BTreeMap<String, Arc<MemoryFile>>,
+    folders: BTreeSet<String>,
+    locks: BTreeSet<String>,
+}
+
+#[derive(Debug, Default)]
+struct MemoryFile {
+    content: RwLock<Content>,
+}
+
+impl MemoryVfs {
+    /// An empty directory.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same files and folders again, in a directory of their own; no lock is held there.
+    /// Cheap: chunks are shared until written.
+    pub fn fork(&self) -> Self {
+        Self::from_parts(self.contents(), self.folders())
+    }
+
+    /// Every file's path and bytes, in path order.
+    pub fn dump(&self) -> BTreeMap<String, Vec<u8>> {
+        self.contents().into_iter().map(|(path, content)| (path, content.to_vec())).collect()
+    }
+
+    pub(super) fn from_parts(files: BTreeMap<String, Content>, folders: BTreeSet<String>) -> Self {
+        let files = files
+            .into_iter()
+            .map(|(path, content)| (path, Arc::new(MemoryFile { content: RwLock::new(content) })))
+            .collect();
+        Self { tree: Arc::new(Mutex::new(Tree { files, folders, locks: BTreeSet::new() })) }
+    }
+
+    pub(super) fn contents(&self) -> BTreeMap<String, Content> {
+        let tree = self.tree.lock();
+        tree.files.iter().map(|(path, file)| (path.clone(), file.content.read().clone())).collect()
+    }
+
+    pub(super) fn folders(&self) -> BTreeSet<String> {
+        self.tree.lock().folders.clone()
+    }
+}
+
+impl Tree {
+    fn check_folder(&self, path: &str) -> io::Result<()> {
+        let folder = parent(path);
+        if folder.is_empty() || self.folders.contains(folder) {
+            return Ok(());
+        }
+        Err(error(ErrorKind::NotFound, path, "its folder does not exist"))
+    }
+}
+
+impl Vfs for MemoryVfs {
+    fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
+        check_path(path)?;
+        let mut tree = self.tree.lock();
+        if tree.folders.contains(path) {
+            return Err(error(ErrorKind::IsADirectory, path, "is a folder"));
+        }
+        match (tree.files.get(path), mode) {
+            (Some(_), OpenMode::CreateNew) => {
+                Err(error(ErrorKind::AlreadyExists, path, "file exists"))
+            }
+            (Some(file), _) => Ok(Arc::clone(file) as Arc<dyn VfsFile>),
+            (None, OpenMode::Existing) => Err(error(ErrorKind::NotFound, path, "no such file")),
+            (None, _) => {
+                tree.check_folder(path)?;
+                let file = Arc::new(MemoryFile::default());
+                tree.files.insert(path.to_owned(), Arc::clone(&file));
+                Ok(file)
+            }
+        }
+    }
+
+    fn remove(&self, path: &str) -> io::Result<()> {
+        match self.tree.lock().files.remove(path) {
+            Some(_) => Ok(()),
+            None => Err(error(ErrorKind::NotFound, path, "no such file")),
+        }
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        check_path(to)?;
+        let mut tree = self.tree.lock();
+        tree.check_folder(to)?;
+        if tree.folders.contains(to) {
+            return Err(error(ErrorKind::IsADirectory, to, "is a folder"));
+        }
+        let Some(file) = tree.files.remove(from) else {
+            return Err(error(ErrorKind::NotFound, from, "no such file"));
+        };
+        tree.files.insert(to.to_owned(), file);
+        Ok(())
+    }
+
+    fn exists(&self, path: &str) -> io::Result<bool> {
+        let tree = self.tree.lock();
+        Ok(path.is_empty() || tree.files.contains_key(path) || tree.folders.contains(path))
+    }
+
+    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        let tree = self.tree.lock();
+        if !dir.is_empty() && !tree.folders.contains(dir) {
+            return Err(error(ErrorKind::NotFound, dir, "no such folder"));
+        }
+        let names = tree.files.keys().filter(|path| parent(path) == dir);
+        Ok(names.map(|path| path.rsplit('/').next().unwrap_or(path).to_owned()).collect())
+    }
+
+    fn create_dir(&self, dir: &str) -> io::Result<()> {
+        if dir.is_empty() {
+            return Ok(());
+        }
+        check_path(dir)?;
+        let mut tree = self.tree.lock();
+        let ends = dir.match_indices('/').map(|(at, _)| at).chain([dir.len()]);
+        for folder in ends.map(|end| &dir[..end]) {
+            if tree.files.contains_key(folder) {
+                return Err(error(ErrorKind::NotADirectory, folder, "is a file"));
+            }
+            tree.folders.insert(folder.to_owned());
+        }
+        Ok(())
+    }
+
+    fn sync_dir(&self, dir: &str) -> io::Result<()> {
+        match self.exists(dir)? {
+            true => Ok(()),
+            false => Err(error(ErrorKind::NotFound, dir, "no such folder")),
+        }
+    }
+
+    fn lock_exclusive(&self, path: &str) -> io::Result<Box<dyn Send + Sync>> {
+        if !self.tree.lock().locks.insert(path.to_owned()) {
+            let what = format!("locked by process {}", std::process::id());
+            return Err(error(ErrorKind::WouldBlock, path, &what));
+        }
+        Ok(Box::new(MemoryLock { tree: Arc::clone(&self.tree), path: path.to_owned() }))
+    }
+}
+
+struct MemoryLock {
+    tree: Arc<Mutex<Tree>>,
+    path: String,
+}
+
+impl Drop for MemoryLock {
+    fn drop(&mut self) {
+        self.tree.lock().locks.remove(&self.path);
+    }
+}
+
+impl VfsFile for MemoryFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        Ok(self.content.read().read_at(buf, offset))
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.content.write().write_at(buf, offset);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.content.write().set_len(len);
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.content.read().len())
+    }
+
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        let Some(end) = offset.checked_add(len) else {
+            return Err(io::Error::from(ErrorKind::FileTooLarge));
+        };
+        let mut content = self.content.write();
+        if end > content.len() {
+            content.set_len(end);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,215 @@
+//! The real file system.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::io::Errno;
+
+use super::{OpenMode, Vfs, VfsFile, check_path, parent};
+
+/// Zeros written at a time where the file system cannot reserve space.
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+
+/// Files below a folder of the machine. Files are created with mode 0600, folders with 0700; every
+/// descriptor is closed on exec.
+#[derive(Debug)]
+pub struct OsVfs {
+    root: PathBuf,
+}
+
+impl OsVfs {
+    /// Files below `root`. Nothing is touched yet; `create_dir("")` makes the folder itself.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The folder that holds everything.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    fn full(&self, path: &str) -> io::Result<PathBuf> {
+        if path.is_empty() {
+            return Ok(self.root.clone());
+        }
+        check_path(path)?;
+        Ok(self.root.join(path))
+    }
+}
+
+/// Adds the file's name, which the system leaves out of its errors.
+fn named(path: &Path, result: io::Result<()>) -> io::Result<()> {
+    result.map_err(|error| with_path(path, &error))
+}
+
+fn with_path(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+impl Vfs for OsVfs {
+    fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
+        let full = self.full(path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).mode(0o600);
+        match mode {
+            OpenMode::Existing => {}
+            OpenMode::CreateIfAbsent => {
+                options.create(true).truncate(false);
+            }
+            OpenMode::CreateNew => {
+                options.create_new(true);
+            }
+        }
+        let file = options.open(&full).map_err(|error| with_path(&full, &error))?;
+        Ok(Arc::new(OsFile { file }))
+    }
+
+    fn remove(&self, path: &str) -> io::Result<()> {
+        let full = self.full(path)?;
+        named(&full, std::fs::remove_file(&full))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let (from, to) = (self.full(from)?, self.full(to)?);
+        named(&from, std::fs::rename(&from, &to))
+    }
+
+    fn exists(&self, path: &str) -> io::Result<bool> {
+        self.full(path)?.try_exists()
+    }
+
+    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        let full = self.full(dir)?;
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&full).map_err(|error| with_path(&full, &error))? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                continue;
+            }
+            // A name that is not UTF-8 is none of ours.
+            if let Ok(name) = entry.file_name().into_string() {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn create_dir(&self, dir: &str) -> io::Result<()> {
+        let full = self.full(dir)?;
+        named(&full, DirBuilder::new().recursive(true).mode(0o700).create(&full))
+    }
+
+    fn sync_dir(&self, dir: &str) -> io::Result<()> {
+        let full = self.full(dir)?;
+        named(&full, File::open(&full).and_then(|folder| folder.sync_all()))
+    }
+
+    fn lock_exclusive(&self, path: &str) -> io::Result<Box<dyn Send + Sync>> {
+        let full = self.full(path)?;
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&full)
+            .map_err(|error| with_path(&full, &error))?;
+        // `flock` belongs to the open file, so it ends with the process however that ends, and a
+        // second open in the same process is refused as well.
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let mut holder = String::new();
+                // The holder may be just about to write its number.
+                let read = file.read_to_string(&mut holder).is_ok();
+                let holder = holder.trim();
+                let holder = if read && !holder.is_empty() { holder } else { "unknown" };
+                let folder = self.full(parent(path))?;
+                return Err(io::Error::new(
+                    ErrorKind::WouldBlock,
+                    format!(
+                        "data directory \"{}\" is in use by process {holder} (lock file \"{}\")",
+                        folder.display(),
+                        full.display()
+                    ),
+                ));
+            }
+            Err(error) => return Err(with_path(&full, &error.into())),
+        }
+        file.set_len(0)?;
+        file.write_all(format!("{}\n", std::process::id()).as_bytes())?;
+        Ok(Box::new(file))
+    }
+}
+
+#[derive(Debug)]
+struct OsFile {
+    file: File,
+}
+
+impl VfsFile for OsFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut done = 0;
+        while done < buf.len() {
+            match self.file.read_at(&mut buf[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(buf, offset)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        // fdatasync writes the length too when it changed: a file's bytes need it to be read back.
+        self.file.sync_data()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), offset, len) {
+            Ok(()) => Ok(()),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => self.write_zeros(offset, len),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl OsFile {
+    /// Reserves by writing, on file systems that cannot do otherwise. Bytes that exist are kept.
+    fn write_zeros(&self, offset: u64, len: u64) -> io::Result<()> {
+        let end = offset.checked_add(len).ok_or(ErrorKind::FileTooLarge)?;
+        let before = self.len()?;
+        let mut at = before.max(offset);
+        while at < end {
+            let count = usize::try_from(end - at).unwrap_or(usize::MAX).min(ZEROS.len());
+            if let Err(error) = self.file.write_all_at(&ZEROS[..count], at) {
+                // "No room" must leave nothing changed.
+                self.file.set_len(before)?;
+                return Err(error);
+            }
+            at += count as u64;
+        }
+        Ok(())
+    }
+}
