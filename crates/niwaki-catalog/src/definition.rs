@@ -1,0 +1,270 @@
+//! Stored definitions: what one catalog row says about one object (`docs/format.md`, catalog).
+
+use std::fmt;
+
+use niwaki_types::{ColumnType, TypeOid};
+use serde::{Deserialize, Serialize};
+
+/// Number of an object of the catalog. Below 16384: PostgreSQL's own and Niwaki's; from there: users'.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct Oid(pub u32);
+
+impl Oid {
+    /// No object.
+    pub const INVALID: Self = Self(0);
+    /// First number given to a user's object.
+    pub const FIRST_USER: Self = Self(16384);
+}
+
+impl fmt::Display for Oid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What a relation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum RelationKind {
+    /// Rows in a heap.
+    Table,
+    /// An nbtree over a table.
+    Index,
+    /// A number generator.
+    Sequence,
+    /// A system view, whose rows are computed when it is read.
+    View,
+}
+
+impl RelationKind {
+    /// PostgreSQL's letter for `pg_class.relkind`.
+    pub fn letter(self) -> &'static str {
+        match self {
+            Self::Table => "r",
+            Self::Index => "i",
+            Self::Sequence => "S",
+            Self::View => "v",
+        }
+    }
+    /// The word that messages use: `table`, `index`, `sequence`, `view`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Index => "index",
+            Self::Sequence => "sequence",
+            Self::View => "view",
+        }
+    }
+}
+
+/// `GENERATED … AS IDENTITY`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Identity {
+    /// Values given by an INSERT are refused (428C9) without OVERRIDING SYSTEM VALUE.
+    Always,
+    /// Values given by an INSERT win.
+    ByDefault,
+}
+
+/// One column of a table. Its attribute number is its position + 1, for ever: dropped columns stay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Column {
+    /// Name; of a dropped column PostgreSQL's `........pg.dropped.N........`.
+    pub name: String,
+    /// Type oid (PostgreSQL's).
+    #[serde(rename = "t")]
+    pub type_oid: u32,
+    /// PostgreSQL's type modifier, -1 when none.
+    #[serde(rename = "m", default = "no_typmod", skip_serializing_if = "is_no_typmod")]
+    pub typmod: i32,
+    /// NOT NULL (a primary key sets it too).
+    #[serde(rename = "nn", default, skip_serializing_if = "is_false")]
+    pub not_null: bool,
+    /// SQL text of the DEFAULT expression; of a serial or identity column `nextval('…'::regclass)`.
+    #[serde(rename = "d", default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    /// Identity column.
+    #[serde(rename = "i", default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
+    /// The sequence that belongs to this column (serial, identity) and is dropped with it.
+    #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<Oid>,
+    /// DROP COLUMN happened: invisible, always NULL in new rows.
+    #[serde(rename = "x", default, skip_serializing_if = "is_false")]
+    pub dropped: bool,
+}
+
+impl Column {
+    /// The stored type.
+    pub fn column_type(&self) -> ColumnType {
+        ColumnType { oid: TypeOid(self.type_oid), typmod: self.typmod }
+    }
+}
+
+/// A CHECK constraint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// Constraint name, unique in the table.
+    pub name: String,
+    /// SQL text of the condition, over the table's columns.
+    pub expression: String,
+}
+
+/// What a constraint that stands on an index promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ConstraintKind {
+    /// PRIMARY KEY
+    PrimaryKey,
+    /// UNIQUE
+    Unique,
+}
+
+/// PRIMARY KEY or UNIQUE, as declared. The constraint's name is its index's name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Constraint {
+    /// Which promise.
+    pub kind: ConstraintKind,
+    /// The index that holds it.
+    pub index: Oid,
+}
+
+/// One key column of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexColumn {
+    /// Position in the table's columns, from 0, dropped ones counted.
+    pub column: u16,
+    /// DESC
+    pub descending: bool,
+    /// NULLS FIRST (the default of DESC)
+    pub nulls_first: bool,
+}
+
+/// What makes a relation an index.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexDefinition {
+    /// The table.
+    pub table: Oid,
+    /// Key columns in order.
+    pub key: Vec<IndexColumn>,
+    /// INCLUDE columns (positions in the table).
+    pub include: Vec<u16>,
+    /// Whether equal keys are refused.
+    pub unique: bool,
+    /// The constraint it holds, if it was made by one.
+    pub constraint: Option<ConstraintKind>,
+    /// Whether scans may use it (a build that was interrupted leaves false).
+    pub valid: bool,
+}
+
+/// What makes a relation a sequence; its current value is on its page, not here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SequenceDefinition {
+    /// Type oid: int2, int4 or int8.
+    pub type_oid: u32,
+    /// First value.
+    pub start: i64,
+    /// Step, not 0.
+    pub increment: i64,
+    /// Least value.
+    pub minimum: i64,
+    /// Greatest value.
+    pub maximum: i64,
+    /// CYCLE
+    pub cycle: bool,
+    /// Numbers a session takes at once.
+    pub cache: i64,
+    /// Table and column position it belongs to.
+    pub owned_by: Option<(Oid, u16)>,
+}
+
+/// `WITH (name = value, …)` as given, validated when it was set, in the order of names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RelationOptions(pub Vec<(String, String)>);
+
+impl RelationOptions {
+    /// The value of one option.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
+    }
+    /// Sets or replaces one option.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.reset(name);
+        self.0.push((name.to_owned(), value.to_owned()));
+        self.0.sort();
+    }
+    /// Removes one option.
+    pub fn reset(&mut self, name: &str) {
+        self.0.retain(|(n, _)| n != name);
+    }
+    /// `fillfactor` in percent, when set.
+    pub fn fillfactor(&self) -> Option<u8> {
+        self.get("fillfactor").and_then(|v| v.parse().ok())
+    }
+}
+
+/// What VACUUM, ANALYZE and CREATE INDEX last saw; an estimate.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RelationStats {
+    /// Rows; -1 when never counted.
+    pub tuples: f64,
+    /// Blocks then.
+    pub pages: u32,
+}
+
+impl Default for RelationStats {
+    fn default() -> Self {
+        Self { tuples: -1.0, pages: 0 }
+    }
+}
+
+/// Everything the catalog stores about one relation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RelationDefinition {
+    /// Number of the relation.
+    pub oid: Oid,
+    /// Number of its schema.
+    pub schema: Oid,
+    /// Name, unique among the relations of the schema.
+    pub name: String,
+    /// What it is.
+    pub kind: RelationKind,
+    /// Its files ([`niwaki_storage::RelFileId`]); TRUNCATE and rewrites give new ones.
+    pub file: u64,
+    /// False: UNLOGGED.
+    pub logged: bool,
+    /// Columns by position, dropped ones included. Of an index: empty (see [`IndexDefinition`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<Column>,
+    /// CHECK constraints in the order of names, as PostgreSQL tests them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
+    /// WITH options.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub options: RelationOptions,
+    /// Set when it is an index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<IndexDefinition>,
+    /// Set when it is a sequence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<SequenceDefinition>,
+    /// Size estimates for the planner.
+    #[serde(default)]
+    pub stats: RelationStats,
+}
+
+fn no_typmod() -> i32 {
+    -1
+}
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_no_typmod(v: &i32) -> bool {
+    *v == -1
+}
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_false(v: &bool) -> bool {
+    !*v
+}
+fn is_default(v: &RelationOptions) -> bool {
+    v.0.is_empty()
+}

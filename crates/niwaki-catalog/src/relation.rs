@@ -1,0 +1,57 @@
+//! A relation, ready to be used by statements.
+
+use std::sync::Arc;
+
+use crate::definition::{Column, IndexDefinition, Oid, RelationDefinition, RelationKind};
+use crate::system::VirtualTable;
+
+/// One index of a table, as the table's relation lists it.
+#[derive(Clone, Debug)]
+pub struct IndexEntry {
+    /// The index's own relation.
+    pub oid: Oid,
+    /// Name.
+    pub name: String,
+    /// Keys, uniqueness, constraint.
+    pub definition: IndexDefinition,
+}
+
+/// One relation of a [`crate::CatalogState`]. Immutable: DDL publishes another one under the same oid,
+/// so that `Arc::ptr_eq` tells whether anything changed.
+#[derive(Debug)]
+pub struct Relation {
+    /// What the catalog stores; its fields are reachable directly (`relation.name`).
+    pub definition: RelationDefinition,
+    /// Indexes of a table, in the order of oids: the same positions as `table.indexes`.
+    pub indexes: Vec<IndexEntry>,
+    /// Set when it is a system view.
+    pub view: Option<Arc<dyn VirtualTable>>,
+}
+
+impl std::ops::Deref for Relation {
+    type Target = RelationDefinition;
+    fn deref(&self) -> &RelationDefinition {
+        &self.definition
+    }
+}
+
+impl Relation {
+    /// Position (from 0) of the visible column of this name.
+    pub fn column_position(&self, name: &str) -> Option<usize> {
+        self.definition.columns.iter().position(|c| !c.dropped && c.name == name)
+    }
+    /// Visible columns with their positions, in order: what `SELECT *` shows.
+    pub fn visible_columns(&self) -> impl Iterator<Item = (usize, &Column)> {
+        self.definition.columns.iter().enumerate().filter(|(_, c)| !c.dropped)
+    }
+    /// The primary key's index, as position in [`Relation::indexes`].
+    pub fn primary_key(&self) -> Option<usize> {
+        self.indexes
+            .iter()
+            .position(|i| i.definition.constraint == Some(crate::ConstraintKind::PrimaryKey))
+    }
+    /// Whether rows can be read from it: a table, a system view, or a sequence.
+    pub fn is_readable(&self) -> bool {
+        self.definition.kind != RelationKind::Index
+    }
+}

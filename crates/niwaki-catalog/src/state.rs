@@ -1,0 +1,161 @@
+//! The committed catalog as one immutable value.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use crate::definition::{Oid, RelationKind};
+use crate::error::{Error, Result};
+use crate::relation::Relation;
+
+/// Oid of schema `pg_catalog` (PostgreSQL's).
+pub const PG_CATALOG: Oid = Oid(11);
+/// Oid of schema `public` (PostgreSQL's).
+pub const PUBLIC_SCHEMA: Oid = Oid(2200);
+/// Oid of schema `information_schema`.
+pub const INFORMATION_SCHEMA: Oid = Oid(13000);
+
+/// A schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchemaEntry {
+    /// Number.
+    pub oid: Oid,
+    /// Name.
+    pub name: String,
+}
+
+/// Schemas in which a name without a schema is looked up, in order. `pg_catalog` is searched first
+/// unless it is listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SearchPath {
+    /// Schemas that exist, in order, `pg_catalog` included.
+    pub schemas: Vec<Oid>,
+    /// Where CREATE puts new objects: the first listed schema that exists.
+    pub creation: Option<Oid>,
+}
+
+/// All relations and schemas as one moment saw them. Cheap to share, never changed in place.
+#[derive(Clone, Debug, Default)]
+pub struct CatalogState {
+    version: u64,
+    relations: HashMap<Oid, Arc<Relation>>,
+    names: HashMap<Oid, HashMap<Arc<str>, Oid>>,
+    schemas: HashMap<Oid, SchemaEntry>,
+}
+
+impl CatalogState {
+    /// Grows with every published change; equal versions mean equal states. Overlays of transactions
+    /// with DDL have versions of their own, which no other session meets.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The relation with this number.
+    #[inline]
+    pub fn relation(&self, oid: Oid) -> Option<&Arc<Relation>> {
+        self.relations.get(&oid)
+    }
+
+    /// The relation of this name in one schema.
+    pub fn lookup(&self, schema: Oid, name: &str) -> Option<&Arc<Relation>> {
+        self.relations.get(self.names.get(&schema)?.get(name)?)
+    }
+
+    /// Finds a relation by name, in the named schema or along the search path.
+    ///
+    /// # Errors
+    /// [`Error::Undefined`] of kind `schema` or `relation`, with the name as the statement gave it.
+    pub fn resolve(
+        &self,
+        path: &SearchPath,
+        schema: Option<&str>,
+        name: &str,
+    ) -> Result<&Arc<Relation>> {
+        if let Some(schema_name) = schema {
+            let missing =
+                || Error::Undefined { kind: "relation", name: format!("{schema_name}.{name}") };
+            let schema = self.schema_by_name(schema_name).ok_or_else(missing)?;
+            return self.lookup(schema.oid, name).ok_or_else(missing);
+        }
+        path.schemas
+            .iter()
+            .find_map(|s| self.lookup(*s, name))
+            .ok_or_else(|| Error::Undefined { kind: "relation", name: name.to_owned() })
+    }
+
+    /// The schema of this name.
+    pub fn schema_by_name(&self, name: &str) -> Option<&SchemaEntry> {
+        self.schemas.values().find(|s| s.name == name)
+    }
+
+    /// The schema with this number.
+    pub fn schema(&self, oid: Oid) -> Option<&SchemaEntry> {
+        self.schemas.get(&oid)
+    }
+
+    /// All schemas, in no order.
+    pub fn schemas(&self) -> impl Iterator<Item = &SchemaEntry> {
+        self.schemas.values()
+    }
+
+    /// All relations, system views included, in no order.
+    pub fn relations(&self) -> impl Iterator<Item = &Arc<Relation>> {
+        self.relations.values()
+    }
+
+    /// Tables only, in no order.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Relation>> {
+        self.relations.values().filter(|r| r.kind == RelationKind::Table)
+    }
+
+    /// The search path for a list of schema names, as `SET search_path` gives it; `"$user"` is
+    /// replaced by `user`; names of schemas that do not exist are skipped.
+    pub fn search_path(&self, names: &[String], user: &str) -> SearchPath {
+        let listed: Vec<Oid> = names
+            .iter()
+            .filter_map(|n| self.schema_by_name(if n == "$user" { user } else { n }))
+            .map(|s| s.oid)
+            .collect();
+        let creation = listed.first().copied();
+        let mut schemas = listed;
+        if !schemas.contains(&PG_CATALOG) {
+            schemas.insert(0, PG_CATALOG);
+        }
+        SearchPath { schemas, creation }
+    }
+}
+
+/// Building states; used by the catalog itself.
+impl CatalogState {
+    pub(crate) fn set_version(&mut self, version: u64) {
+        self.version = version;
+    }
+
+    pub(crate) fn put_schema(&mut self, schema: SchemaEntry) {
+        self.schemas.insert(schema.oid, schema);
+    }
+
+    pub(crate) fn remove_schema(&mut self, oid: Oid) {
+        self.schemas.remove(&oid);
+    }
+
+    pub(crate) fn put(&mut self, relation: Arc<Relation>) {
+        self.remove(relation.oid);
+        self.names
+            .entry(relation.schema)
+            .or_default()
+            .insert(Arc::from(relation.name.as_str()), relation.oid);
+        self.relations.insert(relation.oid, relation);
+    }
+
+    pub(crate) fn remove(&mut self, oid: Oid) {
+        if let Some(old) = self.relations.remove(&oid)
+            && let Some(names) = self.names.get_mut(&old.schema)
+            // A rename may already have given the name to another relation.
+            && names.get(old.name.as_str()) == Some(&oid)
+        {
+            names.remove(old.name.as_str());
+        }
+    }
+}

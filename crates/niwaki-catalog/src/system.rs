@@ -1,0 +1,56 @@
+//! System views and what they, and the administration functions, ask of the running database.
+
+use std::fmt::Debug;
+
+use niwaki_types::Datum;
+
+use crate::definition::Oid;
+use crate::error::Result;
+use crate::state::CatalogState;
+
+/// A relation whose rows are computed when it is read: `pg_class`, `pg_stat_activity`, ….
+pub trait VirtualTable: Send + Sync + Debug {
+    /// Gives every row, in the order of the relation's columns.
+    ///
+    /// # Errors
+    /// Those of what it reads, and of `row`.
+    fn rows(
+        &self,
+        state: &CatalogState,
+        source: &dyn SystemSource,
+        row: &mut dyn FnMut(&[Datum]) -> Result<()>,
+    ) -> Result<()>;
+}
+
+/// What the running database tells about itself. Implemented by the library, handed to the
+/// executor, so that views and functions can be evaluated without naming the layers above.
+pub trait SystemSource {
+    /// Bytes of one fork (`main`, `fsm`, `vm`) of a relation's files.
+    ///
+    /// # Errors
+    /// Storage errors.
+    fn relation_bytes(&self, state: &CatalogState, oid: Oid, fork: &str) -> Result<u64>;
+    /// Where the next log record goes.
+    fn wal_insert_lsn(&self) -> u64;
+    /// Up to where the log is durable.
+    fn wal_flushed_lsn(&self) -> u64;
+    /// This session's number, as `pg_backend_pid()` shows it.
+    fn session_id(&self) -> i32;
+    /// Asks another session to cancel its statement; false when there is no such session.
+    fn cancel(&self, session: i32) -> bool;
+    /// Asks another session to end; false when there is no such session.
+    fn terminate(&self, session: i32) -> bool;
+    /// Sessions that the given one waits for.
+    fn blocking(&self, session: i32) -> Vec<i32>;
+    /// Rows of a view that only the library can compute (`pg_settings`, `pg_stat_activity`, …): each
+    /// in the order of the view's columns.
+    ///
+    /// # Errors
+    /// Those of what the view reads.
+    fn view_rows(
+        &self,
+        view: &str,
+        state: &CatalogState,
+        row: &mut dyn FnMut(&[Datum]) -> Result<()>,
+    ) -> Result<()>;
+}
