@@ -5,7 +5,14 @@
 //! `std::sync::{Arc, Weak, OnceLock}` are fine to use beside these, with one care: nothing inside
 //! `OnceLock::get_or_init` may wait, since the schedulers know nothing of that lock.
 
+#[cfg(any(feature = "shuttle", feature = "loom"))]
+mod modelled;
 mod parker;
+#[cfg(test)]
+mod tests;
+
+#[cfg(any(feature = "shuttle", feature = "loom"))]
+pub use modelled::*;
 
 #[cfg(not(any(feature = "shuttle", feature = "loom")))]
 mod real;
@@ -18,3 +25,33 @@ pub use std::sync::Arc;
 /// Atomics that are never a scheduling point: statistics, and bytes of pages, where a switch at
 /// each access would cost much and show nothing.
 pub use std::sync::atomic as plain_atomic;
+
+/// Declares thread-local values. Under the deterministic scheduler its threads are not the
+/// machine's, so `std::thread_local!` would give all of them one value.
+#[macro_export]
+#[cfg(not(any(feature = "shuttle", feature = "loom")))]
+macro_rules! thread_local {
+    ($($declarations:tt)*) => { ::std::thread_local! { $($declarations)* } };
+}
+
+/// Declares thread-local values of the scheduler's threads.
+#[macro_export]
+#[cfg(feature = "shuttle")]
+macro_rules! thread_local {
+    ($($declarations:tt)*) => { $crate::sync::__shuttle::thread_local! { $($declarations)* } };
+}
+
+/// Declares thread-local values of the scheduler's threads.
+#[macro_export]
+#[cfg(all(feature = "loom", not(feature = "shuttle")))]
+macro_rules! thread_local {
+    ($($declarations:tt)*) => { $crate::sync::__loom::thread_local! { $($declarations)* } };
+}
+
+#[doc(hidden)]
+#[cfg(feature = "shuttle")]
+pub use shuttle as __shuttle;
+
+#[doc(hidden)]
+#[cfg(all(feature = "loom", not(feature = "shuttle")))]
+pub use loom as __loom;

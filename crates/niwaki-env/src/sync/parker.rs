@@ -57,7 +57,7 @@ impl Parker {
         if !self.announce() {
             return true;
         }
-        let _ = self.wake.wait_for(&mut guard, timeout);
+        self.wake.wait_for(&mut guard, timeout);
         // Acquire: pairs with the release in `unpark`.
         self.state.swap(EMPTY, Ordering::Acquire) == NOTIFIED
     }

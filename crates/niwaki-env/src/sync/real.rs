@@ -1,7 +1,5 @@
 //! Locks, atomics and threads of the machine.
 
-use std::time::Duration;
-
 pub use parking_lot::{
     Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult,
 };
@@ -58,13 +56,4 @@ pub fn yield_point() {}
 #[inline]
 pub(crate) fn waited_us() -> u64 {
     0
-}
-
-/// Waits on `condvar` until notified or `timeout` is over; true when it timed out.
-pub fn wait_timeout<T>(
-    condvar: &Condvar,
-    guard: &mut MutexGuard<'_, T>,
-    timeout: Duration,
-) -> bool {
-    condvar.wait_for(guard, timeout).timed_out()
 }

@@ -1,0 +1,418 @@
+//! Locks, atomics and threads of a scheduler that chooses the interleaving.
+//!
+//! The interface is that of the real ones. What differs:
+//!
+//! - **Timeouts** (shuttle): a timed wait may time out at any of its next few scheduling points; the
+//!   simulated waiting time moves by its length then, and every manual clock with it. Nobody is
+//!   woken for nothing, so a wait without a timeout that nobody ends is reported as a deadlock.
+//! - **Timeouts** (loom): a timed wait never times out. Models that need one use an atomic flag.
+//! - Outside an execution of the scheduler, every lock operation panics.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool as PlainBool, Ordering as PlainOrdering};
+use std::time::Duration;
+
+#[cfg(all(feature = "loom", not(feature = "shuttle")))]
+use loom as backend;
+#[cfg(feature = "shuttle")]
+use shuttle as backend;
+
+use backend::sync as model;
+
+/// Atomics; every access is a point where threads may be switched.
+pub use model::atomic;
+
+/// Most scheduling points that a timed wait lasts.
+#[cfg(feature = "shuttle")]
+const TIMED_WAIT_YIELDS_MAX: u64 = 24;
+
+/// Mutual exclusion without poisoning.
+#[derive(Default)]
+pub struct Mutex<T> {
+    inner: model::Mutex<T>,
+}
+
+/// Holds a [`Mutex`] until dropped.
+pub struct MutexGuard<'a, T> {
+    /// Absent only inside a wait on a condition variable.
+    inner: Option<model::MutexGuard<'a, T>>,
+    mutex: &'a Mutex<T>,
+}
+
+impl<T> Mutex<T> {
+    /// A free mutex around `value`.
+    #[cfg(feature = "shuttle")]
+    pub const fn new(value: T) -> Self {
+        Self { inner: model::Mutex::new(value) }
+    }
+
+    /// A free mutex around `value`.
+    #[cfg(not(feature = "shuttle"))]
+    pub fn new(value: T) -> Self {
+        Self { inner: model::Mutex::new(value) }
+    }
+
+    /// Waits for the mutex and takes it.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        let inner = self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        MutexGuard { inner: Some(inner), mutex: self }
+    }
+
+    /// Takes the mutex if it is free.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        let inner = match self.inner.try_lock() {
+            Ok(inner) => inner,
+            Err(std::sync::TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(std::sync::TryLockError::WouldBlock) => return None,
+        };
+        Some(MutexGuard { inner: Some(inner), mutex: self })
+    }
+
+    /// The value, through exclusive access.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.inner.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The value.
+    pub fn into_inner(self) -> T {
+        self.inner.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl<T> fmt::Debug for Mutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Mutex { .. }")
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        self.inner.as_deref().expect("held outside of waits")
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.inner.as_deref_mut().expect("held outside of waits")
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+/// Many readers or one writer, without poisoning.
+#[derive(Default)]
+pub struct RwLock<T> {
+    inner: model::RwLock<T>,
+}
+
+/// Holds a [`RwLock`] for reading until dropped.
+pub struct RwLockReadGuard<'a, T>(model::RwLockReadGuard<'a, T>);
+
+/// Holds a [`RwLock`] for writing until dropped.
+pub struct RwLockWriteGuard<'a, T>(model::RwLockWriteGuard<'a, T>);
+
+impl<T> RwLock<T> {
+    /// A free lock around `value`.
+    #[cfg(feature = "shuttle")]
+    pub const fn new(value: T) -> Self {
+        Self { inner: model::RwLock::new(value) }
+    }
+
+    /// A free lock around `value`.
+    #[cfg(not(feature = "shuttle"))]
+    pub fn new(value: T) -> Self {
+        Self { inner: model::RwLock::new(value) }
+    }
+
+    /// Waits until nobody writes.
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        RwLockReadGuard(self.inner.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+
+    /// Waits until nobody reads or writes.
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        RwLockWriteGuard(self.inner.write().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+
+    /// Takes the lock for reading if nobody writes.
+    pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        match self.inner.try_read() {
+            Ok(guard) => Some(RwLockReadGuard(guard)),
+            Err(std::sync::TryLockError::Poisoned(poisoned)) => {
+                Some(RwLockReadGuard(poisoned.into_inner()))
+            }
+            Err(std::sync::TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Takes the lock for writing if nobody reads or writes.
+    pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
+        match self.inner.try_write() {
+            Ok(guard) => Some(RwLockWriteGuard(guard)),
+            Err(std::sync::TryLockError::Poisoned(poisoned)) => {
+                Some(RwLockWriteGuard(poisoned.into_inner()))
+            }
+            Err(std::sync::TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// The value, through exclusive access.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.inner.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The value.
+    pub fn into_inner(self) -> T {
+        self.inner.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl<T> fmt::Debug for RwLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RwLock { .. }")
+    }
+}
+
+impl<T> Deref for RwLockReadGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> Deref for RwLockWriteGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for RwLockWriteGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for RwLockReadGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for RwLockWriteGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+/// A place to wait for a change of what a [`Mutex`] guards.
+///
+/// Waiters queue in a plain list: no scheduling point lies inside it, so it needs no modelled lock.
+#[derive(Default)]
+pub struct Condvar {
+    waiters: parking_lot::Mutex<VecDeque<Arc<Waiter>>>,
+}
+
+struct Waiter {
+    notified: PlainBool,
+    thread: backend::thread::Thread,
+}
+
+/// Whether a timed wait ended by its timeout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitTimeoutResult(bool);
+
+impl WaitTimeoutResult {
+    /// True when nobody notified in time.
+    pub fn timed_out(&self) -> bool {
+        self.0
+    }
+}
+
+impl Condvar {
+    /// A place where nobody waits.
+    pub const fn new() -> Self {
+        Self { waiters: parking_lot::Mutex::new(VecDeque::new()) }
+    }
+
+    /// Frees the mutex, waits for a notification, takes the mutex again.
+    pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        let waiter = self.enqueue();
+        guard.inner = None;
+        // Ends with the notification; a wake-up meant for something else parks again.
+        while !waiter.notified() {
+            backend::thread::park();
+        }
+        relock(guard);
+    }
+
+    /// Like [`Condvar::wait`], ended by `timeout` at the latest (see the module's text).
+    #[cfg(feature = "shuttle")]
+    pub fn wait_for<T>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        timeout: Duration,
+    ) -> WaitTimeoutResult {
+        use shuttle::rand::Rng;
+        let waiter = self.enqueue();
+        guard.inner = None;
+        for _ in 0..shuttle::rand::thread_rng().gen_range(0..=TIMED_WAIT_YIELDS_MAX) {
+            if waiter.notified() {
+                break;
+            }
+            backend::thread::yield_now();
+        }
+        let timed_out = !waiter.notified();
+        if timed_out {
+            self.waiters.lock().retain(|other| !Arc::ptr_eq(other, &waiter));
+            WAITED_US.set(WAITED_US.get() + u64::try_from(timeout.as_micros()).unwrap_or(0));
+        }
+        relock(guard);
+        WaitTimeoutResult(timed_out)
+    }
+
+    /// Like [`Condvar::wait`]: the model checker knows no time.
+    #[cfg(not(feature = "shuttle"))]
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _: Duration) -> WaitTimeoutResult {
+        self.wait(guard);
+        WaitTimeoutResult(false)
+    }
+
+    /// Waits while `condition` holds.
+    pub fn wait_while<T>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        mut condition: impl FnMut(&mut T) -> bool,
+    ) {
+        while condition(&mut **guard) {
+            self.wait(guard);
+        }
+    }
+
+    /// Wakes the thread that has waited longest; false when nobody waits.
+    pub fn notify_one(&self) -> bool {
+        let waiter = self.waiters.lock().pop_front();
+        let found = waiter.is_some();
+        if let Some(waiter) = waiter {
+            waiter.wake();
+        }
+        found
+    }
+
+    /// Wakes every waiting thread; how many there were.
+    pub fn notify_all(&self) -> usize {
+        let waiters = std::mem::take(&mut *self.waiters.lock());
+        waiters.iter().for_each(|waiter| waiter.wake());
+        waiters.len()
+    }
+
+    fn enqueue(&self) -> Arc<Waiter> {
+        let waiter = Arc::new(Waiter {
+            notified: PlainBool::new(false),
+            thread: backend::thread::current(),
+        });
+        self.waiters.lock().push_back(Arc::clone(&waiter));
+        waiter
+    }
+}
+
+impl fmt::Debug for Condvar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Condvar { .. }")
+    }
+}
+
+impl Waiter {
+    fn notified(&self) -> bool {
+        self.notified.load(PlainOrdering::SeqCst)
+    }
+
+    fn wake(&self) {
+        self.notified.store(true, PlainOrdering::SeqCst);
+        self.thread.unpark();
+    }
+}
+
+fn relock<'a, T>(guard: &mut MutexGuard<'a, T>) {
+    let mutex: &'a Mutex<T> = guard.mutex;
+    guard.inner = mutex.lock().inner.take();
+}
+
+/// Threads of the scheduler.
+pub mod thread {
+    #[cfg(feature = "shuttle")]
+    pub use shuttle::thread::{
+        JoinHandle, Thread, ThreadId, current, park, scope, spawn, yield_now,
+    };
+
+    #[cfg(all(feature = "loom", not(feature = "shuttle")))]
+    pub use loom::thread::{JoinHandle, Thread, ThreadId, current, park, spawn, yield_now};
+
+    pub use std::thread::panicking;
+
+    use super::backend;
+
+    /// Starts a thread with a name.
+    ///
+    /// # Errors
+    /// None here; the real one may have no thread to give.
+    pub fn spawn_named<F, T>(name: &str, body: F) -> std::io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        backend::thread::Builder::new().name(name.to_owned()).spawn(body)
+    }
+
+    /// Starts a thread with a name; the scheduler's own setting decides about the stack.
+    ///
+    /// # Errors
+    /// None here; the real one may have no thread to give.
+    pub fn spawn_with_stack<F, T>(
+        name: &str,
+        _stack_bytes: usize,
+        body: F,
+    ) -> std::io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        spawn_named(name, body)
+    }
+}
+
+std::thread_local! {
+    /// Sum of all timed waits that timed out. All simulated threads share one real thread.
+    static WAITED_US: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// Simulated waiting time so far.
+pub(crate) fn waited_us() -> u64 {
+    WAITED_US.get()
+}
+
+/// A hint inside a spin loop: lets the others run.
+pub fn spin_loop() {
+    backend::thread::yield_now();
+}
+
+/// A point where the scheduler may switch threads, and nothing outside its executions.
+#[cfg(feature = "shuttle")]
+pub fn yield_point() {
+    if shuttle::current::try_get_current_task().is_some() && !std::thread::panicking() {
+        // `sleep` is a plain switch; `yield_now` would also tell the scheduler to prefer others.
+        shuttle::thread::sleep(Duration::ZERO);
+    }
+}
+
+/// A point where the scheduler may switch threads; none under the model checker.
+#[cfg(not(feature = "shuttle"))]
+pub fn yield_point() {}
