@@ -95,7 +95,7 @@ fn a_timed_wait_moves_manual_clocks() {
 }
 
 crate::thread_local! {
-    static OWN: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+    static OWN: std::cell::Cell<u32> = std::cell::Cell::new(0);
 }
 
 #[test]
