@@ -104,3 +104,16 @@ pub enum Datum {
     /// An array: element type and elements, one dimension, lower bound 1.
     Array(TypeOid, Arc<[Datum]>),
 }
+
+impl Datum {
+    /// Whether this is NULL.
+    #[inline]
+    pub const fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    /// A text value.
+    pub fn text(text: &str) -> Self {
+        Self::Text(Arc::from(text))
+    }
+}

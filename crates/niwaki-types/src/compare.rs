@@ -1,0 +1,168 @@
+//! Comparison and hashing of values as the default operator class of their type has it.
+
+use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
+
+use crate::{Datum, KeyOrder, TypeOid};
+
+/// Compares two values of type `oid` (integers also across their widths): NaN is the greatest
+/// number and equal to itself, `-0 = 0`, text is compared by its bytes, `char(n)` without trailing
+/// blanks, and NULL is greater than everything and equal to NULL, as a sort has it.
+#[inline]
+pub fn compare(oid: TypeOid, a: &Datum, b: &Datum) -> Ordering {
+    match (a, b) {
+        (Datum::Int4(a), Datum::Int4(b)) => a.cmp(b),
+        (Datum::Int8(a), Datum::Int8(b)) => a.cmp(b),
+        (Datum::Text(a), Datum::Text(b)) if oid != TypeOid::BPCHAR => {
+            a.as_bytes().cmp(b.as_bytes())
+        }
+        _ => compare_any(oid, a, b),
+    }
+}
+
+fn compare_any(oid: TypeOid, a: &Datum, b: &Datum) -> Ordering {
+    if let (Some(a), Some(b)) = (integer(a), integer(b)) {
+        return a.cmp(&b);
+    }
+    match (a, b) {
+        (Datum::Null, Datum::Null) => Ordering::Equal,
+        (Datum::Null, _) => Ordering::Greater,
+        (_, Datum::Null) => Ordering::Less,
+        (Datum::Bool(a), Datum::Bool(b)) => a.cmp(b),
+        (Datum::Float4(a), Datum::Float4(b)) => float_order(f64::from(*a), f64::from(*b)),
+        (Datum::Float8(a), Datum::Float8(b)) => float_order(*a, *b),
+        (Datum::Float4(a), Datum::Float8(b)) => float_order(f64::from(*a), *b),
+        (Datum::Float8(a), Datum::Float4(b)) => float_order(*a, f64::from(*b)),
+        (Datum::Numeric(a), Datum::Numeric(b)) => a.cmp(b),
+        (Datum::Text(a), Datum::Text(b)) if oid == TypeOid::BPCHAR => {
+            bpchar_trimmed(a).as_bytes().cmp(bpchar_trimmed(b).as_bytes())
+        }
+        (Datum::Text(a), Datum::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
+        (Datum::Bytea(a), Datum::Bytea(b)) => a.cmp(b),
+        (Datum::Date(a), Datum::Date(b)) => a.cmp(b),
+        (Datum::Timestamp(a), Datum::Timestamp(b)) => a.cmp(b),
+        (Datum::TimestampTz(a), Datum::TimestampTz(b)) => a.cmp(b),
+        (Datum::Interval(a), Datum::Interval(b)) => a.cmp(b),
+        (Datum::Oid(a), Datum::Oid(b)) => a.cmp(b),
+        (Datum::Tid(a, c), Datum::Tid(b, d)) => (a, c).cmp(&(b, d)),
+        (Datum::Lsn(a), Datum::Lsn(b)) => a.cmp(b),
+        (Datum::Array(element, a), Datum::Array(_, b)) => a
+            .iter()
+            .zip(b.iter())
+            .map(|(a, b)| compare(*element, a, b))
+            .find(|order| *order != Ordering::Equal)
+            .unwrap_or_else(|| a.len().cmp(&b.len())),
+        // Values of different types never meet: the analyzer has converted them. Their order is
+        // still total, so that a mistake there cannot break a sort.
+        _ => variant_rank(a).cmp(&variant_rank(b)),
+    }
+}
+
+/// Whether two values of type `oid` are equal; NULL equals NULL.
+#[inline]
+pub fn equal(oid: TypeOid, a: &Datum, b: &Datum) -> bool {
+    compare(oid, a, b) == Ordering::Equal
+}
+
+/// Compares as an index column or an ORDER BY item orders: direction and place of NULLs included.
+#[inline]
+pub fn compare_ordered(order: KeyOrder, a: &Datum, b: &Datum) -> Ordering {
+    match (a.is_null(), b.is_null()) {
+        (false, false) => {
+            let ascending = compare(order.oid, a, b);
+            if order.descending { ascending.reverse() } else { ascending }
+        }
+        (true, true) => Ordering::Equal,
+        (true, false) if order.nulls_first => Ordering::Less,
+        (true, false) => Ordering::Greater,
+        (false, true) if order.nulls_first => Ordering::Greater,
+        (false, true) => Ordering::Less,
+    }
+}
+
+/// Feeds `value` of type `oid` to `state` so that equal values ([`equal`]) hash alike, integers
+/// across their widths and floats across theirs included.
+pub fn hash<H: Hasher>(oid: TypeOid, value: &Datum, state: &mut H) {
+    if let Some(value) = integer(value) {
+        return state.write_i64(value);
+    }
+    match value {
+        Datum::Null => state.write_u8(0),
+        Datum::Bool(value) => state.write_u8((*value).into()),
+        Datum::Float4(value) => state.write_u64(canonical_bits(f64::from(*value))),
+        Datum::Float8(value) => state.write_u64(canonical_bits(*value)),
+        Datum::Numeric(value) => value.hash(state),
+        Datum::Text(value) if oid == TypeOid::BPCHAR => bpchar_trimmed(value).hash(state),
+        Datum::Text(value) => value.hash(state),
+        Datum::Bytea(value) => value.hash(state),
+        Datum::Date(value) => state.write_i32(*value),
+        Datum::Timestamp(value) | Datum::TimestampTz(value) => state.write_i64(*value),
+        Datum::Interval(value) => value.hash(state),
+        Datum::Oid(value) => state.write_u32(*value),
+        Datum::Tid(block, offset) => {
+            state.write_u32(*block);
+            state.write_u16(*offset);
+        }
+        Datum::Lsn(value) => state.write_u64(*value),
+        Datum::Array(element, values) => {
+            state.write_usize(values.len());
+            for value in values.iter() {
+                hash(*element, value, state);
+            }
+        }
+        Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) => {}
+    }
+}
+
+/// `text` without its trailing blanks: what `char(n)` compares.
+#[inline]
+pub(crate) fn bpchar_trimmed(text: &str) -> &str {
+    text.trim_end_matches(' ')
+}
+
+/// The bits that equal floats share: one zero, one NaN.
+#[inline]
+pub(crate) fn canonical_bits(value: f64) -> u64 {
+    if value == 0.0 {
+        0
+    } else if value.is_nan() {
+        f64::NAN.to_bits() & !(1 << 63)
+    } else {
+        value.to_bits()
+    }
+}
+
+#[inline]
+fn integer(value: &Datum) -> Option<i64> {
+    match value {
+        Datum::Int2(value) => Some((*value).into()),
+        Datum::Int4(value) => Some((*value).into()),
+        Datum::Int8(value) => Some(*value),
+        _ => None,
+    }
+}
+
+#[inline]
+fn float_order(a: f64, b: f64) -> Ordering {
+    a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+}
+
+fn variant_rank(value: &Datum) -> u8 {
+    match value {
+        Datum::Null => 255,
+        Datum::Bool(_) => 0,
+        Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) => 1,
+        Datum::Float4(_) | Datum::Float8(_) => 2,
+        Datum::Numeric(_) => 3,
+        Datum::Text(_) => 4,
+        Datum::Bytea(_) => 5,
+        Datum::Date(_) => 6,
+        Datum::Timestamp(_) => 7,
+        Datum::TimestampTz(_) => 8,
+        Datum::Interval(_) => 9,
+        Datum::Oid(_) => 10,
+        Datum::Tid(..) => 11,
+        Datum::Lsn(_) => 12,
+        Datum::Array(..) => 13,
+    }
+}

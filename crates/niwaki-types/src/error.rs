@@ -1,0 +1,67 @@
+//! The one error of this crate: a conversion or an operation on values that failed.
+
+/// A failed conversion or operation on values.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct TypeError {
+    /// Five characters, as PostgreSQL gives them (`22003`, `22P02`, …).
+    pub sqlstate: &'static str,
+    /// PostgreSQL's wording where a client may depend on it.
+    pub message: String,
+    /// Detail line, if any.
+    pub detail: Option<String>,
+}
+
+impl TypeError {
+    /// An error without a detail line.
+    #[cold]
+    pub fn new(sqlstate: &'static str, message: impl Into<String>) -> Self {
+        Self { sqlstate, message: message.into(), detail: None }
+    }
+
+    /// The same error with a detail line.
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// `XX001`: bytes that should have been written by this crate are not what it writes.
+    #[cold]
+    pub fn corrupt(message: impl Into<String>) -> Self {
+        Self::new("XX001", message)
+    }
+
+    /// `22P02`: text that is not a value of the type.
+    #[cold]
+    pub fn invalid_text(type_name: &str, text: &str) -> Self {
+        Self::new("22P02", format!("invalid input syntax for type {type_name}: \"{text}\""))
+    }
+
+    /// `22P03`: wire bytes that are not a value of the type.
+    #[cold]
+    pub fn invalid_binary(message: impl Into<String>) -> Self {
+        Self::new("22P03", message)
+    }
+
+    /// `22003` with PostgreSQL's `<type> out of range`.
+    #[cold]
+    pub fn out_of_range(type_name: &str) -> Self {
+        Self::new("22003", format!("{type_name} out of range"))
+    }
+
+    /// `22012`
+    #[cold]
+    pub fn division_by_zero() -> Self {
+        Self::new("22012", "division by zero")
+    }
+
+    /// `0A000` for a type or a pair of types that this function does not handle.
+    #[cold]
+    pub fn unsupported(what: impl Into<String>) -> Self {
+        Self::new("0A000", what)
+    }
+}
+
+/// What most functions of this crate return.
+pub type Result<T> = std::result::Result<T, TypeError>;

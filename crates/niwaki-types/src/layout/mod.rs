@@ -1,0 +1,40 @@
+//! The stored form of a row.
+//!
+//! First the null bitmap, if any value is NULL, then the values that are not, packed without
+//! alignment. The README gives every byte.
+#![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
+
+#[cfg(test)]
+mod tests;
+mod value;
+mod view;
+
+pub use view::{ColumnMask, RowView};
+
+use crate::{ColumnType, Datum};
+
+/// Appends the stored form of a row: null bitmap first (only when some value is NULL, told by the
+/// result), then each non-null value, packed without alignment; variable-length values with a
+/// varint length before them.
+///
+/// # Panics
+/// If there are more or fewer values than columns, or a value is not of its column's type: the
+/// executor has converted it, and storing it would make the row unreadable.
+pub fn form_row(columns: &[ColumnType], values: &[Datum], out: &mut Vec<u8>) -> bool {
+    assert_eq!(columns.len(), values.len(), "a row has a value for each column");
+    let has_nulls = values.iter().any(Datum::is_null);
+    if has_nulls {
+        out.extend(values.chunks(8).map(|eight| {
+            eight
+                .iter()
+                .enumerate()
+                .fold(0u8, |bits, (bit, value)| bits | (u8::from(value.is_null()) << bit))
+        }));
+    }
+    for (column, value) in columns.iter().zip(values) {
+        if !value.is_null() {
+            value::write(column.oid, value, out);
+        }
+    }
+    has_nulls
+}

@@ -1,0 +1,283 @@
+//! One value of a stored row.
+
+use std::sync::Arc;
+
+use crate::error::{Result, TypeError};
+use crate::{Datum, Interval, Numeric, TypeOid};
+
+/// Longest length that the one-byte header says.
+const SHORT_MAX: usize = 0x7f;
+/// First byte of a two-byte header: the upper six bits of the length stand in it.
+const MEDIUM: u8 = 0x80;
+/// Longest length that the two-byte header says.
+const MEDIUM_MAX: usize = 0x3fff;
+/// A little-endian `u32` length follows.
+const LONG: u8 = 0xc0;
+/// Reserved: the value is compressed; a one-byte or longer header, then the compressed image follow.
+const COMPRESSED: u8 = 0xc1;
+/// Reserved: one byte with the length of a pointer, then the pointer to a value out of line.
+const OUT_OF_LINE: u8 = 0xc2;
+
+/// Appends the stored form of `value`, which is not NULL.
+#[inline]
+pub(super) fn write(oid: TypeOid, value: &Datum, out: &mut Vec<u8>) {
+    match (oid, value) {
+        (TypeOid::INT4, Datum::Int4(value)) => out.extend_from_slice(&value.to_le_bytes()),
+        (TypeOid::INT8, Datum::Int8(value)) => out.extend_from_slice(&value.to_le_bytes()),
+        (
+            TypeOid::TEXT
+            | TypeOid::VARCHAR
+            | TypeOid::BPCHAR
+            | TypeOid::NAME
+            | TypeOid::CHAR
+            | TypeOid::UNKNOWN,
+            Datum::Text(value),
+        ) => {
+            write_length(value.len(), out);
+            out.extend_from_slice(value.as_bytes());
+        }
+        _ => write_other(oid, value, out),
+    }
+}
+
+fn write_other(oid: TypeOid, value: &Datum, out: &mut Vec<u8>) {
+    match (oid, value) {
+        (TypeOid::BOOL, Datum::Bool(value)) => out.push((*value).into()),
+        (TypeOid::INT2, Datum::Int2(value)) => out.extend_from_slice(&value.to_le_bytes()),
+        (TypeOid::FLOAT4, Datum::Float4(value)) => out.extend_from_slice(&value.to_le_bytes()),
+        (TypeOid::FLOAT8, Datum::Float8(value)) => out.extend_from_slice(&value.to_le_bytes()),
+        (TypeOid::DATE, Datum::Date(value)) => out.extend_from_slice(&value.to_le_bytes()),
+        (TypeOid::TIMESTAMP, Datum::Timestamp(value))
+        | (TypeOid::TIMESTAMPTZ, Datum::TimestampTz(value)) => {
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        (TypeOid::INTERVAL, Datum::Interval(value)) => {
+            out.extend_from_slice(&value.micros.to_le_bytes());
+            out.extend_from_slice(&value.days.to_le_bytes());
+            out.extend_from_slice(&value.months.to_le_bytes());
+        }
+        (TypeOid::OID | TypeOid::XID | TypeOid::REGCLASS, Datum::Oid(value)) => {
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        (TypeOid::TID, Datum::Tid(block, offset)) => {
+            out.extend_from_slice(&block.to_le_bytes());
+            out.extend_from_slice(&offset.to_le_bytes());
+        }
+        (TypeOid::PG_LSN, Datum::Lsn(value)) => out.extend_from_slice(&value.to_le_bytes()),
+        (TypeOid::BYTEA, Datum::Bytea(value)) => {
+            write_length(value.len(), out);
+            out.extend_from_slice(value);
+        }
+        (TypeOid::NUMERIC, Datum::Numeric(value)) => {
+            write_counted(out, |out| value.write_stored(out));
+        }
+        (array, Datum::Array(element, values)) if array.element() == Some(*element) => {
+            write_counted(out, |out| write_array(*element, values, out));
+        }
+        _ => panic!("a value of type {} is {value:?}", oid.display_name()),
+    }
+}
+
+/// Appends what `body` writes with its length before it.
+fn write_counted(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    // Most are short: leave one byte for the length, and make room if it was not enough.
+    out.push(0);
+    let body_start = out.len();
+    body(out);
+    let length = out.len().saturating_sub(body_start);
+    let mut header = Vec::new();
+    write_length(length, &mut header);
+    out.splice(start..body_start, header);
+}
+
+fn write_array(element: TypeOid, values: &[Datum], out: &mut Vec<u8>) {
+    let count = u32::try_from(values.len()).expect("an array has fewer than 2^32 elements");
+    out.extend_from_slice(&element.0.to_le_bytes());
+    out.extend_from_slice(&count.to_le_bytes());
+    for value in values {
+        out.push(value.is_null().into());
+        if !value.is_null() {
+            write(element, value, out);
+        }
+    }
+}
+
+/// Appends the header of a variable-length value of `length` bytes.
+#[inline]
+fn write_length(length: usize, out: &mut Vec<u8>) {
+    if length <= SHORT_MAX {
+        out.push(length as u8);
+    } else if length <= MEDIUM_MAX {
+        out.push(MEDIUM | (length >> 8) as u8);
+        out.push(length as u8);
+    } else {
+        let length = u32::try_from(length).expect("a value is shorter than 4 GiB");
+        out.push(LONG);
+        out.extend_from_slice(&length.to_le_bytes());
+    }
+}
+
+/// The bytes of a row from which values are taken front to back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cursor<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(rest: &'a [u8]) -> Self {
+        Self { rest }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    #[inline]
+    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let (front, rest) = self.rest.split_first_chunk::<N>().ok_or_else(ended)?;
+        self.rest = rest;
+        Ok(*front)
+    }
+
+    #[inline]
+    pub(super) fn take_slice(&mut self, length: usize) -> Result<&'a [u8]> {
+        let (front, rest) = self.rest.split_at_checked(length).ok_or_else(ended)?;
+        self.rest = rest;
+        Ok(front)
+    }
+
+    /// The bytes of a variable-length value, its header taken off.
+    #[inline]
+    fn take_counted(&mut self) -> Result<&'a [u8]> {
+        let [first] = self.take()?;
+        if usize::from(first) <= SHORT_MAX {
+            return self.take_slice(first.into());
+        }
+        self.take_counted_long(first)
+    }
+
+    fn take_counted_long(&mut self, first: u8) -> Result<&'a [u8]> {
+        let length = match first {
+            LONG => usize::try_from(u32::from_le_bytes(self.take()?)).map_err(|_| ended())?,
+            COMPRESSED | OUT_OF_LINE => {
+                return Err(TypeError::unsupported("compressed and out-of-line values"));
+            }
+            medium if medium < LONG => {
+                let [low] = self.take()?;
+                usize::from(u16::from_be_bytes([medium & !MEDIUM, low]))
+            }
+            other => {
+                return Err(TypeError::corrupt(format!(
+                    "stored row has the unknown length header {other:#04x}"
+                )));
+            }
+        };
+        self.take_slice(length)
+    }
+
+    /// The stored bytes of the next value, without length header.
+    #[inline]
+    pub(super) fn take_raw(&mut self, oid: TypeOid) -> Result<&'a [u8]> {
+        match oid.fixed_length() {
+            Some(length) => self.take_slice(length),
+            None => self.take_counted(),
+        }
+    }
+
+    /// The next value.
+    #[inline]
+    pub(super) fn take_value(&mut self, oid: TypeOid) -> Result<Datum> {
+        match oid {
+            TypeOid::INT4 => Ok(Datum::Int4(i32::from_le_bytes(self.take()?))),
+            TypeOid::INT8 => Ok(Datum::Int8(i64::from_le_bytes(self.take()?))),
+            TypeOid::TEXT
+            | TypeOid::VARCHAR
+            | TypeOid::BPCHAR
+            | TypeOid::NAME
+            | TypeOid::CHAR
+            | TypeOid::UNKNOWN => {
+                let text = std::str::from_utf8(self.take_counted()?)
+                    .map_err(|_| TypeError::corrupt("stored text is not UTF-8"))?;
+                Ok(Datum::Text(Arc::from(text)))
+            }
+            _ => self.take_other(oid),
+        }
+    }
+
+    fn take_other(&mut self, oid: TypeOid) -> Result<Datum> {
+        Ok(match oid {
+            TypeOid::BOOL => match self.take()? {
+                [0] => Datum::Bool(false),
+                [1] => Datum::Bool(true),
+                [other] => {
+                    return Err(TypeError::corrupt(format!("stored boolean is {other}")));
+                }
+            },
+            TypeOid::INT2 => Datum::Int2(i16::from_le_bytes(self.take()?)),
+            TypeOid::FLOAT4 => Datum::Float4(f32::from_le_bytes(self.take()?)),
+            TypeOid::FLOAT8 => Datum::Float8(f64::from_le_bytes(self.take()?)),
+            TypeOid::DATE => Datum::Date(i32::from_le_bytes(self.take()?)),
+            TypeOid::TIMESTAMP => Datum::Timestamp(i64::from_le_bytes(self.take()?)),
+            TypeOid::TIMESTAMPTZ => Datum::TimestampTz(i64::from_le_bytes(self.take()?)),
+            TypeOid::INTERVAL => Datum::Interval(Arc::new(Interval {
+                micros: i64::from_le_bytes(self.take()?),
+                days: i32::from_le_bytes(self.take()?),
+                months: i32::from_le_bytes(self.take()?),
+            })),
+            TypeOid::OID | TypeOid::XID | TypeOid::REGCLASS => {
+                Datum::Oid(u32::from_le_bytes(self.take()?))
+            }
+            TypeOid::TID => {
+                let block = u32::from_le_bytes(self.take()?);
+                Datum::Tid(block, u16::from_le_bytes(self.take()?))
+            }
+            TypeOid::PG_LSN => Datum::Lsn(u64::from_le_bytes(self.take()?)),
+            TypeOid::BYTEA => Datum::Bytea(Arc::from(self.take_counted()?)),
+            TypeOid::NUMERIC => {
+                Datum::Numeric(Arc::new(Numeric::from_stored(self.take_counted()?)?))
+            }
+            array => {
+                let element = array.element().ok_or_else(|| {
+                    TypeError::corrupt(format!("stored row has a column of type oid {}", array.0))
+                })?;
+                read_array(element, self.take_counted()?)?
+            }
+        })
+    }
+}
+
+fn read_array(element: TypeOid, bytes: &[u8]) -> Result<Datum> {
+    let mut cursor = Cursor::new(bytes);
+    let stored = TypeOid(u32::from_le_bytes(cursor.take()?));
+    if stored != element {
+        return Err(TypeError::corrupt(format!(
+            "stored array has elements of type oid {}, not {}",
+            stored.0, element.0
+        )));
+    }
+    let count = usize::try_from(u32::from_le_bytes(cursor.take()?)).map_err(|_| ended())?;
+    // Each element takes a byte at least, so a wrong count cannot ask for more memory than that.
+    if count > cursor.rest.len() {
+        return Err(ended());
+    }
+    let mut values = Vec::with_capacity(count);
+    for _ in 0..count {
+        values.push(match cursor.take()? {
+            [0] => cursor.take_value(element)?,
+            [1] => Datum::Null,
+            [other] => {
+                return Err(TypeError::corrupt(format!("stored array has the null mark {other}")));
+            }
+        });
+    }
+    if !cursor.is_empty() {
+        return Err(TypeError::corrupt("stored array has bytes after its last element"));
+    }
+    Ok(Datum::Array(element, values.into()))
+}
+
+#[cold]
+pub(super) fn ended() -> TypeError {
+    TypeError::corrupt("stored row ends inside a value")
+}

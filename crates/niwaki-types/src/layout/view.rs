@@ -1,0 +1,230 @@
+//! Reading values out of a stored row, only as far as they are asked for.
+
+use super::value::{Cursor, ended};
+use crate::error::{Result, TypeError};
+use crate::{ColumnType, Datum};
+
+/// A set of columns, by position.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ColumnMask {
+    words: Vec<u64>,
+    /// One more than the last column in the set.
+    end: usize,
+}
+
+impl ColumnMask {
+    /// No columns.
+    pub const fn none() -> Self {
+        Self { words: Vec::new(), end: 0 }
+    }
+
+    /// The first `count` columns.
+    pub fn all(count: usize) -> Self {
+        (0..count).collect()
+    }
+
+    /// Adds `column`.
+    pub fn insert(&mut self, column: usize) {
+        let word = column / 64;
+        if self.words.len() <= word {
+            self.words.resize(word.saturating_add(1), 0);
+        }
+        if let Some(word) = self.words.get_mut(word) {
+            *word |= 1 << (column % 64);
+        }
+        self.end = self.end.max(column.saturating_add(1));
+    }
+
+    /// Whether `column` is in the set.
+    #[inline]
+    pub fn contains(&self, column: usize) -> bool {
+        self.words.get(column / 64).is_some_and(|word| word >> (column % 64) & 1 == 1)
+    }
+
+    /// One more than the last column of the set: nothing from here on needs to be looked at.
+    #[inline]
+    pub fn end(&self) -> usize {
+        self.end
+    }
+
+    /// Whether there is no column in the set.
+    pub fn is_empty(&self) -> bool {
+        self.end == 0
+    }
+
+    /// The columns of the set, in order.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.end).filter(|column| self.contains(*column))
+    }
+}
+
+impl FromIterator<usize> for ColumnMask {
+    fn from_iter<I: IntoIterator<Item = usize>>(columns: I) -> Self {
+        let mut mask = Self::none();
+        columns.into_iter().for_each(|column| mask.insert(column));
+        mask
+    }
+}
+
+/// A stored row. It walks its bytes from the front and remembers where it stands, so asking for
+/// columns in ascending order touches each byte once and decodes nothing that was not asked for.
+#[derive(Clone, Debug)]
+pub struct RowView<'a> {
+    columns: &'a [ColumnType],
+    /// The null bitmap; empty when no value is NULL.
+    nulls: &'a [u8],
+    start: Cursor<'a>,
+    /// The column that `cursor` stands before.
+    next: usize,
+    cursor: Cursor<'a>,
+}
+
+impl<'a> RowView<'a> {
+    /// A view of `bytes`, the first `natts` of `columns` as [`super::form_row`] wrote them;
+    /// `has_nulls` is what it returned. `columns` may be longer: the table has gained columns since.
+    ///
+    /// # Errors
+    /// `XX001` when there are more attributes than columns, or not even the bitmap is there.
+    pub fn new(
+        columns: &'a [ColumnType],
+        natts: usize,
+        has_nulls: bool,
+        bytes: &'a [u8],
+    ) -> Result<Self> {
+        let columns = columns.get(..natts).ok_or_else(|| {
+            TypeError::corrupt(format!(
+                "stored row has {natts} attributes, its table has {} columns",
+                columns.len()
+            ))
+        })?;
+        let mut cursor = Cursor::new(bytes);
+        let nulls = if has_nulls { cursor.take_slice(natts.div_ceil(8))? } else { &[] };
+        Ok(Self { columns, nulls, start: cursor, next: 0, cursor })
+    }
+
+    /// Columns that the row has: those from here on were added to the table later.
+    pub fn natts(&self) -> usize {
+        self.columns.len()
+    }
+
+    #[inline]
+    fn is_null(&self, column: usize) -> bool {
+        self.nulls.get(column / 8).is_some_and(|bits| bits >> (column % 8) & 1 == 1)
+    }
+
+    /// Moves before `column`, which the row has.
+    #[inline]
+    fn seek(&mut self, column: usize) -> Result<()> {
+        if column < self.next {
+            self.cursor = self.start;
+            self.next = 0;
+        }
+        // A failed step leaves the position where the next try fails in the same way.
+        while self.next < column {
+            let oid = self.columns.get(self.next).ok_or_else(ended)?.oid;
+            if !self.is_null(self.next) {
+                self.cursor.take_raw(oid)?;
+            }
+            self.next = self.next.saturating_add(1);
+        }
+        Ok(())
+    }
+
+    /// The value of `column`, or `None` when the row is older than the column.
+    ///
+    /// # Errors
+    /// `XX001` when the bytes are not a stored row.
+    #[inline]
+    pub fn get(&mut self, column: usize) -> Result<Option<Datum>> {
+        let Some(kind) = self.columns.get(column) else { return Ok(None) };
+        let oid = kind.oid;
+        if self.is_null(column) {
+            return Ok(Some(Datum::Null));
+        }
+        self.seek(column)?;
+        let value = self.cursor.take_value(oid)?;
+        self.next = column.saturating_add(1);
+        Ok(Some(value))
+    }
+
+    /// The stored bytes of `column` without a length header: text as UTF-8, integers little-endian.
+    /// `None` when the row is older than the column, `Some(None)` for NULL.
+    ///
+    /// # Errors
+    /// `XX001` when the bytes are not a stored row.
+    #[inline]
+    pub fn get_raw(&mut self, column: usize) -> Result<Option<Option<&'a [u8]>>> {
+        let Some(kind) = self.columns.get(column) else { return Ok(None) };
+        let oid = kind.oid;
+        if self.is_null(column) {
+            return Ok(Some(None));
+        }
+        self.seek(column)?;
+        let value = self.cursor.take_raw(oid)?;
+        self.next = column.saturating_add(1);
+        Ok(Some(Some(value)))
+    }
+
+    /// Decodes the columns of `needed` into their places in `out` and leaves the other places as
+    /// they are. Returns [`RowView::natts`]: needed columns from there on are untouched too, and
+    /// get their default from the caller.
+    ///
+    /// # Errors
+    /// `XX001` when the bytes are not a stored row or `out` is too short.
+    pub fn deform_into(&mut self, out: &mut [Datum], needed: &ColumnMask) -> Result<usize> {
+        let end = needed.end().min(self.columns.len());
+        let mut cursor = self.start;
+        let columns = self.columns.get(..end).unwrap_or_default();
+        for (column, kind) in columns.iter().enumerate() {
+            if needed.contains(column) {
+                let place = out
+                    .get_mut(column)
+                    .ok_or_else(|| TypeError::corrupt("row has no place for its column"))?;
+                *place =
+                    if self.is_null(column) { Datum::Null } else { cursor.take_value(kind.oid)? };
+            } else if !self.is_null(column) {
+                cursor.take_raw(kind.oid)?;
+            }
+        }
+        Ok(self.columns.len())
+    }
+
+    /// Decodes every column the row has, appending to `out`.
+    ///
+    /// # Errors
+    /// `XX001` when the bytes are not a stored row.
+    pub fn deform_all(&mut self, out: &mut Vec<Datum>) -> Result<usize> {
+        let mut cursor = self.start;
+        out.reserve(self.columns.len());
+        for (column, kind) in self.columns.iter().enumerate() {
+            out.push(if self.is_null(column) {
+                Datum::Null
+            } else {
+                cursor.take_value(kind.oid)?
+            });
+        }
+        Ok(self.columns.len())
+    }
+
+    /// Verifies the whole row: every value decodes, nothing follows the last one, and the unused
+    /// bits of the bitmap are zero.
+    ///
+    /// # Errors
+    /// `XX001` with what is wrong.
+    pub fn check(&self) -> Result<()> {
+        let mut cursor = self.start;
+        for (column, kind) in self.columns.iter().enumerate() {
+            if !self.is_null(column) {
+                cursor.take_value(kind.oid)?;
+            }
+        }
+        if !cursor.is_empty() {
+            return Err(TypeError::corrupt("stored row has bytes after its last value"));
+        }
+        let used = self.columns.len() % 8;
+        if used != 0 && self.nulls.last().is_some_and(|bits| bits >> used != 0) {
+            return Err(TypeError::corrupt("null bitmap has bits beyond the last column"));
+        }
+        Ok(())
+    }
+}

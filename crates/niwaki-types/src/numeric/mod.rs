@@ -1,0 +1,353 @@
+//! PostgreSQL's `numeric`: an exact decimal number of any size that remembers its display scale.
+//!
+//! A finite value is an integer coefficient divided by ten to the power of its scale. Coefficients
+//! that fit 127 bits, which is nearly all there are, live in an `i128`; larger ones in a big
+//! integer. PostgreSQL counts in base 10000 instead: where its scale rules show that (division,
+//! roots), the base-10000 weight is computed from the decimal digits.
+
+mod arith;
+mod binary;
+mod convert;
+mod functions;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use convert::{numeric_precision_scale, numeric_typmod};
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
+
+use num_bigint::{BigInt, Sign};
+
+use crate::error::{Result, TypeError};
+
+/// Most digits after the decimal point.
+pub(crate) const SCALE_MAX: u32 = 16383;
+/// Most digits before the decimal point.
+pub(crate) const INTEGER_DIGITS_MAX: u32 = 131_072;
+/// Largest precision a typmod can name; also the largest scale a division chooses by itself.
+pub(crate) const PRECISION_MAX: i32 = 1000;
+/// Significant digits that inexact operations deliver at least.
+const SIGNIFICANT_DIGITS_MIN: i32 = 16;
+
+/// `numeric`
+#[derive(Clone, Debug)]
+pub struct Numeric(Repr);
+
+#[derive(Clone, Debug)]
+enum Repr {
+    /// Coefficient and scale.
+    Small(i128, u16),
+    /// Only for coefficients outside `i128`, so that every value has one form per scale.
+    Big(Box<BigInt>, u16),
+    NegativeInfinity,
+    Infinity,
+    NaN,
+}
+
+/// Powers of ten that fit `i128`.
+const POWERS: [i128; 39] = {
+    let mut powers = [1i128; 39];
+    let mut i = 1;
+    while i < 39 {
+        powers[i] = powers[i - 1] * 10;
+        i += 1;
+    }
+    powers
+};
+
+/// Ten to the power of `exponent` as `i128` if it fits.
+#[inline]
+fn small_power(exponent: u32) -> Option<i128> {
+    POWERS.get(usize::try_from(exponent).ok()?).copied()
+}
+
+/// Ten to the power of `exponent`.
+fn big_power(exponent: u32) -> BigInt {
+    match small_power(exponent) {
+        Some(power) => BigInt::from(power),
+        None => BigInt::from(10).pow(exponent),
+    }
+}
+
+/// Count of decimal digits of a magnitude; zero has none.
+fn small_digits(magnitude: u128) -> u32 {
+    if magnitude == 0 { 0 } else { magnitude.ilog10() + 1 }
+}
+
+/// Count of decimal digits of `value` without its sign; zero has none.
+fn big_digits(value: &BigInt) -> u32 {
+    if value.sign() == Sign::NoSign {
+        return 0;
+    }
+    // bits * log10(2), rounded down, is the count or one less: a comparison settles it.
+    let bits = value.bits();
+    let estimate = u32::try_from((bits - 1).saturating_mul(30_103) / 100_000).unwrap_or(u32::MAX);
+    let mut digits = estimate.max(1);
+    // The estimate uses 0.30103 > log10(2): for very long numbers it may be too high by a few.
+    while digits > 1 && value.magnitude() < big_power(digits - 1).magnitude() {
+        digits -= 1;
+    }
+    while value.magnitude() >= big_power(digits).magnitude() {
+        digits += 1;
+    }
+    digits
+}
+
+impl Numeric {
+    /// Zero with scale 0.
+    pub const ZERO: Self = Self(Repr::Small(0, 0));
+    /// `NaN`
+    pub const NAN: Self = Self(Repr::NaN);
+    /// `Infinity`
+    pub const INFINITY: Self = Self(Repr::Infinity);
+    /// `-Infinity`
+    pub const NEGATIVE_INFINITY: Self = Self(Repr::NegativeInfinity);
+
+    /// `coefficient` divided by ten to the power of `scale`.
+    ///
+    /// # Panics
+    /// If `scale` exceeds [`SCALE_MAX`].
+    pub const fn new(coefficient: i128, scale: u16) -> Self {
+        assert!(scale as u32 <= SCALE_MAX, "scale of a numeric");
+        Self(Repr::Small(coefficient, scale))
+    }
+
+    /// Value of a big coefficient, in its smallest form, within PostgreSQL's limits.
+    ///
+    /// # Errors
+    /// `22003` when there are too many digits before or after the decimal point.
+    fn from_parts(coefficient: BigInt, scale: u32) -> Result<Self> {
+        let scale = checked_scale(scale)?;
+        match i128::try_from(&coefficient) {
+            Ok(small) => Ok(Self(Repr::Small(small, scale))),
+            Err(_) => {
+                let digits = big_digits(&coefficient);
+                if digits > INTEGER_DIGITS_MAX + u32::from(scale) {
+                    return Err(overflow());
+                }
+                Ok(Self(Repr::Big(Box::new(coefficient), scale)))
+            }
+        }
+    }
+
+    /// Digits shown after the decimal point; 0 for the special values.
+    pub fn scale(&self) -> u16 {
+        match self.0 {
+            Repr::Small(_, scale) | Repr::Big(_, scale) => scale,
+            _ => 0,
+        }
+    }
+
+    /// Whether this is `NaN`.
+    pub fn is_nan(&self) -> bool {
+        matches!(self.0, Repr::NaN)
+    }
+
+    /// Whether this is `Infinity` or `-Infinity`.
+    pub fn is_infinite(&self) -> bool {
+        matches!(self.0, Repr::Infinity | Repr::NegativeInfinity)
+    }
+
+    /// Whether this is a number: neither `NaN` nor infinite.
+    pub fn is_finite(&self) -> bool {
+        matches!(self.0, Repr::Small(..) | Repr::Big(..))
+    }
+
+    /// Whether this is zero.
+    pub fn is_zero(&self) -> bool {
+        matches!(self.0, Repr::Small(0, _))
+    }
+
+    /// Whether this is below zero; false for `NaN`.
+    pub fn is_negative(&self) -> bool {
+        match &self.0 {
+            Repr::Small(value, _) => *value < 0,
+            Repr::Big(value, _) => value.sign() == Sign::Minus,
+            Repr::NegativeInfinity => true,
+            Repr::Infinity | Repr::NaN => false,
+        }
+    }
+
+    /// The coefficient and the scale of a finite value.
+    fn parts(&self) -> Option<(Cow<'_, BigInt>, u32)> {
+        match &self.0 {
+            Repr::Small(value, scale) => Some((Cow::Owned(BigInt::from(*value)), (*scale).into())),
+            Repr::Big(value, scale) => Some((Cow::Borrowed(value), (*scale).into())),
+            _ => None,
+        }
+    }
+
+    /// Decimal digits of the coefficient; zero has none.
+    fn digits(&self) -> u32 {
+        match &self.0 {
+            Repr::Small(value, _) => small_digits(value.unsigned_abs()),
+            Repr::Big(value, _) => big_digits(value),
+            _ => 0,
+        }
+    }
+
+    /// Power of ten of the first significant digit; `None` for zero and the special values.
+    pub(crate) fn leading_exponent(&self) -> Option<i32> {
+        let digits = self.digits();
+        (digits > 0).then(|| digits as i32 - 1 - i32::from(self.scale()))
+    }
+
+    /// Where the special values stand: below (-1), among (0) or above (1, 2) the numbers.
+    fn rank(&self) -> i8 {
+        match self.0 {
+            Repr::NegativeInfinity => -1,
+            Repr::Small(..) | Repr::Big(..) => 0,
+            Repr::Infinity => 1,
+            Repr::NaN => 2,
+        }
+    }
+}
+
+/// `22003` for a result with too many digits.
+#[cold]
+fn overflow() -> TypeError {
+    TypeError::new("22003", "value overflows numeric format")
+}
+
+fn checked_scale(scale: u32) -> Result<u16> {
+    if scale > SCALE_MAX {
+        return Err(overflow());
+    }
+    u16::try_from(scale).map_err(|_| overflow())
+}
+
+/// Divides rounding half away from zero; `divisor` is positive.
+fn divide_rounded(dividend: &BigInt, divisor: &BigInt) -> BigInt {
+    let quotient = dividend / divisor;
+    let remainder = dividend - &quotient * divisor;
+    let twice = remainder.magnitude() * 2u32;
+    if twice < *divisor.magnitude() {
+        quotient
+    } else if dividend.sign() == Sign::Minus {
+        quotient - 1
+    } else {
+        quotient + 1
+    }
+}
+
+/// [`divide_rounded`] for what fits `i128`.
+fn divide_rounded_small(dividend: i128, divisor: i128) -> i128 {
+    let quotient = dividend / divisor;
+    let remainder = (dividend % divisor).unsigned_abs();
+    // remainder >= divisor - remainder says "at least half" without overflow.
+    if remainder >= divisor.unsigned_abs() - remainder && remainder != 0 {
+        if dividend < 0 { quotient - 1 } else { quotient + 1 }
+    } else {
+        quotient
+    }
+}
+
+impl Ord for Numeric {
+    /// PostgreSQL's order: `-Infinity`, numbers by value, `Infinity`, `NaN`.
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (&self.0, &other.0) {
+            (Repr::Small(a, scale_a), Repr::Small(b, scale_b)) => {
+                compare_small(*a, *scale_a, *b, *scale_b)
+            }
+            _ => self.rank().cmp(&other.rank()).then_with(|| self.compare_big(other)),
+        }
+    }
+}
+
+fn compare_small(a: i128, scale_a: u16, b: i128, scale_b: u16) -> Ordering {
+    if scale_a == scale_b {
+        return a.cmp(&b);
+    }
+    if a.signum() != b.signum() {
+        return a.cmp(&b);
+    }
+    let difference = u32::from(scale_a.abs_diff(scale_b));
+    let power = small_power(difference);
+    if scale_a < scale_b {
+        match power.and_then(|power| a.checked_mul(power)) {
+            Some(a) => a.cmp(&b),
+            // Lengthened, `a` does not fit: it is further from zero than `b`, if not zero.
+            None => a.cmp(&0),
+        }
+    } else {
+        match power.and_then(|power| b.checked_mul(power)) {
+            Some(b) => a.cmp(&b),
+            None => 0.cmp(&b),
+        }
+    }
+}
+
+impl Numeric {
+    fn compare_big(&self, other: &Self) -> Ordering {
+        let (Some((a, scale_a)), Some((b, scale_b))) = (self.parts(), other.parts()) else {
+            return Ordering::Equal;
+        };
+        if a.sign() != b.sign() {
+            return a.sign().cmp(&b.sign());
+        }
+        // Numbers of different magnitude need no multiplication.
+        let by_exponent = self.leading_exponent().cmp(&other.leading_exponent());
+        if by_exponent != Ordering::Equal {
+            return if a.sign() == Sign::Minus { by_exponent.reverse() } else { by_exponent };
+        }
+        match scale_a.cmp(&scale_b) {
+            Ordering::Equal => a.as_ref().cmp(b.as_ref()),
+            Ordering::Less => (a.as_ref() * big_power(scale_b - scale_a)).cmp(b.as_ref()),
+            Ordering::Greater => a.as_ref().cmp(&(b.as_ref() * big_power(scale_a - scale_b))),
+        }
+    }
+}
+
+impl PartialOrd for Numeric {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Numeric {
+    /// SQL equality: `1.0 = 1.00`, `NaN = NaN`.
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Numeric {}
+
+impl Hash for Numeric {
+    /// Equal values hash alike whatever their scale.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match &self.0 {
+            Repr::Small(value, scale) => {
+                let (mut value, mut scale) = (*value, i32::from(*scale));
+                while value != 0 && value % 10 == 0 {
+                    value /= 10;
+                    scale -= 1;
+                }
+                state.write_i128(value);
+                state.write_i32(if value == 0 { 0 } else { scale });
+            }
+            Repr::Big(..) => {
+                // A big number may equal a small one with fewer trailing zeros, so both must be
+                // brought to the same form first.
+                let (mut value, mut scale) = match self.parts() {
+                    Some((value, scale)) => (value.into_owned(), scale as i32),
+                    None => return,
+                };
+                let ten = BigInt::from(10);
+                while (&value % &ten).sign() == Sign::NoSign {
+                    value /= &ten;
+                    scale -= 1;
+                }
+                match i128::try_from(&value) {
+                    Ok(small) => state.write_i128(small),
+                    Err(_) => value.hash(state),
+                }
+                state.write_i32(scale);
+            }
+            _ => state.write_i8(self.rank()),
+        }
+    }
+}
