@@ -1,1 +1,13 @@
 #![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod context;
+mod error;
+pub mod parse;
+pub mod store;
+
+pub use context::{
+    AnalyzeContext, ColumnInfo, CommandTag, Completion, Environment, ExecContext, PlannerSettings,
+    RowSink,
+};
+pub use error::{ErrorFields, Result, Severity, SqlError};

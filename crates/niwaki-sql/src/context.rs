@@ -1,0 +1,208 @@
+//! What a statement gets from the session that runs it, and where its rows go.
+
+use niwaki_catalog::{CatalogState, SearchPath, SystemSource};
+use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
+
+use crate::error::Result;
+use crate::store::Store;
+
+/// What analysis and planning read.
+#[derive(Clone, Copy)]
+pub struct AnalyzeContext<'a> {
+    /// The catalog that the statement sees.
+    pub catalog: &'a CatalogState,
+    /// Where names without a schema are looked up.
+    pub path: &'a SearchPath,
+    /// How literals of date and time types are read.
+    pub text: &'a TextSettings,
+    /// Which plans may be made.
+    pub planner: PlannerSettings,
+}
+
+/// Settings of the planner; PostgreSQL's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
+pub struct PlannerSettings {
+    /// `enable_seqscan`
+    pub enable_seqscan: bool,
+    /// `enable_indexscan`
+    pub enable_indexscan: bool,
+    /// `enable_tidscan`
+    pub enable_tidscan: bool,
+    /// `enable_hashjoin`
+    pub enable_hashjoin: bool,
+    /// `enable_nestloop`
+    pub enable_nestloop: bool,
+}
+
+impl Default for PlannerSettings {
+    fn default() -> Self {
+        Self {
+            enable_seqscan: true,
+            enable_indexscan: true,
+            enable_tidscan: true,
+            enable_hashjoin: true,
+            enable_nestloop: true,
+        }
+    }
+}
+
+/// Everything a statement needs while it runs. Borrowed anew for every call, so that a suspended
+/// portal holds no borrow.
+pub struct ExecContext<'a> {
+    /// Stored tables, under the statement's snapshot.
+    pub store: &'a mut dyn Store,
+    /// The session's services.
+    pub environment: &'a mut dyn Environment,
+    /// The catalog that the statement sees.
+    pub catalog: &'a CatalogState,
+    /// Where names without a schema are looked up (`regclass` input).
+    pub path: &'a SearchPath,
+    /// The running database, for system views and administration functions.
+    pub source: &'a dyn SystemSource,
+    /// How values are read and shown as text.
+    pub text: &'a TextSettings,
+    /// Bytes that a sort, a hash table or a materialized result may take before `53200`.
+    pub memory_limit: usize,
+}
+
+/// Session services that functions and system tables use.
+pub trait Environment {
+    /// Fails when the session was cancelled, terminated or is out of time.
+    ///
+    /// # Errors
+    /// `57014`, `57P01`.
+    fn check_interrupts(&mut self) -> Result<()>;
+    /// Microseconds since 2000-01-01 UTC at which the transaction began: `now()`.
+    fn transaction_timestamp(&self) -> i64;
+    /// The same for the statement.
+    fn statement_timestamp(&self) -> i64;
+    /// The same for this instant.
+    fn clock_timestamp(&self) -> i64;
+    /// A random number, uniform over all bit patterns.
+    fn random(&mut self) -> u64;
+    /// Sleeps, returning early with an error when interrupted (`pg_sleep`).
+    ///
+    /// # Errors
+    /// As [`check_interrupts`](Self::check_interrupts).
+    fn sleep(&mut self, microseconds: u64) -> Result<()>;
+    /// `nextval` of the sequence with this oid.
+    ///
+    /// # Errors
+    /// `42809` when it is no sequence, `2200H` at its end.
+    fn nextval(&mut self, sequence: u32) -> Result<i64>;
+    /// `currval` of the sequence.
+    ///
+    /// # Errors
+    /// `55000` before the first `nextval` of the session.
+    fn currval(&mut self, sequence: u32) -> Result<i64>;
+    /// `lastval()`.
+    ///
+    /// # Errors
+    /// `55000` before the first `nextval` of the session.
+    fn lastval(&mut self) -> Result<i64>;
+    /// `setval(sequence, value, is_called)`.
+    ///
+    /// # Errors
+    /// `22003` outside the sequence's bounds.
+    fn setval(&mut self, sequence: u32, value: i64, is_called: bool) -> Result<i64>;
+    /// `SHOW name`; `None` when there is no such setting.
+    fn setting(&self, name: &str) -> Option<String>;
+    /// `SET [LOCAL] name`, returning the new value as shown.
+    ///
+    /// # Errors
+    /// `42704` for an unknown name, `22023` for a bad value.
+    fn set_setting(&mut self, name: &str, value: &str, local: bool) -> Result<String>;
+    /// Name of the current user.
+    fn current_user(&self) -> String;
+    /// Name of the session's user.
+    fn session_user(&self) -> String;
+    /// Name of the database.
+    fn current_database(&self) -> String;
+    /// Existing schemas of the search path, in order; with the implicit ones if asked.
+    fn current_schemas(&self, implicit: bool) -> Vec<String>;
+}
+
+/// Where result rows go.
+pub trait RowSink {
+    /// Takes one row; the slice is valid during the call only.
+    ///
+    /// # Errors
+    /// Whatever the receiver meets; the statement fails with it.
+    fn row(&mut self, row: &[Datum]) -> Result<()>;
+}
+
+impl RowSink for Vec<Vec<Datum>> {
+    fn row(&mut self, row: &[Datum]) -> Result<()> {
+        self.push(row.to_vec());
+        Ok(())
+    }
+}
+
+/// One column of a result, as a row description tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnInfo {
+    /// Name.
+    pub name: String,
+    /// Type and its modifier.
+    pub column_type: ColumnType,
+    /// Table the column comes from unchanged, or 0.
+    pub table: u32,
+    /// Number of the column in that table, from 1, or 0.
+    pub attribute: i16,
+}
+
+impl ColumnInfo {
+    /// Type of the column.
+    pub fn oid(&self) -> TypeOid {
+        self.column_type.oid
+    }
+}
+
+/// How a statement ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// What was done.
+    pub tag: CommandTag,
+    /// How many rows it concerned.
+    pub rows: u64,
+}
+
+impl Completion {
+    /// The text of CommandComplete: `SELECT 3`, `INSERT 0 1`, …
+    pub fn command_tag(&self) -> String {
+        match self.tag {
+            CommandTag::Insert => format!("INSERT 0 {}", self.rows),
+            CommandTag::Explain => "EXPLAIN".to_owned(),
+            tag => format!("{} {}", tag.as_str(), self.rows),
+        }
+    }
+}
+
+/// The first word of a command tag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandTag {
+    /// `SELECT n`
+    Select,
+    /// `INSERT 0 n`
+    Insert,
+    /// `UPDATE n`
+    Update,
+    /// `DELETE n`
+    Delete,
+    /// `EXPLAIN`
+    Explain,
+}
+
+impl CommandTag {
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Select => "SELECT",
+            Self::Insert => "INSERT",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Explain => "EXPLAIN",
+        }
+    }
+}

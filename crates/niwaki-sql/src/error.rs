@@ -1,0 +1,217 @@
+//! The one error of the SQL layer, with everything a client sees of it, and the one table that gives
+//! errors of the layers below their SQLSTATE.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+/// How bad a report is; the words are PostgreSQL's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// The statement failed, its transaction is aborted.
+    Error,
+    /// The session ends.
+    Fatal,
+    /// The server ends.
+    Panic,
+    /// The statement goes on; something is suspicious.
+    Warning,
+    /// The statement goes on; something is worth knowing.
+    Notice,
+}
+
+impl Severity {
+    /// The word in fields `S` and `V` of a protocol message.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "ERROR",
+            Self::Fatal => "FATAL",
+            Self::Panic => "PANIC",
+            Self::Warning => "WARNING",
+            Self::Notice => "NOTICE",
+        }
+    }
+}
+
+/// The fields of an error or a notice as PostgreSQL's protocol knows them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorFields {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Five characters, for instance `42P01`.
+    pub sqlstate: &'static str,
+    /// One line, lower case, without a full stop.
+    pub message: String,
+    /// More about this case.
+    pub detail: Option<String>,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// Position in the query text, in characters, from 1.
+    pub position: Option<u32>,
+    /// Schema of the object concerned.
+    pub schema: Option<String>,
+    /// Table concerned.
+    pub table: Option<String>,
+    /// Column concerned.
+    pub column: Option<String>,
+    /// Data type concerned.
+    pub data_type: Option<String>,
+    /// Constraint concerned.
+    pub constraint: Option<String>,
+}
+
+/// An error that a client sees. One pointer wide, so that results on hot paths stay small.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SqlError(Box<ErrorFields>);
+
+/// Result of everything in the SQL layer.
+pub type Result<T> = std::result::Result<T, SqlError>;
+
+impl SqlError {
+    /// An error with its SQLSTATE and message; the other fields are added with the `with_` methods.
+    #[cold]
+    pub fn new(sqlstate: &'static str, message: impl Into<String>) -> Self {
+        Self(Box::new(ErrorFields {
+            severity: Severity::Error,
+            sqlstate,
+            message: message.into(),
+            detail: None,
+            hint: None,
+            position: None,
+            schema: None,
+            table: None,
+            column: None,
+            data_type: None,
+            constraint: None,
+        }))
+    }
+
+    /// `0A000`: a construct that Niwaki does not have yet, by its name.
+    #[cold]
+    pub fn unsupported(construct: impl fmt::Display) -> Self {
+        Self::new("0A000", format!("{construct} is not supported yet"))
+    }
+
+    /// `XX000`: a state that should be impossible, reported instead of a panic.
+    #[cold]
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new("XX000", message)
+    }
+
+    /// Adds the detail line.
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
+        self.0.detail = Some(detail.into());
+        self
+    }
+
+    /// Adds the hint line.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds a position, in characters from 1, unless there is one already.
+    #[must_use]
+    pub fn with_position(mut self, position: Option<u32>) -> Self {
+        if self.0.position.is_none() {
+            self.0.position = position;
+        }
+        self
+    }
+
+    /// Changes the severity.
+    #[must_use]
+    pub fn with_severity(mut self, severity: Severity) -> Self {
+        self.0.severity = severity;
+        self
+    }
+
+    /// Names the table concerned.
+    #[must_use]
+    pub fn with_table(mut self, schema: impl Into<String>, table: impl Into<String>) -> Self {
+        self.0.schema = Some(schema.into());
+        self.0.table = Some(table.into());
+        self
+    }
+
+    /// Names the column concerned.
+    #[must_use]
+    pub fn with_column(mut self, column: impl Into<String>) -> Self {
+        self.0.column = Some(column.into());
+        self
+    }
+
+    /// Names the constraint concerned.
+    #[must_use]
+    pub fn with_constraint(mut self, constraint: impl Into<String>) -> Self {
+        self.0.constraint = Some(constraint.into());
+        self
+    }
+}
+
+impl Deref for SqlError {
+    type Target = ErrorFields;
+    fn deref(&self) -> &ErrorFields {
+        &self.0
+    }
+}
+
+impl DerefMut for SqlError {
+    fn deref_mut(&mut self) -> &mut ErrorFields {
+        &mut self.0
+    }
+}
+
+impl fmt::Display for SqlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.severity.as_str(), self.message)
+    }
+}
+
+impl fmt::Debug for SqlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl std::error::Error for SqlError {}
+
+impl From<niwaki_types::TypeError> for SqlError {
+    fn from(error: niwaki_types::TypeError) -> Self {
+        let mut result = Self::new(error.sqlstate, error.message);
+        result.detail = error.detail;
+        result
+    }
+}
+
+impl From<niwaki_storage::Error> for SqlError {
+    fn from(error: niwaki_storage::Error) -> Self {
+        use niwaki_storage::Error as E;
+        let sqlstate = match &error {
+            E::Io { .. } => "58030",
+            E::DiskFull { .. } => "53100",
+            E::Corruption(_) => "XX001",
+            E::NoBuffers => "53000",
+            E::Refused(_) => "55000",
+        };
+        Self::new(sqlstate, error.to_string())
+    }
+}
+
+impl From<niwaki_catalog::Error> for SqlError {
+    fn from(error: niwaki_catalog::Error) -> Self {
+        use niwaki_catalog::Error as E;
+        let sqlstate = match &error {
+            E::Undefined { kind: "schema", .. } => "3F000",
+            E::Undefined { kind: "relation" | "table" | "view" | "sequence", .. } => "42P01",
+            E::Undefined { .. } => "42704",
+            E::Duplicate { kind: "schema", .. } => "42P06",
+            E::Duplicate { kind: "constraint", .. } => "42710",
+            E::Duplicate { .. } => "42P07",
+            E::Damaged { .. } => "XX001",
+            E::Storage(inner) => return inner.clone().into(),
+        };
+        Self::new(sqlstate, error.to_string())
+    }
+}

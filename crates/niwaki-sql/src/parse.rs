@@ -1,0 +1,255 @@
+//! Query text into PostgreSQL's own syntax trees, with positions for its errors and a guard against
+//! text that nests too deeply.
+
+use std::sync::Arc;
+
+use pg_query::NodeEnum;
+// The syntax tree arrives as a protobuf message nested as deeply as the query; this crate is named
+// here because its recursion limit (100) is switched off by a feature. `nesting_bound` replaces it.
+use prost as _;
+
+use crate::error::{Result, SqlError};
+
+/// How deeply a query may nest before it is refused with `54001`.
+const NESTING_MAX: usize = 1_000;
+
+/// One statement of a query text.
+#[derive(Clone, Debug)]
+pub struct ParsedStatement {
+    /// Its syntax tree.
+    pub node: Arc<NodeEnum>,
+    /// The whole query text, to which positions refer.
+    pub source: Arc<str>,
+    /// Byte at which the statement begins in it.
+    pub start: usize,
+    /// Byte after its end.
+    pub end: usize,
+}
+
+impl ParsedStatement {
+    /// The statement's own text, without surrounding blanks.
+    pub fn text(&self) -> &str {
+        self.source.get(self.start..self.end).unwrap_or(&self.source).trim()
+    }
+}
+
+/// Position in characters, from 1, of a byte of the query; `None` for the parser's "nowhere" (-1).
+pub fn position_of(source: &str, location: i32) -> Option<u32> {
+    let byte = usize::try_from(location).ok()?.min(source.len());
+    let bytes = source.as_bytes().get(..byte)?;
+    // A character begins at every byte that is no continuation byte.
+    let characters = bytes.iter().filter(|b| (**b & 0xC0) != 0x80).count();
+    u32::try_from(characters + 1).ok()
+}
+
+/// Parses a query text that may hold several statements; an empty text gives none.
+///
+/// # Errors
+/// `42601` with a position, `54001` for text that nests too deeply, `22021` for a zero byte.
+pub fn parse(query: &str) -> Result<Vec<ParsedStatement>> {
+    if query.as_bytes().contains(&0) {
+        return Err(SqlError::new("22021", "invalid byte sequence for encoding \"UTF8\": 0x00"));
+    }
+    if nesting_bound(query) > NESTING_MAX {
+        return Err(SqlError::new("54001", "stack depth limit exceeded")
+            .with_hint("The query nests expressions too deeply; rewrite it with fewer levels."));
+    }
+    let result = pg_query::parse(query, 0).map_err(|error| syntax_error(query, &error))?;
+    let source: Arc<str> = Arc::from(query);
+    let mut statements = Vec::with_capacity(result.protobuf.stmts.len());
+    for raw in result.protobuf.stmts {
+        let Some(node) = raw.stmt.and_then(|node| node.node) else { continue };
+        let start = usize::try_from(raw.stmt_location).unwrap_or(0);
+        let length = usize::try_from(raw.stmt_len).unwrap_or(0);
+        let end = if length == 0 { query.len() } else { (start + length).min(query.len()) };
+        statements.push(ParsedStatement {
+            node: Arc::new(node),
+            source: source.clone(),
+            start,
+            end,
+        });
+    }
+    Ok(statements)
+}
+
+/// An upper bound on how deeply the syntax tree of `query` nests: open brackets and `CASE`s at any
+/// point, plus the operators of the expression that is being read there. AND, OR and lists are flat in
+/// the grammar's trees and count little.
+fn nesting_bound(query: &str) -> usize {
+    let bytes = query.as_bytes();
+    let mut position = 0;
+    let mut deepest = 0usize;
+    // Operators seen in each open bracket since its last comma.
+    let mut levels: Vec<usize> = vec![0];
+    let mut sum = 0usize;
+    while let Some(&byte) = bytes.get(position) {
+        position += 1;
+        match byte {
+            b'\'' | b'"' => {
+                while bytes.get(position).is_some_and(|b| *b != byte) {
+                    position += 1;
+                }
+                position += 1;
+            }
+            b'(' | b'[' => {
+                levels.push(0);
+                sum += 1;
+            }
+            b')' | b']' => {
+                if levels.len() > 1 {
+                    sum -= levels.pop().unwrap_or(0) + 1;
+                }
+            }
+            b',' | b';' => {
+                if let Some(level) = levels.last_mut() {
+                    sum -= *level;
+                    *level = 0;
+                }
+            }
+            b'+' | b'-' | b'*' | b'/' | b'%' | b'<' | b'>' | b'=' | b'|' | b'~' | b'^' | b':'
+            | b'&' | b'#' | b'!' | b'@' => {
+                while bytes.get(position).is_some_and(|b| b"+-*/%<>=|~^:&#!@".contains(b)) {
+                    position += 1;
+                }
+                if let Some(level) = levels.last_mut() {
+                    *level += 1;
+                    sum += 1;
+                }
+            }
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' => {
+                let start = position - 1;
+                while bytes.get(position).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_') {
+                    position += 1;
+                }
+                let word = &query[start..position];
+                let nests = [
+                    "not",
+                    "case",
+                    "union",
+                    "intersect",
+                    "except",
+                    "is",
+                    "join",
+                    "collate",
+                    "else",
+                ]
+                .iter()
+                .any(|keyword| word.eq_ignore_ascii_case(keyword));
+                // AND and OR start a new operand, whose operators do not nest in the earlier ones'.
+                if nests {
+                    if let Some(level) = levels.last_mut() {
+                        *level += 1;
+                        sum += 1;
+                    }
+                } else if word.eq_ignore_ascii_case("and") || word.eq_ignore_ascii_case("or") {
+                    if let Some(level) = levels.last_mut() {
+                        sum -= *level;
+                        *level = 0;
+                    }
+                }
+            }
+            _ => {}
+        }
+        deepest = deepest.max(sum);
+    }
+    deepest
+}
+
+/// The parser's error with SQLSTATE and position. The library gives the message only, so the position
+/// is found again: the message names the token it stopped at, and of the tokens with that text it is
+/// the first whose prefix of the query fails in the same way.
+fn syntax_error(query: &str, error: &pg_query::Error) -> SqlError {
+    let message = match error {
+        pg_query::Error::Parse(message) => message.clone(),
+        other => return SqlError::new("42601", other.to_string()),
+    };
+    let sqlstate = if message.contains("stack depth limit") || message.contains("memory exhausted")
+    {
+        "54001"
+    } else if message.contains("is not supported") || message.contains("not yet implemented") {
+        "0A000"
+    } else if message.contains("invalid Unicode") || message.contains("invalid escape") {
+        "22025"
+    } else {
+        "42601"
+    };
+    let position = error_byte(query, &message)
+        .and_then(|byte| i32::try_from(byte).ok())
+        .and_then(|byte| position_of(query, byte));
+    SqlError::new(sqlstate, message).with_position(position)
+}
+
+fn error_byte(query: &str, message: &str) -> Option<usize> {
+    if message.ends_with("at end of input") {
+        return Some(query.len());
+    }
+    let (_, rest) = message.split_once(" at or near \"")?;
+    let token = rest.strip_suffix('"')?;
+    if token.is_empty() {
+        return None;
+    }
+    // An unterminated quote reports everything from its opening on.
+    if message.starts_with("unterminated") {
+        return query.find(token);
+    }
+    let mut candidates = 0;
+    for (byte, _) in query.match_indices(token) {
+        candidates += 1;
+        if candidates > 64 {
+            return None;
+        }
+        let end = byte + token.len();
+        if let Err(pg_query::Error::Parse(prefix)) = pg_query::parse(query.get(..end)?, 0)
+            && prefix == message
+        {
+            return Some(byte);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_statements_keep_their_text() {
+        let statements = parse("select 1; ; select 'é' ;").unwrap();
+        assert_eq!(statements.len(), 2);
+        assert_eq!(statements[0].text(), "select 1");
+        assert_eq!(statements[1].text(), "select 'é'");
+        assert!(parse("  -- nothing\n").unwrap().is_empty());
+    }
+
+    #[test]
+    fn syntax_errors_have_postgresql_positions() {
+        let error = parse("select 1 from t where").unwrap_err();
+        assert_eq!(
+            (error.sqlstate, error.message.as_str()),
+            ("42601", "syntax error at end of input")
+        );
+        assert_eq!(error.position, Some(22));
+        let error = parse("selec 1").unwrap_err();
+        assert_eq!(error.message, "syntax error at or near \"selec\"");
+        assert_eq!(error.position, Some(1));
+        let error = parse("select 'é', from t from t").unwrap_err();
+        assert_eq!(error.message, "syntax error at or near \"from\"");
+        assert_eq!(error.position, Some(13));
+        let error = parse("select 'abc").unwrap_err();
+        assert_eq!(error.position, Some(8));
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_before_the_parser_sees_it() {
+        let deep = format!("select {}1{}", "(".repeat(20_000), ")".repeat(20_000));
+        assert_eq!(parse(&deep).unwrap_err().sqlstate, "54001");
+        let long_sum = format!("select 1{}", " + 1".repeat(5_000));
+        assert_eq!(parse(&long_sum).unwrap_err().sqlstate, "54001");
+        let moderate = format!("select 1{}", " + 1".repeat(500));
+        assert_eq!(parse(&moderate).unwrap().len(), 1);
+        let flat = format!("select 1 where {}true", "1 = 1 and ".repeat(5_000));
+        assert_eq!(parse(&flat).unwrap().len(), 1);
+        let values = format!("insert into t values {}(1, 2)", "(1 + 1, 2 * 3), ".repeat(5_000));
+        assert_eq!(parse(&values).unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,213 @@
+//! Stored tables as one statement sees them: under its snapshot, in its transaction.
+
+use std::any::Any;
+use std::ops::Bound;
+
+use niwaki_catalog::Relation;
+use niwaki_storage::Tid;
+use niwaki_types::Datum;
+
+use crate::error::Result;
+
+/// Rows of one table, one after the other in one vector.
+#[derive(Debug, Default)]
+pub struct RowBatch {
+    /// Values per row: the table's columns.
+    pub width: usize,
+    /// The rows' values, row by row; columns that were not asked for are NULL.
+    pub values: Vec<Datum>,
+    /// The rows' addresses.
+    pub tids: Vec<Tid>,
+}
+
+impl RowBatch {
+    /// An empty batch for rows of `width` values.
+    pub fn new(width: usize) -> Self {
+        Self { width, values: Vec::new(), tids: Vec::new() }
+    }
+    /// Forgets the rows, keeps the memory.
+    pub fn clear(&mut self) {
+        self.values.clear();
+        self.tids.clear();
+    }
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.tids.len()
+    }
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.tids.is_empty()
+    }
+    /// The values of one row.
+    pub fn row(&self, number: usize) -> &[Datum] {
+        &self.values[number * self.width..(number + 1) * self.width]
+    }
+}
+
+/// How the rows of a table are reached.
+#[derive(Clone, Debug)]
+pub enum ScanPath {
+    /// Every block.
+    Sequential,
+    /// These addresses, in this order.
+    Tids(Vec<Tid>),
+    /// The blocks between two addresses.
+    TidRange(Bound<Tid>, Bound<Tid>),
+    /// Entries of an index whose encoded key lies between two bounds.
+    Index {
+        /// The store's number of the index.
+        index: usize,
+        /// Lower bound on the encoded key.
+        lower: Bound<Vec<u8>>,
+        /// Upper bound on the encoded key.
+        upper: Bound<Vec<u8>>,
+        /// Ascending order of the encoded keys.
+        forward: bool,
+    },
+}
+
+/// What became of a row that a statement wanted to change or lock.
+#[derive(Debug)]
+pub enum RowOutcome {
+    /// It was done; the row's address now (of its root).
+    Done(Tid),
+    /// Another transaction changed the row and committed; its newest version. READ COMMITTED only.
+    Changed {
+        /// Where the newest version is.
+        tid: Tid,
+        /// All columns of it.
+        row: Vec<Datum>,
+    },
+    /// Another transaction deleted it and committed.
+    Gone,
+    /// This command changed it already.
+    SelfModified,
+    /// It is locked, and the statement does not wait (`SKIP LOCKED`).
+    Locked,
+}
+
+/// Strength of a row lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RowLock {
+    /// `FOR KEY SHARE`
+    KeyShare,
+    /// `FOR SHARE`
+    Share,
+    /// `FOR NO KEY UPDATE`
+    NoKeyUpdate,
+    /// `FOR UPDATE`
+    Update,
+}
+
+/// What to do when a row is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockWait {
+    /// Wait.
+    Block,
+    /// `SKIP LOCKED`
+    Skip,
+    /// `NOWAIT`: fail with `55P03`.
+    Error,
+}
+
+/// Table lock that a statement needs on a relation, in PostgreSQL's modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableLock {
+    /// Reading.
+    AccessShare,
+    /// `SELECT … FOR …`
+    RowShare,
+    /// Writing.
+    RowExclusive,
+}
+
+/// State of a scan between two batches; made and understood by the store alone.
+pub type ScanState = Box<dyn Any + Send>;
+
+/// Stored tables under one statement's snapshot.
+pub trait Store {
+    /// Takes the table lock; held to the end of the transaction.
+    ///
+    /// # Errors
+    /// `55P03`, `40P01`, `57014` while waiting.
+    fn lock_table(&mut self, relation: &Relation, lock: TableLock) -> Result<()>;
+
+    /// Starts a scan. `columns` tells which columns the caller will read.
+    ///
+    /// # Errors
+    /// I/O and corruption.
+    fn open_scan(
+        &mut self,
+        relation: &Relation,
+        path: ScanPath,
+        columns: &[bool],
+    ) -> Result<ScanState>;
+
+    /// Appends up to about `limit` visible rows; false when there are no more after them.
+    ///
+    /// # Errors
+    /// I/O, corruption, interrupts.
+    fn next_rows(
+        &mut self,
+        relation: &Relation,
+        scan: &mut ScanState,
+        limit: usize,
+        out: &mut RowBatch,
+    ) -> Result<bool>;
+
+    /// The visible row, if any, whose key in a unique index is exactly `key` (encoded, all columns).
+    /// Writes its columns to `row` (as wide as the table) and returns its address.
+    ///
+    /// # Errors
+    /// I/O and corruption.
+    fn fetch_unique(
+        &mut self,
+        relation: &Relation,
+        index: usize,
+        key: &[u8],
+        columns: &[bool],
+        row: &mut [Datum],
+    ) -> Result<Option<Tid>>;
+
+    /// Inserts a row (all columns).
+    ///
+    /// # Errors
+    /// `23505` with constraint and detail; I/O.
+    fn insert(&mut self, relation: &Relation, row: &[Datum]) -> Result<Tid>;
+
+    /// Replaces the row at `tid`, whose visible version is `old`, by `new` (all columns each).
+    ///
+    /// # Errors
+    /// `23505`, `40001` at REPEATABLE READ, `40P01`, I/O.
+    fn update(
+        &mut self,
+        relation: &Relation,
+        tid: Tid,
+        old: &[Datum],
+        new: &[Datum],
+    ) -> Result<RowOutcome>;
+
+    /// Deletes the row at `tid`.
+    ///
+    /// # Errors
+    /// `40001` at REPEATABLE READ, `40P01`, I/O.
+    fn delete(&mut self, relation: &Relation, tid: Tid, old: &[Datum]) -> Result<RowOutcome>;
+
+    /// Locks the row at `tid`.
+    ///
+    /// # Errors
+    /// `55P03`, `40001` at REPEATABLE READ, `40P01`, I/O.
+    fn lock_row(
+        &mut self,
+        relation: &Relation,
+        tid: Tid,
+        lock: RowLock,
+        wait: LockWait,
+    ) -> Result<RowOutcome>;
+
+    /// Blocks of the table's main fork now.
+    ///
+    /// # Errors
+    /// I/O.
+    fn blocks(&mut self, relation: &Relation) -> Result<u32>;
+}
