@@ -66,12 +66,21 @@ impl Env {
     }
 }
 
-/// Payload of the panic that stands for the end of the process in simulations.
+/// What stands for the end of the process in simulations: payload of the panic that replaces an
+/// abort, and inner error of every file operation after a simulated crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crashed {
     /// What [`Env::abort`] was given.
     pub reason: String,
 }
+
+impl fmt::Display for Crashed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl std::error::Error for Crashed {}
 
 type Hook = Arc<dyn Fn(&str) + Send + Sync>;
 

@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod critical;
 mod environment;
+pub mod failpoints;
 pub mod rng;
 pub mod sync;
 pub mod vfs;

@@ -5,11 +5,20 @@
 //! by [`Vfs::sync_dir`] of their folder (`docs/format.md`; reliability: crash-image model).
 
 mod content;
+mod disk;
+mod faulty;
+#[cfg(test)]
+mod faulty_tests;
+mod image;
 mod memory;
 mod os;
 #[cfg(test)]
 mod tests;
 
+pub use faulty::{
+    Fault, FaultKind, FaultyVfs, History, Operation, Replay, WriteObserver, is_crash,
+};
+pub use image::{CrashImage, CrashOptions};
 pub use memory::MemoryVfs;
 pub use os::OsVfs;
 

@@ -1,7 +1,7 @@
 use super::*;
 
 /// What every file system must do.
-fn behaves(vfs: &dyn Vfs) {
+pub(super) fn behaves(vfs: &dyn Vfs) {
     vfs.create_dir("").unwrap();
     vfs.create_dir("base/deep").unwrap();
     vfs.create_dir("base/deep").unwrap();

@@ -1,0 +1,546 @@
+//! A file system that crashes, fails and remembers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::disk::{BodyChange, Change, Disk, FileId, NameChange};
+use super::image::{self, CrashImage, CrashOptions};
+use super::memory::MemoryVfs;
+use super::{OpenMode, Vfs, VfsFile, check_path, error, parent};
+use crate::environment::Crashed;
+
+/// What a program asks of a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    /// A file came into being.
+    Create,
+    /// A file lost its name.
+    Remove,
+    /// A file got another name.
+    Rename,
+    /// A folder came into being.
+    CreateDir,
+    /// Bytes were written.
+    Write,
+    /// The length was set.
+    SetLen,
+    /// Space was reserved.
+    Allocate,
+    /// A file's bytes were made durable.
+    SyncData,
+    /// A folder's names were made durable.
+    SyncDir,
+    /// Bytes were read.
+    Read,
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// A sync fails; the bytes are not on disk, yet count as clean: the next sync "succeeds".
+    SyncLosesBytes,
+    /// A sync fails although the bytes reached the disk.
+    SyncFailsAfterWriting,
+    /// The operation fails with an input/output error and changes nothing.
+    InputOutputError,
+    /// No space is left; nothing changes.
+    StorageFull,
+    /// A write stops half-way, then fails for lack of space.
+    ShortWrite,
+}
+
+/// A fault, and when it happens.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// What goes wrong.
+    pub kind: FaultKind,
+    /// Which operation it happens to.
+    pub operation: Operation,
+    /// Only on paths that contain this; empty for all.
+    pub path_contains: String,
+    /// How many matching operations pass first.
+    pub after: u64,
+    /// Whether it happens to every matching operation from then on.
+    pub sticky: bool,
+}
+
+/// Told of every write before it happens: path, offset in bytes, bytes. For checks such as "no page
+/// before its log".
+pub type WriteObserver = Box<dyn Fn(&str, u64, &[u8]) + Send + Sync>;
+
+/// An in-memory file system that knows what is durable, produces the states a crash may leave
+/// behind, fails on request, and records every change so that one run yields the crash images of
+/// each of its moments.
+///
+/// Copies share everything. Every operation is a scheduling point of the deterministic scheduler.
+/// A buffer must not change while it is being written; if it does, the write panics.
+#[derive(Clone)]
+pub struct FaultyVfs {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    observer: Mutex<Option<Arc<WriteObserver>>>,
+}
+
+struct State {
+    disk: Disk,
+    recorded: Option<History>,
+    faults: Vec<Fault>,
+    counts: BTreeMap<Operation, u64>,
+    changes: u64,
+    crash_at: Option<u64>,
+    crashed: bool,
+    locks: BTreeSet<String>,
+}
+
+/// Every change since [`FaultyVfs::record`], and the disk as it was then.
+#[derive(Clone, Debug)]
+pub struct History {
+    start: Disk,
+    changes: Vec<(Operation, Change)>,
+}
+
+/// Walks through a [`History`].
+#[derive(Debug)]
+pub struct Replay<'a> {
+    history: &'a History,
+    disk: Disk,
+    done: usize,
+}
+
+impl FaultyVfs {
+    /// An empty directory.
+    pub fn new() -> Self {
+        Self::from_disk(Disk::default())
+    }
+
+    /// A directory in which all of `files` is durable: what is found after a crash.
+    pub fn from_memory(files: &MemoryVfs) -> Self {
+        Self::from_disk(Disk::with_durable(files.contents(), files.folders()))
+    }
+
+    fn from_disk(disk: Disk) -> Self {
+        let state = State {
+            disk,
+            recorded: None,
+            faults: Vec::new(),
+            counts: BTreeMap::new(),
+            changes: 0,
+            crash_at: None,
+            crashed: false,
+            locks: BTreeSet::new(),
+        };
+        let shared = Shared { state: Mutex::new(state), observer: Mutex::new(None) };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Starts to record changes.
+    pub fn record(&self) {
+        let mut state = self.shared.state.lock();
+        state.recorded = Some(History { start: state.disk.clone(), changes: Vec::new() });
+    }
+
+    /// What was recorded; recording goes on.
+    pub fn history(&self) -> Option<History> {
+        self.shared.state.lock().recorded.clone()
+    }
+
+    /// How many changing operations (all but reads) there were. An operation's number is the value
+    /// before it.
+    pub fn changes(&self) -> u64 {
+        self.shared.state.lock().changes
+    }
+
+    /// How often each operation was asked for.
+    pub fn counts(&self) -> BTreeMap<Operation, u64> {
+        self.shared.state.lock().counts.clone()
+    }
+
+    /// Crashes at the changing operation of this number: it may or may not reach the disk, its
+    /// caller gets an error, and so does every later operation.
+    pub fn crash_at(&self, change: u64) {
+        self.shared.state.lock().crash_at = Some(change);
+    }
+
+    /// Crashes now.
+    pub fn crash(&self) {
+        self.shared.state.lock().crashed = true;
+    }
+
+    /// Whether the crash has happened.
+    pub fn crashed(&self) -> bool {
+        self.shared.state.lock().crashed
+    }
+
+    /// Adds a fault.
+    pub fn inject(&self, fault: Fault) {
+        self.shared.state.lock().faults.push(fault);
+    }
+
+    /// Ends all faults.
+    pub fn heal(&self) {
+        self.shared.state.lock().faults.clear();
+    }
+
+    /// Lets `observer` see every write.
+    pub fn observe_writes(&self, observer: WriteObserver) {
+        *self.shared.observer.lock() = Some(Arc::new(observer));
+    }
+
+    /// States in which a crash now may leave the disk.
+    pub fn crash_images(&self, options: &CrashOptions) -> Vec<CrashImage> {
+        let disk = self.shared.state.lock().disk.clone();
+        image::images(&disk, options).collect()
+    }
+
+    /// The files as programs see them now.
+    pub fn current(&self) -> MemoryVfs {
+        let state = self.shared.state.lock();
+        let names = &state.disk.names;
+        let bodies = &state.disk.bodies;
+        let files = names.files.iter();
+        let files = files.map(|(path, id)| (path.clone(), bodies[id].current.clone())).collect();
+        MemoryVfs::from_parts(files, names.folders.clone())
+    }
+}
+
+impl Default for FaultyVfs {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for FaultyVfs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FaultyVfs after {} changes", self.changes())
+    }
+}
+
+impl History {
+    /// Number of recorded changes.
+    pub fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// Whether nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// The walk from the beginning.
+    pub fn replay(&self) -> Replay<'_> {
+        Replay { history: self, disk: self.start.clone(), done: 0 }
+    }
+}
+
+impl Replay<'_> {
+    /// How many changes were replayed.
+    pub fn done(&self) -> usize {
+        self.done
+    }
+
+    /// Replays one change, and says which; `None` at the end.
+    pub fn step(&mut self) -> Option<Operation> {
+        let (operation, change) = self.history.changes.get(self.done)?;
+        self.disk.apply(change);
+        self.done += 1;
+        Some(*operation)
+    }
+
+    /// States in which a crash at this moment may leave the disk.
+    pub fn images(&self, options: &CrashOptions) -> impl Iterator<Item = CrashImage> {
+        image::images(&self.disk, options)
+    }
+}
+
+/// Whether an error says that the simulated machine has crashed.
+pub fn is_crash(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Crashed>())
+}
+
+fn crash_error() -> io::Error {
+    io::Error::other(Crashed { reason: "the simulated machine crashed".to_owned() })
+}
+
+impl State {
+    /// Counts an operation; answers what the system makes of it.
+    fn begin(&mut self, operation: Operation, path: &str) -> io::Result<Option<FaultKind>> {
+        if self.crashed {
+            return Err(crash_error());
+        }
+        *self.counts.entry(operation).or_default() += 1;
+        let mut happens = None;
+        self.faults.retain_mut(|fault| {
+            let matches = fault.operation == operation && path.contains(&fault.path_contains);
+            if happens.is_some() || !matches {
+                return true;
+            }
+            if fault.after > 0 {
+                fault.after -= 1;
+                return true;
+            }
+            happens = Some(fault.kind);
+            fault.sticky
+        });
+        match happens {
+            Some(FaultKind::InputOutputError) => {
+                Err(error(ErrorKind::Other, path, "input/output error (injected)"))
+            }
+            Some(FaultKind::StorageFull) => {
+                Err(error(ErrorKind::StorageFull, path, "no space left on device (injected)"))
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// Makes a change. At the chosen moment the machine crashes instead of answering.
+    fn change(&mut self, operation: Operation, change: Change) -> io::Result<()> {
+        let number = self.changes;
+        self.changes += 1;
+        if self.crash_at == Some(number) {
+            // What was asked for may be among what survives; a sync that did not return promised
+            // nothing, and its effect is one of the images without it.
+            self.crashed = true;
+            if matches!(change, Change::Name(_) | Change::Body(..)) {
+                self.disk.apply(&change);
+            }
+            return Err(crash_error());
+        }
+        self.disk.apply(&change);
+        if let Some(recorded) = &mut self.recorded {
+            recorded.changes.push((operation, change));
+        }
+        Ok(())
+    }
+
+    fn check_folder(&self, path: &str) -> io::Result<()> {
+        let folder = parent(path);
+        if folder.is_empty() || self.disk.names.folders.contains(folder) {
+            return Ok(());
+        }
+        Err(error(ErrorKind::NotFound, path, "its folder does not exist"))
+    }
+}
+
+impl Vfs for FaultyVfs {
+    fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
+        crate::sync::yield_point();
+        check_path(path)?;
+        let mut state = self.shared.state.lock();
+        if state.crashed {
+            return Err(crash_error());
+        }
+        if state.disk.names.folders.contains(path) {
+            return Err(error(ErrorKind::IsADirectory, path, "is a folder"));
+        }
+        let id = match (state.disk.names.files.get(path), mode) {
+            (Some(_), OpenMode::CreateNew) => {
+                return Err(error(ErrorKind::AlreadyExists, path, "file exists"));
+            }
+            (Some(id), _) => *id,
+            (None, OpenMode::Existing) => {
+                return Err(error(ErrorKind::NotFound, path, "no such file"));
+            }
+            (None, _) => {
+                state.check_folder(path)?;
+                state.begin(Operation::Create, path)?;
+                let file = state.disk.new_file();
+                let change = NameChange::Create { path: path.to_owned(), file };
+                state.change(Operation::Create, Change::Name(change))?;
+                file
+            }
+        };
+        drop(state);
+        Ok(Arc::new(FaultyFile { shared: Arc::clone(&self.shared), id, path: path.to_owned() }))
+    }
+
+    fn remove(&self, path: &str) -> io::Result<()> {
+        crate::sync::yield_point();
+        let mut state = self.shared.state.lock();
+        state.begin(Operation::Remove, path)?;
+        let Some(file) = state.disk.names.files.get(path).copied() else {
+            return Err(error(ErrorKind::NotFound, path, "no such file"));
+        };
+        let change = NameChange::Remove { path: path.to_owned(), file };
+        state.change(Operation::Remove, Change::Name(change))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        crate::sync::yield_point();
+        check_path(to)?;
+        let mut state = self.shared.state.lock();
+        state.begin(Operation::Rename, from)?;
+        state.check_folder(to)?;
+        if state.disk.names.folders.contains(to) {
+            return Err(error(ErrorKind::IsADirectory, to, "is a folder"));
+        }
+        let Some(file) = state.disk.names.files.get(from).copied() else {
+            return Err(error(ErrorKind::NotFound, from, "no such file"));
+        };
+        let change = NameChange::Rename { from: from.to_owned(), to: to.to_owned(), file };
+        state.change(Operation::Rename, Change::Name(change))
+    }
+
+    fn exists(&self, path: &str) -> io::Result<bool> {
+        let state = self.shared.state.lock();
+        if state.crashed {
+            return Err(crash_error());
+        }
+        let names = &state.disk.names;
+        Ok(path.is_empty() || names.files.contains_key(path) || names.folders.contains(path))
+    }
+
+    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        let state = self.shared.state.lock();
+        if state.crashed {
+            return Err(crash_error());
+        }
+        let names = &state.disk.names;
+        if !dir.is_empty() && !names.folders.contains(dir) {
+            return Err(error(ErrorKind::NotFound, dir, "no such folder"));
+        }
+        let inside = names.files.keys().filter(|path| parent(path) == dir);
+        Ok(inside.map(|path| path.rsplit('/').next().unwrap_or(path).to_owned()).collect())
+    }
+
+    fn create_dir(&self, dir: &str) -> io::Result<()> {
+        crate::sync::yield_point();
+        if dir.is_empty() {
+            return Ok(());
+        }
+        check_path(dir)?;
+        let mut state = self.shared.state.lock();
+        let ends = dir.match_indices('/').map(|(at, _)| at).chain([dir.len()]);
+        for folder in ends.map(|end| &dir[..end]) {
+            if state.disk.names.files.contains_key(folder) {
+                return Err(error(ErrorKind::NotADirectory, folder, "is a file"));
+            }
+            if !state.disk.names.folders.contains(folder) {
+                state.begin(Operation::CreateDir, folder)?;
+                let change = NameChange::CreateDir { path: folder.to_owned() };
+                state.change(Operation::CreateDir, Change::Name(change))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn sync_dir(&self, dir: &str) -> io::Result<()> {
+        crate::sync::yield_point();
+        let mut state = self.shared.state.lock();
+        let fault = state.begin(Operation::SyncDir, dir)?;
+        if !dir.is_empty() && !state.disk.names.folders.contains(dir) {
+            return Err(error(ErrorKind::NotFound, dir, "no such folder"));
+        }
+        if fault.is_some() {
+            return Err(error(ErrorKind::Other, dir, "input/output error (injected)"));
+        }
+        state.change(Operation::SyncDir, Change::SyncDir(dir.to_owned()))
+    }
+
+    fn lock_exclusive(&self, path: &str) -> io::Result<Box<dyn Send + Sync>> {
+        let mut state = self.shared.state.lock();
+        if state.crashed {
+            return Err(crash_error());
+        }
+        if !state.locks.insert(path.to_owned()) {
+            let what = format!("locked by process {}", std::process::id());
+            return Err(error(ErrorKind::WouldBlock, path, &what));
+        }
+        Ok(Box::new(FaultyLock { shared: Arc::clone(&self.shared), path: path.to_owned() }))
+    }
+}
+
+struct FaultyLock {
+    shared: Arc<Shared>,
+    path: String,
+}
+
+impl Drop for FaultyLock {
+    fn drop(&mut self) {
+        self.shared.state.lock().locks.remove(&self.path);
+    }
+}
+
+struct FaultyFile {
+    shared: Arc<Shared>,
+    id: FileId,
+    path: String,
+}
+
+impl fmt::Debug for FaultyFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FaultyFile {}", self.path)
+    }
+}
+
+impl VfsFile for FaultyFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        crate::sync::yield_point();
+        let mut state = self.shared.state.lock();
+        state.begin(Operation::Read, &self.path)?;
+        Ok(state.disk.bodies[&self.id].current.read_at(buf, offset))
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        let observer = self.shared.observer.lock().clone();
+        if let Some(observer) = observer {
+            observer(&self.path, offset, buf);
+        }
+        // The device reads the buffer at any moment between the call and its return.
+        let bytes: Arc<[u8]> = Arc::from(buf);
+        crate::sync::yield_point();
+        assert!(bytes[..] == *buf, "{}: buffer changed while it was written", self.path);
+        let mut state = self.shared.state.lock();
+        let fault = state.begin(Operation::Write, &self.path)?;
+        if fault == Some(FaultKind::ShortWrite) {
+            let bytes = Arc::from(&bytes[..bytes.len() / 2]);
+            let half = Change::Body(self.id, BodyChange::Write { offset, bytes });
+            state.change(Operation::Write, half)?;
+            let what = "no space left on device after part of the write (injected)";
+            return Err(error(ErrorKind::StorageFull, &self.path, what));
+        }
+        let change = BodyChange::Write { offset, bytes };
+        state.change(Operation::Write, Change::Body(self.id, change))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        crate::sync::yield_point();
+        let mut state = self.shared.state.lock();
+        let change = match state.begin(Operation::SyncData, &self.path)? {
+            None => return state.change(Operation::SyncData, Change::SyncData(self.id)),
+            Some(FaultKind::SyncFailsAfterWriting) => Change::SyncData(self.id),
+            Some(_) => Change::Forget(self.id),
+        };
+        state.change(Operation::SyncData, change)?;
+        Err(error(ErrorKind::Other, &self.path, "input/output error (injected)"))
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        crate::sync::yield_point();
+        let mut state = self.shared.state.lock();
+        state.begin(Operation::SetLen, &self.path)?;
+        state.change(Operation::SetLen, Change::Body(self.id, BodyChange::SetLen { len }))
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        let state = self.shared.state.lock();
+        if state.crashed {
+            return Err(crash_error());
+        }
+        Ok(state.disk.bodies[&self.id].current.len())
+    }
+
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        crate::sync::yield_point();
+        let end = offset.checked_add(len).ok_or(ErrorKind::FileTooLarge)?;
+        let mut state = self.shared.state.lock();
+        state.begin(Operation::Allocate, &self.path)?;
+        state.change(Operation::Allocate, Change::Body(self.id, BodyChange::Allocate { end }))
+    }
+}
