@@ -4,6 +4,7 @@
 mod context;
 mod error;
 pub mod parse;
+pub mod settings;
 pub mod store;
 
 pub use context::{

@@ -1,1 +1,15 @@
 #![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod database;
+mod result;
+mod session;
+
+pub use database::{CheckReport, Database, Options, Violation};
+pub use niwaki_sql::{ColumnInfo, ErrorFields, RowSink, Severity, SqlError};
+pub use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
+pub use result::{ExecuteOutcome, ResultSink};
+pub use session::{Prepared, Session};
+
+/// Result of everything in this crate.
+pub type Result<T> = std::result::Result<T, SqlError>;

@@ -1,0 +1,29 @@
+//! Settings: names, units, ranges and defaults as PostgreSQL has them, and one session's values.
+//!
+//! [`Settings`] is a session's view. `SET` takes part in transactions: a rollback, also one to a
+//! savepoint, brings the earlier value back; `SET LOCAL` ends with its transaction.
+
+mod session;
+mod table;
+mod value;
+
+pub use session::{HotSettings, SettingRow, Settings};
+pub use table::{Context, Kind, SETTINGS, SettingDefinition, Unit};
+pub use value::Value;
+
+/// Why a setting was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingError {
+    /// 42704 unknown, 22023 bad value, 55P02 not now, 0A000 not supported.
+    pub sqlstate: &'static str,
+    /// PostgreSQL's wording.
+    pub message: String,
+    /// Which values are possible.
+    pub hint: Option<String>,
+}
+
+impl SettingError {
+    fn new(sqlstate: &'static str, message: String) -> Self {
+        Self { sqlstate, message, hint: None }
+    }
+}

@@ -1,0 +1,677 @@
+//! One session's settings and how SET takes part in its transactions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::SettingError;
+use super::table::{Context, SETTINGS, SettingDefinition, position};
+use super::value::Value;
+
+/// The settings that run-time code reads at every statement, ready to use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HotSettings {
+    /// `statement_timeout` in milliseconds, 0: none.
+    pub statement_timeout_ms: u64,
+    /// `lock_timeout` in milliseconds, 0: none.
+    pub lock_timeout_ms: u64,
+    /// `idle_in_transaction_session_timeout` in milliseconds, 0: none.
+    pub idle_in_transaction_timeout_ms: u64,
+    /// `idle_session_timeout` in milliseconds, 0: none.
+    pub idle_session_timeout_ms: u64,
+    /// `deadlock_timeout` in milliseconds.
+    pub deadlock_timeout_ms: u64,
+    /// Whether COMMIT waits for the log (`synchronous_commit` is not off).
+    pub synchronous_commit: bool,
+    /// `extra_float_digits`
+    pub extra_float_digits: i32,
+    /// `TimeZone`
+    pub time_zone: Arc<str>,
+    /// `enable_seqscan`
+    pub enable_seqscan: bool,
+    /// `enable_indexscan`
+    pub enable_indexscan: bool,
+    /// `enable_indexonlyscan`
+    pub enable_indexonlyscan: bool,
+    /// `enable_bitmapscan`
+    pub enable_bitmapscan: bool,
+    /// `enable_tidscan`
+    pub enable_tidscan: bool,
+    /// `enable_sort`
+    pub enable_sort: bool,
+    /// `work_mem` in bytes.
+    pub work_mem_bytes: usize,
+    /// `maintenance_work_mem` in bytes.
+    pub maintenance_work_mem_bytes: usize,
+    /// Grows whenever a setting that plans depend on changes (`enable_*`, `search_path`, `TimeZone`).
+    pub plan_version: u64,
+}
+
+/// One line of `pg_settings` and of SHOW ALL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingRow {
+    /// Name.
+    pub name: &'static str,
+    /// As SHOW gives it.
+    pub shown: String,
+    /// In the base unit.
+    pub plain: String,
+    /// In the base unit, the default.
+    pub boot: String,
+    /// In the base unit, what RESET gives.
+    pub reset: String,
+    /// The definition.
+    pub description: &'static str,
+}
+
+struct Undo {
+    index: usize,
+    previous: Value,
+    local: bool,
+}
+
+/// One session's settings.
+pub struct Settings {
+    values: Vec<Value>,
+    /// What RESET brings back: server's values, then the session's start-up options.
+    reset: Vec<Value>,
+    /// Names with a dot that Niwaki does not know: kept as text (PostgreSQL's placeholders).
+    custom: BTreeMap<String, String>,
+    undo: Vec<Undo>,
+    hot: HotSettings,
+    changed_reports: Vec<usize>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Settings {
+    /// The defaults.
+    pub fn new() -> Self {
+        let values: Vec<Value> = SETTINGS.iter().map(Value::default_of).collect();
+        let hot = HotSettings {
+            statement_timeout_ms: 0,
+            lock_timeout_ms: 0,
+            idle_in_transaction_timeout_ms: 0,
+            idle_session_timeout_ms: 0,
+            deadlock_timeout_ms: 1000,
+            synchronous_commit: true,
+            extra_float_digits: 1,
+            time_zone: Arc::from("Etc/UTC"),
+            enable_seqscan: true,
+            enable_indexscan: true,
+            enable_indexonlyscan: true,
+            enable_bitmapscan: true,
+            enable_tidscan: true,
+            enable_sort: true,
+            work_mem_bytes: 0,
+            maintenance_work_mem_bytes: 0,
+            plan_version: 0,
+        };
+        let mut settings = Self {
+            reset: values.clone(),
+            values,
+            custom: BTreeMap::new(),
+            undo: Vec::new(),
+            hot,
+            changed_reports: Vec::new(),
+        };
+        settings.refresh_hot();
+        settings
+    }
+
+    /// A session's settings that start from a server's.
+    #[must_use]
+    pub fn for_session(&self) -> Self {
+        Self {
+            values: self.values.clone(),
+            reset: self.values.clone(),
+            custom: self.custom.clone(),
+            undo: Vec::new(),
+            hot: self.hot.clone(),
+            changed_reports: Vec::new(),
+        }
+    }
+
+    /// What statements read at run time.
+    #[inline]
+    pub fn hot(&self) -> &HotSettings {
+        &self.hot
+    }
+
+    /// Sets a value outside transactions: at server start (`--set`), or from a client's start-up
+    /// packet (`server` false), where RESET returns to it.
+    ///
+    /// # Errors
+    /// Unknown name, bad value, or a setting that cannot change at that time.
+    pub fn set_at_start(
+        &mut self,
+        name: &str,
+        text: &str,
+        server: bool,
+    ) -> Result<(), SettingError> {
+        let Some(index) = position(name) else { return self.set_custom(name, text) };
+        let definition = &SETTINGS[index];
+        match definition.context {
+            Context::Internal => return Err(cannot_change(definition)),
+            Context::Server if !server => return Err(needs_restart(definition)),
+            _ => {}
+        }
+        let value = check(definition, text)?;
+        self.values[index] = value.clone();
+        self.reset[index] = value;
+        self.refresh_hot();
+        Ok(())
+    }
+
+    /// `SET [LOCAL] name = text`. `transaction`: whether it can be undone, i.e. always inside a
+    /// statement; the caller ends it with [`Settings::commit`] or [`Settings::rollback`].
+    ///
+    /// # Errors
+    /// 42704, 22023, 55P02.
+    pub fn set(&mut self, name: &str, text: &str, local: bool) -> Result<(), SettingError> {
+        let Some(index) = position(name) else { return self.set_custom(name, text) };
+        let definition = &SETTINGS[index];
+        self.may_change(definition)?;
+        let value = check(definition, text)?;
+        self.assign(index, value, local);
+        Ok(())
+    }
+
+    /// `RESET name`, `SET name TO DEFAULT`.
+    ///
+    /// # Errors
+    /// 42704, 55P02.
+    pub fn reset(&mut self, name: &str, local: bool) -> Result<(), SettingError> {
+        let Some(index) = position(name) else {
+            return if self.custom.remove(name).is_some() { Ok(()) } else { Err(unknown(name)) };
+        };
+        self.may_change(&SETTINGS[index])?;
+        self.assign(index, self.reset[index].clone(), local);
+        Ok(())
+    }
+
+    /// `RESET ALL`.
+    pub fn reset_all(&mut self) {
+        for (index, definition) in SETTINGS.iter().enumerate() {
+            let kept = definition.name.starts_with("transaction_");
+            if definition.context == Context::User
+                && !kept
+                && self.values[index] != self.reset[index]
+            {
+                self.assign(index, self.reset[index].clone(), false);
+            }
+        }
+        self.custom.clear();
+    }
+
+    /// `SHOW name`.
+    ///
+    /// # Errors
+    /// 42704.
+    pub fn show(&self, name: &str) -> Result<String, SettingError> {
+        match position(name) {
+            Some(index) => Ok(self.values[index].show(&SETTINGS[index])),
+            None => self.custom.get(name).cloned().ok_or_else(|| unknown(name)),
+        }
+    }
+
+    /// The name as `SHOW ALL` spells it, which is also the column name of `SHOW`.
+    pub fn canonical_name(&self, name: &str) -> String {
+        position(name).map_or_else(|| name.to_owned(), |i| SETTINGS[i].name.to_owned())
+    }
+
+    /// A number in its base unit; 0 when the setting is no number.
+    pub fn int(&self, name: &str) -> i64 {
+        match position(name).map(|i| &self.values[i]) {
+            Some(Value::Int(v)) => *v,
+            _ => 0,
+        }
+    }
+
+    /// A switch; false when the setting is none.
+    pub fn bool(&self, name: &str) -> bool {
+        matches!(position(name).map(|i| &self.values[i]), Some(Value::Bool(true)))
+    }
+
+    /// The text of a setting; empty when there is none of this name.
+    pub fn text(&self, name: &str) -> Arc<str> {
+        match position(name).map(|i| &self.values[i]) {
+            Some(Value::Text(t)) => Arc::clone(t),
+            _ => Arc::from(""),
+        }
+    }
+
+    /// Names of the search path, in order.
+    pub fn search_path(&self) -> Vec<String> {
+        split_identifiers(&self.text("search_path")).unwrap_or_default()
+    }
+
+    /// All settings, in the order of names.
+    pub fn rows(&self) -> impl Iterator<Item = (&'static SettingDefinition, SettingRow)> {
+        SETTINGS.iter().enumerate().map(|(i, d)| {
+            let row = SettingRow {
+                name: d.name,
+                shown: self.values[i].show(d),
+                plain: self.values[i].plain(),
+                boot: Value::default_of(d).plain(),
+                reset: self.reset[i].plain(),
+                description: d.description,
+            };
+            (d, row)
+        })
+    }
+
+    /// Names and values that a client is told at start.
+    pub fn reported(&self) -> impl Iterator<Item = (&'static str, String)> {
+        SETTINGS
+            .iter()
+            .enumerate()
+            .filter(|(_, d)| d.reported)
+            .map(|(i, d)| (d.name, self.values[i].show(d)))
+    }
+
+    /// Reported settings that changed since the last call. Cheap when none did.
+    #[inline]
+    pub fn take_changed(&mut self) -> Option<Vec<(&'static str, String)>> {
+        if self.changed_reports.is_empty() {
+            return None;
+        }
+        let mut indexes = std::mem::take(&mut self.changed_reports);
+        indexes.sort_unstable();
+        indexes.dedup();
+        Some(
+            indexes
+                .into_iter()
+                .map(|i| (SETTINGS[i].name, self.values[i].show(&SETTINGS[i])))
+                .collect(),
+        )
+    }
+
+    /// A mark to return to with [`Settings::rollback_to`]: a savepoint.
+    pub fn mark(&self) -> usize {
+        self.undo.len()
+    }
+
+    /// Undoes everything since the mark.
+    pub fn rollback_to(&mut self, mark: usize) {
+        if self.undo.len() <= mark {
+            return;
+        }
+        while self.undo.len() > mark {
+            if let Some(undo) = self.undo.pop() {
+                self.store(undo.index, undo.previous);
+            }
+        }
+        self.refresh_hot();
+    }
+
+    /// The transaction failed: everything it set is undone.
+    pub fn rollback(&mut self) {
+        self.rollback_to(0);
+    }
+
+    /// The transaction committed: what it set stays, except SET LOCAL.
+    pub fn commit(&mut self) {
+        if self.undo.is_empty() {
+            return;
+        }
+        let mut kept: Vec<usize> = Vec::new();
+        let mut changed = false;
+        while let Some(undo) = self.undo.pop() {
+            if kept.contains(&undo.index) {
+                continue;
+            }
+            if undo.local {
+                self.store(undo.index, undo.previous);
+                changed = true;
+            } else {
+                // A plain SET after a SET LOCAL wins.
+                kept.push(undo.index);
+            }
+        }
+        if changed {
+            self.refresh_hot();
+        }
+    }
+
+    fn may_change(&self, definition: &SettingDefinition) -> Result<(), SettingError> {
+        match definition.context {
+            Context::User => Ok(()),
+            Context::Internal => Err(cannot_change(definition)),
+            Context::Server => Err(needs_restart(definition)),
+            Context::SessionStart => Err(SettingError::new(
+                "55P02",
+                format!("parameter \"{}\" cannot be set after connection start", definition.name),
+            )),
+        }
+    }
+
+    fn set_custom(&mut self, name: &str, text: &str) -> Result<(), SettingError> {
+        let valid_part = |p: &str| {
+            p.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                && p.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '$')
+        };
+        if !name.contains('.') || !name.split('.').all(valid_part) {
+            return Err(unknown(name));
+        }
+        self.custom.insert(name.to_owned(), text.to_owned());
+        Ok(())
+    }
+
+    fn assign(&mut self, index: usize, value: Value, local: bool) {
+        let previous = self.values[index].clone();
+        self.undo.push(Undo { index, previous, local });
+        self.store(index, value);
+        self.refresh_hot();
+    }
+
+    fn store(&mut self, index: usize, value: Value) {
+        if self.values[index] != value && SETTINGS[index].reported {
+            self.changed_reports.push(index);
+        }
+        let name = SETTINGS[index].name;
+        if name.starts_with("enable_") || name == "search_path" || name == "TimeZone" {
+            self.hot.plan_version += 1;
+        }
+        self.values[index] = value;
+    }
+
+    fn refresh_hot(&mut self) {
+        let ms = |v: i64| u64::try_from(v).unwrap_or(0);
+        let bytes = |v: i64| usize::try_from(v).unwrap_or(0).saturating_mul(1024);
+        self.hot = HotSettings {
+            statement_timeout_ms: ms(self.int("statement_timeout")),
+            lock_timeout_ms: ms(self.int("lock_timeout")),
+            idle_in_transaction_timeout_ms: ms(self.int("idle_in_transaction_session_timeout")),
+            idle_session_timeout_ms: ms(self.int("idle_session_timeout")),
+            deadlock_timeout_ms: ms(self.int("deadlock_timeout")),
+            synchronous_commit: &*self.text("synchronous_commit") != "off",
+            extra_float_digits: i32::try_from(self.int("extra_float_digits")).unwrap_or(1),
+            time_zone: self.text("TimeZone"),
+            enable_seqscan: self.bool("enable_seqscan"),
+            enable_indexscan: self.bool("enable_indexscan"),
+            enable_indexonlyscan: self.bool("enable_indexonlyscan"),
+            enable_bitmapscan: self.bool("enable_bitmapscan"),
+            enable_tidscan: self.bool("enable_tidscan"),
+            enable_sort: self.bool("enable_sort"),
+            work_mem_bytes: bytes(self.int("work_mem")),
+            maintenance_work_mem_bytes: bytes(self.int("maintenance_work_mem")),
+            plan_version: self.hot.plan_version,
+        };
+    }
+}
+
+fn unknown(name: &str) -> SettingError {
+    SettingError::new("42704", format!("unrecognized configuration parameter \"{name}\""))
+}
+
+fn cannot_change(definition: &SettingDefinition) -> SettingError {
+    SettingError::new("55P02", format!("parameter \"{}\" cannot be changed", definition.name))
+}
+
+fn needs_restart(definition: &SettingDefinition) -> SettingError {
+    SettingError::new(
+        "55P02",
+        format!(
+            "parameter \"{}\" cannot be changed without restarting the server",
+            definition.name
+        ),
+    )
+}
+
+/// The checks that go beyond type and range.
+fn check(definition: &SettingDefinition, text: &str) -> Result<Value, SettingError> {
+    let value = Value::parse(definition, text)?;
+    let Value::Text(given) = &value else { return Ok(value) };
+    let invalid = || {
+        SettingError::new(
+            "22023",
+            format!("invalid value for parameter \"{}\": \"{text}\"", definition.name),
+        )
+    };
+    let unsupported = |what: &str| {
+        Err(SettingError::new("0A000", format!("{what} \"{text}\" is not supported yet")))
+    };
+    match definition.name {
+        "client_encoding" => {
+            let folded: String = given
+                .chars()
+                .filter(char::is_ascii_alphanumeric)
+                .collect::<String>()
+                .to_lowercase();
+            match folded.as_str() {
+                "utf8" | "unicode" => Ok(Value::Text(Arc::from("UTF8"))),
+                _ if is_known_encoding(&folded) => unsupported("client_encoding"),
+                _ => Err(invalid()),
+            }
+        }
+        "default_transaction_isolation" | "transaction_isolation" if &**given == "serializable" => {
+            unsupported("isolation level")
+        }
+        "DateStyle" => date_style(given).ok_or_else(invalid)?,
+        "TimeZone" => match niwaki_types::TimeZone::get(given) {
+            Ok(zone) => Ok(Value::Text(Arc::from(zone.name()))),
+            Err(_) => Err(invalid()),
+        },
+        "search_path" => {
+            let names = split_identifiers(given).ok_or_else(invalid)?;
+            let quoted: Vec<String> = names.iter().map(|n| quote_identifier(n)).collect();
+            Ok(Value::Text(Arc::from(quoted.join(", "))))
+        }
+        "application_name" => {
+            let printable: String =
+                given.chars().map(|c| if (' '..='~').contains(&c) { c } else { '?' }).collect();
+            Ok(Value::Text(Arc::from(printable.get(..63).unwrap_or(&printable))))
+        }
+        _ => Ok(value),
+    }
+}
+
+/// Encodings PostgreSQL accepts from clients, folded to letters and digits.
+fn is_known_encoding(folded: &str) -> bool {
+    const KNOWN: &[&str] = &[
+        "sqlascii",
+        "eucjp",
+        "euccn",
+        "euckr",
+        "euctw",
+        "eucjis2004",
+        "mulinternal",
+        "latin1",
+        "latin2",
+        "latin3",
+        "latin4",
+        "latin5",
+        "latin6",
+        "latin7",
+        "latin8",
+        "latin9",
+        "latin10",
+        "iso88591",
+        "iso88592",
+        "iso88595",
+        "iso88596",
+        "iso88597",
+        "iso88598",
+        "iso885915",
+        "win1250",
+        "win1251",
+        "win1252",
+        "win1253",
+        "win1254",
+        "win1255",
+        "win1256",
+        "win1257",
+        "win1258",
+        "win866",
+        "win874",
+        "windows1250",
+        "windows1251",
+        "windows1252",
+        "koi8r",
+        "koi8u",
+        "koi8",
+        "sjis",
+        "big5",
+        "gbk",
+        "uhc",
+        "gb18030",
+        "johab",
+        "shiftjis2004",
+    ];
+    KNOWN.contains(&folded)
+}
+
+/// Reads a DateStyle; only the ISO output is there.
+fn date_style(text: &str) -> Option<Result<Value, SettingError>> {
+    let mut order = "MDY";
+    for part in text.split(',') {
+        match part.trim().to_ascii_lowercase().as_str() {
+            "iso" | "default" => {}
+            "mdy" | "us" | "noneuro" | "noneuropean" => order = "MDY",
+            "dmy" | "euro" | "european" => order = "DMY",
+            "ymd" => order = "YMD",
+            "postgres" | "sql" | "german" => {
+                return Some(Err(SettingError::new(
+                    "0A000",
+                    format!("DateStyle \"{text}\" is not supported yet"),
+                )));
+            }
+            _ => return None,
+        }
+    }
+    if order != "MDY" {
+        return Some(Err(SettingError::new(
+            "0A000",
+            format!("DateStyle \"{text}\" is not supported yet"),
+        )));
+    }
+    Some(Ok(Value::Text(Arc::from(format!("ISO, {order}")))))
+}
+
+/// Splits a list of identifiers at commas; unquoted ones are folded to lower case.
+fn split_identifiers(text: &str) -> Option<Vec<String>> {
+    let mut names = Vec::new();
+    let mut rest = text.trim();
+    if rest.is_empty() {
+        return Some(names);
+    }
+    loop {
+        if let Some(quoted) = rest.strip_prefix('"') {
+            let mut name = String::new();
+            let mut chars = quoted.char_indices().peekable();
+            let mut end = None;
+            while let Some((i, c)) = chars.next() {
+                if c != '"' {
+                    name.push(c);
+                } else if chars.peek().is_some_and(|(_, n)| *n == '"') {
+                    name.push('"');
+                    chars.next();
+                } else {
+                    end = Some(i + 1);
+                    break;
+                }
+            }
+            names.push(name);
+            rest = quoted[end?..].trim_start();
+        } else {
+            let end = rest.find([',', ' ']).unwrap_or(rest.len());
+            if end == 0 {
+                return None;
+            }
+            names.push(rest[..end].to_lowercase());
+            rest = rest[end..].trim_start();
+        }
+        if rest.is_empty() {
+            return Some(names);
+        }
+        rest = rest.strip_prefix(',')?.trim_start();
+    }
+}
+
+/// Quotes an identifier where PostgreSQL does.
+pub(super) fn quote_identifier(name: &str) -> String {
+    let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_and_ranges() {
+        let mut s = Settings::new();
+        s.set("statement_timeout", "2min", false).unwrap();
+        assert_eq!(s.hot().statement_timeout_ms, 120_000);
+        assert_eq!(s.show("statement_timeout").unwrap(), "2min");
+        s.set("work_mem", "64MB", false).unwrap();
+        assert_eq!(s.show("WORK_MEM").unwrap(), "64MB");
+        assert_eq!(s.show("shared_buffers").unwrap(), "128MB");
+        let e = s.set("extra_float_digits", "4", false).unwrap_err();
+        assert_eq!(
+            e.message,
+            "4 is outside the valid range for parameter \"extra_float_digits\" (-15 .. 3)"
+        );
+        assert_eq!(s.set("enable_seqscan", "maybe", false).unwrap_err().sqlstate, "22023");
+        assert_eq!(s.set("nonsense", "1", false).unwrap_err().sqlstate, "42704");
+        assert_eq!(s.set("server_version", "1", false).unwrap_err().sqlstate, "55P02");
+        assert_eq!(s.set("shared_buffers", "1GB", false).unwrap_err().sqlstate, "55P02");
+        assert_eq!(s.set("client_encoding", "LATIN1", false).unwrap_err().sqlstate, "0A000");
+        assert_eq!(
+            s.set("default_transaction_isolation", "serializable", false).unwrap_err().sqlstate,
+            "0A000"
+        );
+    }
+
+    #[test]
+    fn set_takes_part_in_transactions() {
+        let mut s = Settings::new();
+        s.set("work_mem", "1MB", false).unwrap();
+        s.commit();
+        s.set("work_mem", "2MB", false).unwrap();
+        s.rollback();
+        assert_eq!(s.show("work_mem").unwrap(), "1MB");
+        s.set("work_mem", "3MB", true).unwrap();
+        assert_eq!(s.show("work_mem").unwrap(), "3MB");
+        s.commit();
+        assert_eq!(s.show("work_mem").unwrap(), "1MB");
+        s.set("work_mem", "3MB", true).unwrap();
+        s.set("work_mem", "4MB", false).unwrap();
+        s.commit();
+        assert_eq!(s.show("work_mem").unwrap(), "4MB");
+        s.set("work_mem", "5MB", false).unwrap();
+        s.set("work_mem", "6MB", true).unwrap();
+        s.commit();
+        assert_eq!(s.show("work_mem").unwrap(), "5MB");
+        let mark = s.mark();
+        s.set("work_mem", "7MB", false).unwrap();
+        s.rollback_to(mark);
+        assert_eq!(s.show("work_mem").unwrap(), "5MB");
+    }
+
+    #[test]
+    fn search_path_is_split_and_quoted() {
+        let mut s = Settings::new();
+        assert_eq!(s.search_path(), ["$user", "public"]);
+        s.set("search_path", "A, \"B c\"", false).unwrap();
+        assert_eq!(s.search_path(), ["a", "B c"]);
+        assert_eq!(s.show("search_path").unwrap(), "a, \"B c\"");
+        assert!(s.set("search_path", "a,,b", false).is_err());
+    }
+
+    #[test]
+    fn changes_of_reported_settings_are_told_once() {
+        let mut s = Settings::new();
+        assert_eq!(s.take_changed(), None);
+        s.set("application_name", "psql", false).unwrap();
+        assert_eq!(s.take_changed(), Some(vec![("application_name", "psql".to_owned())]));
+        assert_eq!(s.take_changed(), None);
+        s.rollback();
+        assert_eq!(s.take_changed(), Some(vec![("application_name", String::new())]));
+    }
+}

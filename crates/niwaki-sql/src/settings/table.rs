@@ -1,0 +1,531 @@
+//! Every setting Niwaki knows.
+
+/// In what a number is counted when it has no unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A plain number.
+    None,
+    /// Blocks of 8 kB.
+    Blocks,
+    /// Bytes.
+    Bytes,
+    /// 1024 bytes.
+    Kilobytes,
+    /// 1024 × 1024 bytes.
+    Megabytes,
+    /// Milliseconds.
+    Milliseconds,
+    /// Seconds.
+    Seconds,
+    /// Minutes.
+    Minutes,
+}
+
+/// The type of a setting, its range and its default.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// on or off
+    Bool(bool),
+    /// A whole number in `unit`.
+    Int {
+        /// Unit of the number and of the limits.
+        unit: Unit,
+        /// Least value.
+        min: i64,
+        /// Greatest value.
+        max: i64,
+        /// Default.
+        default: i64,
+    },
+    /// A number.
+    Float {
+        /// Least value.
+        min: f64,
+        /// Greatest value.
+        max: f64,
+        /// Default.
+        default: f64,
+    },
+    /// One of some words; the default is the first.
+    Enum(&'static [&'static str]),
+    /// Any text.
+    Text(&'static str),
+}
+
+/// Who may change a setting, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Context {
+    /// Fixed.
+    Internal,
+    /// At server start only.
+    Server,
+    /// When a session starts only.
+    SessionStart,
+    /// Any time, by anybody.
+    User,
+}
+
+/// One setting.
+#[derive(Clone, Copy, Debug)]
+pub struct SettingDefinition {
+    /// Name as `SHOW ALL` spells it.
+    pub name: &'static str,
+    /// Type, range, default.
+    pub kind: Kind,
+    /// When it can change.
+    pub context: Context,
+    /// Whether the client is told of changes (ParameterStatus).
+    pub reported: bool,
+    /// Whether Niwaki does something with it; others are accepted so that scripts run.
+    pub effective: bool,
+    /// One line for `pg_settings`.
+    pub description: &'static str,
+}
+
+const fn setting(
+    name: &'static str,
+    kind: Kind,
+    context: Context,
+    description: &'static str,
+) -> SettingDefinition {
+    SettingDefinition { name, kind, context, reported: false, effective: true, description }
+}
+
+const fn reported(
+    name: &'static str,
+    kind: Kind,
+    context: Context,
+    description: &'static str,
+) -> SettingDefinition {
+    SettingDefinition { name, kind, context, reported: true, effective: true, description }
+}
+
+/// Accepted, checked, shown, and without effect.
+const fn ignored(name: &'static str, kind: Kind, context: Context) -> SettingDefinition {
+    SettingDefinition {
+        name,
+        kind,
+        context,
+        reported: false,
+        effective: false,
+        description: "Accepted for compatibility; has no effect in Niwaki.",
+    }
+}
+
+const fn int(unit: Unit, min: i64, max: i64, default: i64) -> Kind {
+    Kind::Int { unit, min, max, default }
+}
+
+const fn float(min: f64, max: f64, default: f64) -> Kind {
+    Kind::Float { min, max, default }
+}
+
+const INT_MAX: i64 = i32::MAX as i64;
+
+use Context::{Internal, Server, SessionStart, User};
+use Kind::{Bool, Enum, Text};
+
+/// All settings in the order of their names, letters compared without case.
+pub static SETTINGS: &[SettingDefinition] = &[
+    ignored("allow_in_place_tablespaces", Bool(false), User),
+    reported(
+        "application_name",
+        Text(""),
+        User,
+        "Sets the application name to be reported in statistics and logs.",
+    ),
+    ignored("autovacuum", Bool(true), Server),
+    ignored("autovacuum_analyze_scale_factor", float(0.0, 100.0, 0.1), Server),
+    ignored("autovacuum_analyze_threshold", int(Unit::None, 0, INT_MAX, 50), Server),
+    ignored("autovacuum_naptime", int(Unit::Seconds, 1, INT_MAX / 1000, 60), Server),
+    ignored("autovacuum_vacuum_cost_delay", float(-1.0, 100.0, 2.0), Server),
+    ignored("autovacuum_vacuum_scale_factor", float(0.0, 100.0, 0.2), Server),
+    ignored("autovacuum_vacuum_threshold", int(Unit::None, 0, INT_MAX, 50), Server),
+    ignored("backend_flush_after", int(Unit::Blocks, 0, 256, 0), User),
+    setting(
+        "block_size",
+        int(Unit::None, 8192, 8192, 8192),
+        Internal,
+        "Shows the size of a disk block.",
+    ),
+    ignored("bytea_output", Enum(&["hex"]), User),
+    ignored("check_function_bodies", Bool(true), User),
+    ignored("checkpoint_completion_target", float(0.0, 1.0, 0.9), Server),
+    setting(
+        "checkpoint_timeout",
+        int(Unit::Seconds, 30, 86400, 300),
+        Server,
+        "Sets the maximum time between automatic WAL checkpoints.",
+    ),
+    reported("client_encoding", Text("UTF8"), User, "Sets the client's character set encoding."),
+    setting(
+        "client_min_messages",
+        Enum(&[
+            "notice", "debug5", "debug4", "debug3", "debug2", "debug1", "log", "warning", "error",
+        ]),
+        User,
+        "Sets the message levels that are sent to the client.",
+    ),
+    ignored("commit_delay", int(Unit::None, 0, 100_000, 0), User),
+    ignored("commit_siblings", int(Unit::None, 0, 1000, 5), User),
+    ignored("cursor_tuple_fraction", float(0.0, 1.0, 0.1), User),
+    setting(
+        "data_checksums",
+        Bool(true),
+        Internal,
+        "Shows whether data checksums are turned on for this cluster.",
+    ),
+    reported(
+        "DateStyle",
+        Text("ISO, MDY"),
+        User,
+        "Sets the display format for date and time values.",
+    ),
+    setting(
+        "deadlock_timeout",
+        int(Unit::Milliseconds, 1, INT_MAX, 1000),
+        User,
+        "Sets the time to wait on a lock before checking for deadlock.",
+    ),
+    ignored("debug_print_plan", Bool(false), User),
+    ignored("default_statistics_target", int(Unit::None, 1, 10000, 100), User),
+    ignored("default_table_access_method", Enum(&["heap"]), User),
+    ignored("default_tablespace", Text(""), User),
+    ignored("default_toast_compression", Enum(&["lz4", "pglz"]), User),
+    setting(
+        "default_transaction_deferrable",
+        Bool(false),
+        User,
+        "Sets the default deferrable status of new transactions.",
+    ),
+    setting(
+        "default_transaction_isolation",
+        Enum(&["read committed", "repeatable read", "serializable", "read uncommitted"]),
+        User,
+        "Sets the transaction isolation level of each new transaction.",
+    ),
+    reported(
+        "default_transaction_read_only",
+        Bool(false),
+        User,
+        "Sets the default read-only status of new transactions.",
+    ),
+    ignored("effective_cache_size", int(Unit::Blocks, 1, INT_MAX, 524_288), User),
+    ignored("effective_io_concurrency", int(Unit::None, 0, 1000, 1), User),
+    setting(
+        "enable_bitmapscan",
+        Bool(true),
+        User,
+        "Enables the planner's use of bitmap-scan plans.",
+    ),
+    ignored("enable_gathermerge", Bool(true), User),
+    ignored("enable_hashagg", Bool(true), User),
+    ignored("enable_hashjoin", Bool(true), User),
+    setting(
+        "enable_indexonlyscan",
+        Bool(true),
+        User,
+        "Enables the planner's use of index-only-scan plans.",
+    ),
+    setting("enable_indexscan", Bool(true), User, "Enables the planner's use of index-scan plans."),
+    ignored("enable_material", Bool(true), User),
+    ignored("enable_memoize", Bool(true), User),
+    ignored("enable_mergejoin", Bool(true), User),
+    ignored("enable_nestloop", Bool(true), User),
+    ignored("enable_partition_pruning", Bool(true), User),
+    setting(
+        "enable_seqscan",
+        Bool(true),
+        User,
+        "Enables the planner's use of sequential-scan plans.",
+    ),
+    setting("enable_sort", Bool(true), User, "Enables the planner's use of explicit sort steps."),
+    setting("enable_tidscan", Bool(true), User, "Enables the planner's use of TID scan plans."),
+    ignored("escape_string_warning", Bool(true), User),
+    setting(
+        "extra_float_digits",
+        int(Unit::None, -15, 3, 1),
+        User,
+        "Sets the number of digits displayed for floating-point values.",
+    ),
+    ignored("force_parallel_mode", Enum(&["off", "on", "regress"]), User),
+    ignored("from_collapse_limit", int(Unit::None, 1, INT_MAX, 8), User),
+    setting(
+        "full_page_writes",
+        Bool(true),
+        Server,
+        "Writes full pages to WAL when first modified after a checkpoint.",
+    ),
+    ignored("geqo", Bool(true), User),
+    ignored("gin_fuzzy_search_limit", int(Unit::None, 0, INT_MAX, 0), User),
+    ignored("hash_mem_multiplier", float(1.0, 1000.0, 2.0), User),
+    setting(
+        "idle_in_transaction_session_timeout",
+        int(Unit::Milliseconds, 0, INT_MAX, 0),
+        User,
+        "Sets the maximum allowed idle time between queries, when in a transaction.",
+    ),
+    setting(
+        "idle_session_timeout",
+        int(Unit::Milliseconds, 0, INT_MAX, 0),
+        User,
+        "Sets the maximum allowed idle time between queries, when not in a transaction.",
+    ),
+    reported(
+        "in_hot_standby",
+        Bool(false),
+        Internal,
+        "Shows whether hot standby is currently active.",
+    ),
+    reported(
+        "integer_datetimes",
+        Bool(true),
+        Internal,
+        "Shows whether datetimes are integer based.",
+    ),
+    reported(
+        "IntervalStyle",
+        Enum(&["postgres"]),
+        User,
+        "Sets the display format for interval values.",
+    ),
+    ignored("io_combine_limit", int(Unit::Blocks, 1, 32, 16), User),
+    reported(
+        "is_superuser",
+        Bool(true),
+        Internal,
+        "Shows whether the current user is a superuser.",
+    ),
+    ignored("jit", Bool(false), User),
+    ignored("join_collapse_limit", int(Unit::None, 1, INT_MAX, 8), User),
+    setting("lc_collate", Text("C.UTF-8"), Internal, "Shows the collation order locale."),
+    setting(
+        "lc_ctype",
+        Text("C.UTF-8"),
+        Internal,
+        "Shows the character classification and case conversion locale.",
+    ),
+    ignored("lc_messages", Enum(&["C.UTF-8", "C", "en_US.UTF-8"]), User),
+    ignored("lc_monetary", Enum(&["C.UTF-8", "C", "en_US.UTF-8"]), User),
+    ignored("lc_numeric", Enum(&["C.UTF-8", "C", "en_US.UTF-8"]), User),
+    ignored("lc_time", Enum(&["C.UTF-8", "C", "en_US.UTF-8"]), User),
+    setting(
+        "lock_timeout",
+        int(Unit::Milliseconds, 0, INT_MAX, 0),
+        User,
+        "Sets the maximum allowed duration of any wait for a lock.",
+    ),
+    ignored("log_autovacuum_min_duration", int(Unit::Milliseconds, -1, INT_MAX, 600_000), Server),
+    ignored("log_checkpoints", Bool(true), Server),
+    ignored("log_lock_waits", Bool(false), User),
+    ignored("log_min_duration_statement", int(Unit::Milliseconds, -1, INT_MAX, -1), User),
+    ignored(
+        "log_min_messages",
+        Enum(&[
+            "warning", "debug5", "debug4", "debug3", "debug2", "debug1", "info", "notice", "error",
+            "log", "fatal", "panic",
+        ]),
+        User,
+    ),
+    ignored("log_statement", Enum(&["none", "ddl", "mod", "all"]), User),
+    ignored("log_temp_files", int(Unit::Kilobytes, -1, INT_MAX, -1), User),
+    ignored("maintenance_io_concurrency", int(Unit::None, 0, 1000, 10), User),
+    setting(
+        "maintenance_work_mem",
+        int(Unit::Kilobytes, 1024, INT_MAX, 65_536),
+        User,
+        "Sets the maximum memory to be used for maintenance operations.",
+    ),
+    setting(
+        "max_connections",
+        int(Unit::None, 1, 262_143, 100),
+        Server,
+        "Sets the maximum number of concurrent connections.",
+    ),
+    setting(
+        "max_identifier_length",
+        int(Unit::None, 63, 63, 63),
+        Internal,
+        "Shows the maximum identifier length.",
+    ),
+    setting(
+        "max_index_keys",
+        int(Unit::None, 32, 32, 32),
+        Internal,
+        "Shows the maximum number of index keys.",
+    ),
+    ignored("max_parallel_maintenance_workers", int(Unit::None, 0, 1024, 2), User),
+    ignored("max_parallel_workers", int(Unit::None, 0, 1024, 8), User),
+    ignored("max_parallel_workers_per_gather", int(Unit::None, 0, 1024, 2), User),
+    ignored("max_prepared_transactions", int(Unit::None, 0, 262_143, 0), Server),
+    ignored("max_stack_depth", int(Unit::Kilobytes, 100, INT_MAX, 2048), User),
+    setting(
+        "max_wal_size",
+        int(Unit::Megabytes, 2, INT_MAX, 1024),
+        Server,
+        "Sets the WAL size that triggers a checkpoint.",
+    ),
+    ignored("min_parallel_index_scan_size", int(Unit::Blocks, 0, INT_MAX, 64), User),
+    ignored("min_parallel_table_scan_size", int(Unit::Blocks, 0, INT_MAX, 1024), User),
+    ignored("min_wal_size", int(Unit::Megabytes, 2, INT_MAX, 80), Server),
+    ignored("parallel_leader_participation", Bool(true), User),
+    ignored("parallel_setup_cost", float(0.0, f64::MAX, 1000.0), User),
+    ignored("parallel_tuple_cost", float(0.0, f64::MAX, 0.1), User),
+    ignored("plan_cache_mode", Enum(&["auto", "force_generic_plan", "force_custom_plan"]), User),
+    ignored("quote_all_identifiers", Bool(false), User),
+    ignored("random_page_cost", float(0.0, f64::MAX, 4.0), User),
+    ignored("row_security", Bool(true), User),
+    setting(
+        "search_path",
+        Text("\"$user\", public"),
+        User,
+        "Sets the schema search order for names that are not schema-qualified.",
+    ),
+    setting(
+        "segment_size",
+        int(Unit::Blocks, 131_072, 131_072, 131_072),
+        Internal,
+        "Shows the number of pages per disk file.",
+    ),
+    ignored("seq_page_cost", float(0.0, f64::MAX, 1.0), User),
+    reported(
+        "server_encoding",
+        Text("UTF8"),
+        Internal,
+        "Shows the server (database) character set encoding.",
+    ),
+    reported("server_version", Text(SERVER_VERSION), Internal, "Shows the server version."),
+    setting(
+        "server_version_num",
+        int(Unit::None, SERVER_VERSION_NUM, SERVER_VERSION_NUM, SERVER_VERSION_NUM),
+        Internal,
+        "Shows the server version as an integer.",
+    ),
+    reported("session_authorization", Text("postgres"), Internal, "Shows the session user name."),
+    ignored("session_replication_role", Enum(&["origin", "replica", "local"]), User),
+    setting(
+        "shared_buffers",
+        int(Unit::Blocks, 16, INT_MAX / 2, 16_384),
+        Server,
+        "Sets the number of shared memory buffers used by the server.",
+    ),
+    reported(
+        "standard_conforming_strings",
+        Enum(&["on"]),
+        User,
+        "Causes '...' strings to treat backslashes literally.",
+    ),
+    setting(
+        "statement_timeout",
+        int(Unit::Milliseconds, 0, INT_MAX, 0),
+        User,
+        "Sets the maximum allowed duration of any statement.",
+    ),
+    ignored("synchronize_seqscans", Bool(true), User),
+    setting(
+        "synchronous_commit",
+        Enum(&["on", "off", "local", "remote_write", "remote_apply"]),
+        User,
+        "Sets the current transaction's synchronization level.",
+    ),
+    ignored("tcp_keepalives_idle", int(Unit::Seconds, 0, INT_MAX, 0), User),
+    ignored("temp_buffers", int(Unit::Blocks, 100, INT_MAX / 2, 1024), User),
+    ignored("temp_tablespaces", Text(""), User),
+    reported(
+        "TimeZone",
+        Text("Etc/UTC"),
+        User,
+        "Sets the time zone for displaying and interpreting time stamps.",
+    ),
+    ignored("track_activities", Bool(true), User),
+    ignored("track_counts", Bool(true), User),
+    ignored("track_io_timing", Bool(false), User),
+    ignored("track_wal_io_timing", Bool(false), User),
+    setting(
+        "transaction_deferrable",
+        Bool(false),
+        User,
+        "Whether to defer a read-only serializable transaction.",
+    ),
+    setting(
+        "transaction_isolation",
+        Enum(&["read committed", "repeatable read", "serializable", "read uncommitted"]),
+        User,
+        "Sets the current transaction's isolation level.",
+    ),
+    setting(
+        "transaction_read_only",
+        Bool(false),
+        User,
+        "Sets the current transaction's read-only status.",
+    ),
+    ignored("vacuum_buffer_usage_limit", int(Unit::Kilobytes, 0, 16_777_216, 2048), User),
+    ignored("vacuum_cost_delay", float(0.0, 100.0, 0.0), User),
+    ignored("vacuum_cost_limit", int(Unit::None, 1, 10_000, 200), User),
+    ignored("vacuum_cost_page_dirty", int(Unit::None, 0, 10_000, 20), User),
+    ignored("vacuum_cost_page_hit", int(Unit::None, 0, 10_000, 1), User),
+    ignored("vacuum_cost_page_miss", int(Unit::None, 0, 10_000, 2), User),
+    ignored("vacuum_failsafe_age", int(Unit::None, 0, 2_100_000_000, 1_600_000_000), User),
+    ignored("vacuum_freeze_min_age", int(Unit::None, 0, 1_000_000_000, 50_000_000), User),
+    ignored("vacuum_freeze_table_age", int(Unit::None, 0, 2_000_000_000, 150_000_000), User),
+    setting(
+        "wal_block_size",
+        int(Unit::None, 8192, 8192, 8192),
+        Internal,
+        "Shows the block size in the write ahead log.",
+    ),
+    setting(
+        "wal_buffers",
+        int(Unit::Blocks, -1, 262_143, -1),
+        Server,
+        "Sets the number of disk-page buffers in shared memory for WAL.",
+    ),
+    ignored("wal_compression", Enum(&["off"]), User),
+    ignored("wal_level", Enum(&["replica", "minimal", "logical"]), Server),
+    setting(
+        "wal_segment_size",
+        int(Unit::Bytes, 1_048_576, 1_073_741_824, 16_777_216),
+        Internal,
+        "Shows the size of write ahead log segments.",
+    ),
+    setting(
+        "work_mem",
+        int(Unit::Kilobytes, 64, INT_MAX, 4096),
+        User,
+        "Sets the maximum memory to be used for query workspaces.",
+    ),
+    ignored("xmlbinary", Enum(&["base64", "hex"]), User),
+    ignored("xmloption", Enum(&["content", "document"]), User),
+    ignored("zero_damaged_pages", Enum(&["off"]), SessionStart),
+];
+
+/// The PostgreSQL release whose catalog shapes and wire behaviour Niwaki follows.
+pub const SERVER_VERSION: &str = "15.18";
+/// [`SERVER_VERSION`] as clients compare it.
+pub const SERVER_VERSION_NUM: i64 = 150_018;
+
+/// Position of a setting in [`SETTINGS`]; letters compared without case.
+pub(super) fn position(name: &str) -> Option<usize> {
+    SETTINGS
+        .binary_search_by(|s| {
+            s.name
+                .bytes()
+                .map(|b| b.to_ascii_lowercase())
+                .cmp(name.bytes().map(|b| b.to_ascii_lowercase()))
+        })
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_in_order_and_all_found() {
+        for (i, s) in SETTINGS.iter().enumerate() {
+            assert_eq!(position(s.name), Some(i), "{} is out of order", s.name);
+            assert_eq!(position(&s.name.to_uppercase()), Some(i));
+        }
+        assert_eq!(position("no_such_setting"), None);
+    }
+}

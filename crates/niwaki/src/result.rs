@@ -1,0 +1,62 @@
+//! Where a session sends what a client sees.
+
+use niwaki_sql::{ColumnInfo, RowSink, SqlError};
+
+use crate::Result;
+
+/// How executing a portal ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExecuteOutcome {
+    /// The statement is done; [`ResultSink::complete`] was called.
+    Complete,
+    /// The row limit was reached; executing the portal again goes on.
+    Suspended,
+    /// The portal's statement was empty; [`ResultSink::empty_query`] was called.
+    Empty,
+}
+
+/// Receives what statements produce, in the order in which a client must see it. Rows come through
+/// [`RowSink::row`], valid during the call only.
+pub trait ResultSink: RowSink {
+    /// Rows of this shape follow. Called by simple queries only; the extended protocol asks
+    /// [`crate::Session::portal_columns`].
+    ///
+    /// # Errors
+    /// Whatever the receiver meets; the statement fails with it.
+    fn columns(&mut self, columns: &[ColumnInfo]) -> Result<()>;
+    /// A statement is done; `tag` is the text of CommandComplete, for instance `INSERT 0 1`.
+    fn complete(&mut self, tag: &str);
+    /// The query string held no statement.
+    fn empty_query(&mut self);
+    /// A notice or warning.
+    fn notice(&mut self, notice: &SqlError);
+    /// A reported setting changed.
+    fn parameter_status(&mut self, name: &str, value: &str);
+    /// How values are to be shown as text from now on (`TimeZone`, `extra_float_digits`, …); called
+    /// before the first rows of a session and after each change.
+    fn text_settings(&mut self, settings: &niwaki_types::TextSettings) {
+        let _ = settings;
+    }
+    /// COPY FROM STDIN begins: the client is told to send data for this many columns.
+    ///
+    /// # Errors
+    /// When the receiver cannot deliver COPY data.
+    fn copy_in(&mut self, columns: usize) -> Result<()>;
+    /// Appends more COPY data to `buffer`; false when the client said that there is no more.
+    ///
+    /// # Errors
+    /// The client gave up (57014), or is gone.
+    fn copy_in_data(&mut self, buffer: &mut Vec<u8>) -> Result<bool>;
+    /// COPY TO STDOUT begins.
+    ///
+    /// # Errors
+    /// When the receiver cannot take COPY data.
+    fn copy_out_begin(&mut self, columns: usize) -> Result<()>;
+    /// One line of COPY data, its newline included.
+    ///
+    /// # Errors
+    /// Whatever the receiver meets; the statement fails with it.
+    fn copy_out(&mut self, line: &[u8]) -> Result<()>;
+    /// COPY TO STDOUT is complete.
+    fn copy_out_end(&mut self);
+}
