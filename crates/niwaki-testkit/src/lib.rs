@@ -1,1 +1,8 @@
 #![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+pub mod crash;
+pub mod model;
+pub mod subject;
+pub mod toy;
+pub mod workload;

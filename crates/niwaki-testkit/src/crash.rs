@@ -1,0 +1,323 @@
+//! Crash images of a random workload, each recovered and compared with the model.
+//!
+//! One run of the workload is recorded; each moment between two changes of the disk is a moment at
+//! which the machine may stop. For each moment some of the states that a crash may leave are built
+//! and opened. Every few images recovery itself is recorded, and stopped at its moments in turn.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use niwaki_env::rng::{Rng, SeededRng};
+use niwaki_env::vfs::{CrashImage, CrashOptions, FaultyVfs, MemoryVfs, Vfs};
+use niwaki_env::{Crashed, Env};
+
+use crate::model::{Model, Step};
+use crate::subject::Subject;
+use crate::workload::{Mix, Workload};
+
+/// What to run.
+#[derive(Clone, Copy, Debug)]
+pub struct CrashPlan {
+    /// Determines the workload and the choice of images.
+    pub seed: u64,
+    /// Statements of the workload.
+    pub steps: usize,
+    /// What they are.
+    pub mix: Mix,
+    /// At most this many images of each moment.
+    pub images_per_moment: usize,
+    /// Every so many images, recovery is crashed too; 0 for never.
+    pub second_crash_every: usize,
+    /// At most this many images of each moment of a crashed recovery.
+    pub images_per_recovery_moment: usize,
+    /// Statements executed on some recovered images, to see that they can go on.
+    pub steps_after: usize,
+    /// Whether creating the database is part of what may be interrupted.
+    pub from_nothing: bool,
+}
+
+impl Default for CrashPlan {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            steps: 60,
+            mix: Mix::default(),
+            images_per_moment: 12,
+            second_crash_every: 40,
+            images_per_recovery_moment: 3,
+            steps_after: 12,
+            from_nothing: false,
+        }
+    }
+}
+
+/// What was run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CrashReport {
+    /// Moments at which the machine was stopped.
+    pub moments: usize,
+    /// Images opened, those of a second crash included.
+    pub images: usize,
+    /// Images of a crash during recovery.
+    pub second_images: usize,
+    /// Transactions the workload committed.
+    pub commits: usize,
+    /// Images on which the workload went on.
+    pub continued: usize,
+}
+
+impl CrashReport {
+    /// Adds the figures of another run.
+    pub fn add(&mut self, other: &Self) {
+        self.moments += other.moments;
+        self.images += other.images;
+        self.second_images += other.second_images;
+        self.commits += other.commits;
+        self.continued += other.continued;
+    }
+}
+
+/// A state after which the database was wrong.
+#[derive(Clone, Debug)]
+pub struct CrashFailure {
+    /// The seed of the plan.
+    pub seed: u64,
+    /// How many changes the disk had seen, and how many during recovery.
+    pub moment: (usize, Option<usize>),
+    /// What survived.
+    pub survivors: String,
+    /// What is wrong.
+    pub detail: String,
+}
+
+impl fmt::Display for CrashFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "crash image is wrong: {}", self.detail)?;
+        write!(f, "  after change {}", self.moment.0)?;
+        if let Some(second) = self.moment.1 {
+            write!(f, " and change {second} of recovery")?;
+        }
+        writeln!(f, "; survivors: {}", self.survivors)?;
+        write!(
+            f,
+            "  again: NIWAKI_CRASH_SEED={} cargo test -p niwaki-testkit --test crash",
+            self.seed
+        )
+    }
+}
+
+/// A commit of the workload: at how many changes of the disk it began and was acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct Acknowledgement {
+    began: usize,
+    acknowledged: usize,
+}
+
+/// Runs the workload of `plan` and every crash image the plan asks for.
+///
+/// # Errors
+/// The first image after which the database is wrong.
+pub fn run<S: Subject>(plan: &CrashPlan) -> Result<CrashReport, Box<CrashFailure>> {
+    let disk = FaultyVfs::new();
+    let fail = |detail| Box::new(at(plan, (0, None), "the workload itself", detail));
+    if !plan.from_nothing {
+        let prepared = guarded(|| S::open(world(disk.clone(), plan.seed)).map(drop));
+        prepared.map_err(fail)?;
+    }
+    disk.record();
+    let base = disk.changes();
+    let (model, commits) = workload::<S>(plan, &disk, base).map_err(fail)?;
+
+    let history = disk.history().expect("recording was on");
+    let mut replay = history.replay();
+    let mut run = Run { plan, model: &model, commits: &commits, report: CrashReport::default() };
+    run.report.commits = model.commits();
+    let seeds = SeededRng::new(plan.seed ^ 0xc4a5_4000);
+    // One more moment than changes: before the first and after each.
+    loop {
+        run.report.moments += 1;
+        let options = CrashOptions {
+            images_max: plan.images_per_moment,
+            seed: seeds.next_u64(),
+            ..CrashOptions::default()
+        };
+        for image in replay.images(&options) {
+            run.image::<S>(&image, replay.done())?;
+        }
+        if replay.step().is_none() {
+            return Ok(run.report);
+        }
+    }
+}
+
+struct Run<'a> {
+    plan: &'a CrashPlan,
+    model: &'a Model,
+    commits: &'a [Acknowledgement],
+    report: CrashReport,
+}
+
+impl Run<'_> {
+    fn image<S: Subject>(
+        &mut self,
+        image: &CrashImage,
+        moment: usize,
+    ) -> Result<(), Box<CrashFailure>> {
+        let number = self.report.images;
+        self.report.images += 1;
+        let second = self.plan.second_crash_every;
+        if second > 0 && number % second == second - 1 {
+            return self.crash_recovery::<S>(image, moment);
+        }
+        let goes_on = self.plan.steps_after > 0 && number % 16 == 7;
+        self.report.continued += usize::from(goes_on);
+        self.verify::<S>(image.vfs.fork(), moment, goes_on)
+            .map_err(|detail| Box::new(at(self.plan, (moment, None), &image.survivors, detail)))
+    }
+
+    /// Records a recovery, then opens what crashes at its moments leave.
+    fn crash_recovery<S: Subject>(
+        &mut self,
+        image: &CrashImage,
+        moment: usize,
+    ) -> Result<(), Box<CrashFailure>> {
+        let disk = FaultyVfs::from_memory(&image.vfs);
+        disk.record();
+        self.verify::<S>(disk.clone(), moment, false)
+            .map_err(|detail| Box::new(at(self.plan, (moment, None), &image.survivors, detail)))?;
+        let history = disk.history().expect("recording was on");
+        let mut replay = history.replay();
+        let seeds = SeededRng::new(self.plan.seed ^ moment as u64);
+        while replay.step().is_some() {
+            let options = CrashOptions {
+                images_max: self.plan.images_per_recovery_moment,
+                seed: seeds.next_u64(),
+                ..CrashOptions::default()
+            };
+            for second in replay.images(&options) {
+                self.report.images += 1;
+                self.report.second_images += 1;
+                self.verify::<S>(second.vfs.fork(), moment, false).map_err(|detail| {
+                    let survivors = format!("{}, then {}", image.survivors, second.survivors);
+                    Box::new(at(self.plan, (moment, Some(replay.done())), &survivors, detail))
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a disk and compares it with the model; goes on with a workload if asked to.
+    fn verify<S: Subject>(
+        &self,
+        disk: impl Vfs + 'static,
+        moment: usize,
+        goes_on: bool,
+    ) -> Result<(), String> {
+        let acknowledged = self.commits.partition_point(|commit| commit.acknowledged <= moment);
+        let possible = self.commits.partition_point(|commit| commit.began <= moment);
+        guarded(|| {
+            let mut subject = S::open(world(disk, self.plan.seed))
+                .map_err(|error| format!("the database does not open: {error}"))?;
+            let rows = subject.rows().map_err(|error| format!("rows: {error}"))?;
+            self.model.accept(&rows, acknowledged, possible)?;
+            subject.check().map_err(|error| format!("check: {error}"))?;
+            if goes_on {
+                let mut model = Model::with_rows(&rows);
+                let mix = Mix { sessions: 1, ..self.plan.mix };
+                let mut workload = Workload::new(mix, moment as u64).with_values_from(1 << 40);
+                follow(&mut subject, &mut model, &mut workload, self.plan.steps_after, |_| {})
+                    .map_err(|error| format!("after recovery: {error}"))?;
+                subject.check().map_err(|error| format!("check after going on: {error}"))?;
+            }
+            Ok(())
+        })
+    }
+}
+
+fn workload<S: Subject>(
+    plan: &CrashPlan,
+    disk: &FaultyVfs,
+    base: u64,
+) -> Result<(Model, Vec<Acknowledgement>), String> {
+    let now = || usize::try_from(disk.changes() - base).expect("a short workload");
+    guarded(|| {
+        let mut subject = S::open(world(disk.clone(), plan.seed))?;
+        let mut model = Model::new();
+        let mut workload = Workload::new(plan.mix, plan.seed);
+        let mut commits = Vec::new();
+        let mut began = now();
+        follow(&mut subject, &mut model, &mut workload, plan.steps, |committed| {
+            if committed {
+                commits.push(Acknowledgement { began, acknowledged: now() });
+            }
+            began = now();
+        })?;
+        Ok((model, commits))
+    })
+}
+
+/// Executes statements on both sides and compares the answers. `done` is told after each of them
+/// whether it made a commit.
+///
+/// # Errors
+/// The first difference.
+pub fn follow<S: Subject>(
+    subject: &mut S,
+    model: &mut Model,
+    workload: &mut Workload,
+    steps: usize,
+    mut done: impl FnMut(bool),
+) -> Result<(), String> {
+    for number in 0..steps {
+        let (session, step) = workload.next(model);
+        let answer = subject
+            .step(session, &step)
+            .map_err(|error| format!("step {number}, session {session}, {step:?}: {error}"))?;
+        let (expected, commit) = model.apply(session, &step);
+        done(commit.is_some());
+        if answer != expected {
+            return Err(format!(
+                "step {number}, session {session}, {step:?}: answered {answer:?}, must be {expected:?}"
+            ));
+        }
+        if step == Step::Vacuum || step == Step::Checkpoint {
+            subject.check().map_err(|error| format!("check after {step:?}: {error}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn world(disk: impl Vfs + 'static, seed: u64) -> Env {
+    Env::simulated(Arc::new(disk), seed)
+}
+
+/// Opens `files` in a simulated world; for suites that make their own images.
+pub fn world_of(files: &MemoryVfs, seed: u64) -> Env {
+    world(files.fork(), seed)
+}
+
+fn at(
+    plan: &CrashPlan,
+    moment: (usize, Option<usize>),
+    survivors: &str,
+    detail: String,
+) -> CrashFailure {
+    CrashFailure { seed: plan.seed, moment, survivors: survivors.to_owned(), detail }
+}
+
+/// A panic is a failure like any other.
+fn guarded<T>(body: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(describe(&*payload)))
+}
+
+/// The text of a panic.
+pub fn describe(payload: &(dyn Any + Send)) -> String {
+    if let Some(crashed) = payload.downcast_ref::<Crashed>() {
+        return format!("the process ended: {}", crashed.reason);
+    }
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+    format!("panic: {}", text.unwrap_or("(no text)"))
+}

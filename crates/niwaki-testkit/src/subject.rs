@@ -1,0 +1,32 @@
+//! What the suites ask of the database under test.
+
+use niwaki_env::Env;
+
+use crate::model::{Reply, Rows, Step};
+
+/// A database that executes [`Step`]s against one table of keys and values.
+pub trait Subject: Sized {
+    /// Opens what is in `env`, recovering if need be, and makes the table if it is not there.
+    ///
+    /// # Errors
+    /// Any; the suites treat it as a failure of the test.
+    fn open(env: Env) -> Result<Self, String>;
+
+    /// Executes one statement of a session.
+    ///
+    /// # Errors
+    /// What the model does not know: anything but an SQLSTATE in [`Reply::Error`].
+    fn step(&mut self, session: u32, step: &Step) -> Result<Reply, String>;
+
+    /// All committed rows, read in as many ways as there are; they must agree.
+    ///
+    /// # Errors
+    /// The rows cannot be read, or two ways of reading differ.
+    fn rows(&mut self) -> Result<Rows, String>;
+
+    /// Verifies every structural invariant.
+    ///
+    /// # Errors
+    /// The first violation, with its name and place.
+    fn check(&mut self) -> Result<(), String>;
+}
