@@ -6,6 +6,7 @@ mod error;
 pub mod parse;
 pub mod settings;
 pub mod store;
+pub mod utility;
 
 pub use context::{
     AnalyzeContext, ColumnInfo, CommandTag, Completion, Environment, ExecContext, PlannerSettings,

@@ -8,8 +8,17 @@ mod table;
 mod value;
 
 pub use session::{HotSettings, SettingRow, Settings};
-pub use table::{Context, Kind, SETTINGS, SettingDefinition, Unit};
+pub use table::{
+    Context, Kind, SERVER_VERSION, SERVER_VERSION_NUM, SETTINGS, SettingDefinition, Unit,
+};
 pub use value::Value;
+
+pub(crate) use value::parse_bool;
+
+/// An item of a list setting, quoted where reading it back needs that.
+pub(crate) fn quote_list_item(item: &str, setting: &str) -> String {
+    if setting == "search_path" { session::quote_identifier(item) } else { item.to_owned() }
+}
 
 /// Why a setting was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,5 +34,15 @@ pub struct SettingError {
 impl SettingError {
     fn new(sqlstate: &'static str, message: String) -> Self {
         Self { sqlstate, message, hint: None }
+    }
+}
+
+impl From<SettingError> for crate::SqlError {
+    fn from(error: SettingError) -> Self {
+        let result = Self::new(error.sqlstate, error.message);
+        match error.hint {
+            Some(hint) => result.with_hint(hint),
+            None => result,
+        }
     }
 }

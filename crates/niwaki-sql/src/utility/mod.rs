@@ -1,0 +1,22 @@
+//! Statements that are not queries: definitions, transactions, settings, maintenance, COPY.
+//!
+//! [`read`] turns a syntax tree into a [`Utility`], checking everything that needs no catalog; the
+//! session executes it.
+
+mod read;
+mod read_copy;
+mod read_definition;
+mod read_table;
+mod statement;
+#[cfg(test)]
+mod tests;
+mod type_name;
+
+pub use read::{expression_text, read};
+pub use statement::{
+    AlterColumn, AlterCommand, ColumnSpec, ConstraintSpec, ConstraintSpecKind, Copy, CopyDirection,
+    CopyOptions, CopySource, CreateIndex, CreateTable, Drop, FetchCount, IndexKeySpec, LockMode,
+    Name, Rename, RenameTarget, SequenceOptions, SetCommand, TransactionCommand, TransactionModes,
+    Utility, Vacuum, VacuumTarget,
+};
+pub use type_name::column_type;

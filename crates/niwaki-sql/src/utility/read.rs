@@ -1,0 +1,530 @@
+//! Syntax trees into [`Utility`] statements.
+
+use std::sync::Arc;
+
+use niwaki_catalog::RelationKind;
+use pg_query::protobuf::{
+    self, DefElem, DropBehavior, Node, ObjectType, RangeVar, TransactionStmt, TransactionStmtKind,
+    VariableSetKind, VariableSetStmt, a_const,
+};
+use pg_query::{DeparseOptions, NodeEnum};
+
+use super::statement::{
+    Drop, FetchCount, LockMode, Name, Rename, RenameTarget, SetCommand, TransactionCommand,
+    TransactionModes, Utility, Vacuum, VacuumTarget,
+};
+use super::{read_copy, read_definition, read_table};
+use crate::error::{Result, SqlError};
+use crate::parse::position_of;
+
+/// The utility statement that a syntax tree holds; `None` when it is a query (SELECT, INSERT, UPDATE,
+/// DELETE, VALUES, EXPLAIN), which analysis and planning handle.
+///
+/// # Errors
+/// 0A000 naming what Niwaki does not have, 42601 and 22023 for what no catalog is needed to refuse.
+pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
+    let utility = match node {
+        NodeEnum::SelectStmt(_)
+        | NodeEnum::InsertStmt(_)
+        | NodeEnum::UpdateStmt(_)
+        | NodeEnum::DeleteStmt(_)
+        | NodeEnum::MergeStmt(_)
+        | NodeEnum::ExplainStmt(_) => return Ok(None),
+        NodeEnum::TransactionStmt(s) => Utility::Transaction(transaction(s)?),
+        NodeEnum::VariableSetStmt(s) => Utility::Set(variable_set(s)?),
+        NodeEnum::VariableShowStmt(s) => Utility::Show(s.name.clone()),
+        NodeEnum::CreateStmt(s) => read_table::create_table(s, source)?,
+        NodeEnum::AlterTableStmt(s) => read_table::alter_table(s, source)?,
+        NodeEnum::IndexStmt(s) => read_definition::create_index(s, source)?,
+        NodeEnum::CreateSeqStmt(s) => read_definition::create_sequence(s, source)?,
+        NodeEnum::AlterSeqStmt(s) => Utility::AlterSequence {
+            name: relation_name(s.sequence.as_ref(), source)?,
+            options: Box::new(read_definition::sequence_options(&s.options, source)?),
+            if_exists: s.missing_ok,
+        },
+        NodeEnum::CreateSchemaStmt(s) => {
+            if !s.schema_elts.is_empty() {
+                return Err(SqlError::unsupported("CREATE SCHEMA with elements"));
+            }
+            if s.schemaname.is_empty() {
+                return Err(SqlError::unsupported("CREATE SCHEMA AUTHORIZATION"));
+            }
+            Utility::CreateSchema { name: s.schemaname.clone(), if_not_exists: s.if_not_exists }
+        }
+        NodeEnum::DropStmt(s) => drop_objects(s)?,
+        NodeEnum::RenameStmt(s) => rename(s, source)?,
+        NodeEnum::TruncateStmt(s) => {
+            if s.behavior == DropBehavior::DropCascade as i32 {
+                // Nothing references a table yet, so CASCADE reaches nothing more.
+            }
+            Utility::Truncate {
+                names: names(&s.relations, source)?,
+                restart_identity: s.restart_seqs,
+            }
+        }
+        NodeEnum::VacuumStmt(s) => Utility::Vacuum(vacuum(s, source)?),
+        NodeEnum::CheckPointStmt(_) => Utility::Checkpoint,
+        NodeEnum::CopyStmt(s) => Utility::Copy(Box::new(read_copy::copy(s, source)?)),
+        NodeEnum::PrepareStmt(s) => Utility::Prepare {
+            name: s.name.clone(),
+            types: s
+                .argtypes
+                .iter()
+                .map(|n| match n.node.as_ref() {
+                    Some(NodeEnum::TypeName(t)) => super::column_type(t, source).map(|c| c.oid.0),
+                    _ => Err(unexpected("PREPARE")),
+                })
+                .collect::<Result<_>>()?,
+            query: Arc::new(boxed(s.query.as_deref(), "PREPARE")?.clone()),
+        },
+        NodeEnum::ExecuteStmt(s) => Utility::Execute {
+            name: s.name.clone(),
+            parameters: s.params.iter().map(expression_text).collect::<Result<_>>()?,
+        },
+        NodeEnum::DeallocateStmt(s) => {
+            Utility::Deallocate((!s.isall && !s.name.is_empty()).then(|| s.name.clone()))
+        }
+        NodeEnum::DiscardStmt(s) => Utility::Discard(match s.target {
+            t if t == protobuf::DiscardMode::DiscardAll as i32 => "DISCARD ALL",
+            t if t == protobuf::DiscardMode::DiscardPlans as i32 => "DISCARD PLANS",
+            t if t == protobuf::DiscardMode::DiscardSequences as i32 => "DISCARD SEQUENCES",
+            _ => "DISCARD TEMP",
+        }),
+        NodeEnum::LockStmt(s) => Utility::Lock {
+            names: names(&s.relations, source)?,
+            mode: match s.mode {
+                1 => LockMode::AccessShare,
+                2 => LockMode::RowShare,
+                3 => LockMode::RowExclusive,
+                4 => LockMode::ShareUpdateExclusive,
+                5 => LockMode::Share,
+                6 => LockMode::ShareRowExclusive,
+                7 => LockMode::Exclusive,
+                _ => LockMode::AccessExclusive,
+            },
+            nowait: s.nowait,
+        },
+        NodeEnum::DeclareCursorStmt(s) => {
+            const SCROLL: i32 = 0x0002;
+            const HOLD: i32 = 0x0020;
+            if s.options & SCROLL != 0 {
+                return Err(SqlError::unsupported("SCROLL cursor"));
+            }
+            if s.options & HOLD != 0 {
+                return Err(SqlError::unsupported("cursor WITH HOLD"));
+            }
+            Utility::DeclareCursor {
+                name: s.portalname.clone(),
+                query: Arc::new(boxed(s.query.as_deref(), "DECLARE")?.clone()),
+            }
+        }
+        NodeEnum::FetchStmt(s) => fetch(s)?,
+        NodeEnum::ClosePortalStmt(s) => {
+            Utility::CloseCursor((!s.portalname.is_empty()).then(|| s.portalname.clone()))
+        }
+        NodeEnum::CreateExtensionStmt(s) => extension(&s.extname)?,
+        NodeEnum::CommentStmt(_) => Utility::Nothing("COMMENT"),
+        NodeEnum::GrantStmt(_) => return Err(SqlError::unsupported("GRANT or REVOKE")),
+        other => return Err(SqlError::unsupported(statement_name(other))),
+    };
+    Ok(Some(utility))
+}
+
+/// Extensions whose work Niwaki has built in, or that measure and have nothing to install.
+fn extension(name: &str) -> Result<Utility> {
+    const BUILT_IN: &[&str] = &[
+        "pageinspect",
+        "pgstattuple",
+        "pg_visibility",
+        "pg_buffercache",
+        "amcheck",
+        "pg_stat_statements",
+        "pg_prewarm",
+        "pg_walinspect",
+        "pg_freespacemap",
+        "pgrowlocks",
+        "plpgsql",
+    ];
+    if BUILT_IN.contains(&name) {
+        return Ok(Utility::Nothing("CREATE EXTENSION"));
+    }
+    Err(SqlError::unsupported(format!("extension \"{name}\"")))
+}
+
+fn transaction(s: &TransactionStmt) -> Result<TransactionCommand> {
+    use TransactionStmtKind as K;
+    let kind = K::try_from(s.kind).unwrap_or(K::Undefined);
+    Ok(match kind {
+        K::TransStmtBegin => TransactionCommand::Begin { modes: modes(&s.options)?, start: false },
+        K::TransStmtStart => TransactionCommand::Begin { modes: modes(&s.options)?, start: true },
+        K::TransStmtCommit => TransactionCommand::Commit { chain: s.chain },
+        K::TransStmtRollback => TransactionCommand::Rollback { chain: s.chain },
+        K::TransStmtSavepoint => TransactionCommand::Savepoint(s.savepoint_name.clone()),
+        K::TransStmtRelease => TransactionCommand::Release(s.savepoint_name.clone()),
+        K::TransStmtRollbackTo => TransactionCommand::RollbackTo(s.savepoint_name.clone()),
+        K::TransStmtPrepare | K::TransStmtCommitPrepared | K::TransStmtRollbackPrepared => {
+            return Err(SqlError::unsupported("PREPARE TRANSACTION"));
+        }
+        K::Undefined => return Err(unexpected("transaction command")),
+    })
+}
+
+/// Options of BEGIN and SET TRANSACTION.
+fn modes(options: &[Node]) -> Result<TransactionModes> {
+    let mut modes = TransactionModes::default();
+    for element in elements(options) {
+        match element.defname.as_str() {
+            "transaction_isolation" => {
+                modes.repeatable_read = Some(match string_of(element).as_deref() {
+                    Some("read committed" | "read uncommitted") => false,
+                    Some("repeatable read") => true,
+                    _ => return Err(SqlError::unsupported("isolation level SERIALIZABLE")),
+                });
+            }
+            "transaction_read_only" => modes.read_only = Some(int_of(element) != Some(0)),
+            // Only a serializable transaction could be deferred.
+            "transaction_deferrable" => {}
+            other => return Err(SqlError::unsupported(format!("transaction mode {other}"))),
+        }
+    }
+    Ok(modes)
+}
+
+fn variable_set(s: &VariableSetStmt) -> Result<SetCommand> {
+    use VariableSetKind as K;
+    let name = s.name.clone();
+    let local = s.is_local;
+    Ok(match K::try_from(s.kind).unwrap_or(K::Undefined) {
+        K::VarSetValue => {
+            // SET TIME ZONE LOCAL and DEFAULT arrive as VarSetDefault.
+            let values = s.args.iter().map(set_argument).collect::<Result<Vec<_>>>()?;
+            let list = matches!(name.as_str(), "search_path" | "datestyle" | "temp_tablespaces");
+            let value = if list {
+                values
+                    .iter()
+                    .map(|(v, _)| crate::settings::quote_list_item(v, &name))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            } else {
+                match values.as_slice() {
+                    [(one, _)] => one.clone(),
+                    _ => {
+                        return Err(SqlError::new(
+                            "22023",
+                            format!("SET {name} takes only one argument"),
+                        ));
+                    }
+                }
+            };
+            SetCommand::Value { name, value, local }
+        }
+        K::VarSetDefault => SetCommand::Default { name, local, reset: false },
+        K::VarReset => SetCommand::Default { name, local, reset: true },
+        K::VarResetAll => SetCommand::ResetAll,
+        K::VarSetMulti => match name.as_str() {
+            "TRANSACTION" => SetCommand::Transaction { modes: modes(&s.args)?, session: false },
+            "SESSION CHARACTERISTICS" => {
+                SetCommand::Transaction { modes: modes(&s.args)?, session: true }
+            }
+            other => return Err(SqlError::unsupported(format!("SET {other}"))),
+        },
+        K::VarSetCurrent => return Err(SqlError::unsupported("SET … FROM CURRENT")),
+        K::Undefined => return Err(unexpected("SET")),
+    })
+}
+
+/// Text of a value of SET, and whether it was quoted.
+fn set_argument(node: &Node) -> Result<(String, bool)> {
+    match node.node.as_ref() {
+        Some(NodeEnum::AConst(c)) => Ok(match &c.val {
+            Some(a_const::Val::Ival(v)) => (v.ival.to_string(), false),
+            Some(a_const::Val::Fval(v)) => (v.fval.clone(), false),
+            Some(a_const::Val::Boolval(v)) => (v.boolval.to_string(), false),
+            Some(a_const::Val::Sval(v)) => (v.sval.clone(), true),
+            // Zero arrives as an integer without a value.
+            None if !c.isnull => ("0".to_owned(), false),
+            _ => return Err(unexpected("SET")),
+        }),
+        Some(NodeEnum::TypeCast(_)) => Err(SqlError::unsupported("SET TIME ZONE INTERVAL")),
+        _ => Err(unexpected("SET")),
+    }
+}
+
+fn drop_objects(s: &protobuf::DropStmt) -> Result<Utility> {
+    let kind = match ObjectType::try_from(s.remove_type).unwrap_or(ObjectType::Undefined) {
+        ObjectType::ObjectTable => Some(RelationKind::Table),
+        ObjectType::ObjectIndex => Some(RelationKind::Index),
+        ObjectType::ObjectSequence => Some(RelationKind::Sequence),
+        ObjectType::ObjectSchema => None,
+        ObjectType::ObjectExtension if s.missing_ok => {
+            return Ok(Utility::Nothing("DROP EXTENSION"));
+        }
+        other => {
+            let word = other.as_str_name().trim_start_matches("OBJECT_").to_owned();
+            return Err(SqlError::unsupported(format!("DROP {word}")));
+        }
+    };
+    if s.concurrent {
+        return Err(SqlError::unsupported("DROP INDEX CONCURRENTLY"));
+    }
+    let names = s
+        .objects
+        .iter()
+        .map(|n| match n.node.as_ref() {
+            Some(NodeEnum::List(l)) => qualified(&strings(&l.items)),
+            Some(NodeEnum::String(v)) => {
+                Ok(Name { schema: None, name: v.sval.clone(), position: None })
+            }
+            _ => Err(unexpected("DROP")),
+        })
+        .collect::<Result<_>>()?;
+    Ok(Utility::Drop(Drop {
+        kind,
+        names,
+        if_exists: s.missing_ok,
+        cascade: s.behavior == DropBehavior::DropCascade as i32,
+    }))
+}
+
+fn rename(s: &protobuf::RenameStmt, source: &str) -> Result<Utility> {
+    let kind_of = |object: i32| match ObjectType::try_from(object) {
+        Ok(ObjectType::ObjectTable) => Ok(RelationKind::Table),
+        Ok(ObjectType::ObjectIndex) => Ok(RelationKind::Index),
+        Ok(ObjectType::ObjectSequence) => Ok(RelationKind::Sequence),
+        Ok(other) => {
+            let word = other.as_str_name().trim_start_matches("OBJECT_").to_owned();
+            Err(SqlError::unsupported(format!("RENAME of {word}")))
+        }
+        Err(_) => Err(unexpected("RENAME")),
+    };
+    let (kind, target) = match ObjectType::try_from(s.rename_type) {
+        Ok(ObjectType::ObjectColumn) => {
+            (kind_of(s.relation_type)?, RenameTarget::Column(s.subname.clone()))
+        }
+        Ok(ObjectType::ObjectTabconstraint) => {
+            (RelationKind::Table, RenameTarget::Constraint(s.subname.clone()))
+        }
+        _ => (kind_of(s.rename_type)?, RenameTarget::Relation),
+    };
+    Ok(Utility::Rename(Rename {
+        relation: relation_name(s.relation.as_ref(), source)?,
+        kind,
+        target,
+        to: s.newname.clone(),
+        if_exists: s.missing_ok,
+    }))
+}
+
+fn vacuum(s: &protobuf::VacuumStmt, source: &str) -> Result<Vacuum> {
+    let mut vacuum = Vacuum {
+        vacuum: s.is_vacuumcmd,
+        analyze: !s.is_vacuumcmd,
+        truncate: true,
+        ..Vacuum::default()
+    };
+    for element in elements(&s.options) {
+        let on = || switch_of(element);
+        match element.defname.as_str() {
+            "analyze" => vacuum.analyze = on()?,
+            "freeze" => vacuum.freeze = on()?,
+            "verbose" => vacuum.verbose = on()?,
+            "truncate" => vacuum.truncate = on()?,
+            "disable_page_skipping" => vacuum.disable_page_skipping = on()?,
+            "index_cleanup" => {
+                vacuum.index_cleanup = match string_of(element).as_deref() {
+                    Some("auto") => None,
+                    _ => Some(on()?),
+                };
+            }
+            "full" if on()? => return Err(SqlError::unsupported("VACUUM FULL")),
+            "full"
+            | "skip_locked"
+            | "process_toast"
+            | "process_main"
+            | "parallel"
+            | "buffer_usage_limit"
+            | "skip_database_stats" => {}
+            "only_database_stats" => return Err(SqlError::unsupported("ONLY_DATABASE_STATS")),
+            other => {
+                let word = if s.is_vacuumcmd { "VACUUM" } else { "ANALYZE" };
+                return Err(SqlError::new(
+                    "42601",
+                    format!("unrecognized {word} option \"{other}\""),
+                )
+                .with_position(position_of(source, element.location)));
+            }
+        }
+    }
+    for node in &s.rels {
+        if let Some(NodeEnum::VacuumRelation(r)) = node.node.as_ref() {
+            vacuum.targets.push(VacuumTarget {
+                name: relation_name(r.relation.as_ref(), source)?,
+                columns: strings(&r.va_cols),
+            });
+        }
+    }
+    if vacuum.vacuum
+        && !vacuum.analyze
+        && vacuum.targets.iter().any(|target| !target.columns.is_empty())
+    {
+        return Err(SqlError::new(
+            "0A000",
+            "ANALYZE option must be specified when a column list is provided",
+        ));
+    }
+    Ok(vacuum)
+}
+
+fn fetch(s: &protobuf::FetchStmt) -> Result<Utility> {
+    if s.direction != protobuf::FetchDirection::FetchForward as i32 {
+        return Err(SqlError::unsupported("FETCH other than forward"));
+    }
+    let count = match u64::try_from(s.how_many) {
+        Ok(n) if s.how_many < i64::from(i32::MAX) => FetchCount::Rows(n),
+        Ok(_) => FetchCount::All,
+        Err(_) => return Err(SqlError::unsupported("FETCH backward")),
+    };
+    Ok(Utility::Fetch { name: s.portalname.clone(), count, is_move: s.ismove })
+}
+
+// What the readers of this module share.
+
+pub(super) fn unexpected(what: &str) -> SqlError {
+    SqlError::unsupported(format!("this form of {what}"))
+}
+
+fn boxed<'a>(node: Option<&'a Node>, what: &str) -> Result<&'a NodeEnum> {
+    node.and_then(|n| n.node.as_ref()).ok_or_else(|| unexpected(what))
+}
+
+/// SQL text of an expression, as it is kept for defaults and checks.
+///
+/// # Errors
+/// XX000 when the library cannot write what it read.
+pub fn expression_text(node: &Node) -> Result<String> {
+    let select = protobuf::SelectStmt {
+        target_list: vec![Node {
+            node: Some(NodeEnum::ResTarget(Box::new(protobuf::ResTarget {
+                val: Some(Box::new(node.clone())),
+                ..protobuf::ResTarget::default()
+            }))),
+        }],
+        limit_option: protobuf::LimitOption::Default as i32,
+        op: protobuf::SetOperation::SetopNone as i32,
+        ..protobuf::SelectStmt::default()
+    };
+    let text = NodeEnum::SelectStmt(Box::new(select))
+        .deparse(DeparseOptions::default())
+        .map_err(|e| SqlError::internal(format!("could not write an expression: {e}")))?;
+    Ok(text.strip_prefix("SELECT ").unwrap_or(&text).to_owned())
+}
+
+pub(super) fn relation_name(relation: Option<&RangeVar>, source: &str) -> Result<Name> {
+    let r = relation.ok_or_else(|| unexpected("statement without a relation"))?;
+    if !r.catalogname.is_empty() && r.catalogname != "postgres" {
+        return Err(SqlError::new(
+            "0A000",
+            format!(
+                "cross-database references are not implemented: \"{}.{}.{}\"",
+                r.catalogname, r.schemaname, r.relname
+            ),
+        )
+        .with_position(position_of(source, r.location)));
+    }
+    Ok(Name {
+        schema: (!r.schemaname.is_empty()).then(|| r.schemaname.clone()),
+        name: r.relname.clone(),
+        position: position_of(source, r.location),
+    })
+}
+
+fn names(nodes: &[Node], source: &str) -> Result<Vec<Name>> {
+    nodes
+        .iter()
+        .map(|n| match n.node.as_ref() {
+            Some(NodeEnum::RangeVar(r)) => relation_name(Some(r), source),
+            _ => Err(unexpected("list of tables")),
+        })
+        .collect()
+}
+
+pub(super) fn qualified(parts: &[String]) -> Result<Name> {
+    match parts {
+        [name] => Ok(Name { schema: None, name: name.clone(), position: None }),
+        [schema, name] => {
+            Ok(Name { schema: Some(schema.clone()), name: name.clone(), position: None })
+        }
+        _ => Err(unexpected("qualified name")),
+    }
+}
+
+pub(super) fn strings(nodes: &[Node]) -> Vec<String> {
+    nodes
+        .iter()
+        .filter_map(|n| match n.node.as_ref() {
+            Some(NodeEnum::String(s)) => Some(s.sval.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+pub(super) fn elements(nodes: &[Node]) -> impl Iterator<Item = &DefElem> {
+    nodes.iter().filter_map(|n| match n.node.as_ref() {
+        Some(NodeEnum::DefElem(d)) => Some(&**d),
+        _ => None,
+    })
+}
+
+/// Text of an option's value, whatever its form; `None` when there is none.
+pub(super) fn string_of(element: &DefElem) -> Option<String> {
+    match element.arg.as_deref()?.node.as_ref()? {
+        NodeEnum::String(s) => Some(s.sval.clone()),
+        NodeEnum::Integer(i) => Some(i.ival.to_string()),
+        NodeEnum::Float(f) => Some(f.fval.clone()),
+        NodeEnum::Boolean(b) => Some(b.boolval.to_string()),
+        NodeEnum::TypeName(t) => Some(strings(&t.names).pop()?),
+        NodeEnum::AConst(c) => match &c.val {
+            Some(a_const::Val::Ival(v)) => Some(v.ival.to_string()),
+            Some(a_const::Val::Fval(v)) => Some(v.fval.clone()),
+            Some(a_const::Val::Sval(v)) => Some(v.sval.clone()),
+            Some(a_const::Val::Boolval(v)) => Some(v.boolval.to_string()),
+            None if !c.isnull => Some("0".to_owned()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+pub(super) fn int_of(element: &DefElem) -> Option<i64> {
+    string_of(element)?.parse().ok()
+}
+
+/// An option that is on when it has no value.
+pub(super) fn switch_of(element: &DefElem) -> Result<bool> {
+    match string_of(element) {
+        None => Ok(true),
+        Some(text) => crate::settings::parse_bool(&text).ok_or_else(|| {
+            SqlError::new("42601", format!("{} requires a Boolean value", element.defname))
+        }),
+    }
+}
+
+/// WITH options as written.
+pub(super) fn options(nodes: &[Node]) -> Vec<(String, Option<String>)> {
+    elements(nodes).map(|e| (e.defname.clone(), string_of(e))).collect()
+}
+
+/// The name that an unsupported statement gets in its error.
+fn statement_name(node: &NodeEnum) -> String {
+    let debug = format!("{node:?}");
+    let word = debug.split(['(', ' ', '{']).next().unwrap_or("statement");
+    let word = word.strip_suffix("Stmt").unwrap_or(word);
+    let mut name = String::new();
+    for c in word.chars() {
+        if c.is_ascii_uppercase() && !name.is_empty() {
+            name.push(' ');
+        }
+        name.push(c.to_ascii_uppercase());
+    }
+    format!("statement {name}")
+}

@@ -1,0 +1,572 @@
+//! What a utility statement asks for.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{Identity, RelationKind};
+use niwaki_types::ColumnType;
+use pg_query::NodeEnum;
+
+/// A relation's name as a statement gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// Schema, when given.
+    pub schema: Option<String>,
+    /// Name.
+    pub name: String,
+    /// Where it stands in the query text.
+    pub position: Option<u32>,
+}
+
+impl std::fmt::Display for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(schema) = &self.schema {
+            write!(f, "{schema}.")?;
+        }
+        f.write_str(&self.name)
+    }
+}
+
+/// Options of BEGIN and SET TRANSACTION.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TransactionModes {
+    /// `Some(true)`: REPEATABLE READ; `Some(false)`: READ COMMITTED.
+    pub repeatable_read: Option<bool>,
+    /// READ ONLY or READ WRITE.
+    pub read_only: Option<bool>,
+}
+
+/// BEGIN and its like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TransactionCommand {
+    /// BEGIN, or START TRANSACTION when `start`.
+    Begin {
+        /// Modes.
+        modes: TransactionModes,
+        /// Which of the two words.
+        start: bool,
+    },
+    /// COMMIT, END
+    Commit {
+        /// AND CHAIN
+        chain: bool,
+    },
+    /// ROLLBACK, ABORT
+    Rollback {
+        /// AND CHAIN
+        chain: bool,
+    },
+    /// SAVEPOINT
+    Savepoint(String),
+    /// RELEASE
+    Release(String),
+    /// ROLLBACK TO
+    RollbackTo(String),
+}
+
+/// SET and RESET.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SetCommand {
+    /// SET name = value
+    Value {
+        /// Setting.
+        name: String,
+        /// Text of the value; lists are joined with `, `.
+        value: String,
+        /// SET LOCAL
+        local: bool,
+    },
+    /// SET name TO DEFAULT, RESET name
+    Default {
+        /// Setting.
+        name: String,
+        /// SET LOCAL
+        local: bool,
+        /// RESET rather than SET.
+        reset: bool,
+    },
+    /// RESET ALL
+    ResetAll,
+    /// SET TRANSACTION, or SET SESSION CHARACTERISTICS AS TRANSACTION when `session`.
+    Transaction {
+        /// Modes.
+        modes: TransactionModes,
+        /// For the following transactions, not this one.
+        session: bool,
+    },
+}
+
+/// A column of CREATE TABLE or ADD COLUMN.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ColumnSpec {
+    /// Name.
+    pub name: String,
+    /// Type; of a serial column its integer type.
+    pub column_type: ColumnType,
+    /// `serial` and its like.
+    pub serial: bool,
+    /// NOT NULL given, or implied by serial and identity.
+    pub not_null: bool,
+    /// DEFAULT as SQL text.
+    pub default: Option<String>,
+    /// GENERATED … AS IDENTITY and the options of its sequence.
+    pub identity: Option<(Identity, SequenceOptions)>,
+}
+
+/// A constraint of a table or column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConstraintSpec {
+    /// Name, when given.
+    pub name: Option<String>,
+    /// What it demands.
+    pub kind: ConstraintSpecKind,
+}
+
+/// The kinds of constraints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConstraintSpecKind {
+    /// CHECK, with its SQL text and the column it was written at, which its name is made of.
+    Check {
+        /// Condition.
+        expression: String,
+        /// Column of a column constraint.
+        column: Option<String>,
+    },
+    /// PRIMARY KEY or UNIQUE.
+    Unique {
+        /// PRIMARY KEY
+        primary: bool,
+        /// Key columns.
+        columns: Vec<String>,
+        /// INCLUDE columns.
+        include: Vec<String>,
+        /// WITH options of the index.
+        options: Vec<(String, Option<String>)>,
+    },
+}
+
+/// CREATE TABLE
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateTable {
+    /// Name.
+    pub name: Name,
+    /// IF NOT EXISTS
+    pub if_not_exists: bool,
+    /// False: UNLOGGED.
+    pub logged: bool,
+    /// Columns in order.
+    pub columns: Vec<ColumnSpec>,
+    /// Constraints, those of columns included.
+    pub constraints: Vec<ConstraintSpec>,
+    /// WITH options.
+    pub options: Vec<(String, Option<String>)>,
+}
+
+/// A key column of CREATE INDEX.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexKeySpec {
+    /// Column.
+    pub column: String,
+    /// DESC
+    pub descending: bool,
+    /// NULLS FIRST, given or by DESC.
+    pub nulls_first: bool,
+}
+
+/// CREATE INDEX
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreateIndex {
+    /// Name, when given.
+    pub name: Option<String>,
+    /// IF NOT EXISTS
+    pub if_not_exists: bool,
+    /// UNIQUE
+    pub unique: bool,
+    /// Table.
+    pub table: Name,
+    /// Key.
+    pub key: Vec<IndexKeySpec>,
+    /// INCLUDE columns.
+    pub include: Vec<String>,
+    /// WITH options.
+    pub options: Vec<(String, Option<String>)>,
+}
+
+/// DROP of relations or schemas.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drop {
+    /// What they must be; `None`: schemas.
+    pub kind: Option<RelationKind>,
+    /// Which.
+    pub names: Vec<Name>,
+    /// IF EXISTS
+    pub if_exists: bool,
+    /// CASCADE
+    pub cascade: bool,
+}
+
+/// One action of ALTER TABLE.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AlterCommand {
+    /// ADD COLUMN, with the constraints written at it.
+    AddColumn {
+        /// The column.
+        column: Box<ColumnSpec>,
+        /// Its constraints.
+        constraints: Vec<ConstraintSpec>,
+        /// IF NOT EXISTS
+        if_not_exists: bool,
+    },
+    /// DROP COLUMN
+    DropColumn {
+        /// Column.
+        name: String,
+        /// IF EXISTS
+        if_exists: bool,
+        /// CASCADE
+        cascade: bool,
+    },
+    /// ALTER COLUMN
+    Column {
+        /// Column.
+        name: String,
+        /// What.
+        action: AlterColumn,
+    },
+    /// ADD CONSTRAINT, ADD PRIMARY KEY, …
+    AddConstraint(ConstraintSpec),
+    /// ADD CONSTRAINT … USING INDEX
+    AddConstraintUsingIndex {
+        /// Constraint name, when given.
+        name: Option<String>,
+        /// PRIMARY KEY rather than UNIQUE.
+        primary: bool,
+        /// Index.
+        index: String,
+    },
+    /// DROP CONSTRAINT
+    DropConstraint {
+        /// Constraint.
+        name: String,
+        /// IF EXISTS
+        if_exists: bool,
+    },
+    /// SET (…)
+    SetOptions(Vec<(String, Option<String>)>),
+    /// RESET (…)
+    ResetOptions(Vec<String>),
+    /// Accepted, without effect in Niwaki: OWNER TO the one user.
+    Nothing,
+}
+
+/// What ALTER COLUMN does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AlterColumn {
+    /// SET DEFAULT, DROP DEFAULT
+    Default(Option<String>),
+    /// SET NOT NULL
+    SetNotNull,
+    /// DROP NOT NULL
+    DropNotNull,
+    /// SET STATISTICS and its like: accepted, without effect.
+    Nothing,
+}
+
+/// ALTER … RENAME
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rename {
+    /// The relation.
+    pub relation: Name,
+    /// The kind that the statement names.
+    pub kind: RelationKind,
+    /// What of it.
+    pub target: RenameTarget,
+    /// New name.
+    pub to: String,
+    /// IF EXISTS
+    pub if_exists: bool,
+}
+
+/// What is renamed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RenameTarget {
+    /// The relation itself.
+    Relation,
+    /// A column of it.
+    Column(String),
+    /// A constraint of it.
+    Constraint(String),
+}
+
+/// Options of a sequence; what is not given is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SequenceOptions {
+    /// AS type (oid)
+    pub type_oid: Option<u32>,
+    /// INCREMENT BY
+    pub increment: Option<i64>,
+    /// MINVALUE; `Some(None)`: NO MINVALUE
+    pub minimum: Option<Option<i64>>,
+    /// MAXVALUE; `Some(None)`: NO MAXVALUE
+    pub maximum: Option<Option<i64>>,
+    /// START WITH
+    pub start: Option<i64>,
+    /// RESTART; `Some(None)`: at the start value
+    pub restart: Option<Option<i64>>,
+    /// CACHE
+    pub cache: Option<i64>,
+    /// CYCLE
+    pub cycle: Option<bool>,
+    /// OWNED BY table.column; `Some(None)`: NONE
+    pub owned_by: Option<Option<(Name, String)>>,
+    /// SEQUENCE NAME of an identity column.
+    pub sequence_name: Option<Name>,
+}
+
+/// One table of VACUUM or ANALYZE.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VacuumTarget {
+    /// Table.
+    pub name: Name,
+    /// Columns, for ANALYZE.
+    pub columns: Vec<String>,
+}
+
+/// VACUUM and ANALYZE
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Vacuum {
+    /// Whether rows are removed (false: ANALYZE alone).
+    pub vacuum: bool,
+    /// Whether statistics are collected.
+    pub analyze: bool,
+    /// FREEZE
+    pub freeze: bool,
+    /// VERBOSE
+    pub verbose: bool,
+    /// INDEX_CLEANUP: `None` is AUTO.
+    pub index_cleanup: Option<bool>,
+    /// TRUNCATE
+    pub truncate: bool,
+    /// DISABLE_PAGE_SKIPPING
+    pub disable_page_skipping: bool,
+    /// Tables; empty: all.
+    pub targets: Vec<VacuumTarget>,
+}
+
+/// Where COPY reads from or writes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyDirection {
+    /// COPY … FROM STDIN
+    From,
+    /// COPY … TO STDOUT
+    To,
+}
+
+/// What is copied.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CopySource {
+    /// A table.
+    Table {
+        /// Name.
+        name: Name,
+        /// Columns; empty: all.
+        columns: Vec<String>,
+    },
+    /// The rows of a query.
+    Query(Arc<NodeEnum>),
+}
+
+/// Format options of COPY.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyOptions {
+    /// Between columns; one byte.
+    pub delimiter: u8,
+    /// What stands for NULL.
+    pub null: String,
+    /// A line of column names first.
+    pub header: bool,
+    /// FREEZE
+    pub freeze: bool,
+}
+
+/// COPY
+#[derive(Clone, Debug, PartialEq)]
+pub struct Copy {
+    /// Table or query.
+    pub source: CopySource,
+    /// Direction.
+    pub direction: CopyDirection,
+    /// Format.
+    pub options: CopyOptions,
+}
+
+/// How many rows FETCH or MOVE takes, forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchCount {
+    /// So many.
+    Rows(u64),
+    /// All.
+    All,
+}
+
+/// Modes of LOCK TABLE, weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockMode {
+    /// ACCESS SHARE
+    AccessShare,
+    /// ROW SHARE
+    RowShare,
+    /// ROW EXCLUSIVE
+    RowExclusive,
+    /// SHARE UPDATE EXCLUSIVE
+    ShareUpdateExclusive,
+    /// SHARE
+    Share,
+    /// SHARE ROW EXCLUSIVE
+    ShareRowExclusive,
+    /// EXCLUSIVE
+    Exclusive,
+    /// ACCESS EXCLUSIVE
+    AccessExclusive,
+}
+
+/// A statement that is not a query.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Utility {
+    /// BEGIN, COMMIT, SAVEPOINT, …
+    Transaction(TransactionCommand),
+    /// SET, RESET
+    Set(SetCommand),
+    /// SHOW name; `all`
+    Show(String),
+    /// CREATE SCHEMA
+    CreateSchema {
+        /// Name.
+        name: String,
+        /// IF NOT EXISTS
+        if_not_exists: bool,
+    },
+    /// CREATE TABLE
+    CreateTable(Box<CreateTable>),
+    /// CREATE INDEX
+    CreateIndex(Box<CreateIndex>),
+    /// CREATE SEQUENCE
+    CreateSequence {
+        /// Name.
+        name: Name,
+        /// Options.
+        options: Box<SequenceOptions>,
+        /// IF NOT EXISTS
+        if_not_exists: bool,
+        /// False: UNLOGGED.
+        logged: bool,
+    },
+    /// ALTER SEQUENCE
+    AlterSequence {
+        /// Name.
+        name: Name,
+        /// Options.
+        options: Box<SequenceOptions>,
+        /// IF EXISTS
+        if_exists: bool,
+    },
+    /// DROP
+    Drop(Drop),
+    /// ALTER TABLE, ALTER INDEX, in order
+    Alter {
+        /// The relation.
+        name: Name,
+        /// The kind that the statement names.
+        kind: RelationKind,
+        /// IF EXISTS
+        if_exists: bool,
+        /// What to do.
+        commands: Vec<AlterCommand>,
+    },
+    /// RENAME
+    Rename(Rename),
+    /// TRUNCATE
+    Truncate {
+        /// Tables.
+        names: Vec<Name>,
+        /// RESTART IDENTITY
+        restart_identity: bool,
+    },
+    /// VACUUM, ANALYZE
+    Vacuum(Vacuum),
+    /// CHECKPOINT
+    Checkpoint,
+    /// COPY
+    Copy(Box<Copy>),
+    /// PREPARE
+    Prepare {
+        /// Name.
+        name: String,
+        /// Types of the parameters given.
+        types: Vec<u32>,
+        /// The statement.
+        query: Arc<NodeEnum>,
+    },
+    /// EXECUTE
+    Execute {
+        /// Name.
+        name: String,
+        /// Values, as SQL text of constant expressions.
+        parameters: Vec<String>,
+    },
+    /// DEALLOCATE; `None`: ALL
+    Deallocate(Option<String>),
+    /// DISCARD
+    Discard(&'static str),
+    /// LOCK TABLE
+    Lock {
+        /// Tables.
+        names: Vec<Name>,
+        /// Mode.
+        mode: LockMode,
+        /// NOWAIT
+        nowait: bool,
+    },
+    /// DECLARE … CURSOR FOR
+    DeclareCursor {
+        /// Name.
+        name: String,
+        /// The query.
+        query: Arc<NodeEnum>,
+    },
+    /// FETCH, MOVE
+    Fetch {
+        /// Cursor.
+        name: String,
+        /// How many rows.
+        count: FetchCount,
+        /// MOVE: rows are skipped.
+        is_move: bool,
+    },
+    /// CLOSE; `None`: ALL
+    CloseCursor(Option<String>),
+    /// Accepted, without effect in Niwaki; answers with this tag.
+    Nothing(&'static str),
+}
+
+impl Utility {
+    /// Whether a failed transaction still accepts it: what ends the transaction.
+    pub fn ends_failed_transaction(&self) -> bool {
+        matches!(
+            self,
+            Self::Transaction(
+                TransactionCommand::Commit { .. }
+                    | TransactionCommand::Rollback { .. }
+                    | TransactionCommand::RollbackTo(_)
+            )
+        )
+    }
+
+    /// Whether it must not run inside a transaction block; the word for the message.
+    pub fn refuses_transaction_block(&self) -> Option<&'static str> {
+        match self {
+            Self::Vacuum(v) if v.vacuum => Some("VACUUM"),
+            Self::Discard("DISCARD ALL") => Some("DISCARD ALL"),
+            _ => None,
+        }
+    }
+}

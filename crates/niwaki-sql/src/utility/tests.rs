@@ -1,0 +1,138 @@
+use super::*;
+use crate::parse::parse;
+
+fn one(sql: &str) -> crate::Result<Utility> {
+    let statements = parse(sql).expect("syntax");
+    read(&statements[0].node, sql).map(|u| u.expect("a utility statement"))
+}
+
+fn refused(sql: &str) -> (&'static str, String) {
+    let e = one(sql).expect_err(sql);
+    (e.sqlstate, e.message.clone())
+}
+
+#[test]
+fn create_table_with_everything() {
+    let Utility::CreateTable(t) = one(
+        "create unlogged table if not exists s.t (id bigserial primary key, a varchar(10) not null
+         default 'x' || 'y', b numeric(10,2) check (b > 0), c int generated always as identity (start 5),
+         constraint u unique (a, b) include (c)) with (fillfactor=70, heap_only_updates=off)",
+    )
+    .unwrap() else {
+        panic!()
+    };
+    assert_eq!(t.name.schema.as_deref(), Some("s"));
+    assert!(t.if_not_exists && !t.logged);
+    assert_eq!(t.columns.len(), 4);
+    assert!(t.columns[0].serial && t.columns[0].not_null);
+    assert_eq!(t.columns[1].default.as_deref(), Some("'x' || 'y'"));
+    assert_eq!(t.columns[1].column_type.typmod, 14);
+    assert_eq!(t.columns[2].column_type.typmod, ((10 << 16) | 2) + 4);
+    assert_eq!(t.columns[3].identity.as_ref().unwrap().1.start, Some(5));
+    assert_eq!(t.constraints.len(), 3);
+    assert_eq!(
+        t.constraints[1].kind,
+        ConstraintSpecKind::Check { expression: "b > 0".to_owned(), column: Some("b".to_owned()) }
+    );
+    assert_eq!(
+        t.options,
+        [
+            ("fillfactor".to_owned(), Some("70".to_owned())),
+            ("heap_only_updates".to_owned(), Some("off".to_owned()))
+        ]
+    );
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    for (sql, named) in [
+        ("create temp table t (a int)", "temporary table"),
+        ("create table t (a int references u)", "FOREIGN KEY"),
+        ("create table t (like u)", "LIKE in CREATE TABLE"),
+        ("create table t (a int) partition by range (a)", "partitioned table"),
+        ("create table t (a int) inherits (u)", "INHERITS"),
+        ("create index on t (lower(a))", "index on an expression"),
+        ("create index on t (a) where a > 1", "partial index"),
+        ("create index concurrently on t (a)", "CREATE INDEX CONCURRENTLY"),
+        ("create index on t using gin (a)", "index method \"gin\""),
+        ("copy t from stdin with (format csv)", "COPY format csv"),
+        ("begin isolation level serializable", "isolation level SERIALIZABLE"),
+        ("vacuum full t", "VACUUM FULL"),
+        ("create view v as select 1", "statement VIEW"),
+        ("create table t (a jsonb)", "type jsonb"),
+        ("create table t (a int[])", "array type int4[]"),
+    ] {
+        let (sqlstate, message) = refused(sql);
+        assert_eq!(
+            (sqlstate, message),
+            ("0A000", format!("{named} is not supported yet")),
+            "{sql}"
+        );
+    }
+}
+
+#[test]
+fn transaction_commands() {
+    use TransactionCommand as T;
+    let get = |sql| match one(sql).unwrap() {
+        Utility::Transaction(t) => t,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        get("start transaction isolation level repeatable read, read only"),
+        T::Begin {
+            modes: TransactionModes { repeatable_read: Some(true), read_only: Some(true) },
+            start: true
+        }
+    );
+    assert_eq!(get("begin"), T::Begin { modes: TransactionModes::default(), start: false });
+    assert_eq!(get("end"), T::Commit { chain: false });
+    assert_eq!(get("abort and chain"), T::Rollback { chain: true });
+    assert_eq!(get("rollback to a"), T::RollbackTo("a".to_owned()));
+}
+
+#[test]
+fn settings_and_maintenance() {
+    let set = |sql| match one(sql).unwrap() {
+        Utility::Set(s) => s,
+        other => panic!("{other:?}"),
+    };
+    let value = |name: &str, value: &str, local| SetCommand::Value {
+        name: name.to_owned(),
+        value: value.to_owned(),
+        local,
+    };
+    assert_eq!(set("set local work_mem = '1MB'"), value("work_mem", "1MB", true));
+    assert_eq!(set("set enable_seqscan = off"), value("enable_seqscan", "off", false));
+    assert_eq!(set("set search_path = a, \"B\""), value("search_path", "a, \"B\"", false));
+    assert_eq!(set("set extra_float_digits = 0"), value("extra_float_digits", "0", false));
+    assert_eq!(set("set time zone 'UTC'"), value("timezone", "UTC", false));
+    let Utility::Vacuum(v) = one("vacuum (analyze, index_cleanup off, freeze) a, b").unwrap()
+    else {
+        panic!()
+    };
+    assert!(v.vacuum && v.analyze && v.freeze && v.truncate);
+    assert_eq!((v.index_cleanup, v.targets.len()), (Some(false), 2));
+    assert_eq!(refused("vacuum (nonsense) t").0, "42601");
+}
+
+#[test]
+fn copy_options_are_checked() {
+    let Utility::Copy(c) =
+        one("copy t (a, b) from stdin with (freeze, delimiter '|', null '')").unwrap()
+    else {
+        panic!()
+    };
+    assert_eq!(
+        c.options,
+        CopyOptions { delimiter: b'|', null: String::new(), header: false, freeze: true }
+    );
+    let Utility::Copy(c) = one("copy t from stdin with freeze").unwrap() else { panic!() };
+    assert!(c.options.freeze);
+    assert!(matches!(
+        one("copy (select 1) to stdout").unwrap(),
+        Utility::Copy(c) if matches!(c.source, CopySource::Query(_))
+    ));
+    assert_eq!(refused("copy t to stdout (delimiter 'ab')").0, "0A000");
+    assert_eq!(refused("copy t to stdout (delimiter 'a')").0, "22023");
+}

@@ -1,0 +1,161 @@
+//! Type names of definitions.
+
+use niwaki_types::{ColumnType, TypeOid};
+use pg_query::NodeEnum;
+use pg_query::protobuf::{TypeName, a_const};
+
+use crate::error::{Result, SqlError};
+use crate::parse::position_of;
+
+/// An integer type that draws its values from a sequence of its own.
+pub(super) fn serial_type(type_name: &TypeName) -> Option<TypeOid> {
+    match type_name.names.as_slice() {
+        [one] => match one.node.as_ref() {
+            Some(NodeEnum::String(s)) => match s.sval.as_str() {
+                "serial" | "serial4" => Some(TypeOid::INT4),
+                "bigserial" | "serial8" => Some(TypeOid::INT8),
+                "smallserial" | "serial2" => Some(TypeOid::INT2),
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The type that a syntax tree names, with its modifier checked.
+///
+/// # Errors
+/// 42704 for an unknown type, 0A000 for one that columns cannot have yet, 22023 for a bad modifier.
+pub fn column_type(type_name: &TypeName, source: &str) -> Result<ColumnType> {
+    let parts: Vec<&str> = type_name
+        .names
+        .iter()
+        .filter_map(|n| match n.node.as_ref() {
+            Some(NodeEnum::String(s)) => Some(s.sval.as_str()),
+            _ => None,
+        })
+        .collect();
+    let at = |e: SqlError| e.with_position(position_of(source, type_name.location));
+    let shown = parts.join(".");
+    let name = match parts.as_slice() {
+        [name] | ["pg_catalog", name] => *name,
+        _ => return Err(at(undefined(&shown))),
+    };
+    if !type_name.array_bounds.is_empty() {
+        return Err(at(SqlError::unsupported(format!("array type {name}[]"))));
+    }
+    if type_name.setof || type_name.pct_type {
+        return Err(at(SqlError::unsupported("%TYPE or SETOF in a column's type")));
+    }
+    let modifiers = modifiers(type_name, &shown).map_err(at)?;
+    let none = |oid: TypeOid| {
+        if modifiers.is_empty() {
+            Ok(ColumnType { oid, typmod: -1 })
+        } else {
+            Err(SqlError::new(
+                "42601",
+                format!("type modifier is not allowed for type \"{shown}\""),
+            ))
+        }
+    };
+    match name {
+        "bool" | "boolean" => none(TypeOid::BOOL),
+        "int2" | "smallint" => none(TypeOid::INT2),
+        "int4" | "int" | "integer" => none(TypeOid::INT4),
+        "int8" | "bigint" => none(TypeOid::INT8),
+        "float4" | "real" => none(TypeOid::FLOAT4),
+        "float8" => none(TypeOid::FLOAT8),
+        "text" => none(TypeOid::TEXT),
+        "bytea" => none(TypeOid::BYTEA),
+        "date" => none(TypeOid::DATE),
+        "oid" => none(TypeOid::OID),
+        "name" => none(TypeOid::NAME),
+        "char" => none(TypeOid::CHAR),
+        "varchar" => length(TypeOid::VARCHAR, &modifiers, "varchar"),
+        "bpchar" => length(TypeOid::BPCHAR, &modifiers, "char"),
+        "timestamp" => precision(TypeOid::TIMESTAMP, &modifiers, "TIMESTAMP"),
+        "timestamptz" => precision(TypeOid::TIMESTAMPTZ, &modifiers, "TIMESTAMP"),
+        "interval" => none(TypeOid::INTERVAL),
+        "numeric" | "decimal" => numeric(&modifiers),
+        "json" | "jsonb" | "uuid" | "time" | "timetz" | "bit" | "varbit" | "inet" | "cidr"
+        | "macaddr" | "money" | "point" | "xml" | "int4range" | "tsvector" | "box" | "circle" => {
+            Err(SqlError::unsupported(format!("type {name}")))
+        }
+        _ => Err(undefined(&shown)),
+    }
+    .map_err(at)
+}
+
+fn undefined(name: &str) -> SqlError {
+    SqlError::new("42704", format!("type \"{name}\" does not exist"))
+}
+
+fn modifiers(type_name: &TypeName, shown: &str) -> Result<Vec<i32>> {
+    type_name
+        .typmods
+        .iter()
+        .map(|n| match n.node.as_ref() {
+            Some(NodeEnum::AConst(c)) => match &c.val {
+                Some(a_const::Val::Ival(i)) => Ok(i.ival),
+                _ => Err(SqlError::new(
+                    "42601",
+                    "type modifiers must be simple constants or identifiers",
+                )),
+            },
+            _ => Err(SqlError::new(
+                "42601",
+                format!("type modifiers of \"{shown}\" must be simple constants or identifiers"),
+            )),
+        })
+        .collect()
+}
+
+fn length(oid: TypeOid, modifiers: &[i32], name: &str) -> Result<ColumnType> {
+    match modifiers {
+        [] => Ok(ColumnType { oid, typmod: -1 }),
+        [n] if *n < 1 => {
+            Err(SqlError::new("22023", format!("length for type {name} must be at least 1")))
+        }
+        [n] if *n > 10_485_760 => {
+            Err(SqlError::new("22023", format!("length for type {name} cannot exceed 10485760")))
+        }
+        [n] => Ok(ColumnType { oid, typmod: n + 4 }),
+        _ => Err(SqlError::new("22023", "invalid type modifier")),
+    }
+}
+
+fn precision(oid: TypeOid, modifiers: &[i32], name: &str) -> Result<ColumnType> {
+    match modifiers {
+        [] => Ok(ColumnType { oid, typmod: -1 }),
+        [p] if *p < 0 => {
+            Err(SqlError::new("22023", format!("{name}({p}) precision must not be negative")))
+        }
+        [p] => Ok(ColumnType { oid, typmod: (*p).min(6) }),
+        _ => Err(SqlError::new("22023", "invalid type modifier")),
+    }
+}
+
+fn numeric(modifiers: &[i32]) -> Result<ColumnType> {
+    let (precision, scale) = match modifiers {
+        [] => return Ok(ColumnType { oid: TypeOid::NUMERIC, typmod: -1 }),
+        [p] => (*p, 0),
+        [p, s] => (*p, *s),
+        _ => return Err(SqlError::new("22023", "invalid NUMERIC type modifier")),
+    };
+    if !(1..=1000).contains(&precision) {
+        return Err(SqlError::new(
+            "22023",
+            format!("NUMERIC precision {precision} must be between 1 and 1000"),
+        ));
+    }
+    if !(-1000..=1000).contains(&scale) {
+        return Err(SqlError::new(
+            "22023",
+            format!("NUMERIC scale {scale} must be between -1000 and 1000"),
+        ));
+    }
+    // PostgreSQL's encoding: precision above, scale in 11 bits, plus 4.
+    let typmod = ((precision << 16) | (scale & 0x7ff)) + 4;
+    Ok(ColumnType { oid: TypeOid::NUMERIC, typmod })
+}
