@@ -1,1 +1,29 @@
 #![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod command;
+mod commit;
+mod error;
+pub mod locks;
+mod manager;
+mod options;
+mod record;
+mod session;
+mod snapshot;
+mod transaction;
+mod view;
+mod xact;
+
+pub use command::{CommandId, TupleCid};
+pub use commit::{CommitLog, Durability};
+pub use error::{Error, Interrupted, Result};
+pub use locks::{
+    LockInfo, LockKey, LockManager, RowKey, RowLockMode, TableId, TableLockMode, TupleGuard,
+    WaitPolicy,
+};
+pub use manager::{TransactionManager, XidStatus};
+pub use options::TxnOptions;
+pub use session::{SessionControl, SessionInfo};
+pub use snapshot::{Horizon, Snapshot};
+pub use transaction::{BeginOptions, Isolation, Transaction};
+pub use view::View;

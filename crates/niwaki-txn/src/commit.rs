@@ -1,0 +1,176 @@
+//! Commit: durable first, visible after, in the order of the log.
+
+use std::collections::VecDeque;
+
+use niwaki_env::sync::Mutex;
+use niwaki_storage::{Csn, Lsn, RelFile, Xid};
+
+use crate::error::Result;
+use crate::manager::TransactionManager;
+use crate::record::{EndRecord, RECORD_ABORT, RECORD_COMMIT};
+use crate::session::SessionControl;
+
+/// When a commit may be reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Its record is flushed (`synchronous_commit = on`).
+    Flush,
+    /// Its record is in the log's buffer: a crash may lose it, but nothing that follows it survives
+    /// without it (`synchronous_commit = off`).
+    Async,
+}
+
+/// What transactions ask of the log.
+pub trait CommitLog: Send + Sync {
+    /// Appends a record of the transaction manager and gives its LSN. Records are ordered as the
+    /// calls are when the caller serializes them.
+    ///
+    /// # Errors
+    /// When the log cannot take it; nothing was written.
+    fn append(&self, kind: u8, xid: Xid, body: &[u8]) -> Result<Lsn>;
+    /// Returns when everything up to `upto` is durable. A failure ends the process.
+    fn flush(&self, upto: Lsn);
+    /// Everything up to here is durable.
+    fn flushed(&self) -> Lsn;
+    /// Removes the files of a relation that a finished transaction dropped, or created in vain.
+    fn drop_file(&self, file: RelFile);
+}
+
+/// A commit whose record is in the log and which is not yet visible.
+#[derive(Debug)]
+struct Pending {
+    csn: Csn,
+    xid: Xid,
+    subxids: Box<[Xid]>,
+    /// Need not be flushed to become visible.
+    unflushed: bool,
+}
+
+/// Commits between log and visibility, in log order.
+#[derive(Debug, Default)]
+pub(crate) struct CommitQueue {
+    pending: Mutex<VecDeque<Pending>>,
+}
+
+impl TransactionManager {
+    /// Logs the commit of `xid` and its subtransactions and returns once it is visible, and durable
+    /// unless `durability` says otherwise.
+    pub(crate) fn commit_xid(
+        &self,
+        xid: Xid,
+        subxids: &[Xid],
+        body: &[u8],
+        durability: Durability,
+    ) -> Result<Csn> {
+        let log = self.log()?;
+        let unflushed = durability == Durability::Async;
+        let csn = {
+            // One lock over both, so that the queue has the log's order.
+            let mut pending = self.commits.pending.lock();
+            let csn = Csn(log.append(RECORD_COMMIT, xid, body)?.0);
+            pending.push_back(Pending { csn, xid, subxids: subxids.into(), unflushed });
+            csn
+        };
+        if !unflushed {
+            log.flush(Lsn(csn.0));
+        }
+        self.publish(log, csn);
+        Ok(csn)
+    }
+
+    /// Commits a transaction that wrote, and removes the files it dropped.
+    pub(crate) fn commit_transaction(
+        &self,
+        xid: Xid,
+        subxids: &[Xid],
+        files: &[RelFile],
+        durability: Durability,
+    ) -> Result<Csn> {
+        let time_us = self.env().clock.now_unix_us();
+        let body = EndRecord { time_us, subxids, files }.encode();
+        let csn = self.commit_xid(xid, subxids, &body, durability)?;
+        self.drop_files(files);
+        Ok(csn)
+    }
+
+    /// Aborts a transaction that wrote, and removes the files it created. The record is a courtesy
+    /// to those who read the log: what has no commit record is aborted anyway.
+    pub(crate) fn abort_transaction(&self, xid: Xid, subxids: &[Xid], files: &[RelFile]) {
+        let body = EndRecord { time_us: self.env().clock.now_unix_us(), subxids, files }.encode();
+        if let Ok(log) = self.log() {
+            let _ = log.append(RECORD_ABORT, xid, &body);
+        }
+        self.abort_xids(subxids.iter().copied().chain([xid]));
+        self.drop_files(files);
+    }
+
+    /// Aborts what a rolled back savepoint wrote.
+    pub(crate) fn abort_subtransactions(
+        &self,
+        session: &SessionControl,
+        subxids: &[Xid],
+        files: &[RelFile],
+    ) {
+        if let Some(&first) = subxids.first() {
+            session.subxids.lock().retain(|xid| !subxids.contains(xid));
+            self.abort_transaction(first, &subxids[1..], files);
+        } else {
+            self.drop_files(files);
+        }
+    }
+
+    fn abort_xids(&self, xids: impl Iterator<Item = Xid>) {
+        for xid in xids {
+            self.states.abort(xid);
+            self.locks().xid_ended(xid);
+        }
+    }
+
+    fn drop_files(&self, files: &[RelFile]) {
+        if let Ok(log) = self.log() {
+            files.iter().for_each(|&file| log.drop_file(file));
+        }
+    }
+
+    /// Returns when `csn` is published, publishing what may be.
+    fn publish(&self, log: &dyn CommitLog, csn: Csn) {
+        // Ends: each round either finds it published, publishes it, or flushes the commit it waits
+        // for.
+        while self.slots.published() < csn {
+            let blocking = self.publish_ready(log.flushed());
+            if let Some(blocking) = blocking
+                && self.slots.published() < csn
+            {
+                log.flush(Lsn(blocking.0));
+            }
+        }
+    }
+
+    /// Publishes the queue's ready prefix; gives the first commit that still has to be flushed.
+    fn publish_ready(&self, flushed: Lsn) -> Option<Csn> {
+        let mut pending = self.commits.pending.lock();
+        let ready = pending
+            .iter()
+            .position(|commit| !commit.unflushed && commit.csn.0 > flushed.0)
+            .unwrap_or(pending.len());
+        let blocking = pending.get(ready).map(|commit| commit.csn);
+        let mut last = None;
+        for commit in pending.iter().take(ready) {
+            self.states.commit(commit.xid, commit.csn);
+            for &subxid in &*commit.subxids {
+                self.states.commit(subxid, commit.csn);
+            }
+            last = Some(commit.csn);
+        }
+        let Some(last) = last else { return blocking };
+        self.slots.publish(last);
+        // Published before waiters wake (rule 9b.1).
+        for commit in pending.drain(..ready) {
+            self.locks().xid_ended(commit.xid);
+            for &subxid in &*commit.subxids {
+                self.locks().xid_ended(subxid);
+            }
+        }
+        blocking
+    }
+}

@@ -1,0 +1,89 @@
+//! What can go wrong in a transaction, one variant per thing a caller can do about it.
+
+/// Why a session's wait or work was interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupted {
+    /// A cancel request came (57014).
+    Cancel,
+    /// The session is to end (57P01).
+    Terminate,
+    /// `statement_timeout` is over (57014).
+    StatementTimeout,
+    /// `lock_timeout` is over (55P03).
+    LockTimeout,
+}
+
+/// Errors of transactions, snapshots and locks.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// This session was chosen to break a cycle of waits (40P01). `detail` names the waits.
+    #[error("deadlock detected")]
+    Deadlock {
+        /// One line per wait of the cycle.
+        detail: String,
+    },
+    /// `lock_timeout` is over (55P03).
+    #[error("canceling statement due to lock timeout")]
+    LockTimeout,
+    /// `statement_timeout` is over (57014).
+    #[error("canceling statement due to statement timeout")]
+    StatementTimeout,
+    /// A cancel request came (57014).
+    #[error("canceling statement due to user request")]
+    Cancelled,
+    /// The session is to end (57P01).
+    #[error("terminating connection due to administrator command")]
+    Terminated,
+    /// NOWAIT, and somebody else holds the lock (55P03). `what` says of what: `relation "t"` is
+    /// filled in by the caller, who knows the name.
+    #[error("could not obtain lock on {what}")]
+    LockNotAvailable {
+        /// What was to be locked.
+        what: String,
+    },
+    /// REPEATABLE READ met a row that somebody changed after its snapshot (40001).
+    #[error("could not serialize access due to concurrent {cause}")]
+    SerializationFailure {
+        /// `update` or `delete`.
+        cause: &'static str,
+    },
+    /// SERIALIZABLE is not there yet (0A000).
+    #[error("isolation level SERIALIZABLE is not supported")]
+    SerializableUnsupported,
+    /// A READ ONLY transaction is about to write (25006).
+    #[error("cannot write in a read-only transaction")]
+    ReadOnly,
+    /// `ROLLBACK TO` or `RELEASE` of a name that is not there (3B001).
+    #[error("savepoint \"{0}\" does not exist")]
+    NoSuchSavepoint(String),
+    /// More than 2^32 − 2 commands in one transaction (54000).
+    #[error("cannot have more than 2^32-2 commands in a transaction")]
+    TooManyCommands,
+    /// No memory is left for locks, snapshots, sessions or transaction states (53200). `what` says
+    /// which limit.
+    #[error("out of shared memory: {what}")]
+    OutOfMemory {
+        /// Which limit was met.
+        what: &'static str,
+    },
+    /// More sessions than `max_sessions` (53300).
+    #[error("sorry, too many clients already")]
+    TooManySessions,
+    /// The layer below failed.
+    #[error(transparent)]
+    Storage(#[from] niwaki_storage::Error),
+}
+
+/// Result of operations of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl From<Interrupted> for Error {
+    fn from(interrupted: Interrupted) -> Self {
+        match interrupted {
+            Interrupted::Cancel => Self::Cancelled,
+            Interrupted::Terminate => Self::Terminated,
+            Interrupted::StatementTimeout => Self::StatementTimeout,
+            Interrupted::LockTimeout => Self::LockTimeout,
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Lock modes and which of them exclude each other.
+
+/// Modes of a table lock, PostgreSQL's, from weak to strong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum TableLockMode {
+    /// SELECT
+    AccessShare = 0,
+    /// SELECT FOR UPDATE / SHARE
+    RowShare = 1,
+    /// INSERT, UPDATE, DELETE
+    RowExclusive = 2,
+    /// VACUUM, ANALYZE, CREATE INDEX CONCURRENTLY
+    ShareUpdateExclusive = 3,
+    /// CREATE INDEX
+    Share = 4,
+    /// CREATE TRIGGER
+    ShareRowExclusive = 5,
+    /// REFRESH MATERIALIZED VIEW CONCURRENTLY
+    Exclusive = 6,
+    /// DROP TABLE, TRUNCATE, most of ALTER TABLE
+    AccessExclusive = 7,
+}
+
+/// For each table mode, the modes it excludes, as bits.
+const TABLE_CONFLICTS: [u8; 8] = [
+    0b1000_0000, // AccessShare: AccessExclusive
+    0b1100_0000, // RowShare: Exclusive and AccessExclusive
+    0b1111_0000, // RowExclusive: Share and all stronger ones
+    0b1111_1000, // ShareUpdateExclusive: itself and all stronger ones
+    0b1110_1100, // Share: RowExclusive, ShareUpdateExclusive, ShareRowExclusive and stronger ones
+    0b1111_1100, // ShareRowExclusive: RowExclusive and all stronger ones
+    0b1111_1110, // Exclusive: everything but AccessShare
+    0b1111_1111, // AccessExclusive: everything
+];
+
+impl TableLockMode {
+    /// All modes, from weak to strong.
+    pub const ALL: [Self; 8] = [
+        Self::AccessShare,
+        Self::RowShare,
+        Self::RowExclusive,
+        Self::ShareUpdateExclusive,
+        Self::Share,
+        Self::ShareRowExclusive,
+        Self::Exclusive,
+        Self::AccessExclusive,
+    ];
+
+    /// Whether two sessions cannot hold these at the same time.
+    pub fn conflicts_with(self, other: Self) -> bool {
+        TABLE_CONFLICTS[self as usize] & 1 << other as u8 != 0
+    }
+
+    /// PostgreSQL's name of it, as `pg_locks.mode` shows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AccessShare => "AccessShareLock",
+            Self::RowShare => "RowShareLock",
+            Self::RowExclusive => "RowExclusiveLock",
+            Self::ShareUpdateExclusive => "ShareUpdateExclusiveLock",
+            Self::Share => "ShareLock",
+            Self::ShareRowExclusive => "ShareRowExclusiveLock",
+            Self::Exclusive => "ExclusiveLock",
+            Self::AccessExclusive => "AccessExclusiveLock",
+        }
+    }
+}
+
+/// Modes of a row lock, from weak to strong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum RowLockMode {
+    /// FOR KEY SHARE
+    KeyShare = 0,
+    /// FOR SHARE
+    Share = 1,
+    /// FOR NO KEY UPDATE, and an update that leaves the keys alone
+    NoKeyUpdate = 2,
+    /// FOR UPDATE, a delete, and an update that changes a key
+    Update = 3,
+}
+
+/// For each row mode, the modes it excludes, as bits.
+const ROW_CONFLICTS: [u8; 4] = [
+    0b1000, // KeyShare: Update
+    0b1100, // Share: NoKeyUpdate, Update
+    0b1110, // NoKeyUpdate: all but KeyShare
+    0b1111, // Update: all
+];
+
+impl RowLockMode {
+    /// All modes, from weak to strong.
+    pub const ALL: [Self; 4] = [Self::KeyShare, Self::Share, Self::NoKeyUpdate, Self::Update];
+
+    /// Whether two transactions cannot hold these on one row at the same time.
+    pub fn conflicts_with(self, other: Self) -> bool {
+        ROW_CONFLICTS[self as usize] & 1 << other as u8 != 0
+    }
+}
+
+/// Any mode, as the queue sees it: a bit, and the bits it excludes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mode {
+    pub(crate) bit: u8,
+    pub(crate) excludes: u8,
+}
+
+impl From<TableLockMode> for Mode {
+    fn from(mode: TableLockMode) -> Self {
+        Self { bit: 1 << mode as u8, excludes: TABLE_CONFLICTS[mode as usize] }
+    }
+}
+
+impl From<RowLockMode> for Mode {
+    fn from(mode: RowLockMode) -> Self {
+        Self { bit: 1 << mode as u8, excludes: ROW_CONFLICTS[mode as usize] }
+    }
+}

@@ -1,0 +1,234 @@
+//! The one object that knows every transaction.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock, Weak};
+
+use niwaki_env::Env;
+use niwaki_env::sync::RwLock;
+use niwaki_env::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use niwaki_storage::{Csn, Error as StorageError, Xid};
+
+use crate::commit::{CommitLog, CommitQueue};
+use crate::error::{Error, Result};
+use crate::locks::LockManager;
+use crate::options::TxnOptions;
+use crate::session::{SessionControl, SessionInfo};
+use crate::snapshot::{Horizon, Registration, SnapshotSlots};
+use crate::transaction::{BeginOptions, Transaction};
+use crate::xact::XactStates;
+
+/// The first CSN that a snapshot can have; commits have greater ones.
+pub(crate) const CSN_BEFORE_ALL: Csn = Csn(2);
+
+/// What became of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XidStatus {
+    /// It may still commit or abort; or it committed and is not yet published (rule 9b.1).
+    InProgress,
+    /// Nothing it did counts.
+    Aborted,
+    /// Committed at this CSN, which is published. `Csn(1)` when it is older than every snapshot.
+    Committed(Csn),
+}
+
+/// Transaction ids and states, snapshots, sessions and locks of one database.
+pub struct TransactionManager {
+    env: Env,
+    options: TxnOptions,
+    pub(crate) slots: Arc<SnapshotSlots>,
+    pub(crate) states: XactStates,
+    pub(crate) commits: CommitQueue,
+    next_xid: AtomicU64,
+    log: OnceLock<Arc<dyn CommitLog>>,
+    locks: LockManager,
+    sessions: RwLock<Vec<Weak<SessionControl>>>,
+    next_backend: AtomicI32,
+}
+
+impl TransactionManager {
+    /// A manager that knows no transaction yet. Recovery feeds it; [`TransactionManager::attach`]
+    /// opens it for work.
+    pub fn new(env: Env, options: TxnOptions) -> Arc<Self> {
+        Arc::new(Self {
+            slots: SnapshotSlots::new(options.snapshots_max, CSN_BEFORE_ALL),
+            states: XactStates::new(),
+            commits: CommitQueue::default(),
+            next_xid: AtomicU64::new(Xid::FIRST_NORMAL.0),
+            log: OnceLock::new(),
+            locks: LockManager::new(&options),
+            sessions: RwLock::new(Vec::new()),
+            next_backend: AtomicI32::new(1),
+            env,
+            options,
+        })
+    }
+
+    /// Opens the manager for work on this log, after recovery: what has not committed by now never
+    /// will.
+    ///
+    /// # Errors
+    /// When a log is attached already.
+    pub fn attach(&self, log: Arc<dyn CommitLog>) -> Result<()> {
+        self.slots.publish(Csn(log.flushed().0.max(CSN_BEFORE_ALL.0)));
+        self.log.set(log).map_err(|_| refused("the transaction manager already has a log"))
+    }
+
+    pub(crate) fn log(&self) -> Result<&dyn CommitLog> {
+        Ok(&**self.log.get().ok_or_else(|| refused("the transaction manager has no log yet"))?)
+    }
+
+    /// The outside world.
+    pub fn env(&self) -> &Env {
+        &self.env
+    }
+
+    /// The options given to [`TransactionManager::new`].
+    pub fn options(&self) -> &TxnOptions {
+        &self.options
+    }
+
+    /// Table locks, row locks and waits.
+    #[inline]
+    pub fn locks(&self) -> &LockManager {
+        &self.locks
+    }
+
+    /// Registers a session. It ends when the last handle is dropped.
+    ///
+    /// # Errors
+    /// [`Error::TooManySessions`], or [`Error::OutOfMemory`] when all snapshots are taken.
+    pub fn register_session(self: &Arc<Self>) -> Result<Arc<SessionControl>> {
+        let home = Registration::new(&self.slots)?;
+        let mut sessions = self.sessions.write();
+        if sessions.len() >= self.options.sessions_max {
+            return Err(Error::TooManySessions);
+        }
+        let backend = self.next_backend.fetch_add(1, Ordering::Relaxed);
+        let secret = (self.env.rng.next_u64() >> 32) as u32;
+        let session = Arc::new(SessionControl::new(Arc::clone(self), backend, secret, home));
+        sessions.push(Arc::downgrade(&session));
+        Ok(session)
+    }
+
+    pub(crate) fn forget_dead_sessions(&self) {
+        self.sessions.write().retain(|session| session.strong_count() > 0);
+    }
+
+    /// All live sessions.
+    pub(crate) fn sessions(&self) -> Vec<Arc<SessionControl>> {
+        self.sessions.read().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The session with this process-like number.
+    pub fn session(&self, backend: i32) -> Option<Arc<SessionControl>> {
+        self.sessions().into_iter().find(|session| session.backend() == backend)
+    }
+
+    /// All sessions, as monitoring shows them.
+    pub fn session_infos(&self) -> Vec<SessionInfo> {
+        self.sessions().iter().map(|session| session.info()).collect()
+    }
+
+    /// A cancel request from outside: true when the secret was right and the session was told.
+    pub fn cancel_request(&self, backend: i32, secret: u32) -> bool {
+        let session = self.session(backend).filter(|session| session.secret() == secret);
+        if let Some(session) = &session {
+            session.cancel();
+        }
+        session.is_some()
+    }
+
+    /// Begins a transaction in `session`. Costs no id and no log until it writes.
+    ///
+    /// # Errors
+    /// [`Error::SerializableUnsupported`].
+    ///
+    /// # Panics
+    /// When the session has a transaction already.
+    pub fn begin(
+        self: &Arc<Self>,
+        session: &Arc<SessionControl>,
+        options: BeginOptions,
+    ) -> Result<Transaction> {
+        Transaction::begin(Arc::clone(session), options)
+    }
+
+    /// The next transaction id, with room for its state.
+    pub(crate) fn assign_xid(&self) -> Result<Xid> {
+        let xid = Xid(self.next_xid.fetch_add(1, Ordering::Relaxed));
+        if self.states.get(xid).is_none() {
+            self.states.open_segment(xid)?;
+        }
+        Ok(xid)
+    }
+
+    /// Ids at or past this were not given out yet.
+    pub fn next_xid(&self) -> Xid {
+        Xid(self.next_xid.load(Ordering::Relaxed))
+    }
+
+    /// What became of `xid`. Running, to everybody, until its commit is published (rule 9b.1).
+    #[inline]
+    pub fn status(&self, xid: Xid) -> XidStatus {
+        match self.state(xid) {
+            0 => XidStatus::InProgress,
+            1 => XidStatus::Aborted,
+            2 => XidStatus::Committed(Csn(1)),
+            csn if Csn(csn) > self.slots.published() => XidStatus::InProgress,
+            csn => XidStatus::Committed(Csn(csn)),
+        }
+    }
+
+    /// Whether `xid` committed at or before `csn`, which is a snapshot's: is its work seen?
+    #[inline]
+    pub(crate) fn committed_at_or_before(&self, xid: Xid, csn: Csn) -> bool {
+        let state = self.state(xid);
+        state > 1 && state <= csn.0
+    }
+
+    /// 0 running, 1 aborted, 2 committed before every snapshot, else the CSN.
+    #[inline]
+    fn state(&self, xid: Xid) -> u64 {
+        self.states.get(xid).unwrap_or_else(|| self.old_state(xid))
+    }
+
+    #[cold]
+    fn old_state(&self, xid: Xid) -> u64 {
+        match xid {
+            Xid::INVALID => 1,
+            Xid::FROZEN => 2,
+            _ => 0,
+        }
+    }
+
+    /// The newest commit that new snapshots see.
+    #[inline]
+    pub fn published(&self) -> Csn {
+        self.slots.published()
+    }
+
+    /// What may be removed now.
+    pub fn horizon(&self) -> Horizon {
+        let mut horizon = Horizon::default();
+        self.refresh_horizon(&mut horizon);
+        horizon
+    }
+
+    /// Like [`TransactionManager::horizon`], into an old one, which saves an allocation.
+    pub fn refresh_horizon(&self, horizon: &mut Horizon) {
+        horizon.interval = self.options.interval_gc;
+        self.slots.read_into(horizon);
+    }
+}
+
+fn refused(what: &str) -> Error {
+    Error::Storage(StorageError::Refused(what.to_owned()))
+}
+
+impl fmt::Debug for TransactionManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TransactionManager")
+            .field("next_xid", &self.next_xid())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,38 @@
+//! What can be set about transactions.
+
+use std::time::Duration;
+
+/// Options of a [`TransactionManager`](crate::TransactionManager).
+#[derive(Clone, Debug)]
+pub struct TxnOptions {
+    /// Most sessions at a time, background workers included.
+    pub sessions_max: usize,
+    /// Most snapshots held at a time (each open cursor of an older snapshot counts).
+    pub snapshots_max: usize,
+    /// Most shared row locks kept in memory at a time.
+    pub row_locks_max: usize,
+    /// How long a lock is waited for before a deadlock is looked for.
+    pub deadlock_timeout: Duration,
+    /// Removes versions between snapshots too (design section 4); off keeps everything since the
+    /// oldest snapshot, as PostgreSQL does.
+    pub interval_gc: bool,
+    /// How long a waiter spins before it sleeps. Waking a sleeping thread costs more than this when
+    /// the processor was idle.
+    pub spin: Duration,
+    /// Most waiters that spin at a time; the others sleep at once.
+    pub spinners_max: usize,
+}
+
+impl Default for TxnOptions {
+    fn default() -> Self {
+        Self {
+            sessions_max: 1024,
+            snapshots_max: 16_384,
+            row_locks_max: 1_000_000,
+            deadlock_timeout: Duration::from_secs(1),
+            interval_gc: true,
+            spin: Duration::from_micros(20),
+            spinners_max: 1,
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! A session as locks, waits and interrupts know it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use niwaki_env::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use niwaki_env::sync::{Mutex, Parker};
+use niwaki_storage::{Csn, Xid};
+
+use crate::error::Interrupted;
+use crate::locks::{FastSlots, LockKey, WaitInfo};
+use crate::manager::TransactionManager;
+use crate::snapshot::Registration;
+
+const CANCEL: u32 = 1;
+const TERMINATE: u32 = 2;
+/// A statement deadline is set: whoever checks must look at the clock.
+const DEADLINE: u32 = 4;
+
+/// No deadline.
+const NEVER: u64 = u64::MAX;
+
+/// One session: its identity, the flags others set to interrupt it, the place where it waits, its
+/// snapshot slot and its fast-path locks. At most one transaction at a time runs in it.
+///
+/// Waits happen on the session's own thread; any thread may cancel or terminate.
+pub struct SessionControl {
+    manager: Arc<TransactionManager>,
+    backend: i32,
+    secret: u32,
+    flags: AtomicU32,
+    /// Monotonic microseconds at which the statement is out of time.
+    deadline_us: AtomicU64,
+    /// Longest wait for one lock, in microseconds; [`NEVER`] for no limit.
+    lock_timeout_us: AtomicU64,
+    pub(crate) parker: Parker,
+    /// Outcome of the wait in progress (`locks::wait`).
+    pub(crate) signal: AtomicU8,
+    pub(crate) in_transaction: AtomicBool,
+    /// Top transaction id, or 0.
+    pub(crate) xid: AtomicU64,
+    /// Ids of live subtransactions, for those who look for the owner of an id.
+    pub(crate) subxids: Mutex<Vec<Xid>>,
+    pub(crate) home: Arc<Registration>,
+    pub(crate) fast: FastSlots,
+    pub(crate) waiting: Mutex<Option<WaitInfo>>,
+}
+
+/// A session, as monitoring shows it.
+#[derive(Clone, Debug)]
+pub struct SessionInfo {
+    /// Process-like number (`pg_stat_activity.pid`).
+    pub backend: i32,
+    /// Top transaction id, if it has one.
+    pub xid: Option<Xid>,
+    /// The snapshot in its own slot, if it holds one.
+    pub snapshot: Option<Csn>,
+    /// Whether a transaction is open.
+    pub in_transaction: bool,
+    /// What it waits for, and for how long so far.
+    pub waiting_for: Option<(LockKey, Duration)>,
+}
+
+impl SessionControl {
+    pub(crate) fn new(
+        manager: Arc<TransactionManager>,
+        backend: i32,
+        secret: u32,
+        home: Arc<Registration>,
+    ) -> Self {
+        Self {
+            manager,
+            backend,
+            secret,
+            flags: AtomicU32::new(0),
+            deadline_us: AtomicU64::new(NEVER),
+            lock_timeout_us: AtomicU64::new(NEVER),
+            parker: Parker::new(),
+            signal: AtomicU8::new(0),
+            in_transaction: AtomicBool::new(false),
+            xid: AtomicU64::new(0),
+            subxids: Mutex::new(Vec::new()),
+            home,
+            fast: FastSlots::new(),
+            waiting: Mutex::new(None),
+        }
+    }
+
+    /// The manager this session is registered with.
+    #[inline]
+    pub fn manager(&self) -> &Arc<TransactionManager> {
+        &self.manager
+    }
+
+    /// Process-like number, unique among live sessions: what BackendKeyData and `pg_backend_pid()` give.
+    pub fn backend(&self) -> i32 {
+        self.backend
+    }
+
+    /// The secret that a cancel request must know.
+    pub fn secret(&self) -> u32 {
+        self.secret
+    }
+
+    /// Asks the running statement to end with [`Interrupted::Cancel`]. Without a running statement
+    /// the session drops the request at its next [`SessionControl::begin_statement`].
+    pub fn cancel(&self) {
+        self.raise(CANCEL);
+    }
+
+    /// Asks the session to end with [`Interrupted::Terminate`].
+    pub fn terminate(&self) {
+        self.raise(TERMINATE);
+    }
+
+    fn raise(&self, flag: u32) {
+        // Release: whoever sees the flag sees what its setter did before.
+        self.flags.fetch_or(flag, Ordering::Release);
+        self.parker.unpark();
+    }
+
+    /// Whether the session was told to end.
+    pub fn is_terminated(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & TERMINATE != 0
+    }
+
+    /// A statement begins: forgets an earlier cancel request, and the statement is out of time after
+    /// `timeout` (`statement_timeout`; `None` for no limit).
+    #[inline]
+    pub fn begin_statement(&self, timeout: Option<Duration>) {
+        match timeout {
+            None => {
+                if self.flags.load(Ordering::Relaxed) & (CANCEL | DEADLINE) != 0 {
+                    self.flags.fetch_and(!(CANCEL | DEADLINE), Ordering::Relaxed);
+                }
+            }
+            Some(timeout) => {
+                let deadline = self.now().saturating_add(timeout);
+                self.deadline_us.store(micros(deadline), Ordering::Relaxed);
+                self.flags.fetch_and(!CANCEL, Ordering::Relaxed);
+                self.flags.fetch_or(DEADLINE, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The statement ended: its time limit ends with it.
+    #[inline]
+    pub fn end_statement(&self) {
+        if self.flags.load(Ordering::Relaxed) & DEADLINE != 0 {
+            self.flags.fetch_and(!DEADLINE, Ordering::Relaxed);
+        }
+    }
+
+    /// Sets the longest wait for one lock (`lock_timeout`; `None` for no limit).
+    pub fn set_lock_timeout(&self, timeout: Option<Duration>) {
+        self.lock_timeout_us.store(timeout.map_or(NEVER, micros), Ordering::Relaxed);
+    }
+
+    pub(crate) fn lock_timeout(&self) -> Option<Duration> {
+        match self.lock_timeout_us.load(Ordering::Relaxed) {
+            NEVER => None,
+            us => Some(Duration::from_micros(us)),
+        }
+    }
+
+    /// Fails when the session was cancelled, told to end, or its statement is out of time. Cheap:
+    /// one relaxed load unless something is set. A cancel request is consumed by its report.
+    ///
+    /// # Errors
+    /// [`Interrupted`], never [`Interrupted::LockTimeout`].
+    #[inline]
+    pub fn check_interrupts(&self) -> Result<(), Interrupted> {
+        if self.flags.load(Ordering::Relaxed) == 0 {
+            return Ok(());
+        }
+        self.check_slowly()
+    }
+
+    #[cold]
+    fn check_slowly(&self) -> Result<(), Interrupted> {
+        // Acquire: pairs with the release in `raise`.
+        let flags = self.flags.load(Ordering::Acquire);
+        if flags & TERMINATE != 0 {
+            return Err(Interrupted::Terminate);
+        }
+        if flags & CANCEL != 0 {
+            self.flags.fetch_and(!CANCEL, Ordering::Relaxed);
+            return Err(Interrupted::Cancel);
+        }
+        if flags & DEADLINE != 0 && micros(self.now()) >= self.deadline_us.load(Ordering::Relaxed) {
+            self.flags.fetch_and(!DEADLINE, Ordering::Relaxed);
+            return Err(Interrupted::StatementTimeout);
+        }
+        Ok(())
+    }
+
+    /// When the statement is out of time, on the monotonic clock.
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        let set = self.flags.load(Ordering::Relaxed) & DEADLINE != 0;
+        set.then(|| Duration::from_micros(self.deadline_us.load(Ordering::Relaxed)))
+    }
+
+    /// Sleeps for `duration` (`pg_sleep`), or until interrupted.
+    ///
+    /// # Errors
+    /// [`Interrupted`], never [`Interrupted::LockTimeout`].
+    pub fn sleep(&self, duration: Duration) -> Result<(), Interrupted> {
+        let end = self.now().saturating_add(duration);
+        loop {
+            self.check_interrupts()?;
+            let now = self.now();
+            if now >= end {
+                return Ok(());
+            }
+            let until = self.deadline().map_or(end, |deadline| deadline.min(end));
+            self.parker.park_timeout(until.saturating_sub(now));
+        }
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.manager.env().clock.monotonic()
+    }
+
+    /// What monitoring shows of this session.
+    pub fn info(&self) -> SessionInfo {
+        let waiting = *self.waiting.lock();
+        SessionInfo {
+            backend: self.backend,
+            xid: Some(Xid(self.xid.load(Ordering::Relaxed))).filter(|xid| xid.is_normal()),
+            snapshot: self.home.current(),
+            in_transaction: self.in_transaction.load(Ordering::Relaxed),
+            waiting_for: waiting.map(|wait| (wait.key, self.now().saturating_sub(wait.since))),
+        }
+    }
+}
+
+impl Drop for SessionControl {
+    fn drop(&mut self) {
+        self.manager.forget_dead_sessions();
+    }
+}
+
+impl fmt::Debug for SessionControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionControl").field("backend", &self.backend).finish_non_exhaustive()
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(NEVER)
+}

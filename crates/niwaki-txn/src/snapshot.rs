@@ -1,0 +1,313 @@
+//! Snapshots: registered in slots when taken, read by whoever removes versions.
+//!
+//! ```text
+//! taker                         collector
+//! slot := PENDING               C := published
+//! fence                         fence
+//! s := published                for each slot: spin past PENDING, read s
+//! slot := s
+//! ```
+//!
+//! If the collector misses the PENDING, the taker's read of `published` comes after the
+//! collector's fence and gives s ≥ C. The collector removes nothing that ended after C, so it
+//! removes nothing that such an s needs (rules 9b.3 and 9b.4).
+
+use std::fmt;
+use std::sync::Arc;
+
+use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use niwaki_env::sync::{Mutex, spin_loop, thread};
+use niwaki_storage::Csn;
+
+use crate::command::CommandId;
+use crate::error::{Error, Result};
+
+/// Slot value: no snapshot.
+const FREE: u64 = 0;
+/// Slot value: a snapshot is being taken.
+const PENDING: u64 = 1;
+/// Bit of a slot value: the snapshot may follow update chains past what it sees (rule 9b.6).
+const FOLLOWS: u64 = 1;
+/// How often a collector looks at a PENDING before it offers the processor to the taker.
+const PENDING_SPINS: u32 = 100;
+
+/// A cache line of its own: takers write theirs at every statement.
+#[repr(align(64))]
+#[derive(Debug)]
+struct Slot(AtomicU64);
+
+/// All slots, and the number of the last published commit.
+#[derive(Debug)]
+pub(crate) struct SnapshotSlots {
+    slots: Box<[Slot]>,
+    /// Slots at or past this were never claimed.
+    used: AtomicU32,
+    free: Mutex<Vec<u32>>,
+    published: Published,
+}
+
+/// The published CSN, on a cache line of its own: every statement reads it.
+#[repr(align(64))]
+#[derive(Debug)]
+struct Published(AtomicU64);
+
+impl SnapshotSlots {
+    /// `capacity` free slots; published is `start`.
+    pub(crate) fn new(capacity: usize, start: Csn) -> Arc<Self> {
+        Arc::new(Self {
+            slots: (0..capacity).map(|_| Slot(AtomicU64::new(FREE))).collect(),
+            used: AtomicU32::new(0),
+            free: Mutex::new(Vec::new()),
+            published: Published(AtomicU64::new(start.0)),
+        })
+    }
+
+    /// The newest commit that is visible to new snapshots.
+    #[inline]
+    pub(crate) fn published(&self) -> Csn {
+        // Acquire: pairs with the release in `publish`; the states of all transactions up to this
+        // commit are seen by whoever reads it.
+        Csn(self.published.0.load(Ordering::Acquire))
+    }
+
+    /// Makes commits up to `csn` visible to new snapshots. Their states are stored already.
+    pub(crate) fn publish(&self, csn: Csn) {
+        // Release: pairs with the acquire in `published`.
+        self.published.0.store(csn.0, Ordering::Release);
+    }
+
+    /// A slot of its own for one registration.
+    fn claim(&self) -> Result<u32> {
+        if let Some(index) = self.free.lock().pop() {
+            return Ok(index);
+        }
+        let capacity = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
+        // Relaxed: a collector that misses the new length also misses the PENDING that follows
+        // it, and that case is safe.
+        self.used
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+                (used < capacity).then_some(used + 1)
+            })
+            .map_err(|_| Error::OutOfMemory { what: "too many open snapshots" })
+    }
+
+    #[inline]
+    fn slot(&self, index: u32) -> &AtomicU64 {
+        &self.slots[index as usize].0
+    }
+
+    #[inline]
+    fn take(&self, index: u32, follows: bool) -> Csn {
+        let slot = self.slot(index);
+        slot.store(PENDING, Ordering::Relaxed);
+        // Pairs with the fence in `read_into`: either the collector sees PENDING, or the next load
+        // sees at least the collector's C.
+        fence(Ordering::SeqCst);
+        let csn = self.published();
+        slot.store(csn.0 << 1 | if follows { FOLLOWS } else { 0 }, Ordering::Release);
+        csn
+    }
+
+    #[inline]
+    fn release(&self, index: u32) {
+        // Release: the owner's reads come before the collector that sees the slot free.
+        self.slot(index).store(FREE, Ordering::Release);
+    }
+
+    /// Reads C, then the slots, into `horizon`.
+    pub(crate) fn read_into(&self, horizon: &mut Horizon) {
+        horizon.snapshots.clear();
+        horizon.current = self.published();
+        fence(Ordering::SeqCst);
+        let used = self.used.load(Ordering::Relaxed) as usize;
+        let mut oldest_following = horizon.current;
+        for slot in &self.slots[..used] {
+            let mut spins = 0;
+            // Ends: the taker stores a value three instructions after PENDING.
+            let value = loop {
+                // Acquire: pairs with the release of `take` and `release`.
+                let value = slot.0.load(Ordering::Acquire);
+                if value != PENDING {
+                    break value;
+                }
+                spins += 1;
+                if spins < PENDING_SPINS { spin_loop() } else { thread::yield_now() }
+            };
+            if value == FREE {
+                continue;
+            }
+            let csn = Csn(value >> 1);
+            if value & FOLLOWS != 0 {
+                oldest_following = oldest_following.min(csn);
+            }
+            horizon.snapshots.push(csn);
+        }
+        horizon.snapshots.sort_unstable();
+        horizon.snapshots.dedup();
+        horizon.oldest_following = oldest_following;
+    }
+}
+
+/// What may be removed: the published CSN, read first, and every registered snapshot.
+#[derive(Clone, Debug, Default)]
+pub struct Horizon {
+    current: Csn,
+    /// Sorted, distinct.
+    snapshots: Vec<Csn>,
+    oldest_following: Csn,
+    /// Whether versions between snapshots may go too.
+    pub(crate) interval: bool,
+}
+
+impl Horizon {
+    /// Whether a version that lived from commit `begin` to commit `end` can go: no registered
+    /// snapshot sees it, and none ever will (rule 9b.3). Whether the version's inserter aborted is
+    /// the caller's question.
+    #[inline]
+    pub fn removable(&self, begin: Csn, end: Csn) -> bool {
+        if end > self.current {
+            return false;
+        }
+        let first = if self.interval { begin } else { Csn(0) };
+        let at = self.snapshots.partition_point(|&snapshot| snapshot < first);
+        self.snapshots.get(at).is_none_or(|&snapshot| snapshot >= end)
+    }
+
+    /// The oldest registered snapshot, or C when there is none: what committed at or before it is
+    /// seen by all snapshots, present and future.
+    #[inline]
+    pub fn oldest(&self) -> Csn {
+        self.snapshots.first().map_or(self.current, |&first| first.min(self.current))
+    }
+
+    /// Like [`Horizon::oldest`], of snapshots that may follow chains: what stubs wait for (rule 9b.6).
+    #[inline]
+    pub fn oldest_following(&self) -> Csn {
+        self.oldest_following
+    }
+
+    /// C: the published CSN, read before the slots.
+    #[inline]
+    pub fn current(&self) -> Csn {
+        self.current
+    }
+
+    /// The registered snapshots, sorted and distinct.
+    pub fn snapshots(&self) -> &[Csn] {
+        &self.snapshots
+    }
+}
+
+/// One slot and the number of snapshot handles that share it. Reused by its session.
+pub(crate) struct Registration {
+    slots: Arc<SnapshotSlots>,
+    index: u32,
+    /// 0: unused. Else one more than the handles alive: the last handle frees the slot before the
+    /// count falls to 0, so that the next user does not have its snapshot wiped.
+    handles: AtomicU32,
+}
+
+impl Registration {
+    pub(crate) fn new(slots: &Arc<SnapshotSlots>) -> Result<Arc<Self>> {
+        let index = slots.claim()?;
+        Ok(Arc::new(Self { slots: Arc::clone(slots), index, handles: AtomicU32::new(0) }))
+    }
+
+    /// Takes a snapshot in `home` when nobody shares its slot, else in a new one.
+    #[inline]
+    pub(crate) fn take(home: &Arc<Self>, follows: bool, command: CommandId) -> Result<Snapshot> {
+        // Acquire: pairs with the release of the last handle's drop, which may be elsewhere.
+        if home.handles.load(Ordering::Acquire) != 0 {
+            let fresh = Self::new(&home.slots)?;
+            return Ok(Self::fill(fresh, follows, command));
+        }
+        Ok(Self::fill(Arc::clone(home), follows, command))
+    }
+
+    #[inline]
+    fn fill(registration: Arc<Self>, follows: bool, command: CommandId) -> Snapshot {
+        // Relaxed: nobody else has a handle.
+        registration.handles.store(2, Ordering::Relaxed);
+        let csn = registration.slots.take(registration.index, follows);
+        Snapshot { csn, command, follows, registration }
+    }
+
+    /// The snapshot in the slot now, if any (introspection).
+    pub(crate) fn current(&self) -> Option<Csn> {
+        match self.slots.slot(self.index).load(Ordering::Relaxed) {
+            FREE | PENDING => None,
+            value => Some(Csn(value >> 1)),
+        }
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.slots.release(self.index);
+        self.slots.free.lock().push(self.index);
+    }
+}
+
+impl fmt::Debug for Registration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registration").field("index", &self.index).finish_non_exhaustive()
+    }
+}
+
+/// A position in the order of commits, protected from removal while a handle lives. Cloning shares
+/// the slot (rule 9b.4).
+#[derive(Debug)]
+pub struct Snapshot {
+    csn: Csn,
+    command: CommandId,
+    follows: bool,
+    registration: Arc<Registration>,
+}
+
+impl Snapshot {
+    /// Commits up to this one are seen.
+    #[inline]
+    pub fn csn(&self) -> Csn {
+        self.csn
+    }
+
+    /// Own changes of commands before this one are seen.
+    #[inline]
+    pub fn command(&self) -> CommandId {
+        self.command
+    }
+
+    /// Whether it is registered as one that may follow update chains (rule 9b.6).
+    #[inline]
+    pub fn may_follow(&self) -> bool {
+        self.follows
+    }
+
+    /// The same snapshot at a later command of its transaction.
+    #[must_use]
+    pub fn at_command(&self, command: CommandId) -> Self {
+        let mut later = self.clone();
+        later.command = command;
+        later
+    }
+}
+
+impl Clone for Snapshot {
+    fn clone(&self) -> Self {
+        // Relaxed: this handle keeps the count above zero meanwhile.
+        self.registration.handles.fetch_add(1, Ordering::Relaxed);
+        Self { registration: Arc::clone(&self.registration), ..*self }
+    }
+}
+
+impl Drop for Snapshot {
+    #[inline]
+    fn drop(&mut self) {
+        // AcqRel: the last one sees that the others are done before it frees the slot.
+        if self.registration.handles.fetch_sub(1, Ordering::AcqRel) == 2 {
+            self.registration.slots.release(self.registration.index);
+            // Release: pairs with the acquire in `take`.
+            self.registration.handles.store(0, Ordering::Release);
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! One transaction: ids, commands, snapshots, savepoints, end.
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use niwaki_env::sync::atomic::Ordering;
+use niwaki_storage::{Csn, RelFile, Xid};
+
+use crate::command::{ComboTable, CommandId, TupleCid};
+use crate::commit::Durability;
+use crate::error::{Error, Result};
+use crate::locks::{HeldLocks, LockMark};
+use crate::manager::TransactionManager;
+use crate::session::SessionControl;
+use crate::snapshot::{Registration, Snapshot};
+use crate::view::View;
+
+/// What a transaction sees of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Isolation {
+    /// Each statement sees what committed before it; READ UNCOMMITTED is the same.
+    #[default]
+    ReadCommitted,
+    /// The whole transaction sees what committed before its first statement; the first updater wins.
+    RepeatableRead,
+    /// Not supported yet: [`Error::SerializableUnsupported`].
+    Serializable,
+}
+
+/// How a transaction begins.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BeginOptions {
+    /// What it sees.
+    pub isolation: Isolation,
+    /// Whether writing is refused.
+    pub read_only: bool,
+    /// When it began, in microseconds since 1970 UTC (`now()`); the clock is read if `None`.
+    pub started_us: Option<i64>,
+}
+
+/// A transaction of one session, from begin to [`Transaction::commit`] or [`Transaction::abort`];
+/// dropping it aborts.
+///
+/// All methods take `&self`, so that a [`View`] of it can be held while it writes. It belongs to one
+/// thread at a time.
+#[derive(Debug)]
+pub struct Transaction {
+    session: Arc<SessionControl>,
+    isolation: Cell<Isolation>,
+    read_only: Cell<bool>,
+    started_us: i64,
+    /// Top transaction id, or invalid while nothing was written.
+    xid: Cell<Xid>,
+    /// Id of the innermost subtransaction that wrote, or the top id; invalid when the current level
+    /// has not written yet.
+    level_xid: Cell<Xid>,
+    /// Ids of subtransactions not rolled back, in the order they were assigned, which is ascending.
+    subxids: RefCell<Vec<Xid>>,
+    has_subxids: Cell<bool>,
+    command: Cell<u32>,
+    command_wrote: Cell<bool>,
+    combos: RefCell<ComboTable>,
+    levels: RefCell<Vec<Level>>,
+    files: RefCell<Files>,
+    /// REPEATABLE READ: the snapshot of the whole transaction.
+    snapshot: RefCell<Option<Snapshot>>,
+    pub(crate) held: HeldLocks,
+    ended: Cell<bool>,
+}
+
+/// One open savepoint.
+#[derive(Debug)]
+struct Level {
+    name: String,
+    /// `level_xid` of the level below.
+    outer_xid: Xid,
+    subxids: usize,
+    drop_at_commit: usize,
+    drop_at_abort: usize,
+    locks: LockMark,
+}
+
+#[derive(Debug, Default)]
+struct Files {
+    at_commit: Vec<RelFile>,
+    at_abort: Vec<RelFile>,
+}
+
+impl Transaction {
+    pub(crate) fn begin(session: Arc<SessionControl>, options: BeginOptions) -> Result<Self> {
+        if options.isolation == Isolation::Serializable {
+            return Err(Error::SerializableUnsupported);
+        }
+        // Relaxed: the flag is for this session's own thread and for monitoring.
+        assert!(
+            !session.in_transaction.load(Ordering::Relaxed),
+            "a session runs one transaction at a time"
+        );
+        session.in_transaction.store(true, Ordering::Relaxed);
+        let clock = &session.manager().env().clock;
+        let started_us = options.started_us.unwrap_or_else(|| clock.now_unix_us());
+        Ok(Self {
+            isolation: Cell::new(options.isolation),
+            read_only: Cell::new(options.read_only),
+            started_us,
+            xid: Cell::new(Xid::INVALID),
+            level_xid: Cell::new(Xid::INVALID),
+            subxids: RefCell::default(),
+            has_subxids: Cell::new(false),
+            command: Cell::new(0),
+            command_wrote: Cell::new(false),
+            combos: RefCell::default(),
+            levels: RefCell::default(),
+            files: RefCell::default(),
+            snapshot: RefCell::new(None),
+            held: HeldLocks::new(),
+            ended: Cell::new(false),
+            session,
+        })
+    }
+
+    /// The session it runs in.
+    #[inline]
+    pub fn session(&self) -> &Arc<SessionControl> {
+        &self.session
+    }
+
+    /// The manager it belongs to.
+    #[inline]
+    pub fn manager(&self) -> &TransactionManager {
+        self.session.manager()
+    }
+
+    /// What it sees of others.
+    pub fn isolation(&self) -> Isolation {
+        self.isolation.get()
+    }
+
+    /// Changes the isolation level (`SET TRANSACTION`), which is allowed before the first snapshot.
+    ///
+    /// # Errors
+    /// [`Error::SerializableUnsupported`].
+    pub fn set_isolation(&self, isolation: Isolation) -> Result<()> {
+        if isolation == Isolation::Serializable {
+            return Err(Error::SerializableUnsupported);
+        }
+        self.isolation.set(isolation);
+        Ok(())
+    }
+
+    /// Whether writing is refused.
+    pub fn read_only(&self) -> bool {
+        self.read_only.get()
+    }
+
+    /// Refuses or allows writing (`SET TRANSACTION READ ONLY | READ WRITE`).
+    pub fn set_read_only(&self, read_only: bool) {
+        self.read_only.set(read_only);
+    }
+
+    /// When it began, in microseconds since 1970 UTC: `now()`.
+    pub fn started_us(&self) -> i64 {
+        self.started_us
+    }
+
+    /// Its top id, if it has written.
+    pub fn xid(&self) -> Option<Xid> {
+        Some(self.xid.get()).filter(|xid| xid.is_normal())
+    }
+
+    /// The id that marks what the current level (transaction or savepoint) writes, assigned at its
+    /// first use.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`], or [`Error::OutOfMemory`] when no state can be kept for another id.
+    #[inline]
+    pub fn write_xid(&self) -> Result<Xid> {
+        self.command_wrote.set(true);
+        let xid = self.level_xid.get();
+        if xid != Xid::INVALID {
+            return Ok(xid);
+        }
+        self.assign_xid()
+    }
+
+    fn assign_xid(&self) -> Result<Xid> {
+        if self.read_only.get() {
+            return Err(Error::ReadOnly);
+        }
+        if self.xid.get() == Xid::INVALID {
+            let top = self.manager().assign_xid()?;
+            self.xid.set(top);
+            // Release: who looks for the owner of an id on a page finds it here.
+            self.session.xid.store(top.0, Ordering::Release);
+        }
+        if self.levels.borrow().is_empty() {
+            self.level_xid.set(self.xid.get());
+            return Ok(self.xid.get());
+        }
+        let subxid = self.manager().assign_xid()?;
+        self.subxids.borrow_mut().push(subxid);
+        self.has_subxids.set(true);
+        self.session.subxids.lock().push(subxid);
+        self.level_xid.set(subxid);
+        Ok(subxid)
+    }
+
+    /// Whether `xid` is this transaction's, or that of one of its subtransactions not rolled back.
+    #[inline]
+    pub fn is_mine(&self, xid: Xid) -> bool {
+        if xid == self.xid.get() {
+            return xid != Xid::INVALID;
+        }
+        self.has_subxids.get() && self.subxids.borrow().binary_search(&xid).is_ok()
+    }
+
+    /// A snapshot for a statement that reads: new at READ COMMITTED, the transaction's at
+    /// REPEATABLE READ. It sees the transaction's commands before the current one.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] when too many snapshots are held.
+    #[inline]
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        self.take_snapshot(false)
+    }
+
+    /// A snapshot for a statement that locks or changes rows. At READ COMMITTED it is registered as
+    /// one that may follow update chains to the newest version (rule 9b.6).
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] when too many snapshots are held.
+    #[inline]
+    pub fn snapshot_for_write(&self) -> Result<Snapshot> {
+        self.take_snapshot(true)
+    }
+
+    #[inline]
+    fn take_snapshot(&self, writes: bool) -> Result<Snapshot> {
+        let command = self.command();
+        if self.isolation.get() == Isolation::ReadCommitted {
+            return Registration::take(&self.session.home, writes, command);
+        }
+        let mut kept = self.snapshot.borrow_mut();
+        if let Some(snapshot) = &*kept {
+            return Ok(snapshot.at_command(command));
+        }
+        let snapshot = Registration::take(&self.session.home, false, command)?;
+        *kept = Some(snapshot.clone());
+        Ok(snapshot)
+    }
+
+    /// The number of the running command.
+    #[inline]
+    pub fn command(&self) -> CommandId {
+        CommandId(self.command.get())
+    }
+
+    /// Ends the running command: later snapshots see what it wrote. Costs a number only if it did
+    /// write.
+    ///
+    /// # Errors
+    /// [`Error::TooManyCommands`].
+    pub fn next_command(&self) -> Result<()> {
+        if self.command_wrote.replace(false) {
+            // The last number is kept back, as PostgreSQL does for its "invalid".
+            if self.command.get() >= u32::MAX - 1 {
+                return Err(Error::TooManyCommands);
+            }
+            self.command.set(self.command.get() + 1);
+        }
+        Ok(())
+    }
+
+    /// What a statement with this snapshot sees.
+    #[inline]
+    pub fn view(&self, snapshot: &Snapshot) -> View<'_> {
+        View::new(self, snapshot)
+    }
+
+    /// The command field of a version that this command inserts.
+    #[inline]
+    pub fn insert_cid(&self) -> TupleCid {
+        TupleCid { raw: self.command.get(), combo: false }
+    }
+
+    /// The command field of a version inserted by `xmin`, with command field `old`, which this
+    /// command deletes or updates.
+    ///
+    /// # Errors
+    /// [`Error::TooManyCommands`].
+    pub fn delete_cid(&self, xmin: Xid, old: TupleCid) -> Result<TupleCid> {
+        if !self.is_mine(xmin) {
+            return Ok(TupleCid { raw: self.command.get(), combo: false });
+        }
+        let insert = self.inserted_by(old);
+        let raw = self.combos.borrow_mut().number(insert, self.command())?;
+        Ok(TupleCid { raw, combo: true })
+    }
+
+    /// The command that inserted a version whose xmin is this transaction's.
+    pub fn inserted_by(&self, cid: TupleCid) -> CommandId {
+        self.pair(cid).map_or(CommandId(cid.raw), |(insert, _)| insert)
+    }
+
+    /// The command that deleted a version whose xmax is this transaction's.
+    pub fn deleted_by(&self, cid: TupleCid) -> CommandId {
+        self.pair(cid).map_or(CommandId(cid.raw), |(_, delete)| delete)
+    }
+
+    fn pair(&self, cid: TupleCid) -> Option<(CommandId, CommandId)> {
+        if !cid.combo { None } else { self.combos.borrow().pair(cid.raw) }
+    }
+
+    /// Opens a savepoint; an earlier one of the same name is hidden until this one is gone.
+    pub fn savepoint(&self, name: &str) {
+        let files = self.files.borrow();
+        self.levels.borrow_mut().push(Level {
+            name: name.to_owned(),
+            outer_xid: self.level_xid.replace(Xid::INVALID),
+            subxids: self.subxids.borrow().len(),
+            drop_at_commit: files.at_commit.len(),
+            drop_at_abort: files.at_abort.len(),
+            locks: self.held.mark(),
+        });
+    }
+
+    /// How many savepoints are open.
+    pub fn savepoint_depth(&self) -> usize {
+        self.levels.borrow().len()
+    }
+
+    fn find_level(&self, name: &str) -> Result<usize> {
+        let levels = self.levels.borrow();
+        levels
+            .iter()
+            .rposition(|level| level.name == name)
+            .ok_or_else(|| Error::NoSuchSavepoint(name.to_owned()))
+    }
+
+    /// Undoes everything since the savepoint, which stays open. Locks taken since are released.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSavepoint`].
+    pub fn rollback_to(&self, name: &str) -> Result<()> {
+        let at = self.find_level(name)?;
+        let mut levels = self.levels.borrow_mut();
+        levels.truncate(at + 1);
+        let level = &levels[at];
+        self.level_xid.set(Xid::INVALID);
+        let aborted = self.subxids.borrow_mut().split_off(level.subxids);
+        self.has_subxids.set(level.subxids > 0);
+        let mut files = self.files.borrow_mut();
+        files.at_commit.truncate(level.drop_at_commit);
+        let dropped = files.at_abort.split_off(level.drop_at_abort);
+        self.manager().abort_subtransactions(&self.session, &aborted, &dropped);
+        self.manager().locks().release_since(&self.session, &self.held, &level.locks);
+        Ok(())
+    }
+
+    /// Makes everything since the savepoint part of the level around it; the savepoint is gone.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSavepoint`].
+    pub fn release(&self, name: &str) -> Result<()> {
+        let at = self.find_level(name)?;
+        let mut levels = self.levels.borrow_mut();
+        self.level_xid.set(levels[at].outer_xid);
+        levels.truncate(at);
+        Ok(())
+    }
+
+    /// Removes these files when the transaction has committed.
+    pub fn drop_file_at_commit(&self, file: RelFile) {
+        self.files.borrow_mut().at_commit.push(file);
+    }
+
+    /// Removes these files, which the transaction created, when it or its savepoint is rolled back.
+    pub fn drop_file_at_abort(&self, file: RelFile) {
+        self.files.borrow_mut().at_abort.push(file);
+    }
+
+    /// Commits. Returns once the commit is visible to new snapshots, and durable unless
+    /// `durability` says otherwise; then the locks are free. `None` when nothing was written: then
+    /// it costs nothing.
+    ///
+    /// # Errors
+    /// When the commit cannot be logged; the transaction is aborted then.
+    pub fn commit(self, durability: Durability) -> Result<Option<Csn>> {
+        let xid = self.xid.get();
+        let mut committed = None;
+        if xid != Xid::INVALID {
+            let (subxids, files) = (self.subxids.borrow(), self.files.borrow());
+            let files = &files.at_commit;
+            committed = Some(self.manager().commit_transaction(xid, &subxids, files, durability)?);
+        }
+        self.finish();
+        Ok(committed)
+    }
+
+    /// Rolls back.
+    pub fn abort(self) {
+        drop(self);
+    }
+
+    fn abort_now(&self) {
+        let xid = self.xid.get();
+        let files = std::mem::take(&mut *self.files.borrow_mut());
+        if xid != Xid::INVALID {
+            let subxids = std::mem::take(&mut *self.subxids.borrow_mut());
+            self.manager().abort_transaction(xid, &subxids, &files.at_abort);
+        }
+        self.finish();
+    }
+
+    /// Frees what only a live transaction holds.
+    fn finish(&self) {
+        self.ended.set(true);
+        *self.snapshot.borrow_mut() = None;
+        if self.xid.get() != Xid::INVALID {
+            self.session.xid.store(0, Ordering::Release);
+            if self.has_subxids.get() {
+                self.session.subxids.lock().clear();
+            }
+        }
+        self.manager().locks().release_all(&self.session, &self.held);
+        self.session.in_transaction.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if !self.ended.get() {
+            self.abort_now();
+        }
+    }
+}
