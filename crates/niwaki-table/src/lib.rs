@@ -1,1 +1,13 @@
 #![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod definition;
+mod error;
+mod outcome;
+mod stats;
+
+pub use definition::{IndexDefinition, KeyColumn, TableDefinition};
+pub use error::{Error, Result, UniqueViolation};
+pub use niwaki_heap::{PageRows, RowLockStrength, RowRef, RowTarget};
+pub use outcome::{ChangedRow, LockOutcome, LockWait, Modify};
+pub use stats::TableStats;

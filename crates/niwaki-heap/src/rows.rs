@@ -1,0 +1,89 @@
+//! Visible rows of one page, copied out so that no latch is held while they are used.
+
+use niwaki_storage::Tid;
+
+/// One visible row.
+#[derive(Clone, Copy, Debug)]
+pub struct RowRef<'a> {
+    /// Root of its chain: the row's address for updates, deletions and locks, and in indexes.
+    pub root: Tid,
+    /// Columns the bytes hold; the table may have gained some since.
+    pub natts: u16,
+    /// Whether the bytes begin with a null bitmap.
+    pub has_nulls: bool,
+    /// The stored values (`niwaki_types::RowView` reads them).
+    pub bytes: &'a [u8],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    root: Tid,
+    natts: u16,
+    has_nulls: bool,
+    start: u32,
+    len: u16,
+}
+
+/// The visible rows of the page that a scan read last. Reused from page to page.
+#[derive(Debug, Default)]
+pub struct PageRows {
+    slots: Vec<Slot>,
+    bytes: Vec<u8>,
+}
+
+impl PageRows {
+    /// An empty buffer.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Number of rows.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Row number `position`, from 0; `None` past the end.
+    #[inline]
+    pub fn get(&self, position: usize) -> Option<RowRef<'_>> {
+        let slot = self.slots.get(position)?;
+        let start = slot.start as usize;
+        Some(RowRef {
+            root: slot.root,
+            natts: slot.natts,
+            has_nulls: slot.has_nulls,
+            bytes: &self.bytes[start..start + usize::from(slot.len)],
+        })
+    }
+
+    /// The rows, in the order of their line pointers.
+    pub fn iter(&self) -> impl Iterator<Item = RowRef<'_>> {
+        (0..self.len()).filter_map(|position| self.get(position))
+    }
+
+    /// Forgets the rows, keeps the memory.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.slots.clear();
+        self.bytes.clear();
+    }
+
+    /// Appends a row; a page's worth of bytes fits the 32-bit start and 16-bit length.
+    #[inline]
+    pub(crate) fn push(&mut self, root: Tid, natts: u16, has_nulls: bool, bytes: &[u8]) {
+        self.slots.push(Slot {
+            root,
+            natts,
+            has_nulls,
+            start: self.bytes.len() as u32,
+            len: bytes.len() as u16,
+        });
+        self.bytes.extend_from_slice(bytes);
+    }
+}

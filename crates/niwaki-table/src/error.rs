@@ -1,0 +1,88 @@
+//! What a table operation can fail with.
+
+use niwaki_types::{Datum, TypeError};
+
+/// Errors of table operations.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// Storage failed, or something on disk is damaged.
+    #[error(transparent)]
+    Storage(#[from] niwaki_storage::Error),
+    /// A value cannot be read or written.
+    #[error(transparent)]
+    Type(#[from] TypeError),
+    /// The row does not fit on a page (54000).
+    #[error("row is too big: size {size}, maximum size {max}")]
+    RowTooBig {
+        /// Bytes of the row, header included.
+        size: usize,
+        /// Largest size allowed.
+        max: usize,
+    },
+    /// The key does not fit in an index (54000).
+    #[error("index row size {size} exceeds maximum {max} for index \"{index}\"")]
+    KeyTooBig {
+        /// Bytes of the entry.
+        size: usize,
+        /// Largest size allowed.
+        max: usize,
+        /// Name of the index.
+        index: String,
+    },
+    /// Another row has this key (23505).
+    #[error("duplicate key value violates unique constraint \"{}\"", .0.index_name)]
+    UniqueViolation(Box<UniqueViolation>),
+    /// `NOWAIT`, and somebody else holds the row (55P03).
+    #[error("could not obtain lock on row in relation \"{table}\"")]
+    RowNotAvailable {
+        /// Name of the table.
+        table: String,
+    },
+    /// A sequence is at its end (2200H).
+    #[error("nextval: reached {which} value of sequence ({limit})")]
+    SequenceLimit {
+        /// `maximum` or `minimum`.
+        which: &'static str,
+        /// That value.
+        limit: i64,
+    },
+    /// A limit of the heap (54000).
+    #[error("{0}")]
+    Limit(String),
+}
+
+/// Which key was there already.
+#[derive(Clone, Debug)]
+pub struct UniqueViolation {
+    /// Position of the index in the table's list.
+    pub index: usize,
+    /// Its name, which is the constraint's.
+    pub index_name: String,
+    /// The key's columns: position in the table, and value.
+    pub key: Vec<(usize, Datum)>,
+}
+
+/// Result of table operations.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl From<niwaki_heap::Error> for Error {
+    fn from(error: niwaki_heap::Error) -> Self {
+        match error {
+            niwaki_heap::Error::Storage(error) => Self::Storage(error),
+            niwaki_heap::Error::RowTooBig { size, max } => Self::RowTooBig { size, max },
+            limit => Self::Limit(limit.to_string()),
+        }
+    }
+}
+
+impl From<niwaki_nbtree::Error> for Error {
+    fn from(error: niwaki_nbtree::Error) -> Self {
+        match error {
+            niwaki_nbtree::Error::Storage(error) => Self::Storage(error),
+            niwaki_nbtree::Error::RowTooLarge { size, max, index } => {
+                Self::KeyTooBig { size, max, index }
+            }
+            other => Self::Limit(other.to_string()),
+        }
+    }
+}
