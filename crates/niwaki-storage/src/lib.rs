@@ -1,9 +1,29 @@
 #![doc = include_str!("../README.md")]
 
+mod background;
+pub mod buffer;
+mod checkpoint;
+mod control;
 mod error;
+mod files;
 pub mod ids;
 pub mod page;
 pub mod record;
+pub mod recovery;
+mod storage;
+pub mod wal;
 
+pub use background::Background;
+pub use buffer::{BufferPool, Extension, FileStatistics, PageRead, PageWrite, Pin};
+pub use checkpoint::{CheckpointKind, CheckpointSummary};
+pub use control::{Control, FORMAT_VERSION};
 pub use error::{Corruption, Error, Result};
 pub use ids::{BlockNumber, Csn, Fork, Lsn, OffsetNumber, PageId, RelFile, RelFileId, Tid, Xid};
+pub use page::{ItemId, ItemState, Mixed, Page, PageKind};
+pub use record::{
+    CheckpointParticipant, DecodedPage, DecodedRecord, LoggedPage, Manager, PageLog, Record,
+    ResourceManager,
+};
+pub use recovery::{RecoverySummary, Redo, RedoPage};
+pub use storage::{FIRST_FILE, Storage, StorageOptions};
+pub use wal::{Wal, WalStatistics};

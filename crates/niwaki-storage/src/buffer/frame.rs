@@ -1,0 +1,174 @@
+//! A frame's state: pins, usage and flags in one atomic word.
+//!
+//! ```text
+//!             claim (pins 0 -> 1)           link in table
+//!   EMPTY ----------------------> CLAIMED ----------------> LOADING
+//!     ^  ^                          ^                       |     |
+//!     |  |     unlink (pins == 1,   |          read fails   |     | read is fine
+//!     |  |     clean)               +--- VALID <------------|-----+
+//!     |  +----------------------------------------unlinked--+
+//!     +--- drop / truncate: VALID with no pin, unlinked, dirty or not
+//! ```
+//!
+//! A frame is in the table exactly while LOADING or VALID. Its name (`file`, `place`) changes only
+//! while it is CLAIMED: not valid, and pinned by the claimer alone. Only a VALID frame can be pinned
+//! without the partition's lock. DIRTY and WRITING occur only with VALID.
+
+use niwaki_env::sync::RwLock;
+use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use niwaki_env::sync::plain_atomic::AtomicU32 as Counter;
+
+use crate::ids::{BlockNumber, Fork, PageId, RelFileId};
+
+pub(crate) const PIN_ONE: u64 = 1;
+pub(crate) const PIN_MASK: u64 = (1 << 24) - 1;
+pub(crate) const USAGE_ONE: u64 = 1 << 24;
+pub(crate) const USAGE_MASK: u64 = 0xf << 24;
+/// A frame that is used often survives this many passes of the clock hand.
+pub(crate) const USAGE_MAX: u64 = 5 << 24;
+/// Holds the page of its name.
+pub(crate) const VALID: u64 = 1 << 32;
+/// Differs from the disk.
+pub(crate) const DIRTY: u64 = 1 << 33;
+/// Being read in by the thread that claimed it.
+pub(crate) const LOADING: u64 = 1 << 34;
+/// Being written by one thread.
+pub(crate) const WRITING: u64 = 1 << 35;
+
+/// End of a chain of frames.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// One frame, without its page; a cache line of its own.
+#[repr(align(64))]
+pub(crate) struct Frame {
+    pub(crate) state: AtomicU64,
+    file: AtomicU64,
+    /// Fork in the high half, block in the low half.
+    place: AtomicU64,
+    /// Rule 9b.13: from a global counter, so that an old version never returns.
+    pub(crate) version: AtomicU64,
+    /// Next frame of the same hash bucket.
+    pub(crate) next: AtomicU32,
+    /// Pins that found the page here, since it was read in. Approximate under contention: a counter
+    /// is not worth a locked instruction.
+    pub(crate) hits: Counter,
+    /// Times it became dirty since it was read in.
+    pub(crate) dirtied: Counter,
+    pub(crate) latch: RwLock<()>,
+}
+
+/// A page's name as two words.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tag {
+    pub(crate) file: u64,
+    pub(crate) place: u64,
+}
+
+impl Tag {
+    #[inline]
+    pub(crate) fn of(id: PageId) -> Self {
+        Self { file: id.file.0, place: (u64::from(id.fork as u8) << 32) | u64::from(id.block.0) }
+    }
+
+    pub(crate) fn id(self) -> PageId {
+        let fork = match self.place >> 32 {
+            1 => Fork::FreeSpace,
+            2 => Fork::Visibility,
+            _ => Fork::Main,
+        };
+        PageId { file: RelFileId(self.file), fork, block: BlockNumber(self.place as u32) }
+    }
+
+    /// Two multiplications spread file, fork and block over all bits.
+    #[inline]
+    pub(crate) fn hash(self) -> u64 {
+        let mixed = (self.file.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.place)
+            .wrapping_mul(0xd6e8_feb8_6659_fd93);
+        mixed ^ (mixed >> 32)
+    }
+}
+
+impl Frame {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: AtomicU64::new(0),
+            file: AtomicU64::new(0),
+            place: AtomicU64::new(0),
+            version: AtomicU64::new(0),
+            next: AtomicU32::new(NONE),
+            hits: Counter::new(0),
+            dirtied: Counter::new(0),
+            latch: RwLock::new(()),
+        }
+    }
+
+    /// The name; it means something only while the caller holds a pin, the claim, or the lock of
+    /// the partition that the frame is in.
+    #[inline]
+    pub(crate) fn tag(&self) -> Tag {
+        // Relaxed: whoever relies on the name pinned the frame before (acquire), or holds a lock.
+        Tag { file: self.file.load(Ordering::Relaxed), place: self.place.load(Ordering::Relaxed) }
+    }
+
+    /// Renames a CLAIMED frame.
+    pub(crate) fn set_tag(&self, tag: Tag) {
+        self.file.store(tag.file, Ordering::Relaxed);
+        self.place.store(tag.place, Ordering::Relaxed);
+    }
+
+    /// Pins if VALID, raising the usage count. After it the name cannot change.
+    #[inline]
+    pub(crate) fn try_pin_valid(&self) -> bool {
+        let mut state = self.state.load(Ordering::Relaxed);
+        // Ends: each failed exchange means that another thread's succeeded.
+        loop {
+            if state & VALID == 0 {
+                return false;
+            }
+            let usage = if state & USAGE_MASK < USAGE_MAX { USAGE_ONE } else { 0 };
+            // Acquire: pairs with the release that set VALID, and with the release of unpins.
+            match self.state.compare_exchange_weak(
+                state,
+                state + PIN_ONE + usage,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => state = now,
+            }
+        }
+    }
+
+    /// Pins a frame that is in the table, whose partition the caller has locked, or that the caller
+    /// has pinned already.
+    #[inline]
+    pub(crate) fn pin_again(&self) {
+        let before = self.state.fetch_add(PIN_ONE, Ordering::Acquire);
+        debug_assert!(before & PIN_MASK < PIN_MASK);
+    }
+
+    /// Gives a pin back.
+    #[inline]
+    pub(crate) fn unpin(&self) {
+        // Release: what was done under the pin happens before a claim of the frame.
+        let before = self.state.fetch_sub(PIN_ONE, Ordering::Release);
+        debug_assert!(before & PIN_MASK > 0, "a pin was given back twice");
+    }
+
+    /// Marks the page as different from the disk. The caller holds the latch exclusively.
+    #[inline]
+    pub(crate) fn mark_dirty(&self) {
+        // The latch keeps writers from clearing DIRTY meanwhile: they do it under the shared latch.
+        if self.state.load(Ordering::Relaxed) & DIRTY == 0 {
+            self.state.fetch_or(DIRTY, Ordering::Release);
+            let count = self.dirtied.load(Ordering::Relaxed);
+            self.dirtied.store(count.wrapping_add(1), Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a pin that found its page here.
+    #[inline]
+    pub(crate) fn count_hit(&self) {
+        self.hits.store(self.hits.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+}

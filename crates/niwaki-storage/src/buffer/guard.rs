@@ -1,0 +1,331 @@
+//! Pins and page guards: the only way to the bytes of a page.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use niwaki_env::sync::atomic::Ordering;
+use niwaki_env::sync::{RwLockReadGuard, RwLockWriteGuard, thread};
+
+use super::frame::Frame;
+use super::pool::BufferPool;
+use crate::ids::{Lsn, PageId};
+use crate::page::Page;
+
+/// Keeps a page in its frame. Cheap to clone; says nothing about who may read or write the page.
+pub struct Pin<'p> {
+    pool: &'p BufferPool,
+    frame: &'p Frame,
+    index: u32,
+}
+
+impl<'p> Pin<'p> {
+    /// Takes over a pin that was already counted.
+    #[inline]
+    pub(super) fn new(pool: &'p BufferPool, frame: &'p Frame, index: u32) -> Self {
+        Self { pool, frame, index }
+    }
+
+    /// Which page this is.
+    #[inline]
+    pub fn id(&self) -> PageId {
+        self.frame.tag().id()
+    }
+
+    /// Takes the shared latch, waiting for it.
+    #[inline]
+    pub fn read(&self) -> PageRead<'_> {
+        self.shared(self.frame.latch.read(), None)
+    }
+
+    /// Takes the exclusive latch, waiting for it.
+    #[inline]
+    pub fn write(&self) -> PageWrite<'_> {
+        self.exclusive(self.frame.latch.write(), None)
+    }
+
+    /// Takes the shared latch if that needs no waiting.
+    #[inline]
+    pub fn try_read(&self) -> Option<PageRead<'_>> {
+        self.frame.latch.try_read().map(|latch| self.shared(latch, None))
+    }
+
+    /// Takes the exclusive latch if that needs no waiting.
+    #[inline]
+    pub fn try_write(&self) -> Option<PageWrite<'_>> {
+        self.frame.latch.try_write().map(|latch| self.exclusive(latch, None))
+    }
+
+    /// Takes the shared latch; the guard keeps the pin, so it can leave the caller's scope.
+    #[inline]
+    pub fn into_read(self) -> PageRead<'p> {
+        let (pool, frame, index) = (self.pool, self.frame, self.index);
+        let latch = frame.latch.read();
+        // SAFETY: the frame is pinned (by `self`, which the guard keeps) and latched in shared mode
+        // for as long as the guard lives.
+        let page = unsafe { pool.page(index) };
+        PageRead { page, latch, frame, index, pool, pin: Some(self) }
+    }
+
+    /// Takes the exclusive latch; the guard keeps the pin, so it can leave the caller's scope.
+    #[inline]
+    pub fn into_write(self) -> PageWrite<'p> {
+        let (pool, frame, index) = (self.pool, self.frame, self.index);
+        let latch = frame.latch.write();
+        // SAFETY: the frame is pinned (by `self`, which the guard keeps) and latched exclusively for
+        // as long as the guard lives.
+        let page = unsafe { pool.page_mut(index) };
+        PageWrite { page, changed: Changed::default(), latch, frame, index, pool, pin: Some(self) }
+    }
+
+    fn shared<'a>(&'a self, latch: RwLockReadGuard<'a, ()>, pin: Option<Pin<'a>>) -> PageRead<'a> {
+        // SAFETY: `self` outlives the guard and keeps the frame pinned; the guard holds the shared
+        // latch.
+        let page = unsafe { self.pool.page(self.index) };
+        PageRead { page, latch, frame: self.frame, index: self.index, pool: self.pool, pin }
+    }
+
+    fn exclusive<'a>(
+        &'a self,
+        latch: RwLockWriteGuard<'a, ()>,
+        pin: Option<Pin<'a>>,
+    ) -> PageWrite<'a> {
+        // SAFETY: `self` outlives the guard and keeps the frame pinned; the guard holds the
+        // exclusive latch.
+        let page = unsafe { self.pool.page_mut(self.index) };
+        PageWrite {
+            page,
+            changed: Changed::default(),
+            latch,
+            frame: self.frame,
+            index: self.index,
+            pool: self.pool,
+            pin,
+        }
+    }
+}
+
+impl Clone for Pin<'_> {
+    fn clone(&self) -> Self {
+        self.frame.pin_again();
+        Self { pool: self.pool, frame: self.frame, index: self.index }
+    }
+}
+
+impl Drop for Pin<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.frame.unpin();
+    }
+}
+
+impl fmt::Debug for Pin<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pin({})", self.id())
+    }
+}
+
+/// A page under its shared latch.
+pub struct PageRead<'p> {
+    page: &'p Page,
+    // Dropped in this order: first the latch, then the pin.
+    latch: RwLockReadGuard<'p, ()>,
+    frame: &'p Frame,
+    index: u32,
+    pool: &'p BufferPool,
+    pin: Option<Pin<'p>>,
+}
+
+impl<'p> PageRead<'p> {
+    /// Which page this is.
+    #[inline]
+    pub fn id(&self) -> PageId {
+        self.frame.tag().id()
+    }
+
+    /// The page's version: it moves with [`PageWrite::bump_version`] and when the page is read in
+    /// anew, and never returns to an earlier value (rule 9b.13).
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.frame.version.load(Ordering::Relaxed)
+    }
+
+    /// Gives the latch back and keeps the page pinned.
+    pub fn unlatch(self) -> Pin<'p> {
+        let Self { latch, frame, index, pool, pin, .. } = self;
+        let pin = pin.unwrap_or_else(|| {
+            frame.pin_again();
+            Pin::new(pool, frame, index)
+        });
+        drop(latch);
+        pin
+    }
+}
+
+impl Deref for PageRead<'_> {
+    type Target = Page;
+    #[inline]
+    fn deref(&self) -> &Page {
+        self.page
+    }
+}
+
+impl fmt::Debug for PageRead<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PageRead({} {:?})", self.id(), self.page)
+    }
+}
+
+/// Whether a page was touched without being logged, marked dirty or declared a hint.
+#[derive(Default)]
+struct Changed {
+    touched: bool,
+    /// The record is in the log already: the change is its redo.
+    in_redo: bool,
+}
+
+impl Drop for Changed {
+    #[inline]
+    fn drop(&mut self) {
+        if self.touched && !self.in_redo {
+            unlogged_change();
+        }
+    }
+}
+
+/// A guard went away over a change that nobody wrote down.
+#[cold]
+fn unlogged_change() {
+    if thread::panicking() {
+        // What the panic left half done must not be seen: the section ends the process.
+        drop(niwaki_env::critical::enter());
+    } else {
+        debug_assert!(false, "a page was changed, and the change neither logged nor marked");
+    }
+}
+
+/// A page under its exclusive latch.
+///
+/// Whoever changes it says how before the guard goes away: by a log record
+/// ([`crate::Storage::log`]), by [`PageWrite::mark_dirty`] (pages that are not logged), or by
+/// [`PageWrite::mark_hint`]. Debug builds panic otherwise.
+pub struct PageWrite<'p> {
+    page: &'p mut Page,
+    changed: Changed,
+    // Dropped in this order: first the latch, then the pin.
+    latch: RwLockWriteGuard<'p, ()>,
+    frame: &'p Frame,
+    index: u32,
+    pool: &'p BufferPool,
+    pin: Option<Pin<'p>>,
+}
+
+impl<'p> PageWrite<'p> {
+    /// Which page this is.
+    #[inline]
+    pub fn id(&self) -> PageId {
+        self.frame.tag().id()
+    }
+
+    /// The page's version; see [`PageRead::version`].
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.frame.version.load(Ordering::Relaxed)
+    }
+
+    /// Gives the page a version that none had before: what readers remember of it is outdated.
+    #[inline]
+    pub fn bump_version(&mut self) {
+        // Relaxed: versions are read and moved under the latch.
+        self.frame.version.store(self.pool.next_version(), Ordering::Relaxed);
+    }
+
+    /// Says that what was changed is a hint: it may be lost, and does not make the page dirty.
+    #[inline]
+    pub fn mark_hint(&mut self) {
+        self.changed.touched = false;
+    }
+
+    /// Says that the page must be written some day although no log record describes the change: for
+    /// free space maps and relations that are not logged.
+    pub fn mark_dirty(&mut self) {
+        self.frame.mark_dirty();
+        self.changed.touched = false;
+    }
+
+    /// Gives the latch back and keeps the page pinned.
+    pub fn unlatch(self) -> Pin<'p> {
+        let Self { changed, latch, frame, index, pool, pin, .. } = self;
+        drop(changed);
+        let pin = pin.unwrap_or_else(|| {
+            frame.pin_again();
+            Pin::new(pool, frame, index)
+        });
+        drop(latch);
+        pin
+    }
+
+    /// The page is about to hold the change of the record with this LSN (redo).
+    pub(crate) fn stamp_in_redo(&mut self, lsn: Lsn) {
+        self.page.set_lsn(lsn);
+        self.frame.mark_dirty();
+        self.changed.in_redo = true;
+    }
+
+    #[inline]
+    pub(crate) fn log_target(&mut self) -> LogTarget<'_> {
+        LogTarget { page: self.page, changed: &mut self.changed.touched, frame: self.frame }
+    }
+}
+
+impl Deref for PageWrite<'_> {
+    type Target = Page;
+    #[inline]
+    fn deref(&self) -> &Page {
+        self.page
+    }
+}
+
+impl DerefMut for PageWrite<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Page {
+        self.changed.touched = true;
+        self.page
+    }
+}
+
+impl fmt::Debug for PageWrite<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PageWrite({} {:?})", self.id(), self.page)
+    }
+}
+
+/// What logging needs of an exclusively latched page.
+pub(crate) struct LogTarget<'a> {
+    pub(crate) page: &'a mut Page,
+    changed: &'a mut bool,
+    frame: &'a Frame,
+}
+
+impl LogTarget<'_> {
+    #[inline]
+    pub(crate) fn id(&self) -> PageId {
+        self.frame.tag().id()
+    }
+
+    #[inline]
+    pub(crate) fn mark_dirty(&self) {
+        self.frame.mark_dirty();
+    }
+
+    /// The change is written down.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        *self.changed = false;
+    }
+}
+
+impl fmt::Debug for LogTarget<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LogTarget({})", self.id())
+    }
+}

@@ -1,0 +1,15 @@
+//! The buffer pool: a bounded number of frames that hold pages.
+
+mod arena;
+mod frame;
+mod guard;
+mod pool;
+mod replace;
+mod stats;
+mod table;
+mod write_out;
+
+pub(crate) use guard::LogTarget;
+pub use guard::{PageRead, PageWrite, Pin};
+pub use pool::{BufferPool, Extension};
+pub use stats::{FileStatistics, PoolStatistics};

@@ -1,0 +1,387 @@
+//! Finding pages, reading them in, growing files.
+
+use std::fmt;
+use std::sync::Arc;
+
+use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use niwaki_env::sync::{Condvar, Mutex, thread};
+
+use super::arena::Arena;
+use super::frame::{DIRTY, Frame, LOADING, PIN_MASK, PIN_ONE, Tag, USAGE_ONE, VALID, WRITING};
+use super::guard::Pin;
+use super::table::PageTable;
+use crate::error::{Corruption, Error, Result};
+use crate::files::{BASE, Files, ForkFile, fork_file_name};
+use crate::ids::{BlockNumber, Fork, Lsn, PageId, RelFile, RelFileId};
+use crate::page::Page;
+use crate::wal::Wal;
+
+/// Most pages by which a file grows at once.
+const EXTENSION_MAX: u32 = 64;
+const IO_WAITS: usize = 64;
+
+/// A place where threads wait for a read or write of some frame.
+#[derive(Default)]
+pub(super) struct IoWait {
+    lock: Mutex<()>,
+    done: Condvar,
+}
+
+/// Pages by which a file grew; see [`BufferPool::extend`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extension {
+    /// The first new page.
+    pub first: BlockNumber,
+    /// How many there are; at least as many as were asked for.
+    pub count: u32,
+}
+
+/// The buffer pool. Bounded by its number of frames; everything else is found or evicted.
+pub struct BufferPool {
+    pub(super) frames: Box<[Frame]>,
+    pub(super) arena: Arena,
+    pub(super) table: PageTable,
+    pub(super) hand: AtomicU32,
+    versions: AtomicU64,
+    io: Box<[IoWait]>,
+    pub(super) files: Arc<Files>,
+    pub(super) wal: Arc<Wal>,
+    checksums: bool,
+}
+
+impl BufferPool {
+    pub(crate) fn new(frames: usize, files: Arc<Files>, wal: Arc<Wal>, checksums: bool) -> Self {
+        let frames = frames.clamp(1, u32::MAX as usize / 8);
+        Self {
+            frames: (0..frames).map(|_| Frame::new()).collect(),
+            arena: Arena::new(frames),
+            table: PageTable::new(frames),
+            hand: AtomicU32::new(0),
+            versions: AtomicU64::new(1),
+            io: (0..IO_WAITS).map(|_| IoWait::default()).collect(),
+            files,
+            wal,
+            checksums,
+        }
+    }
+
+    /// Number of frames.
+    pub fn capacity(&self) -> usize {
+        self.frames.len()
+    }
+
+    #[inline]
+    pub(super) fn next_version(&self) -> u64 {
+        self.versions.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// # Safety
+    /// As for [`Arena::page`].
+    #[inline]
+    pub(super) unsafe fn page<'a>(&self, index: u32) -> &'a Page {
+        // SAFETY: promised by the caller.
+        unsafe { self.arena.page(index as usize) }
+    }
+
+    /// # Safety
+    /// As for [`Arena::page_mut`].
+    #[inline]
+    pub(super) unsafe fn page_mut<'a>(&self, index: u32) -> &'a mut Page {
+        // SAFETY: promised by the caller.
+        unsafe { self.arena.page_mut(index as usize) }
+    }
+
+    /// Pins a page, reading it in when it is not here. Of several threads that want a page one reads
+    /// and the others wait for it.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] when the page does not exist, fails its checksum or its structure is
+    /// damaged; [`Error::Io`]; [`Error::NoBuffers`] when every frame is pinned. Also what may happen
+    /// when an evicted page is written.
+    #[inline]
+    pub fn pin(&self, id: PageId) -> Result<Pin<'_>> {
+        let tag = Tag::of(id);
+        if let Some(pin) = self.pin_resident(tag) {
+            return Ok(pin);
+        }
+        self.pin_slowly(tag, false)
+    }
+
+    /// Pins a page that redo will overwrite as a whole: what is on disk may be torn, and reads as
+    /// zeros then.
+    pub(crate) fn pin_to_rewrite(&self, id: PageId) -> Result<Pin<'_>> {
+        self.pin_slowly(Tag::of(id), true)
+    }
+
+    /// Pins a page if it is in the pool, without waiting.
+    #[inline]
+    pub(super) fn pin_resident(&self, tag: Tag) -> Option<Pin<'_>> {
+        let index = self.table.guess(&self.frames, tag)?;
+        let frame = &self.frames[index as usize];
+        if !frame.try_pin_valid() {
+            return None;
+        }
+        // From here on the pin holds the name still.
+        let pin = Pin::new(self, frame, index);
+        if frame.tag() != tag {
+            return None;
+        }
+        frame.count_hit();
+        Some(pin)
+    }
+
+    #[cold]
+    fn pin_slowly(&self, tag: Tag, rewrite: bool) -> Result<Pin<'_>> {
+        // Ends: every turn either returns or waited for a read that failed, whose error the next
+        // turn meets itself if it lasts.
+        loop {
+            let partition = self.table.lock(tag);
+            let found = self.table.find(&self.frames, tag);
+            if let Some(index) = found {
+                let pin = self.pin_listed(index);
+                drop(partition);
+                if let Some(pin) = self.wait_until_read(pin, index) {
+                    return Ok(pin);
+                }
+                continue;
+            }
+            drop(partition);
+            let index = self.claim_frame()?;
+            let partition = self.table.lock(tag);
+            if let Some(other) = self.table.find(&self.frames, tag) {
+                let pin = self.pin_listed(other);
+                drop(partition);
+                self.abandon_claim(index);
+                if let Some(pin) = self.wait_until_read(pin, other) {
+                    return Ok(pin);
+                }
+                continue;
+            }
+            let frame = &self.frames[index as usize];
+            frame.set_tag(tag);
+            frame.state.store(LOADING | USAGE_ONE | PIN_ONE, Ordering::Release);
+            self.table.link(&self.frames, tag, index);
+            drop(partition);
+            return self.load(tag, index, rewrite);
+        }
+    }
+
+    /// Pins a frame that is in the table; the caller holds the partition's lock.
+    fn pin_listed(&self, index: u32) -> Pin<'_> {
+        let frame = &self.frames[index as usize];
+        frame.pin_again();
+        Pin::new(self, frame, index)
+    }
+
+    fn wait_until_read<'p>(&'p self, pin: Pin<'p>, index: u32) -> Option<Pin<'p>> {
+        let frame = &self.frames[index as usize];
+        if self.wait_while(index, LOADING) & VALID == 0 {
+            return None;
+        }
+        frame.count_hit();
+        Some(pin)
+    }
+
+    /// Waits until none of the flags is set on a pinned frame, and returns its state.
+    pub(super) fn wait_while(&self, index: u32, flags: u64) -> u64 {
+        let frame = &self.frames[index as usize];
+        // Acquire: pairs with the release in `end_io`.
+        let state = frame.state.load(Ordering::Acquire);
+        if state & flags == 0 {
+            return state;
+        }
+        let wait = &self.io[index as usize % IO_WAITS];
+        let mut guard = wait.lock.lock();
+        // Ends with the read or write that holds the flag, whose thread notifies under this lock.
+        loop {
+            let state = frame.state.load(Ordering::Acquire);
+            if state & flags == 0 {
+                return state;
+            }
+            wait.done.wait(&mut guard);
+        }
+    }
+
+    /// Flips flags of a frame whose read or write is over, and wakes those who wait for it.
+    pub(super) fn end_io(&self, index: u32, set: u64, clear: u64) {
+        let frame = &self.frames[index as usize];
+        let mut state = frame.state.load(Ordering::Relaxed);
+        // Ends: each failed exchange means that another thread's succeeded.
+        while let Err(now) = frame.state.compare_exchange_weak(
+            state,
+            (state | set) & !clear,
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        ) {
+            state = now;
+        }
+        let wait = &self.io[index as usize % IO_WAITS];
+        drop(wait.lock.lock());
+        wait.done.notify_all();
+    }
+
+    /// Reads the page of a frame that this thread put into the table as LOADING.
+    fn load(&self, tag: Tag, index: u32, rewrite: bool) -> Result<Pin<'_>> {
+        let frame = &self.frames[index as usize];
+        // SAFETY: the frame is LOADING and this thread set that: others wait until it is over.
+        let page = unsafe { self.page_mut(index) };
+        let result = self.read_page(tag.id(), page, rewrite);
+        match result {
+            Ok(()) => {
+                frame.version.store(self.next_version(), Ordering::Relaxed);
+                frame.hits.store(0, Ordering::Relaxed);
+                frame.dirtied.store(0, Ordering::Relaxed);
+                self.end_io(index, VALID, LOADING);
+                Ok(Pin::new(self, frame, index))
+            }
+            Err(error) => {
+                let partition = self.table.lock(tag);
+                self.table.unlink(&self.frames, tag, index);
+                drop(partition);
+                // Not valid and not in the table: free as soon as the waiters have let go.
+                self.end_io(index, 0, LOADING);
+                frame.unpin();
+                Err(error)
+            }
+        }
+    }
+
+    fn read_page(&self, id: PageId, page: &mut Page, rewrite: bool) -> Result<()> {
+        let fork = self.files.fork(id.file, id.fork)?;
+        self.files.read(&fork, id, page)?;
+        match self.verify(id, page) {
+            Ok(()) => Ok(()),
+            // The free space map is not logged, so a crash may tear its pages; it only holds hints.
+            Err(_) if rewrite || id.fork == Fork::FreeSpace => {
+                page.0.fill(0);
+                Ok(())
+            }
+            Err(damage) => Err(Error::Corruption(Box::new(damage))),
+        }
+    }
+
+    /// Whether a page that was read is what was written.
+    fn verify(&self, id: PageId, page: &mut Page) -> std::result::Result<(), Corruption> {
+        let damage = |invariant, detail| Corruption {
+            file: format!("{BASE}/{}", fork_file_name(id.file, id.fork)),
+            block: Some(id.block.0),
+            item: None,
+            invariant,
+            detail,
+        };
+        if page.is_new() {
+            return page.check_structure(id);
+        }
+        if self.checksums {
+            let computed = page.compute_checksum(id);
+            if computed != page.checksum() {
+                let detail = format!("page has {:08x}, computed {computed:08x}", page.checksum());
+                return Err(damage("checksum", detail));
+            }
+        }
+        let end = self.wal.end_for_checks();
+        if page.lsn() > end {
+            let detail = format!("page LSN {} lies behind the end of the log, {end}", page.lsn());
+            return Err(damage("W1", detail));
+        }
+        page.check_structure(id)
+    }
+
+    /// Length of a fork in pages; 0 when it does not exist.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the files cannot be opened.
+    pub fn blocks(&self, file: RelFileId, fork: Fork) -> Result<u32> {
+        Ok(self.files.fork(file, fork)?.blocks())
+    }
+
+    /// Grows a fork by at least `count` pages of zeros, in one step; by more, up to 64, when several
+    /// threads want to grow it. The new pages are the caller's to hand out: nobody else looks for
+    /// them. The space is reserved on disk.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`], and nothing changed; [`Error::Io`].
+    pub fn extend(&self, file: RelFile, fork: Fork, count: u32) -> Result<Extension> {
+        let open = self.files.fork(file.id, fork)?;
+        let waiting = open.extend_waiters.fetch_add(1, Ordering::Relaxed);
+        let growing = open.extend_lock.lock();
+        open.extend_waiters.fetch_sub(1, Ordering::Relaxed);
+        let wanted = count.max(1);
+        // Those who wait now are likely to be served by what is left over.
+        let count = wanted.saturating_mul(waiting + 1).min(wanted.max(EXTENSION_MAX));
+        let grown = self.files.grow(&open, count);
+        drop(growing);
+        Ok(Extension { first: BlockNumber(grown?), count })
+    }
+
+    /// Grows a fork until it has at least `blocks` pages (redo).
+    pub(crate) fn extend_to(&self, file: RelFileId, fork: Fork, blocks: u32) -> Result<()> {
+        let open = self.files.fork(file, fork)?;
+        let _growing = open.extend_lock.lock();
+        let now = open.blocks();
+        if blocks > now {
+            self.files.grow(&open, blocks - now)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets the pages of a fork from `first` on, dirty or not. The caller made sure that nobody
+    /// uses them any more (an exclusive lock on the table); only writers of dirty pages may hold a
+    /// pin, and are waited for.
+    pub(crate) fn forget(&self, file: RelFileId, fork: Fork, first: BlockNumber) {
+        for index in 0..self.frames.len() as u32 {
+            let frame = &self.frames[index as usize];
+            // A glance without a lock: a frame that is not in the table now cannot come to hold one
+            // of these pages, which nobody reads any more.
+            let tag = frame.tag();
+            let id = tag.id();
+            if id.file != file || id.fork != fork || id.block < first {
+                continue;
+            }
+            // Ends: pins on these pages are those of writers, each of which ends.
+            while !self.try_forget(tag, index) {
+                if frame.state.load(Ordering::Relaxed) & (LOADING | WRITING) != 0 {
+                    self.wait_while(index, LOADING | WRITING);
+                } else {
+                    thread::yield_now();
+                }
+            }
+        }
+    }
+
+    /// Takes the page out of the table; false when somebody has it pinned.
+    fn try_forget(&self, tag: Tag, index: u32) -> bool {
+        let frame = &self.frames[index as usize];
+        let _partition = self.table.lock(tag);
+        if frame.tag() != tag || self.table.find(&self.frames, tag) != Some(index) {
+            return true;
+        }
+        let state = frame.state.load(Ordering::Acquire);
+        if state & (PIN_MASK | LOADING | WRITING) != 0 {
+            return false;
+        }
+        let taken =
+            frame.state.compare_exchange(state, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if taken {
+            debug_assert!(state & VALID != 0 && state & !(VALID | DIRTY) < VALID);
+            self.table.unlink(&self.frames, tag, index);
+        }
+        taken
+    }
+
+    /// The fork's file, for those who count and write.
+    pub(super) fn fork_of(&self, id: PageId) -> Result<Arc<ForkFile>> {
+        self.files.fork(id.file, id.fork)
+    }
+
+    /// How far the log is durable.
+    pub fn flushed(&self) -> Lsn {
+        self.wal.flushed()
+    }
+}
+
+impl fmt::Debug for BufferPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BufferPool").field("frames", &self.frames.len()).finish_non_exhaustive()
+    }
+}

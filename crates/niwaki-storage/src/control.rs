@@ -1,0 +1,196 @@
+//! The control file: where recovery begins, and what the data directory is.
+//!
+//! ```text
+//! two slots, at 0 and 4096; the valid one with the higher sequence counts
+//! 0   magic u64 "NIWAKCTL"   8   format u32         12  page bytes u32
+//! 16  sequence u64           24  system u64         32  timeline u32   36  state u32 (0 in use, 1 clean)
+//! 40  redo u64               48  checkpoint u64     56  next file u64
+//! 64  segment file bytes u64 72  segment blocks u32 76  zero u32
+//! 80  time i64 (µs)          88  zero u32           92  crc32c u32 over bytes 0..92
+//! ```
+
+use std::io;
+use std::sync::Arc;
+
+use niwaki_env::Env;
+use niwaki_env::vfs::{OpenMode, VfsFile};
+
+use crate::error::{Corruption, Error, Result};
+use crate::ids::Lsn;
+use crate::page::PAGE_SIZE;
+use crate::wal::Cursor;
+
+/// Version of everything on disk.
+pub const FORMAT_VERSION: u32 = 1;
+/// Name of the file.
+pub(crate) const CONTROL: &str = "control";
+const NEW_CONTROL: &str = "control.new";
+const MAGIC: u64 = u64::from_le_bytes(*b"NIWAKCTL");
+const SLOT_AT: [u64; 2] = [0, 4096];
+
+/// Contents of the control file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// Counts the writes of this file.
+    pub sequence: u64,
+    /// Names the database; its log and its backups carry it.
+    pub system: u64,
+    /// Timeline of the log.
+    pub timeline: u32,
+    /// The last thing that happened was a shutdown with everything written.
+    pub clean: bool,
+    /// Where recovery begins.
+    pub redo: Lsn,
+    /// Position of the checkpoint record.
+    pub checkpoint: Lsn,
+    /// Next number of a relation file.
+    pub next_file: u64,
+    /// Bytes of a segment file of the log.
+    pub wal_segment_bytes: u64,
+    /// Pages of a segment file of a relation.
+    pub segment_blocks: u32,
+    /// When it was written, in microseconds since 1970.
+    pub time_us: i64,
+}
+
+impl Control {
+    /// Bytes of a slot.
+    pub const BYTES: usize = 96;
+
+    /// The bytes of a slot.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut out = [0; Self::BYTES];
+        out[0..8].copy_from_slice(&MAGIC.to_le_bytes());
+        out[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out[12..16].copy_from_slice(&(PAGE_SIZE as u32).to_le_bytes());
+        out[16..24].copy_from_slice(&self.sequence.to_le_bytes());
+        out[24..32].copy_from_slice(&self.system.to_le_bytes());
+        out[32..36].copy_from_slice(&self.timeline.to_le_bytes());
+        out[36..40].copy_from_slice(&u32::from(self.clean).to_le_bytes());
+        out[40..48].copy_from_slice(&self.redo.0.to_le_bytes());
+        out[48..56].copy_from_slice(&self.checkpoint.0.to_le_bytes());
+        out[56..64].copy_from_slice(&self.next_file.to_le_bytes());
+        out[64..72].copy_from_slice(&self.wal_segment_bytes.to_le_bytes());
+        out[72..76].copy_from_slice(&self.segment_blocks.to_le_bytes());
+        out[80..88].copy_from_slice(&self.time_us.to_le_bytes());
+        let crc = crc32c::crc32c(&out[..92]);
+        out[92..96].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// Reads a slot; `Ok(None)` when it is not a sound one.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when it is of another format version or page size.
+    pub fn decode(bytes: &[u8]) -> Result<Option<Self>> {
+        let mut cursor = Cursor(bytes);
+        let (Some(MAGIC), Some(format)) = (cursor.u64(), cursor.u32()) else { return Ok(None) };
+        if format != FORMAT_VERSION {
+            return Err(Error::Refused(format!(
+                "the data directory has format version {format}, this program reads and writes \
+                 version {FORMAT_VERSION}: use the program that wrote it, or load a dump"
+            )));
+        }
+        Ok(Self::decode_rest(bytes, cursor))
+    }
+
+    fn decode_rest(bytes: &[u8], mut cursor: Cursor<'_>) -> Option<Self> {
+        let page_bytes = cursor.u32()?;
+        let mut control = Self {
+            sequence: cursor.u64()?,
+            system: cursor.u64()?,
+            timeline: cursor.u32()?,
+            clean: false,
+            redo: Lsn(0),
+            checkpoint: Lsn(0),
+            next_file: 0,
+            wal_segment_bytes: 0,
+            segment_blocks: 0,
+            time_us: 0,
+        };
+        let state = cursor.u32()?;
+        control.clean = state == 1;
+        control.redo = Lsn(cursor.u64()?);
+        control.checkpoint = Lsn(cursor.u64()?);
+        control.next_file = cursor.u64()?;
+        control.wal_segment_bytes = cursor.u64()?;
+        control.segment_blocks = cursor.u32()?;
+        let zero = cursor.u32()?;
+        control.time_us = cursor.u64()?.cast_signed();
+        let zero = zero | cursor.u32()?;
+        let sound = cursor.u32()? == crc32c::crc32c(bytes.get(..92)?)
+            && zero == 0
+            && state <= 1
+            && page_bytes as usize == PAGE_SIZE
+            && control.segment_blocks > 0
+            && control.redo <= control.checkpoint;
+        sound.then_some(control)
+    }
+}
+
+/// The open control file.
+pub(crate) struct ControlFile {
+    env: Env,
+    file: Arc<dyn VfsFile>,
+    pub(crate) current: Control,
+}
+
+impl ControlFile {
+    /// Opens the file; `None` when there is none.
+    pub(crate) fn open(env: &Env) -> Result<Option<Self>> {
+        let file = match env.vfs.open(CONTROL, OpenMode::Existing) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(Error::io("could not open the control file", e)),
+        };
+        let mut best: Option<Control> = None;
+        for at in SLOT_AT {
+            let mut bytes = [0; Control::BYTES];
+            let got = file
+                .read_at(&mut bytes, at)
+                .map_err(|e| Error::io("could not read the control file", e))?;
+            if let Some(found) = Control::decode(&bytes[..got])?
+                && best.is_none_or(|b| b.sequence < found.sequence)
+            {
+                best = Some(found);
+            }
+        }
+        let Some(current) = best else {
+            return Err(Error::Corruption(Box::new(Corruption {
+                file: CONTROL.into(),
+                block: None,
+                item: None,
+                invariant: "format",
+                detail: "neither slot is sound".into(),
+            })));
+        };
+        Ok(Some(Self { env: env.clone(), file, current }))
+    }
+
+    /// Creates the file; afterwards the data directory exists.
+    pub(crate) fn create(env: &Env, control: Control) -> Result<Self> {
+        let failed = |e| Error::io("could not create the control file", e);
+        let file = env.vfs.open(NEW_CONTROL, OpenMode::CreateIfAbsent).map_err(failed)?;
+        file.set_len(0).map_err(failed)?;
+        file.write_at(&[0; 8192], 0).map_err(failed)?;
+        let slot = SLOT_AT[(control.sequence % 2) as usize];
+        file.write_at(&control.encode(), slot).map_err(failed)?;
+        file.sync_data().map_err(failed)?;
+        env.vfs.rename(NEW_CONTROL, CONTROL).map_err(failed)?;
+        env.vfs.sync_dir("").map_err(failed)?;
+        Ok(Self { env: env.clone(), file, current: control })
+    }
+
+    /// Replaces the contents, durably: the slot that does not count is overwritten. A failure ends
+    /// the process, since nobody knows then which contents are on disk.
+    pub(crate) fn replace(&mut self, mut control: Control) {
+        control.sequence = self.current.sequence + 1;
+        let slot = SLOT_AT[(control.sequence % 2) as usize];
+        let written =
+            self.file.write_at(&control.encode(), slot).and_then(|()| self.file.sync_data());
+        if let Err(e) = written {
+            self.env.abort(&format!("could not write the control file: {e}"));
+        }
+        self.current = control;
+    }
+}

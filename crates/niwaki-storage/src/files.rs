@@ -1,0 +1,368 @@
+//! Relation files: forks cut into segments, their lengths, and what of them must be synced.
+
+use std::io;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use niwaki_env::Env;
+use niwaki_env::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use niwaki_env::sync::plain_atomic::AtomicU64;
+use niwaki_env::sync::{Mutex, RwLock};
+use niwaki_env::vfs::{OpenMode, VfsFile};
+
+use crate::error::{Corruption, Error, Result};
+use crate::ids::{Fork, PageId, RelFileId};
+use crate::page::{PAGE_SIZE, Page};
+
+/// Folder of the relation files.
+pub(crate) const BASE: &str = "base";
+
+/// Name of a fork's first segment inside [`BASE`].
+pub(crate) fn fork_file_name(file: RelFileId, fork: Fork) -> String {
+    let fork = match fork {
+        Fork::Main => "main",
+        Fork::FreeSpace => "free",
+        Fork::Visibility => "visible",
+    };
+    format!("{file}.{fork}")
+}
+
+/// All forks of a relation.
+pub(crate) const FORKS: [Fork; 3] = [Fork::Main, Fork::FreeSpace, Fork::Visibility];
+
+/// What happened to one fork since the database was opened.
+#[derive(Debug, Default)]
+pub(crate) struct ForkCounters {
+    pub(crate) hits: AtomicU64,
+    pub(crate) reads: AtomicU64,
+    pub(crate) dirtied: AtomicU64,
+    pub(crate) written: AtomicU64,
+}
+
+struct Segment {
+    file: Arc<dyn VfsFile>,
+    /// Written since it was last synced.
+    unsynced: AtomicBool,
+}
+
+/// One fork of one relation.
+pub(crate) struct ForkFile {
+    file: RelFileId,
+    fork: Fork,
+    segments: RwLock<Vec<Arc<Segment>>>,
+    /// Length in pages; grows under `extend_lock`.
+    blocks: AtomicU32,
+    /// Pages from here on were never written since the fork grew over them: they are zero, and need
+    /// not be read.
+    written_blocks: AtomicU32,
+    /// Held while the fork grows.
+    pub(crate) extend_lock: Mutex<()>,
+    /// How many threads wait to grow it: a measure of how much to grow at once.
+    pub(crate) extend_waiters: AtomicU32,
+    pub(crate) counters: ForkCounters,
+}
+
+/// Open relation files.
+pub(crate) struct Files {
+    env: Env,
+    /// Pages of a segment file.
+    segment_blocks: u32,
+    forks: RwLock<HashMap<(RelFileId, Fork), Arc<ForkFile>>>,
+    /// A file was created or removed since the folder was last synced.
+    folder_changed: AtomicBool,
+}
+
+impl Files {
+    pub(crate) fn new(env: Env, segment_blocks: u32) -> Self {
+        assert!(segment_blocks > 0);
+        Self {
+            env,
+            segment_blocks,
+            forks: RwLock::new(HashMap::new()),
+            folder_changed: AtomicBool::new(false),
+        }
+    }
+
+    fn path(file: RelFileId, fork: Fork, segment: usize) -> String {
+        let name = fork_file_name(file, fork);
+        if segment == 0 { format!("{BASE}/{name}") } else { format!("{BASE}/{name}.{segment}") }
+    }
+
+    /// The fork, opened if it was not; one that does not exist on disk has no pages.
+    pub(crate) fn fork(&self, file: RelFileId, fork: Fork) -> Result<Arc<ForkFile>> {
+        if let Some(open) = self.forks.read().get(&(file, fork)) {
+            return Ok(Arc::clone(open));
+        }
+        let mut forks = self.forks.write();
+        if let Some(open) = forks.get(&(file, fork)) {
+            return Ok(Arc::clone(open));
+        }
+        let opened = Arc::new(self.open_fork(file, fork)?);
+        forks.insert((file, fork), Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    fn open_fork(&self, file: RelFileId, fork: Fork) -> Result<ForkFile> {
+        let mut segments = Vec::new();
+        let mut blocks = 0u64;
+        loop {
+            let path = Self::path(file, fork, segments.len());
+            let opened = match self.env.vfs.open(&path, OpenMode::Existing) {
+                Ok(opened) => opened,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => break,
+                Err(e) => return Err(Error::io(format!("could not open {path}"), e)),
+            };
+            let len = opened
+                .len()
+                .map_err(|e| Error::io(format!("could not read the length of {path}"), e))?;
+            let pages = (len / PAGE_SIZE as u64).min(u64::from(self.segment_blocks));
+            blocks = segments.len() as u64 * u64::from(self.segment_blocks) + pages;
+            segments.push(Arc::new(Segment { file: opened, unsynced: AtomicBool::new(false) }));
+            // What lies behind a segment that is not full was cut off before.
+            if pages < u64::from(self.segment_blocks) {
+                break;
+            }
+        }
+        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX - 1);
+        Ok(ForkFile {
+            file,
+            fork,
+            segments: RwLock::new(segments),
+            blocks: AtomicU32::new(blocks),
+            written_blocks: AtomicU32::new(blocks),
+            extend_lock: Mutex::new(()),
+            extend_waiters: AtomicU32::new(0),
+            counters: ForkCounters::default(),
+        })
+    }
+
+    /// Whether the main fork is on disk.
+    pub(crate) fn exists(&self, file: RelFileId) -> Result<bool> {
+        Ok(!self.fork(file, Fork::Main)?.segments.read().is_empty())
+    }
+
+    /// Makes the main fork exist and be empty.
+    pub(crate) fn create(&self, file: RelFileId) -> Result<()> {
+        let fork = self.fork(file, Fork::Main)?;
+        self.segment(&fork, 0)?;
+        self.set_blocks(&fork, 0)
+    }
+
+    /// The segment file, created (with those before it) when absent.
+    fn segment(&self, fork: &ForkFile, number: usize) -> Result<Arc<Segment>> {
+        if let Some(segment) = fork.segments.read().get(number) {
+            return Ok(Arc::clone(segment));
+        }
+        let mut segments = fork.segments.write();
+        while segments.len() <= number {
+            let path = Self::path(fork.file, fork.fork, segments.len());
+            let file = self
+                .env
+                .vfs
+                .open(&path, OpenMode::CreateIfAbsent)
+                .map_err(|e| Error::io(format!("could not create {path}"), e))?;
+            // A file of this name is a leftover of before a crash.
+            file.set_len(0).map_err(|e| Error::io(format!("could not empty {path}"), e))?;
+            self.folder_changed.store(true, Ordering::Release);
+            segments.push(Arc::new(Segment { file, unsynced: AtomicBool::new(true) }));
+        }
+        Ok(Arc::clone(&segments[number]))
+    }
+
+    fn place(&self, block: u32) -> (usize, u64) {
+        let segment = (block / self.segment_blocks) as usize;
+        (segment, u64::from(block % self.segment_blocks) * PAGE_SIZE as u64)
+    }
+
+    /// Reads a page below the fork's length.
+    pub(crate) fn read(&self, fork: &ForkFile, id: PageId, page: &mut Page) -> Result<()> {
+        if id.block.0 >= fork.blocks() {
+            return Err(missing_page(id, fork.blocks()));
+        }
+        // Acquire: pairs with the release in `write`.
+        if id.block.0 >= fork.written_blocks.load(Ordering::Acquire) {
+            page.0.fill(0);
+            return Ok(());
+        }
+        let (number, offset) = self.place(id.block.0);
+        let segment = fork.segments.read().get(number).cloned();
+        let Some(segment) = segment else { return Err(missing_page(id, fork.blocks())) };
+        let got = segment
+            .file
+            .read_at(&mut page.0, offset)
+            .map_err(|e| Error::io(format!("could not read {id}"), e))?;
+        if got < PAGE_SIZE {
+            return Err(missing_page(id, fork.blocks()));
+        }
+        fork.counters.reads.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Writes a page below the fork's length.
+    pub(crate) fn write(&self, fork: &ForkFile, id: PageId, page: &Page) -> Result<()> {
+        let (number, offset) = self.place(id.block.0);
+        let segment = self.segment(fork, number)?;
+        // Release: whoever reads the page later must go to the disk.
+        fork.written_blocks.fetch_max(id.block.0 + 1, Ordering::AcqRel);
+        segment
+            .file
+            .write_at(&page.0, offset)
+            .map_err(|e| Error::io(format!("could not write {id}"), e))?;
+        // After the write, so that a sync that takes the mark away covers it.
+        segment.unsynced.store(true, Ordering::Release);
+        fork.counters.written.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Grows the fork by `count` zero pages and returns the first. The caller holds `extend_lock`.
+    pub(crate) fn grow(&self, fork: &ForkFile, count: u32) -> Result<u32> {
+        let first = fork.blocks();
+        let full = || Error::DiskFull {
+            file: format!(
+                "{BASE}/{} beyond the largest size",
+                fork_file_name(fork.file, fork.fork)
+            ),
+        };
+        let end = first.checked_add(count).filter(|&end| end < u32::MAX).ok_or_else(full)?;
+        let mut block = first;
+        while block < end {
+            let (number, offset) = self.place(block);
+            let here = (self.segment_blocks - block % self.segment_blocks).min(end - block);
+            let segment = self.segment(fork, number)?;
+            segment.file.allocate(offset, u64::from(here) * PAGE_SIZE as u64).map_err(|e| {
+                Error::io(format!("{BASE}/{}", fork_file_name(fork.file, fork.fork)), e)
+            })?;
+            segment.unsynced.store(true, Ordering::Release);
+            block += here;
+        }
+        // Release: whoever sees the length finds the segments.
+        fork.blocks.store(end, Ordering::Release);
+        Ok(first)
+    }
+
+    /// Cuts the fork to `blocks` pages (fewer than it has), or fills it up with zero pages.
+    pub(crate) fn set_blocks(&self, fork: &ForkFile, blocks: u32) -> Result<()> {
+        let _growing = fork.extend_lock.lock();
+        let now = fork.blocks();
+        if blocks > now {
+            return self.grow(fork, blocks - now).map(|_| ());
+        }
+        fork.blocks.store(blocks, Ordering::Release);
+        fork.written_blocks.fetch_min(blocks, Ordering::AcqRel);
+        let mut segments = fork.segments.write();
+        let (last, bytes) = self.place(blocks);
+        // From the end, so that a crash leaves no full-looking gap.
+        while segments.len() > (last + 1).max(1) {
+            let number = segments.len() - 1;
+            let path = Self::path(fork.file, fork.fork, number);
+            self.env
+                .vfs
+                .remove(&path)
+                .map_err(|e| Error::io(format!("could not remove {path}"), e))?;
+            self.folder_changed.store(true, Ordering::Release);
+            segments.pop();
+        }
+        if let Some(segment) = segments.get(last) {
+            let path = Self::path(fork.file, fork.fork, last);
+            segment
+                .file
+                .set_len(bytes)
+                .map_err(|e| Error::io(format!("could not cut {path}"), e))?;
+            segment.unsynced.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Removes all files of a relation; none need exist.
+    pub(crate) fn remove(&self, file: RelFileId) -> Result<()> {
+        for fork in FORKS {
+            let open = self.fork(file, fork)?;
+            let mut segments = open.segments.write();
+            open.blocks.store(0, Ordering::Release);
+            open.written_blocks.store(0, Ordering::Release);
+            while let Some(number) = segments.len().checked_sub(1) {
+                let path = Self::path(file, fork, number);
+                match self.env.vfs.remove(&path) {
+                    Ok(()) => {}
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                    Err(e) => return Err(Error::io(format!("could not remove {path}"), e)),
+                }
+                self.folder_changed.store(true, Ordering::Release);
+                segments.pop();
+            }
+            drop(segments);
+            self.forks.write().remove(&(file, fork));
+        }
+        Ok(())
+    }
+
+    /// Makes everything written so far durable. A failure ends the process: what the system did with
+    /// the bytes is unknown.
+    pub(crate) fn sync(&self) -> u64 {
+        let forks: Vec<Arc<ForkFile>> = self.forks.read().values().cloned().collect();
+        let mut synced = 0;
+        for fork in forks {
+            let segments: Vec<Arc<Segment>> = fork.segments.read().clone();
+            for segment in segments {
+                // AcqRel: the writes that set the mark come before the sync.
+                if segment.unsynced.swap(false, Ordering::AcqRel) {
+                    if let Err(e) = segment.file.sync_data() {
+                        let name = fork_file_name(fork.file, fork.fork);
+                        self.env.abort(&format!("could not sync {BASE}/{name}: {e}"));
+                    }
+                    synced += 1;
+                }
+            }
+        }
+        if self.folder_changed.swap(false, Ordering::AcqRel)
+            && let Err(e) = self.env.vfs.sync_dir(BASE)
+        {
+            self.env.abort(&format!("could not sync the folder {BASE}: {e}"));
+        }
+        synced
+    }
+
+    /// Numbers of all relations with a main fork on disk, ascending.
+    pub(crate) fn list(&self) -> Result<Vec<RelFileId>> {
+        let names = self
+            .env
+            .vfs
+            .list(BASE)
+            .map_err(|e| Error::io(format!("could not list the folder {BASE}"), e))?;
+        let mut ids: Vec<RelFileId> = names
+            .iter()
+            .filter_map(|name| name.split('.').next()?.parse().ok().map(RelFileId))
+            .collect();
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(ids)
+    }
+
+    /// All open forks, for statistics.
+    pub(crate) fn open_forks(&self) -> Vec<Arc<ForkFile>> {
+        self.forks.read().values().cloned().collect()
+    }
+}
+
+impl ForkFile {
+    /// Length in pages.
+    pub(crate) fn blocks(&self) -> u32 {
+        // Acquire: pairs with the release in `grow`.
+        self.blocks.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn name(&self) -> (RelFileId, Fork) {
+        (self.file, self.fork)
+    }
+}
+
+/// A page that should be there and is not.
+fn missing_page(id: PageId, blocks: u32) -> Error {
+    Error::Corruption(Box::new(Corruption {
+        file: format!("{BASE}/{}", fork_file_name(id.file, id.fork)),
+        block: Some(id.block.0),
+        item: None,
+        invariant: "length",
+        detail: format!("the file has only {blocks} blocks"),
+    }))
+}

@@ -1,0 +1,293 @@
+//! Line pointers and tuples of a slotted page.
+//!
+//! Nothing here panics on hostile bytes: reads are bounds-checked, and changes refuse (`false`,
+//! `None`) what does not fit.
+
+use super::{HEADER_SIZE, ItemId, ItemState, Page};
+use crate::ids::OffsetNumber;
+
+/// Bytes of a line pointer.
+pub const ITEM_ID_SIZE: usize = 4;
+
+/// Where line pointer `number` (from 1) is stored.
+#[inline]
+fn slot(number: u16) -> usize {
+    HEADER_SIZE + (usize::from(number).wrapping_sub(1)) * ITEM_ID_SIZE
+}
+
+impl Page {
+    /// Number of line pointers, used or not; the valid offset numbers are `1..=item_count()`.
+    #[inline]
+    pub fn item_count(&self) -> u16 {
+        (self.lower().saturating_sub(HEADER_SIZE as u16)) / ITEM_ID_SIZE as u16
+    }
+
+    /// The line pointer; one that does not exist reads as UNUSED.
+    #[inline]
+    pub fn item_id(&self, number: OffsetNumber) -> ItemId {
+        if number.0 == 0 || number.0 > self.item_count() {
+            return ItemId::UNUSED;
+        }
+        let at = slot(number.0);
+        match self.0.get(at..at + ITEM_ID_SIZE) {
+            Some(b) => ItemId(u32::from_le_bytes([b[0], b[1], b[2], b[3]])),
+            None => ItemId::UNUSED,
+        }
+    }
+
+    /// Replaces a line pointer that exists; false when it does not.
+    pub fn set_item_id(&mut self, number: OffsetNumber, id: ItemId) -> bool {
+        if number.0 == 0 || number.0 > self.item_count() {
+            return false;
+        }
+        let at = slot(number.0);
+        let Some(b) = self.0.get_mut(at..at + ITEM_ID_SIZE) else { return false };
+        b.copy_from_slice(&id.0.to_le_bytes());
+        if id.state() == ItemState::Unused {
+            self.set_has_unused(true);
+        }
+        true
+    }
+
+    /// The tuple of a NORMAL line pointer, or of a DEAD one that still has its bytes.
+    #[inline]
+    pub fn item(&self, number: OffsetNumber) -> Option<&[u8]> {
+        let id = self.item_id(number);
+        if !id.has_storage() {
+            return None;
+        }
+        let at = usize::from(id.offset());
+        self.0.get(at..at + usize::from(id.len()))
+    }
+
+    /// The tuple, to change in place.
+    #[inline]
+    pub fn item_mut(&mut self, number: OffsetNumber) -> Option<&mut [u8]> {
+        let id = self.item_id(number);
+        if !id.has_storage() {
+            return None;
+        }
+        let at = usize::from(id.offset());
+        self.0.get_mut(at..at + usize::from(id.len()))
+    }
+
+    /// Bytes between line pointers and tuples.
+    #[inline]
+    pub fn free_bytes(&self) -> usize {
+        usize::from(self.upper().saturating_sub(self.lower()))
+    }
+
+    /// Longest tuple that [`Page::add_item`] can place without compacting.
+    #[inline]
+    pub fn free_for_item(&self) -> usize {
+        if self.has_unused() && self.first_unused().is_some() {
+            self.free_bytes()
+        } else {
+            self.free_bytes().saturating_sub(ITEM_ID_SIZE)
+        }
+    }
+
+    /// Bytes of all stored tuples; `special_offset - lower - stored_bytes` is free after compacting.
+    pub fn stored_bytes(&self) -> usize {
+        (1..=self.item_count())
+            .map(|n| self.item_id(OffsetNumber(n)))
+            .filter(|id| id.has_storage())
+            .map(|id| usize::from(id.len()))
+            .sum()
+    }
+
+    /// Bytes that would lie between line pointers and tuples after [`Page::compact`].
+    pub fn free_bytes_compacted(&self) -> usize {
+        usize::from(self.special_offset())
+            .saturating_sub(usize::from(self.lower()))
+            .saturating_sub(self.stored_bytes())
+    }
+
+    /// The lowest UNUSED line pointer.
+    pub fn first_unused(&self) -> Option<OffsetNumber> {
+        (1..=self.item_count())
+            .map(OffsetNumber)
+            .find(|&n| self.item_id(n).state() == ItemState::Unused)
+    }
+
+    /// Takes `len` bytes off the free space; the caller checked that they are there.
+    fn take_space(&mut self, len: usize) -> u16 {
+        let at = self.upper() - len as u16;
+        self.set_upper(at);
+        at
+    }
+
+    /// Stores a tuple at the lowest UNUSED line pointer, or at a new one. `None` when it does not fit.
+    pub fn add_item(&mut self, bytes: &[u8]) -> Option<OffsetNumber> {
+        if self.has_unused() {
+            match self.first_unused() {
+                Some(number) => return self.add_item_at(number, bytes).then_some(number),
+                None => self.set_has_unused(false),
+            }
+        }
+        let number = OffsetNumber(self.item_count() + 1);
+        self.add_item_at(number, bytes).then_some(number)
+    }
+
+    /// Stores a tuple at this line pointer, which must be UNUSED or the next new one. False, and
+    /// nothing changed, when it is neither, or when the tuple is empty or does not fit.
+    pub fn add_item_at(&mut self, number: OffsetNumber, bytes: &[u8]) -> bool {
+        let count = self.item_count();
+        let new = number.0 == count + 1;
+        let room = self.free_bytes();
+        if bytes.is_empty()
+            || bytes.len() + if new { ITEM_ID_SIZE } else { 0 } > room
+            || number.0 == 0
+            || number.0 > count + 1
+            || (!new && self.item_id(number).state() != ItemState::Unused)
+        {
+            return false;
+        }
+        if new {
+            self.set_lower(self.lower() + ITEM_ID_SIZE as u16);
+        }
+        let at = self.take_space(bytes.len());
+        self.0[usize::from(at)..usize::from(at) + bytes.len()].copy_from_slice(bytes);
+        self.set_item_id(number, ItemId::normal(at, bytes.len() as u16))
+    }
+
+    /// Stores a tuple at `number` (in `1..=item_count() + 1`), moving the line pointers from there on
+    /// up by one (nbtree). False, and nothing changed, when it does not fit.
+    pub fn insert_item(&mut self, number: OffsetNumber, bytes: &[u8]) -> bool {
+        let count = self.item_count();
+        if bytes.is_empty()
+            || number.0 == 0
+            || number.0 > count + 1
+            || bytes.len() + ITEM_ID_SIZE > self.free_bytes()
+        {
+            return false;
+        }
+        let from = slot(number.0);
+        let end = usize::from(self.lower());
+        self.0.copy_within(from..end, from + ITEM_ID_SIZE);
+        self.set_lower(self.lower() + ITEM_ID_SIZE as u16);
+        let at = self.take_space(bytes.len());
+        self.0[usize::from(at)..usize::from(at) + bytes.len()].copy_from_slice(bytes);
+        self.set_item_id(number, ItemId::normal(at, bytes.len() as u16))
+    }
+
+    /// Removes a line pointer and moves those behind it down by one (nbtree). The tuple's bytes come
+    /// back when the page is compacted, at once if it was the last one stored.
+    pub fn remove_item(&mut self, number: OffsetNumber) -> bool {
+        if number.0 == 0 || number.0 > self.item_count() {
+            return false;
+        }
+        let id = self.item_id(number);
+        if id.has_storage() && id.offset() == self.upper() {
+            self.set_upper(self.upper() + id.len());
+        }
+        let from = slot(number.0);
+        let end = usize::from(self.lower());
+        self.0.copy_within(from + ITEM_ID_SIZE..end, from);
+        self.set_lower(self.lower() - ITEM_ID_SIZE as u16);
+        true
+    }
+
+    /// Removes several line pointers, given in ascending order, moves the rest together, and compacts
+    /// the page once. False, and nothing changed, when one does not exist or the order is wrong.
+    pub fn remove_items(&mut self, numbers: &[OffsetNumber]) -> bool {
+        let count = self.item_count();
+        if numbers.iter().any(|n| n.0 == 0 || n.0 > count)
+            || numbers.windows(2).any(|pair| pair[0] >= pair[1])
+        {
+            return false;
+        }
+        let mut kept = 0u16;
+        let mut gone = numbers.iter().peekable();
+        for number in 1..=count {
+            if gone.next_if(|n| n.0 == number).is_some() {
+                continue;
+            }
+            kept += 1;
+            if kept != number {
+                let id = self.item_id(OffsetNumber(number));
+                let at = slot(kept);
+                self.0[at..at + ITEM_ID_SIZE].copy_from_slice(&id.0.to_le_bytes());
+            }
+        }
+        self.set_lower(slot(kept + 1) as u16);
+        self.compact();
+        true
+    }
+
+    /// Replaces a stored tuple by other bytes; state and flags of the line pointer stay. A longer one
+    /// takes new space, after compacting where that helps. False, and nothing visible changed, when
+    /// there is no such tuple or no room.
+    pub fn overwrite_item(&mut self, number: OffsetNumber, bytes: &[u8]) -> bool {
+        let id = self.item_id(number);
+        let old = usize::from(id.len());
+        if !id.has_storage() || bytes.is_empty() {
+            return false;
+        }
+        if bytes.len() <= old {
+            // The tail of the old place is reclaimed by the next compaction.
+            let at = usize::from(id.offset());
+            let Some(place) = self.0.get_mut(at..at + bytes.len()) else { return false };
+            place.copy_from_slice(bytes);
+            return self.set_item_id(number, id.with_len(bytes.len() as u16));
+        }
+        if self.free_bytes() < bytes.len() {
+            if self.free_bytes_compacted() + old < bytes.len() {
+                return false;
+            }
+            self.set_item_id(number, id.with_len(0));
+            self.compact();
+        }
+        let at = self.take_space(bytes.len());
+        self.0[usize::from(at)..usize::from(at) + bytes.len()].copy_from_slice(bytes);
+        self.set_item_id(number, id.with_offset(at).with_len(bytes.len() as u16))
+    }
+
+    /// Makes a line pointer UNUSED; its tuple's bytes come back with the next compaction.
+    pub fn set_unused(&mut self, number: OffsetNumber) -> bool {
+        self.set_item_id(number, ItemId::UNUSED)
+    }
+
+    /// Drops UNUSED line pointers at the end of the array; returns how many.
+    pub fn trim_unused(&mut self) -> u16 {
+        let before = self.item_count();
+        let mut count = before;
+        while count > 0 && self.item_id(OffsetNumber(count)).state() == ItemState::Unused {
+            count -= 1;
+        }
+        if count != before {
+            self.set_lower(slot(count + 1) as u16);
+        }
+        before - count
+    }
+
+    /// Moves all stored tuples together at the end of the page, in the order of their line pointers,
+    /// and clears what lies between, so that equal contents give equal bytes.
+    ///
+    /// On a page whose tuples overlap (damage that the pool refuses to read in) nothing changes.
+    pub fn compact(&mut self) {
+        let lower = usize::from(self.lower());
+        let special = usize::from(self.special_offset());
+        if lower > special || special > self.0.len() || lower + self.stored_bytes() > special {
+            return;
+        }
+        let old = self.0;
+        let mut at = special;
+        for number in (1..=self.item_count()).map(OffsetNumber) {
+            let id = self.item_id(number);
+            if !id.has_storage() {
+                continue;
+            }
+            let from = usize::from(id.offset());
+            let len = usize::from(id.len());
+            let Some(bytes) = old.get(from..from + len) else { continue };
+            at -= len;
+            self.0[at..at + len].copy_from_slice(bytes);
+            let slot = slot(number.0);
+            self.0[slot..slot + ITEM_ID_SIZE]
+                .copy_from_slice(&id.with_offset(at as u16).0.to_le_bytes());
+        }
+        self.set_upper(at as u16);
+        self.0[lower..at].fill(0);
+    }
+}

@@ -1,0 +1,376 @@
+//! Opening a data directory: create it, or repeat what the log says since the last checkpoint.
+//!
+//! Redo is idempotent: a page whose LSN is not before the record's has the change already (W3). So
+//! recovery may be killed at any point and begin again. A record that names a page which is not
+//! there is held back as *missing*: a later record must drop or cut the file, or the directory is
+//! damaged.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use niwaki_env::Env;
+use niwaki_env::sync::Mutex;
+use niwaki_env::sync::atomic::{AtomicU64, Ordering};
+
+use crate::buffer::{BufferPool, PageWrite};
+use crate::checkpoint::CheckpointKind;
+use crate::control::{CONTROL, Control, ControlFile};
+use crate::error::{Corruption, Error, Result};
+use crate::files::{BASE, Files, fork_file_name};
+use crate::ids::{Fork, Lsn, PageId, RelFileId};
+use crate::page::PAGE_SIZE;
+use crate::record::{DecodedImage, DecodedRecord, Manager, ResourceManager};
+use crate::storage::{FIRST_FILE, Storage, StorageOptions, kind};
+use crate::wal::{Cursor, Segments, WAL_FOLDER, Wal, WalReader, WalStart, decode};
+
+const LOCK: &str = "lock";
+
+/// What opening a data directory found and did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoverySummary {
+    /// The directory was new.
+    pub created: bool,
+    /// It had not been shut down cleanly: relations that are not logged must be emptied.
+    pub recovered: bool,
+    /// Where redo began.
+    pub redo: Lsn,
+    /// Where the log ended.
+    pub end: Lsn,
+    /// Records replayed.
+    pub records: u64,
+}
+
+/// What a record's redo finds of a page.
+#[derive(Debug)]
+pub enum RedoPage<'r> {
+    /// The change is not there: make it. The page carries the record's LSN already and is dirty; it
+    /// is zero, apart from that, where the record said [`crate::record::PageLog::Init`].
+    NeedsRedo(PageWrite<'r>),
+    /// The change is there, or an image brought it.
+    Done,
+    /// The page's file was dropped or cut later on.
+    Gone,
+}
+
+/// What redo may use.
+pub struct Redo<'r> {
+    storage: &'r Storage,
+    record: &'r DecodedRecord<'r>,
+    missing: &'r Missing,
+}
+
+impl std::fmt::Debug for Redo<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Redo").field("record", &self.record.start).finish_non_exhaustive()
+    }
+}
+
+/// Pages that records named and that were not there, with the first such record.
+#[derive(Default)]
+struct Missing(Mutex<HashMap<PageId, Lsn>>);
+
+impl Missing {
+    fn add(&self, id: PageId, at: Lsn) {
+        self.0.lock().entry(id).or_insert(at);
+    }
+
+    fn forgive(&self, file: RelFileId, which: impl Fn(PageId) -> bool) {
+        self.0.lock().retain(|id, _| id.file != file || !which(*id));
+    }
+
+    fn check(&self) -> Result<()> {
+        let missing = self.0.lock();
+        let Some((id, at)) = missing.iter().min_by_key(|(_, at)| **at) else { return Ok(()) };
+        Err(Error::Corruption(Box::new(Corruption {
+            file: format!("{BASE}/{}", fork_file_name(id.file, id.fork)),
+            block: Some(id.block.0),
+            item: None,
+            invariant: "W2",
+            detail: format!("the log record at {at} changes this page, which does not exist"),
+        })))
+    }
+}
+
+impl<'r> Redo<'r> {
+    /// The storage that is being recovered. Nothing may be logged yet.
+    pub fn storage(&self) -> &'r Storage {
+        self.storage
+    }
+
+    /// Brings page `index` of the record to where the record's own change can be made, and latches
+    /// it exclusively. Images are put in place here.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] when the record has no such page or the page is damaged;
+    /// [`Error::Io`].
+    pub fn page(&self, index: usize) -> Result<RedoPage<'r>> {
+        let Some(page) = self.record.pages.get(index) else {
+            return Err(self.damage(format!("it names no page {index}")));
+        };
+        let pool = self.storage.pool();
+        let id = page.id;
+        if page.image.is_some() || page.init {
+            let blocks = id.block.0.checked_add(1).filter(|&end| end < u32::MAX);
+            let Some(blocks) = blocks else {
+                return Err(self.damage(format!("it names block {}", id.block)));
+            };
+            pool.extend_to(id.file, id.fork, blocks)?;
+        } else if id.block.0 >= pool.blocks(id.file, id.fork)? {
+            self.missing.add(id, self.record.start);
+            return Ok(RedoPage::Gone);
+        }
+        // An image replaces whatever is there, a torn page too.
+        let rewritten = page.image.is_some() || page.init;
+        let pin = if rewritten { pool.pin_to_rewrite(id)? } else { pool.pin(id)? };
+        let mut guard = pin.into_write();
+        if guard.lsn() >= self.record.lsn {
+            return Ok(RedoPage::Done);
+        }
+        if let Some(image) = page.image {
+            restore(&mut guard, image);
+            guard.stamp_in_redo(self.record.lsn);
+            return Ok(RedoPage::Done);
+        }
+        if page.init {
+            guard.0.fill(0);
+        } else if guard.is_new() {
+            // Grown by a later change that was cut off again, or never written.
+            drop(guard);
+            self.missing.add(id, self.record.start);
+            return Ok(RedoPage::Gone);
+        }
+        guard.stamp_in_redo(self.record.lsn);
+        Ok(RedoPage::NeedsRedo(guard))
+    }
+
+    /// Removes the files of a relation, as the record says; none need exist.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn drop_file(&self, file: RelFileId) -> Result<()> {
+        self.missing.forgive(file, |_| true);
+        self.storage.remove_file(file)
+    }
+
+    fn damage(&self, detail: String) -> Error {
+        Error::Corruption(Box::new(Corruption {
+            file: WAL_FOLDER.into(),
+            block: None,
+            item: None,
+            invariant: "format",
+            detail: format!("record at {}: {detail}", self.record.start),
+        }))
+    }
+
+    /// Redo of this crate's own records.
+    fn storage_record(&self) -> Result<()> {
+        let mut body = Cursor(self.record.body);
+        let short = || self.damage("its body is too short".into());
+        match self.record.kind {
+            kind::CHECKPOINT => {
+                let _redo = body.u64().ok_or_else(short)?;
+                let next_file = body.u64().ok_or_else(short)?;
+                self.storage.next_file.fetch_max(next_file, Ordering::Relaxed);
+            }
+            kind::CREATE_FILE => {
+                let file = RelFileId(body.u64().ok_or_else(short)?);
+                let next = file.0.checked_add(1).ok_or_else(short)?;
+                self.storage.next_file.fetch_max(next, Ordering::Relaxed);
+                // Whatever carries this number on disk is from before, or follows in the log.
+                self.storage.remove_file(file)?;
+                self.storage.files.create(file)?;
+            }
+            kind::DROP_FILE => {
+                self.drop_file(RelFileId(body.u64().ok_or_else(short)?))?;
+            }
+            kind::TRUNCATE => {
+                let file = RelFileId(body.u64().ok_or_else(short)?);
+                let fork = match body.u8().ok_or_else(short)? {
+                    0 => Fork::Main,
+                    1 => Fork::FreeSpace,
+                    2 => Fork::Visibility,
+                    other => return Err(self.damage(format!("fork {other}"))),
+                };
+                let blocks = body.u32().ok_or_else(short)?;
+                self.missing.forgive(file, |id| id.fork == fork && id.block.0 >= blocks);
+                if self.storage.pool.blocks(file, fork)? > blocks {
+                    self.storage.cut_fork(file, fork, blocks)?;
+                }
+            }
+            kind::IMAGES => {
+                for index in 0..self.record.pages.len() {
+                    self.page(index)?;
+                }
+            }
+            other => return Err(self.damage(format!("unknown kind {other}"))),
+        }
+        Ok(())
+    }
+}
+
+fn restore(page: &mut PageWrite<'_>, image: DecodedImage<'_>) {
+    let offset = usize::from(image.hole_offset);
+    let end = offset + usize::from(image.hole_bytes);
+    // Decoding checked that image and hole make up a page.
+    let (before, after) = image.bytes.split_at(offset.min(image.bytes.len()));
+    page.0[..offset].copy_from_slice(before);
+    page.0[offset..end].fill(0);
+    page.0[end..PAGE_SIZE].copy_from_slice(after);
+}
+
+impl Storage {
+    /// Opens the data directory: creates it when there is none, takes its lock, and repeats the log
+    /// since the last checkpoint if it was not shut down cleanly.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when another process has it open, when it is of another format version,
+    /// or when the folder holds something else; [`Error::Corruption`] when files or log are damaged;
+    /// [`Error::Io`], [`Error::DiskFull`].
+    pub fn open(
+        env: Env,
+        options: StorageOptions,
+        managers: Vec<Arc<dyn ResourceManager>>,
+    ) -> Result<(Arc<Self>, RecoverySummary)> {
+        let lock = take_lock(&env)?;
+        let found = ControlFile::open(&env)?;
+        for dir in [BASE, WAL_FOLDER] {
+            env.vfs
+                .create_dir(dir)
+                .map_err(|e| Error::io(format!("could not create the folder {dir}"), e))?;
+        }
+        env.vfs.sync_dir("").map_err(|e| Error::io("could not sync the data directory", e))?;
+        let created = found.is_none();
+        let control = match found {
+            Some(control) => control,
+            None => create(&env, &options)?,
+        };
+        let current = control.current;
+        let segments =
+            Segments::new(env.clone(), current.system, current.timeline, current.wal_segment_bytes);
+        let wal = Wal::new(env.clone(), segments, options.wal_buffers, options.full_page_writes);
+        let files = Arc::new(Files::new(env.clone(), current.segment_blocks));
+        let pool = BufferPool::new(
+            options.shared_buffers,
+            Arc::clone(&files),
+            Arc::clone(&wal),
+            options.checksums,
+        );
+        let storage = Arc::new(Self {
+            env,
+            options,
+            files,
+            pool,
+            wal,
+            control: Mutex::new(control),
+            next_file: AtomicU64::new(current.next_file),
+            checkpointing: Mutex::new(()),
+            background: crate::background::Signal::default(),
+            _lock: lock,
+        });
+        let summary = storage.recover(created, &managers)?;
+        Ok((storage, summary))
+    }
+
+    fn recover(
+        &self,
+        created: bool,
+        managers: &[Arc<dyn ResourceManager>],
+    ) -> Result<RecoverySummary> {
+        let control = self.control();
+        if !control.clean {
+            self.wal.segments.sync_from(control.redo)?;
+        }
+        let mut reader = WalReader::new(&self.wal.segments, control.redo);
+        let missing = Missing::default();
+        let mut records = 0;
+        // Ends with the log.
+        while let Some(bytes) = reader.next()? {
+            let record = decode(bytes)?;
+            self.replay(&record, managers, &missing)?;
+            records += 1;
+        }
+        if !created {
+            reader.check_end(control.checkpoint)?;
+        }
+        missing.check()?;
+        let end = reader.end();
+        self.wal.segments.cut(end.end)?;
+        // Its record is the only one behind the redo position of a shutdown.
+        let clean = control.clean && end.end == control.checkpoint;
+        self.wal.start_at(&WalStart { end: end.end, previous: end.previous, redo: control.redo });
+        self.wal.segments.allocate_ahead(end.end.0)?;
+        if control.clean {
+            let mut file = self.control.lock();
+            let in_use = Control { clean: false, ..file.current };
+            file.replace(in_use);
+        }
+        let recovered = !created && !clean;
+        let finish = || managers.iter().try_for_each(|manager| manager.finish_recovery(self));
+        if recovered || created {
+            self.checkpoint_with(CheckpointKind::EndOfRecovery, |_| finish())?;
+        } else {
+            finish()?;
+        }
+        Ok(RecoverySummary { created, recovered, redo: control.redo, end: end.end, records })
+    }
+
+    fn replay(
+        &self,
+        record: &DecodedRecord<'_>,
+        managers: &[Arc<dyn ResourceManager>],
+        missing: &Missing,
+    ) -> Result<()> {
+        let redo = Redo { storage: self, record, missing };
+        if record.manager == Manager::Storage {
+            return redo.storage_record();
+        }
+        match managers.iter().find(|manager| manager.manager() == record.manager) {
+            Some(manager) => manager.redo(record, &redo),
+            None => Err(redo.damage(format!("nobody redoes records of {:?}", record.manager))),
+        }
+    }
+}
+
+fn take_lock(env: &Env) -> Result<Box<dyn Send + Sync>> {
+    env.vfs.lock_exclusive(LOCK).map_err(|e| {
+        if e.kind() == std::io::ErrorKind::WouldBlock {
+            Error::Refused(format!("the data directory is in use by another process: {e}"))
+        } else {
+            Error::io("could not lock the data directory", e)
+        }
+    })
+}
+
+/// Makes a new data directory; it exists when the control file does.
+fn create(env: &Env, options: &StorageOptions) -> Result<ControlFile> {
+    let listed = |dir: &str| {
+        env.vfs.list(dir).map_err(|e| Error::io(format!("could not list the folder {dir}"), e))
+    };
+    if let Some(name) = listed(BASE)?.first() {
+        return Err(Error::Refused(format!(
+            "the data directory has no file {CONTROL}, but holds {BASE}/{name}: it is damaged, or \
+             not a data directory of this program"
+        )));
+    }
+    // An interrupted creation leaves segments without records.
+    for name in listed(WAL_FOLDER)? {
+        env.vfs
+            .remove(&format!("{WAL_FOLDER}/{name}"))
+            .map_err(|e| Error::io(format!("could not remove {WAL_FOLDER}/{name}"), e))?;
+    }
+    ControlFile::create(
+        env,
+        Control {
+            sequence: 1,
+            system: env.rng.next_u64(),
+            timeline: 1,
+            clean: false,
+            redo: Lsn(0),
+            checkpoint: Lsn(0),
+            next_file: FIRST_FILE.0,
+            wal_segment_bytes: options.wal_segment_bytes.max(16 << 10) & !4095,
+            segment_blocks: options.segment_blocks.max(1),
+            time_us: env.clock.now_unix_us(),
+        },
+    )
+}

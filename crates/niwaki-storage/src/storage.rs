@@ -1,0 +1,319 @@
+//! One open data directory: pool, files, log and control file together.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use niwaki_env::Env;
+use niwaki_env::critical::CriticalSection;
+use niwaki_env::sync::Mutex;
+use niwaki_env::sync::atomic::{AtomicU64, Ordering};
+
+use crate::buffer::BufferPool;
+use crate::control::{Control, ControlFile};
+use crate::error::Result;
+use crate::files::{FORKS, Files};
+use crate::ids::{BlockNumber, Fork, Lsn, RelFile, RelFileId, Xid};
+use crate::record::{Manager, Record};
+use crate::wal::Wal;
+
+/// First number given to a relation file; smaller ones are reserved for files with a fixed role.
+pub const FIRST_FILE: RelFileId = RelFileId(16);
+
+/// Kinds of the records of [`Manager::Storage`].
+pub(crate) mod kind {
+    /// Redo position u64, next file u64, time i64.
+    pub(crate) const CHECKPOINT: u8 = 1;
+    /// File u64, logged u8.
+    pub(crate) const CREATE_FILE: u8 = 2;
+    /// File u64.
+    pub(crate) const DROP_FILE: u8 = 3;
+    /// File u64, fork u8, blocks u32.
+    pub(crate) const TRUNCATE: u8 = 4;
+    /// Images of pages; no body.
+    pub(crate) const IMAGES: u8 = 5;
+}
+
+/// How to open a data directory. What is said "at creation" is fixed then, and ignored later.
+#[derive(Clone, Debug)]
+pub struct StorageOptions {
+    /// Frames of the pool, 8 KiB each.
+    pub shared_buffers: usize,
+    /// Bytes of a segment file of the log, header included; a multiple of 4096, at creation.
+    pub wal_segment_bytes: u64,
+    /// Bytes of the log held in memory; two buffers of this size exist.
+    pub wal_buffers: usize,
+    /// Log an image of every page at its first change after a checkpoint began.
+    pub full_page_writes: bool,
+    /// Bytes of log after which a checkpoint begins.
+    pub max_wal_bytes: u64,
+    /// Time after which a checkpoint begins.
+    pub checkpoint_timeout: Duration,
+    /// Verify page checksums on every read. They are always written.
+    pub checksums: bool,
+    /// Pages of a segment file of a relation, at creation.
+    pub segment_blocks: u32,
+}
+
+impl Default for StorageOptions {
+    fn default() -> Self {
+        Self {
+            shared_buffers: 16384,
+            wal_segment_bytes: 16 << 20,
+            wal_buffers: 4 << 20,
+            full_page_writes: true,
+            max_wal_bytes: 1 << 30,
+            checkpoint_timeout: Duration::from_secs(300),
+            checksums: true,
+            segment_blocks: 131_072,
+        }
+    }
+}
+
+impl StorageOptions {
+    /// Everything as small as it can be, so that tests meet the edges.
+    pub fn tiny() -> Self {
+        Self {
+            shared_buffers: 32,
+            wal_segment_bytes: 64 << 10,
+            wal_buffers: 64 << 10,
+            max_wal_bytes: 256 << 10,
+            segment_blocks: 16,
+            ..Self::default()
+        }
+    }
+}
+
+/// An open data directory.
+pub struct Storage {
+    pub(crate) env: Env,
+    pub(crate) options: StorageOptions,
+    pub(crate) files: Arc<Files>,
+    pub(crate) pool: BufferPool,
+    pub(crate) wal: Arc<Wal>,
+    pub(crate) control: Mutex<ControlFile>,
+    pub(crate) next_file: AtomicU64,
+    /// Held during a checkpoint: one at a time.
+    pub(crate) checkpointing: Mutex<()>,
+    pub(crate) background: crate::background::Signal,
+    /// Dropped last: then another process may open the directory.
+    pub(crate) _lock: Box<dyn Send + Sync>,
+}
+
+impl fmt::Debug for Storage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Storage").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Storage {
+    /// The buffer pool.
+    #[inline]
+    pub fn pool(&self) -> &BufferPool {
+        &self.pool
+    }
+
+    /// The write-ahead log.
+    #[inline]
+    pub fn wal(&self) -> &Wal {
+        &self.wal
+    }
+
+    /// The outside world.
+    #[inline]
+    pub fn env(&self) -> &Env {
+        &self.env
+    }
+
+    /// The options it was opened with.
+    pub fn options(&self) -> &StorageOptions {
+        &self.options
+    }
+
+    /// What the control file says now.
+    pub fn control(&self) -> Control {
+        self.control.lock().current
+    }
+
+    /// Begins a change: makes sure that the log has room for it on disk, and enters a critical
+    /// section. Call it with the latches held, before the first changed byte; keep the guard until
+    /// [`Storage::log`] has returned. A panic in between ends the process.
+    ///
+    /// # Errors
+    /// [`crate::Error::DiskFull`], while nothing is changed yet.
+    #[inline]
+    pub fn begin_change(&self) -> Result<CriticalSection> {
+        self.wal.ensure_room()?;
+        Ok(niwaki_env::critical::enter())
+    }
+
+    /// Appends a record and stamps its pages, which are marked dirty. This is the one way to change a
+    /// page of a logged relation. The pages hold the change already and their latches are held.
+    /// Returns the record's LSN; the record is durable when [`Wal::flushed`] reaches it.
+    ///
+    /// # Errors
+    /// [`crate::Error::DiskFull`], only for a record without pages, which was not inserted then. A
+    /// record with pages is inserted, or the process ends: [`Storage::begin_change`] is where a full
+    /// disk is noticed in time.
+    ///
+    /// # Panics
+    /// If the record names more than [`crate::record::MAX_RECORD_PAGES`] pages, or a page's data is
+    /// longer than 65,535 bytes.
+    pub fn log(&self, record: Record<'_, '_>) -> Result<Lsn> {
+        // Before the insertion: a checkpoint whose redo position comes after the record must find
+        // the page dirty.
+        for page in record.pages.iter() {
+            page.target.mark_dirty();
+        }
+        let lsn = self.wal.insert(&record)?;
+        for page in record.pages.iter_mut() {
+            page.target.page.set_lsn(lsn);
+            page.target.settle();
+        }
+        Ok(lsn)
+    }
+
+    /// [`Storage::log`] for a relation that may not be logged: then the pages are only marked dirty,
+    /// and the LSN is 0.
+    ///
+    /// # Errors
+    /// As [`Storage::log`].
+    pub fn log_for(&self, logged: bool, record: Record<'_, '_>) -> Result<Lsn> {
+        if logged {
+            return self.log(record);
+        }
+        for page in record.pages.iter_mut() {
+            page.target.mark_dirty();
+            page.target.settle();
+        }
+        Ok(Lsn(0))
+    }
+
+    /// Logs images of these pages and nothing else (bulk loads): each is given as
+    /// [`crate::record::LoggedPage::image`].
+    ///
+    /// # Errors
+    /// As [`Storage::log`].
+    pub fn log_images(&self, xid: Xid, pages: &mut [crate::record::LoggedPage<'_>]) -> Result<Lsn> {
+        self.log(Record {
+            manager: Manager::Storage,
+            kind: kind::IMAGES,
+            version: 1,
+            xid,
+            body: &[],
+            pages,
+            removes: None,
+        })
+    }
+
+    /// The next number for a relation's files; never given twice, not even after a crash once a file
+    /// was created with it.
+    pub fn allocate_file(&self) -> RelFileId {
+        RelFileId(self.next_file.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn log_plain(&self, kind: u8, xid: Xid, body: &[&[u8]]) -> Result<Lsn> {
+        self.log(Record {
+            manager: Manager::Storage,
+            kind,
+            version: 1,
+            xid,
+            body,
+            pages: &mut [],
+            removes: None,
+        })
+    }
+
+    /// Creates the empty main fork of a relation, and logs that.
+    ///
+    /// # Errors
+    /// [`crate::Error::DiskFull`], [`crate::Error::Io`].
+    pub fn create_file(&self, file: RelFile, xid: Xid) -> Result<()> {
+        self.next_file.fetch_max(file.id.0 + 1, Ordering::Relaxed);
+        self.log_plain(
+            kind::CREATE_FILE,
+            xid,
+            &[&file.id.0.to_le_bytes(), &[u8::from(file.logged)]],
+        )?;
+        self.files.create(file.id)
+    }
+
+    /// Whether the relation's main fork exists on disk.
+    ///
+    /// # Errors
+    /// [`crate::Error::Io`].
+    pub fn file_exists(&self, file: RelFileId) -> Result<bool> {
+        self.files.exists(file)
+    }
+
+    /// Numbers of all relations that have files, ascending.
+    ///
+    /// # Errors
+    /// [`crate::Error::Io`].
+    pub fn list_files(&self) -> Result<Vec<RelFileId>> {
+        self.files.list()
+    }
+
+    /// Removes all files of a relation that nobody uses any more: after the commit that dropped it
+    /// or the abort of what created it. Its pages are forgotten, not written. In redo use
+    /// [`crate::recovery::Redo::drop_file`].
+    ///
+    /// # Errors
+    /// [`crate::Error::Io`]; files that could not be removed are orphans.
+    pub fn drop_file(&self, file: RelFile) -> Result<()> {
+        let lsn = self.log_plain(kind::DROP_FILE, Xid::INVALID, &[&file.id.0.to_le_bytes()])?;
+        // Redo of earlier records of this file must know that it may be gone.
+        self.wal.flush(lsn);
+        self.remove_file(file.id)
+    }
+
+    pub(crate) fn remove_file(&self, file: RelFileId) -> Result<()> {
+        for fork in FORKS {
+            self.pool.forget(file, fork, BlockNumber(0));
+        }
+        self.files.remove(file)
+    }
+
+    /// Cuts a fork to its first `blocks` pages. The caller excludes everybody else from the pages
+    /// that go. Logged (for a logged relation) and durable before the first byte goes.
+    ///
+    /// # Errors
+    /// [`crate::Error::DiskFull`] before anything happened. Later failures end the process: pages
+    /// are forgotten already, and their old contents must not come back.
+    pub fn truncate_fork(&self, file: RelFile, fork: Fork, blocks: u32) -> Result<()> {
+        if blocks >= self.pool.blocks(file.id, fork)? {
+            return Ok(());
+        }
+        if file.logged {
+            let lsn = self.log_plain(
+                kind::TRUNCATE,
+                Xid::INVALID,
+                &[&file.id.0.to_le_bytes(), &[fork as u8], &blocks.to_le_bytes()],
+            )?;
+            self.wal.flush(lsn);
+        }
+        if let Err(error) = self.cut_fork(file.id, fork, blocks) {
+            self.env.abort(&format!("could not truncate a relation: {error}"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn cut_fork(&self, file: RelFileId, fork: Fork, blocks: u32) -> Result<()> {
+        self.pool.forget(file, fork, BlockNumber(blocks));
+        let open = self.files.fork(file, fork)?;
+        self.files.set_blocks(&open, blocks)
+    }
+
+    /// Empties all forks of a relation that is not logged, after a crash.
+    ///
+    /// # Errors
+    /// [`crate::Error::Io`].
+    pub fn reset_unlogged(&self, file: RelFileId) -> Result<()> {
+        for fork in FORKS {
+            if self.pool.blocks(file, fork)? > 0 {
+                self.cut_fork(file, fork, 0)?;
+            }
+        }
+        self.files.create(file)
+    }
+}

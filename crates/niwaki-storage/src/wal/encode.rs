@@ -1,0 +1,219 @@
+//! The bytes of a record.
+//!
+//! ```text
+//! 0   length u32       of everything up to the end of the body, without padding
+//! 4   crc32c u32       over bytes 40.. and then bytes 0..4 and 8..40
+//! 8   position u64     of byte 0 in the log: tells a record from what an older use of the file left
+//! 16  previous u32     distance back to the record before; 0 for the first
+//! 20  durable u32      distance back to what was durable at insertion; u32::MAX when unknown
+//! 24  xid u64
+//! 32  manager u8  33 kind u8  34 version u8  35 flags u8 (1: removes)  36 pages u8  37..40 zero
+//! 40  [removes: from u64, to u64]
+//!     per page: file u64, block u32, fork u8, flags u8 (1 image, 2 init), data bytes u16
+//!               [image: hole offset u16, hole bytes u16]
+//!     per page: [image without its hole] data
+//!     body; the next record begins at the next multiple of 8
+//! ```
+#![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
+
+use crate::error::{Corruption, Error, Result};
+use crate::ids::{BlockNumber, Csn, Fork, Lsn, PageId, RelFileId, Xid};
+use crate::page::PAGE_SIZE;
+use crate::record::{DecodedImage, DecodedPage, DecodedRecord, MAX_RECORD_PAGES, Manager};
+
+/// Bytes of a record's header.
+pub const RECORD_HEADER_SIZE: usize = 40;
+/// Bytes of the interval that a record removes, when it has one.
+pub const REMOVES_SIZE: usize = 16;
+/// Bytes that name one page in a record.
+pub const BLOCK_HEADER_SIZE: usize = 16;
+/// Bytes that describe a page image, behind the page's name.
+pub const IMAGE_HEADER_SIZE: usize = 4;
+/// Longest record: what a reader must be ready to hold.
+pub(crate) const RECORD_MAX: usize = 1 << 30;
+
+pub(crate) const FLAG_REMOVES: u8 = 1;
+pub(crate) const PAGE_IMAGE: u8 = 1;
+pub(crate) const PAGE_INIT: u8 = 2;
+
+/// The fixed part of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) length: u32,
+    pub(crate) crc: u32,
+    pub(crate) position: u64,
+    pub(crate) previous: u32,
+    pub(crate) durable: u32,
+    pub(crate) xid: u64,
+    pub(crate) manager: u8,
+    pub(crate) kind: u8,
+    pub(crate) version: u8,
+    pub(crate) flags: u8,
+    pub(crate) pages: u8,
+}
+
+/// Takes integers off the front of a slice; `None` when it is too short.
+pub(crate) struct Cursor<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (head, tail) = self.0.split_at_checked(count)?;
+        self.0 = tail;
+        Some(head)
+    }
+    pub(crate) fn u8(&mut self) -> Option<u8> {
+        self.take(1)?.first().copied()
+    }
+    pub(crate) fn u16(&mut self) -> Option<u16> {
+        self.take(2)?.try_into().ok().map(u16::from_le_bytes)
+    }
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        self.take(4)?.try_into().ok().map(u32::from_le_bytes)
+    }
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        self.take(8)?.try_into().ok().map(u64::from_le_bytes)
+    }
+}
+
+impl Header {
+    /// Writes the header over `out`, which has [`RECORD_HEADER_SIZE`] bytes.
+    #[expect(clippy::indexing_slicing, reason = "constant places in an array of that size")]
+    pub(crate) fn put(&self, out: &mut [u8; RECORD_HEADER_SIZE]) {
+        out[0..4].copy_from_slice(&self.length.to_le_bytes());
+        out[4..8].copy_from_slice(&self.crc.to_le_bytes());
+        out[8..16].copy_from_slice(&self.position.to_le_bytes());
+        out[16..20].copy_from_slice(&self.previous.to_le_bytes());
+        out[20..24].copy_from_slice(&self.durable.to_le_bytes());
+        out[24..32].copy_from_slice(&self.xid.to_le_bytes());
+        out[32] = self.manager;
+        out[33] = self.kind;
+        out[34] = self.version;
+        out[35] = self.flags;
+        out[36] = self.pages;
+        out[37..40].fill(0);
+    }
+
+    /// Reads a header; `None` when the bytes cannot be one.
+    pub(crate) fn get(bytes: &[u8]) -> Option<Self> {
+        let mut cursor = Cursor(bytes.get(..RECORD_HEADER_SIZE)?);
+        let header = Self {
+            length: cursor.u32()?,
+            crc: cursor.u32()?,
+            position: cursor.u64()?,
+            previous: cursor.u32()?,
+            durable: cursor.u32()?,
+            xid: cursor.u64()?,
+            manager: cursor.u8()?,
+            kind: cursor.u8()?,
+            version: cursor.u8()?,
+            flags: cursor.u8()?,
+            pages: cursor.u8()?,
+        };
+        let plausible = cursor.0.iter().all(|&b| b == 0)
+            && (RECORD_HEADER_SIZE..=RECORD_MAX).contains(&(header.length as usize));
+        plausible.then_some(header)
+    }
+}
+
+/// The checksum of a record: its payload first, so that this part needs no position.
+#[expect(clippy::indexing_slicing, reason = "constant places in an array of that size")]
+pub(crate) fn seal(payload_crc: u32, header: &[u8; RECORD_HEADER_SIZE]) -> u32 {
+    let crc = crc32c::crc32c_append(payload_crc, &header[0..4]);
+    crc32c::crc32c_append(crc, &header[8..])
+}
+
+/// Whether the bytes of a whole record carry their checksum.
+pub(crate) fn is_intact(record: &[u8]) -> bool {
+    let Some((head, payload)) = record.split_first_chunk::<RECORD_HEADER_SIZE>() else {
+        return false;
+    };
+    let Some(header) = Header::get(head) else { return false };
+    header.length as usize == record.len() && seal(crc32c::crc32c(payload), head) == header.crc
+}
+
+/// End of a record's last byte, rounded up to where the next one begins.
+pub(crate) fn padded(length: usize) -> usize {
+    length.next_multiple_of(8)
+}
+
+/// Takes a record apart. Its checksum was verified; what does not fit is damage nevertheless.
+///
+/// # Errors
+/// [`Error::Corruption`] (format).
+pub(crate) fn decode(record: &[u8]) -> Result<DecodedRecord<'_>> {
+    let position = Header::get(record).map_or(0, |h| h.position);
+    decode_parts(record).ok_or_else(|| {
+        Error::Corruption(Box::new(Corruption {
+            file: "wal".into(),
+            block: None,
+            item: None,
+            invariant: "format",
+            detail: format!("the record at {position} cannot be taken apart"),
+        }))
+    })
+}
+
+fn decode_parts(record: &[u8]) -> Option<DecodedRecord<'_>> {
+    struct Part {
+        id: PageId,
+        flags: u8,
+        data: usize,
+        hole_offset: u16,
+        hole_bytes: u16,
+    }
+    let header = Header::get(record)?;
+    let mut cursor = Cursor(record.get(RECORD_HEADER_SIZE..)?);
+    let removes = if header.flags & FLAG_REMOVES != 0 {
+        Some((Csn(cursor.u64()?), Csn(cursor.u64()?)))
+    } else {
+        None
+    };
+    let count = usize::from(header.pages);
+    if count > MAX_RECORD_PAGES {
+        return None;
+    }
+    let mut parts = Vec::with_capacity(count);
+    for _ in 0..count {
+        let file = RelFileId(cursor.u64()?);
+        let block = BlockNumber(cursor.u32()?);
+        let fork = match cursor.u8()? {
+            0 => Fork::Main,
+            1 => Fork::FreeSpace,
+            2 => Fork::Visibility,
+            _ => return None,
+        };
+        let flags = cursor.u8()?;
+        let data = usize::from(cursor.u16()?);
+        let (hole_offset, hole_bytes) =
+            if flags & PAGE_IMAGE != 0 { (cursor.u16()?, cursor.u16()?) } else { (0, 0) };
+        if usize::from(hole_offset).checked_add(usize::from(hole_bytes))? > PAGE_SIZE {
+            return None;
+        }
+        parts.push(Part { id: PageId { file, fork, block }, flags, data, hole_offset, hole_bytes });
+    }
+    let mut pages = Vec::with_capacity(count);
+    for part in parts {
+        let image = if part.flags & PAGE_IMAGE != 0 {
+            let len = PAGE_SIZE.checked_sub(usize::from(part.hole_bytes))?;
+            let bytes = cursor.take(len)?;
+            let (hole_offset, hole_bytes) = (part.hole_offset, part.hole_bytes);
+            Some(DecodedImage { hole_offset, hole_bytes, bytes })
+        } else {
+            None
+        };
+        let data = cursor.take(part.data)?;
+        pages.push(DecodedPage { id: part.id, init: part.flags & PAGE_INIT != 0, image, data });
+    }
+    let end = header.position.checked_add(padded(record.len()) as u64)?;
+    Some(DecodedRecord {
+        start: Lsn(header.position),
+        lsn: Lsn(end),
+        manager: Manager::from_byte(header.manager)?,
+        kind: header.kind,
+        version: header.version,
+        xid: Xid(header.xid),
+        removes,
+        pages,
+        body: cursor.0,
+    })
+}

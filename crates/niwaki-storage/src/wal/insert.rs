@@ -1,0 +1,388 @@
+//! Appending records.
+
+use std::sync::Arc;
+
+use niwaki_env::Env;
+use niwaki_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use niwaki_env::sync::plain_atomic::AtomicU64 as Counter;
+use niwaki_env::sync::{Condvar, Mutex};
+
+use super::encode::{
+    BLOCK_HEADER_SIZE, FLAG_REMOVES, Header, IMAGE_HEADER_SIZE, PAGE_IMAGE, PAGE_INIT,
+    RECORD_HEADER_SIZE, RECORD_MAX, REMOVES_SIZE, padded, seal,
+};
+use super::flush::{FlushState, Leader};
+use super::segment::Segments;
+use crate::error::Result;
+use crate::ids::Lsn;
+use crate::page::PAGE_SIZE;
+use crate::record::{LoggedPage, MAX_RECORD_PAGES, PageLog, Record};
+
+/// Room for everything in front of a record's payload.
+const FRONT_MAX: usize =
+    RECORD_HEADER_SIZE + REMOVES_SIZE + MAX_RECORD_PAGES * (BLOCK_HEADER_SIZE + IMAGE_HEADER_SIZE);
+
+/// Counters of the log since the database was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WalStatistics {
+    /// Records inserted.
+    pub records: u64,
+    /// Page images among them.
+    pub images: u64,
+    /// Bytes inserted.
+    pub bytes: u64,
+    /// Times the log was written.
+    pub writes: u64,
+    /// Times it was synced.
+    pub syncs: u64,
+    /// Times an insertion found the buffer full.
+    pub buffers_full: u64,
+}
+
+#[derive(Default)]
+pub(super) struct Counters {
+    pub(super) records: Counter,
+    pub(super) images: Counter,
+    pub(super) writes: Counter,
+    pub(super) syncs: Counter,
+    pub(super) buffers_full: Counter,
+}
+
+/// What the insertion lock guards.
+pub(super) struct Tail {
+    /// Records not yet taken by a flush.
+    pub(super) buffer: Vec<u8>,
+    /// Position of the buffer's first byte.
+    pub(super) start: u64,
+    /// Position of the last record; equal to the end when there is none.
+    previous: u64,
+    /// Where a recovery would begin: pages whose LSN is not behind it need an image.
+    redo: u64,
+}
+
+impl Tail {
+    pub(super) fn end(&self) -> u64 {
+        self.start + self.buffer.len() as u64
+    }
+}
+
+/// The write-ahead log of an open database.
+pub struct Wal {
+    pub(super) env: Env,
+    pub(crate) segments: Segments,
+    pub(super) tail: Mutex<Tail>,
+    /// Copy of the tail's end for those who look without the lock.
+    position: AtomicU64,
+    /// Copy of the tail's redo position.
+    redo: AtomicU64,
+    pub(super) flushed: AtomicU64,
+    pub(super) flush: Mutex<FlushState>,
+    pub(super) flush_done: Condvar,
+    pub(super) leader: Mutex<Leader>,
+    pub(super) dead: AtomicBool,
+    /// While records are replayed, page LSNs cannot be held against the end of the log.
+    replaying: AtomicBool,
+    pub(super) counters: Counters,
+    first: u64,
+    buffer_bytes: usize,
+    full_page_writes: bool,
+}
+
+/// Where the log goes on when it is opened.
+pub(crate) struct WalStart {
+    /// Position of the next record.
+    pub(crate) end: Lsn,
+    /// Position of the last record.
+    pub(crate) previous: Lsn,
+    /// Redo position of the last checkpoint.
+    pub(crate) redo: Lsn,
+}
+
+impl Wal {
+    pub(crate) fn new(
+        env: Env,
+        segments: Segments,
+        buffer_bytes: usize,
+        full_page_writes: bool,
+    ) -> Arc<Self> {
+        let buffer_bytes = buffer_bytes.max(64 * 1024);
+        Arc::new(Self {
+            env,
+            segments,
+            tail: Mutex::new(Tail {
+                buffer: Vec::with_capacity(buffer_bytes),
+                start: 0,
+                previous: 0,
+                redo: 0,
+            }),
+            position: AtomicU64::new(0),
+            redo: AtomicU64::new(0),
+            // Until the log goes on, all that is known of it was read from disk and synced.
+            flushed: AtomicU64::new(u64::MAX),
+            flush: Mutex::new(FlushState::default()),
+            flush_done: Condvar::new(),
+            leader: Mutex::new(Leader::new(buffer_bytes)),
+            dead: AtomicBool::new(false),
+            replaying: AtomicBool::new(true),
+            counters: Counters::default(),
+            first: 0,
+            buffer_bytes,
+            full_page_writes,
+        })
+    }
+
+    /// Positions the log behind its last record. What is before is durable.
+    pub(crate) fn start_at(&self, start: &WalStart) {
+        let mut tail = self.tail.lock();
+        debug_assert!(tail.buffer.is_empty());
+        tail.start = start.end.0;
+        tail.previous = start.previous.0;
+        tail.redo = start.redo.0;
+        self.position.store(start.end.0, Ordering::Release);
+        self.redo.store(start.redo.0, Ordering::Release);
+        self.flushed.store(start.end.0, Ordering::Release);
+        self.replaying.store(false, Ordering::Release);
+    }
+
+    /// End of the log: where the next record will begin.
+    #[inline]
+    pub fn insert_lsn(&self) -> Lsn {
+        Lsn(self.position.load(Ordering::Acquire))
+    }
+
+    /// Everything before this position is durable.
+    #[inline]
+    pub fn flushed(&self) -> Lsn {
+        // Acquire: pairs with the release of the flush that moved it.
+        Lsn(self.flushed.load(Ordering::Acquire))
+    }
+
+    /// Where recovery would begin if the process ended now, or a checkpoint that is under way ends.
+    pub fn redo_lsn(&self) -> Lsn {
+        Lsn(self.redo.load(Ordering::Acquire))
+    }
+
+    /// Bound for the LSNs of pages that are read from disk.
+    pub(crate) fn end_for_checks(&self) -> Lsn {
+        if self.replaying.load(Ordering::Acquire) { Lsn(u64::MAX) } else { self.insert_lsn() }
+    }
+
+    /// Counters.
+    pub fn statistics(&self) -> WalStatistics {
+        let relaxed = Ordering::Relaxed;
+        WalStatistics {
+            records: self.counters.records.load(relaxed),
+            images: self.counters.images.load(relaxed),
+            bytes: self.insert_lsn().0.saturating_sub(self.first),
+            writes: self.counters.writes.load(relaxed),
+            syncs: self.counters.syncs.load(relaxed),
+            buffers_full: self.counters.buffers_full.load(relaxed),
+        }
+    }
+
+    /// Fixes the redo position of a checkpoint that begins now. From here on every page needs an
+    /// image at its first change.
+    pub(crate) fn begin_checkpoint(&self) -> Lsn {
+        let mut tail = self.tail.lock();
+        tail.redo = tail.end();
+        self.redo.store(tail.redo, Ordering::Release);
+        Lsn(tail.redo)
+    }
+
+    /// Checks that a change may begin: there is room for its records on disk.
+    ///
+    /// # Errors
+    /// [`crate::Error::DiskFull`].
+    #[inline]
+    pub(crate) fn ensure_room(&self) -> Result<()> {
+        if self.segments.spare(self.insert_lsn().0) >= self.segments.payload() {
+            return Ok(());
+        }
+        self.segments.allocate_ahead(self.insert_lsn().0)
+    }
+
+    /// Appends a record and returns its LSN. The pages' latches are held; their LSNs are not stamped
+    /// here.
+    ///
+    /// # Errors
+    /// [`crate::Error::DiskFull`] when there is no room and no page is changed; nothing was inserted then.
+    /// With changed pages the process ends instead.
+    pub(crate) fn insert(&self, record: &Record<'_, '_>) -> Result<Lsn> {
+        assert!(record.pages.len() <= MAX_RECORD_PAGES, "a record names too many pages");
+        // Ends: the redo position moves once a checkpoint, and a full buffer or segment is dealt
+        // with before the next try.
+        loop {
+            let redo = self.redo.load(Ordering::Acquire);
+            let plan = Plan::new(record, redo, self.full_page_writes);
+            let mut tail = self.tail.lock();
+            if tail.redo != redo {
+                continue;
+            }
+            let size = padded(plan.length);
+            let end = tail.end() + size as u64;
+            if end > self.segments.allocated() {
+                drop(tail);
+                self.make_segments(record, end)?;
+                continue;
+            }
+            if !tail.buffer.is_empty() && tail.buffer.len() + size > self.buffer_bytes {
+                drop(tail);
+                self.counters.buffers_full.fetch_add(1, Ordering::Relaxed);
+                self.write_buffer();
+                continue;
+            }
+            plan.append(record, &mut tail, self.flushed.load(Ordering::Relaxed));
+            self.position.store(end, Ordering::Release);
+            self.counters.records.fetch_add(1, Ordering::Relaxed);
+            if plan.images > 0 {
+                self.counters.images.fetch_add(plan.images, Ordering::Relaxed);
+            }
+            return Ok(Lsn(end));
+        }
+    }
+
+    /// Makes room for a record that ends at `end`.
+    fn make_segments(&self, record: &Record<'_, '_>, end: u64) -> Result<()> {
+        match self.segments.allocate_until(end) {
+            Ok(()) => Ok(()),
+            Err(error) if record.pages.is_empty() => Err(error),
+            Err(error) => {
+                // Pages hold a change that cannot be written down.
+                self.env.abort(&format!("no room for the log inside a critical section: {error}"))
+            }
+        }
+    }
+}
+
+/// A record laid out, except for what depends on its position.
+struct Plan {
+    front: [u8; FRONT_MAX],
+    front_bytes: usize,
+    /// Bit per page: an image is written.
+    with_image: u32,
+    images: u64,
+    length: usize,
+    payload_crc: u32,
+}
+
+impl Plan {
+    fn new(record: &Record<'_, '_>, redo: u64, full_page_writes: bool) -> Self {
+        let mut plan = Self {
+            front: [0; FRONT_MAX],
+            front_bytes: RECORD_HEADER_SIZE,
+            with_image: 0,
+            images: 0,
+            length: 0,
+            payload_crc: 0,
+        };
+        if let Some((from, to)) = record.removes {
+            plan.push(&from.0.to_le_bytes());
+            plan.push(&to.0.to_le_bytes());
+        }
+        let mut payload = 0;
+        for (index, page) in record.pages.iter().enumerate() {
+            let image = match page.mode {
+                PageLog::Delta => full_page_writes && page.target.page.lsn().0 <= redo,
+                PageLog::ForceImage => true,
+                PageLog::Init => false,
+            };
+            if image {
+                plan.with_image |= 1 << index;
+                plan.images += 1;
+            }
+            payload += plan.push_page(page, image);
+        }
+        payload += record.body.iter().map(|piece| piece.len()).sum::<usize>();
+        plan.length = plan.front_bytes + payload;
+        assert!(plan.length <= RECORD_MAX, "a record of {} bytes", plan.length);
+        let mut crc = crc32c::crc32c(&plan.front[RECORD_HEADER_SIZE..plan.front_bytes]);
+        plan.for_each_piece(record, |piece| crc = crc32c::crc32c_append(crc, piece));
+        plan.payload_crc = crc;
+        plan
+    }
+
+    #[inline]
+    fn push(&mut self, bytes: &[u8]) {
+        self.front[self.front_bytes..self.front_bytes + bytes.len()].copy_from_slice(bytes);
+        self.front_bytes += bytes.len();
+    }
+
+    /// Describes a page; returns the bytes that it adds to the payload.
+    fn push_page(&mut self, page: &LoggedPage<'_>, image: bool) -> usize {
+        let id = page.target.id();
+        let data: usize = if image { 0 } else { page.data.iter().map(|piece| piece.len()).sum() };
+        let data_bytes = u16::try_from(data).expect("a page's data has at most 65535 bytes");
+        let init = if page.mode == PageLog::Init { PAGE_INIT } else { 0 };
+        self.push(&id.file.0.to_le_bytes());
+        self.push(&id.block.0.to_le_bytes());
+        self.push(&[id.fork as u8, if image { PAGE_IMAGE } else { init }]);
+        self.push(&data_bytes.to_le_bytes());
+        if !image {
+            return data;
+        }
+        let (hole_offset, hole_bytes) = hole(page);
+        self.push(&hole_offset.to_le_bytes());
+        self.push(&hole_bytes.to_le_bytes());
+        PAGE_SIZE - usize::from(hole_bytes)
+    }
+
+    /// Everything behind the front, in order.
+    #[inline]
+    fn for_each_piece(&self, record: &Record<'_, '_>, mut f: impl FnMut(&[u8])) {
+        for (index, page) in record.pages.iter().enumerate() {
+            if self.with_image & (1 << index) != 0 {
+                let (offset, bytes) = hole(page);
+                f(&page.target.page.0[..usize::from(offset)]);
+                f(&page.target.page.0[usize::from(offset) + usize::from(bytes)..]);
+            } else {
+                page.data.iter().for_each(|piece| f(piece));
+            }
+        }
+        record.body.iter().for_each(|piece| f(piece));
+    }
+
+    /// Copies the record to the end of the log.
+    fn append(&self, record: &Record<'_, '_>, tail: &mut Tail, flushed: u64) {
+        let position = tail.end();
+        let distance = |to: u64| u32::try_from(position - to).unwrap_or(u32::MAX);
+        let mut header = Header {
+            length: self.length as u32,
+            crc: 0,
+            position,
+            previous: distance(tail.previous),
+            durable: distance(flushed),
+            xid: record.xid.0,
+            manager: record.manager as u8,
+            kind: record.kind,
+            version: record.version,
+            flags: if record.removes.is_some() { FLAG_REMOVES } else { 0 },
+            pages: record.pages.len() as u8,
+        };
+        let mut bytes = [0; RECORD_HEADER_SIZE];
+        header.put(&mut bytes);
+        header.crc = seal(self.payload_crc, &bytes);
+        bytes[4..8].copy_from_slice(&header.crc.to_le_bytes());
+        tail.buffer.extend_from_slice(&bytes);
+        tail.buffer.extend_from_slice(&self.front[RECORD_HEADER_SIZE..self.front_bytes]);
+        self.for_each_piece(record, |piece| tail.buffer.extend_from_slice(piece));
+        let padding = padded(self.length) - self.length;
+        tail.buffer.extend_from_slice(&[0; 8][..padding]);
+        tail.previous = position;
+    }
+}
+
+/// The part of a page that an image leaves out: the bytes between line pointers and tuples. Their
+/// contents do not matter, and redo makes them zero.
+fn hole(page: &LoggedPage<'_>) -> (u16, u16) {
+    let page = &page.target.page;
+    let (lower, upper) = (page.lower(), page.upper());
+    if !page.is_new()
+        && page.kind().is_slotted()
+        && lower <= upper
+        && usize::from(upper) <= PAGE_SIZE
+    {
+        (lower, upper - lower)
+    } else {
+        (0, 0)
+    }
+}

@@ -1,0 +1,19 @@
+//! The write-ahead log.
+//!
+//! The log is one stream of bytes, cut into segment files; an LSN counts the bytes of the stream,
+//! without the segments' headers. Records are appended to a buffer in memory under one short lock.
+//! One thread at a time takes the buffer away, writes it and syncs it for all who wait.
+
+mod encode;
+mod flush;
+mod insert;
+mod read;
+mod segment;
+
+pub use encode::{BLOCK_HEADER_SIZE, IMAGE_HEADER_SIZE, RECORD_HEADER_SIZE, REMOVES_SIZE};
+pub(crate) use encode::{Cursor, decode};
+pub(crate) use insert::WalStart;
+pub use insert::{Wal, WalStatistics};
+pub use read::{ReadEnd, WalReader};
+pub use segment::{SEGMENT_HEADER_SIZE, SegmentHeader};
+pub(crate) use segment::{Segments, WAL_FOLDER};

@@ -1,0 +1,160 @@
+//! Reading the log: record after record, until it ends, and telling how it ends.
+
+use super::encode::{Header, RECORD_HEADER_SIZE, is_intact, padded};
+use super::segment::Segments;
+use crate::error::{Corruption, Error, Result};
+use crate::ids::Lsn;
+
+/// Bytes read from disk at once.
+const CHUNK: usize = 256 * 1024;
+
+/// Where and how the log ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadEnd {
+    /// Where the next record would begin.
+    pub end: Lsn,
+    /// Position of the last record.
+    pub previous: Lsn,
+}
+
+/// Reads records one after the other.
+pub struct WalReader<'s> {
+    segments: &'s Segments,
+    /// Bytes of the log from `start` on.
+    window: Vec<u8>,
+    start: u64,
+    position: u64,
+    previous: u64,
+}
+
+impl std::fmt::Debug for WalReader<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WalReader").field("position", &self.position).finish_non_exhaustive()
+    }
+}
+
+impl<'s> WalReader<'s> {
+    pub(crate) fn new(segments: &'s Segments, from: Lsn) -> Self {
+        let position = from.0;
+        Self { segments, window: Vec::new(), start: position, position, previous: position }
+    }
+
+    /// Where reading stands.
+    pub(crate) fn end(&self) -> ReadEnd {
+        ReadEnd { end: Lsn(self.position), previous: Lsn(self.previous) }
+    }
+
+    /// Makes the window hold at least `count` bytes from `position`; false when the log has fewer.
+    fn fill(&mut self, position: u64, count: usize) -> Result<bool> {
+        debug_assert!(position >= self.start);
+        if self.start + (self.window.len() as u64) < position {
+            self.window.clear();
+            self.start = position;
+        }
+        let within = (position - self.start) as usize;
+        if self.window.len() - within >= count {
+            return Ok(true);
+        }
+        self.window.drain(..within);
+        self.start = position;
+        // Ends: every turn adds bytes, or returns.
+        while self.window.len() < count {
+            let have = self.window.len();
+            self.window.resize(have + CHUNK, 0);
+            let got = self.segments.read(position + have as u64, &mut self.window[have..]);
+            self.window.truncate(have + *got.as_ref().unwrap_or(&0));
+            if got? == 0 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The bytes of the record at `position`, if a sound one is there.
+    fn record_at(&mut self, position: u64) -> Result<Option<usize>> {
+        if !self.fill(position, RECORD_HEADER_SIZE)? {
+            return Ok(None);
+        }
+        let at = (position - self.start) as usize;
+        let Some(header) = Header::get(&self.window[at..]) else { return Ok(None) };
+        if header.position != position {
+            return Ok(None);
+        }
+        let length = header.length as usize;
+        if !self.fill(position, length)? {
+            return Ok(None);
+        }
+        let at = (position - self.start) as usize;
+        Ok(is_intact(&self.window[at..at + length]).then_some(length))
+    }
+
+    /// The next record's bytes; `None` at the end of the log.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
+        let Some(length) = self.record_at(self.position)? else { return Ok(None) };
+        let at = (self.position - self.start) as usize;
+        self.previous = self.position;
+        self.position += padded(length) as u64;
+        Ok(Some(&self.window[at..at + length]))
+    }
+
+    /// Tells a torn tail from damage: the log was known to be durable beyond the place where reading
+    /// stopped if a later record says so, or if `durable` (what the control file knows) is later.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] (W2) for damage.
+    pub(crate) fn check_end(&mut self, durable: Lsn) -> Result<()> {
+        let end = self.position;
+        if durable.0 > end {
+            return Err(self.damage(end, durable.0));
+        }
+        let payload = self.segments.payload();
+        let mut last = end / payload;
+        for number in self.segments.list()? {
+            if number > last && self.segments.open(number)?.is_some() {
+                last = number;
+            }
+        }
+        let mut position = end;
+        // Ends: `position` grows up to the end of the last segment.
+        while position < (last + 1) * payload {
+            if !self.fill(position, RECORD_HEADER_SIZE)? {
+                // This segment is missing or short: go on in the next.
+                position = (position / payload + 1) * payload;
+                continue;
+            }
+            let at = (position - self.start) as usize;
+            let claims_place =
+                self.window[at + 8..at + 16] == position.to_le_bytes() && position != end;
+            if claims_place && self.record_at(position)?.is_some() {
+                let at = (position - self.start) as usize;
+                if let Some(header) = Header::get(&self.window[at..])
+                    && header.durable != u32::MAX
+                {
+                    let durable = position.saturating_sub(u64::from(header.durable));
+                    if durable > end {
+                        return Err(self.damage(end, durable));
+                    }
+                }
+            }
+            position += 8;
+        }
+        Ok(())
+    }
+
+    fn damage(&self, end: u64, durable: u64) -> Error {
+        let payload = self.segments.payload();
+        Error::Corruption(Box::new(Corruption {
+            file: self.segments.path(end / payload),
+            block: None,
+            item: None,
+            invariant: "W2",
+            detail: format!(
+                "no sound record at log position {end}, but the log was durable up to {durable}: \
+                 this is damage, not the end of the log"
+            ),
+        }))
+    }
+}

@@ -1,0 +1,370 @@
+//! Segment files: the log's bytes cut into files of one size, preallocated and reused.
+//!
+//! ```text
+//! 0   magic u64 "NIWAKWAL"   8   format u32       12  timeline u32
+//! 16  system u64             24  number u64       32  file bytes u64
+//! 40  zero u32               44  crc32c u32 over bytes 0..44
+//! 48  zeros up to 4096, then the log's bytes
+//! ```
+//!
+//! A segment is written with zeros (or is an old one renamed), gets its header, and is synced before
+//! it takes its name and before any record goes there. So a segment that holds records has a sound
+//! header, and a sync of it later needs no change to the file system's own records.
+
+use std::io;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use niwaki_env::Env;
+use niwaki_env::sync::Mutex;
+use niwaki_env::sync::atomic::{AtomicU64, Ordering};
+use niwaki_env::vfs::{OpenMode, VfsFile};
+
+use super::encode::Cursor;
+use crate::control::FORMAT_VERSION;
+use crate::error::{Error, Result};
+use crate::ids::Lsn;
+
+/// Folder of the log.
+pub(crate) const WAL_FOLDER: &str = "wal";
+/// Bytes in front of a segment's part of the log: a block of its own, so that no torn write of a
+/// record can harm it.
+pub const SEGMENT_HEADER_SIZE: u64 = 4096;
+const MAGIC: u64 = u64::from_le_bytes(*b"NIWAKWAL");
+/// A segment under construction.
+const NEW_SEGMENT: &str = "wal/new";
+
+/// The header of a segment file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// Format of the data directory.
+    pub format: u32,
+    /// Timeline.
+    pub timeline: u32,
+    /// System identifier.
+    pub system: u64,
+    /// Which part of the log this is, from 0.
+    pub number: u64,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+}
+
+impl SegmentHeader {
+    /// Bytes of the header that mean something.
+    pub const BYTES: usize = 48;
+
+    /// The header's bytes.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut out = [0; Self::BYTES];
+        out[0..8].copy_from_slice(&MAGIC.to_le_bytes());
+        out[8..12].copy_from_slice(&self.format.to_le_bytes());
+        out[12..16].copy_from_slice(&self.timeline.to_le_bytes());
+        out[16..24].copy_from_slice(&self.system.to_le_bytes());
+        out[24..32].copy_from_slice(&self.number.to_le_bytes());
+        out[32..40].copy_from_slice(&self.file_bytes.to_le_bytes());
+        let crc = crc32c::crc32c(&out[..44]);
+        out[44..48].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// Reads a header; `None` when the bytes are not one.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let checked = bytes.get(..44)?;
+        let mut cursor = Cursor(bytes);
+        if cursor.u64()? != MAGIC {
+            return None;
+        }
+        let header = Self {
+            format: cursor.u32()?,
+            timeline: cursor.u32()?,
+            system: cursor.u64()?,
+            number: cursor.u64()?,
+            file_bytes: cursor.u64()?,
+        };
+        let zero = cursor.u32()?;
+        (zero == 0 && cursor.u32()? == crc32c::crc32c(checked)).then_some(header)
+    }
+}
+
+/// The segment files of one log.
+pub(crate) struct Segments {
+    env: Env,
+    pub(super) system: u64,
+    pub(super) timeline: u32,
+    file_bytes: u64,
+    /// End of the last segment that is ready.
+    allocated: AtomicU64,
+    open: Mutex<HashMap<u64, Arc<dyn VfsFile>>>,
+    /// Held while segments are made or removed.
+    making: Mutex<()>,
+}
+
+impl Segments {
+    pub(crate) fn new(env: Env, system: u64, timeline: u32, file_bytes: u64) -> Self {
+        let file_bytes = file_bytes.max(4 * SEGMENT_HEADER_SIZE) & !4095;
+        Self {
+            env,
+            system,
+            timeline,
+            file_bytes,
+            allocated: AtomicU64::new(0),
+            open: Mutex::new(HashMap::new()),
+            making: Mutex::new(()),
+        }
+    }
+
+    /// Bytes of the log in one segment.
+    #[inline]
+    pub(crate) fn payload(&self) -> u64 {
+        self.file_bytes - SEGMENT_HEADER_SIZE
+    }
+
+    pub(crate) fn path(&self, number: u64) -> String {
+        format!("{WAL_FOLDER}/{:08x}{number:016x}", self.timeline)
+    }
+
+    /// Number of the segment that a file name means, on this timeline.
+    fn number_of(&self, name: &str) -> Option<u64> {
+        let timeline = u32::from_str_radix(name.get(..8)?, 16).ok()?;
+        let number = u64::from_str_radix(name.get(8..)?, 16).ok()?;
+        (name.len() == 24 && timeline == self.timeline).then_some(number)
+    }
+
+    /// End of the part of the log that has its space on disk.
+    #[inline]
+    pub(crate) fn allocated(&self) -> u64 {
+        // Acquire: pairs with the release when a segment is ready.
+        self.allocated.load(Ordering::Acquire)
+    }
+
+    /// Bytes of ready space behind `position`.
+    #[inline]
+    pub(crate) fn spare(&self, position: u64) -> u64 {
+        self.allocated().saturating_sub(position)
+    }
+
+    /// Makes a whole segment's worth of space ready behind `position`.
+    pub(crate) fn allocate_ahead(&self, position: u64) -> Result<()> {
+        self.allocate_until(position + self.payload())
+    }
+
+    /// The same where a failure may wait: whoever begins the next change meets it.
+    pub(crate) fn allocate_if_low(&self, position: u64) {
+        if self.spare(position) < self.payload() {
+            let _ = self.allocate_ahead(position);
+        }
+    }
+
+    /// Makes the space up to `end` ready.
+    pub(crate) fn allocate_until(&self, end: u64) -> Result<()> {
+        let _making = self.making.lock();
+        while self.allocated() < end {
+            let number = self.allocated() / self.payload();
+            self.make(number)?;
+            self.allocated.store((number + 1) * self.payload(), Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn header(&self, number: u64) -> [u8; SegmentHeader::BYTES] {
+        let header = SegmentHeader {
+            format: FORMAT_VERSION,
+            timeline: self.timeline,
+            system: self.system,
+            number,
+            file_bytes: self.file_bytes,
+        };
+        header.encode()
+    }
+
+    fn make(&self, number: u64) -> Result<()> {
+        let failed = |e| Error::io(self.path(number), e);
+        let file = self.env.vfs.open(NEW_SEGMENT, OpenMode::CreateIfAbsent).map_err(failed)?;
+        // A leftover of a crash may hold records of any age.
+        file.set_len(0).map_err(failed)?;
+        let zeros = vec![0; 256 * 1024];
+        let mut at = 0;
+        while at < self.file_bytes {
+            let here = (self.file_bytes - at).min(zeros.len() as u64);
+            file.write_at(&zeros[..here as usize], at).map_err(failed)?;
+            at += here;
+        }
+        self.finish(&file, NEW_SEGMENT, number)
+    }
+
+    /// Gives a file its header and its name.
+    fn finish(&self, file: &Arc<dyn VfsFile>, from: &str, number: u64) -> Result<()> {
+        let failed = |e| Error::io(self.path(number), e);
+        file.write_at(&self.header(number), 0).map_err(failed)?;
+        if let Err(e) = file.sync_data() {
+            self.env.abort(&format!("could not sync a new segment of the log: {e}"));
+        }
+        self.env.vfs.rename(from, &self.path(number)).map_err(failed)?;
+        self.sync_folder();
+        self.open.lock().insert(number, Arc::clone(file));
+        Ok(())
+    }
+
+    fn sync_folder(&self) {
+        if let Err(e) = self.env.vfs.sync_dir(WAL_FOLDER) {
+            self.env.abort(&format!("could not sync the folder {WAL_FOLDER}: {e}"));
+        }
+    }
+
+    /// Numbers of the segment files on disk, ascending.
+    pub(crate) fn list(&self) -> Result<Vec<u64>> {
+        let names = self
+            .env
+            .vfs
+            .list(WAL_FOLDER)
+            .map_err(|e| Error::io(format!("could not list the folder {WAL_FOLDER}"), e))?;
+        let mut numbers: Vec<u64> = names.iter().filter_map(|name| self.number_of(name)).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// Opens a segment whose header is sound; `None` when it does not exist or is not.
+    pub(crate) fn open(&self, number: u64) -> Result<Option<Arc<dyn VfsFile>>> {
+        if let Some(file) = self.open.lock().get(&number) {
+            return Ok(Some(Arc::clone(file)));
+        }
+        let path = self.path(number);
+        let file = match self.env.vfs.open(&path, OpenMode::Existing) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(Error::io(format!("could not open {path}"), e)),
+        };
+        let mut bytes = [0; SegmentHeader::BYTES];
+        let got = file
+            .read_at(&mut bytes, 0)
+            .map_err(|e| Error::io(format!("could not read {path}"), e))?;
+        if got < bytes.len() || bytes != self.header(number) {
+            return Ok(None);
+        }
+        self.open.lock().insert(number, Arc::clone(&file));
+        Ok(Some(file))
+    }
+
+    /// Reads the log's bytes at `position`, up to the end of their segment; fewer than `buf` only
+    /// there. 0 when the segment is not there.
+    pub(crate) fn read(&self, position: u64, buf: &mut [u8]) -> Result<usize> {
+        let number = position / self.payload();
+        let within = position % self.payload();
+        let Some(file) = self.open(number)? else { return Ok(0) };
+        let here = ((self.payload() - within).min(buf.len() as u64)) as usize;
+        let Some(part) = buf.get_mut(..here) else { return Ok(0) };
+        file.read_at(part, SEGMENT_HEADER_SIZE + within)
+            .map_err(|e| Error::io(format!("could not read {}", self.path(number)), e))
+    }
+
+    /// Writes bytes of the log, all of which are in ready segments, and notes which must be synced.
+    pub(super) fn write(
+        &self,
+        start: u64,
+        bytes: &[u8],
+        unsynced: &mut Vec<Arc<dyn VfsFile>>,
+    ) -> io::Result<()> {
+        let mut position = start;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let number = position / self.payload();
+            let within = position % self.payload();
+            let here = ((self.payload() - within) as usize).min(rest.len());
+            let (part, tail) = rest.split_at(here);
+            let file = self.open.lock().get(&number).cloned();
+            let Some(file) = file else {
+                return Err(io::Error::other(format!("segment {number} is not ready")));
+            };
+            file.write_at(part, SEGMENT_HEADER_SIZE + within)?;
+            if !unsynced.iter().any(|other| Arc::ptr_eq(other, &file)) {
+                unsynced.push(file);
+            }
+            position += here as u64;
+            rest = tail;
+        }
+        Ok(())
+    }
+
+    /// Syncs every segment from `redo` on: what a killed process wrote may be in the system's memory
+    /// only, and pages must not reach the disk before it.
+    pub(crate) fn sync_from(&self, redo: Lsn) -> Result<()> {
+        let first = redo.0 / self.payload();
+        for number in self.list()?.into_iter().filter(|&n| n >= first) {
+            if let Some(file) = self.open(number)?
+                && let Err(e) = file.sync_data()
+            {
+                self.env.abort(&format!("could not sync {}: {e}", self.path(number)));
+            }
+        }
+        Ok(())
+    }
+
+    /// After recovery: the log ends at `end`. Clears what follows, so that no later recovery takes
+    /// leftovers for records, and makes the segments from there on ready.
+    pub(crate) fn cut(&self, end: Lsn) -> Result<()> {
+        let _making = self.making.lock();
+        let current = end.0 / self.payload();
+        let mut changed = false;
+        for number in self.list()?.into_iter().rev().filter(|&n| n > current) {
+            let path = self.path(number);
+            self.env
+                .vfs
+                .remove(&path)
+                .map_err(|e| Error::io(format!("could not remove {path}"), e))?;
+            self.open.lock().remove(&number);
+            changed = true;
+        }
+        if changed {
+            self.sync_folder();
+        }
+        let mut ready = current;
+        if let Some(file) = self.open(current)? {
+            let path = self.path(current);
+            let failed = |e| Error::io(format!("could not clear the end of {path}"), e);
+            let zeros = vec![0; 256 * 1024];
+            let mut at = SEGMENT_HEADER_SIZE + end.0 % self.payload();
+            while at < self.file_bytes {
+                let here = (self.file_bytes - at).min(zeros.len() as u64);
+                file.write_at(&zeros[..here as usize], at).map_err(failed)?;
+                at += here;
+            }
+            if let Err(e) = file.sync_data() {
+                self.env.abort(&format!("could not sync {path}: {e}"));
+            }
+            ready = current + 1;
+        }
+        self.allocated.store(ready * self.payload(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Puts segments that end before `redo` to use again behind the last one, up to `keep` spare
+    /// ones, and removes the others.
+    pub(crate) fn recycle(&self, redo: Lsn, keep: u64, position: u64) -> Result<()> {
+        let _making = self.making.lock();
+        let first_needed = redo.0 / self.payload();
+        for number in self.list()?.into_iter().filter(|&n| n < first_needed) {
+            let path = self.path(number);
+            let file = self.open(number)?;
+            self.open.lock().remove(&number);
+            let next = self.allocated() / self.payload();
+            match file {
+                Some(file) if next.saturating_sub(position / self.payload()) <= keep => {
+                    // Out of its old name first: a crash on the way leaves only `wal/new`.
+                    self.env
+                        .vfs
+                        .rename(&path, NEW_SEGMENT)
+                        .map_err(|e| Error::io(format!("could not rename {path}"), e))?;
+                    self.finish(&file, NEW_SEGMENT, next)?;
+                    self.allocated.store((next + 1) * self.payload(), Ordering::Release);
+                }
+                _ => {
+                    self.env
+                        .vfs
+                        .remove(&path)
+                        .map_err(|e| Error::io(format!("could not remove {path}"), e))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
