@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use niwaki_env::sync::thread::JoinHandle;
-use niwaki_env::sync::{Condvar, Mutex, thread, wait_timeout};
+use niwaki_env::sync::{Condvar, Mutex, thread};
 
 use crate::checkpoint::CheckpointKind;
 use crate::error::{Error, Result};
@@ -61,7 +61,7 @@ impl Storage {
         let mut stop = self.background.stop.lock();
         // Ends when the handle says stop.
         while !*stop {
-            wait_timeout(&self.background.wake, &mut stop, PERIOD);
+            self.background.wake.wait_for(&mut stop, PERIOD);
             if *stop {
                 return;
             }

@@ -49,7 +49,7 @@ impl Page {
         if !self.kind().is_slotted() {
             return Ok(());
         }
-        if (usize::from(lower) - HEADER_SIZE) % ITEM_ID_SIZE != 0 {
+        if !(usize::from(lower) - HEADER_SIZE).is_multiple_of(ITEM_ID_SIZE) {
             return Err(damage(id, None, format!("lower {lower} is not at a line pointer")));
         }
         self.check_items(id)

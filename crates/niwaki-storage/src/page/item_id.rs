@@ -120,7 +120,7 @@ impl ItemId {
     /// Whether a tuple is stored for it: NORMAL, or DEAD with its bytes still there.
     #[inline]
     pub fn has_storage(self) -> bool {
-        matches!(self.state(), ItemState::Normal | ItemState::Dead) && self.len() != 0
+        matches!(self.state(), ItemState::Normal | ItemState::Dead) && !self.is_empty()
     }
 
     /// The mixed flag; the fourth, undefined value reads as yes.

@@ -77,7 +77,6 @@ impl<'a> Cursor<'a> {
 
 impl Header {
     /// Writes the header over `out`, which has [`RECORD_HEADER_SIZE`] bytes.
-    #[expect(clippy::indexing_slicing, reason = "constant places in an array of that size")]
     pub(crate) fn put(&self, out: &mut [u8; RECORD_HEADER_SIZE]) {
         out[0..4].copy_from_slice(&self.length.to_le_bytes());
         out[4..8].copy_from_slice(&self.crc.to_le_bytes());
@@ -116,7 +115,6 @@ impl Header {
 }
 
 /// The checksum of a record: its payload first, so that this part needs no position.
-#[expect(clippy::indexing_slicing, reason = "constant places in an array of that size")]
 pub(crate) fn seal(payload_crc: u32, header: &[u8; RECORD_HEADER_SIZE]) -> u32 {
     let crc = crc32c::crc32c_append(payload_crc, &header[0..4]);
     crc32c::crc32c_append(crc, &header[8..])
