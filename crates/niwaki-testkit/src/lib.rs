@@ -3,6 +3,7 @@
 
 pub mod crash;
 pub mod model;
+pub mod sql;
 pub mod subject;
 pub mod toy;
 pub mod workload;

@@ -1,0 +1,83 @@
+//! Every commit that was acknowledged is there after a crash at any moment, in every state that the
+//! crash may leave the disk, also when recovery itself is interrupted.
+//!
+//! `NIWAKI_CRASH_IMAGES` sets how many images are opened (20,000 in CI, 400,000 in the long tier),
+//! `NIWAKI_CRASH_SEED` runs one seed alone, `NIWAKI_CRASH_THREADS` sets how many seeds run at once.
+
+use std::str::FromStr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use niwaki_testkit::crash::{CrashPlan, CrashReport, run};
+use niwaki_testkit::sql::SqlSubject;
+use niwaki_testkit::workload::Mix;
+
+const IMAGES_IN_CI: usize = 20_000;
+
+fn setting<T: FromStr>(name: &str) -> Option<T> {
+    std::env::var(name)
+        .ok()
+        .map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text:?} is not a number")))
+}
+
+/// Seeds differ in how much they do: few keys make long chains, many keys make index pages split.
+fn plan(seed: u64) -> CrashPlan {
+    let mix = Mix { keys: [4, 24, 300][usize::try_from(seed % 3).unwrap()], ..Mix::default() };
+    CrashPlan {
+        seed,
+        mix,
+        steps: if seed % 3 == 2 { 150 } else { 60 },
+        from_nothing: seed % 8 == 0,
+        images_per_moment: if seed % 3 == 2 { 4 } else { 10 },
+        second_crash_every: 60,
+        images_per_recovery_moment: 2,
+        ..CrashPlan::default()
+    }
+}
+
+#[test]
+fn acknowledged_commits_survive_every_crash() {
+    if let Some(seed) = setting("NIWAKI_CRASH_SEED") {
+        match run::<SqlSubject>(&plan(seed)) {
+            Ok(report) => eprintln!("seed {seed} passes: {report:?}"),
+            Err(failure) => panic!("{failure}"),
+        }
+        return;
+    }
+    let target: usize = setting("NIWAKI_CRASH_IMAGES").unwrap_or(IMAGES_IN_CI);
+    let threads: usize = setting("NIWAKI_CRASH_THREADS").unwrap_or(2);
+    let total = Mutex::new(CrashReport::default());
+    let failures = Mutex::new(Vec::new());
+    let next_seed = AtomicU64::new(setting("NIWAKI_CRASH_FIRST_SEED").unwrap_or(1));
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let seed = next_seed.fetch_add(1, Ordering::Relaxed);
+                    match run::<SqlSubject>(&plan(seed)) {
+                        Ok(report) => {
+                            let mut total = total.lock().unwrap();
+                            total.add(&report);
+                            eprintln!("seed {seed}: {} of {target} images", total.images);
+                            if total.images >= target {
+                                stop.store(true, Ordering::Relaxed);
+                            }
+                        }
+                        Err(failure) => {
+                            stop.store(true, Ordering::Relaxed);
+                            failures.lock().unwrap().push(failure.to_string());
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    let total = total.into_inner().unwrap();
+    eprintln!("{total:?}");
+    assert!(total.images >= target);
+    assert!(total.second_images * 20 > total.images, "too few crashes of recovery: {total:?}");
+    assert!(total.commits * 100 > total.images, "too few commits: {total:?}");
+}
