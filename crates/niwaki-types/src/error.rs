@@ -64,4 +64,4 @@ impl TypeError {
 }
 
 /// What most functions of this crate return.
-pub type Result<T> = std::result::Result<T, TypeError>;
+pub type Result<T, E = TypeError> = std::result::Result<T, E>;

@@ -1,9 +1,12 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+pub mod arith;
+mod binary_io;
+mod cast;
 mod column;
 mod compare;
-mod datetime;
+pub mod datetime;
 mod datum;
 mod error;
 mod key;
@@ -12,6 +15,9 @@ mod numeric;
 mod settings;
 mod text_io;
 
+pub use arith::{ArithmeticOperator, absolute, arithmetic, negate};
+pub use binary_io::{read_binary, write_binary};
+pub use cast::cast;
 pub use column::ColumnType;
 pub use compare::{compare, compare_ordered, equal, hash};
 pub use datetime::{Interval, MICROS_PER_DAY, TimeZone};
@@ -24,4 +30,7 @@ pub use key::{
 pub use layout::{ColumnMask, RowView, form_row};
 pub use numeric::{Numeric, numeric_precision_scale, numeric_typmod};
 pub use settings::{DateOrder, InputContext, TextSettings};
-pub use text_io::{parse_float4, parse_float8, write_float4, write_float8};
+pub use text_io::{
+    input, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8, to_text, write_float4,
+    write_float8, write_text,
+};

@@ -4,7 +4,10 @@
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
-use super::MICROS_PER_DAY;
+use super::calendar::{
+    MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND, round_micros,
+};
+use crate::error::{Result, TypeError};
 
 /// `interval`: months, days, microseconds
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,6 +18,22 @@ pub struct Interval {
     pub days: i32,
     /// microseconds
     pub micros: i64,
+}
+
+/// Bits of the field range in an interval's typmod.
+pub(super) mod range {
+    pub(crate) const MONTH: i32 = 1 << 1;
+    pub(crate) const YEAR: i32 = 1 << 2;
+    pub(crate) const DAY: i32 = 1 << 3;
+    pub(crate) const HOUR: i32 = 1 << 10;
+    pub(crate) const MINUTE: i32 = 1 << 11;
+    pub(crate) const SECOND: i32 = 1 << 12;
+    pub(crate) const FULL: i32 = 0x7fff;
+
+    /// The range of a typmod; -1 has the full one.
+    pub(crate) fn of(typmod: i32) -> i32 {
+        if typmod < 0 { FULL } else { typmod >> 16 & FULL }
+    }
 }
 
 impl Interval {
@@ -34,6 +53,160 @@ impl Interval {
     pub fn same_image(&self, other: &Self) -> bool {
         (self.months, self.days, self.micros) == (other.months, other.days, other.micros)
     }
+
+    /// Sum, part by part.
+    ///
+    /// # Errors
+    /// `22008`
+    pub fn checked_add(&self, other: &Self) -> Result<Self> {
+        let sum = || {
+            Some(Self {
+                months: self.months.checked_add(other.months)?,
+                days: self.days.checked_add(other.days)?,
+                micros: self.micros.checked_add(other.micros)?,
+            })
+        };
+        sum().ok_or_else(out_of_range)
+    }
+
+    /// Difference, part by part.
+    ///
+    /// # Errors
+    /// `22008`
+    pub fn checked_sub(&self, other: &Self) -> Result<Self> {
+        let difference = || {
+            Some(Self {
+                months: self.months.checked_sub(other.months)?,
+                days: self.days.checked_sub(other.days)?,
+                micros: self.micros.checked_sub(other.micros)?,
+            })
+        };
+        difference().ok_or_else(out_of_range)
+    }
+
+    /// Every part negated.
+    ///
+    /// # Errors
+    /// `22008`
+    pub fn checked_neg(&self) -> Result<Self> {
+        Self::default().checked_sub(self)
+    }
+
+    /// Product with a number: fractions of months become days, of days microseconds.
+    ///
+    /// # Errors
+    /// `22008` when a part does not fit, or the factor is not a number.
+    pub fn multiply(&self, factor: f64) -> Result<Self> {
+        self.scale(|part| part * factor)
+    }
+
+    /// Quotient by a number, as [`Interval::multiply`].
+    ///
+    /// # Errors
+    /// `22012` by zero, `22008` when a part does not fit.
+    pub fn divide(&self, divisor: f64) -> Result<Self> {
+        if divisor == 0.0 {
+            return Err(TypeError::division_by_zero());
+        }
+        self.scale(|part| part / divisor)
+    }
+
+    fn scale(&self, operate: impl Fn(f64) -> f64) -> Result<Self> {
+        let months = whole_i32(operate(self.months.into()))?;
+        let days = whole_i32(operate(self.days.into()))?;
+        // Fractions of a month are days of a thirtieth; what is left of days is time. Rounding to
+        // microseconds in between keeps binary fractions from growing into whole units.
+        let month_rest = operate(self.months.into()) - f64::from(months);
+        let month_days = round_to_micros(month_rest * 30.0);
+        let day_rest =
+            operate(self.days.into()) - f64::from(days) + month_days - month_days.trunc();
+        let mut seconds = round_to_micros(day_rest * 86_400.0);
+        let mut days = days;
+        if seconds.abs() >= 86_400.0 {
+            let extra = (seconds / 86_400.0).trunc();
+            days = days.checked_add(extra as i32).ok_or_else(out_of_range)?;
+            seconds -= extra * 86_400.0;
+        }
+        let days = days.checked_add(month_days as i32).ok_or_else(out_of_range)?;
+        let micros = (operate(self.micros as f64) + seconds * 1e6).round_ties_even();
+        if !(-9.223_372_036_854_775e18..9.223_372_036_854_775e18).contains(&micros) {
+            return Err(out_of_range());
+        }
+        Ok(Self { months, days, micros: micros as i64 })
+    }
+
+    /// Moves each 24 hours of the time part to days: `justify_hours`.
+    ///
+    /// # Errors
+    /// `22008`
+    pub fn justify_hours(&self) -> Result<Self> {
+        let whole = self.micros / MICROS_PER_DAY;
+        let mut micros = self.micros % MICROS_PER_DAY;
+        let mut days = i64::from(self.days).checked_add(whole).ok_or_else(out_of_range)?;
+        if days > 0 && micros < 0 {
+            micros += MICROS_PER_DAY;
+            days -= 1;
+        } else if days < 0 && micros > 0 {
+            micros -= MICROS_PER_DAY;
+            days += 1;
+        }
+        let days = i32::try_from(days).map_err(|_| out_of_range())?;
+        Ok(Self { months: self.months, days, micros })
+    }
+
+    /// Cuts the value to the fields, and rounds it to the precision, that a typmod names.
+    ///
+    /// # Errors
+    /// `22008`
+    pub fn apply_typmod(&self, typmod: i32) -> Result<Self> {
+        use range::{DAY, HOUR, MINUTE, MONTH, YEAR};
+        if typmod < 0 {
+            return Ok(*self);
+        }
+        let mut value = *self;
+        let fields = range::of(typmod);
+        if fields == YEAR {
+            value = Self::new(value.months / 12 * 12, 0, 0);
+        } else if fields == MONTH || fields == YEAR | MONTH {
+            value = Self::new(value.months, 0, 0);
+        } else if fields == DAY {
+            value.micros = 0;
+        } else if fields == HOUR || fields == DAY | HOUR {
+            value.micros -= value.micros % MICROS_PER_HOUR;
+        } else if fields == MINUTE || fields == HOUR | MINUTE || fields == DAY | HOUR | MINUTE {
+            value.micros -= value.micros % MICROS_PER_MINUTE;
+        }
+        let precision = typmod & 0xffff;
+        if precision < 6 {
+            value.micros = round_micros(value.micros, precision.unsigned_abs());
+        }
+        Ok(value)
+    }
+
+    /// Hours, minutes and microseconds of the minute of the time part, with its sign.
+    pub(super) fn clock(&self) -> (i64, i64, i64) {
+        (
+            self.micros / MICROS_PER_HOUR,
+            self.micros / MICROS_PER_MINUTE % 60,
+            self.micros % (60 * MICROS_PER_SECOND),
+        )
+    }
+}
+
+fn whole_i32(value: f64) -> Result<i32> {
+    if value.is_nan() || !(-2_147_483_648.0..2_147_483_648.0).contains(&value) {
+        return Err(out_of_range());
+    }
+    Ok(value as i32)
+}
+
+fn round_to_micros(value: f64) -> f64 {
+    (value * 1e6).round_ties_even() / 1e6
+}
+
+#[cold]
+pub(super) fn out_of_range() -> TypeError {
+    TypeError::new("22008", "interval out of range")
 }
 
 impl Ord for Interval {

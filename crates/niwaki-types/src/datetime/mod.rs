@@ -1,10 +1,34 @@
 //! Dates, timestamps and intervals: calendar arithmetic, text, time zones.
+//!
+//! Days and microseconds count from 2000-01-01. The calendar is the Gregorian one at all times,
+//! with a year 0 that is shown as 1 BC.
 
+mod calendar;
+mod extract;
+mod fields;
+mod format;
 mod interval;
+mod interval_text;
+mod moment_text;
+mod operations;
+#[cfg(test)]
+mod tests;
+mod tokens;
 mod zone;
 
+pub use calendar::{
+    Civil, DATE_INFINITY, DATE_NEGATIVE_INFINITY, MICROS_PER_DAY, TIMESTAMP_INFINITY,
+    TIMESTAMP_NEGATIVE_INFINITY, check_date, check_timestamp, civil_from_days, days_from_civil,
+    round_to_precision,
+};
+pub use extract::{date_part, date_trunc, extract};
+pub use format::{write_date, write_interval, write_timestamp, write_timestamptz};
 pub use interval::Interval;
+pub use interval_text::parse_interval;
+pub use moment_text::{parse_date, parse_timestamp, parse_timestamptz};
+pub use operations::{
+    add_days, age, date_to_timestamp, date_to_timestamptz, subtract_dates, subtract_timestamps,
+    timestamp_plus_interval, timestamp_to_date, timestamp_to_timestamptz,
+    timestamptz_plus_interval, timestamptz_to_date, timestamptz_to_timestamp,
+};
 pub use zone::TimeZone;
-
-/// Microseconds of a day.
-pub const MICROS_PER_DAY: i64 = 86_400_000_000;

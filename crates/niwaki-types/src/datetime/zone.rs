@@ -1,31 +1,75 @@
 //! Time zones: names, and the offset in force at a moment.
 
-use jiff::tz;
+use std::sync::Arc;
 
+use jiff::civil::DateTime;
+use jiff::tz::{self, AmbiguousOffset};
+
+use super::calendar::{
+    DAYS_PER_CYCLE, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND,
+    civil_from_days, finite_timestamp, is_infinite, split,
+};
 use crate::error::{Result, TypeError};
+
+/// Seconds from 1970-01-01 to 2000-01-01.
+const EPOCH_UNIX_SECONDS: i64 = 946_684_800;
+/// Zone rules are known to the year 9999. Later moments use those of the same place in an earlier
+/// cycle of 400 years, which has the same weekdays.
+const RULES_END_DAYS: i64 = 2_921_575;
 
 /// A time zone: the bundled rules of a named one, or a fixed offset. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub struct TimeZone {
-    zone: tz::TimeZone,
-    name: std::sync::Arc<str>,
+    rules: tz::TimeZone,
+    name: Arc<str>,
+    /// Spares a look into the rules, which most sessions run without.
+    is_utc: bool,
 }
 
 impl TimeZone {
     /// Coordinated universal time.
     pub fn utc() -> Self {
-        Self { zone: tz::TimeZone::UTC, name: "UTC".into() }
+        Self { rules: tz::TimeZone::UTC, name: "UTC".into(), is_utc: true }
     }
 
-    /// The zone called `name`, in any mix of upper and lower case.
+    /// The zone that `SET TimeZone` and `AT TIME ZONE` mean by `name`: a name of the zone database
+    /// in any mix of upper and lower case, a POSIX rule, or a number of hours east of Greenwich.
     ///
     /// # Errors
     /// `22023` when there is none.
     pub fn get(name: &str) -> Result<Self> {
-        let zone = tz::TimeZone::get(name)
-            .map_err(|_| TypeError::new("22023", format!("time zone \"{name}\" not recognized")))?;
-        let name = zone.iana_name().unwrap_or(name).into();
-        Ok(Self { zone, name })
+        let unknown = || TypeError::new("22023", format!("time zone \"{name}\" not recognized"));
+        if name.eq_ignore_ascii_case("utc") || name.eq_ignore_ascii_case("default") {
+            return Ok(Self::utc());
+        }
+        if let Ok(hours) = name.parse::<f64>() {
+            if hours.abs() > 168.0 {
+                return Err(unknown());
+            }
+            return Self::fixed((hours * 3600.0).round() as i32).ok_or_else(unknown);
+        }
+        if let Ok(rules) = tz::TimeZone::get(name) {
+            let name = rules.iana_name().unwrap_or(name).into();
+            return Ok(Self { rules, name, is_utc: false });
+        }
+        // A POSIX rule needs a digit; without one jiff could only be guessing.
+        let rules = tz::TimeZone::posix(name).map_err(|_| unknown())?;
+        Ok(Self { rules, name: name.into(), is_utc: false })
+    }
+
+    /// A fixed offset in seconds east of Greenwich.
+    pub(super) fn fixed(seconds: i32) -> Option<Self> {
+        let offset = tz::Offset::from_seconds(seconds).ok()?;
+        // PostgreSQL names such a zone by a POSIX rule, whose sign counts westwards.
+        let (hours, rest) = (seconds.abs() / 3600, seconds.abs() % 3600);
+        let shown = match (rest / 60, rest % 60) {
+            (0, 0) => format!("{hours:02}"),
+            (minutes, 0) => format!("{hours:02}:{minutes:02}"),
+            (minutes, seconds) => format!("{hours:02}:{minutes:02}:{seconds:02}"),
+        };
+        let (east, west) = if seconds < 0 { ('-', '+') } else { ('+', '-') };
+        let name = format!("<{east}{shown}>{west}{shown}").into();
+        Some(Self { rules: tz::TimeZone::fixed(offset), name, is_utc: false })
     }
 
     /// The name as the zone database spells it.
@@ -33,8 +77,111 @@ impl TimeZone {
         &self.name
     }
 
-    /// The rules.
-    pub(crate) fn rules(&self) -> &tz::TimeZone {
-        &self.zone
+    /// Seconds east of Greenwich at a moment, in microseconds since 2000-01-01 UTC.
+    pub fn offset_at(&self, micros: i64) -> i32 {
+        if self.is_utc || is_infinite(micros) {
+            return 0;
+        }
+        let micros = within_rules(micros);
+        let seconds = micros.div_euclid(MICROS_PER_SECOND) + EPOCH_UNIX_SECONDS;
+        match jiff::Timestamp::from_second(seconds) {
+            Ok(moment) => self.rules.to_offset(moment).seconds(),
+            Err(_) => 0,
+        }
     }
+
+    /// The local time that clocks show at a moment.
+    ///
+    /// # Errors
+    /// `22008` when the local time is out of range.
+    pub fn to_local(&self, micros: i64) -> Result<i64> {
+        if self.is_utc || is_infinite(micros) {
+            return Ok(micros);
+        }
+        let offset = i64::from(self.offset_at(micros)) * MICROS_PER_SECOND;
+        finite_timestamp(i128::from(micros) + i128::from(offset))
+    }
+
+    /// The moment at which clocks show `local`. Of two such moments it is the later; a time that
+    /// clocks jump over is read with the offset from before the jump.
+    ///
+    /// # Errors
+    /// `22008` when the moment is out of range.
+    pub fn to_utc(&self, local: i64) -> Result<i64> {
+        if self.is_utc || is_infinite(local) {
+            return Ok(local);
+        }
+        let offset = i64::from(self.local_offset(local)) * MICROS_PER_SECOND;
+        finite_timestamp(i128::from(local) - i128::from(offset))
+    }
+
+    fn local_offset(&self, local: i64) -> i32 {
+        let Some(clock) = clock(within_rules(local)) else { return 0 };
+        match self.rules.to_ambiguous_timestamp(clock).offset() {
+            AmbiguousOffset::Unambiguous { offset } => offset.seconds(),
+            AmbiguousOffset::Gap { before, .. } => before.seconds(),
+            AmbiguousOffset::Fold { after, .. } => after.seconds(),
+        }
+    }
+}
+
+/// The same place in a cycle of 400 years for which there are rules.
+fn within_rules(micros: i64) -> i64 {
+    // A day's distance from the end leaves room for any offset.
+    let end = (RULES_END_DAYS - 1) * MICROS_PER_DAY;
+    if micros < end {
+        return micros;
+    }
+    let cycle = DAYS_PER_CYCLE * MICROS_PER_DAY;
+    micros - ((micros - end) / cycle + 1) * cycle
+}
+
+fn clock(local: i64) -> Option<DateTime> {
+    let (days, time) = split(local);
+    let civil = civil_from_days(days);
+    DateTime::new(
+        i16::try_from(civil.year).ok()?,
+        i8::try_from(civil.month).ok()?,
+        i8::try_from(civil.day).ok()?,
+        (time / MICROS_PER_HOUR) as i8,
+        (time / MICROS_PER_MINUTE % 60) as i8,
+        (time / MICROS_PER_SECOND % 60) as i8,
+        (time % MICROS_PER_SECOND * 1000) as i32,
+    )
+    .ok()
+}
+
+/// Seconds east of Greenwich of the zone abbreviations that PostgreSQL knows by default and that
+/// are in common use.
+pub(super) fn abbreviation(word: &str) -> Option<i32> {
+    let hours = |hours: f32| (hours * 3600.0) as i32;
+    Some(match word.to_ascii_lowercase().as_str() {
+        "z" | "zulu" | "utc" | "gmt" | "ut" | "uct" | "wet" => 0,
+        "bst" | "cet" | "met" | "west" | "wetdst" => hours(1.0),
+        "cest" | "eet" | "mest" | "metdst" | "cetdst" | "ist" | "sast" => hours(2.0),
+        "eest" | "eetdst" | "msk" | "idt" | "eat" => hours(3.0),
+        "msd" => hours(4.0),
+        "pkt" => hours(5.0),
+        "ict" => hours(7.0),
+        "hkt" | "awst" => hours(8.0),
+        "jst" | "kst" => hours(9.0),
+        "acst" => hours(9.5),
+        "aest" => hours(10.0),
+        "acdt" => hours(10.5),
+        "aedt" => hours(11.0),
+        "nzst" => hours(12.0),
+        "nzdt" => hours(13.0),
+        "brt" | "art" => hours(-3.0),
+        "ndt" => hours(-2.5),
+        "nst" => hours(-3.5),
+        "adt" => hours(-3.0),
+        "ast" | "edt" => hours(-4.0),
+        "est" | "cdt" => hours(-5.0),
+        "cst" | "mdt" => hours(-6.0),
+        "mst" | "pdt" => hours(-7.0),
+        "pst" | "akdt" => hours(-8.0),
+        "akst" => hours(-9.0),
+        "hst" => hours(-10.0),
+        _ => return None,
+    })
 }

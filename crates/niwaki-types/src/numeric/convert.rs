@@ -62,6 +62,15 @@ impl Numeric {
         self.to_integer(name)?.try_into().map_err(|_| TypeError::out_of_range(name))
     }
 
+    /// Rounded half away from zero.
+    ///
+    /// # Errors
+    /// `22003` out of range, `0A000` for NaN and the infinities.
+    pub fn to_u64(&self) -> Result<u64> {
+        let name = "unsigned bigint";
+        self.to_integer(name)?.try_into().map_err(|_| TypeError::out_of_range(name))
+    }
+
     /// The nearest double.
     ///
     /// # Errors

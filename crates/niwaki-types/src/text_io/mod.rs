@@ -1,8 +1,19 @@
 //! Values as text, in and out, exactly as PostgreSQL reads and shows them.
 
+mod array;
+mod bytes;
 mod float;
+mod input;
+mod integer;
+mod output;
+#[cfg(test)]
+mod tests;
 
 pub use float::{parse_float4, parse_float8, write_float4, write_float8};
+pub use input::input;
+pub(crate) use input::{NAME_BYTES_MAX, check_text, fit_length, truncated_name};
+pub use integer::{parse_int2, parse_int4, parse_int8};
+pub use output::{to_text, write_text};
 
 /// The characters that input functions skip around a value.
 pub(crate) fn is_space(character: char) -> bool {

@@ -1,0 +1,257 @@
+//! Values in the binary format of the wire protocol.
+#![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
+
+use std::sync::Arc;
+
+use crate::error::{Result, TypeError};
+use crate::text_io::{NAME_BYTES_MAX, check_text, fit_length};
+use crate::{ColumnType, Datum, Interval, Numeric, TypeOid, datetime};
+
+/// Appends `value` in binary. NULL appends nothing: the protocol says it in the length.
+#[inline]
+pub fn write_binary(value: &Datum, out: &mut Vec<u8>) {
+    match value {
+        Datum::Null => {}
+        Datum::Bool(value) => out.push((*value).into()),
+        Datum::Int2(value) => out.extend_from_slice(&value.to_be_bytes()),
+        Datum::Int4(value) => out.extend_from_slice(&value.to_be_bytes()),
+        Datum::Int8(value) => out.extend_from_slice(&value.to_be_bytes()),
+        Datum::Float4(value) => out.extend_from_slice(&value.to_be_bytes()),
+        Datum::Float8(value) => out.extend_from_slice(&value.to_be_bytes()),
+        Datum::Numeric(value) => value.write_wire(out),
+        Datum::Text(value) => out.extend_from_slice(value.as_bytes()),
+        Datum::Bytea(value) => out.extend_from_slice(value),
+        Datum::Date(value) => out.extend_from_slice(&value.to_be_bytes()),
+        Datum::Timestamp(value) | Datum::TimestampTz(value) => {
+            out.extend_from_slice(&value.to_be_bytes());
+        }
+        Datum::Interval(value) => {
+            out.extend_from_slice(&value.micros.to_be_bytes());
+            out.extend_from_slice(&value.days.to_be_bytes());
+            out.extend_from_slice(&value.months.to_be_bytes());
+        }
+        Datum::Oid(value) => out.extend_from_slice(&value.to_be_bytes()),
+        Datum::Tid(block, offset) => {
+            out.extend_from_slice(&block.to_be_bytes());
+            out.extend_from_slice(&offset.to_be_bytes());
+        }
+        Datum::Lsn(value) => out.extend_from_slice(&value.to_be_bytes()),
+        Datum::Array(element, values) => write_array(*element, values, out),
+    }
+}
+
+fn write_array(element: TypeOid, values: &[Datum], out: &mut Vec<u8>) {
+    let dimensions = i32::from(!values.is_empty());
+    let has_nulls = i32::from(values.iter().any(Datum::is_null));
+    out.extend_from_slice(&dimensions.to_be_bytes());
+    out.extend_from_slice(&has_nulls.to_be_bytes());
+    out.extend_from_slice(&element.0.to_be_bytes());
+    if values.is_empty() {
+        return;
+    }
+    out.extend_from_slice(&length_word(values.len()));
+    out.extend_from_slice(&1i32.to_be_bytes());
+    for value in values {
+        if value.is_null() {
+            out.extend_from_slice(&(-1i32).to_be_bytes());
+            continue;
+        }
+        let mut item = Vec::new();
+        write_binary(value, &mut item);
+        out.extend_from_slice(&length_word(item.len()));
+        out.extend_from_slice(&item);
+    }
+}
+
+/// A count as the protocol's signed word. Values are held to 1 GiB long before they come here.
+fn length_word(length: usize) -> [u8; 4] {
+    i32::try_from(length).unwrap_or(i32::MAX).to_be_bytes()
+}
+
+/// Reads a value of type `kind` from all of `bytes`; a typmod is applied as an assignment applies it.
+///
+/// # Errors
+/// `22P03` when there are bytes left over or the bytes are not a value of the type, `08P01` when
+/// there are too few, `22021` for text that is not UTF-8, and what [`crate::input`] gives for values
+/// out of range or too long.
+#[inline]
+pub fn read_binary(kind: ColumnType, bytes: &[u8]) -> Result<Datum> {
+    match kind.oid {
+        TypeOid::INT4 => Ok(Datum::Int4(i32::from_be_bytes(exactly(bytes)?))),
+        TypeOid::INT8 => Ok(Datum::Int8(i64::from_be_bytes(exactly(bytes)?))),
+        _ => read_other(kind, bytes),
+    }
+}
+
+fn read_other(kind: ColumnType, bytes: &[u8]) -> Result<Datum> {
+    Ok(match kind.oid {
+        TypeOid::BOOL => Datum::Bool(exactly::<1>(bytes)? != [0]),
+        TypeOid::INT2 => Datum::Int2(i16::from_be_bytes(exactly(bytes)?)),
+        TypeOid::INT4 => Datum::Int4(i32::from_be_bytes(exactly(bytes)?)),
+        TypeOid::INT8 => Datum::Int8(i64::from_be_bytes(exactly(bytes)?)),
+        TypeOid::FLOAT4 => Datum::Float4(f32::from_be_bytes(exactly(bytes)?)),
+        TypeOid::FLOAT8 => Datum::Float8(f64::from_be_bytes(exactly(bytes)?)),
+        TypeOid::NUMERIC => {
+            let value = Numeric::from_wire(bytes)?;
+            Datum::Numeric(Arc::new(if kind.typmod >= 4 {
+                value.apply_typmod(kind.typmod)?
+            } else {
+                value
+            }))
+        }
+        TypeOid::TEXT | TypeOid::UNKNOWN => Datum::Text(Arc::from(text(bytes)?)),
+        TypeOid::VARCHAR | TypeOid::BPCHAR => {
+            Datum::Text(Arc::from(fit_length(kind, text(bytes)?, false)?))
+        }
+        TypeOid::NAME => {
+            if bytes.len() > NAME_BYTES_MAX {
+                return Err(TypeError::new("42622", "identifier too long")
+                    .with_detail("Identifier must be less than 64 characters."));
+            }
+            Datum::Text(Arc::from(text(bytes)?))
+        }
+        TypeOid::CHAR => match exactly(bytes)? {
+            [0] => Datum::text(""),
+            [byte] if byte.is_ascii() => Datum::Text(Arc::from(text(bytes)?)),
+            _ => {
+                return Err(TypeError::unsupported("type \"char\" with a character beyond ASCII"));
+            }
+        },
+        TypeOid::BYTEA => Datum::Bytea(Arc::from(bytes)),
+        TypeOid::DATE => {
+            Datum::Date(datetime::check_date(i32::from_be_bytes(exactly(bytes)?).into())?)
+        }
+        TypeOid::TIMESTAMP => {
+            let value = datetime::check_timestamp(i64::from_be_bytes(exactly(bytes)?))?;
+            Datum::Timestamp(datetime::round_to_precision(value, kind.typmod)?)
+        }
+        TypeOid::TIMESTAMPTZ => {
+            let value = datetime::check_timestamp(i64::from_be_bytes(exactly(bytes)?))?;
+            Datum::TimestampTz(datetime::round_to_precision(value, kind.typmod)?)
+        }
+        TypeOid::INTERVAL => {
+            let bytes: [u8; 16] = exactly(bytes)?;
+            let mut reader = Reader(&bytes);
+            let micros = i64::from_be_bytes(reader.take()?);
+            let days = i32::from_be_bytes(reader.take()?);
+            let months = i32::from_be_bytes(reader.take()?);
+            let value = Interval::new(months, days, micros).apply_typmod(kind.typmod)?;
+            Datum::Interval(Arc::new(value))
+        }
+        TypeOid::OID | TypeOid::XID | TypeOid::REGCLASS => {
+            Datum::Oid(u32::from_be_bytes(exactly(bytes)?))
+        }
+        TypeOid::TID => {
+            let [a, b, c, d, e, f] = exactly(bytes)?;
+            Datum::Tid(u32::from_be_bytes([a, b, c, d]), u16::from_be_bytes([e, f]))
+        }
+        TypeOid::PG_LSN => Datum::Lsn(u64::from_be_bytes(exactly(bytes)?)),
+        array => match array.element() {
+            Some(element) => read_array(ColumnType::with_typmod(element, kind.typmod), bytes)?,
+            None => {
+                return Err(TypeError::unsupported(format!(
+                    "binary input of type oid {}",
+                    array.0
+                )));
+            }
+        },
+    })
+}
+
+fn read_array(element: ColumnType, bytes: &[u8]) -> Result<Datum> {
+    let mut reader = Reader(bytes);
+    let dimensions = i32::from_be_bytes(reader.take()?);
+    let flags = i32::from_be_bytes(reader.take()?);
+    let sent = TypeOid(u32::from_be_bytes(reader.take()?));
+    if !(0..=6).contains(&dimensions) {
+        return Err(TypeError::invalid_binary(format!(
+            "invalid number of dimensions: {dimensions}"
+        )));
+    }
+    if flags != 0 && flags != 1 {
+        return Err(TypeError::invalid_binary("invalid array flags"));
+    }
+    if sent != element.oid {
+        return Err(TypeError::new(
+            "42804",
+            format!(
+                "binary data has array element type {} ({}) instead of expected {} ({})",
+                sent.0,
+                sent.display_name(),
+                element.oid.0,
+                element.oid.display_name()
+            ),
+        ));
+    }
+    if dimensions > 1 {
+        return Err(TypeError::unsupported("multidimensional arrays"));
+    }
+    let mut values = Vec::new();
+    if dimensions == 1 {
+        let count = i32::from_be_bytes(reader.take()?);
+        let lower_bound = i32::from_be_bytes(reader.take()?);
+        let count =
+            u32::try_from(count).map_err(|_| TypeError::invalid_binary("invalid array size"))?;
+        if lower_bound != 1 {
+            return Err(TypeError::unsupported("arrays with a lower bound other than 1"));
+        }
+        for _ in 0..count {
+            let length = i32::from_be_bytes(reader.take()?);
+            values.push(match usize::try_from(length) {
+                Ok(length) => read_binary(element, reader.take_slice(length)?)?,
+                Err(_) if length == -1 => Datum::Null,
+                Err(_) => return Err(TypeError::invalid_binary("invalid array element length")),
+            });
+        }
+    }
+    if !reader.0.is_empty() {
+        return Err(left_over());
+    }
+    Ok(Datum::Array(element.oid, values.into()))
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let (front, rest) = self.0.split_first_chunk::<N>().ok_or_else(too_short)?;
+        self.0 = rest;
+        Ok(*front)
+    }
+
+    fn take_slice(&mut self, length: usize) -> Result<&'a [u8]> {
+        let (front, rest) = self.0.split_at_checked(length).ok_or_else(too_short)?;
+        self.0 = rest;
+        Ok(front)
+    }
+}
+
+/// All of `bytes` as an array of fixed length.
+#[inline]
+fn exactly<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
+    bytes.try_into().map_err(|_| if bytes.len() < N { too_short() } else { left_over() })
+}
+
+fn text(bytes: &[u8]) -> Result<&str> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        // PostgreSQL names the bytes from the first bad one, at most a character's worth.
+        let bad = bytes.get(error.valid_up_to()..).unwrap_or_default();
+        let length = error.error_len().unwrap_or(bad.len()).min(4);
+        let mut message = String::from("invalid byte sequence for encoding \"UTF8\":");
+        for byte in bad.iter().take(length) {
+            message.push_str(&format!(" 0x{byte:02x}"));
+        }
+        TypeError::new("22021", message)
+    })?;
+    check_text(text)
+}
+
+#[cold]
+fn too_short() -> TypeError {
+    TypeError::new("08P01", "insufficient data left in message")
+}
+
+#[cold]
+fn left_over() -> TypeError {
+    TypeError::invalid_binary("incorrect binary data format")
+}

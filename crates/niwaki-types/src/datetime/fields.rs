@@ -1,0 +1,492 @@
+//! Makes the fields of a moment out of tokens, by PostgreSQL's rules for what may mean what.
+
+use super::calendar::{
+    EPOCH_JULIAN_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND, days_from_civil,
+    days_in_month,
+};
+use super::tokens::{Token, is_weekday, month_number, tokenize};
+use super::zone::{TimeZone, abbreviation};
+use crate::DateOrder;
+
+/// What a text says about a moment.
+#[derive(Debug)]
+pub(super) enum Moment {
+    Infinity,
+    NegativeInfinity,
+    /// 1970-01-01 00:00:00 UTC
+    Epoch,
+    /// The start of the transaction.
+    Now,
+    Fields(Fields),
+}
+
+/// A date, a time of day, and perhaps a zone.
+#[derive(Debug)]
+pub(super) struct Fields {
+    pub(super) day: Day,
+    /// Microseconds since midnight; 24:00:00 and a second of 60 are allowed.
+    pub(super) time: i64,
+    pub(super) zone: Option<Zone>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Day {
+    /// Days from the day on which the transaction started, in the session's zone.
+    Relative(i64),
+    /// Days from 2000-01-01.
+    Number(i64),
+}
+
+#[derive(Debug)]
+pub(super) enum Zone {
+    /// Seconds east of Greenwich.
+    Offset(i32),
+    Named(TimeZone),
+}
+
+/// Why a text is not a moment.
+#[derive(Debug)]
+pub(super) enum Fault {
+    Syntax,
+    FieldRange,
+    ZoneRange,
+    UnknownZone(String),
+}
+
+/// Reads `text`; a leading year is expected as `order` says where the text leaves it open.
+pub(super) fn read_moment(text: &str, order: DateOrder) -> Result<Moment, Fault> {
+    if let Some(fields) = read_iso(text.as_bytes()) {
+        return Ok(Moment::Fields(fields));
+    }
+    let tokens = tokenize(text).ok_or(Fault::Syntax)?;
+    let mut reader = Reader { order, ..Reader::default() };
+    for token in tokens {
+        reader.take(token)?;
+    }
+    reader.finish()
+}
+
+/// The shape nearly all input has: `YYYY-MM-DD`, then perhaps a time with seconds, a fraction of up
+/// to six digits, and `Z` or an offset in hours or hours and minutes. `None` for all other text.
+fn read_iso(text: &[u8]) -> Option<Fields> {
+    let two = |at: usize| -> Option<u32> {
+        let (tens, ones) = (text.get(at)?.wrapping_sub(b'0'), text.get(at + 1)?.wrapping_sub(b'0'));
+        (tens < 10 && ones < 10).then(|| u32::from(tens) * 10 + u32::from(ones))
+    };
+    let is = |at: usize, byte: u8| (*text.get(at)? == byte).then_some(());
+    let year = i64::from(two(0)? * 100 + two(2)?);
+    is(4, b'-')?;
+    let month = two(5)?;
+    is(7, b'-')?;
+    let day = two(8)?;
+    if year == 0 || !(1..=12).contains(&month) || day == 0 || day > days_in_month(year, month) {
+        return None;
+    }
+    let day = Day::Number(days_from_civil(year, month, day));
+    if text.len() == 10 {
+        return Some(Fields { day, time: 0, zone: None });
+    }
+    if !matches!(text.get(10)?, b' ' | b'T') {
+        return None;
+    }
+    let (hour, minute, second) = (two(11)?, two(14)?, two(17)?);
+    is(13, b':')?;
+    is(16, b':')?;
+    if hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let mut time = i64::from(hour * 3600 + minute * 60 + second) * MICROS_PER_SECOND;
+    let mut at = 19;
+    if text.get(at) == Some(&b'.') {
+        let mut unit = MICROS_PER_SECOND / 10;
+        at += 1;
+        while let Some(digit @ b'0'..=b'9') = text.get(at) {
+            if unit == 0 {
+                return None;
+            }
+            time += i64::from(digit - b'0') * unit;
+            unit /= 10;
+            at += 1;
+        }
+    }
+    let zone = match text.get(at) {
+        None => return Some(Fields { day, time, zone: None }),
+        Some(b'Z') if text.len() == at + 1 => 0,
+        Some(sign @ (b'+' | b'-')) => {
+            let hours = two(at + 1)?;
+            let minutes = match text.len() - at {
+                3 => 0,
+                6 => {
+                    is(at + 3, b':')?;
+                    two(at + 4)?
+                }
+                _ => return None,
+            };
+            if hours > 15 || minutes > 59 {
+                return None;
+            }
+            let seconds = (hours * 3600 + minutes * 60) as i32;
+            if *sign == b'-' { -seconds } else { seconds }
+        }
+        Some(_) => return None,
+    };
+    Some(Fields { day, time, zone: Some(Zone::Offset(zone)) })
+}
+
+#[derive(Default)]
+struct Reader {
+    order: DateOrder,
+    year: Option<i64>,
+    /// The year was given by two digits or fewer.
+    short_year: bool,
+    month: Option<u32>,
+    day: Option<u32>,
+    day_of_year: Option<u32>,
+    text_month: bool,
+    day_number: Option<Day>,
+    time: Option<i64>,
+    afternoon: Option<bool>,
+    before_christ: bool,
+    zone: Option<Zone>,
+    special: Option<Moment>,
+}
+
+impl Reader {
+    fn has_date(&self) -> bool {
+        self.day_number.is_some()
+            || (self.year.is_some()
+                && (self.day_of_year.is_some() || (self.month.is_some() && self.day.is_some())))
+    }
+
+    fn take(&mut self, token: Token<'_>) -> Result<(), Fault> {
+        match token {
+            Token::Time(text) => self.set_time(clock(text)?),
+            Token::Date(text) => self.take_date(text),
+            Token::Number(text, time_marker) => self.take_number(text, time_marker),
+            Token::Julian(text) => {
+                let julian: i64 = text.parse().map_err(|_| Fault::FieldRange)?;
+                self.set_day(Day::Number(julian - EPOCH_JULIAN_DAY))
+            }
+            Token::Offset(text) => {
+                if self.time.is_none() {
+                    return Err(Fault::Syntax);
+                }
+                self.set_zone(Zone::Offset(offset(text)?))
+            }
+            Token::Zone(name) => match TimeZone::get(name) {
+                Ok(zone) => self.set_zone(Zone::Named(zone)),
+                Err(_) => Err(Fault::UnknownZone(name.into())),
+            },
+            Token::SignedWord(negative, word) => {
+                if !word.eq_ignore_ascii_case("infinity") {
+                    return Err(Fault::Syntax);
+                }
+                self.set_special(if negative { Moment::NegativeInfinity } else { Moment::Infinity })
+            }
+            Token::Word(word) => self.take_word(word),
+        }
+    }
+
+    fn take_word(&mut self, word: &str) -> Result<(), Fault> {
+        if let Some(month) = month_number(word) {
+            return self.set_text_month(month);
+        }
+        if is_weekday(word) {
+            return Ok(());
+        }
+        match word.to_ascii_lowercase().as_str() {
+            "now" => self.set_special(Moment::Now),
+            "epoch" => self.set_special(Moment::Epoch),
+            "infinity" => self.set_special(Moment::Infinity),
+            "today" => self.set_day(Day::Relative(0)),
+            "tomorrow" => self.set_day(Day::Relative(1)),
+            "yesterday" => self.set_day(Day::Relative(-1)),
+            "allballs" => {
+                self.set_time(0)?;
+                self.set_zone(Zone::Offset(0))
+            }
+            "am" => self.set_afternoon(false),
+            "pm" => self.set_afternoon(true),
+            "bc" => {
+                self.before_christ = true;
+                Ok(())
+            }
+            "ad" | "at" | "on" | "t" => Ok(()),
+            // After a zone that was given in standard time.
+            "dst" => match &mut self.zone {
+                Some(Zone::Offset(seconds)) => {
+                    *seconds += 3600;
+                    Ok(())
+                }
+                _ => Err(Fault::Syntax),
+            },
+            _ => {
+                if let Some(seconds) = abbreviation(word) {
+                    return self.set_zone(Zone::Offset(seconds));
+                }
+                match TimeZone::get(word) {
+                    Ok(zone) => self.set_zone(Zone::Named(zone)),
+                    Err(_) => Err(Fault::Syntax),
+                }
+            }
+        }
+    }
+
+    fn set_time(&mut self, time: i64) -> Result<(), Fault> {
+        set_once(&mut self.time, time)
+    }
+
+    fn set_zone(&mut self, zone: Zone) -> Result<(), Fault> {
+        set_once(&mut self.zone, zone)
+    }
+
+    fn set_special(&mut self, special: Moment) -> Result<(), Fault> {
+        set_once(&mut self.special, special)
+    }
+
+    fn set_day(&mut self, day: Day) -> Result<(), Fault> {
+        set_once(&mut self.day_number, day)
+    }
+
+    fn set_afternoon(&mut self, afternoon: bool) -> Result<(), Fault> {
+        set_once(&mut self.afternoon, afternoon)
+    }
+
+    fn set_text_month(&mut self, month: u32) -> Result<(), Fault> {
+        // A number before the name was taken for the month and was the day: `8 January`.
+        if let (Some(number), false, None) = (self.month, self.text_month, self.day) {
+            self.day = Some(number);
+            self.month = None;
+        }
+        self.text_month = true;
+        set_once(&mut self.month, month)
+    }
+
+    /// Fields between delimiters.
+    fn take_date(&mut self, text: &str) -> Result<(), Fault> {
+        let fields = || text.split(['-', '/', '.']);
+        // A month by name settles what the numbers may be, so it goes first.
+        for field in fields().filter(|field| field.starts_with(|c: char| c.is_alphabetic())) {
+            self.set_text_month(month_number(field).ok_or(Fault::Syntax)?)?;
+        }
+        for field in fields().filter(|field| field.starts_with(|c: char| c.is_ascii_digit())) {
+            self.take_field(field)?;
+        }
+        if self.has_date() { Ok(()) } else { Err(Fault::Syntax) }
+    }
+
+    /// One number that is a year, a month or a day.
+    fn take_field(&mut self, digits: &str) -> Result<(), Fault> {
+        let value: u32 = digits.parse().map_err(|_| Fault::FieldRange)?;
+        let long = digits.len() >= 3;
+        let year_first = self.order == DateOrder::YearMonthDay;
+        match (self.year.is_some(), self.month.is_some(), self.day.is_some()) {
+            (true, false, false) if digits.len() == 3 && (1..=366).contains(&value) => {
+                return set_once(&mut self.day_of_year, value);
+            }
+            (false, false, false) if long || year_first => self.set_year(digits, value),
+            (false, false, false) if self.order == DateOrder::DayMonthYear => {
+                self.day = Some(value);
+            }
+            (false, false, false) => self.month = Some(value),
+            (true, false, false) | (false, false, true) | (true, false, true) => {
+                self.month = Some(value);
+            }
+            (false, true, false) if self.text_month && (long || year_first) => {
+                self.set_year(digits, value);
+            }
+            (false, true, false) => self.day = Some(value),
+            (true, true, false) if self.text_month && long && self.short_year => {
+                // What was taken for a short year was the day.
+                self.day = self.year.and_then(|year| u32::try_from(year).ok());
+                self.set_year(digits, value);
+            }
+            (true, true, false) => self.day = Some(value),
+            (false, true, true) => self.set_year(digits, value),
+            (true, true, true) => return Err(Fault::Syntax),
+        }
+        Ok(())
+    }
+
+    fn set_year(&mut self, digits: &str, value: u32) {
+        self.year = Some(value.into());
+        self.short_year = digits.len() <= 2;
+    }
+
+    /// A number without delimiters: a part of a date, a whole date, or a time.
+    fn take_number(&mut self, text: &str, time_marker: bool) -> Result<(), Fault> {
+        let (digits, fraction) = match text.split_once('.') {
+            Some((digits, fraction)) => (digits, Some(fraction)),
+            None => (text, None),
+        };
+        if time_marker || (self.has_date() && self.time.is_none()) {
+            return self.set_time(packed_clock(digits, fraction)?);
+        }
+        match fraction {
+            // `1999.008`: a year and the day of it.
+            Some(fraction) if digits.len() == 4 && fraction.len() == 3 => {
+                self.take_field(digits)?;
+                self.take_field(fraction)
+            }
+            Some(_) => Err(Fault::Syntax),
+            None if digits.len() >= 6 && !self.has_date() => {
+                let (rest, day) = digits.split_at(digits.len() - 2);
+                let (year, month) = rest.split_at(rest.len() - 2);
+                let number = |text: &str| text.parse::<u32>().map_err(|_| Fault::FieldRange);
+                self.set_year(year, number(year)?);
+                self.month = Some(number(month)?);
+                self.day = Some(number(day)?);
+                Ok(())
+            }
+            None if self.has_date() => Err(Fault::Syntax),
+            None => self.take_field(digits),
+        }
+    }
+
+    fn finish(self) -> Result<Moment, Fault> {
+        if let Some(special) = self.special {
+            let alone = self.year.is_none() && self.day_number.is_none() && self.time.is_none();
+            return if alone { Ok(special) } else { Err(Fault::Syntax) };
+        }
+        let day = match self.day_number {
+            Some(day) => day,
+            None => Day::Number(self.calendar_day()?),
+        };
+        let mut time = self.time.unwrap_or(0);
+        if let Some(afternoon) = self.afternoon {
+            let hour = time / MICROS_PER_HOUR;
+            if self.time.is_none() || hour > 12 {
+                return Err(Fault::FieldRange);
+            }
+            if afternoon && hour != 12 {
+                time += 12 * MICROS_PER_HOUR;
+            } else if !afternoon && hour == 12 {
+                time -= 12 * MICROS_PER_HOUR;
+            }
+        }
+        Ok(Moment::Fields(Fields { day, time, zone: self.zone }))
+    }
+
+    fn calendar_day(&self) -> Result<i64, Fault> {
+        let year = self.year.ok_or(Fault::Syntax)?;
+        let year = if self.before_christ {
+            if year == 0 {
+                return Err(Fault::FieldRange);
+            }
+            1 - year
+        } else if self.short_year {
+            // Two digits mean the years around 2000.
+            if year < 70 { year + 2000 } else { year + 1900 }
+        } else if year == 0 {
+            return Err(Fault::FieldRange);
+        } else {
+            year
+        };
+        if let Some(day_of_year) = self.day_of_year {
+            return Ok(days_from_civil(year, 1, 1) + i64::from(day_of_year) - 1);
+        }
+        let (Some(month), Some(day)) = (self.month, self.day) else { return Err(Fault::Syntax) };
+        if !(1..=12).contains(&month) || day == 0 || day > days_in_month(year, month) {
+            return Err(Fault::FieldRange);
+        }
+        Ok(days_from_civil(year, month, day))
+    }
+}
+
+fn set_once<T>(place: &mut Option<T>, value: T) -> Result<(), Fault> {
+    if place.is_some() {
+        return Err(Fault::Syntax);
+    }
+    *place = Some(value);
+    Ok(())
+}
+
+/// Microseconds since midnight of `HH:MM` or `HH:MM:SS` with an optional fraction.
+fn clock(text: &str) -> Result<i64, Fault> {
+    let (whole, fraction) = match text.split_once('.') {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (text, None),
+    };
+    let mut parts = whole.split(':');
+    let mut part = || -> Result<Option<i64>, Fault> {
+        match parts.next() {
+            None => Ok(None),
+            Some(digits) if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => {
+                digits.parse().map(Some).map_err(|_| Fault::FieldRange)
+            }
+            Some(_) => Err(Fault::Syntax),
+        }
+    };
+    let hour = part()?.ok_or(Fault::Syntax)?;
+    let minute = part()?.ok_or(Fault::Syntax)?;
+    let second = part()?;
+    if part()?.is_some() || (fraction.is_some() && second.is_none()) {
+        return Err(Fault::Syntax);
+    }
+    time_of_day(hour, minute, second.unwrap_or(0), fraction)
+}
+
+/// Microseconds since midnight of `HHMMSS` or `HHMM`.
+fn packed_clock(digits: &str, fraction: Option<&str>) -> Result<i64, Fault> {
+    let number = |range: std::ops::Range<usize>| -> Result<i64, Fault> {
+        digits.get(range).and_then(|text| text.parse().ok()).ok_or(Fault::Syntax)
+    };
+    match digits.len() {
+        6 => time_of_day(number(0..2)?, number(2..4)?, number(4..6)?, fraction),
+        4 if fraction.is_none() => time_of_day(number(0..2)?, number(2..4)?, 0, None),
+        2 if fraction.is_none() => time_of_day(number(0..2)?, 0, 0, None),
+        _ => Err(Fault::Syntax),
+    }
+}
+
+fn time_of_day(hour: i64, minute: i64, second: i64, fraction: Option<&str>) -> Result<i64, Fault> {
+    let micros = match fraction {
+        None | Some("") => 0,
+        Some(digits) => fraction_micros(digits).ok_or(Fault::Syntax)?,
+    };
+    let beyond_midnight = hour == 24 && (minute > 0 || second > 0 || micros > 0);
+    if hour > 24 || minute > 59 || second > 60 || beyond_midnight {
+        return Err(Fault::FieldRange);
+    }
+    Ok(hour * MICROS_PER_HOUR + minute * MICROS_PER_MINUTE + second * MICROS_PER_SECOND + micros)
+}
+
+/// A fraction of a second, rounded to microseconds.
+pub(super) fn fraction_micros(digits: &str) -> Option<i64> {
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let fraction: f64 = format!("0.{digits}").parse().ok()?;
+    Some((fraction * 1e6).round_ties_even() as i64)
+}
+
+/// Seconds east of Greenwich of `±H`, `±HH`, `±HHMM`, `±HH:MM`, `±HH:MM:SS`.
+fn offset(text: &str) -> Result<i32, Fault> {
+    let (sign, body) = text.split_at(1);
+    let number = |text: &str| -> Result<i32, Fault> {
+        if text.is_empty() || text.len() > 2 {
+            return Err(Fault::ZoneRange);
+        }
+        text.parse().map_err(|_| Fault::Syntax)
+    };
+    let (hours, minutes, seconds) = if body.contains(':') {
+        let mut parts = body.split(':');
+        let hours = number(parts.next().unwrap_or_default())?;
+        let minutes = parts.next().map_or(Ok(0), number)?;
+        let seconds = parts.next().map_or(Ok(0), number)?;
+        if parts.next().is_some() {
+            return Err(Fault::Syntax);
+        }
+        (hours, minutes, seconds)
+    } else if body.len() > 2 {
+        let (hours, minutes) = body.split_at(body.len() - 2);
+        (number(hours)?, number(minutes)?, 0)
+    } else {
+        (number(body)?, 0, 0)
+    };
+    if hours > 15 || minutes > 59 || seconds > 59 {
+        return Err(Fault::ZoneRange);
+    }
+    let total = hours * 3600 + minutes * 60 + seconds;
+    Ok(if sign == "-" { -total } else { total })
+}

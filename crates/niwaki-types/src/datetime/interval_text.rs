@@ -1,0 +1,357 @@
+//! Text to interval: `1 year 2 months 3 days 04:05:06`, `1-2 3 4:05:06`, `P1Y2M3DT4H5M6S`.
+
+use super::Interval;
+use super::calendar::{MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND};
+use super::fields::fraction_micros;
+use super::interval::range;
+use crate::error::{Result, TypeError};
+
+/// Reads an interval. The field range of `typmod` says what a bare number counts (seconds without
+/// one); the value is not yet cut to it.
+///
+/// # Errors
+/// `22007` for bad syntax, `22015` when a field is out of range, `22008` when a part does not fit.
+pub fn parse_interval(text: &str, typmod: i32) -> Result<Interval> {
+    let trimmed = text.trim_matches(crate::text_io::is_space);
+    let fields = range::of(typmod);
+    let result = match trimmed.strip_prefix('P') {
+        Some(iso) => read_iso(iso),
+        None => read(trimmed, fields),
+    };
+    let sum = result.map_err(|fault| match fault {
+        Fault::Syntax => {
+            TypeError::new("22007", format!("invalid input syntax for type interval: \"{text}\""))
+        }
+        Fault::FieldRange => {
+            TypeError::new("22015", format!("interval field value out of range: \"{text}\""))
+        }
+    })?;
+    let fit = || {
+        Some(Interval {
+            months: i32::try_from(sum.months).ok()?,
+            days: i32::try_from(sum.days).ok()?,
+            micros: i64::try_from(sum.micros).ok()?,
+        })
+    };
+    fit().ok_or_else(|| {
+        TypeError::new("22015", format!("interval field value out of range: \"{text}\""))
+    })
+}
+
+enum Fault {
+    Syntax,
+    FieldRange,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    Microsecond,
+    Millisecond,
+    Second,
+    Minute,
+    Hour,
+    Day,
+    Week,
+    Month,
+    Year,
+    Decade,
+    Century,
+    Millennium,
+}
+
+fn unit(word: &str) -> Option<Unit> {
+    Some(match word.to_ascii_lowercase().as_str() {
+        "us" | "usec" | "usecs" | "usecond" | "useconds" | "microsecond" | "microseconds" => {
+            Unit::Microsecond
+        }
+        "ms" | "msec" | "msecs" | "msecond" | "mseconds" | "millisecond" | "milliseconds" => {
+            Unit::Millisecond
+        }
+        "s" | "sec" | "secs" | "second" | "seconds" => Unit::Second,
+        "m" | "min" | "mins" | "minute" | "minutes" => Unit::Minute,
+        "h" | "hr" | "hrs" | "hour" | "hours" => Unit::Hour,
+        "d" | "day" | "days" => Unit::Day,
+        "w" | "week" | "weeks" => Unit::Week,
+        "mon" | "mons" | "month" | "months" => Unit::Month,
+        "y" | "yr" | "yrs" | "year" | "years" => Unit::Year,
+        "dec" | "decs" | "decade" | "decades" => Unit::Decade,
+        "c" | "cent" | "century" | "centuries" => Unit::Century,
+        "mil" | "mils" | "millennium" | "millennia" => Unit::Millennium,
+        _ => return None,
+    })
+}
+
+/// Parts of an interval before they are known to fit.
+#[derive(Default)]
+struct Sum {
+    months: i128,
+    days: i128,
+    micros: i128,
+    /// Units seen: none may come twice.
+    seen: u32,
+}
+
+/// A decimal number cut at its point. The fraction carries the sign.
+#[derive(Clone, Copy)]
+struct Number {
+    whole: i128,
+    fraction: f64,
+}
+
+impl Sum {
+    fn mark(&mut self, unit: Unit) -> Result<(), Fault> {
+        let bit = 1 << unit as u32;
+        if self.seen & bit != 0 {
+            return Err(Fault::Syntax);
+        }
+        self.seen |= bit;
+        Ok(())
+    }
+
+    fn add(&mut self, number: Number, unit: Unit) -> Result<(), Fault> {
+        self.mark(unit)?;
+        let Number { whole, fraction } = number;
+        match unit {
+            Unit::Microsecond => self.add_time(number, 1),
+            Unit::Millisecond => self.add_time(number, 1_000),
+            Unit::Second => self.add_time(number, MICROS_PER_SECOND),
+            Unit::Minute => self.add_time(number, MICROS_PER_MINUTE),
+            Unit::Hour => self.add_time(number, MICROS_PER_HOUR),
+            Unit::Day => {
+                self.days += whole;
+                self.add_time(Number { whole: 0, fraction }, MICROS_PER_DAY);
+            }
+            Unit::Week => {
+                self.days += whole * 7;
+                self.add_day_fraction(fraction * 7.0);
+            }
+            Unit::Month => {
+                self.months += whole;
+                self.add_day_fraction(fraction * 30.0);
+            }
+            Unit::Year => self.add_years(number, 1),
+            Unit::Decade => self.add_years(number, 10),
+            Unit::Century => self.add_years(number, 100),
+            Unit::Millennium => self.add_years(number, 1000),
+        }
+        Ok(())
+    }
+
+    fn add_time(&mut self, number: Number, micros: i64) {
+        let scaled = number.fraction * micros as f64;
+        let mut fraction = scaled.trunc();
+        let rest = scaled - fraction;
+        if rest.abs() > 0.5 {
+            fraction += rest.signum();
+        }
+        self.micros += number.whole * i128::from(micros) + fraction as i128;
+    }
+
+    fn add_day_fraction(&mut self, days: f64) {
+        let whole = days.trunc();
+        self.days += whole as i128;
+        self.add_time(Number { whole: 0, fraction: days - whole }, MICROS_PER_DAY);
+    }
+
+    fn add_years(&mut self, number: Number, years: i32) {
+        let months = f64::from(years) * 12.0;
+        self.months += number.whole * i128::from(years) * 12;
+        self.months += (number.fraction * months).round_ties_even() as i128;
+    }
+}
+
+/// The unit that a number at the end has when none is named.
+fn default_unit(fields: i32) -> Unit {
+    use range::{DAY, FULL, HOUR, MINUTE, MONTH, YEAR};
+    if fields == FULL {
+        Unit::Second
+    } else if fields == YEAR {
+        Unit::Year
+    } else if fields == MONTH || fields == YEAR | MONTH {
+        Unit::Month
+    } else if fields == DAY {
+        Unit::Day
+    } else if fields == HOUR || fields == DAY | HOUR {
+        Unit::Hour
+    } else if fields == MINUTE || fields == HOUR | MINUTE || fields == DAY | HOUR | MINUTE {
+        Unit::Minute
+    } else {
+        Unit::Second
+    }
+}
+
+fn read(text: &str, fields: i32) -> Result<Sum, Fault> {
+    let mut sum = Sum::default();
+    let mut rest = text.strip_prefix('@').unwrap_or(text);
+    let mut ago = false;
+    let mut empty = true;
+    loop {
+        rest = rest.trim_start_matches(|c| crate::text_io::is_space(c) || c == ',');
+        let Some(first) = rest.chars().next() else { break };
+        if first.is_ascii_alphabetic() {
+            let (word, after) = split_while(rest, |c| c.is_ascii_alphabetic());
+            if !word.eq_ignore_ascii_case("ago") || empty || !after.trim().is_empty() {
+                return Err(Fault::Syntax);
+            }
+            ago = true;
+            rest = after;
+            continue;
+        }
+        empty = false;
+        let (item, after) =
+            split_while(rest, |c| c.is_ascii_digit() || matches!(c, '+' | '-' | '.' | ':'));
+        if item.is_empty() {
+            return Err(Fault::Syntax);
+        }
+        rest = after;
+        if item.contains(':') {
+            sum.mark(Unit::Hour)?;
+            sum.mark(Unit::Minute)?;
+            sum.mark(Unit::Second)?;
+            sum.micros += clock(item, fields)?;
+        } else if item.trim_start_matches(['+', '-']).contains('-') {
+            sum.mark(Unit::Year)?;
+            sum.mark(Unit::Month)?;
+            sum.months += year_month(item)?;
+        } else {
+            let number = number(item)?;
+            let after = rest.trim_start_matches(crate::text_io::is_space);
+            let (word, after_word) = split_while(after, |c| c.is_ascii_alphabetic());
+            if word.is_empty() || word.eq_ignore_ascii_case("ago") {
+                // Days may stand bare before a time.
+                let time_follows = after.contains(':');
+                sum.add(number, if time_follows { Unit::Day } else { default_unit(fields) })?;
+                if !time_follows && !after.is_empty() && word.is_empty() {
+                    return Err(Fault::Syntax);
+                }
+            } else {
+                sum.add(number, unit(word).ok_or(Fault::Syntax)?)?;
+                rest = after_word;
+            }
+        }
+    }
+    if empty {
+        return Err(Fault::Syntax);
+    }
+    if ago {
+        sum.months = -sum.months;
+        sum.days = -sum.days;
+        sum.micros = -sum.micros;
+    }
+    Ok(sum)
+}
+
+fn split_while(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at(text.find(|c| !belongs(c)).unwrap_or(text.len()))
+}
+
+/// Whether the text starts with a minus sign, and the rest.
+fn sign(text: &str) -> (bool, &str) {
+    match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    }
+}
+
+fn whole(digits: &str) -> Result<i128, Fault> {
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(Fault::Syntax);
+    }
+    // Far beyond any part of an interval, yet far from the end of the sums.
+    digits.parse::<i64>().map(i128::from).map_err(|_| Fault::FieldRange)
+}
+
+fn number(text: &str) -> Result<Number, Fault> {
+    let (negative, body) = sign(text);
+    let (integer, fraction) = body.split_once('.').unwrap_or((body, ""));
+    if integer.is_empty() && fraction.is_empty() {
+        return Err(Fault::Syntax);
+    }
+    let integer = if integer.is_empty() { 0 } else { whole(integer)? };
+    let fraction = if fraction.is_empty() {
+        0.0
+    } else if fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        format!("0.{fraction}").parse::<f64>().map_err(|_| Fault::Syntax)?
+    } else {
+        return Err(Fault::Syntax);
+    };
+    Ok(if negative {
+        Number { whole: -integer, fraction: -fraction }
+    } else {
+        Number { whole: integer, fraction }
+    })
+}
+
+/// `[sign] years - months`
+fn year_month(text: &str) -> Result<i128, Fault> {
+    let (negative, body) = sign(text);
+    let (years, months) = body.split_once('-').ok_or(Fault::Syntax)?;
+    let (years, months) = (whole(years)?, whole(months)?);
+    if months >= 12 {
+        return Err(Fault::FieldRange);
+    }
+    let total = years * 12 + months;
+    Ok(if negative { -total } else { total })
+}
+
+/// `[sign] H:M`, `H:M:S`, `M:S.fraction`; under `minute to second`, two parts are `M:S`.
+fn clock(text: &str, fields: i32) -> Result<i128, Fault> {
+    let (negative, body) = sign(text);
+    let (body, fraction) = match body.split_once('.') {
+        Some((body, fraction)) => (body, Some(fraction)),
+        None => (body, None),
+    };
+    let parts = body.split(':').map(whole).collect::<Result<Vec<_>, _>>()?;
+    let (hours, minutes, seconds) = match parts[..] {
+        [minutes, seconds] if fraction.is_some() || fields == range::MINUTE | range::SECOND => {
+            (0, minutes, seconds)
+        }
+        [hours, minutes] => (hours, minutes, 0),
+        [hours, minutes, seconds] => (hours, minutes, seconds),
+        _ => return Err(Fault::Syntax),
+    };
+    if minutes > 59 || seconds > 60 {
+        return Err(Fault::FieldRange);
+    }
+    let micros = fraction.map_or(Some(0), fraction_micros).ok_or(Fault::Syntax)?;
+    let total = hours * i128::from(MICROS_PER_HOUR)
+        + minutes * i128::from(MICROS_PER_MINUTE)
+        + seconds * i128::from(MICROS_PER_SECOND)
+        + i128::from(micros);
+    Ok(if negative { -total } else { total })
+}
+
+/// What follows the `P` of an ISO 8601 duration with designators.
+fn read_iso(text: &str) -> Result<Sum, Fault> {
+    let mut sum = Sum::default();
+    let mut time = false;
+    let mut rest = text;
+    let mut empty = true;
+    while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix('T') {
+            if time {
+                return Err(Fault::Syntax);
+            }
+            time = true;
+            rest = after;
+            continue;
+        }
+        let (item, after) =
+            split_while(rest, |c| c.is_ascii_digit() || matches!(c, '+' | '-' | '.'));
+        let designator = after.chars().next().ok_or(Fault::Syntax)?;
+        let unit = match (designator, time) {
+            ('Y', false) => Unit::Year,
+            ('M', false) => Unit::Month,
+            ('W', false) => Unit::Week,
+            ('D', false) => Unit::Day,
+            ('H', true) => Unit::Hour,
+            ('M', true) => Unit::Minute,
+            ('S', true) => Unit::Second,
+            _ => return Err(Fault::Syntax),
+        };
+        sum.add(number(item)?, unit)?;
+        rest = &after[1..];
+        empty = false;
+    }
+    if empty { Err(Fault::Syntax) } else { Ok(sum) }
+}

@@ -1,0 +1,194 @@
+//! Arithmetic between dates, timestamps and intervals, and conversions among them.
+
+use super::calendar::{
+    DATE_INFINITY, DATE_NEGATIVE_INFINITY, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE,
+    MICROS_PER_SECOND, TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY, civil_from_days,
+    days_from_civil, days_in_month, finite_date, finite_timestamp, is_infinite, is_infinite_date,
+    split, timestamp_out_of_range,
+};
+use super::interval::out_of_range as interval_out_of_range;
+use super::{Interval, TimeZone};
+use crate::error::{Result, TypeError};
+
+/// A date so many days later; an infinite date stays.
+///
+/// # Errors
+/// `22008`
+pub fn add_days(date: i32, days: i64) -> Result<i32> {
+    if is_infinite_date(date) {
+        return Ok(date);
+    }
+    let sum = i64::from(date)
+        .checked_add(days)
+        .ok_or_else(|| TypeError::new("22008", "date out of range"))?;
+    finite_date(sum)
+}
+
+/// Days from `b` to `a`.
+///
+/// # Errors
+/// `22008` when one is infinite.
+pub fn subtract_dates(a: i32, b: i32) -> Result<i32> {
+    if is_infinite_date(a) || is_infinite_date(b) {
+        return Err(TypeError::new("22008", "cannot subtract infinite dates"));
+    }
+    // Dates span fewer days than an int4 counts.
+    a.checked_sub(b).ok_or_else(|| TypeError::new("22008", "date out of range"))
+}
+
+/// Time from `b` to `a`, whole days apart.
+///
+/// # Errors
+/// `22008` when one is infinite.
+pub fn subtract_timestamps(a: i64, b: i64) -> Result<Interval> {
+    if is_infinite(a) || is_infinite(b) {
+        return Err(TypeError::new("22008", "cannot subtract infinite timestamps"));
+    }
+    let micros = a.checked_sub(b).ok_or_else(interval_out_of_range)?;
+    Interval::new(0, 0, micros).justify_hours()
+}
+
+/// Adds months (the day is cut to the length of its new month), then days, then time.
+///
+/// # Errors
+/// `22008`
+pub fn timestamp_plus_interval(micros: i64, interval: &Interval) -> Result<i64> {
+    if is_infinite(micros) {
+        return Ok(micros);
+    }
+    let moved = add_months_and_days(micros, interval)?;
+    finite_timestamp(i128::from(moved) + i128::from(interval.micros))
+}
+
+/// As [`timestamp_plus_interval`]; months and days are added to the local time of `zone`, so that a
+/// day may have 23 or 25 hours.
+///
+/// # Errors
+/// `22008`
+pub fn timestamptz_plus_interval(micros: i64, interval: &Interval, zone: &TimeZone) -> Result<i64> {
+    if is_infinite(micros) {
+        return Ok(micros);
+    }
+    let mut moved = micros;
+    // One step after the other, as each lands on a moment that exists.
+    if interval.months != 0 {
+        let months = Interval::new(interval.months, 0, 0);
+        moved = zone.to_utc(add_months_and_days(zone.to_local(moved)?, &months)?)?;
+    }
+    if interval.days != 0 {
+        let days = Interval::new(0, interval.days, 0);
+        moved = zone.to_utc(add_months_and_days(zone.to_local(moved)?, &days)?)?;
+    }
+    finite_timestamp(i128::from(moved) + i128::from(interval.micros))
+}
+
+fn add_months_and_days(micros: i64, interval: &Interval) -> Result<i64> {
+    let (mut days, time) = split(micros);
+    if interval.months != 0 {
+        let civil = civil_from_days(days);
+        let months = civil.year * 12 + i64::from(civil.month) - 1 + i64::from(interval.months);
+        let year = months.div_euclid(12);
+        let month = months.rem_euclid(12) as u32 + 1;
+        days = days_from_civil(year, month, civil.day.min(days_in_month(year, month)));
+    }
+    days += i64::from(interval.days);
+    finite_timestamp(i128::from(days) * i128::from(MICROS_PER_DAY) + i128::from(time))
+}
+
+/// Time from `b` to `a` in years, months and days as people count them: the SQL function `age`.
+/// Both are local times.
+///
+/// # Errors
+/// `22008` when one is infinite.
+pub fn age(a: i64, b: i64) -> Result<Interval> {
+    if is_infinite(a) || is_infinite(b) {
+        return Err(timestamp_out_of_range());
+    }
+    let (later, earlier) = if a < b { (b, a) } else { (a, b) };
+    let (later_days, later_time) = split(later);
+    let (earlier_days, earlier_time) = split(earlier);
+    let (to, from) = (civil_from_days(later_days), civil_from_days(earlier_days));
+    let mut months = (to.year - from.year) * 12 + i64::from(to.month) - i64::from(from.month);
+    let mut days = i64::from(to.day) - i64::from(from.day);
+    let mut micros = later_time - earlier_time;
+    if micros < 0 {
+        micros += MICROS_PER_DAY;
+        days -= 1;
+    }
+    // The day borrowed is as long as the month that the earlier moment lies in.
+    while days < 0 {
+        days += i64::from(days_in_month(from.year, from.month));
+        months -= 1;
+    }
+    let sign = if a < b { -1 } else { 1 };
+    let months = i32::try_from(months * sign).map_err(|_| interval_out_of_range())?;
+    let days = i32::try_from(days * sign).map_err(|_| interval_out_of_range())?;
+    Ok(Interval::new(months, days, micros * sign))
+}
+
+/// Midnight at the start of a date.
+///
+/// # Errors
+/// `22008` when no timestamp is that late.
+pub fn date_to_timestamp(date: i32) -> Result<i64> {
+    match date {
+        DATE_INFINITY => Ok(TIMESTAMP_INFINITY),
+        DATE_NEGATIVE_INFINITY => Ok(TIMESTAMP_NEGATIVE_INFINITY),
+        _ => finite_timestamp(i128::from(date) * i128::from(MICROS_PER_DAY))
+            .map_err(|_| TypeError::new("22008", "date out of range for timestamp")),
+    }
+}
+
+/// Midnight at the start of a date in `zone`.
+///
+/// # Errors
+/// `22008`
+pub fn date_to_timestamptz(date: i32, zone: &TimeZone) -> Result<i64> {
+    zone.to_utc(date_to_timestamp(date)?)
+}
+
+/// The date of a timestamp.
+///
+/// # Errors
+/// `22008`
+pub fn timestamp_to_date(micros: i64) -> Result<i32> {
+    match micros {
+        TIMESTAMP_INFINITY => Ok(DATE_INFINITY),
+        TIMESTAMP_NEGATIVE_INFINITY => Ok(DATE_NEGATIVE_INFINITY),
+        _ => finite_date(split(micros).0),
+    }
+}
+
+/// The date that a calendar in `zone` shows at a moment.
+///
+/// # Errors
+/// `22008`
+pub fn timestamptz_to_date(micros: i64, zone: &TimeZone) -> Result<i32> {
+    timestamp_to_date(zone.to_local(micros)?)
+}
+
+/// The moment at which clocks in `zone` show `local`.
+///
+/// # Errors
+/// `22008`
+pub fn timestamp_to_timestamptz(local: i64, zone: &TimeZone) -> Result<i64> {
+    zone.to_utc(local)
+}
+
+/// What clocks in `zone` show at a moment.
+///
+/// # Errors
+/// `22008`
+pub fn timestamptz_to_timestamp(micros: i64, zone: &TimeZone) -> Result<i64> {
+    zone.to_local(micros)
+}
+
+/// Hour, minute, second and microsecond of a time of day.
+pub(super) fn clock(time: i64) -> (i64, i64, i64, i64) {
+    (
+        time / MICROS_PER_HOUR,
+        time / MICROS_PER_MINUTE % 60,
+        time / MICROS_PER_SECOND % 60,
+        time % MICROS_PER_SECOND,
+    )
+}

@@ -1,0 +1,189 @@
+//! Cuts the text of a date or timestamp into tokens.
+
+/// A piece of the text of a date or timestamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Token<'a> {
+    /// Digits, perhaps with a fraction; the flag says that an ISO `T` stands before them.
+    Number(&'a str, bool),
+    /// Fields between `-`, `/` or `.`.
+    Date(&'a str),
+    /// Digits with colons, perhaps with a fraction.
+    Time(&'a str),
+    /// Letters.
+    Word(&'a str),
+    /// A sign and letters.
+    SignedWord(bool, &'a str),
+    /// A sign, digits, perhaps colons.
+    Offset(&'a str),
+    /// The digits after a `J`.
+    Julian(&'a str),
+    /// A name that only a time zone has: with a slash, an underscore or digits.
+    Zone(&'a str),
+}
+
+/// The tokens of `text`, or `None` when it has a character that none of them starts with.
+pub(super) fn tokenize(text: &str) -> Option<Vec<Token<'_>>> {
+    let bytes = text.as_bytes();
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    let mut time_marker = false;
+    while let Some(&first) = bytes.get(at) {
+        let start = at;
+        let next = bytes.get(at + 1).copied().unwrap_or(0);
+        if first.is_ascii_whitespace() || first == b',' || first == 0x0b {
+            at += 1;
+            continue;
+        }
+        if first.is_ascii_digit() {
+            let token = number(text, &mut at, time_marker);
+            time_marker = false;
+            tokens.push(token);
+        } else if first == b'+' || first == b'-' {
+            if next.is_ascii_digit() {
+                at = run(bytes, at + 1, |byte| byte.is_ascii_digit() || byte == b':');
+                tokens.push(Token::Offset(&text[start..at]));
+            } else if next.is_ascii_alphabetic() {
+                at = run(bytes, at + 1, |byte| byte.is_ascii_alphabetic());
+                tokens.push(Token::SignedWord(first == b'-', &text[start + 1..at]));
+            } else {
+                return None;
+            }
+        } else if first.is_ascii_alphabetic() {
+            if next.is_ascii_digit() && first.eq_ignore_ascii_case(&b't') {
+                time_marker = true;
+                at += 1;
+            } else if next.is_ascii_digit() && first.eq_ignore_ascii_case(&b'j') {
+                at = run(bytes, at + 1, |byte| byte.is_ascii_digit());
+                tokens.push(Token::Julian(&text[start + 1..at]));
+            } else {
+                tokens.push(word(text, &mut at));
+            }
+        } else {
+            return None;
+        }
+    }
+    Some(tokens)
+}
+
+fn run(bytes: &[u8], from: usize, belongs: impl Fn(u8) -> bool) -> usize {
+    bytes.iter().skip(from).position(|byte| !belongs(*byte)).map_or(bytes.len(), |more| from + more)
+}
+
+fn number<'a>(text: &'a str, at: &mut usize, time_marker: bool) -> Token<'a> {
+    let bytes = text.as_bytes();
+    let digit = |byte: u8| byte.is_ascii_digit();
+    let start = *at;
+    let end = run(bytes, start, digit);
+    let delimiter = bytes.get(end).copied().unwrap_or(0);
+    let after = bytes.get(end + 1).copied().unwrap_or(0);
+    match delimiter {
+        b':' => {
+            *at = run(bytes, end, |byte| byte.is_ascii_digit() || byte == b':' || byte == b'.');
+            Token::Time(&text[start..*at])
+        }
+        b'-' | b'/' | b'.' if after.is_ascii_alphanumeric() && !time_marker => {
+            let letters = after.is_ascii_alphabetic();
+            let second = if letters {
+                run(bytes, end + 1, |byte| byte.is_ascii_alphabetic())
+            } else {
+                run(bytes, end + 1, digit)
+            };
+            let third = (bytes.get(second) == Some(&delimiter))
+                .then(|| run(bytes, second + 1, digit))
+                .filter(|third| *third > second + 1);
+            *at = third.unwrap_or(second);
+            if delimiter == b'.' && third.is_none() && !letters {
+                return Token::Number(&text[start..*at], false);
+            }
+            Token::Date(&text[start..*at])
+        }
+        b'.' if time_marker => {
+            *at = run(bytes, end + 1, digit);
+            Token::Number(&text[start..*at], true)
+        }
+        _ => {
+            *at = end;
+            Token::Number(&text[start..end], time_marker)
+        }
+    }
+}
+
+fn word<'a>(text: &'a str, at: &mut usize) -> Token<'a> {
+    let bytes = text.as_bytes();
+    let start = *at;
+    let end = run(bytes, start, |byte| byte.is_ascii_alphabetic());
+    let delimiter = bytes.get(end).copied().unwrap_or(0);
+    let after = bytes.get(end + 1).copied().unwrap_or(0);
+    let letters = &text[start..end];
+    if matches!(delimiter, b'-' | b'/' | b'.')
+        && after.is_ascii_digit()
+        && month_number(letters).is_some()
+    {
+        let digit = |byte: u8| byte.is_ascii_digit();
+        let second = run(bytes, end + 1, digit);
+        *at = if bytes.get(second) == Some(&delimiter) {
+            run(bytes, second + 1, digit)
+        } else {
+            second
+        };
+        return Token::Date(&text[start..*at]);
+    }
+    if matches!(delimiter, b'/' | b'_') || delimiter.is_ascii_digit() {
+        *at = run(bytes, end, |byte| {
+            byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'+' | b'-')
+        });
+        return Token::Zone(&text[start..*at]);
+    }
+    *at = end;
+    Token::Word(letters)
+}
+
+/// The number of a month by its full name or its usual abbreviation.
+pub(super) fn month_number(word: &str) -> Option<u32> {
+    const MONTHS: [&str; 12] = [
+        "january",
+        "february",
+        "march",
+        "april",
+        "may",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
+        "december",
+    ];
+    let lower = word.to_ascii_lowercase();
+    let position = MONTHS.iter().position(|month| {
+        *month == lower
+            || month.get(..3) == Some(&lower)
+            || (*month == "september" && lower == "sept")
+    })?;
+    u32::try_from(position + 1).ok()
+}
+
+/// Whether `word` names a day of the week, which says nothing that the date does not.
+pub(super) fn is_weekday(word: &str) -> bool {
+    const DAYS: [&str; 18] = [
+        "monday",
+        "tuesday",
+        "wednesday",
+        "thursday",
+        "friday",
+        "saturday",
+        "sunday",
+        "mon",
+        "tue",
+        "tues",
+        "wed",
+        "weds",
+        "thu",
+        "thur",
+        "thurs",
+        "fri",
+        "sat",
+        "sun",
+    ];
+    DAYS.iter().any(|day| day.eq_ignore_ascii_case(word))
+}

@@ -1,0 +1,190 @@
+//! Text to value, per type.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::array::parse_array;
+use super::bytes::parse_bytea;
+use super::integer::parse_u32;
+use super::{is_space, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8};
+use crate::error::{Result, TypeError};
+use crate::{ColumnType, Datum, InputContext, Numeric, TypeOid, datetime};
+
+/// Longest `name`, in bytes.
+pub(crate) const NAME_BYTES_MAX: usize = 63;
+
+/// Reads a value of type `kind` from `text`, as PostgreSQL's input function for the type does; a
+/// typmod is applied as an assignment applies it (a text that is too long is an error).
+///
+/// # Errors
+/// PostgreSQL's: `22P02` for bad syntax, `22003` out of range, `22001` too long, `22007` and `22008`
+/// for dates and times, `22021` for a zero byte, `0A000` for a type that cannot be read.
+pub fn input(kind: ColumnType, text: &str, context: &InputContext<'_>) -> Result<Datum> {
+    Ok(match kind.oid {
+        TypeOid::INT4 => Datum::Int4(parse_int4(text)?),
+        TypeOid::INT8 => Datum::Int8(parse_int8(text)?),
+        TypeOid::INT2 => Datum::Int2(parse_int2(text)?),
+        TypeOid::TEXT | TypeOid::UNKNOWN => Datum::Text(Arc::from(check_text(text)?)),
+        TypeOid::VARCHAR | TypeOid::BPCHAR => {
+            Datum::Text(Arc::from(fit_length(kind, check_text(text)?, false)?))
+        }
+        TypeOid::BOOL => Datum::Bool(parse_bool(text)?),
+        TypeOid::FLOAT8 => Datum::Float8(parse_float8(text)?),
+        TypeOid::FLOAT4 => Datum::Float4(parse_float4(text)?),
+        TypeOid::NUMERIC => {
+            let value = Numeric::parse(text)?;
+            Datum::Numeric(Arc::new(if kind.typmod >= 4 {
+                value.apply_typmod(kind.typmod)?
+            } else {
+                value
+            }))
+        }
+        TypeOid::BYTEA => Datum::Bytea(parse_bytea(text)?.into()),
+        TypeOid::NAME => Datum::Text(Arc::from(truncated_name(check_text(text)?))),
+        TypeOid::CHAR => Datum::Text(Arc::from(parse_char(check_text(text)?)?)),
+        TypeOid::OID | TypeOid::REGCLASS => Datum::Oid(parse_u32(text, "oid")?),
+        TypeOid::XID => Datum::Oid(parse_u32(text, "xid")?),
+        TypeOid::TID => parse_tid(text)?,
+        TypeOid::PG_LSN => Datum::Lsn(parse_lsn(text)?),
+        TypeOid::DATE => Datum::Date(datetime::parse_date(text, context)?),
+        TypeOid::TIMESTAMP => Datum::Timestamp(datetime::round_to_precision(
+            datetime::parse_timestamp(text, context)?,
+            kind.typmod,
+        )?),
+        TypeOid::TIMESTAMPTZ => Datum::TimestampTz(datetime::round_to_precision(
+            datetime::parse_timestamptz(text, context)?,
+            kind.typmod,
+        )?),
+        TypeOid::INTERVAL => Datum::Interval(Arc::new(
+            datetime::parse_interval(text, kind.typmod)?.apply_typmod(kind.typmod)?,
+        )),
+        TypeOid::VOID => Datum::Text(Arc::from("")),
+        array => match array.element() {
+            Some(element) => {
+                parse_array(ColumnType::with_typmod(element, kind.typmod), text, context)?
+            }
+            None => {
+                return Err(TypeError::unsupported(format!(
+                    "reading a value of type oid {}",
+                    array.0
+                )));
+            }
+        },
+    })
+}
+
+/// Text that may be stored: without zero bytes.
+///
+/// # Errors
+/// `22021`
+pub(crate) fn check_text(text: &str) -> Result<&str> {
+    if text.as_bytes().contains(&0) {
+        return Err(TypeError::new("22021", "invalid byte sequence for encoding \"UTF8\": 0x00"));
+    }
+    Ok(text)
+}
+
+/// `text` as `varchar(n)` or `char(n)` keep it. Characters beyond `n` are cut off if all of them are
+/// blanks or the cast is explicit. `char(n)` is padded with blanks.
+///
+/// # Errors
+/// `22001` when other characters would be lost.
+pub(crate) fn fit_length(kind: ColumnType, text: &str, explicit: bool) -> Result<Cow<'_, str>> {
+    let Some(limit) = kind.length_limit() else { return Ok(Cow::Borrowed(text)) };
+    let padded = kind.oid == TypeOid::BPCHAR;
+    // A text has no more characters than bytes, so short ones need no counting.
+    if text.len() <= limit && !padded {
+        return Ok(Cow::Borrowed(text));
+    }
+    match text.char_indices().nth(limit) {
+        Some((cut, _)) => {
+            let (kept, lost) = text.split_at(cut);
+            if !explicit && lost.bytes().any(|byte| byte != b' ') {
+                let name = if padded { "character" } else { "character varying" };
+                return Err(TypeError::new(
+                    "22001",
+                    format!("value too long for type {name}({limit})"),
+                ));
+            }
+            Ok(Cow::Borrowed(kept))
+        }
+        None if padded => {
+            let characters = text.chars().count();
+            if characters == limit {
+                return Ok(Cow::Borrowed(text));
+            }
+            let mut filled = String::with_capacity(text.len() + (limit - characters));
+            filled.push_str(text);
+            filled.extend(std::iter::repeat_n(' ', limit - characters));
+            Ok(Cow::Owned(filled))
+        }
+        None => Ok(Cow::Borrowed(text)),
+    }
+}
+
+/// `text` cut to the bytes of a `name`, at a character's boundary.
+pub(crate) fn truncated_name(text: &str) -> &str {
+    let mut end = text.len().min(NAME_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+fn parse_bool(text: &str) -> Result<bool> {
+    let trimmed = text.trim_matches(is_space);
+    // Any beginning of a word will do, except that `o` could be either of two.
+    let begins = |word: &str, least: usize| {
+        trimmed.len() >= least
+            && word.get(..trimmed.len()).is_some_and(|start| start.eq_ignore_ascii_case(trimmed))
+    };
+    if begins("true", 1) || begins("yes", 1) || begins("on", 2) || trimmed == "1" {
+        Ok(true)
+    } else if begins("false", 1) || begins("no", 1) || begins("off", 2) || trimmed == "0" {
+        Ok(false)
+    } else {
+        Err(TypeError::invalid_text("boolean", text))
+    }
+}
+
+/// `"char"`: the first character, or one byte given as `\ooo`.
+fn parse_char(text: &str) -> Result<String> {
+    if let [b'\\', a @ b'0'..=b'1', b @ b'0'..=b'7', c @ b'0'..=b'7'] = text.as_bytes() {
+        let code = (a - b'0') << 6 | (b - b'0') << 3 | (c - b'0');
+        return Ok(if code == 0 { String::new() } else { char::from(code).to_string() });
+    }
+    match text.chars().next() {
+        Some(first) if !first.is_ascii() => {
+            Err(TypeError::unsupported("type \"char\" with a character beyond ASCII"))
+        }
+        first => Ok(first.map(String::from).unwrap_or_default()),
+    }
+}
+
+fn parse_tid(text: &str) -> Result<Datum> {
+    let parse = || {
+        let (block, offset) =
+            text.trim_matches(is_space).strip_prefix('(')?.strip_suffix(')')?.split_once(',')?;
+        let block = block.trim_matches(is_space);
+        // As PostgreSQL reads them, a negative block number stands for its two's complement.
+        let block = block
+            .parse::<u32>()
+            .or_else(|_| block.parse::<i32>().map(|block| block as u32))
+            .ok()?;
+        Some(Datum::Tid(block, offset.trim_matches(is_space).parse().ok()?))
+    };
+    parse().ok_or_else(|| TypeError::invalid_text("tid", text))
+}
+
+fn parse_lsn(text: &str) -> Result<u64> {
+    let parse = || {
+        let (high, low) = text.split_once('/')?;
+        let part = |part: &str| {
+            let digits =
+                (1..=8).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+            digits.then(|| u64::from_str_radix(part, 16).ok()).flatten()
+        };
+        Some(part(high)? << 32 | part(low)?)
+    };
+    parse().ok_or_else(|| TypeError::invalid_text("pg_lsn", text))
+}

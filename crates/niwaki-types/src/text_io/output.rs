@@ -1,0 +1,74 @@
+//! Value to text, per type.
+
+use super::array::write_array;
+use super::bytes::write_bytea;
+use super::{write_float4, write_float8};
+use crate::{Datum, TextSettings, TypeOid, datetime};
+
+/// Appends `value`, of type `oid`, as PostgreSQL shows it under `settings` (`DateStyle` ISO,
+/// `IntervalStyle` postgres). NULL appends nothing: the protocol says it in the length.
+///
+/// Integers, text and dates allocate nothing beyond what `out` grows by.
+#[inline]
+pub fn write_text(value: &Datum, oid: TypeOid, settings: &TextSettings, out: &mut Vec<u8>) {
+    match value {
+        Datum::Int4(value) => {
+            out.extend_from_slice(itoa::Buffer::new().format(*value).as_bytes());
+        }
+        Datum::Int8(value) => {
+            out.extend_from_slice(itoa::Buffer::new().format(*value).as_bytes());
+        }
+        Datum::Text(value) => out.extend_from_slice(value.as_bytes()),
+        _ => write_other(value, oid, settings, out),
+    }
+}
+
+fn write_other(value: &Datum, oid: TypeOid, settings: &TextSettings, out: &mut Vec<u8>) {
+    match value {
+        Datum::Null => {}
+        Datum::Bool(value) => out.push(if *value { b't' } else { b'f' }),
+        Datum::Int2(value) => {
+            out.extend_from_slice(itoa::Buffer::new().format(*value).as_bytes());
+        }
+        Datum::Int4(value) => {
+            out.extend_from_slice(itoa::Buffer::new().format(*value).as_bytes());
+        }
+        Datum::Int8(value) => {
+            out.extend_from_slice(itoa::Buffer::new().format(*value).as_bytes());
+        }
+        Datum::Float4(value) => write_float4(*value, settings.extra_float_digits, out),
+        Datum::Float8(value) => write_float8(*value, settings.extra_float_digits, out),
+        Datum::Numeric(value) => value.write_text(out),
+        Datum::Text(value) => out.extend_from_slice(value.as_bytes()),
+        Datum::Bytea(value) => write_bytea(value, settings.bytea_escape, out),
+        Datum::Date(value) => datetime::write_date(*value, out),
+        Datum::Timestamp(value) => datetime::write_timestamp(*value, out),
+        Datum::TimestampTz(value) => datetime::write_timestamptz(*value, &settings.zone, out),
+        Datum::Interval(value) => datetime::write_interval(value, out),
+        Datum::Oid(0) if oid == TypeOid::REGCLASS => out.push(b'-'),
+        Datum::Oid(value) => {
+            out.extend_from_slice(itoa::Buffer::new().format(*value).as_bytes());
+        }
+        Datum::Tid(block, offset) => {
+            out.push(b'(');
+            out.extend_from_slice(itoa::Buffer::new().format(*block).as_bytes());
+            out.push(b',');
+            out.extend_from_slice(itoa::Buffer::new().format(*offset).as_bytes());
+            out.push(b')');
+        }
+        Datum::Lsn(value) => {
+            out.extend_from_slice(
+                format!("{:X}/{:X}", value >> 32, value & 0xffff_ffff).as_bytes(),
+            );
+        }
+        Datum::Array(element, values) => write_array(*element, values, settings, out),
+    }
+}
+
+/// [`write_text`] as a string.
+pub fn to_text(value: &Datum, oid: TypeOid, settings: &TextSettings) -> String {
+    let mut out = Vec::new();
+    write_text(value, oid, settings, &mut out);
+    // Everything written is ASCII or was UTF-8 in the value.
+    String::from_utf8(out).unwrap_or_default()
+}
