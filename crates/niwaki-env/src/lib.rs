@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod bugs;
 pub mod clock;
 pub mod critical;
 mod environment;

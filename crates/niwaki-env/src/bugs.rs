@@ -1,0 +1,78 @@
+//! Bugs planted on purpose, to prove that the suites find them.
+//!
+//! `if seeded_bug!("skip_fpi") { … }` is `false` in every build without the feature `sim`, and in
+//! those with it unless a test has planted that very bug. So one build serves all bugs, and none of
+//! them can be in what ships.
+
+/// Whether the named bug is planted.
+#[cfg(not(feature = "sim"))]
+#[macro_export]
+macro_rules! seeded_bug {
+    ($name:literal) => {
+        false
+    };
+}
+
+/// Whether the named bug is planted.
+#[cfg(feature = "sim")]
+#[macro_export]
+macro_rules! seeded_bug {
+    ($name:literal) => {
+        $crate::bugs::active($name)
+    };
+}
+
+#[cfg(feature = "sim")]
+pub use planted::{active, plant, visits};
+
+#[cfg(feature = "sim")]
+mod planted {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use parking_lot::RwLock;
+
+    static PLANTED: RwLock<Option<&'static str>> = RwLock::new(None);
+    static VISITS: AtomicU64 = AtomicU64::new(0);
+
+    /// Plants one bug, in place of any other; `None` removes it. Counting starts again.
+    pub fn plant(name: Option<&'static str>) {
+        *PLANTED.write() = name;
+        VISITS.store(0, Ordering::SeqCst);
+    }
+
+    /// Whether this bug is planted; what `seeded_bug!` asks.
+    pub fn active(name: &str) -> bool {
+        let active = *PLANTED.read() == Some(name);
+        if active {
+            VISITS.fetch_add(1, Ordering::SeqCst);
+        }
+        active
+    }
+
+    /// How often the planted bug was met: 0 says that the test never came near it.
+    pub fn visits() -> u64 {
+        VISITS.load(Ordering::SeqCst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    #[cfg(feature = "sim")]
+    fn only_the_planted_bug_is_active() {
+        assert!(!seeded_bug!("one"));
+        super::plant(Some("one"));
+        assert!(seeded_bug!("one"));
+        assert!(!seeded_bug!("two"));
+        assert_eq!(super::visits(), 1);
+        super::plant(None);
+        assert!(!seeded_bug!("one"));
+    }
+
+    #[test]
+    #[cfg(not(feature = "sim"))]
+    fn no_bug_is_left_in_normal_builds() {
+        let planted: bool = seeded_bug!("one");
+        assert!(!planted);
+    }
+}
