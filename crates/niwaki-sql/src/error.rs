@@ -47,6 +47,8 @@ pub struct ErrorFields {
     pub hint: Option<String>,
     /// Position in the query text, in characters, from 1.
     pub position: Option<u32>,
+    /// Where it happened, for instance `COPY t, line 3, column a: "x"`.
+    pub context: Option<String>,
     /// Schema of the object concerned.
     pub schema: Option<String>,
     /// Table concerned.
@@ -77,6 +79,7 @@ impl SqlError {
             detail: None,
             hint: None,
             position: None,
+            context: None,
             schema: None,
             table: None,
             column: None,
@@ -116,6 +119,15 @@ impl SqlError {
     pub fn with_position(mut self, position: Option<u32>) -> Self {
         if self.0.position.is_none() {
             self.0.position = position;
+        }
+        self
+    }
+
+    /// Adds where it happened, unless that is known already.
+    #[must_use]
+    pub fn with_context(mut self, context: impl Into<String>) -> Self {
+        if self.0.context.is_none() {
+            self.0.context = Some(context.into());
         }
         self
     }
