@@ -43,7 +43,8 @@ impl Numeric {
             _ if self.is_negative() => WIRE_NEGATIVE,
             _ => WIRE_POSITIVE,
         };
-        let scale = self.scale();
+        // PostgreSQL's infinities carry this scale, a by-product of how it packs its header.
+        let scale = if self.is_infinite() { 0x20 } else { self.scale() };
         self.with_decimal_digits(|decimal| {
             let start = out.len();
             for field in [0, 0, sign, scale] {

@@ -128,8 +128,9 @@ fn write_digits(digits: &[u8], scale: u16, out: &mut Vec<u8>) {
     }
 }
 
-/// `[sign] digits` after the `e`; what is beyond any limit is cut to a number that still is.
+/// `[space] [sign] digits` after the `e`; what is beyond any limit is cut to a number that still is.
 fn parse_exponent(text: &str) -> Option<i64> {
+    let text = text.trim_start_matches(crate::text_io::is_space);
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

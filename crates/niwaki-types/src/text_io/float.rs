@@ -60,16 +60,30 @@ pub fn write_float8(value: f64, extra_float_digits: i32, out: &mut Vec<u8>) {
     if special(value, out) {
         return;
     }
-    let mut buffer = [0u8; 40];
-    let mut rest = &mut buffer[..];
+    let magnitude = value.abs();
+    let mut buffer = Scientific::default();
     let limit = significant(extra_float_digits, 15);
-    let written = match limit {
-        None => write!(rest, "{:e}", value.abs()),
-        Some(digits) => write!(rest, "{:.*e}", digits - 1, value.abs()),
-    };
-    debug_assert!(written.is_ok(), "a double takes at most 24 bytes");
-    let left = rest.len();
-    layout(value.is_sign_negative(), &buffer[..40 - left], limit.unwrap_or(15), out);
+    match limit {
+        Some(digits) => buffer.write(format_args!("{:.*e}", digits - 1, magnitude)),
+        None => {
+            buffer.write(format_args!("{magnitude:e}"));
+            let bits = magnitude.to_bits();
+            let (exponent, fraction) = ((bits >> 52) as i32, bits & ((1 << 52) - 1));
+            // A text half-way to a neighbour reads back only because ties go to even; PostgreSQL
+            // does not rely on that and shows more digits.
+            if exponent != 0 && buffer.is_half_way(fraction | 1 << 52, exponent - 1075, 53) {
+                for digits in 2..=17usize {
+                    buffer.write(format_args!("{:.*e}", digits - 1, magnitude));
+                    if buffer.text().parse() == Ok(magnitude)
+                        && !buffer.is_half_way(fraction | 1 << 52, exponent - 1075, 53)
+                    {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    layout(value.is_sign_negative(), &buffer, limit.unwrap_or(15), out);
 }
 
 /// Appends `value` as PostgreSQL shows it, as [`write_float8`] with 6 significant digits.
@@ -77,16 +91,104 @@ pub fn write_float4(value: f32, extra_float_digits: i32, out: &mut Vec<u8>) {
     if special(value.into(), out) {
         return;
     }
-    let mut buffer = [0u8; 40];
-    let mut rest = &mut buffer[..];
+    let magnitude = value.abs();
+    let mut buffer = Scientific::default();
     let limit = significant(extra_float_digits, 6);
-    let written = match limit {
-        None => write!(rest, "{:e}", value.abs()),
-        Some(digits) => write!(rest, "{:.*e}", digits - 1, value.abs()),
-    };
-    debug_assert!(written.is_ok(), "a float takes at most 16 bytes");
-    let left = rest.len();
-    layout(value.is_sign_negative(), &buffer[..40 - left], limit.unwrap_or(6), out);
+    match limit {
+        Some(digits) => buffer.write(format_args!("{:.*e}", digits - 1, magnitude)),
+        None => {
+            buffer.write(format_args!("{magnitude:e}"));
+            let bits = magnitude.to_bits();
+            let (exponent, fraction) = ((bits >> 23) as i32, u64::from(bits & ((1 << 23) - 1)));
+            if exponent != 0 && buffer.is_half_way(fraction | 1 << 23, exponent - 150, 24) {
+                for digits in 2..=9usize {
+                    buffer.write(format_args!("{:.*e}", digits - 1, magnitude));
+                    if buffer.text().parse() == Ok(magnitude)
+                        && !buffer.is_half_way(fraction | 1 << 23, exponent - 150, 24)
+                    {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    layout(value.is_sign_negative(), &buffer, limit.unwrap_or(6), out);
+}
+
+/// A number as `d.ddde±x`, on the stack.
+#[derive(Default)]
+struct Scientific {
+    bytes: [u8; 32],
+    length: usize,
+}
+
+impl Scientific {
+    fn write(&mut self, arguments: std::fmt::Arguments<'_>) {
+        let mut rest = &mut self.bytes[..];
+        let written = rest.write_fmt(arguments);
+        debug_assert!(written.is_ok(), "17 digits, a point and an exponent fit");
+        let left = rest.len();
+        self.length = self.bytes.len() - left;
+    }
+
+    fn text(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..self.length]).unwrap_or("0e0")
+    }
+
+    /// The digits before the exponent without point and trailing zeros, their count, and the
+    /// exponent of the first.
+    fn parts(&self) -> ([u8; 32], usize, i32) {
+        let text = &self.bytes[..self.length];
+        let at = text.iter().position(|byte| *byte == b'e').unwrap_or(text.len());
+        let exponent = std::str::from_utf8(text.get(at + 1..).unwrap_or_default())
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0);
+        let mut digits = [b'0'; 32];
+        let mut count = 0;
+        for byte in text[..at].iter().filter(|byte| **byte != b'.') {
+            digits[count] = *byte;
+            count += 1;
+        }
+        while count > 1 && digits[count - 1] == b'0' {
+            count -= 1;
+        }
+        (digits, count, exponent)
+    }
+
+    /// Whether the text is exactly half-way between the number `mantissa * 2^exponent` and one of
+    /// its neighbours; `bits` is the width of a full mantissa.
+    fn is_half_way(&self, mantissa: u64, exponent: i32, bits: u32) -> bool {
+        // Only even mantissas win ties, and only integers have so short a half-way point.
+        if mantissa % 2 == 1 || exponent < 1 {
+            return false;
+        }
+        let (digits, count, first) = self.parts();
+        let power = first + 1 - count as i32;
+        if !(0..=23).contains(&power) {
+            return false;
+        }
+        // With the factor 2^power taken off both sides: digits * 5^power = half * 2^shift.
+        let whole =
+            digits[..count].iter().fold(0u128, |n, digit| n * 10 + u128::from(digit - b'0'));
+        let text = whole * 5u128.pow(power.unsigned_abs());
+        let equals = |half: u64, half_exponent: i32| {
+            let shift = half_exponent - power;
+            let half = u128::from(half);
+            if shift >= 0 {
+                shift < 64 && half << shift == text
+            } else {
+                shift > -40 && text.checked_shl(shift.unsigned_abs()) == Some(half)
+            }
+        };
+        // Below a power of two the neighbour is only half as far.
+        let below = if mantissa == 1 << (bits - 1) {
+            equals(4 * mantissa - 1, exponent - 2)
+        } else {
+            equals(2 * mantissa - 1, exponent - 1)
+        };
+        below || equals(2 * mantissa + 1, exponent - 1)
+    }
 }
 
 /// Significant digits asked for; `None` for the shortest exact text.
@@ -110,23 +212,8 @@ fn special(value: f64, out: &mut Vec<u8>) -> bool {
 
 /// Rearranges `d.ddde±x` into PostgreSQL's form: plain where the exponent is from -4 to below
 /// `plain_below`, else with an exponent of a sign and two digits at least.
-fn layout(negative: bool, scientific: &[u8], plain_below: usize, out: &mut Vec<u8>) {
-    let at = scientific.iter().position(|byte| *byte == b'e').unwrap_or(scientific.len());
-    let (mantissa, exponent) = scientific.split_at(at);
-    let exponent: i32 = std::str::from_utf8(exponent.get(1..).unwrap_or_default())
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(0);
-    let mut digits = [0u8; 40];
-    let mut count = 0;
-    for byte in mantissa.iter().filter(|byte| **byte != b'.') {
-        digits[count] = *byte;
-        count += 1;
-    }
-    // %g shows no trailing zeros, and the shortest form has none.
-    while count > 1 && digits[count - 1] == b'0' {
-        count -= 1;
-    }
+fn layout(negative: bool, scientific: &Scientific, plain_below: usize, out: &mut Vec<u8>) {
+    let (digits, count, exponent) = scientific.parts();
     let digits = &digits[..count];
     if negative {
         out.push(b'-');
