@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 mod context;
-pub mod copy;
 mod error;
 pub mod parse;
 pub mod settings;

@@ -129,6 +129,11 @@ impl Database {
         Err(SqlError::unsupported("CHECKPOINT"))
     }
 
+    /// Sessions that may be open at once (`max_connections`).
+    pub fn max_connections(&self) -> usize {
+        100
+    }
+
     /// The environment the database runs in.
     pub fn env(&self) -> &Env {
         &self.inner.env

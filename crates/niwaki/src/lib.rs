@@ -9,7 +9,7 @@ pub use database::{CheckReport, Database, Options, Violation};
 pub use niwaki_sql::{ColumnInfo, ErrorFields, RowSink, Severity, SqlError};
 pub use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
 pub use result::{ExecuteOutcome, ResultSink};
-pub use session::{Prepared, Session};
+pub use session::{Prepared, Session, Terminator};
 
 /// Result of everything in this crate.
 pub type Result<T> = std::result::Result<T, SqlError>;

@@ -22,11 +22,21 @@ pub struct Prepared {
 /// One session. It belongs to one thread at a time.
 pub struct Session {
     database: Database,
+    text: niwaki_types::TextSettings,
+}
+
+/// Ends a session from another thread.
+#[derive(Clone, Debug)]
+pub struct Terminator {}
+
+impl Terminator {
+    /// Asks the session to end; what it runs is interrupted.
+    pub fn terminate(&self) {}
 }
 
 impl Session {
     pub(crate) fn new(database: Database) -> Self {
-        Self { database }
+        Self { database, text: niwaki_types::TextSettings::default() }
     }
 
     /// Runs a query string of any number of statements, in one implicit transaction unless it says
@@ -140,6 +150,21 @@ impl Session {
     /// The secret of this session's cancel key.
     pub fn secret(&self) -> u32 {
         0
+    }
+
+    /// A handle by which another thread ends this session (57P01), whatever it does.
+    pub fn terminator(&self) -> Terminator {
+        Terminator {}
+    }
+
+    /// Whether somebody asked for the end of this session: shutdown, `pg_terminate_backend`.
+    pub fn is_terminated(&self) -> bool {
+        false
+    }
+
+    /// How values are shown as text and read from it now.
+    pub fn text_settings(&self) -> &niwaki_types::TextSettings {
+        &self.text
     }
 
     /// Names and values of the settings that a client is told at start.
