@@ -1,1 +1,12 @@
 #![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod connection;
+mod report;
+mod server;
+mod session;
+mod startup;
+mod value;
+mod wire;
+
+pub use server::{Server, ServerOptions, StartError};

@@ -1,0 +1,168 @@
+//! A client's socket with its input and output buffers: no protocol.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// Bytes that an idle connection's input buffer keeps.
+const INPUT_BYTES: usize = 8 << 10;
+/// Output is written once it exceeds this many bytes, even in the middle of a result.
+const OUTPUT_FLUSH_BYTES: usize = 64 << 10;
+/// Capacity above which a buffer is given back after a large message.
+const BUFFER_KEEP_BYTES: usize = 256 << 10;
+
+/// A TCP or Unix-domain socket.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    /// Another handle on the same connection, to end it from another thread.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Tcp(stream) => Self::Tcp(stream.try_clone()?),
+            Self::Unix(stream) => Self::Unix(stream.try_clone()?),
+        })
+    }
+
+    /// Makes a blocked or later read see the end of the stream; writing goes on.
+    pub(crate) fn end_reading(&self) {
+        // The connection may be gone already, which serves as well.
+        let _ = match self {
+            Self::Tcp(stream) => stream.shutdown(Shutdown::Read),
+            Self::Unix(stream) => stream.shutdown(Shutdown::Read),
+        };
+    }
+
+    /// Bounds every later blocking read; `None` waits for ever.
+    pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.set_read_timeout(timeout),
+            Self::Unix(stream) => stream.set_read_timeout(timeout),
+        }
+    }
+
+    fn read(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => (&*stream).read(bytes),
+            Self::Unix(stream) => (&*stream).read(bytes),
+        }
+    }
+
+    fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => (&*stream).write_all(bytes),
+            Self::Unix(stream) => (&*stream).write_all(bytes),
+        }
+    }
+}
+
+/// What arrived and is not used yet.
+#[derive(Debug)]
+pub(crate) struct Input {
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Input {
+    pub(crate) fn new() -> Self {
+        Self { buffer: vec![0; INPUT_BYTES], start: 0, end: 0 }
+    }
+
+    /// No buffer at all: what stands in while a message borrows from the real one.
+    pub(crate) fn empty() -> Self {
+        Self { buffer: Vec::new(), start: 0, end: 0 }
+    }
+
+    /// Bytes not used yet.
+    pub(crate) fn pending(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// Marks `count` bytes as used.
+    pub(crate) fn consume(&mut self, count: usize) {
+        self.start += count;
+        debug_assert!(self.start <= self.end);
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+            if self.buffer.len() > BUFFER_KEEP_BYTES {
+                self.buffer = vec![0; INPUT_BYTES];
+            }
+        }
+    }
+
+    /// Waits for more bytes; false at the end of the stream.
+    ///
+    /// The buffer doubles only when it is full of bytes that really arrived, so a client's
+    /// announced length never makes it grow.
+    pub(crate) fn fill(&mut self, socket: &Socket) -> io::Result<bool> {
+        if self.end == self.buffer.len() {
+            if self.start > 0 {
+                self.buffer.copy_within(self.start..self.end, 0);
+                self.end -= self.start;
+                self.start = 0;
+            } else {
+                self.buffer.resize(self.buffer.len() * 2, 0);
+            }
+        }
+        loop {
+            match socket.read(&mut self.buffer[self.end..]) {
+                Ok(0) => return Ok(false),
+                Ok(count) => {
+                    self.end += count;
+                    return Ok(true);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// What is to be sent.
+#[derive(Debug)]
+pub(crate) struct Output {
+    /// Messages not sent yet.
+    pub(crate) bytes: Vec<u8>,
+    /// The first failed write; everything later is dropped, and the session ends at its next read.
+    failed: Option<io::Error>,
+}
+
+impl Output {
+    pub(crate) fn new() -> Self {
+        Self { bytes: Vec::with_capacity(INPUT_BYTES), failed: None }
+    }
+
+    /// Sends everything. A failure is kept for [`Output::failure`]: a statement runs to its end
+    /// whether or not its client is still there.
+    pub(crate) fn flush(&mut self, socket: &Socket) {
+        if self.bytes.is_empty() {
+            return;
+        }
+        if self.failed.is_none()
+            && let Err(error) = socket.write_all(&self.bytes)
+        {
+            self.failed = Some(error);
+        }
+        self.bytes.clear();
+        if self.bytes.capacity() > BUFFER_KEEP_BYTES {
+            self.bytes = Vec::with_capacity(INPUT_BYTES);
+        }
+    }
+
+    /// Sends when much is waiting.
+    pub(crate) fn flush_if_large(&mut self, socket: &Socket) {
+        if self.bytes.len() >= OUTPUT_FLUSH_BYTES {
+            self.flush(socket);
+        }
+    }
+
+    /// Why the client cannot be reached any more, if so.
+    pub(crate) fn failure(&self) -> Option<&io::Error> {
+        self.failed.as_ref()
+    }
+}

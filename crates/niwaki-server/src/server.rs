@@ -1,0 +1,320 @@
+//! Listeners and sessions: who may connect, who is connected, and how it all ends.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use niwaki::{Database, SqlError, Terminator};
+use niwaki_env::sync::atomic::{AtomicBool, Ordering};
+use niwaki_env::sync::{Condvar, Mutex, thread};
+
+use crate::connection::{Input, Output, Socket};
+use crate::session::{self, Ending, STARTUP_TIMEOUT, Wire};
+use crate::startup::{self, Opening, Request};
+use crate::wire::backend;
+
+/// Stack of a session's thread: deep expressions are bounded by `max_stack_depth`, well below it.
+const SESSION_STACK_BYTES: usize = 8 << 20;
+/// How long a clean stop waits for sessions to end.
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What to listen on, and for how many.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// TCP address; only loopback addresses are accepted. Port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Folder for the Unix-domain socket `.s.PGSQL.PORT`, mode 0700; none: no such socket.
+    pub socket_dir: Option<PathBuf>,
+    /// Sessions at once; one more is refused with 53300.
+    pub max_connections: usize,
+}
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An address that others could reach, while there is no authentication.
+    #[error(
+        "refusing to listen on {0}: Niwaki has no authentication yet, so it accepts loopback addresses \
+         (127.0.0.1, ::1) only; use an SSH tunnel to reach it from elsewhere"
+    )]
+    NotLoopback(SocketAddr),
+    /// The socket folder is open to others.
+    #[error("socket directory \"{}\" {problem}: it must belong to this user with mode 0700", .path.display())]
+    SocketDirectory {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The system refused.
+    #[error("could not listen on {what}: {source}")]
+    Listen {
+        /// Address or path.
+        what: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+/// A running server. Dropping it does not stop it: call [`Server::stop`].
+#[derive(Debug)]
+pub struct Server {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    socket_path: Option<PathBuf>,
+    accepting: Vec<thread::JoinHandle<()>>,
+}
+
+struct Shared {
+    database: Database,
+    max_connections: usize,
+    stopping: AtomicBool,
+    sessions: Mutex<HashMap<i32, Live>>,
+    /// Signalled when a session ends.
+    ended: Condvar,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("sessions", &self.sessions.lock().len()).finish()
+    }
+}
+
+/// A connected session, as others need it.
+struct Live {
+    terminator: Terminator,
+    socket: Socket,
+}
+
+impl Server {
+    /// Listens; from the moment this returns, clients can connect.
+    ///
+    /// # Errors
+    /// [`StartError`]: an address that is not loopback, a socket folder open to others, or the
+    /// system's refusal.
+    pub fn start(database: Database, options: &ServerOptions) -> Result<Self, StartError> {
+        if !options.listen.ip().is_loopback() {
+            return Err(StartError::NotLoopback(options.listen));
+        }
+        let failed = |what: String| move |source| StartError::Listen { what, source };
+        let tcp = TcpListener::bind(options.listen).map_err(failed(options.listen.to_string()))?;
+        let address = tcp.local_addr().map_err(failed(options.listen.to_string()))?;
+        let unix = match &options.socket_dir {
+            None => None,
+            Some(dir) => Some(bind_unix(dir, address.port())?),
+        };
+        let shared = Arc::new(Shared {
+            database,
+            max_connections: options.max_connections,
+            stopping: AtomicBool::new(false),
+            sessions: Mutex::new(HashMap::new()),
+            ended: Condvar::new(),
+        });
+        let mut accepting = Vec::new();
+        let for_tcp = Arc::clone(&shared);
+        accepting.push(thread::spawn(move || {
+            accept(&for_tcp, || {
+                let (stream, _) = tcp.accept()?;
+                stream.set_nodelay(true)?;
+                Ok(Socket::Tcp(stream))
+            });
+        }));
+        let mut socket_path = None;
+        if let Some((listener, path)) = unix {
+            socket_path = Some(path);
+            let for_unix = Arc::clone(&shared);
+            accepting.push(thread::spawn(move || {
+                accept(&for_unix, || Ok(Socket::Unix(listener.accept()?.0)));
+            }));
+        }
+        Ok(Self { shared, address, socket_path, accepting })
+    }
+
+    /// The TCP address, with the port that was really taken.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The Unix-domain socket, if any.
+    pub fn socket_path(&self) -> Option<&Path> {
+        self.socket_path.as_deref()
+    }
+
+    /// Accepts nobody any more, tells every session 57P01, waits for them, and gives the database
+    /// back to be closed.
+    pub fn stop(self) -> Database {
+        self.shared.stopping.store(true, Ordering::SeqCst);
+        // A connection of our own wakes each accepting thread.
+        let _ = std::net::TcpStream::connect(self.address);
+        if let Some(path) = &self.socket_path {
+            let _ = std::os::unix::net::UnixStream::connect(path);
+        }
+        for thread in self.accepting {
+            let _ = thread.join();
+        }
+        let mut sessions = self.shared.sessions.lock();
+        for live in sessions.values() {
+            live.terminator.terminate();
+            live.socket.end_reading();
+        }
+        while !sessions.is_empty() {
+            if self.shared.ended.wait_for(&mut sessions, STOP_TIMEOUT).timed_out() {
+                break;
+            }
+        }
+        drop(sessions);
+        if let Some(path) = &self.socket_path {
+            let _ = fs::remove_file(path);
+        }
+        self.shared.database.clone()
+    }
+}
+
+/// Binds `dir/.s.PGSQL.port`, with the folder checked or created.
+fn bind_unix(dir: &Path, port: u16) -> Result<(UnixListener, PathBuf), StartError> {
+    let wrong = |problem: String| StartError::SocketDirectory { path: dir.to_owned(), problem };
+    if !dir.exists() {
+        fs::create_dir_all(dir).map_err(|error| wrong(format!("cannot be created ({error})")))?;
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o700))
+            .map_err(|error| wrong(format!("cannot be protected ({error})")))?;
+    }
+    let metadata = fs::metadata(dir).map_err(|error| wrong(format!("cannot be read ({error})")))?;
+    if metadata.mode() & 0o077 != 0 {
+        return Err(wrong(format!("has mode {:04o}", metadata.mode() & 0o7777)));
+    }
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        return Err(wrong(format!("belongs to user {}", metadata.uid())));
+    }
+    let path = dir.join(format!(".s.PGSQL.{port}"));
+    let failed = |source| StartError::Listen { what: path.display().to_string(), source };
+    if path.exists() {
+        // The port is ours (TCP is bound first), so whoever left this file is gone.
+        fs::remove_file(&path).map_err(failed)?;
+    }
+    let listener = UnixListener::bind(&path).map_err(failed)?;
+    Ok((listener, path))
+}
+
+/// Accepts connections until the server stops; each gets its thread.
+fn accept(shared: &Arc<Shared>, mut next: impl FnMut() -> io::Result<Socket>) {
+    loop {
+        let socket = next();
+        if shared.stopping.load(Ordering::SeqCst) {
+            return;
+        }
+        match socket {
+            Ok(socket) => {
+                let shared = Arc::clone(shared);
+                // No thread to be had: the client sees its connection closed.
+                let _ = thread::spawn_with_stack("session", SESSION_STACK_BYTES, move || {
+                    connection(&shared, &socket);
+                });
+            }
+            // The client left already; or no file descriptor is free, and somebody must go first.
+            Err(_) => thread::yield_now(),
+        }
+    }
+}
+
+/// One connection from its first byte to its last.
+fn connection(shared: &Arc<Shared>, socket: &Socket) {
+    let mut input = Input::new();
+    let mut output = Output::new();
+    if socket.set_read_timeout(Some(STARTUP_TIMEOUT)).is_err() {
+        return;
+    }
+    let opening = startup::open(socket, &mut input, &mut output);
+    let mut wire = Wire::new(socket, input, output);
+    match opening {
+        Ok(Opening::Session(request)) => {
+            if let Err(error) = run(shared, &request, &mut wire) {
+                session::fatal(&mut wire, &error);
+            }
+        }
+        // No answer either way: the requester may only learn that something came.
+        Ok(Opening::Cancel { process_id, secret }) => {
+            if let (Ok(session), Ok(secret)) =
+                (i32::try_from(process_id), <[u8; 4]>::try_from(secret.as_slice()))
+            {
+                shared.database.cancel(session, u32::from_be_bytes(secret));
+            }
+        }
+        Ok(Opening::Gone) => {}
+        Err(error) => session::fatal(&mut wire, &error),
+    }
+}
+
+/// Opens the session, tells the client about it, serves it.
+fn run(shared: &Arc<Shared>, request: &Request, wire: &mut Wire<'_>) -> Result<(), SqlError> {
+    let mut session =
+        shared.database.session_as(&request.user, &request.database, &request.settings)?;
+    let process_id = session.id();
+    {
+        let mut sessions = shared.sessions.lock();
+        if sessions.len() >= shared.max_connections {
+            return Err(SqlError::new("53300", "sorry, too many clients already")
+                .with_hint("raise max_connections, or use a connection pool"));
+        }
+        if shared.stopping.load(Ordering::SeqCst) {
+            return Err(SqlError::new("57P03", "the database system is shutting down"));
+        }
+        let socket = wire
+            .socket
+            .try_clone()
+            .map_err(|error| SqlError::new("53000", format!("could not serve: {error}")))?;
+        sessions.insert(process_id, Live { terminator: session.terminator(), socket });
+    }
+    let _registration = Registration { shared, process_id };
+    let _ = wire.socket.set_read_timeout(None);
+
+    let out = &mut wire.output.bytes;
+    if request.minor > 0 || !request.unknown.is_empty() {
+        let unknown: Vec<&str> = request.unknown.iter().map(String::as_str).collect();
+        backend::negotiate_protocol_version(out, 0, &unknown);
+    }
+    backend::authentication_ok(out);
+    for (name, value) in session.reported_settings() {
+        backend::parameter_status(out, name, &value);
+    }
+    backend::backend_key_data(out, process_id, session.secret());
+    wire.set_text_settings(session.text_settings());
+
+    // A panic outside a critical section ends this session only.
+    let served = panic::catch_unwind(AssertUnwindSafe(|| session::serve(&mut session, wire)));
+    // The transaction is rolled back before the session counts as ended.
+    drop(session);
+    match served {
+        Ok(Ending::Terminated) => {
+            return Err(SqlError::new(
+                "57P01",
+                "terminating connection due to administrator command",
+            ));
+        }
+        Ok(_) => {}
+        Err(_) => {
+            return Err(SqlError::new("XX000", "internal error: the session ends here")
+                .with_hint("the server's log holds the details; please report it"));
+        }
+    }
+    Ok(())
+}
+
+/// Takes a session off the list when it ends, however it ends.
+struct Registration<'s> {
+    shared: &'s Shared,
+    process_id: i32,
+}
+
+impl Drop for Registration<'_> {
+    fn drop(&mut self) {
+        self.shared.sessions.lock().remove(&self.process_id);
+        self.shared.ended.notify_all();
+    }
+}

@@ -1,0 +1,552 @@
+//! One session: its thread reads a message, has the library act on it, and answers.
+//!
+//! ```text
+//!   start-up ──► idle ──► Query ───────────────► ReadyForQuery ──► idle
+//!                 │  └──► Parse/Bind/Describe/Execute/Close … Sync ──► ReadyForQuery ──► idle
+//!                 │                    └─ error: skip to Sync ─┘
+//!                 └─ Terminate, end of stream, FATAL ──► closed
+//! ```
+//!
+//! One write per Sync or Query; Flush is honoured. While COPY FROM STDIN runs, the library pulls
+//! data through [`Wire::copy_in_data`].
+
+use std::io;
+use std::time::Duration;
+
+use niwaki::{
+    ColumnInfo, Datum, ExecuteOutcome, ResultSink, RowSink, Session, SqlError, TextSettings,
+    TypeOid,
+};
+
+use niwaki_types::{ColumnType, InputContext};
+
+use crate::connection::{Input, Output, Socket};
+use crate::report;
+use crate::value;
+use crate::wire::backend::{self, Field};
+use crate::wire::frontend::{self, Bind, Integers, Message, ProtocolError};
+
+/// Why a session ended; for the log.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    /// The client said goodbye, or closed its socket.
+    Client,
+    /// The server ends it: shutdown, or `pg_terminate_backend`.
+    Terminated,
+    /// The client broke the protocol.
+    Protocol(ProtocolError),
+    /// The socket failed.
+    Socket(io::Error),
+}
+
+/// A connection as the library sees it: where results go and COPY data comes from.
+pub(crate) struct Wire<'c> {
+    pub(crate) socket: &'c Socket,
+    pub(crate) input: Input,
+    pub(crate) output: Output,
+    /// How values become text; a copy of the session's settings, renewed when they change.
+    text: TextSettings,
+    /// Result formats of the portal being executed.
+    formats: Formats,
+    /// Types of the columns being sent.
+    types: Vec<TypeOid>,
+    /// A protocol error met while the library read COPY data; ends the session.
+    broken: Option<Ending>,
+}
+
+/// Result format codes: none (all text), one for all, or one per column.
+#[derive(Clone, Debug, Default)]
+struct Formats(Vec<u16>);
+
+impl Formats {
+    fn set(&mut self, codes: Integers<'_>) -> Result<(), SqlError> {
+        self.0.clear();
+        for code in codes.iter() {
+            match code {
+                0 => self.0.push(0),
+                1 => self.0.push(1),
+                other => return Err(unsupported_format(other)),
+            }
+        }
+        Ok(())
+    }
+
+    fn of(&self, column: usize) -> u16 {
+        match self.0.as_slice() {
+            [] => 0,
+            [all] => *all,
+            each => each.get(column).copied().unwrap_or(0),
+        }
+    }
+}
+
+fn unsupported_format(code: u32) -> SqlError {
+    SqlError::new("08P01", format!("unsupported format code: {code}"))
+}
+
+impl<'c> Wire<'c> {
+    pub(crate) fn new(socket: &'c Socket, input: Input, output: Output) -> Self {
+        Self {
+            socket,
+            input,
+            output,
+            text: TextSettings::default(),
+            formats: Formats::default(),
+            types: Vec::new(),
+            broken: None,
+        }
+    }
+
+    /// Takes over how values are shown as text.
+    pub(crate) fn set_text_settings(&mut self, settings: &TextSettings) {
+        self.text = settings.clone();
+    }
+
+    fn flush(&mut self) {
+        self.output.flush(self.socket);
+    }
+
+    /// Appends a RowDescription with the given formats.
+    fn describe(&mut self, columns: &[ColumnInfo], formats: &Formats) {
+        backend::row_description(
+            &mut self.output.bytes,
+            columns.iter().enumerate().map(|(i, column)| Field {
+                name: &column.name,
+                table: column.table,
+                attribute: column.attribute,
+                type_oid: column.oid().0,
+                type_size: value::type_size(column.oid()),
+                typmod: column.column_type.typmod,
+                format: formats.of(i),
+            }),
+        );
+    }
+
+    fn set_types(&mut self, columns: &[ColumnInfo]) {
+        self.types.clear();
+        self.types.extend(columns.iter().map(|column| column.oid()));
+    }
+
+    /// Reads until a whole message is there; `None` at the end of the stream.
+    fn wait_for_message(&mut self) -> Result<(), Ending> {
+        loop {
+            match frontend::decode(self.input.pending()) {
+                Ok(Some(_)) => return Ok(()),
+                Ok(None) => match self.input.fill(self.socket) {
+                    Ok(true) => {}
+                    Ok(false) => return Err(Ending::Client),
+                    Err(error) => return Err(Ending::Socket(error)),
+                },
+                Err(error) => return Err(Ending::Protocol(error)),
+            }
+        }
+    }
+}
+
+impl RowSink for Wire<'_> {
+    fn row(&mut self, row: &[Datum]) -> Result<(), SqlError> {
+        let (formats, types, text) = (&self.formats, &self.types, &self.text);
+        backend::data_row(&mut self.output.bytes, row.len(), |i, out| {
+            let value = &row[i];
+            if matches!(value, Datum::Null) {
+                return Ok(false);
+            }
+            let type_oid = types.get(i).copied().unwrap_or(TypeOid::TEXT);
+            if formats.of(i) == 0 {
+                niwaki_types::write_text(value, type_oid, text, out);
+            } else {
+                niwaki_types::write_binary(value, out);
+            }
+            Ok::<_, SqlError>(true)
+        })?;
+        self.output.flush_if_large(self.socket);
+        Ok(())
+    }
+}
+
+impl ResultSink for Wire<'_> {
+    fn columns(&mut self, columns: &[ColumnInfo]) -> Result<(), SqlError> {
+        // Only simple queries announce their columns, and they are always text.
+        self.formats.0.clear();
+        self.set_types(columns);
+        let formats = Formats::default();
+        self.describe(columns, &formats);
+        Ok(())
+    }
+
+    fn complete(&mut self, tag: &str) {
+        backend::command_complete(&mut self.output.bytes, tag);
+    }
+
+    fn empty_query(&mut self) {
+        backend::empty_query(&mut self.output.bytes);
+    }
+
+    fn notice(&mut self, notice: &SqlError) {
+        report::append(&mut self.output.bytes, b'N', notice);
+    }
+
+    fn parameter_status(&mut self, name: &str, value: &str) {
+        backend::parameter_status(&mut self.output.bytes, name, value);
+    }
+
+    fn text_settings(&mut self, settings: &TextSettings) {
+        self.set_text_settings(settings);
+    }
+
+    fn copy_in(&mut self, columns: usize) -> Result<(), SqlError> {
+        backend::copy_response(&mut self.output.bytes, b'G', columns);
+        self.flush();
+        Ok(())
+    }
+
+    fn copy_in_data(&mut self, buffer: &mut Vec<u8>) -> Result<bool, SqlError> {
+        loop {
+            if let Err(ending) = self.wait_for_message() {
+                self.broken = Some(ending);
+                return Err(SqlError::new(
+                    "08006",
+                    "unexpected EOF on client connection during COPY",
+                ));
+            }
+            let Ok(Some((message, used))) = frontend::decode(self.input.pending()) else {
+                continue; // cannot happen: a whole message is there
+            };
+            let outcome = match message {
+                Message::CopyData(bytes) => {
+                    buffer.extend_from_slice(bytes);
+                    Ok(true)
+                }
+                Message::CopyDone => Ok(false),
+                Message::CopyFail(reason) => {
+                    Err(SqlError::new("57014", format!("COPY from stdin failed: {reason}")))
+                }
+                // PostgreSQL ignores these while data flows.
+                Message::Flush | Message::Sync => {
+                    self.input.consume(used);
+                    continue;
+                }
+                _ => Err(SqlError::new("08P01", "unexpected message type during COPY from stdin")),
+            };
+            self.input.consume(used);
+            return outcome;
+        }
+    }
+
+    fn copy_out_begin(&mut self, columns: usize) -> Result<(), SqlError> {
+        backend::copy_response(&mut self.output.bytes, b'H', columns);
+        Ok(())
+    }
+
+    fn copy_out(&mut self, line: &[u8]) -> Result<(), SqlError> {
+        backend::copy_data(&mut self.output.bytes, line);
+        self.output.flush_if_large(self.socket);
+        Ok(())
+    }
+
+    fn copy_out_end(&mut self) {
+        backend::copy_done(&mut self.output.bytes);
+    }
+}
+
+/// Result formats of portals that are not executed at once, by portal name.
+type PortalFormats = std::collections::HashMap<String, Formats>;
+
+/// Serves an authenticated session until it ends.
+pub(crate) fn serve(session: &mut Session, wire: &mut Wire<'_>) -> Ending {
+    let mut portals = PortalFormats::new();
+    portals.insert(String::new(), Formats::default());
+    // After an error in an extended-protocol message everything up to Sync is skipped.
+    let mut skipping = false;
+    ready(session, wire);
+    loop {
+        if let Some(error) = wire.output.failure() {
+            return Ending::Socket(io::Error::new(error.kind(), error.to_string()));
+        }
+        if session.is_terminated() {
+            return Ending::Terminated;
+        }
+        if frontend::decode(wire.input.pending()).is_ok_and(|message| message.is_none()) {
+            let timeout = session.idle_timeout();
+            if timeout.is_some() && wire.socket.set_read_timeout(timeout).is_err() {
+                return Ending::Client;
+            }
+        }
+        if let Err(ending) = wire.wait_for_message() {
+            return match ending {
+                Ending::Socket(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+                    ) =>
+                {
+                    fatal(wire, &session.idle_timeout_error());
+                    Ending::Terminated
+                }
+                Ending::Client if session.is_terminated() => Ending::Terminated,
+                Ending::Protocol(error) => {
+                    fatal(wire, &report::protocol(&error));
+                    Ending::Protocol(error)
+                }
+                other => other,
+            };
+        }
+        if session.idle_timeout().is_some() {
+            let _ = wire.socket.set_read_timeout(None);
+        }
+        // The message borrows from the input while the session writes to the output.
+        let input = std::mem::replace(&mut wire.input, Input::empty());
+        let Ok(Some((message, used))) = frontend::decode(input.pending()) else {
+            return Ending::Client; // cannot happen: a whole message is there
+        };
+        let step = if skipping && !matches!(message, Message::Sync | Message::Terminate) {
+            Ok(Next::Go)
+        } else {
+            match message {
+                // These two may read COPY data, so their text leaves the input first.
+                Message::Query(sql) => {
+                    let sql = sql.to_owned();
+                    wire.input = input;
+                    wire.input.consume(used);
+                    query(session, wire, &sql);
+                    if let Some(ending) = wire.broken.take() {
+                        return ending;
+                    }
+                    continue;
+                }
+                Message::Execute { portal, max_rows } => {
+                    let portal = portal.to_owned();
+                    wire.input = input;
+                    wire.input.consume(used);
+                    if let Err(error) = execute(session, wire, &portals, &portal, max_rows) {
+                        skipping = fail(session, wire, &error);
+                    }
+                    if let Some(ending) = wire.broken.take() {
+                        return ending;
+                    }
+                    if session.is_terminated() {
+                        return Ending::Terminated;
+                    }
+                    continue;
+                }
+                other => extended(session, wire, &mut portals, other),
+            }
+        };
+        wire.input = input;
+        wire.input.consume(used);
+        match step {
+            Ok(Next::Go) => {}
+            Ok(Next::Ready) => {
+                skipping = false;
+                ready(session, wire);
+            }
+            Ok(Next::End) => return Ending::Client,
+            Err(error) => skipping = fail(session, wire, &error),
+        }
+    }
+}
+
+/// What follows a message.
+enum Next {
+    /// The next message.
+    Go,
+    /// ReadyForQuery, and a write.
+    Ready,
+    /// The end of the session.
+    End,
+}
+
+fn ready(session: &mut Session, wire: &mut Wire<'_>) {
+    backend::ready_for_query(&mut wire.output.bytes, session.transaction_status());
+    wire.flush();
+}
+
+/// Reports an error of an extended-protocol message; all up to Sync is skipped.
+fn fail(session: &mut Session, wire: &mut Wire<'_>, error: &SqlError) -> bool {
+    session.error();
+    report::append(&mut wire.output.bytes, b'E', error);
+    true
+}
+
+/// Reports an error that ends the session.
+pub(crate) fn fatal(wire: &mut Wire<'_>, error: &SqlError) {
+    // A client that does not read its socket must not keep the thread for ever.
+    report::append_fatal(&mut wire.output.bytes, error);
+    wire.flush();
+}
+
+fn query(session: &mut Session, wire: &mut Wire<'_>, sql: &str) {
+    if let Err(error) = session.simple_query(sql, wire) {
+        session.error();
+        report::append(&mut wire.output.bytes, b'E', &error);
+    }
+    if wire.broken.is_none() && !session.is_terminated() {
+        ready(session, wire);
+    }
+}
+
+fn execute(
+    session: &mut Session,
+    wire: &mut Wire<'_>,
+    portals: &PortalFormats,
+    portal: &str,
+    max_rows: i32,
+) -> Result<(), SqlError> {
+    if let Some(formats) = portals.get(portal) {
+        wire.formats.clone_from(formats);
+    }
+    let columns = session.portal_columns(portal)?;
+    wire.types.clear();
+    wire.types.extend(columns.iter().map(|column| column.oid()));
+    // Zero and negative numbers mean "all rows".
+    let max_rows = u64::try_from(max_rows).unwrap_or(0);
+    match session.execute_portal(portal, max_rows, wire)? {
+        ExecuteOutcome::Complete | ExecuteOutcome::Empty => {}
+        ExecuteOutcome::Suspended => backend::portal_suspended(&mut wire.output.bytes),
+    }
+    Ok(())
+}
+
+fn extended(
+    session: &mut Session,
+    wire: &mut Wire<'_>,
+    portals: &mut PortalFormats,
+    message: Message<'_>,
+) -> Result<Next, SqlError> {
+    match message {
+        Message::Parse { name, query, types } => {
+            let types: Vec<u32> = types.iter().collect();
+            session.parse(name, query, &types)?;
+            backend::parse_complete(&mut wire.output.bytes);
+        }
+        Message::Bind(bind) => {
+            bind_portal(session, &wire.text, portals, &bind)?;
+            backend::bind_complete(&mut wire.output.bytes);
+        }
+        Message::DescribeStatement(name) => {
+            let statement = session.statement(name)?;
+            backend::parameter_description(
+                &mut wire.output.bytes,
+                statement.parameters.iter().map(|oid| oid.0),
+            );
+            match &statement.columns {
+                None => backend::no_data(&mut wire.output.bytes),
+                Some(columns) => wire.describe(columns, &Formats::default()),
+            }
+        }
+        Message::DescribePortal(name) => {
+            if session.portal_returns_rows(name)? {
+                let columns = session.portal_columns(name)?;
+                let none = Formats::default();
+                wire.describe(columns, portals.get(name).unwrap_or(&none));
+            } else {
+                backend::no_data(&mut wire.output.bytes);
+            }
+        }
+        Message::CloseStatement(name) => {
+            session.close_statement(name);
+            backend::close_complete(&mut wire.output.bytes);
+        }
+        Message::ClosePortal(name) => {
+            session.close_portal(name);
+            if !name.is_empty() {
+                portals.remove(name);
+            }
+            backend::close_complete(&mut wire.output.bytes);
+        }
+        Message::Flush => wire.flush(),
+        Message::Sync => {
+            let ended = session.sync(wire);
+            if session.transaction_status() == b'I' {
+                portals.retain(|name, _| name.is_empty());
+            }
+            if let Err(error) = ended {
+                report::append(&mut wire.output.bytes, b'E', &error);
+            }
+            return Ok(Next::Ready);
+        }
+        Message::Terminate => return Ok(Next::End),
+        // What is left of a COPY that failed: PostgreSQL ignores it too.
+        Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => {}
+        Message::FunctionCall => {
+            return Err(SqlError::new("0A000", "function call messages are not supported")
+                .with_hint("call the function in a query: SELECT function(…)"));
+        }
+        Message::Password => {
+            return Err(SqlError::new("08P01", "unexpected password message"));
+        }
+        Message::Query(_) | Message::Execute { .. } => {}
+    }
+    Ok(Next::Go)
+}
+
+fn bind_portal(
+    session: &mut Session,
+    settings: &TextSettings,
+    portals: &mut PortalFormats,
+    bind: &Bind<'_>,
+) -> Result<(), SqlError> {
+    let formats = bind.parameter_formats;
+    let count = bind.parameters.len();
+    if formats.len() > 1 && formats.len() != count {
+        return Err(SqlError::new(
+            "08P01",
+            format!("bind message has {} parameter formats but {count} parameters", formats.len()),
+        ));
+    }
+    // What 'now' means in a parameter; microseconds from 1970 to 2000 lie between the two clocks.
+    let now = session.database().env().clock.now_unix_us().saturating_sub(UNIX_TO_2000_US);
+    let context = InputContext { settings, now };
+    let kind = |oid| ColumnType { oid, typmod: -1 };
+    let mut values = bind.parameters.iter();
+    let mut codes = formats.iter();
+    let mut code = 0;
+    let one_for_all = formats.len() == 1;
+    if one_for_all {
+        code = codes.next().unwrap_or(0);
+    }
+    let mut next = |number: usize, type_oid: TypeOid| -> Result<Datum, SqlError> {
+        if !one_for_all {
+            code = codes.next().unwrap_or(0);
+        }
+        let Some(bytes) = values.next().flatten() else { return Ok(Datum::Null) };
+        let value = match code {
+            0 => match std::str::from_utf8(bytes) {
+                Ok(text) => niwaki_types::input(kind(type_oid), text, &context),
+                Err(error) => {
+                    return Err(report::protocol(&frontend::invalid_utf8(
+                        bytes,
+                        error.valid_up_to(),
+                    )));
+                }
+            },
+            1 => niwaki_types::read_binary(kind(type_oid), bytes),
+            other => return Err(unsupported_format(other)),
+        };
+        value.map_err(|error| {
+            SqlError::from(error).with_context(format!("unnamed portal parameter ${}", number + 1))
+        })
+    };
+    session.bind(bind.portal, bind.statement, &mut next, count)?;
+    let columns = session.portal_columns(bind.portal)?.len();
+    let results = bind.result_formats.len();
+    if results > 1 && results != columns {
+        return Err(SqlError::new(
+            "08P01",
+            format!("bind message has {results} result formats but query has {columns} columns"),
+        ));
+    }
+    if let Some(known) = portals.get_mut(bind.portal) {
+        return known.set(bind.result_formats);
+    }
+    let mut formats = Formats::default();
+    formats.set(bind.result_formats)?;
+    portals.insert(bind.portal.to_owned(), formats);
+    Ok(())
+}
+
+/// Microseconds from 1970-01-01 to 2000-01-01.
+const UNIX_TO_2000_US: i64 = 946_684_800_000_000;
+
+/// How long a client may take to send its start-up packet.
+pub(crate) const STARTUP_TIMEOUT: Duration = Duration::from_secs(10);
