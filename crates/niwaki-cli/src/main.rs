@@ -1,3 +1,75 @@
-//! The `niwaki` command.
+//! The `niwaki` command: `serve`, `sql`, `check`. One file per subcommand.
+#![forbid(unsafe_code)]
 
-fn main() {}
+mod check;
+mod serve;
+mod shell;
+mod table;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+/// A PostgreSQL-compatible database whose tables and indexes keep their size.
+#[derive(Debug, Parser)]
+#[command(name = "niwaki", version, about, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve PostgreSQL's wire protocol.
+    Serve(serve::Arguments),
+    /// Run SQL on a data directory without a server; interactive when no SQL is given.
+    Sql(shell::Arguments),
+    /// Verify every invariant of a data directory that no server uses.
+    Check(check::Arguments),
+}
+
+/// Where the data is and how it is opened; shared by all subcommands.
+#[derive(Debug, Args)]
+struct DataArguments {
+    /// Data directory; created when absent.
+    #[arg(long, value_name = "DIR", default_value = "./niwaki-data")]
+    data_dir: PathBuf,
+    /// A setting for this run, by its PostgreSQL name; may be repeated.
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = name_and_value)]
+    settings: Vec<(String, String)>,
+}
+
+fn name_and_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err(format!("\"{text}\" is not of the form name=value")),
+    }
+}
+
+impl DataArguments {
+    /// Opens the database with these settings.
+    fn open(&self) -> Result<niwaki::Database, String> {
+        let mut options = niwaki::Options::new();
+        for (name, value) in &self.settings {
+            options = options.set(name, value);
+        }
+        niwaki::Database::open_with(niwaki_env::Env::os(&self.data_dir), options).map_err(|error| {
+            format!("could not open \"{}\": {}", self.data_dir.display(), error.message)
+        })
+    }
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Sql(arguments) => shell::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
+    };
+    outcome.unwrap_or_else(|message| {
+        eprintln!("niwaki: {message}");
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,70 @@
+//! `niwaki check`: every invariant of a data directory.
+
+use std::process::ExitCode;
+
+use crate::DataArguments;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    data: DataArguments,
+    /// One JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    if !arguments.data.data_dir.exists() {
+        return Err(format!("\"{}\" does not exist", arguments.data.data_dir.display()));
+    }
+    let database = arguments.data.open()?;
+    let report = database.check().map_err(|error| error.to_string())?;
+    let problems = &report.violations;
+    if arguments.json {
+        let list: Vec<_> = problems
+            .iter()
+            .map(|problem| {
+                serde_json::json!({
+                    "file": problem.file,
+                    "block": problem.block,
+                    "item": problem.item,
+                    "invariant": problem.invariant,
+                    "detail": problem.detail,
+                })
+            })
+            .collect();
+        println!(
+            "{}",
+            serde_json::json!({
+                "ok": problems.is_empty(),
+                "tables": report.tables,
+                "indexes": report.indexes,
+                "blocks": report.blocks,
+                "problems": list,
+            })
+        );
+    } else {
+        for problem in problems {
+            let block = problem.block.map_or(String::new(), |block| format!(" block {block}"));
+            let item = problem.item.map_or(String::new(), |item| format!(" item {item}"));
+            println!(
+                "{}{block}{item}: {} violated: {}",
+                problem.file, problem.invariant, problem.detail
+            );
+        }
+        println!(
+            "{} tables, {} indexes, {} blocks: {}",
+            report.tables,
+            report.indexes,
+            report.blocks,
+            match problems.len() {
+                0 => "every invariant holds".to_owned(),
+                1 => "1 problem".to_owned(),
+                n => format!("{n} problems"),
+            }
+        );
+    }
+    let clean = problems.is_empty();
+    database.close().map_err(|error| error.to_string())?;
+    Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
