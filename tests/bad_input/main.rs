@@ -1,0 +1,193 @@
+//! Malformed messages, absurd statements, violated constraints: the right error for the one
+//! session, and nothing lost for anybody.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+
+use support::{Server, TempDir};
+
+fn server(name: &str) -> (TempDir, Server) {
+    let dir = TempDir::new(name);
+    let server = Server::start(&dir.path().join("data"), &[]);
+    (dir, server)
+}
+
+/// A connection past start-up, with everything up to ReadyForQuery read.
+fn established(server: &Server) -> TcpStream {
+    let mut socket = server.socket();
+    let mut packet = 196_608u32.to_be_bytes().to_vec();
+    packet.extend(b"user\0postgres\0\0");
+    let length = u32::try_from(packet.len() + 4).unwrap();
+    socket.write_all(&length.to_be_bytes()).unwrap();
+    socket.write_all(&packet).unwrap();
+    loop {
+        let (kind, _) = message(&mut socket).expect("a greeting");
+        if kind == b'Z' {
+            return socket;
+        }
+    }
+}
+
+fn message(socket: &mut TcpStream) -> Option<(u8, Vec<u8>)> {
+    let mut head = [0; 5];
+    socket.read_exact(&mut head).ok()?;
+    let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
+    let mut body = vec![0; length - 4];
+    socket.read_exact(&mut body).ok()?;
+    Some((head[0], body))
+}
+
+/// The SQLSTATE of the next error; `None` when the connection ends without one.
+fn sqlstate(socket: &mut TcpStream) -> Option<String> {
+    loop {
+        let (kind, body) = message(socket)?;
+        if kind == b'E' {
+            let field = body.split(|byte| *byte == 0).find(|field| field.first() == Some(&b'C'))?;
+            return String::from_utf8(field[1..].to_vec()).ok();
+        }
+    }
+}
+
+fn framed(kind: u8, body: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![kind];
+    bytes.extend(u32::try_from(body.len() + 4).unwrap().to_be_bytes());
+    bytes.extend(body);
+    bytes
+}
+
+#[test]
+fn malformed_messages_cost_only_their_session() {
+    let (_dir, mut server) = server("wire");
+    let mut witness = server.client();
+    witness.batch_execute("create table t (a int); begin; insert into t values (1)").unwrap();
+    let cases: &[(&str, Vec<u8>, &str)] = &[
+        ("a length of one gigabyte", vec![b'Q', 0x40, 0, 0, 0], "54000"),
+        ("a length below four", vec![b'Q', 0, 0, 0, 1], "08P01"),
+        ("an unknown type", framed(b'~', b""), "08P01"),
+        ("text without its end", framed(b'Q', b"select 1"), "08P01"),
+        ("a Bind cut short", framed(b'B', b"\0\0\0\x05"), "08P01"),
+        ("a Bind with more values than bytes", framed(b'B', b"\0\0\0\0\xff\xff"), "08P01"),
+        ("a negative value length", framed(b'B', b"\0\0\0\0\0\x01\xff\xff\xff\x00\0\0"), "08P01"),
+        ("bytes behind a Sync", framed(b'S', b"x"), "08P01"),
+        ("an unknown Describe", framed(b'D', b"x\0"), "08P01"),
+        ("invalid UTF-8", framed(b'Q', b"select '\xc3\x28'\0"), "22021"),
+    ];
+    for (what, bytes, expected) in cases {
+        let mut socket = established(&server);
+        socket.write_all(bytes).unwrap();
+        assert_eq!(sqlstate(&mut socket).as_deref(), Some(*expected), "{what}");
+    }
+    // A message of which only half ever comes; and garbage instead of a start-up packet.
+    let mut socket = established(&server);
+    socket.write_all(&framed(b'Q', b"select 1\0")[..7]).unwrap();
+    socket.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(message(&mut socket), None);
+    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 64], &[0, 0, 0, 9, 0, 3, 0, 0, b'u']] {
+        let mut socket = server.socket();
+        socket.write_all(garbage).unwrap();
+        socket.shutdown(Shutdown::Write).unwrap();
+        let mut rest = Vec::new();
+        let _ = socket.read_to_end(&mut rest);
+    }
+    witness.batch_execute("commit").unwrap();
+    let count: i64 = server.client().query_one("select count(*) from t", &[]).unwrap().get(0);
+    assert_eq!(count, 1);
+    assert!(server.stop());
+    assert!(!server.stderr().contains("panicked"), "a panic");
+}
+
+/// After an error all is skipped up to Sync; then the session answers again.
+#[test]
+fn errors_in_the_extended_protocol_skip_to_sync() {
+    let (_dir, server) = server("skip");
+    let mut socket = established(&server);
+    let mut bytes = framed(b'P', b"\0select $1::int4\0\0\x01\0\0\xff\xff");
+    bytes.extend(framed(b'P', b"\0select 2\0\0\0"));
+    bytes.extend(framed(b'S', b""));
+    bytes.extend(framed(b'P', b"\0select 3\0\0\0"));
+    bytes.extend(framed(b'B', b"\0\0\0\0\0\0\0\0"));
+    bytes.extend(framed(b'E', b"\0\0\0\0\0"));
+    bytes.extend(framed(b'S', b""));
+    socket.write_all(&bytes).unwrap();
+    let kinds: Vec<u8> =
+        std::iter::from_fn(|| message(&mut socket).map(|(kind, _)| kind)).take(7).collect();
+    assert_eq!(String::from_utf8_lossy(&kinds), "EZ12DCZ", "unknown type oid, then a query");
+}
+
+#[test]
+fn statements_that_fail_say_why() {
+    let (_dir, mut server) = server("statements");
+    let mut client = server.client();
+    client
+        .batch_execute(
+            "create table t (a int primary key, b int not null, c int check (c > 0), d varchar(3),
+                             e int2, u int unique);
+             insert into t values (1, 1, 1, 'x', 1, 1)",
+        )
+        .unwrap();
+    let deep = format!("select {}1{}", "(".repeat(100_000), ")".repeat(100_000));
+    let nots = format!("select {}true", "not ".repeat(100_000));
+    let minus = format!("select {}1", "- ".repeat(50_000));
+    let cases: &[(&str, &str)] = &[
+        ("select 2147483647 + 1", "22003"),
+        ("select 9223372036854775807 + 1", "22003"),
+        ("select 1 / 0", "22012"),
+        ("select 1 % 0", "22012"),
+        ("select 'abc'::int", "22P02"),
+        ("select 32768::int2", "22003"),
+        ("insert into t values (1, 1, 1, 'y', 1, 2)", "23505"),
+        ("insert into t values (2, 1, 1, 'y', 1, 1)", "23505"),
+        ("insert into t values (2, null, 1, 'y', 1, 3)", "23502"),
+        ("insert into t values (2, 1, 0, 'y', 1, 3)", "23514"),
+        ("insert into t values (2, 1, 1, 'long', 1, 3)", "22001"),
+        ("insert into t values (2, 1, 1, 'y', 40000, 3)", "22003"),
+        ("update t set a = null", "23502"),
+        ("selec 1", "42601"),
+        ("select * from nowhere", "42P01"),
+        ("select nothing from t", "42703"),
+        ("select nofunction(1)", "42883"),
+        ("select 1 + true", "42883"),
+        ("create table t (a int)", "42P07"),
+        ("drop table nowhere", "42P01"),
+        ("begin isolation level serializable", "0A000"),
+        ("create index on t using gin (a)", "0A000"),
+        ("set nosuchsetting = 1", "42704"),
+        ("set client_encoding = 'LATIN1'", "0A000"),
+        (&deep, "54001"),
+        (&nots, "54001"),
+        (&minus, "54001"),
+    ];
+    for (sql, expected) in cases {
+        let error = match client.batch_execute(sql) {
+            Err(error) => error,
+            Ok(()) => panic!("accepted: {}", &sql[..sql.len().min(80)]),
+        };
+        let code = error.code().map(|code| code.code().to_owned());
+        assert_eq!(
+            code.as_deref(),
+            Some(*expected),
+            "{} gave {error:?}",
+            &sql[..sql.len().min(80)]
+        );
+        let _ = client.batch_execute("rollback");
+    }
+    let row = client.query_one("select count(*), sum(a) from t", &[]).unwrap();
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (1, 1));
+    assert!(server.stop());
+    assert!(!server.stderr().contains("panicked"), "a panic");
+}
+
+#[test]
+fn a_row_over_a_page_is_refused_by_size() {
+    let (_dir, server) = server("large");
+    let mut client = server.client();
+    client
+        .batch_execute("create table t (a text); insert into t values (repeat('x', 8000))")
+        .unwrap();
+    let error = client.batch_execute("insert into t values (repeat('x', 9000))").unwrap_err();
+    assert_eq!(
+        error.code().map(|code| code.code().to_owned()).as_deref(),
+        Some("54000"),
+        "{error:?}"
+    );
+}

@@ -1,0 +1,292 @@
+//! Starts the released binary on a directory of its own, and helps to drive it.
+//!
+//! The binary is `$NIWAKI_BINARY`, or `niwaki` beside the test's own target folder.
+
+use std::env;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// How long a start, recovery included, may take before a test gives up.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A folder that goes with its owner.
+#[derive(Debug)]
+pub struct TempDir(PathBuf);
+
+impl TempDir {
+    /// A new, empty folder whose name begins with `name`.
+    ///
+    /// # Panics
+    /// When the system refuses.
+    pub fn new(name: &str) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = env::temp_dir().join(format!("niwaki-{name}-{}-{number}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("a temporary folder");
+        Self(path)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        // A failed test leaves its data for whoever looks into it.
+        if !std::thread::panicking() {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+/// The binary under test.
+///
+/// # Panics
+/// When there is none.
+pub fn binary() -> PathBuf {
+    if let Some(path) = env::var_os("NIWAKI_BINARY") {
+        return path.into();
+    }
+    let target = env::current_exe()
+        .ok()
+        .and_then(|exe| exe.ancestors().nth(3).map(Path::to_owned))
+        .expect("a target folder");
+    for profile in ["release", "debug"] {
+        let path = target.join(profile).join("niwaki");
+        if path.exists() {
+            return path;
+        }
+    }
+    panic!("no niwaki binary below {}: cargo build --release -p niwaki-cli", target.display());
+}
+
+/// A server process; killed when dropped.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    port: u16,
+    data: PathBuf,
+    arguments: Vec<String>,
+    errors: Option<mpsc::Receiver<String>>,
+}
+
+impl Server {
+    /// Starts on `data` with further arguments, and waits until it accepts.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn start(data: &Path, arguments: &[&str]) -> Self {
+        match Self::try_start(data, arguments) {
+            Ok(server) => server,
+            Err(message) => panic!("the server did not start: {message}"),
+        }
+    }
+
+    /// Like [`Server::start`].
+    ///
+    /// # Errors
+    /// What the server printed when it ended instead of accepting.
+    ///
+    /// # Panics
+    /// When neither happens in time.
+    pub fn try_start(data: &Path, arguments: &[&str]) -> Result<Self, String> {
+        let mut server = Self::launch(data, arguments);
+        let stdout = server.child.stdout.take().expect("a pipe");
+        let (send, receive) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let _ = send.send(line);
+            }
+        });
+        loop {
+            match receive.recv_timeout(START_TIMEOUT) {
+                Ok(line) => {
+                    if let Some(address) = line.strip_prefix("niwaki ready on ") {
+                        server.port = address
+                            .rsplit(':')
+                            .next()
+                            .and_then(|p| p.parse().ok())
+                            .expect("a port");
+                        return Ok(server);
+                    }
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    panic!("the server neither starts nor ends")
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    let _ = server.child.wait();
+                    return Err(server.stderr());
+                }
+            }
+        }
+    }
+
+    /// Starts without waiting for anything: it may still recover.
+    ///
+    /// # Panics
+    /// When the binary cannot be run.
+    pub fn launch(data: &Path, arguments: &[&str]) -> Self {
+        let mut child = Command::new(binary())
+            .arg("serve")
+            .args(["--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(data)
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the niwaki binary");
+        let mut stderr = child.stderr.take().expect("a pipe");
+        let (send, receive) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut text = String::new();
+            let _ = stderr.read_to_string(&mut text);
+            let _ = send.send(text);
+        });
+        let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        Self { child, port: 0, data: data.to_owned(), arguments, errors: Some(receive) }
+    }
+
+    /// TCP port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// A raw connection.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub fn socket(&self) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+        stream
+    }
+
+    /// A client.
+    ///
+    /// # Panics
+    /// When the connection is refused.
+    pub fn client(&self) -> postgres::Client {
+        self.try_client().expect("a connection")
+    }
+
+    /// A client.
+    ///
+    /// # Errors
+    /// When the connection is refused.
+    pub fn try_client(&self) -> Result<postgres::Client, postgres::Error> {
+        postgres::Config::new()
+            .host("127.0.0.1")
+            .port(self.port)
+            .user("postgres")
+            .dbname("postgres")
+            .connect_timeout(Duration::from_secs(10))
+            .connect(postgres::NoTls)
+    }
+
+    /// Ends it as a power failure of the process would.
+    ///
+    /// # Panics
+    /// When it cannot be signalled.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("to kill the server");
+        let _ = self.child.wait();
+    }
+
+    /// Ends it with SIGTERM and waits; true when it stopped cleanly.
+    ///
+    /// # Panics
+    /// When it cannot be signalled.
+    pub fn stop(&mut self) -> bool {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill").success());
+        self.child.wait().expect("an exit status").success()
+    }
+
+    /// Starts again with the same arguments.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn restart(&mut self) {
+        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        *self = Self::start(&self.data.clone(), &arguments);
+    }
+
+    /// Everything it wrote to standard error; waits for its end.
+    pub fn stderr(&mut self) -> String {
+        self.errors.take().and_then(|errors| errors.recv().ok()).unwrap_or_default()
+    }
+
+    /// Runs a PostgreSQL client program against it, with `-h`, `-p`, `-U` set by environment.
+    ///
+    /// # Panics
+    /// When the program is not installed.
+    pub fn run(&self, program: &str, arguments: &[&str]) -> Output {
+        Command::new(program)
+            .args(arguments)
+            .env("PGHOST", "127.0.0.1")
+            .env("PGPORT", self.port.to_string())
+            .env("PGUSER", "postgres")
+            .env("PGDATABASE", "postgres")
+            .env("PSQLRC", "/dev/null")
+            .output()
+            .unwrap_or_else(|error| panic!("{program} (PostgreSQL 15 clients) is needed: {error}"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs `niwaki check` and panics with its words unless every invariant holds.
+///
+/// # Panics
+/// When an invariant does not hold.
+pub fn check(data: &Path) {
+    let output = Command::new(binary())
+        .args(["check", "--data-dir"])
+        .arg(data)
+        .output()
+        .expect("the niwaki binary");
+    assert!(output.status.success(), "niwaki check: {}", text(&output));
+}
+
+/// Standard output and standard error of a program, for a message.
+pub fn text(output: &Output) -> String {
+    format!(
+        "{}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+/// A seeded generator, so that a failing run can be repeated.
+#[derive(Debug)]
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next number below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % bound
+    }
+}
