@@ -3,7 +3,6 @@
 mod background;
 pub mod buffer;
 mod checkpoint;
-pub mod compare;
 mod control;
 mod error;
 mod files;
