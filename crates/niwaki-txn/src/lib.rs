@@ -8,6 +8,7 @@ pub mod locks;
 mod manager;
 mod options;
 mod record;
+mod registry;
 mod session;
 mod snapshot;
 mod transaction;

@@ -1,17 +1,17 @@
 //! The one object that knows every transaction.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
 use niwaki_env::Env;
-use niwaki_env::sync::RwLock;
-use niwaki_env::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_storage::{Csn, Error as StorageError, Xid};
 
 use crate::commit::{CommitLog, CommitQueue};
 use crate::error::{Error, Result};
 use crate::locks::LockManager;
 use crate::options::TxnOptions;
+use crate::registry::Registry;
 use crate::session::{SessionControl, SessionInfo};
 use crate::snapshot::{Horizon, Registration, SnapshotSlots};
 use crate::transaction::{BeginOptions, Transaction};
@@ -41,23 +41,22 @@ pub struct TransactionManager {
     next_xid: AtomicU64,
     log: OnceLock<Arc<dyn CommitLog>>,
     locks: LockManager,
-    sessions: RwLock<Vec<Weak<SessionControl>>>,
-    next_backend: AtomicI32,
+    pub(crate) registry: Arc<Registry>,
 }
 
 impl TransactionManager {
     /// A manager that knows no transaction yet. Recovery feeds it; [`TransactionManager::attach`]
     /// opens it for work.
     pub fn new(env: Env, options: TxnOptions) -> Arc<Self> {
+        let registry = Arc::new(Registry::new(options.sessions_max));
         Arc::new(Self {
             slots: SnapshotSlots::new(options.snapshots_max, CSN_BEFORE_ALL),
             states: XactStates::new(),
             commits: CommitQueue::default(),
             next_xid: AtomicU64::new(Xid::FIRST_NORMAL.0),
             log: OnceLock::new(),
-            locks: LockManager::new(&options),
-            sessions: RwLock::new(Vec::new()),
-            next_backend: AtomicI32::new(1),
+            locks: LockManager::new(&options, Arc::clone(&registry)),
+            registry,
             env,
             options,
         })
@@ -99,34 +98,18 @@ impl TransactionManager {
     /// [`Error::TooManySessions`], or [`Error::OutOfMemory`] when all snapshots are taken.
     pub fn register_session(self: &Arc<Self>) -> Result<Arc<SessionControl>> {
         let home = Registration::new(&self.slots)?;
-        let mut sessions = self.sessions.write();
-        if sessions.len() >= self.options.sessions_max {
-            return Err(Error::TooManySessions);
-        }
-        let backend = self.next_backend.fetch_add(1, Ordering::Relaxed);
         let secret = (self.env.rng.next_u64() >> 32) as u32;
-        let session = Arc::new(SessionControl::new(Arc::clone(self), backend, secret, home));
-        sessions.push(Arc::downgrade(&session));
-        Ok(session)
-    }
-
-    pub(crate) fn forget_dead_sessions(&self) {
-        self.sessions.write().retain(|session| session.strong_count() > 0);
-    }
-
-    /// All live sessions.
-    pub(crate) fn sessions(&self) -> Vec<Arc<SessionControl>> {
-        self.sessions.read().iter().filter_map(Weak::upgrade).collect()
+        self.registry.add(|backend| SessionControl::new(Arc::clone(self), backend, secret, home))
     }
 
     /// The session with this process-like number.
     pub fn session(&self, backend: i32) -> Option<Arc<SessionControl>> {
-        self.sessions().into_iter().find(|session| session.backend() == backend)
+        self.registry.all().into_iter().find(|session| session.backend() == backend)
     }
 
     /// All sessions, as monitoring shows them.
     pub fn session_infos(&self) -> Vec<SessionInfo> {
-        self.sessions().iter().map(|session| session.info()).collect()
+        self.registry.all().iter().map(|session| session.info()).collect()
     }
 
     /// A cancel request from outside: true when the secret was right and the session was told.

@@ -44,7 +44,10 @@ pub struct SessionControl {
     pub(crate) subxids: Mutex<Vec<Xid>>,
     pub(crate) home: Arc<Registration>,
     pub(crate) fast: FastSlots,
+    /// The wait in progress, for those who look for deadlocks or monitor.
     pub(crate) waiting: Mutex<Option<WaitInfo>>,
+    /// Number of waits so far.
+    pub(crate) waits: AtomicU64,
 }
 
 /// A session, as monitoring shows it.
@@ -84,6 +87,7 @@ impl SessionControl {
             home,
             fast: FastSlots::new(),
             waiting: Mutex::new(None),
+            waits: AtomicU64::new(0),
         }
     }
 
@@ -218,6 +222,12 @@ impl SessionControl {
         }
     }
 
+    /// Whether `xid` is its transaction, or a subtransaction not rolled back.
+    pub(crate) fn owns(&self, xid: Xid) -> bool {
+        // Acquire: pairs with the release when the id is assigned.
+        self.xid.load(Ordering::Acquire) == xid.0 || self.subxids.lock().contains(&xid)
+    }
+
     pub(crate) fn now(&self) -> Duration {
         self.manager.env().clock.monotonic()
     }
@@ -237,7 +247,7 @@ impl SessionControl {
 
 impl Drop for SessionControl {
     fn drop(&mut self) {
-        self.manager.forget_dead_sessions();
+        self.manager.registry.forget_dead();
     }
 }
 

@@ -1,37 +1,88 @@
 //! What one transaction holds, so that it can give it back.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
-use super::LockKey;
+use niwaki_env::sync::atomic::AtomicU64;
 
-/// A session's fast-path locks.
-#[derive(Debug, Default)]
-pub(crate) struct FastSlots;
+use super::{LockKey, TableId};
+
+/// Tables a session can lock on the fast path at a time; two cache lines.
+pub(crate) const FAST_SLOTS: usize = 16;
+/// Low bits of a slot: the weak modes held.
+pub(crate) const WEAK_MODES: u64 = 0b111;
+const WEAK_BITS: u32 = 3;
+
+/// A session's fast-path locks: table and weak modes in one word each, 0 when free. Written by the
+/// session, and emptied by those who want a strong lock and move what they find to the lock table.
+#[repr(align(64))]
+#[derive(Debug)]
+pub(crate) struct FastSlots(pub(crate) [AtomicU64; FAST_SLOTS]);
 
 impl FastSlots {
     pub(crate) fn new() -> Self {
-        Self
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
     }
 }
 
-/// Locks of one transaction in the order they were taken.
-#[derive(Debug, Default)]
+/// The word of a table and a set of weak modes.
+pub(crate) fn fast_word(table: TableId, modes: u64) -> u64 {
+    table.0 << WEAK_BITS | modes
+}
+
+/// The table of a word.
+pub(crate) fn fast_table(word: u64) -> TableId {
+    TableId(word >> WEAK_BITS)
+}
+
+/// Whether the number fits in a fast-path word.
+pub(crate) fn fits_fast_word(table: TableId) -> bool {
+    table.0.leading_zeros() >= WEAK_BITS
+}
+
+/// Locks of one transaction.
+#[derive(Debug)]
 pub(crate) struct HeldLocks {
+    /// What the transaction put into its session's fast slots, whether it is still there or was
+    /// moved to the lock table meanwhile.
+    pub(crate) fast: [Cell<u64>; FAST_SLOTS],
+    /// Fast slots in use; later ones are free.
+    pub(crate) fast_used: Cell<usize>,
+    /// Locks in the lock table, in the order in which they were taken.
     pub(crate) queued: RefCell<Vec<(LockKey, u8)>>,
 }
 
 /// A place in [`HeldLocks`]: what was taken after it goes when a savepoint is rolled back.
 #[derive(Clone, Debug)]
 pub(crate) struct LockMark {
+    pub(crate) fast: [u64; FAST_SLOTS],
+    pub(crate) fast_used: usize,
     pub(crate) queued: usize,
 }
 
 impl HeldLocks {
     pub(crate) fn new() -> Self {
-        Self::default()
+        Self {
+            fast: [const { Cell::new(0) }; FAST_SLOTS],
+            fast_used: Cell::new(0),
+            queued: RefCell::default(),
+        }
+    }
+
+    /// Whether some set of modes held on the table satisfies `covers`.
+    pub(crate) fn table_modes(&self, table: TableId, covers: &dyn Fn(u8) -> bool) -> bool {
+        let fast = &self.fast[..self.fast_used.get()];
+        let fast = fast.iter().map(Cell::get).filter(|word| fast_table(*word) == table);
+        let queued = self.queued.borrow();
+        let mut queued = queued.iter().filter(|(key, _)| *key == LockKey::Table(table));
+        fast.map(|word| (word & WEAK_MODES) as u8).any(covers)
+            || queued.any(|(_, modes)| covers(*modes))
     }
 
     pub(crate) fn mark(&self) -> LockMark {
-        LockMark { queued: self.queued.borrow().len() }
+        LockMark {
+            fast: std::array::from_fn(|at| self.fast[at].get()),
+            fast_used: self.fast_used.get(),
+            queued: self.queued.borrow().len(),
+        }
     }
 }

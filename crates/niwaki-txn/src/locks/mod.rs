@@ -1,6 +1,10 @@
 //! Locks that belong to transactions, and every way one transaction waits for another.
 
+mod deadlock;
+mod entry;
+mod fast;
 mod held;
+mod info;
 mod mode;
 mod queue;
 mod row;

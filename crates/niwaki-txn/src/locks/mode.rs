@@ -1,5 +1,7 @@
 //! Lock modes and which of them exclude each other.
 
+use super::LockKey;
+
 /// Modes of a table lock, PostgreSQL's, from weak to strong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -104,6 +106,19 @@ impl RowLockMode {
 pub(crate) struct Mode {
     pub(crate) bit: u8,
     pub(crate) excludes: u8,
+}
+
+impl Mode {
+    /// The mode of a lock on `key` with this bit.
+    pub(crate) fn of(key: &LockKey, bit: u8) -> Self {
+        let at = bit.trailing_zeros() as usize;
+        match key {
+            LockKey::Table(_) => TableLockMode::ALL[at].into(),
+            LockKey::Row(_) | LockKey::Tuple { .. } | LockKey::Transaction(_) => {
+                RowLockMode::ALL[at].into()
+            }
+        }
+    }
 }
 
 impl From<TableLockMode> for Mode {

@@ -1,175 +1,102 @@
-//! The lock table: who holds what, and who waits in which order.
+//! The lock table: taking, waiting, releasing.
 
-use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashMap};
-use niwaki_env::sync::Mutex;
-use niwaki_env::sync::atomic::{AtomicUsize, Ordering};
+use niwaki_env::sync::atomic::{AtomicUsize, Ordering, fence};
+use niwaki_env::sync::{Mutex, MutexGuard};
 
+use super::entry::{Attempt, Carried, Entry};
+use super::fast::{Fast, StrongCounts, is_strong, is_weak};
 use super::mode::Mode;
+use super::row::RowCounts;
 use super::xid::XidWaits;
-use super::{
-    HeldLocks, LockInfo, LockKey, LockMark, RowLockMode, TableId, TableLockMode, WaitPolicy,
-};
+use super::{HeldLocks, LockKey, LockMark, TableId, TableLockMode, WaitPolicy};
 use crate::error::{Error, Result};
 use crate::options::TxnOptions;
+use crate::registry::Registry;
 use crate::session::SessionControl;
 use crate::transaction::Transaction;
 
-const PARTITIONS: usize = 16;
+pub(crate) const PARTITIONS: usize = 16;
 
 /// Table locks, row locks in memory, and waits for the end of transactions.
 #[derive(Debug)]
 pub struct LockManager {
-    partitions: [Mutex<Partition>; PARTITIONS],
+    pub(crate) partitions: [Mutex<Partition>; PARTITIONS],
     hasher: DefaultHashBuilder,
-    pub(crate) xids: XidWaits,
-    /// Row locks in memory; zero is the usual case and makes the writers' test one load.
-    pub(crate) row_locks: AtomicUsize,
-    pub(crate) row_locks_max: usize,
+    pub(crate) registry: Arc<Registry>,
+    pub(super) strong: StrongCounts,
+    pub(super) rows: RowCounts,
+    pub(super) xids: XidWaits,
+    /// Held by the one session that looks for deadlocks.
+    pub(super) detecting: Mutex<()>,
+    /// Waiters that spin now.
+    pub(super) spinning: AtomicUsize,
 }
 
+/// A part of the lock table.
 #[derive(Debug, Default)]
-struct Partition {
-    entries: HashMap<LockKey, Entry>,
+pub(crate) struct Partition {
+    pub(crate) entries: HashMap<LockKey, Entry>,
 }
 
-/// One lock that somebody holds or waits for.
-#[derive(Debug, Default)]
-struct Entry {
-    granted: Vec<Grant>,
-    waiters: VecDeque<Waiter>,
+impl Partition {
+    pub(super) fn entry(&mut self, key: LockKey) -> &mut Entry {
+        self.entries.entry(key).or_default()
+    }
+
+    fn remove_if_empty(&mut self, key: &LockKey) {
+        if self.entries.get(key).is_some_and(Entry::is_empty) {
+            self.entries.remove(key);
+        }
+    }
 }
 
-#[derive(Debug)]
-struct Grant {
-    session: Arc<SessionControl>,
-    modes: u8,
-}
-
-#[derive(Debug)]
-struct Waiter {
-    session: Arc<SessionControl>,
-    mode: Mode,
-}
-
-/// What came of an attempt.
+/// How a lock was got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Attempt {
-    /// The session held it before.
-    Held,
-    Granted,
-    Busy,
-}
-
-impl Entry {
-    fn modes_of(&self, session: &SessionControl) -> u8 {
-        self.granted.iter().find(|grant| is(&grant.session, session)).map_or(0, |grant| grant.modes)
-    }
-
-    fn modes_of_others(&self, session: &SessionControl) -> u8 {
-        let others = self.granted.iter().filter(|grant| !is(&grant.session, session));
-        others.fold(0, |modes, grant| modes | grant.modes)
-    }
-
-    fn attempt(&mut self, session: &Arc<SessionControl>, mode: Mode) -> Attempt {
-        let own = self.modes_of(session);
-        if own & mode.bit != 0 {
-            return Attempt::Held;
-        }
-        if self.modes_of_others(session) & mode.excludes != 0 {
-            return Attempt::Busy;
-        }
-        // Behind the waiters that would exclude it, unless they wait for what this session holds:
-        // then waiting for them would never end.
-        let queued = self
-            .waiters
-            .iter()
-            .any(|waiter| mode.excludes & waiter.mode.bit != 0 && waiter.mode.excludes & own == 0);
-        if queued {
-            return Attempt::Busy;
-        }
-        self.add(session, mode);
-        Attempt::Granted
-    }
-
-    fn add(&mut self, session: &Arc<SessionControl>, mode: Mode) {
-        match self.granted.iter_mut().find(|grant| is(&grant.session, session)) {
-            Some(grant) => grant.modes |= mode.bit,
-            None => self.granted.push(Grant { session: Arc::clone(session), modes: mode.bit }),
-        }
-    }
-
-    fn enqueue(&mut self, session: &Arc<SessionControl>, mode: Mode) {
-        let own = self.modes_of(session);
-        // Before the first waiter that waits for what this session holds; else at the end.
-        let at = self
-            .waiters
-            .iter()
-            .position(|waiter| waiter.mode.excludes & own != 0)
-            .unwrap_or(self.waiters.len());
-        self.waiters.insert(at, Waiter { session: Arc::clone(session), mode });
-    }
-
-    /// Grants what can be granted, in order: nobody passes a waiter ahead that excludes it.
-    fn grant_waiters(&mut self) {
-        let mut ahead = 0;
-        let mut at = 0;
-        while at < self.waiters.len() {
-            let Waiter { session, mode } = &self.waiters[at];
-            let mode = *mode;
-            if self.modes_of_others(session) & mode.excludes == 0 && mode.excludes & ahead == 0 {
-                let Some(waiter) = self.waiters.remove(at) else { break };
-                self.add(&waiter.session, mode);
-                waiter.session.grant();
-            } else {
-                ahead |= mode.bit;
-                at += 1;
-            }
-        }
-    }
-
-    fn remove(&mut self, session: &SessionControl, modes: u8) {
-        if let Some(at) = self.granted.iter().position(|grant| is(&grant.session, session)) {
-            self.granted[at].modes &= !modes;
-            if self.granted[at].modes == 0 {
-                self.granted.swap_remove(at);
-            }
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.granted.is_empty() && self.waiters.is_empty()
-    }
-}
-
-fn is(one: &SessionControl, other: &SessionControl) -> bool {
-    std::ptr::eq(one, other)
+pub(crate) enum Acquired {
+    /// The transaction held it before, in this mode.
+    Before,
+    /// It holds it now.
+    Now,
+    /// It is not free, and the caller does not want to wait.
+    Skipped,
 }
 
 impl LockManager {
-    pub(crate) fn new(options: &TxnOptions) -> Self {
+    pub(crate) fn new(options: &TxnOptions, registry: Arc<Registry>) -> Self {
         Self {
             partitions: std::array::from_fn(|_| Mutex::new(Partition::default())),
             hasher: DefaultHashBuilder::default(),
+            registry,
+            strong: StrongCounts::new(),
+            rows: RowCounts::new(options.row_locks_max),
             xids: XidWaits::new(),
-            row_locks: AtomicUsize::new(0),
-            row_locks_max: options.row_locks_max,
+            detecting: Mutex::new(()),
+            spinning: AtomicUsize::new(0),
         }
     }
 
+    pub(crate) fn partition_of(&self, key: &LockKey) -> usize {
+        // The low bits choose the place inside the partition's map.
+        (self.hasher.hash_one(key) >> 32) as usize % PARTITIONS
+    }
+
     fn partition(&self, key: &LockKey) -> &Mutex<Partition> {
-        &self.partitions[(self.hasher.hash_one(key) as usize >> 7) % PARTITIONS]
+        &self.partitions[self.partition_of(key)]
     }
 
     /// Locks a table until the transaction ends or the savepoint is rolled back. Returns false only
     /// under [`WaitPolicy::Skip`].
     ///
+    /// Costs some ten nanoseconds for the three weak modes while nobody wants a strong lock.
+    ///
     /// # Errors
     /// [`Error::LockNotAvailable`] under [`WaitPolicy::NoWait`]; [`Error::Deadlock`] and the
     /// interrupts while waiting.
+    #[inline]
     pub fn acquire_table(
         &self,
         transaction: &Transaction,
@@ -177,26 +104,71 @@ impl LockManager {
         mode: TableLockMode,
         policy: WaitPolicy,
     ) -> Result<bool> {
-        self.acquire(transaction, LockKey::Table(table), mode.into(), policy)
+        if is_weak(mode)
+            && self.acquire_fast(transaction.session(), &transaction.held, table, mode)
+                == Fast::Held
+        {
+            return Ok(true);
+        }
+        let acquired = self.acquire(transaction, LockKey::Table(table), mode.into(), policy)?;
+        Ok(acquired != Acquired::Skipped)
     }
 
+    /// Whether the transaction holds the table in this mode or one that includes it.
+    pub fn holds_table(
+        &self,
+        transaction: &Transaction,
+        table: TableId,
+        mode: TableLockMode,
+    ) -> bool {
+        let excludes = Mode::from(mode).excludes;
+        let covers = |held: u8| {
+            TableLockMode::ALL
+                .iter()
+                .filter(|other| held & 1 << **other as u8 != 0)
+                .any(|other| *other >= mode && Mode::from(*other).excludes & excludes == excludes)
+        };
+        transaction.held.table_modes(table, &covers)
+    }
+
+    /// Takes a lock through the lock table.
     pub(crate) fn acquire(
         &self,
         transaction: &Transaction,
         key: LockKey,
         mode: Mode,
         policy: WaitPolicy,
-    ) -> Result<bool> {
-        let session = transaction.session();
+    ) -> Result<Acquired> {
+        self.announce(&key, mode)?;
+        let result = self.acquire_announced(transaction.session(), key, mode, policy);
+        if let Ok(Acquired::Now) = result {
+            transaction.held.queued.borrow_mut().push((key, mode.bit));
+        } else {
+            self.retract(&key, mode);
+        }
+        result
+    }
+
+    fn acquire_announced(
+        &self,
+        session: &Arc<SessionControl>,
+        key: LockKey,
+        mode: Mode,
+        policy: WaitPolicy,
+    ) -> Result<Acquired> {
         {
+            let sessions = match key {
+                LockKey::Table(_) if is_strong(mode) => self.registry.all(),
+                _ => Vec::new(),
+            };
             let mut partition = self.partition(&key).lock();
-            let entry = partition.entries.entry(key).or_default();
+            if let LockKey::Table(table) = key {
+                Self::move_fast_locks(&sessions, &mut partition, table);
+            }
+            let entry = partition.entry(key);
             match entry.attempt(session, mode) {
-                Attempt::Held => return Ok(true),
-                Attempt::Granted => {
-                    transaction.held.queued.borrow_mut().push((key, mode.bit));
-                    return Ok(true);
-                }
+                Attempt::Held => return Ok(Acquired::Before),
+                Attempt::Granted => return Ok(Acquired::Now),
                 Attempt::Busy => {}
             }
             match policy {
@@ -205,14 +177,41 @@ impl LockManager {
                     entry.enqueue(session, mode);
                 }
                 WaitPolicy::NoWait => return Err(Error::LockNotAvailable { what: describe(&key) }),
-                WaitPolicy::Skip => return Ok(false),
+                WaitPolicy::Skip => return Ok(Acquired::Skipped),
             }
         }
         let result = session.wait_granted(|| self.find_deadlock(session));
-        if result.is_ok() || !self.leave_queue(session, &key) {
-            transaction.held.queued.borrow_mut().push((key, mode.bit));
+        if result.is_err() && !self.leave_queue(session, &key) {
+            // Granted in the same moment: given back, since the caller fails.
+            self.drop_modes(session, &key, mode.bit);
         }
-        result.map(|()| true)
+        session.end_wait();
+        result.map(|()| Acquired::Now)
+    }
+
+    /// Counts a lock before it is looked for, so that a zero means that there is none.
+    fn announce(&self, key: &LockKey, mode: Mode) -> Result<()> {
+        match key {
+            LockKey::Table(table) if is_strong(mode) => {
+                self.strong.of(*table).fetch_add(1, Ordering::AcqRel);
+                // Pairs with the fence in `settle_fast`.
+                fence(Ordering::SeqCst);
+            }
+            LockKey::Row(row) => return self.rows.add(row),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn retract(&self, key: &LockKey, mode: Mode) {
+        match key {
+            LockKey::Table(table) if is_strong(mode) => {
+                // Release: pairs with the acquire in `settle_fast`.
+                self.strong.of(*table).fetch_sub(1, Ordering::Release);
+            }
+            LockKey::Row(row) => self.rows.remove(row),
+            _ => {}
+        }
     }
 
     /// Whether no other session holds `key` in a mode that excludes `mode`.
@@ -222,39 +221,83 @@ impl LockManager {
         entry.is_none_or(|entry| entry.modes_of_others(session) & mode.excludes == 0)
     }
 
+    /// Whether anybody holds `key`.
+    pub(crate) fn is_held(&self, key: &LockKey) -> bool {
+        let partition = self.partition(key).lock();
+        partition.entries.get(key).is_some_and(|entry| !entry.granted.is_empty())
+    }
+
     /// Leaves the queue after a wait that failed; false when the lock was granted meanwhile.
     fn leave_queue(&self, session: &SessionControl, key: &LockKey) -> bool {
         let mut partition = self.partition(key).lock();
         let Some(entry) = partition.entries.get_mut(key) else { return false };
-        let Some(at) = entry.waiters.iter().position(|waiter| is(&waiter.session, session)) else {
-            return false;
-        };
+        let Some(at) = entry.place_of(session) else { return false };
         entry.waiters.remove(at);
         // Those behind may have waited for this one only.
         entry.grant_waiters();
-        if entry.is_empty() {
-            partition.entries.remove(key);
-        }
+        partition.remove_if_empty(key);
         true
     }
 
+    /// Gives back modes of one lock.
     pub(crate) fn release(&self, session: &SessionControl, key: &LockKey, modes: u8) {
-        let mut partition = self.partition(key).lock();
-        let Some(entry) = partition.entries.get_mut(key) else { return };
-        entry.remove(session, modes);
-        entry.grant_waiters();
-        if entry.is_empty() {
-            partition.entries.remove(key);
-        }
-        drop(partition);
-        if matches!(key, LockKey::Row(_)) {
-            self.row_locks.fetch_sub(1, Ordering::Relaxed);
+        self.drop_modes(session, key, modes);
+        for bit in bits(modes) {
+            self.retract(key, Mode::of(key, bit));
         }
     }
 
+    fn drop_modes(&self, session: &SessionControl, key: &LockKey, modes: u8) {
+        let mut partition = self.partition(key).lock();
+        let Some(entry) = partition.entries.get_mut(key) else { return };
+        let carried = entry.take_carried(session, modes);
+        entry.remove_modes(session, modes);
+        partition.remove_if_empty(key);
+        drop(partition);
+        // Ends: a row is carried to younger rows only.
+        for Carried { to, modes, .. } in carried {
+            self.release(session, &to, modes);
+        }
+    }
+
+    /// Lets everyone who holds `from` hold `to` too, until it releases `from`.
+    pub(super) fn copy_grants(&self, from: LockKey, to: LockKey) -> Result<()> {
+        // The whole table, so that no holder slips away in between; rows that move are rare.
+        let mut partitions = self.lock_all();
+        let Some(entry) = partitions[self.partition_of(&from)].entries.get_mut(&from) else {
+            return Ok(());
+        };
+        let mut carried = Vec::new();
+        for grant in &entry.granted {
+            for bit in bits(grant.modes) {
+                self.announce(&to, Mode::of(&to, bit))?;
+                carried.push((Arc::clone(&grant.session), bit));
+            }
+        }
+        let links = carried.iter().map(|(session, bit)| Carried {
+            to,
+            backend: session.backend(),
+            modes: *bit,
+        });
+        entry.carried.extend(links);
+        for (session, bit) in carried {
+            partitions[self.partition_of(&to)].entry(to).add_modes(&session, bit);
+        }
+        Ok(())
+    }
+
+    /// All partitions, in order.
+    pub(super) fn lock_all(&self) -> Vec<MutexGuard<'_, Partition>> {
+        self.partitions.iter().map(|partition| partition.lock()).collect()
+    }
+
     /// Releases everything; the transaction ended.
+    #[inline]
     pub(crate) fn release_all(&self, session: &SessionControl, held: &HeldLocks) {
-        self.release_since(session, held, &LockMark { queued: 0 });
+        self.release_fast(session, held, None);
+        if !held.queued.borrow().is_empty() {
+            self.release_queued(session, held, 0);
+        }
     }
 
     /// Releases what was taken after `mark`.
@@ -264,54 +307,22 @@ impl LockManager {
         held: &HeldLocks,
         mark: &LockMark,
     ) {
+        self.release_fast(session, held, Some(mark));
+        self.release_queued(session, held, mark.queued);
+    }
+
+    fn release_queued(&self, session: &SessionControl, held: &HeldLocks, keep: usize) {
         let mut queued = held.queued.borrow_mut();
-        while queued.len() > mark.queued {
+        while queued.len() > keep {
             let Some((key, modes)) = queued.pop() else { break };
             self.release(session, &key, modes);
         }
     }
-
-    /// A cycle of waits through `session`, described; `None` when there is none.
-    pub(crate) fn find_deadlock(&self, _session: &SessionControl) -> Option<String> {
-        None
-    }
-
-    /// Everything held and waited for (`pg_locks`).
-    pub fn infos(&self) -> Vec<LockInfo> {
-        let mut infos = Vec::new();
-        for partition in &self.partitions {
-            for (key, entry) in &partition.lock().entries {
-                for grant in &entry.granted {
-                    for bit in (0..8).filter(|bit| grant.modes & 1 << bit != 0) {
-                        infos.push(info(&grant.session, key, bit, true));
-                    }
-                }
-                for waiter in &entry.waiters {
-                    let bit = waiter.mode.bit.trailing_zeros();
-                    infos.push(info(&waiter.session, key, bit, false));
-                }
-            }
-        }
-        infos
-    }
 }
 
-fn info(session: &SessionControl, key: &LockKey, bit: u32, granted: bool) -> LockInfo {
-    let backend = session.backend();
-    LockInfo { backend, key: *key, mode: mode_name(key, bit), granted, fast_path: false }
-}
-
-fn mode_name(key: &LockKey, bit: u32) -> &'static str {
-    match key {
-        LockKey::Table(_) => TableLockMode::ALL[bit as usize].name(),
-        LockKey::Transaction(_) => "ExclusiveLock",
-        LockKey::Row(_) | LockKey::Tuple { .. } => match RowLockMode::ALL[bit as usize] {
-            RowLockMode::KeyShare => "AccessShareLock",
-            RowLockMode::Share => "RowShareLock",
-            RowLockMode::NoKeyUpdate => "ExclusiveLock",
-            RowLockMode::Update => "AccessExclusiveLock",
-        },
-    }
+/// The modes of a set, each as its bit.
+pub(super) fn bits(modes: u8) -> impl Iterator<Item = u8> {
+    (0..u8::BITS).map(|bit| 1 << bit).filter(move |bit| modes & bit != 0)
 }
 
 pub(crate) fn describe(key: &LockKey) -> String {

@@ -5,10 +5,11 @@
 
 use std::fmt;
 
-use niwaki_env::sync::atomic::Ordering;
+use niwaki_env::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use niwaki_storage::{RelFileId, Tid};
 
 use super::mode::Mode;
+use super::queue::Acquired;
 use super::{LockKey, LockManager, RowKey, RowLockMode, WaitPolicy};
 use crate::error::{Error, Result};
 use crate::transaction::Transaction;
@@ -39,12 +40,62 @@ impl Drop for TupleGuard<'_> {
     }
 }
 
+/// Counters of row locks; rows share one when their keys collide, which costs only speed.
+const ROW_COUNTERS: usize = 4096;
+
+/// How many row locks are kept or wanted.
+#[derive(Debug)]
+pub(crate) struct RowCounts {
+    pub(crate) total: AtomicUsize,
+    total_max: usize,
+    counters: Box<[AtomicU32]>,
+}
+
+impl RowCounts {
+    pub(crate) fn new(total_max: usize) -> Self {
+        Self {
+            total: AtomicUsize::new(0),
+            total_max,
+            counters: (0..ROW_COUNTERS).map(|_| AtomicU32::new(0)).collect(),
+        }
+    }
+
+    fn counter(&self, row: &RowKey) -> &AtomicU32 {
+        let place = u64::from(row.root.block.0) << 16 | u64::from(row.root.offset.0);
+        let mixed = (place ^ row.file.0.rotate_left(48)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        &self.counters[(mixed >> (u64::BITS - ROW_COUNTERS.trailing_zeros())) as usize]
+    }
+
+    /// Counts a lock, before it is taken.
+    pub(crate) fn add(&self, row: &RowKey) -> Result<()> {
+        if self.total.fetch_add(1, Ordering::AcqRel) >= self.total_max {
+            self.total.fetch_sub(1, Ordering::Relaxed);
+            return Err(Error::OutOfMemory { what: "too many row locks" });
+        }
+        self.counter(row).fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    pub(crate) fn remove(&self, row: &RowKey) {
+        self.counter(row).fetch_sub(1, Ordering::Release);
+        self.total.fetch_sub(1, Ordering::Release);
+    }
+
+    /// False when nobody has a lock on the row.
+    #[inline]
+    pub(crate) fn maybe(&self, row: &RowKey) -> bool {
+        // Acquire: pairs with `add`. Two loads: the first is of a line that hardly ever changes.
+        self.total.load(Ordering::Acquire) != 0 && self.counter(row).load(Ordering::Acquire) != 0
+    }
+}
+
 impl LockManager {
-    /// Whether any row lock is kept in memory. False is the usual case, and then a writer need not
-    /// ask [`LockManager::row_is_free`]. Call it under the page's latch.
+    /// Whether any row lock is kept in memory. False is the usual case. Stable, for a row, while the
+    /// caller holds its page's exclusive latch.
     #[inline]
     pub fn any_row_locks(&self) -> bool {
-        self.row_locks.load(Ordering::Acquire) != 0
+        // Acquire: pairs with the increment in `RowCounts::add`.
+        self.rows.total.load(Ordering::Acquire) != 0
     }
 
     /// Locks a row in memory until the transaction ends, if nobody holds it in a mode that excludes
@@ -59,18 +110,11 @@ impl LockManager {
         row: RowKey,
         mode: RowLockMode,
     ) -> Result<bool> {
-        self.count_row_lock()?;
-        let before = transaction.held.queued.borrow().len();
-        let result = self.acquire(transaction, LockKey::Row(row), mode.into(), WaitPolicy::Skip);
-        if transaction.held.queued.borrow().len() == before {
-            // Held before, or refused.
-            self.row_locks.fetch_sub(1, Ordering::Relaxed);
-        }
-        result
+        self.lock_row(transaction, row, mode, WaitPolicy::Skip)
     }
 
-    /// Like [`LockManager::try_lock_row`], waiting as `policy` says. No latch may be held. The caller
-    /// looks at the row again afterwards. False only under [`WaitPolicy::Skip`].
+    /// Like [`LockManager::try_lock_row`], waiting as `policy` says. When it may wait, no latch may be
+    /// held, and the caller looks at the row again afterwards. False only under [`WaitPolicy::Skip`].
     ///
     /// # Errors
     /// As [`LockManager::acquire_table`], and [`Error::OutOfMemory`].
@@ -81,29 +125,22 @@ impl LockManager {
         mode: RowLockMode,
         policy: WaitPolicy,
     ) -> Result<bool> {
-        self.count_row_lock()?;
-        let before = transaction.held.queued.borrow().len();
-        let result = self.acquire(transaction, LockKey::Row(row), mode.into(), policy);
-        if transaction.held.queued.borrow().len() == before {
-            self.row_locks.fetch_sub(1, Ordering::Relaxed);
-        }
-        result
-    }
-
-    fn count_row_lock(&self) -> Result<()> {
-        // Counted before it is visible, so that a zero means that there is none.
-        if self.row_locks.fetch_add(1, Ordering::AcqRel) >= self.row_locks_max {
-            self.row_locks.fetch_sub(1, Ordering::Relaxed);
-            return Err(Error::OutOfMemory { what: "too many row locks" });
-        }
-        Ok(())
+        let acquired = self.acquire(transaction, LockKey::Row(row), mode.into(), policy)?;
+        Ok(acquired != Acquired::Skipped)
     }
 
     /// Whether no other transaction holds the row in memory in a mode that excludes `mode`. Stays
     /// true while the caller holds the page's exclusive latch.
+    #[inline]
     pub fn row_is_free(&self, transaction: &Transaction, row: RowKey, mode: RowLockMode) -> bool {
-        !self.any_row_locks()
+        !self.rows.maybe(&row)
             || self.is_free(transaction.session(), &LockKey::Row(row), Mode::from(mode))
+    }
+
+    /// Whether anybody, the own transaction included, holds the row in memory: then its line pointer
+    /// is not freed (rule 9b.15).
+    pub fn row_is_locked(&self, row: RowKey) -> bool {
+        self.rows.maybe(&row) && self.is_held(&LockKey::Row(row))
     }
 
     /// Waits until no other transaction holds the row in memory in a mode that excludes `mode`,
@@ -118,18 +155,25 @@ impl LockManager {
         mode: RowLockMode,
         policy: WaitPolicy,
     ) -> Result<bool> {
-        let before = transaction.held.queued.borrow().len();
-        self.count_row_lock()?;
         let key = LockKey::Row(row);
-        let result = self.acquire(transaction, key, mode.into(), policy);
-        let added = transaction.held.queued.borrow().len() > before;
-        if added {
+        let acquired = self.acquire(transaction, key, mode.into(), policy)?;
+        if acquired == Acquired::Now {
             transaction.held.queued.borrow_mut().pop();
             self.release(transaction.session(), &key, Mode::from(mode).bit);
-        } else {
-            self.row_locks.fetch_sub(1, Ordering::Relaxed);
         }
-        result
+        Ok(acquired != Acquired::Skipped)
+    }
+
+    /// A row moves to a root on another page: who holds `from` in memory holds `to` too. Called under
+    /// both pages' exclusive latches (rule 9b.15).
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] when too many row locks are kept.
+    pub fn carry_row_locks(&self, from: RowKey, to: RowKey) -> Result<()> {
+        if !self.rows.maybe(&from) {
+            return Ok(());
+        }
+        self.copy_grants(LockKey::Row(from), LockKey::Row(to))
     }
 
     /// Takes a place in the queue of those who want the row of `tid`, whom its holder makes wait, so
@@ -146,12 +190,12 @@ impl LockManager {
         mode: RowLockMode,
         policy: WaitPolicy,
     ) -> Result<Option<TupleGuard<'t>>> {
-        let before = transaction.held.queued.borrow().len();
         let key = LockKey::Tuple { file, tid };
-        if !self.acquire(transaction, key, mode.into(), policy)? {
-            return Ok(None);
-        }
-        let added = transaction.held.queued.borrow().len() > before;
-        Ok(Some(TupleGuard { transaction, key: added.then(|| (key, Mode::from(mode).bit)) }))
+        let held = (key, Mode::from(mode).bit);
+        Ok(match self.acquire(transaction, key, mode.into(), policy)? {
+            Acquired::Now => Some(TupleGuard { transaction, key: Some(held) }),
+            Acquired::Before => Some(TupleGuard { transaction, key: None }),
+            Acquired::Skipped => None,
+        })
     }
 }

@@ -3,15 +3,21 @@
 use std::time::Duration;
 
 use niwaki_env::sync::atomic::Ordering;
+use niwaki_env::sync::spin_loop;
 
-use super::LockKey;
+use super::{LockKey, LockManager};
 use crate::error::{Error, Interrupted, Result};
 use crate::session::SessionControl;
 
 /// Signal: the wait goes on.
-pub(crate) const WAITING: u8 = 0;
+const WAITING: u8 = 0;
 /// Signal: what was waited for is there.
-pub(crate) const GRANTED: u8 = 1;
+const GRANTED: u8 = 1;
+/// Looks at the signal between two looks at the clock.
+const SPINS_PER_CLOCK: u32 = 32;
+/// A wait that goes on is looked at again after this many deadlock timeouts: an edge may have
+/// come from a row that moved.
+const RECHECK_AFTER: u32 = 4;
 
 /// What a session waits for.
 #[derive(Clone, Copy, Debug)]
@@ -19,13 +25,21 @@ pub(crate) struct WaitInfo {
     pub(crate) key: LockKey,
     /// Monotonic time at which the wait began.
     pub(crate) since: Duration,
+    /// Number of this wait among those of the session.
+    pub(crate) number: u64,
 }
 
 impl SessionControl {
     /// Arms the signal; before the session enters any queue.
     pub(crate) fn prepare_wait(&self, key: LockKey) {
         self.signal.store(WAITING, Ordering::Relaxed);
-        *self.waiting.lock() = Some(WaitInfo { key, since: self.now() });
+        let number = self.waits.fetch_add(1, Ordering::Relaxed);
+        *self.waiting.lock() = Some(WaitInfo { key, since: self.now(), number });
+    }
+
+    /// The wait is over, and the session is in no queue any more.
+    pub(crate) fn end_wait(&self) {
+        *self.waiting.lock() = None;
     }
 
     /// Ends the wait of this session with success.
@@ -39,16 +53,21 @@ impl SessionControl {
         self.signal.load(Ordering::Acquire) == GRANTED
     }
 
-    /// Waits for [`SessionControl::grant`].
-    pub(crate) fn wait_granted(&self, find_deadlock: impl Fn() -> Option<String>) -> Result<()> {
-        let result = self.wait_loop(find_deadlock);
-        *self.waiting.lock() = None;
-        result
+    /// The wait in progress, unless it was granted already.
+    pub(crate) fn current_wait(&self) -> Option<WaitInfo> {
+        let wait = *self.waiting.lock();
+        wait.filter(|_| !self.granted())
     }
 
-    fn wait_loop(&self, find_deadlock: impl Fn() -> Option<String>) -> Result<()> {
+    /// Waits for [`SessionControl::grant`]. `find_deadlock` takes the session out of its queue when it
+    /// finds one.
+    pub(crate) fn wait_granted(&self, find_deadlock: impl Fn() -> Option<String>) -> Result<()> {
+        let options = self.manager().options();
+        if self.spin(self.manager().locks(), options.spin, options.spinners_max) {
+            return Ok(());
+        }
         let begin = self.now();
-        let mut deadlock_at = Some(begin.saturating_add(self.manager().options().deadlock_timeout));
+        let mut deadlock_at = begin.saturating_add(options.deadlock_timeout);
         let lock_end = self.lock_timeout().map(|timeout| begin.saturating_add(timeout));
         // Ends: by the grant, by an interrupt or a timeout, or by the end of the other transaction.
         loop {
@@ -60,19 +79,38 @@ impl SessionControl {
             if lock_end.is_some_and(|end| now >= end) {
                 return Err(Interrupted::LockTimeout.into());
             }
-            if deadlock_at.is_some_and(|at| now >= at) {
-                deadlock_at = None;
+            if now >= deadlock_at {
+                deadlock_at = now.saturating_add(options.deadlock_timeout * RECHECK_AFTER);
                 if let Some(detail) = find_deadlock() {
                     return Err(Error::Deadlock { detail });
                 }
                 continue;
             }
-            match [deadlock_at, lock_end, self.deadline()].into_iter().flatten().min() {
-                Some(until) => {
-                    self.parker.park_timeout(until.saturating_sub(now));
+            let until = [Some(deadlock_at), lock_end, self.deadline()].into_iter().flatten().min();
+            self.parker.park_timeout(until.unwrap_or(deadlock_at).saturating_sub(now));
+        }
+    }
+
+    /// Looks at the signal for a short while, since a thread that sleeps is slow to wake. Few may do
+    /// so at a time: whoever is waited for needs a processor too.
+    fn spin(&self, locks: &LockManager, limit: Duration, spinners_max: usize) -> bool {
+        if limit.is_zero() {
+            return false;
+        }
+        let mut granted = self.granted();
+        if locks.spinning.fetch_add(1, Ordering::Relaxed) < spinners_max {
+            let end = self.now().saturating_add(limit);
+            while !granted && self.now() < end {
+                for _ in 0..SPINS_PER_CLOCK {
+                    spin_loop();
+                    granted = self.granted();
+                    if granted {
+                        break;
+                    }
                 }
-                None => self.parker.park(),
             }
         }
+        locks.spinning.fetch_sub(1, Ordering::Relaxed);
+        granted
     }
 }

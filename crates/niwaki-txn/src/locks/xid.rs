@@ -83,7 +83,7 @@ impl LockManager {
         }
         drop(waiters);
         shard.count.fetch_sub(1, Ordering::Relaxed);
-        *session.waiting.lock() = None;
+        session.end_wait();
         result.map(|()| true)
     }
 

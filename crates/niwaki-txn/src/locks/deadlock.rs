@@ -1,0 +1,240 @@
+//! Deadlocks: cycles in the graph of who waits for whom.
+//!
+//! One session looks at a time, with the whole lock table locked, so the queues stand still. Waits for
+//! transactions do not pass through the table; a cycle is therefore read twice, and counts only if
+//! every wait in it is the same wait both times: then all of them existed at one moment, and since
+//! each waits for the next, none can end.
+//!
+//! Waiting behind another *waiter* is a soft edge: the queue can be put into another order. Such a
+//! cycle is mended that way, if it can be, and nobody has to die.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use niwaki_env::sync::MutexGuard;
+
+use super::entry::is;
+use super::info::mode_name;
+use super::mode::Mode;
+use super::queue::{Partition, describe};
+use super::{LockKey, LockManager};
+use crate::registry::Registry;
+use crate::session::SessionControl;
+
+/// Rearrangements tried before a victim is chosen after all.
+const REARRANGE_DEPTH: usize = 8;
+
+/// Who waits for whom, now.
+pub(super) struct Graph<'a> {
+    locks: &'a LockManager,
+    sessions: &'a [Arc<SessionControl>],
+    partitions: Vec<MutexGuard<'a, Partition>>,
+}
+
+/// A wait for `to`. `soft`: `to` only stands ahead in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Edge {
+    pub(super) to: usize,
+    soft: bool,
+}
+
+/// One wait of a cycle: `from` waits for the next one's `from`.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    from: usize,
+    edge: Edge,
+    wait: u64,
+}
+
+impl<'a> Graph<'a> {
+    /// Locks the lock table until dropped.
+    pub(super) fn new(locks: &'a LockManager, sessions: &'a [Arc<SessionControl>]) -> Self {
+        Self { locks, sessions, partitions: locks.lock_all() }
+    }
+
+    fn index(&self, session: &SessionControl) -> Option<usize> {
+        self.sessions.iter().position(|other| is(other, session))
+    }
+
+    /// For whom the session waits.
+    pub(super) fn edges(&self, from: usize) -> Vec<Edge> {
+        let session = &self.sessions[from];
+        let Some(wait) = session.current_wait() else { return Vec::new() };
+        if let LockKey::Transaction(xid) = wait.key {
+            let owner = Registry::owner(self.sessions, xid).filter(|owner| *owner != from);
+            return owner.map(|to| Edge { to, soft: false }).into_iter().collect();
+        }
+        let partition = &self.partitions[self.locks.partition_of(&wait.key)];
+        let Some(entry) = partition.entries.get(&wait.key) else { return Vec::new() };
+        let Some(place) = entry.place_of(session) else { return Vec::new() };
+        let excludes = entry.waiters[place].mode.excludes;
+        let holders = entry
+            .granted
+            .iter()
+            .filter(|grant| grant.modes & excludes != 0 && !is(&grant.session, session))
+            .map(|grant| (&grant.session, false));
+        let ahead = entry
+            .waiters
+            .iter()
+            .take(place)
+            .filter(|waiter| waiter.mode.bit & excludes != 0)
+            .map(|waiter| (&waiter.session, true));
+        holders
+            .chain(ahead)
+            .filter_map(|(session, soft)| self.index(session).map(|to| Edge { to, soft }))
+            .collect()
+    }
+
+    /// A cycle through `start`, as the waits on it.
+    fn cycle(&self, start: usize) -> Option<Vec<Link>> {
+        let mut visited = vec![false; self.sessions.len()];
+        let mut path = Vec::new();
+        self.search(start, start, &mut visited, &mut path).then_some(path)
+    }
+
+    fn search(
+        &self,
+        start: usize,
+        from: usize,
+        visited: &mut [bool],
+        path: &mut Vec<Link>,
+    ) -> bool {
+        // Ends: every session is visited once, and the depth is at most their number.
+        visited[from] = true;
+        let Some(wait) = self.sessions[from].current_wait() else { return false };
+        for edge in self.edges(from) {
+            path.push(Link { from, edge, wait: wait.number });
+            let found =
+                edge.to == start || !visited[edge.to] && self.search(start, edge.to, visited, path);
+            if found {
+                return true;
+            }
+            path.pop();
+        }
+        false
+    }
+
+    /// Whether every wait of the cycle is still the same.
+    fn stands(&self, cycle: &[Link]) -> bool {
+        cycle.iter().all(|link| {
+            let wait = self.sessions[link.from].current_wait();
+            wait.is_some_and(|wait| wait.number == link.wait)
+        })
+    }
+
+    /// Removes the cycles through `start` by moving waiters ahead in their queues; false when that
+    /// is impossible, and then the queues are as before.
+    fn rearrange(&mut self, start: usize, depth: usize) -> bool {
+        let Some(cycle) = self.cycle(start) else { return true };
+        if depth == 0 {
+            return false;
+        }
+        for link in cycle.iter().filter(|link| link.edge.soft) {
+            let Some((key, from, to)) = self.places(link) else { continue };
+            self.move_waiter(&key, from, to);
+            // The others in this queue must not be driven into a cycle instead.
+            if self.rearrange(start, depth - 1) && self.queue_is_free_of_cycles(&key) {
+                return true;
+            }
+            self.move_waiter(&key, to, from);
+        }
+        false
+    }
+
+    fn places(&self, link: &Link) -> Option<(LockKey, usize, usize)> {
+        let session = &self.sessions[link.from];
+        let key = session.current_wait()?.key;
+        let entry = self.partitions[self.locks.partition_of(&key)].entries.get(&key)?;
+        Some((key, entry.place_of(session)?, entry.place_of(&self.sessions[link.edge.to])?))
+    }
+
+    fn move_waiter(&mut self, key: &LockKey, from: usize, to: usize) {
+        let partition = &mut self.partitions[self.locks.partition_of(key)];
+        if let Some(entry) = partition.entries.get_mut(key)
+            && let Some(waiter) = entry.waiters.remove(from)
+        {
+            entry.waiters.insert(to, waiter);
+        }
+    }
+
+    fn queue_is_free_of_cycles(&self, key: &LockKey) -> bool {
+        let partition = &self.partitions[self.locks.partition_of(key)];
+        let Some(entry) = partition.entries.get(key) else { return true };
+        entry.waiters.iter().all(|waiter| {
+            self.index(&waiter.session).is_none_or(|index| self.cycle(index).is_none())
+        })
+    }
+
+    /// Grants what the new order allows.
+    fn grant_all(&mut self) {
+        for partition in &mut self.partitions {
+            for entry in partition.entries.values_mut() {
+                entry.grant_waiters();
+            }
+        }
+    }
+
+    /// Takes the session out of its queue; the others may move on.
+    fn abandon(&mut self, session: &SessionControl) {
+        let Some(wait) = session.current_wait() else { return };
+        let partition = &mut self.partitions[self.locks.partition_of(&wait.key)];
+        if let Some(entry) = partition.entries.get_mut(&wait.key)
+            && let Some(place) = entry.place_of(session)
+        {
+            entry.waiters.remove(place);
+            entry.grant_waiters();
+        }
+    }
+
+    /// PostgreSQL's words for the cycle, one line per wait.
+    fn describe(&self, cycle: &[Link]) -> String {
+        let mut text = String::new();
+        for link in cycle {
+            let session = &self.sessions[link.from];
+            let Some(wait) = session.current_wait() else { continue };
+            let partition = &self.partitions[self.locks.partition_of(&wait.key)];
+            let mode = partition.entries.get(&wait.key).and_then(|entry| {
+                let place = entry.place_of(session)?;
+                Some(entry.waiters[place].mode)
+            });
+            let bit = mode.map_or(1, |mode: Mode| mode.bit);
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            let _ = write!(
+                text,
+                "Process {} waits for {} on {}; blocked by process {}.",
+                session.backend(),
+                mode_name(&wait.key, bit, false),
+                describe(&wait.key),
+                self.sessions[link.edge.to].backend(),
+            );
+        }
+        text
+    }
+}
+
+impl LockManager {
+    /// Looks for a cycle of waits through `session`, which waits. Mends a soft one; otherwise takes
+    /// the session out of its queue and describes the cycle: it is the victim. `None`: no deadlock.
+    pub(super) fn find_deadlock(&self, session: &SessionControl) -> Option<String> {
+        // One at a time: the next one sees that the victim waits no more.
+        let _detecting = self.detecting.lock();
+        let sessions = self.registry.all();
+        let mut graph = Graph::new(self, &sessions);
+        let start = graph.index(session)?;
+        let cycle = graph.cycle(start)?;
+        if !graph.stands(&cycle) {
+            return None;
+        }
+        if cycle.iter().any(|link| link.edge.soft) && graph.rearrange(start, REARRANGE_DEPTH) {
+            graph.grant_all();
+            return None;
+        }
+        let cycle = graph.cycle(start)?;
+        let detail = graph.describe(&cycle);
+        graph.abandon(session);
+        session.end_wait();
+        Some(detail)
+    }
+}

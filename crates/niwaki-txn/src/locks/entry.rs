@@ -1,0 +1,147 @@
+//! One lock: who holds it in which modes, and who waits, in order.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::LockKey;
+use super::mode::Mode;
+use crate::session::SessionControl;
+
+/// A lock that somebody holds or waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Entry {
+    pub(crate) granted: Vec<Grant>,
+    pub(crate) waiters: VecDeque<Waiter>,
+    /// What a row that moved to another page took along to its new place.
+    pub(crate) carried: Vec<Carried>,
+}
+
+/// A lock that is held in another place too, and released there with this one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Carried {
+    pub(crate) to: LockKey,
+    pub(crate) backend: i32,
+    pub(crate) modes: u8,
+}
+
+/// All modes that one session holds.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    pub(crate) session: Arc<SessionControl>,
+    pub(crate) modes: u8,
+}
+
+/// A session in the queue.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    pub(crate) session: Arc<SessionControl>,
+    pub(crate) mode: Mode,
+}
+
+/// What came of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    /// The session held it before.
+    Held,
+    Granted,
+    Busy,
+}
+
+impl Entry {
+    pub(crate) fn modes_of(&self, session: &SessionControl) -> u8 {
+        self.granted.iter().find(|grant| is(&grant.session, session)).map_or(0, |grant| grant.modes)
+    }
+
+    pub(crate) fn modes_of_others(&self, session: &SessionControl) -> u8 {
+        let others = self.granted.iter().filter(|grant| !is(&grant.session, session));
+        others.fold(0, |modes, grant| modes | grant.modes)
+    }
+
+    /// Grants the lock if nobody excludes it and nobody is to have it before.
+    pub(crate) fn attempt(&mut self, session: &Arc<SessionControl>, mode: Mode) -> Attempt {
+        let own = self.modes_of(session);
+        if own & mode.bit != 0 {
+            return Attempt::Held;
+        }
+        if self.modes_of_others(session) & mode.excludes != 0 {
+            return Attempt::Busy;
+        }
+        // Behind the waiters that would exclude it, unless they wait for what this session holds:
+        // then waiting for them would never end.
+        let queued = self
+            .waiters
+            .iter()
+            .any(|waiter| mode.excludes & waiter.mode.bit != 0 && waiter.mode.excludes & own == 0);
+        if queued {
+            return Attempt::Busy;
+        }
+        self.add_modes(session, mode.bit);
+        Attempt::Granted
+    }
+
+    pub(crate) fn add_modes(&mut self, session: &Arc<SessionControl>, modes: u8) {
+        match self.granted.iter_mut().find(|grant| is(&grant.session, session)) {
+            Some(grant) => grant.modes |= modes,
+            None => self.granted.push(Grant { session: Arc::clone(session), modes }),
+        }
+    }
+
+    /// Puts the session into the queue: before the first waiter that waits for what it holds already,
+    /// else at the end.
+    pub(crate) fn enqueue(&mut self, session: &Arc<SessionControl>, mode: Mode) {
+        let own = self.modes_of(session);
+        let first = self.waiters.iter().position(|waiter| waiter.mode.excludes & own != 0);
+        let at = first.unwrap_or(self.waiters.len());
+        self.waiters.insert(at, Waiter { session: Arc::clone(session), mode });
+    }
+
+    /// The session's place in the queue.
+    pub(crate) fn place_of(&self, session: &SessionControl) -> Option<usize> {
+        self.waiters.iter().position(|waiter| is(&waiter.session, session))
+    }
+
+    /// Grants what can be granted, in order: nobody passes a waiter ahead that excludes it.
+    pub(crate) fn grant_waiters(&mut self) {
+        let mut ahead = 0;
+        let mut at = 0;
+        while at < self.waiters.len() {
+            let Waiter { session, mode } = &self.waiters[at];
+            let mode = *mode;
+            if self.modes_of_others(session) & mode.excludes == 0 && mode.excludes & ahead == 0 {
+                let Some(waiter) = self.waiters.remove(at) else { break };
+                self.add_modes(&waiter.session, mode.bit);
+                waiter.session.grant();
+            } else {
+                ahead |= mode.bit;
+                at += 1;
+            }
+        }
+    }
+
+    /// Takes modes away from the session and grants what that frees.
+    pub(crate) fn remove_modes(&mut self, session: &SessionControl, modes: u8) {
+        if let Some(at) = self.granted.iter().position(|grant| is(&grant.session, session)) {
+            self.granted[at].modes &= !modes;
+            if self.granted[at].modes == 0 {
+                self.granted.swap_remove(at);
+            }
+        }
+        self.grant_waiters();
+    }
+
+    /// What was carried along of these modes of the session, which releases them.
+    pub(crate) fn take_carried(&mut self, session: &SessionControl, modes: u8) -> Vec<Carried> {
+        let backend = session.backend();
+        let goes = |carried: &mut Carried| carried.backend == backend && carried.modes & modes != 0;
+        self.carried.extract_if(.., goes).collect()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.granted.is_empty() && self.waiters.is_empty()
+    }
+}
+
+/// Whether the two are one session.
+pub(crate) fn is(one: &SessionControl, other: &SessionControl) -> bool {
+    std::ptr::eq(one, other)
+}

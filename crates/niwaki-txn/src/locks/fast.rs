@@ -1,0 +1,184 @@
+//! The fast path of table locks: the weak modes, which exclude no other weak mode, without a shared
+//! write.
+//!
+//! ```text
+//! weak locker                          strong locker
+//! own slot := (table, mode)            strong[table] += 1
+//! fence                                fence
+//! strong[table] = 0 ?  → held          move every session's (table, mode) to the lock table
+//! else take it back, queue             queue
+//! ```
+//!
+//! Either the weak locker sees the count, or the strong one sees the slot. A slot is emptied by
+//! compare-and-exchange from both sides, so a lock is in the slot or in the table, never in both and
+//! never in neither.
+
+use std::sync::Arc;
+
+use niwaki_env::sync::atomic::{AtomicU32, Ordering, fence};
+
+use super::held::{FAST_SLOTS, HeldLocks, WEAK_MODES, fast_table, fast_word, fits_fast_word};
+use super::mode::Mode;
+use super::queue::Partition;
+use super::{LockKey, LockManager, LockMark, TableId, TableLockMode};
+use crate::session::SessionControl;
+
+/// Counters of strong locks; tables share one when their numbers collide, which costs only speed.
+const STRONG_COUNTERS: usize = 1024;
+
+/// How many strong locks are held or wanted, by table.
+#[derive(Debug)]
+pub(crate) struct StrongCounts(Box<[AtomicU32]>);
+
+impl StrongCounts {
+    pub(crate) fn new() -> Self {
+        Self((0..STRONG_COUNTERS).map(|_| AtomicU32::new(0)).collect())
+    }
+
+    #[inline]
+    pub(crate) fn of(&self, table: TableId) -> &AtomicU32 {
+        // Fibonacci hashing: the high bits of the product are well mixed.
+        let mixed = table.0.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        &self.0[(mixed >> (u64::BITS - STRONG_COUNTERS.trailing_zeros())) as usize]
+    }
+}
+
+/// Whether the mode goes through the fast path.
+pub(crate) fn is_weak(mode: TableLockMode) -> bool {
+    mode <= TableLockMode::RowExclusive
+}
+
+/// Whether the mode, given as its bit, excludes any weak one.
+pub(crate) fn is_strong(mode: Mode) -> bool {
+    u64::from(mode.excludes) & WEAK_MODES != 0 && u64::from(mode.bit) & WEAK_MODES == 0
+}
+
+/// What the fast path gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fast {
+    /// The transaction has the lock.
+    Held,
+    /// It must ask the lock table.
+    Ask,
+}
+
+impl LockManager {
+    /// Tries to lock a table in a weak mode without the lock table.
+    #[inline]
+    pub(crate) fn acquire_fast(
+        &self,
+        session: &SessionControl,
+        held: &HeldLocks,
+        table: TableId,
+        mode: TableLockMode,
+    ) -> Fast {
+        let bit = 1_u64 << mode as u64;
+        let used = held.fast_used.get();
+        for at in 0..used {
+            let word = held.fast[at].get();
+            if fast_table(word) == table && word & WEAK_MODES != 0 {
+                // A stronger weak mode excludes whatever a weaker one does.
+                if word & WEAK_MODES >= bit {
+                    return Fast::Held;
+                }
+                return self.widen_fast(session, held, at, word | bit);
+            }
+        }
+        if used == FAST_SLOTS || !fits_fast_word(table) {
+            return Fast::Ask;
+        }
+        let word = fast_word(table, bit);
+        let slot = &session.fast.0[used];
+        // Release: who moves the lock to the lock table sees what its owner did before.
+        slot.store(word, Ordering::Release);
+        self.settle_fast(session, held, used, 0, word)
+    }
+
+    /// Adds a mode to a slot that the transaction uses already.
+    #[cold]
+    fn widen_fast(&self, session: &SessionControl, held: &HeldLocks, at: usize, word: u64) -> Fast {
+        let before = held.fast[at].get();
+        let slot = &session.fast.0[at];
+        if slot.compare_exchange(before, word, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            // It was moved to the lock table; the new mode goes there too.
+            return Fast::Ask;
+        }
+        self.settle_fast(session, held, at, before, word)
+    }
+
+    #[inline]
+    fn settle_fast(
+        &self,
+        session: &SessionControl,
+        held: &HeldLocks,
+        at: usize,
+        before: u64,
+        word: u64,
+    ) -> Fast {
+        // Pairs with the fence in `move_fast_locks`.
+        fence(Ordering::SeqCst);
+        let strong = self.strong.of(fast_table(word)).load(Ordering::Acquire) != 0;
+        let slot = &session.fast.0[at];
+        if strong
+            && slot.compare_exchange(word, before, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        {
+            return Fast::Ask;
+        }
+        // Held, in the slot or, if a strong locker was quicker than the taking back, in the table.
+        held.fast[at].set(word);
+        held.fast_used.set(held.fast_used.get().max(at + 1));
+        Fast::Held
+    }
+
+    /// Moves all fast-path locks on `table` to `partition`, which is the table's. The caller has
+    /// raised the table's strong count.
+    pub(super) fn move_fast_locks(
+        sessions: &[Arc<SessionControl>],
+        partition: &mut Partition,
+        table: TableId,
+    ) {
+        for session in sessions {
+            for slot in &session.fast.0 {
+                // Ends: the owner adds at most two more modes, or empties the slot.
+                loop {
+                    let word = slot.load(Ordering::Acquire);
+                    if word == 0 || fast_table(word) != table {
+                        break;
+                    }
+                    let moved = slot.compare_exchange(word, 0, Ordering::AcqRel, Ordering::Acquire);
+                    if moved.is_ok() {
+                        let modes = (word & WEAK_MODES) as u8;
+                        partition.entry(LockKey::Table(table)).add_modes(session, modes);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Releases the fast-path locks taken after `mark`.
+    #[inline]
+    pub(crate) fn release_fast(
+        &self,
+        session: &SessionControl,
+        held: &HeldLocks,
+        mark: Option<&LockMark>,
+    ) {
+        let used = held.fast_used.get();
+        for at in 0..used {
+            let word = held.fast[at].get();
+            let kept = mark.filter(|mark| at < mark.fast_used).map_or(0, |mark| mark.fast[at]);
+            if word == kept {
+                continue;
+            }
+            held.fast[at].set(kept);
+            let slot = &session.fast.0[at];
+            // Release: the transaction's work comes before whoever finds the table free.
+            if slot.compare_exchange(word, kept, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                let modes = (word & WEAK_MODES & !kept) as u8;
+                self.release(session, &LockKey::Table(fast_table(word)), modes);
+            }
+        }
+        held.fast_used.set(mark.map_or(0, |mark| mark.fast_used));
+    }
+}

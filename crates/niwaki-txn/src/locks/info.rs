@@ -1,0 +1,83 @@
+//! What monitoring sees of locks.
+
+use niwaki_env::sync::atomic::Ordering;
+
+use super::deadlock::Graph;
+use super::held::{WEAK_MODES, fast_table};
+use super::queue::bits;
+use super::{LockInfo, LockKey, LockManager, RowLockMode, TableLockMode};
+use crate::session::SessionControl;
+
+impl LockManager {
+    /// Everything held and waited for (`pg_locks`). Not one moment's picture: each part is looked at
+    /// on its own.
+    pub fn infos(&self) -> Vec<LockInfo> {
+        let sessions = self.registry.all();
+        let mut infos = Vec::new();
+        for session in &sessions {
+            for slot in &session.fast.0 {
+                let word = slot.load(Ordering::Acquire);
+                let key = LockKey::Table(fast_table(word));
+                for bit in bits((word & WEAK_MODES) as u8) {
+                    infos.push(LockInfo { fast_path: true, ..info(session, key, bit, true) });
+                }
+            }
+            if let Some(xid) = session.info().xid {
+                infos.push(info(session, LockKey::Transaction(xid), 0, true));
+            }
+            if let Some(wait) = session.current_wait()
+                && let LockKey::Transaction(_) = wait.key
+            {
+                infos.push(info(session, wait.key, 0, false));
+            }
+        }
+        for partition in &self.partitions {
+            for (key, entry) in &partition.lock().entries {
+                for grant in &entry.granted {
+                    infos
+                        .extend(bits(grant.modes).map(|bit| info(&grant.session, *key, bit, true)));
+                }
+                for waiter in &entry.waiters {
+                    infos.push(info(&waiter.session, *key, waiter.mode.bit, false));
+                }
+            }
+        }
+        infos
+    }
+
+    /// Who keeps this session waiting: holders of what it waits for, and those ahead of it in the
+    /// queue (`pg_blocking_pids`). Empty when it does not wait.
+    pub fn blocking_backends(&self, backend: i32) -> Vec<i32> {
+        let sessions = self.registry.all();
+        let Some(at) = sessions.iter().position(|session| session.backend() == backend) else {
+            return Vec::new();
+        };
+        let graph = Graph::new(self, &sessions);
+        let mut blocking: Vec<i32> =
+            graph.edges(at).iter().map(|edge| sessions[edge.to].backend()).collect();
+        blocking.sort_unstable();
+        blocking.dedup();
+        blocking
+    }
+}
+
+fn info(session: &SessionControl, key: LockKey, bit: u8, granted: bool) -> LockInfo {
+    let backend = session.backend();
+    LockInfo { backend, key, mode: mode_name(&key, bit, granted), granted, fast_path: false }
+}
+
+/// PostgreSQL's name of the mode with this bit.
+pub(super) fn mode_name(key: &LockKey, bit: u8, granted: bool) -> &'static str {
+    let at = bit.trailing_zeros() as usize;
+    match key {
+        LockKey::Table(_) => TableLockMode::ALL[at].name(),
+        LockKey::Transaction(_) if granted => "ExclusiveLock",
+        LockKey::Transaction(_) => "ShareLock",
+        LockKey::Row(_) | LockKey::Tuple { .. } => match RowLockMode::ALL[at] {
+            RowLockMode::KeyShare => "AccessShareLock",
+            RowLockMode::Share => "RowShareLock",
+            RowLockMode::NoKeyUpdate => "ExclusiveLock",
+            RowLockMode::Update => "AccessExclusiveLock",
+        },
+    }
+}

@@ -1,0 +1,54 @@
+//! All live sessions.
+
+use std::sync::{Arc, Weak};
+
+use niwaki_env::sync::RwLock;
+use niwaki_env::sync::atomic::{AtomicI32, Ordering};
+use niwaki_storage::Xid;
+
+use crate::error::{Error, Result};
+use crate::session::SessionControl;
+
+/// The sessions of one database. They leave when their last handle is dropped.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    sessions: RwLock<Vec<Weak<SessionControl>>>,
+    sessions_max: usize,
+    next_backend: AtomicI32,
+}
+
+impl Registry {
+    pub(crate) fn new(sessions_max: usize) -> Self {
+        Self { sessions: RwLock::new(Vec::new()), sessions_max, next_backend: AtomicI32::new(1) }
+    }
+
+    /// Adds the session that `create` makes from its backend number.
+    pub(crate) fn add(
+        &self,
+        create: impl FnOnce(i32) -> SessionControl,
+    ) -> Result<Arc<SessionControl>> {
+        let mut sessions = self.sessions.write();
+        if sessions.len() >= self.sessions_max {
+            return Err(Error::TooManySessions);
+        }
+        // Wraps to negative numbers after two thousand million sessions; they are names only.
+        let session = Arc::new(create(self.next_backend.fetch_add(1, Ordering::Relaxed)));
+        sessions.push(Arc::downgrade(&session));
+        Ok(session)
+    }
+
+    /// Forgets the sessions that are gone.
+    pub(crate) fn forget_dead(&self) {
+        self.sessions.write().retain(|session| session.strong_count() > 0);
+    }
+
+    /// All live sessions.
+    pub(crate) fn all(&self) -> Vec<Arc<SessionControl>> {
+        self.sessions.read().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The session that runs `xid`, a transaction or subtransaction.
+    pub(crate) fn owner(sessions: &[Arc<SessionControl>], xid: Xid) -> Option<usize> {
+        sessions.iter().position(|session| session.owns(xid))
+    }
+}
