@@ -1,9 +1,11 @@
 //! Commit: durable first, visible after, in the order of the log.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use niwaki_env::sync::Mutex;
-use niwaki_storage::{Csn, Lsn, RelFile, Xid};
+use niwaki_env::sync::atomic::Ordering;
+use niwaki_env::sync::{Mutex, MutexGuard};
+use niwaki_storage::{Csn, Lsn, Manager, Record, RelFile, Storage, Xid};
 
 use crate::error::Result;
 use crate::manager::TransactionManager;
@@ -52,6 +54,54 @@ pub(crate) struct CommitQueue {
     pending: Mutex<VecDeque<Pending>>,
 }
 
+impl CommitQueue {
+    /// Keeps commits from being logged and published.
+    pub(crate) fn lock(&self) -> LockedQueue<'_> {
+        LockedQueue(self.pending.lock())
+    }
+}
+
+/// The queue, standing still.
+pub(crate) struct LockedQueue<'a>(MutexGuard<'a, VecDeque<Pending>>);
+
+impl LockedQueue<'_> {
+    /// Transactions and subtransactions that committed and are not published.
+    pub(crate) fn xids(&self) -> impl Iterator<Item = Xid> {
+        self.0.iter().flat_map(|commit| commit.subxids.iter().copied().chain([commit.xid]))
+    }
+}
+
+/// The log of a [`Storage`].
+pub(crate) struct StorageLog(pub(crate) Arc<Storage>);
+
+impl CommitLog for StorageLog {
+    fn append(&self, kind: u8, xid: Xid, body: &[u8]) -> Result<Lsn> {
+        Ok(self.0.log(Record {
+            manager: Manager::Transaction,
+            kind,
+            version: 1,
+            xid,
+            body: &[body],
+            pages: &mut [],
+            removes: None,
+        })?)
+    }
+
+    fn flush(&self, upto: Lsn) {
+        self.0.wal().flush(upto);
+    }
+
+    fn flushed(&self) -> Lsn {
+        self.0.wal().flushed()
+    }
+
+    fn drop_file(&self, file: RelFile) {
+        // Files that could not be removed are orphans, which the next opening finds; the
+        // transaction has ended either way.
+        let _ = self.0.drop_file(file);
+    }
+}
+
 impl TransactionManager {
     /// Logs the commit of `xid` and its subtransactions and returns once it is visible, and durable
     /// unless `durability` says otherwise.
@@ -90,6 +140,10 @@ impl TransactionManager {
         let body = EndRecord { time_us, subxids, files }.encode();
         let csn = self.commit_xid(xid, subxids, &body, durability)?;
         self.drop_files(files);
+        if self.shrunk.due.load(Ordering::Relaxed) {
+            // The commit stands whatever comes of this; a failure is met again at the next checkpoint.
+            let _ = self.shrink_segments();
+        }
         Ok(csn)
     }
 

@@ -5,17 +5,18 @@ use std::sync::{Arc, OnceLock};
 
 use niwaki_env::Env;
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
-use niwaki_storage::{Csn, Error as StorageError, Xid};
+use niwaki_storage::{Csn, Error as StorageError, Storage, Xid};
 
-use crate::commit::{CommitLog, CommitQueue};
+use crate::commit::{CommitLog, CommitQueue, StorageLog};
 use crate::error::{Error, Result};
 use crate::locks::LockManager;
 use crate::options::TxnOptions;
+use crate::record::RECORD_SEGMENT;
 use crate::registry::Registry;
 use crate::session::{SessionControl, SessionInfo};
 use crate::snapshot::{Horizon, Registration, SnapshotSlots};
 use crate::transaction::{BeginOptions, Transaction};
-use crate::xact::XactStates;
+use crate::xact::{Shrunk, XactStates, segment_of};
 
 /// The first CSN that a snapshot can have; commits have greater ones.
 pub(crate) const CSN_BEFORE_ALL: Csn = Csn(2);
@@ -40,6 +41,8 @@ pub struct TransactionManager {
     pub(crate) commits: CommitQueue,
     next_xid: AtomicU64,
     log: OnceLock<Arc<dyn CommitLog>>,
+    pub(crate) storage: OnceLock<Arc<Storage>>,
+    pub(crate) shrunk: Shrunk,
     locks: LockManager,
     pub(crate) registry: Arc<Registry>,
 }
@@ -55,6 +58,8 @@ impl TransactionManager {
             commits: CommitQueue::default(),
             next_xid: AtomicU64::new(Xid::FIRST_NORMAL.0),
             log: OnceLock::new(),
+            storage: OnceLock::new(),
+            shrunk: Shrunk::default(),
             locks: LockManager::new(&options, Arc::clone(&registry)),
             registry,
             env,
@@ -62,14 +67,24 @@ impl TransactionManager {
         })
     }
 
-    /// Opens the manager for work on this log, after recovery: what has not committed by now never
-    /// will.
+    /// Opens the manager for work, after recovery.
     ///
     /// # Errors
-    /// When a log is attached already.
-    pub fn attach(&self, log: Arc<dyn CommitLog>) -> Result<()> {
+    /// When it is open already.
+    pub fn attach(&self, storage: &Arc<Storage>) -> Result<()> {
+        let storage = Arc::clone(storage);
+        self.attach_log(Arc::new(StorageLog(Arc::clone(&storage))))?;
+        self.storage.set(storage).map_err(|_| refused("the transaction manager is open already"))
+    }
+
+    /// Opens the manager for work on something other than a storage: for models and tests. States of
+    /// old transactions stay in memory then.
+    ///
+    /// # Errors
+    /// When it is open already.
+    pub fn attach_log(&self, log: Arc<dyn CommitLog>) -> Result<()> {
         self.slots.publish(Csn(log.flushed().0.max(CSN_BEFORE_ALL.0)));
-        self.log.set(log).map_err(|_| refused("the transaction manager already has a log"))
+        self.log.set(log).map_err(|_| refused("the transaction manager is open already"))
     }
 
     pub(crate) fn log(&self) -> Result<&dyn CommitLog> {
@@ -138,11 +153,21 @@ impl TransactionManager {
 
     /// The next transaction id, with room for its state.
     pub(crate) fn assign_xid(&self) -> Result<Xid> {
+        let log = self.log()?;
+        // Relaxed: the number alone matters.
         let xid = Xid(self.next_xid.fetch_add(1, Ordering::Relaxed));
         if self.states.get(xid).is_none() {
-            self.states.open_segment(xid)?;
+            let segment = segment_of(xid);
+            self.states.open_segment(segment, || {
+                log.append(RECORD_SEGMENT, Xid::INVALID, &segment.to_le_bytes()).map(|_| ())
+            })?;
+            self.shrunk.due.store(true, Ordering::Relaxed);
         }
         Ok(xid)
+    }
+
+    pub(crate) fn set_next_xid(&self, xid: Xid) {
+        self.next_xid.store(xid.0, Ordering::Relaxed);
     }
 
     /// Ids at or past this were not given out yet.
@@ -172,16 +197,7 @@ impl TransactionManager {
     /// 0 running, 1 aborted, 2 committed before every snapshot, else the CSN.
     #[inline]
     fn state(&self, xid: Xid) -> u64 {
-        self.states.get(xid).unwrap_or_else(|| self.old_state(xid))
-    }
-
-    #[cold]
-    fn old_state(&self, xid: Xid) -> u64 {
-        match xid {
-            Xid::INVALID => 1,
-            Xid::FROZEN => 2,
-            _ => 0,
-        }
+        self.states.get(xid).unwrap_or_else(|| self.shrunk_state(xid))
     }
 
     /// The newest commit that new snapshots see.

@@ -3,14 +3,25 @@
 //! ```text
 //! COMMIT, ABORT   time i64 (µs since 1970)   subxid count u32   file count u32
 //!                 subxids u64 …              files: id u64, logged u8 …
+//! STATES          next xid u64   count u32   segments: number u64, states 8168 bytes …
+//! SEGMENT         number u64: its transaction ids may be given out from here on
+//! SHRUNK          number u64; page 0 is the image of the segment's status page
 //! ```
 
+use crate::xact::{PackedStates, STATE_BYTES};
 use niwaki_storage::{RelFile, RelFileId, Xid};
 
 /// Record kind: a transaction committed.
 pub(crate) const RECORD_COMMIT: u8 = 1;
 /// Record kind: a transaction or subtransaction was rolled back.
 pub(crate) const RECORD_ABORT: u8 = 2;
+
+/// Record kind: states that a checkpoint keeps.
+pub(crate) const RECORD_STATES: u8 = 3;
+/// Record kind: a new segment of transaction ids.
+pub(crate) const RECORD_SEGMENT: u8 = 4;
+/// Record kind: a segment's states went to their status page.
+pub(crate) const RECORD_SHRUNK: u8 = 5;
 
 const FIXED_BYTES: usize = 16;
 const XID_BYTES: usize = 8;
@@ -86,9 +97,68 @@ impl DecodedEnd {
     }
 }
 
+/// Body of a record with the states that a checkpoint keeps.
+#[derive(Clone, Copy)]
+pub(crate) struct StatesRecord<'a> {
+    pub(crate) next_xid: Xid,
+    pub(crate) segments: &'a [(u64, PackedStates)],
+}
+
+impl StatesRecord<'_> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(12 + self.segments.len() * (8 + STATE_BYTES));
+        bytes.extend_from_slice(&self.next_xid.0.to_le_bytes());
+        bytes.extend_from_slice(&count(self.segments.len()));
+        for (segment, states) in self.segments {
+            bytes.extend_from_slice(&segment.to_le_bytes());
+            bytes.extend_from_slice(&states.0[..]);
+        }
+        bytes
+    }
+}
+
+/// A decoded [`StatesRecord`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DecodedStates<'a> {
+    pub(crate) next_xid: Xid,
+    /// Segment numbers, each with [`STATE_BYTES`] bytes of states.
+    pub(crate) segments: Vec<(u64, &'a [u8])>,
+}
+
+impl<'a> DecodedStates<'a> {
+    /// `None` when the bytes are not a record's body.
+    pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
+        let (next_xid, rest) = bytes.split_first_chunk::<8>()?;
+        let (segments, mut rest) = rest.split_first_chunk::<4>()?;
+        let mut decoded = Vec::new();
+        for _ in 0..u32::from_le_bytes(*segments) {
+            let (segment, after) = rest.split_first_chunk::<8>()?;
+            let (states, after) = after.split_at_checked(STATE_BYTES)?;
+            decoded.push((u64::from_le_bytes(*segment), states));
+            rest = after;
+        }
+        let next_xid = Xid(u64::from_le_bytes(*next_xid));
+        rest.is_empty().then_some(Self { next_xid, segments: decoded })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn states_are_decoded() {
+        let mut packed = PackedStates::new();
+        packed.set(5, 99);
+        let segments = [(7, packed.clone()), (8, PackedStates::new())];
+        let bytes = StatesRecord { next_xid: Xid(300_000), segments: &segments }.encode();
+        let decoded = DecodedStates::decode(&bytes).unwrap();
+        assert_eq!(decoded.next_xid, Xid(300_000));
+        assert_eq!(decoded.segments[0], (7, &packed.0[..]));
+        for shorter in [0, 7, 11, 12, 19, 20, 8187, bytes.len() - 1] {
+            assert_eq!(DecodedStates::decode(&bytes[..shorter]), None);
+        }
+    }
 
     #[test]
     fn what_was_encoded_is_decoded() {

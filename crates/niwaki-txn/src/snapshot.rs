@@ -173,6 +173,12 @@ impl Horizon {
         self.snapshots.get(at).is_none_or(|&snapshot| snapshot >= end)
     }
 
+    /// Whether every snapshot, present and future, is either before `begin` or at `end` or after it.
+    pub(crate) fn none_between(&self, begin: Csn, end: Csn) -> bool {
+        let at = self.snapshots.partition_point(|&snapshot| snapshot < begin);
+        end <= self.current && self.snapshots.get(at).is_none_or(|&snapshot| snapshot >= end)
+    }
+
     /// The oldest registered snapshot, or C when there is none: what committed at or before it is
     /// seen by all snapshots, present and future.
     #[inline]

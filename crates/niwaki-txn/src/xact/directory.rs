@@ -9,13 +9,14 @@
 //! A frame is reused for another segment once its own was shrunk. A reader that read a value looks
 //! at the entry again: if it is unchanged, the value belonged to the segment it wanted.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_storage::{Csn, Xid};
 
-use super::XIDS_PER_SEGMENT;
+use super::{XIDS_PER_SEGMENT, segment_of};
 use crate::error::{Error, Result};
 
 /// State: not ended, or not yet visible to anybody.
@@ -47,6 +48,8 @@ struct Allocator {
     /// Frames at or past this were never used.
     used: usize,
     free: Vec<usize>,
+    /// Segments in memory and their frames.
+    live: BTreeMap<u64, usize>,
 }
 
 impl XactStates {
@@ -61,15 +64,20 @@ impl XactStates {
     /// The state of `xid`, or `None` when its segment is not in memory.
     #[inline]
     pub(crate) fn get(&self, xid: Xid) -> Option<u64> {
-        let segment = xid.0 / XIDS_PER_SEGMENT;
-        let entry = &self.entries[(segment as usize) % ENTRIES];
+        let segment = segment_of(xid);
+        let entry = self.entry(segment);
         // Acquire: pairs with the release that installed the entry; the frame was cleared before.
         let word = entry.load(Ordering::Acquire);
         let frame = self.frame_of(word, segment)?;
         // Acquire: pairs with the release of the state's writer, and keeps the second look at the
         // entry behind this load.
-        let value = frame[(xid.0 % XIDS_PER_SEGMENT) as usize].load(Ordering::Acquire);
+        let value = frame[place_of(xid)].load(Ordering::Acquire);
         (entry.load(Ordering::Relaxed) == word).then_some(value)
+    }
+
+    #[inline]
+    fn entry(&self, segment: u64) -> &AtomicU64 {
+        &self.entries[segment as usize % ENTRIES]
     }
 
     #[inline]
@@ -81,10 +89,10 @@ impl XactStates {
         self.frames[(packed & (FRAMES as u64 - 1)) as usize].get()
     }
 
-    fn slot(&self, xid: Xid) -> Option<&AtomicU64> {
-        let segment = xid.0 / XIDS_PER_SEGMENT;
-        let word = self.entries[(segment as usize) % ENTRIES].load(Ordering::Acquire);
-        Some(&self.frame_of(word, segment)?[(xid.0 % XIDS_PER_SEGMENT) as usize])
+    /// The states of a segment in memory. The caller knows that it is not shrunk meanwhile.
+    pub(crate) fn segment(&self, segment: u64) -> Option<&[AtomicU64]> {
+        let word = self.entry(segment).load(Ordering::Acquire);
+        self.frame_of(word, segment).map(|frame| &frame[..])
     }
 
     /// Stores that `xid` committed. Its segment is in memory, since it was running until now.
@@ -98,48 +106,121 @@ impl XactStates {
     }
 
     fn store(&self, xid: Xid, state: u64) {
-        let slot = self.slot(xid).expect("a segment with a running transaction stays in memory");
-        slot.store(state, Ordering::Release);
+        let states = self.segment(segment_of(xid));
+        let states = states.expect("a segment with a running transaction stays in memory");
+        // Release: pairs with the acquire in `get`.
+        states[place_of(xid)].store(state, Ordering::Release);
     }
 
-    /// Gives the segment of `xid` a frame if it has none.
-    pub(crate) fn open_segment(&self, xid: Xid) -> Result<()> {
-        let segment = xid.0 / XIDS_PER_SEGMENT;
-        let entry = &self.entries[(segment as usize) % ENTRIES];
+    /// Numbers of the segments in memory, ascending.
+    pub(crate) fn live(&self) -> Vec<u64> {
+        self.allocator.lock().live.keys().copied().collect()
+    }
+
+    /// Gives a segment a frame if it has none. `announce` logs that there is a new segment, before
+    /// any of its transactions can be seen by anybody.
+    pub(crate) fn open_segment(
+        &self,
+        segment: u64,
+        announce: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
         let mut allocator = self.allocator.lock();
+        let entry = self.entry(segment);
         let word = entry.load(Ordering::Acquire);
         if self.frame_of(word, segment).is_some() {
             return Ok(());
         }
-        if word != 0 {
-            return Err(Error::OutOfMemory { what: "transaction states of an old transaction" });
+        if word != 0 || segment >= u64::MAX >> (FRAME_BITS + 1) {
+            return Err(Error::OutOfMemory { what: "a transaction is open for too long" });
         }
-        let frame = match allocator.free.pop() {
-            Some(frame) => {
-                for state in self.frames[frame].get().into_iter().flatten() {
-                    state.store(RUNNING, Ordering::Release);
-                }
-                frame
-            }
-            None if allocator.used < FRAMES => {
-                let frame = allocator.used;
-                let fresh = (0..XIDS_PER_SEGMENT).map(|_| AtomicU64::new(RUNNING)).collect();
-                self.frames[frame].get_or_init(|| fresh);
-                allocator.used += 1;
-                frame
-            }
-            None => return Err(Error::OutOfMemory { what: "transaction states" }),
-        };
-        if segment == 0
-            && let Some(states) = self.frames[frame].get()
-        {
-            states[Xid::INVALID.0 as usize].store(ABORTED, Ordering::Release);
+        let reused = allocator.free.pop();
+        let frame = reused.unwrap_or(allocator.used);
+        if frame >= FRAMES {
+            return Err(Error::OutOfMemory { what: "too many transactions are open for too long" });
+        }
+        if let Err(error) = announce() {
+            allocator.free.extend(reused);
+            return Err(error);
+        }
+        allocator.used = allocator.used.max(frame + 1);
+        allocator.live.insert(segment, frame);
+        let fresh = || (0..XIDS_PER_SEGMENT).map(|_| AtomicU64::new(RUNNING)).collect();
+        let states = self.frames[frame].get_or_init(fresh);
+        if reused.is_some() {
+            // Release: who reads such a value sees that the entry changed before.
+            states.iter().for_each(|state| state.store(RUNNING, Ordering::Release));
+        }
+        if segment == 0 {
+            states[place_of(Xid::INVALID)].store(ABORTED, Ordering::Release);
             for reserved in Xid::FROZEN.0..Xid::FIRST_NORMAL.0 {
-                states[reserved as usize].store(ANCIENT, Ordering::Release);
+                states[place_of(Xid(reserved))].store(ANCIENT, Ordering::Release);
             }
         }
         // Release: pairs with the acquire in `get`.
         entry.store((segment << FRAME_BITS | frame as u64) + 1, Ordering::Release);
         Ok(())
+    }
+
+    /// Forgets a segment whose states are found elsewhere from now on.
+    pub(crate) fn close_segment(&self, segment: u64) {
+        let mut allocator = self.allocator.lock();
+        if let Some(frame) = allocator.live.remove(&segment) {
+            // Release: the states elsewhere are in place for who finds the entry gone.
+            self.entry(segment).store(0, Ordering::Release);
+            allocator.free.push(frame);
+        }
+    }
+}
+
+/// Place of the transaction in its segment.
+#[inline]
+pub(crate) fn place_of(xid: Xid) -> usize {
+    (xid.0 % XIDS_PER_SEGMENT) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn xid(segment: u64, at: u64) -> Xid {
+        Xid(segment * XIDS_PER_SEGMENT + at)
+    }
+
+    #[test]
+    fn states_are_found_until_their_segment_closes() {
+        let states = XactStates::new();
+        assert_eq!(states.get(xid(3, 5)), None);
+        states.open_segment(3, || Ok(())).unwrap();
+        assert_eq!(states.get(xid(3, 5)), Some(RUNNING));
+        states.commit(xid(3, 5), Csn(99));
+        states.abort(xid(3, 6));
+        assert_eq!(states.get(xid(3, 5)), Some(99));
+        assert_eq!(states.get(xid(3, 6)), Some(ABORTED));
+        // The same entry of the directory, another segment.
+        assert_eq!(states.get(xid(3 + ENTRIES as u64, 5)), None);
+        states.close_segment(3);
+        assert_eq!(states.get(xid(3, 5)), None);
+        // The frame comes back empty.
+        states.open_segment(4, || Ok(())).unwrap();
+        assert_eq!(states.get(xid(4, 5)), Some(RUNNING));
+        assert_eq!(states.live(), [4]);
+    }
+
+    #[test]
+    fn a_stuck_segment_refuses_its_entry_to_others() {
+        let states = XactStates::new();
+        states.open_segment(1, || Ok(())).unwrap();
+        let refused = states.open_segment(1 + ENTRIES as u64, || Ok(()));
+        assert!(matches!(refused, Err(Error::OutOfMemory { .. })));
+        states.open_segment(1, || unreachable!("it is open")).unwrap();
+    }
+
+    #[test]
+    fn reserved_ids_have_their_states() {
+        let states = XactStates::new();
+        states.open_segment(0, || Ok(())).unwrap();
+        assert_eq!(states.get(Xid::INVALID), Some(ABORTED));
+        assert_eq!(states.get(Xid::FROZEN), Some(ANCIENT));
+        assert_eq!(states.get(Xid::FIRST_NORMAL), Some(RUNNING));
     }
 }

@@ -1,0 +1,386 @@
+//! How transaction states survive: status pages, checkpoints, redo.
+//!
+//! - A commit record says that a transaction committed; what has none is aborted after a crash.
+//! - A segment whose transactions have all ended, and whose commits no snapshot stands between, is
+//!   *shrunk*: its states go to the status page of the same number, two bits each, and one CSN is
+//!   kept in memory for all of them, as long as a snapshot is older than that.
+//! - A checkpoint logs, in two bits each, the states that are not shrunk yet.
+//! - Opening a database shrinks everything and begins a new segment, so that ids of transactions that
+//!   were lost in a crash are not given again.
+
+use std::collections::BTreeMap;
+
+use niwaki_env::sync::atomic::{AtomicBool, Ordering};
+use niwaki_env::sync::{Mutex, RwLock};
+use niwaki_storage::{
+    BlockNumber, CheckpointParticipant, Corruption, Csn, DecodedRecord, Fork, LoggedPage, Lsn,
+    Manager, PageId, PageKind, Record, Redo, RelFile, RelFileId, ResourceManager, Storage, Xid,
+};
+
+use super::directory::{ABORTED, RUNNING, place_of};
+use super::status_page::{PackedStates, unpack};
+use super::{XIDS_PER_SEGMENT, segment_of};
+use crate::error::Result;
+use crate::manager::TransactionManager;
+use crate::record::{
+    DecodedEnd, DecodedStates, RECORD_ABORT, RECORD_COMMIT, RECORD_SEGMENT, RECORD_SHRUNK,
+    RECORD_STATES, StatesRecord,
+};
+use crate::snapshot::Horizon;
+
+/// The relation of the status pages; its number is reserved.
+pub(crate) const STATUS_FILE: RelFile = RelFile { id: RelFileId(1), logged: true };
+
+/// What is known of shrunk segments.
+#[derive(Debug, Default)]
+pub(crate) struct Shrunk {
+    /// One CSN for all commits of a segment, while some snapshot may be older.
+    recent: RwLock<BTreeMap<u64, Csn>>,
+    /// A segment was opened since the last look for segments to shrink.
+    pub(crate) due: AtomicBool,
+    /// Held by the one thread that shrinks.
+    shrinking: Mutex<()>,
+    /// Highest segment that recovery met.
+    highest: Mutex<Option<u64>>,
+}
+
+/// What a segment holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Summary {
+    running: bool,
+    /// Lowest and highest CSN; `None` without commits.
+    commits: Option<(u64, u64)>,
+}
+
+impl TransactionManager {
+    /// The state of a transaction whose segment is not in memory.
+    #[cold]
+    pub(crate) fn shrunk_state(&self, xid: Xid) -> u64 {
+        match xid {
+            Xid::INVALID => return ABORTED,
+            _ if !xid.is_normal() => return super::ANCIENT,
+            _ if xid >= self.next_xid() => return RUNNING,
+            _ => {}
+        }
+        let segment = segment_of(xid);
+        let Some(storage) = self.storage.get() else { return RUNNING };
+        match page_state(storage, xid) {
+            Ok(super::ANCIENT) => {
+                let recent = self.shrunk.recent.read();
+                recent.get(&segment).map_or(super::ANCIENT, |csn| csn.0)
+            }
+            Ok(state) => state,
+            // Every answer would be invented, and the caller may hold latches.
+            Err(error) => self
+                .env()
+                .abort(&format!("could not read the status of transaction {xid}: {error}")),
+        }
+    }
+
+    /// Shrinks what can be shrunk. No latch may be held.
+    pub(crate) fn shrink_segments(&self) -> Result<()> {
+        let Some(storage) = self.storage.get() else { return Ok(()) };
+        let Some(_one_at_a_time) = self.shrunk.shrinking.try_lock() else { return Ok(()) };
+        self.shrunk.due.store(false, Ordering::Relaxed);
+        let newest = segment_of(self.next_xid());
+        let flushed = storage.wal().flushed();
+        for segment in self.states.live() {
+            if segment >= newest {
+                continue;
+            }
+            let summary = self.summarize(segment);
+            let horizon = self.horizon();
+            if summary.running || !is_settled(summary, &horizon, flushed) {
+                continue;
+            }
+            self.write_status_page(storage, segment)?;
+            if let Some((_, last)) = summary.commits {
+                self.shrunk.recent.write().insert(segment, Csn(last));
+            }
+            self.states.close_segment(segment);
+        }
+        let oldest = self.horizon().oldest();
+        self.shrunk.recent.write().retain(|_, csn| *csn > oldest);
+        Ok(())
+    }
+
+    fn summarize(&self, segment: u64) -> Summary {
+        let mut summary = Summary { running: false, commits: None };
+        for state in self.states.segment(segment).unwrap_or_default() {
+            match state.load(Ordering::Acquire) {
+                RUNNING => summary.running = true,
+                ABORTED | super::ANCIENT => {}
+                csn => {
+                    let (first, last) = summary.commits.unwrap_or((csn, csn));
+                    summary.commits = Some((first.min(csn), last.max(csn)));
+                }
+            }
+        }
+        summary
+    }
+
+    fn pack(&self, segment: u64) -> PackedStates {
+        let mut packed = PackedStates::new();
+        for (at, state) in self.states.segment(segment).unwrap_or_default().iter().enumerate() {
+            packed.set(at, state.load(Ordering::Acquire));
+        }
+        packed
+    }
+
+    /// Writes and logs the status page of a segment.
+    fn write_status_page(&self, storage: &Storage, segment: u64) -> Result<()> {
+        let id = status_page_of(segment)?;
+        let blocks = storage.pool().blocks(id.file, id.fork)?;
+        if blocks <= id.block.0 {
+            storage.pool().extend(STATUS_FILE, id.fork, id.block.0 - blocks + 1)?;
+        }
+        let packed = self.pack(segment);
+        let pin = storage.pool().pin(id)?;
+        let mut page = pin.write();
+        let _change = storage.begin_change()?;
+        page.init(PageKind::XactStatus, 0);
+        page.raw_mut().copy_from_slice(&packed.0[..]);
+        storage.log(Record {
+            manager: Manager::Transaction,
+            kind: RECORD_SHRUNK,
+            version: 1,
+            xid: Xid::INVALID,
+            body: &[&segment.to_le_bytes()],
+            pages: &mut [LoggedPage::image(&mut page)],
+            removes: None,
+        })?;
+        Ok(())
+    }
+
+    /// Logs the states that are not shrunk, for a recovery that begins now.
+    fn log_states(&self, storage: &Storage) -> niwaki_storage::Result<()> {
+        let mut segments = Vec::new();
+        {
+            // Commits that are logged but not published yet are found in the queue; nobody logs one
+            // while it is locked.
+            let pending = self.commits.lock();
+            for segment in self.states.live() {
+                segments.push((segment, self.pack(segment)));
+            }
+            for xid in pending.xids() {
+                if let Ok(at) = segments.binary_search_by_key(&segment_of(xid), |(at, _)| *at) {
+                    segments[at].1.set(place_of(xid), super::ANCIENT);
+                }
+            }
+        }
+        let body = StatesRecord { next_xid: self.next_xid(), segments: &segments }.encode();
+        storage.log(Record {
+            manager: Manager::Transaction,
+            kind: RECORD_STATES,
+            version: 1,
+            xid: Xid::INVALID,
+            body: &[&body],
+            pages: &mut [],
+            removes: None,
+        })?;
+        Ok(())
+    }
+
+    /// Makes room for the states of a segment that recovery meets.
+    fn recover_segment(&self, segment: u64) -> niwaki_storage::Result<()> {
+        let mut highest = self.shrunk.highest.lock();
+        *highest = Some(highest.map_or(segment, |highest| highest.max(segment)));
+        drop(highest);
+        self.states.open_segment(segment, || Ok(())).map_err(|error| {
+            niwaki_storage::Error::Refused(format!("transaction states in recovery: {error}"))
+        })
+    }
+
+    fn recover_states(&self, states: &DecodedStates<'_>) -> niwaki_storage::Result<()> {
+        self.recover_segment(segment_of(states.next_xid))?;
+        for (segment, bytes) in &states.segments {
+            self.recover_segment(*segment)?;
+            for (at, state) in self.states.segment(*segment).unwrap_or_default().iter().enumerate()
+            {
+                // A commit replayed before this record is newer than what it says.
+                if state.load(Ordering::Relaxed) == RUNNING {
+                    let logged = unpack(bytes, at)
+                        .ok_or_else(|| corrupt("a state in a checkpoint has meaningless bits"))?;
+                    state.store(logged, Ordering::Release);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn recover_end(
+        &self,
+        record: &DecodedRecord<'_>,
+        redo: &Redo<'_>,
+        end: &DecodedEnd,
+    ) -> niwaki_storage::Result<()> {
+        let committed = record.kind == RECORD_COMMIT;
+        for &xid in end.subxids.iter().chain([&record.xid]) {
+            if !xid.is_normal() {
+                return Err(corrupt("a transaction that ended has no number"));
+            }
+            self.recover_segment(segment_of(xid))?;
+            if committed {
+                self.states.commit(xid, Csn(record.lsn.0));
+            } else {
+                self.states.abort(xid);
+            }
+        }
+        end.files.iter().try_for_each(|file| redo.drop_file(file.id))
+    }
+}
+
+/// Whether all present and future snapshots see either all commits of the segment or none, so that
+/// one CSN can stand for all of them; and no crash can undo one.
+fn is_settled(summary: Summary, horizon: &Horizon, flushed: Lsn) -> bool {
+    let Some((first, last)) = summary.commits else { return true };
+    last <= flushed.0 && horizon.none_between(Csn(first), Csn(last))
+}
+
+fn status_page_of(segment: u64) -> Result<PageId> {
+    let block = u32::try_from(segment).ok().filter(|block| *block < u32::MAX);
+    let block = block.ok_or(crate::error::Error::OutOfMemory { what: "transaction numbers" })?;
+    Ok(PageId { file: STATUS_FILE.id, fork: Fork::Main, block: BlockNumber(block) })
+}
+
+fn page_state(storage: &Storage, xid: Xid) -> Result<u64> {
+    let id = status_page_of(segment_of(xid))?;
+    let pin = storage.pool().pin(id)?;
+    let page = pin.read();
+    if page.kind() != PageKind::XactStatus {
+        return Err(corrupt_page(id, "it is not a status page").into());
+    }
+    match unpack(page.raw(), place_of(xid)) {
+        Some(RUNNING) => {
+            Err(corrupt_page(id, &format!("transaction {xid} is neither committed nor aborted"))
+                .into())
+        }
+        Some(state) => Ok(state),
+        None => Err(corrupt_page(id, &format!("transaction {xid} has meaningless bits")).into()),
+    }
+}
+
+fn corrupt_page(id: PageId, detail: &str) -> niwaki_storage::Error {
+    niwaki_storage::Error::Corruption(Box::new(Corruption {
+        file: format!("file {}", id.file),
+        block: Some(id.block.0),
+        item: None,
+        invariant: "format",
+        detail: detail.to_owned(),
+    }))
+}
+
+fn corrupt(detail: &str) -> niwaki_storage::Error {
+    niwaki_storage::Error::Corruption(Box::new(Corruption {
+        file: "log".to_owned(),
+        block: None,
+        item: None,
+        invariant: "format",
+        detail: detail.to_owned(),
+    }))
+}
+
+impl ResourceManager for TransactionManager {
+    fn manager(&self) -> Manager {
+        Manager::Transaction
+    }
+
+    fn redo(&self, record: &DecodedRecord<'_>, redo: &Redo<'_>) -> niwaki_storage::Result<()> {
+        let short = || corrupt("a record of the transaction manager is too short");
+        match record.kind {
+            RECORD_COMMIT | RECORD_ABORT => {
+                let end = DecodedEnd::decode(record.body).ok_or_else(short)?;
+                self.recover_end(record, redo, &end)
+            }
+            RECORD_STATES => {
+                self.recover_states(&DecodedStates::decode(record.body).ok_or_else(short)?)
+            }
+            RECORD_SEGMENT => {
+                let segment = record.body.try_into().map(u64::from_le_bytes);
+                self.recover_segment(segment.map_err(|_| short())?)
+            }
+            RECORD_SHRUNK => {
+                let segment = record.body.try_into().map(u64::from_le_bytes);
+                redo.page(0)?;
+                // The page knows more than the replayed part of the log.
+                self.states.close_segment(segment.map_err(|_| short())?);
+                Ok(())
+            }
+            other => Err(corrupt(&format!("unknown kind {other} of a transaction record"))),
+        }
+    }
+
+    /// What has not committed by now never will.
+    fn finish_recovery(&self, storage: &Storage) -> niwaki_storage::Result<()> {
+        if !storage.file_exists(STATUS_FILE.id)? {
+            storage.create_file(STATUS_FILE, Xid::INVALID)?;
+        }
+        for segment in self.states.live() {
+            for state in self.states.segment(segment).unwrap_or_default() {
+                if state.load(Ordering::Relaxed) == RUNNING {
+                    state.store(ABORTED, Ordering::Release);
+                }
+            }
+            self.write_status_page(storage, segment).map_err(into_storage)?;
+            self.states.close_segment(segment);
+        }
+        let first = self.shrunk.highest.lock().map_or(0, |highest| highest + 1);
+        let next_xid = Xid((first * XIDS_PER_SEGMENT).max(Xid::FIRST_NORMAL.0));
+        self.set_next_xid(next_xid);
+        self.states
+            .open_segment(first, || {
+                log_segment(storage, first)?;
+                Ok(())
+            })
+            .map_err(into_storage)?;
+        self.log_states(storage)
+    }
+
+    fn describe(&self, record: &DecodedRecord<'_>) -> String {
+        let end = |name: &str| match DecodedEnd::decode(record.body) {
+            Some(end) => format!(
+                "{name} of {} and {} subtransactions at {} µs, {} files dropped",
+                record.xid,
+                end.subxids.len(),
+                end.time_us,
+                end.files.len(),
+            ),
+            None => format!("{name} of {}, damaged", record.xid),
+        };
+        match record.kind {
+            RECORD_COMMIT => end("commit"),
+            RECORD_ABORT => end("abort"),
+            RECORD_STATES => "transaction states for a checkpoint".to_owned(),
+            RECORD_SEGMENT => "a new segment of transaction states".to_owned(),
+            RECORD_SHRUNK => "a status page".to_owned(),
+            other => format!("unknown kind {other}"),
+        }
+    }
+}
+
+/// Logs that a segment begins to be used.
+fn log_segment(storage: &Storage, segment: u64) -> niwaki_storage::Result<Lsn> {
+    storage.log(Record {
+        manager: Manager::Transaction,
+        kind: RECORD_SEGMENT,
+        version: 1,
+        xid: Xid::INVALID,
+        body: &[&segment.to_le_bytes()],
+        pages: &mut [],
+        removes: None,
+    })
+}
+
+fn into_storage(error: crate::error::Error) -> niwaki_storage::Error {
+    match error {
+        crate::error::Error::Storage(error) => error,
+        other => niwaki_storage::Error::Refused(other.to_string()),
+    }
+}
+
+impl CheckpointParticipant for TransactionManager {
+    fn checkpoint(&self, storage: &Storage, _redo: Lsn) -> niwaki_storage::Result<()> {
+        self.shrink_segments().map_err(into_storage)?;
+        self.log_states(storage)
+    }
+}

@@ -1,0 +1,220 @@
+//! What survives: commits, aborts, numbers; over real storage in memory, with and without a clean end.
+
+use std::sync::Arc;
+
+use niwaki_env::Env;
+use niwaki_env::vfs::MemoryVfs;
+use niwaki_storage::{Csn, RelFile, Storage, StorageOptions, Xid};
+use niwaki_txn::{
+    BeginOptions, Durability, Isolation, SessionControl, Transaction, TransactionManager,
+    TxnOptions, XidStatus,
+};
+
+/// Transactions per status page.
+const SEGMENT: u64 = 8168 * 4;
+
+struct Database {
+    storage: Arc<Storage>,
+    manager: Arc<TransactionManager>,
+    session: Arc<SessionControl>,
+}
+
+impl Database {
+    fn open(vfs: &Arc<MemoryVfs>) -> Self {
+        let env = Env { vfs: Arc::clone(vfs) as _, ..Env::memory() };
+        let manager = TransactionManager::new(env.clone(), TxnOptions::default());
+        let managers = vec![Arc::clone(&manager) as _];
+        let (storage, _) = Storage::open(env, StorageOptions::default(), managers).unwrap();
+        manager.attach(&storage).unwrap();
+        let session = manager.register_session().unwrap();
+        Self { storage, manager, session }
+    }
+
+    fn begin(&self) -> Transaction {
+        self.manager.begin(&self.session, BeginOptions::default()).unwrap()
+    }
+
+    fn commit(&self) -> (Xid, Csn) {
+        let transaction = self.begin();
+        let xid = transaction.write_xid().unwrap();
+        (xid, transaction.commit(Durability::Flush).unwrap().unwrap())
+    }
+
+    fn abort(&self) -> Xid {
+        let transaction = self.begin();
+        let xid = transaction.write_xid().unwrap();
+        transaction.abort();
+        xid
+    }
+
+    fn status(&self, xid: Xid) -> XidStatus {
+        self.manager.status(xid)
+    }
+
+    /// Uses up numbers until a new segment has begun.
+    fn burn_segment(&self) {
+        let before = self.manager.next_xid().0 / SEGMENT;
+        while self.manager.next_xid().0 / SEGMENT == before {
+            let transaction = self.begin();
+            transaction.write_xid().unwrap();
+            transaction.commit(Durability::Async).unwrap();
+        }
+    }
+}
+
+const ANCIENT: XidStatus = XidStatus::Committed(Csn(1));
+
+#[test]
+fn outcomes_survive_with_and_without_a_checkpoint() {
+    for checkpoint in [false, true] {
+        let vfs = Arc::new(MemoryVfs::new());
+        let database = Database::open(&vfs);
+        let (early, csn) = database.commit();
+        let aborted = database.abort();
+        assert_eq!(database.status(early), XidStatus::Committed(csn));
+        assert_eq!(database.status(aborted), XidStatus::Aborted);
+        let other = database.manager.register_session().unwrap();
+        let open = database.manager.begin(&other, BeginOptions::default()).unwrap();
+        let running = open.write_xid().unwrap();
+        let kind = niwaki_storage::CheckpointKind::Requested;
+        if checkpoint {
+            database.storage.checkpoint(kind, &[&*database.manager]).unwrap();
+        }
+        let (late, _) = database.commit();
+        assert_eq!(database.status(running), XidStatus::InProgress);
+        // The files as they are now, with everything still running.
+        let vfs = Arc::new(vfs.fork());
+
+        // Twice: what recovery itself writes must be read right as well.
+        for _ in 0..2 {
+            let database = Database::open(&vfs);
+            assert_eq!(database.status(early), ANCIENT, "checkpoint: {checkpoint}");
+            assert_eq!(database.status(late), ANCIENT);
+            assert_eq!(database.status(aborted), XidStatus::Aborted);
+            assert_eq!(database.status(running), XidStatus::Aborted);
+            assert!(database.manager.next_xid() > late);
+            let (fresh, csn) = database.commit();
+            assert!(fresh > late && csn.0 > 2);
+            assert_eq!(database.status(fresh), XidStatus::Committed(csn));
+        }
+    }
+}
+
+#[test]
+fn outcomes_survive_a_clean_shutdown() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let database = Database::open(&vfs);
+    let (committed, _) = database.commit();
+    let aborted = database.abort();
+    database.storage.shutdown(&[&*database.manager]).unwrap();
+    drop(database);
+    let database = Database::open(&vfs);
+    assert_eq!(database.status(committed), ANCIENT);
+    assert_eq!(database.status(aborted), XidStatus::Aborted);
+    assert!(database.manager.next_xid() > aborted);
+}
+
+#[test]
+fn subtransactions_end_as_their_savepoints_did() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let database = Database::open(&vfs);
+    let transaction = database.begin();
+    transaction.savepoint("a");
+    let undone = transaction.write_xid().unwrap();
+    transaction.rollback_to("a").unwrap();
+    let kept = transaction.write_xid().unwrap();
+    let top = transaction.xid().unwrap();
+    assert_eq!(database.status(undone), XidStatus::Aborted);
+    assert_eq!(database.status(kept), XidStatus::InProgress);
+    assert!(transaction.is_mine(kept) && transaction.is_mine(top) && !transaction.is_mine(undone));
+    transaction.commit(Durability::Flush).unwrap();
+    drop(database);
+    let database = Database::open(&vfs);
+    assert_eq!(database.status(top), ANCIENT);
+    assert_eq!(database.status(kept), ANCIENT);
+    assert_eq!(database.status(undone), XidStatus::Aborted);
+}
+
+#[test]
+fn dropped_files_go_with_the_commit_and_created_ones_with_the_abort() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let database = Database::open(&vfs);
+    let create = |transaction: &Transaction| {
+        let file = RelFile { id: database.storage.allocate_file(), logged: true };
+        database.storage.create_file(file, transaction.write_xid().unwrap()).unwrap();
+        transaction.drop_file_at_abort(file);
+        file
+    };
+    let exists = |file: RelFile| database.storage.file_exists(file.id).unwrap();
+    let transaction = database.begin();
+    let kept = create(&transaction);
+    transaction.savepoint("s");
+    let undone = create(&transaction);
+    transaction.drop_file_at_commit(kept);
+    transaction.rollback_to("s").unwrap();
+    assert!(exists(kept) && !exists(undone));
+    transaction.commit(Durability::Flush).unwrap();
+    assert!(exists(kept));
+
+    let transaction = database.begin();
+    let in_vain = create(&transaction);
+    transaction.drop_file_at_commit(kept);
+    drop(transaction);
+    assert!(exists(kept) && !exists(in_vain));
+
+    let transaction = database.begin();
+    transaction.write_xid().unwrap();
+    transaction.drop_file_at_commit(kept);
+    transaction.commit(Durability::Flush).unwrap();
+    assert!(!exists(kept));
+}
+
+#[test]
+fn old_states_shrink_and_mean_the_same_to_every_snapshot() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let database = Database::open(&vfs);
+    let (first, first_csn) = database.commit();
+    let aborted = database.abort();
+    let repeatable =
+        BeginOptions { isolation: Isolation::RepeatableRead, ..BeginOptions::default() };
+    let reader = database.manager.register_session().unwrap();
+    let report = database.manager.begin(&reader, repeatable).unwrap();
+    let old = report.snapshot().unwrap();
+    let (second, second_csn) = database.commit();
+    database.burn_segment();
+    let middle = database.commit().0;
+    database.burn_segment();
+    let last = database.commit().0;
+    // The first segment holds commits on both sides of the report's snapshot, so it stays; the
+    // second one lies behind it and is represented by one CSN.
+    let status = database.status(middle);
+    assert!(
+        matches!(status, XidStatus::Committed(csn) if csn > old.csn() && csn <= database.manager.published()),
+        "{status:?}"
+    );
+    assert_eq!(database.status(first), XidStatus::Committed(first_csn));
+    assert_eq!(database.status(second), XidStatus::Committed(second_csn));
+    let view = report.view(&old);
+    assert!(view.committed_before(first));
+    assert!(!view.committed_before(second) && !view.committed_before(middle));
+    assert!(!view.committed_before(last) && !view.committed_before(aborted));
+
+    drop((old, report));
+    database.storage.wal().flush(database.storage.wal().insert_lsn());
+    database
+        .storage
+        .checkpoint(niwaki_storage::CheckpointKind::Requested, &[&*database.manager])
+        .unwrap();
+    assert_eq!(database.status(first), ANCIENT);
+    assert_eq!(database.status(middle), ANCIENT);
+    assert_eq!(database.status(aborted), XidStatus::Aborted);
+    let next = database.manager.next_xid();
+    let vfs = Arc::new(vfs.fork());
+    let database = Database::open(&vfs);
+    for (xid, expected) in [(first, ANCIENT), (second, ANCIENT), (middle, ANCIENT), (last, ANCIENT)]
+    {
+        assert_eq!(database.status(xid), expected);
+    }
+    assert_eq!(database.status(aborted), XidStatus::Aborted);
+    assert!(database.manager.next_xid() >= next);
+}
