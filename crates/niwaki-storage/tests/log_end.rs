@@ -1,0 +1,176 @@
+//! Where the log ends: a torn tail is cut off at the last sound record, whatever follows it, and
+//! damage in the middle is told from it and refused.
+
+mod support;
+
+use std::sync::Arc;
+
+use niwaki_env::vfs::{MemoryVfs, OpenMode, Vfs};
+use niwaki_storage::wal::SEGMENT_HEADER_SIZE;
+use niwaki_storage::*;
+use support::*;
+
+/// A database that was killed, and the LSNs of the records that added items 0, 1, 2, …
+struct Killed {
+    vfs: MemoryVfs,
+    file: RelFile,
+    lsns: Vec<Lsn>,
+    segment_bytes: u64,
+}
+
+fn killed(count: u64, flush_each: bool) -> Killed {
+    let vfs = Arc::new(MemoryVfs::new());
+    let (storage, _) = open(&env_on(vfs.clone()));
+    let items = Items::create(&storage);
+    items.extend(8).unwrap();
+    let mut lsns = Vec::new();
+    for number in 0..count {
+        lsns.push(items.add((number % 8) as u32, &item(number)).unwrap().unwrap());
+        if flush_each {
+            storage.wal().flush(lsns[number as usize]);
+        }
+    }
+    storage.wal().flush(storage.wal().insert_lsn());
+    let segment_bytes = storage.control().wal_segment_bytes;
+    Killed { vfs: vfs.fork(), file: items.file, lsns, segment_bytes }
+}
+
+impl Killed {
+    /// Overwrites the log from `position` on, in a copy of the files.
+    fn overwrite(&self, position: u64, bytes: &[u8]) -> MemoryVfs {
+        let copy = self.vfs.fork();
+        let payload = self.segment_bytes - SEGMENT_HEADER_SIZE;
+        let (number, within) = (position / payload, position % payload);
+        let path = format!("wal/00000001{number:016x}");
+        let file = copy.open(&path, OpenMode::Existing).unwrap();
+        let room = (payload - within).min(bytes.len() as u64) as usize;
+        file.write_at(&bytes[..room], SEGMENT_HEADER_SIZE + within).unwrap();
+        copy
+    }
+
+    fn read(&self, position: u64, count: usize) -> Vec<u8> {
+        let payload = self.segment_bytes - SEGMENT_HEADER_SIZE;
+        let path = format!("wal/00000001{:016x}", position / payload);
+        let file = self.vfs.open(&path, OpenMode::Existing).unwrap();
+        let mut bytes = vec![0; count];
+        file.read_at(&mut bytes, SEGMENT_HEADER_SIZE + position % payload).unwrap();
+        bytes
+    }
+
+    /// How many items recovery finds in these files; they must be the first ones.
+    fn recovered(&self, vfs: MemoryVfs) -> Result<u64> {
+        let (storage, summary) = open_with(&env_on(Arc::new(vfs)), StorageOptions::tiny())?;
+        let numbers = Items::on(&storage, self.file).numbers()?;
+        let count = numbers.len() as u64;
+        assert!(numbers.into_iter().eq(0..count), "not a prefix");
+        if count > 0 {
+            assert_eq!(summary.end, self.lsns[count as usize - 1]);
+        }
+        Ok(count)
+    }
+}
+
+#[test]
+fn a_tail_torn_at_any_byte_is_cut_off() {
+    let killed = killed(20, true);
+    let end = killed.lsns[19].0;
+    let from = killed.lsns[16].0;
+    // What a reused segment may hold behind the tear: zeros, noise, or sound records of an earlier
+    // time, at the same distances.
+    let noise: Vec<u8> =
+        (0..20_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    for torn_at in from..end {
+        let whole = killed.lsns.iter().filter(|lsn| lsn.0 <= torn_at).count() as u64;
+        let length = 20_000;
+        let stale = killed.read(torn_at - killed.lsns[4].0, length);
+        for rest in [vec![0; length], noise.clone(), stale] {
+            let copy = killed.overwrite(torn_at, &rest);
+            let found = killed.recovered(copy).unwrap();
+            // The tear may fall into padding, or behind bytes that happen to be the same.
+            assert!(found >= whole && found <= whole + 1, "torn at {torn_at}: {found}, {whole}");
+            if found > whole {
+                assert!(torn_at + 8 > killed.lsns[whole as usize].0, "torn at {torn_at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_in_front_of_durable_records_is_refused() {
+    let killed = killed(20, true);
+    for damaged in 2..18 {
+        let start = killed.lsns[damaged - 1].0;
+        let length = killed.lsns[damaged].0 - start;
+        for at in [0, 4, 8, 16, 20, 33, 41, length / 2, length - 16] {
+            let byte = killed.read(start + at, 1)[0];
+            let copy = killed.overwrite(start + at, &[byte ^ 0x10]);
+            let error = killed.recovered(copy).unwrap_err();
+            let Error::Corruption(damage) = error else { panic!("{error}") };
+            assert_eq!(damage.invariant, "W2");
+            assert!(damage.detail.contains(&start.to_string()), "{}", damage.detail);
+        }
+    }
+}
+
+#[test]
+fn a_gap_in_records_that_nobody_knew_durable_is_a_tail() {
+    let killed = killed(20, false);
+    let start = killed.lsns[10].0;
+    let copy = killed.overwrite(start + 60, &[0xff; 4]);
+    assert_eq!(killed.recovered(copy).unwrap(), 11);
+}
+
+#[test]
+fn damage_before_the_checkpoint_record_is_refused() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let (storage, _) = open(&env_on(vfs.clone()));
+    storage.shutdown(&[]).unwrap();
+    let control = storage.control();
+    let payload = control.wal_segment_bytes - SEGMENT_HEADER_SIZE;
+    let copy = vfs.fork();
+    let path = format!("wal/00000001{:016x}", control.redo.0 / payload);
+    let file = copy.open(&path, OpenMode::Existing).unwrap();
+    file.write_at(&[1], SEGMENT_HEADER_SIZE + control.redo.0 % payload + 50).unwrap();
+    let error = open_with(&env_on(Arc::new(copy)), StorageOptions::tiny()).unwrap_err();
+    assert!(matches!(error, Error::Corruption(_)), "{error}");
+}
+
+/// A record that was torn in one crash must not come back behind new records in the next.
+#[test]
+fn leftovers_behind_the_cut_do_not_return() {
+    let killed = killed(20, false);
+    let broken = killed.overwrite(killed.lsns[9].0 + 30, &[0xff; 8]);
+    let vfs = Arc::new(broken);
+    let (storage, summary) = open(&env_on(vfs.clone()));
+    assert_eq!(summary.end, killed.lsns[9]);
+    drop(storage);
+    let (storage, _) = open(&crashed(&vfs));
+    let numbers = Items::on(&storage, killed.file).numbers().unwrap();
+    assert!(numbers.into_iter().eq(0..10));
+    let payload = killed.segment_bytes - SEGMENT_HEADER_SIZE;
+    let end = storage.wal().insert_lsn().0;
+    let path = format!("wal/00000001{:016x}", end / payload);
+    let mut rest = vec![1; 3000];
+    let file = vfs.open(&path, OpenMode::Existing).unwrap();
+    file.read_at(&mut rest, SEGMENT_HEADER_SIZE + end % payload).unwrap();
+    assert!(rest.iter().all(|&b| b == 0));
+}
+
+/// Any bytes in the place of the log are an answer, never a panic.
+#[test]
+fn noise_in_the_log_never_panics() {
+    let killed = killed(12, true);
+    let mut state = 7u64;
+    let end = killed.lsns[11].0;
+    for _ in 0..400 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let position = (state >> 33) % end;
+        let noise = [(state >> 8) as u8, (state >> 16) as u8, (state >> 24) as u8];
+        let copy = killed.overwrite(position, &noise[..1 + (state as usize >> 60) % 3]);
+        match killed.recovered(copy) {
+            Ok(count) => assert!(count <= 12),
+            Err(Error::Corruption(_)) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
