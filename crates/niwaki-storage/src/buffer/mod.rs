@@ -13,3 +13,6 @@ pub(crate) use guard::LogTarget;
 pub use guard::{PageRead, PageWrite, Pin};
 pub use pool::{BufferPool, Extension};
 pub use stats::{FileStatistics, PoolStatistics};
+
+#[cfg(test)]
+mod tests;

@@ -260,3 +260,6 @@ impl Page {
 }
 
 const _: () = assert!(size_of::<Page>() == PAGE_SIZE && align_of::<Page>() == 4096);
+
+#[cfg(test)]
+mod tests;
