@@ -84,12 +84,15 @@ impl Storage {
     ) -> Result<()> {
         let end = self.wal.insert_lsn();
         self.wal.flush(end);
-        self.wal.segments.allocate_if_low(end.0);
+        // Ahead of those who would have to wait for a new segment.
+        let room = self.wal.segments.allocate_until(end.0 + 2 * self.wal.segments.payload());
         let now = self.env.clock.monotonic();
         let since = end.0.saturating_sub(self.wal.redo_lsn().0);
         let due = now.saturating_sub(*last_checkpoint) >= self.options.checkpoint_timeout;
         // The log of two rounds is on disk at most, as a checkpoint takes its time.
-        if since >= self.options.max_wal_bytes / 2 || (due && since > 0) {
+        // On a full disk, old segments are the room that can be had.
+        let reusable = room.is_err() && since > self.wal.segments.payload();
+        if since >= self.options.max_wal_bytes / 2 || (due && since > 0) || reusable {
             *last_checkpoint = now;
             self.checkpoint(CheckpointKind::Timed, participants)?;
         }

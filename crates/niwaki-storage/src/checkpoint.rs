@@ -64,7 +64,10 @@ impl Storage {
         participate: impl FnOnce(Lsn) -> Result<()>,
     ) -> Result<CheckpointSummary> {
         let _one_at_a_time = self.checkpointing.lock();
-        let redo = self.wal.begin_checkpoint();
+        let redo = {
+            let _no_file_half_done = self.file_changes.write();
+            self.wal.begin_checkpoint()
+        };
         // Before the dirty pages are collected: numbers given later are in records behind `redo`.
         let next_file = self.next_file.load(Ordering::Acquire);
         participate(redo)?;

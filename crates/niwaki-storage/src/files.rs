@@ -123,6 +123,7 @@ impl Files {
                 break;
             }
         }
+        self.remove_ghosts(file, fork, segments.len())?;
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX - 1);
         Ok(ForkFile {
             file,
@@ -136,16 +137,33 @@ impl Files {
         })
     }
 
+    /// Removes segments behind the fork's end, which a crash brought back after they were cut off.
+    fn remove_ghosts(&self, file: RelFileId, fork: Fork, from: usize) -> Result<()> {
+        let mut number = from;
+        // Ends with the first segment that does not exist.
+        while from > 0 {
+            let path = Self::path(file, fork, number);
+            match self.env.vfs.remove(&path) {
+                Ok(()) => self.folder_changed.store(true, Ordering::Release),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => break,
+                Err(e) => return Err(Error::io(format!("could not remove {path}"), e)),
+            }
+            number += 1;
+        }
+        Ok(())
+    }
+
     /// Whether the main fork is on disk.
     pub(crate) fn exists(&self, file: RelFileId) -> Result<bool> {
         Ok(!self.fork(file, Fork::Main)?.segments.read().is_empty())
     }
 
-    /// Makes the main fork exist and be empty.
+    /// Makes the main fork exist and be empty, and the others not exist. Whatever carries this number
+    /// on disk is a leftover of before a crash.
     pub(crate) fn create(&self, file: RelFileId) -> Result<()> {
+        self.remove(file)?;
         let fork = self.fork(file, Fork::Main)?;
-        self.segment(&fork, 0)?;
-        self.set_blocks(&fork, 0)
+        self.segment(&fork, 0).map(|_| ())
     }
 
     /// The segment file, created (with those before it) when absent.
@@ -161,12 +179,25 @@ impl Files {
                 .vfs
                 .open(&path, OpenMode::CreateIfAbsent)
                 .map_err(|e| Error::io(format!("could not create {path}"), e))?;
-            // A file of this name is a leftover of before a crash.
-            file.set_len(0).map_err(|e| Error::io(format!("could not empty {path}"), e))?;
+            self.empty_leftover(&path, file.as_ref())?;
             self.folder_changed.store(true, Ordering::Release);
             segments.push(Arc::new(Segment { file, unsynced: AtomicBool::new(true) }));
         }
         Ok(Arc::clone(&segments[number]))
+    }
+
+    /// A file that exists where one is created is a leftover of before a crash. Its old pages must
+    /// not come back under the new ones in the next crash, so this is synced at once.
+    fn empty_leftover(&self, path: &str, file: &dyn VfsFile) -> Result<()> {
+        let failed = |e| Error::io(format!("could not empty {path}"), e);
+        if file.is_empty().map_err(failed)? {
+            return Ok(());
+        }
+        file.set_len(0).map_err(failed)?;
+        if let Err(e) = file.sync_data() {
+            self.env.abort(&format!("could not sync {path}: {e}"));
+        }
+        Ok(())
     }
 
     fn place(&self, block: u32) -> (usize, u64) {

@@ -3,6 +3,7 @@
 mod background;
 pub mod buffer;
 mod checkpoint;
+pub mod compare;
 mod control;
 mod error;
 mod files;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use niwaki_env::Env;
-use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
+use niwaki_env::sync::{Mutex, RwLock};
 
 use crate::buffer::{BufferPool, PageWrite};
 use crate::checkpoint::CheckpointKind;
@@ -176,7 +176,7 @@ impl<'r> Redo<'r> {
                 let file = RelFileId(body.u64().ok_or_else(short)?);
                 let next = file.0.checked_add(1).ok_or_else(short)?;
                 self.storage.next_file.fetch_max(next, Ordering::Relaxed);
-                // Whatever carries this number on disk is from before, or follows in the log.
+                // What the file holds on disk is a leftover, or follows in the log.
                 self.storage.remove_file(file)?;
                 self.storage.files.create(file)?;
             }
@@ -231,13 +231,13 @@ impl Storage {
         options: StorageOptions,
         managers: Vec<Arc<dyn ResourceManager>>,
     ) -> Result<(Arc<Self>, RecoverySummary)> {
-        let lock = take_lock(&env)?;
-        let found = ControlFile::open(&env)?;
         for dir in [BASE, WAL_FOLDER] {
             env.vfs
                 .create_dir(dir)
                 .map_err(|e| Error::io(format!("could not create the folder {dir}"), e))?;
         }
+        let lock = take_lock(&env)?;
+        let found = ControlFile::open(&env)?;
         env.vfs.sync_dir("").map_err(|e| Error::io("could not sync the data directory", e))?;
         let created = found.is_none();
         let control = match found {
@@ -263,6 +263,7 @@ impl Storage {
             wal,
             control: Mutex::new(control),
             next_file: AtomicU64::new(current.next_file),
+            file_changes: RwLock::new(()),
             checkpointing: Mutex::new(()),
             background: crate::background::Signal::default(),
             _lock: lock,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use niwaki_env::Env;
 use niwaki_env::critical::CriticalSection;
-use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
+use niwaki_env::sync::{Mutex, RwLock};
 
 use crate::buffer::BufferPool;
 use crate::control::{Control, ControlFile};
@@ -93,6 +93,10 @@ pub struct Storage {
     pub(crate) wal: Arc<Wal>,
     pub(crate) control: Mutex<ControlFile>,
     pub(crate) next_file: AtomicU64,
+    /// Shared from the record that says what becomes of a file until that is done; exclusive while a
+    /// checkpoint fixes its redo position. So a record before the position is not half done when the
+    /// checkpoint ends, when nobody would replay it.
+    pub(crate) file_changes: RwLock<()>,
     /// Held during a checkpoint: one at a time.
     pub(crate) checkpointing: Mutex<()>,
     pub(crate) background: crate::background::Signal,
@@ -229,6 +233,7 @@ impl Storage {
     /// # Errors
     /// [`crate::Error::DiskFull`], [`crate::Error::Io`].
     pub fn create_file(&self, file: RelFile, xid: Xid) -> Result<()> {
+        let _doing = self.file_changes.read();
         self.next_file.fetch_max(file.id.0 + 1, Ordering::Relaxed);
         self.log_plain(
             kind::CREATE_FILE,
@@ -261,6 +266,7 @@ impl Storage {
     /// # Errors
     /// [`crate::Error::Io`]; files that could not be removed are orphans.
     pub fn drop_file(&self, file: RelFile) -> Result<()> {
+        let _doing = self.file_changes.read();
         let lsn = self.log_plain(kind::DROP_FILE, Xid::INVALID, &[&file.id.0.to_le_bytes()])?;
         // Redo of earlier records of this file must know that it may be gone.
         self.wal.flush(lsn);
@@ -284,6 +290,7 @@ impl Storage {
         if blocks >= self.pool.blocks(file.id, fork)? {
             return Ok(());
         }
+        let _doing = self.file_changes.read();
         if file.logged {
             let lsn = self.log_plain(
                 kind::TRUNCATE,

@@ -41,8 +41,6 @@ pub struct WalStatistics {
 
 #[derive(Default)]
 pub(super) struct Counters {
-    pub(super) records: Counter,
-    pub(super) images: Counter,
     pub(super) writes: Counter,
     pub(super) syncs: Counter,
     pub(super) buffers_full: Counter,
@@ -58,6 +56,8 @@ pub(super) struct Tail {
     previous: u64,
     /// Where a recovery would begin: pages whose LSN is not behind it need an image.
     redo: u64,
+    records: u64,
+    images: u64,
 }
 
 impl Tail {
@@ -83,7 +83,8 @@ pub struct Wal {
     /// While records are replayed, page LSNs cannot be held against the end of the log.
     replaying: AtomicBool,
     pub(super) counters: Counters,
-    first: u64,
+    /// Where the log stood when it was opened.
+    first: Counter,
     buffer_bytes: usize,
     full_page_writes: bool,
 }
@@ -114,6 +115,8 @@ impl Wal {
                 start: 0,
                 previous: 0,
                 redo: 0,
+                records: 0,
+                images: 0,
             }),
             position: AtomicU64::new(0),
             redo: AtomicU64::new(0),
@@ -125,7 +128,7 @@ impl Wal {
             dead: AtomicBool::new(false),
             replaying: AtomicBool::new(true),
             counters: Counters::default(),
-            first: 0,
+            first: Counter::new(0),
             buffer_bytes,
             full_page_writes,
         })
@@ -141,6 +144,7 @@ impl Wal {
         self.position.store(start.end.0, Ordering::Release);
         self.redo.store(start.redo.0, Ordering::Release);
         self.flushed.store(start.end.0, Ordering::Release);
+        self.first.store(start.end.0, Ordering::Relaxed);
         self.replaying.store(false, Ordering::Release);
     }
 
@@ -170,10 +174,14 @@ impl Wal {
     /// Counters.
     pub fn statistics(&self) -> WalStatistics {
         let relaxed = Ordering::Relaxed;
+        let (records, images) = {
+            let tail = self.tail.lock();
+            (tail.records, tail.images)
+        };
         WalStatistics {
-            records: self.counters.records.load(relaxed),
-            images: self.counters.images.load(relaxed),
-            bytes: self.insert_lsn().0.saturating_sub(self.first),
+            records,
+            images,
+            bytes: self.insert_lsn().0.saturating_sub(self.first.load(relaxed)),
             writes: self.counters.writes.load(relaxed),
             syncs: self.counters.syncs.load(relaxed),
             buffers_full: self.counters.buffers_full.load(relaxed),
@@ -233,10 +241,6 @@ impl Wal {
             }
             plan.append(record, &mut tail, self.flushed.load(Ordering::Relaxed));
             self.position.store(end, Ordering::Release);
-            self.counters.records.fetch_add(1, Ordering::Relaxed);
-            if plan.images > 0 {
-                self.counters.images.fetch_add(plan.images, Ordering::Relaxed);
-            }
             return Ok(Lsn(end));
         }
     }
@@ -368,6 +372,8 @@ impl Plan {
         let padding = padded(self.length) - self.length;
         tail.buffer.extend_from_slice(&[0; 8][..padding]);
         tail.previous = position;
+        tail.records += 1;
+        tail.images += self.images;
     }
 }
 

@@ -1,0 +1,217 @@
+//! What was durable is there after a crash, exactly once, and redo makes the same pages as do.
+
+mod support;
+
+use std::sync::Arc;
+
+use niwaki_env::vfs::MemoryVfs;
+use niwaki_storage::compare::redo_equals_do;
+use niwaki_storage::*;
+use support::*;
+
+fn busy(items: &Items, rounds: u64) -> Lsn {
+    items.extend(40).unwrap();
+    let mut last = Lsn(0);
+    for number in 0..rounds {
+        let block = (number * 7 % 40) as u32;
+        last = items.add(block, &item(number)).unwrap().unwrap_or(last);
+        if number % 3 == 2 {
+            let from = ((number - 1) * 7 % 40) as u32;
+            items.move_to(from, (from + 1) % 40, &item(number - 1)).unwrap();
+        }
+        if number % 11 == 10 {
+            let from = ((number - 9) * 7 % 40) as u32;
+            let there = items.storage.pool().pin(items.page_id(from)).unwrap();
+            let there = {
+                let page = there.read();
+                (1..=page.item_count())
+                    .any(|n| page.item(OffsetNumber(n)) == Some(&item(number - 9)[..]))
+            };
+            if there {
+                last = items.remove(from, &item(number - 9)).unwrap();
+            }
+        }
+        if number % 50 == 49 {
+            items.storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
+        }
+    }
+    items.storage.wal().insert_lsn()
+}
+
+#[test]
+fn a_clean_shutdown_needs_no_recovery() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let env = env_on(vfs);
+    let (storage, summary) = open(&env);
+    assert!(summary.created && !summary.recovered);
+    let items = Items::create(&storage);
+    busy(&items, 200);
+    let expected = items.numbers().unwrap();
+    let file = items.file;
+    drop(items);
+    storage.shutdown(&[]).unwrap();
+    assert!(storage.pool().is_idle());
+    drop(storage);
+    let (storage, summary) = open(&env);
+    assert!(!summary.created && !summary.recovered, "{summary:?}");
+    assert_eq!(summary.records, 1, "only the checkpoint record is read");
+    assert_eq!(Items::on(&storage, file).numbers().unwrap(), expected);
+}
+
+#[test]
+fn redo_makes_the_pages_that_do_made() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let (storage, _) = open(&env_on(vfs.clone()));
+    let items = Items::create(&storage);
+    let last = busy(&items, 333);
+    storage.wal().flush(last);
+    let (redone, summary) = open(&crashed(&vfs));
+    assert!(summary.recovered && summary.end == last, "{summary:?}");
+    assert_eq!(redo_equals_do(&storage, &redone, &|_| ()).unwrap(), []);
+    assert_eq!(Items::on(&redone, items.file).numbers().unwrap(), items.numbers().unwrap());
+}
+
+#[test]
+fn redo_without_images_makes_the_same_pages() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let options = StorageOptions { full_page_writes: false, ..StorageOptions::tiny() };
+    let (storage, _) = open_with(&env_on(vfs.clone()), options).unwrap();
+    let items = Items::create(&storage);
+    let last = busy(&items, 333);
+    assert_eq!(storage.wal().statistics().images, 0);
+    storage.wal().flush(last);
+    let (redone, _) = open(&crashed(&vfs));
+    assert_eq!(redo_equals_do(&storage, &redone, &|_| ()).unwrap(), []);
+}
+
+#[test]
+fn a_difference_is_found() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let (storage, _) = open(&env_on(vfs.clone()));
+    let items = Items::create(&storage);
+    items.extend(1).unwrap();
+    let last = items.add(0, &item(1)).unwrap().unwrap();
+    storage.wal().flush(last);
+    let (redone, _) = open(&crashed(&vfs));
+    items.add(0, &item(2)).unwrap();
+    let found = redo_equals_do(&storage, &redone, &|_| ()).unwrap();
+    assert_eq!(found.iter().map(|d| d.id).collect::<Vec<_>>(), [items.page_id(0)]);
+}
+
+/// W3: what recovery leaves behind, recovered again, is the same.
+#[test]
+fn recovering_twice_is_recovering_once() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let (storage, _) = open(&env_on(vfs.clone()));
+    let items = Items::create(&storage);
+    let last = busy(&items, 180);
+    storage.wal().flush(last);
+    let once = Arc::new(vfs.fork());
+    let (first, _) = open(&env_on(once.clone()));
+    // Killed right after recovery, nothing shut down.
+    let (second, summary) = open(&crashed(&once));
+    assert!(summary.recovered);
+    assert_eq!(redo_equals_do(&first, &second, &|_| ()).unwrap(), []);
+    assert_eq!(redo_equals_do(&storage, &second, &|_| ()).unwrap(), []);
+}
+
+#[test]
+fn what_was_not_flushed_is_gone_and_the_log_goes_on() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let (storage, _) = open(&env_on(vfs.clone()));
+    let items = Items::create(&storage);
+    items.extend(2).unwrap();
+    let kept = items.add(0, &item(1)).unwrap().unwrap();
+    storage.wal().flush(kept);
+    items.add(1, &item(2)).unwrap();
+    let after = Arc::new(vfs.fork());
+    let (storage, summary) = open(&env_on(after.clone()));
+    assert_eq!(summary.end, kept);
+    let items = Items::on(&storage, items.file);
+    assert_eq!(items.numbers().unwrap().into_iter().collect::<Vec<_>>(), [1]);
+    items.extend(1).unwrap();
+    let lsn = items.add(1, &item(3)).unwrap().unwrap();
+    storage.wal().flush(lsn);
+    let (storage, _) = open(&crashed(&after));
+    let numbers = Items::on(&storage, items.file).numbers().unwrap();
+    assert_eq!(numbers.into_iter().collect::<Vec<_>>(), [1, 3]);
+}
+
+#[test]
+fn files_dropped_and_cut_later_do_not_hinder_recovery() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let (storage, _) = open(&env_on(vfs.clone()));
+    let (gone, cut) = (Items::create(&storage), Items::create(&storage));
+    for items in [&gone, &cut] {
+        items.extend(40).unwrap();
+        for number in 0..80 {
+            items.add((number % 40) as u32, &item(number)).unwrap();
+        }
+    }
+    // Changes without images, of pages that will not be there.
+    storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
+    for number in 80..160 {
+        gone.add((number % 40) as u32, &item(number)).unwrap();
+        cut.add((number % 40) as u32, &item(number)).unwrap();
+    }
+    storage.drop_file(gone.file).unwrap();
+    storage.truncate_fork(cut.file, Fork::Main, 10).unwrap();
+    let last = storage.wal().insert_lsn();
+    storage.wal().flush(last);
+    assert_eq!(cut.blocks(), 10);
+    let expected = cut.numbers().unwrap();
+    assert!(expected.len() >= 30);
+    let (redone, summary) = open(&crashed(&vfs));
+    assert!(summary.recovered);
+    assert!(!redone.file_exists(gone.file.id).unwrap());
+    assert_eq!(redone.list_files().unwrap(), [cut.file.id]);
+    let cut = Items::on(&redone, cut.file);
+    assert_eq!(cut.blocks(), 10);
+    assert_eq!(cut.numbers().unwrap(), expected);
+    assert!(redone.allocate_file() > cut.file.id, "numbers are not given twice");
+}
+
+#[test]
+fn a_page_missing_without_reason_is_damage() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let options = StorageOptions { full_page_writes: false, ..StorageOptions::tiny() };
+    let (storage, _) = open_with(&env_on(vfs.clone()), options).unwrap();
+    let items = Items::create(&storage);
+    items.extend(4).unwrap();
+    for number in 0..4 {
+        items.add(number as u32, &item(number)).unwrap();
+    }
+    storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
+    let last = items.add(2, &item(9)).unwrap().unwrap();
+    storage.wal().flush(last);
+    let after = vfs.fork();
+    let path = format!("base/{}.main", items.file.id);
+    niwaki_env::vfs::Vfs::remove(&after, &path).unwrap();
+    let error = open_with(&env_on(Arc::new(after)), StorageOptions::tiny()).unwrap_err();
+    let Error::Corruption(damage) = error else { panic!("{error}") };
+    assert_eq!((damage.file.as_str(), damage.block), (path.as_str(), Some(2)));
+}
+
+#[test]
+fn another_format_and_a_second_process_are_refused() {
+    use niwaki_env::vfs::{OpenMode, Vfs};
+    let vfs = Arc::new(MemoryVfs::new());
+    let env = env_on(vfs.clone());
+    let (storage, _) = open(&env);
+    let error = open_with(&env, StorageOptions::tiny()).unwrap_err();
+    assert!(error.to_string().contains("in use"), "{error}");
+    storage.shutdown(&[]).unwrap();
+    drop(storage);
+    let control = vfs.open("control", OpenMode::Existing).unwrap();
+    for slot in [0, 4096] {
+        control.write_at(&99u32.to_le_bytes(), slot + 8).unwrap();
+    }
+    let error = open_with(&env, StorageOptions::tiny()).unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, Error::Refused(_)) && text.contains("99"), "{text}");
+    for slot in [0, 4096] {
+        control.write_at(&[0; 96], slot).unwrap();
+    }
+    let error = open_with(&env, StorageOptions::tiny()).unwrap_err();
+    assert!(matches!(error, Error::Corruption(_)), "{error}");
+}
