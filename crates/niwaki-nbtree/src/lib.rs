@@ -2,17 +2,43 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod build;
+mod change;
+mod check;
+mod delete;
+mod descend;
 mod error;
+mod index;
+mod insert;
 mod options;
+mod page;
 mod range;
+mod scan;
+mod search;
+mod separator;
+mod simple_delete;
+mod split;
+mod split_point;
 mod stats;
 mod table;
+mod tuple;
+mod wal;
 
 pub use batch::{BatchEntry, LeafBatch, LeafVersion};
+pub use build::IndexBuilder;
+pub use check::CheckReport;
+pub use delete::VacuumSummary;
 pub use error::{Error, Result};
+pub use index::Index;
+pub use insert::{InsertOutcome, NewEntry};
 pub use options::{IndexOptions, SplitStrategy};
 pub use range::{Direction, KeyBound, KeyRange};
+pub use scan::Scan;
 pub use stats::IndexStats;
 pub use table::{
     DeletionCandidate, DeletionOracle, EntryDecision, RemovedInterval, UniqueCheck, UniqueVerdict,
 };
+pub use wal::NbtreeManager;
+
+#[cfg(test)]
+mod tests;

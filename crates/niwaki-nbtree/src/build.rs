@@ -1,0 +1,260 @@
+//! Building an index from entries in order: every page is written once, from left to right.
+//!
+//! One page per level is open. When the next entry does not belong on it any more, the page gets its
+//! high key, is written, and its successor's downlink goes to the open page of the level above. Levels
+//! come into being as they are needed; at the end the open pages are closed from the leaves up, and
+//! the topmost is the root. The metapage is written last: until then the index is empty.
+
+use niwaki_storage::page::Page;
+use niwaki_storage::record::LoggedPage;
+use niwaki_storage::{BlockNumber, Tid, Xid};
+
+use crate::change::Rebuild;
+use crate::error::{Error, Result};
+use crate::index::Index;
+use crate::page::{IndexPage, LINE_POINTER, META_BLOCK, Meta, NO_BLOCK, USABLE_BYTES, flag};
+use crate::separator::separator;
+use crate::tuple::{
+    ENTRY_MAX, LeafTuple, PivotTuple, TID_SIZE, TUPLE_HEADER, push_leaf, push_pivot,
+};
+use crate::wal;
+
+/// How full inner pages are left.
+const INNER_FILLFACTOR: usize = 70;
+
+/// The open page of one level.
+struct Level {
+    block: BlockNumber,
+    prev: BlockNumber,
+    /// Tuples one after the other, each from where the one before ends.
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Level {
+    fn new(block: BlockNumber, prev: BlockNumber) -> Self {
+        Self { block, prev, bytes: Vec::new(), ends: Vec::new() }
+    }
+
+    fn tuples(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| &self.bytes[start..end])
+    }
+
+    fn last(&self) -> Option<&[u8]> {
+        let (end, before) = self.ends.split_last()?;
+        Some(&self.bytes[before.last().copied().unwrap_or(0)..*end])
+    }
+
+    /// Bytes on the page, line pointers included.
+    fn used(&self) -> usize {
+        self.bytes.len() + self.ends.len() * LINE_POINTER
+    }
+}
+
+/// Takes the entries of a new index in order; see [`Index::builder`].
+pub struct IndexBuilder<'a> {
+    index: &'a Index,
+    xid: Xid,
+    levels: Vec<Level>,
+    tuple: Vec<u8>,
+    entries: u64,
+    /// The root that [`Index::create`] made; the first page built takes its place.
+    unused_root: Option<BlockNumber>,
+}
+
+impl std::fmt::Debug for IndexBuilder<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("IndexBuilder")
+            .field("index", self.index)
+            .field("entries", &self.entries)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Index {
+    /// Begins to build the index from entries in order. Its file has no blocks, or only what
+    /// [`Index::create`] made; nobody else uses the index before [`IndexBuilder::finish`]. A builder
+    /// that is dropped leaves an index whose file must be removed, as the abort of the creating
+    /// transaction does.
+    ///
+    /// # Errors
+    /// Storage's; [`niwaki_storage::Error::Refused`] when the index is not empty.
+    pub fn builder(&self, xid: Xid) -> Result<IndexBuilder<'_>> {
+        self.create(xid)?;
+        let meta = self.read_meta()?;
+        let root = self.read(meta.root, meta.level)?;
+        if meta.level != 0 || root.entry_count() != 0 {
+            let message = format!("index \"{}\" is not empty", self.name);
+            return Err(niwaki_storage::Error::Refused(message).into());
+        }
+        drop(root);
+        Ok(IndexBuilder {
+            index: self,
+            xid,
+            levels: Vec::new(),
+            tuple: Vec::new(),
+            entries: 0,
+            unused_root: Some(meta.root),
+        })
+    }
+}
+
+impl IndexBuilder<'_> {
+    /// Adds the next entry. Returns whether its key equals that of the one before, which the caller
+    /// judges if the index is unique.
+    ///
+    /// # Errors
+    /// [`Error::RowTooLarge`]; [`Error::NotSorted`] if the entry is not greater than the one before
+    /// in (key, TID); storage's.
+    pub fn add(&mut self, key: &[u8], payload: &[u8], tid: Tid) -> Result<bool> {
+        let size = TUPLE_HEADER + key.len() + payload.len();
+        if size > ENTRY_MAX {
+            let index = self.index.name.to_string();
+            return Err(Error::RowTooLarge { size, max: ENTRY_MAX, index });
+        }
+        let before = self.levels.first().and_then(Level::last).and_then(LeafTuple::decode);
+        if before.is_some_and(|before| (before.key, before.tid) >= (key, tid)) {
+            return Err(Error::NotSorted { index: self.index.name.to_string() });
+        }
+        let equal = before.is_some_and(|before| before.key == key);
+        let cut = before.map(|before| {
+            let truncate = self.index.options.suffix_truncation;
+            let cut = separator((before.key, before.tid), (key, tid), truncate);
+            (cut.key.to_vec(), cut.tid)
+        });
+        let mut tuple = std::mem::take(&mut self.tuple);
+        tuple.clear();
+        push_leaf(&mut tuple, key, payload, tid);
+        let added = self.push(0, &tuple, cut);
+        self.tuple = tuple;
+        added?;
+        self.entries += 1;
+        Ok(equal)
+    }
+
+    /// Writes what is open, then the metapage, and returns the number of entries.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn finish(self) -> Result<u64> {
+        let mut level = 0;
+        // The level above may come into being while this one is closed.
+        while level < self.levels.len() {
+            self.write_page(level, None)?;
+            level += 1;
+        }
+        if let Some(top) = self.levels.last() {
+            let meta = Meta::new(top.block, (self.levels.len() - 1) as u16);
+            self.write_meta(meta)?;
+        }
+        Ok(self.entries)
+    }
+
+    /// Puts a tuple on the open page of `level`, closing it first if the tuple does not belong there
+    /// any more. `cut` is the pivot between the tuple and the one before it.
+    fn push(
+        &mut self,
+        level: usize,
+        tuple: &[u8],
+        cut: Option<(Vec<u8>, Option<Tid>)>,
+    ) -> Result<()> {
+        if self.levels.len() == level {
+            let block = match self.unused_root.take() {
+                Some(block) => block,
+                None => self.index.allocate(META_BLOCK)?,
+            };
+            self.levels.push(Level::new(block, NO_BLOCK));
+        }
+        let Some((key, tid)) = cut.filter(|_| self.is_full(level, tuple.len())) else {
+            return self.append(level, tuple);
+        };
+        let left = self.levels[level].block;
+        let right = self.index.allocate(left)?;
+        let mut high_key = Vec::new();
+        push_pivot(&mut high_key, NO_BLOCK, &key, tid);
+        self.write_page(level, Some((&high_key, right)))?;
+        self.levels[level] = Level::new(right, left);
+        if self.levels.len() == level + 1 {
+            let mut first = Vec::new();
+            push_pivot(&mut first, left, b"", None);
+            self.push(level + 1, &first, None)?;
+        }
+        let mut downlink = Vec::new();
+        push_pivot(&mut downlink, right, &key, tid);
+        self.push(level + 1, &downlink, Some((key, tid)))?;
+        self.append(level, tuple)
+    }
+
+    fn append(&mut self, level: usize, tuple: &[u8]) -> Result<()> {
+        let open = &mut self.levels[level];
+        match PivotTuple::decode(tuple) {
+            // The first pivot of an inner page is minus infinity.
+            Some(pivot) if open.ends.is_empty() => {
+                push_pivot(&mut open.bytes, pivot.downlink, b"", None);
+            }
+            _ => open.bytes.extend_from_slice(tuple),
+        }
+        open.ends.push(open.bytes.len());
+        Ok(())
+    }
+
+    /// Whether a tuple of these bytes goes to the next page: past the fillfactor, or so far that no
+    /// high key would fit any more.
+    fn is_full(&self, level: usize, tuple_bytes: usize) -> bool {
+        let open = &self.levels[level];
+        let percent = if level == 0 {
+            usize::from(self.index.options.fillfactor.clamp(10, 100))
+        } else {
+            INNER_FILLFACTOR
+        };
+        let used = open.used() + tuple_bytes + LINE_POINTER;
+        // A leaf's high key is at most one byte or a TID longer than its last key. An inner page's is
+        // the next pivot, which nobody knows yet.
+        let high_key_max =
+            if level == 0 { tuple_bytes } else { ENTRY_MAX } + TID_SIZE + LINE_POINTER;
+        let items_max = self.index.items_max();
+        open.ends.len() >= items_max
+            || (open.ends.len() >= 2 && used > USABLE_BYTES * percent / 100)
+            || used + high_key_max > USABLE_BYTES
+    }
+
+    /// Writes the open page of a level: with high key and right sibling, or as the last of its level.
+    fn write_page(&self, level: usize, right: Option<(&[u8], BlockNumber)>) -> Result<()> {
+        let open = &self.levels[level];
+        let mut page = self.index.pin(open.block)?.into_write();
+        let critical = self.index.storage.begin_change()?;
+        let fine = fill(&mut page, open, level as u16, right);
+        assert!(fine, "an open page never takes more than fits");
+        page.bump_version();
+        self.index.log(wal::kind::PAGES, self.xid, &mut [LoggedPage::image(&mut page)], None)?;
+        drop(critical);
+        Ok(())
+    }
+
+    fn write_meta(&self, meta: Meta) -> Result<()> {
+        let mut page = self.index.pin(META_BLOCK)?.into_write();
+        let bytes = meta.encode();
+        let critical = self.index.storage.begin_change()?;
+        let stored = Meta::overwrite(&bytes, &mut page);
+        assert!(stored, "the metapage was read before");
+        let delta: &[&[u8]] = &[&bytes];
+        let pages = &mut [LoggedPage::delta(&mut page, delta)];
+        self.index.log(wal::kind::META, self.xid, pages, None)?;
+        drop(critical);
+        self.index.cache_root(meta.root, meta.level);
+        Ok(())
+    }
+}
+
+fn fill(page: &mut Page, open: &Level, level: u16, right: Option<(&[u8], BlockNumber)>) -> bool {
+    let flags = if level == 0 { flag::LEAF } else { 0 };
+    let mut writer = Rebuild::new(page, level, flags);
+    writer.page.set_prev(open.prev);
+    if let Some((high_key, next)) = right {
+        writer.page.set_next(next);
+        writer.push(high_key);
+    }
+    open.tuples().for_each(|tuple| writer.push(tuple));
+    writer.fine
+}

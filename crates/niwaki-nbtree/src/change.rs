@@ -1,0 +1,220 @@
+//! The changes a page can undergo, each as one function that both the operation and redo call.
+//!
+//! A function answers `false`, with nothing changed, where the page is not what the change expects:
+//! for an operation that is a broken invariant, for redo damage.
+
+use niwaki_storage::page::{ItemState, Page};
+use niwaki_storage::{BlockNumber, OffsetNumber};
+
+use crate::page::{IndexPage, flag, read_u16, read_u32};
+
+/// Puts a tuple at an offset; later items move up.
+pub(crate) fn insert(page: &mut Page, offset: u16, tuple: &[u8]) -> bool {
+    page.insert_item(OffsetNumber(offset), tuple)
+}
+
+/// Removes entries, given ascending, and compacts the page.
+pub(crate) fn delete(page: &mut Page, offsets: &[OffsetNumber]) -> bool {
+    let first = page.first_entry();
+    offsets.first().is_some_and(|offset| offset.0 >= first) && page.remove_items(offsets)
+}
+
+/// Sets or clears LP_DEAD on an entry.
+pub(crate) fn set_dead(page: &mut Page, offset: u16, dead: bool) -> bool {
+    let number = OffsetNumber(offset);
+    let id = page.item_id(number);
+    if offset < page.first_entry() || !id.has_storage() {
+        return false;
+    }
+    page.set_item_id(number, id.with_state(if dead { ItemState::Dead } else { ItemState::Normal }))
+}
+
+/// Whether an entry is marked LP_DEAD.
+#[inline]
+pub(crate) fn is_dead(page: &Page, offset: u16) -> bool {
+    page.item_id(OffsetNumber(offset)).state() == ItemState::Dead
+}
+
+/// The parent has the downlink to the right sibling.
+pub(crate) fn clear_incomplete(page: &mut Page) {
+    page.set_index_flags(page.index_flags() & !flag::INCOMPLETE_SPLIT);
+}
+
+/// What a split does to the left page, in the form the log keeps.
+///
+/// ```text
+/// 0  kept u16         entries of the page that stay
+/// 2  new position u16 where among the left entries the new one goes, from 0; 0xffff = goes right
+/// 4  high key bytes u16       6  reserved u16 (zero)
+/// 8  right block u32         12  new high key, then the new tuple if it goes left
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SplitLeft<'a> {
+    pub(crate) kept: u16,
+    pub(crate) new_at: Option<u16>,
+    pub(crate) right: BlockNumber,
+    pub(crate) high_key: &'a [u8],
+    pub(crate) new_tuple: &'a [u8],
+}
+
+const SPLIT_HEADER: usize = 12;
+const GOES_RIGHT: u16 = u16::MAX;
+
+impl<'a> SplitLeft<'a> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(SPLIT_HEADER + self.high_key.len() + self.new_tuple.len());
+        out.extend_from_slice(&self.kept.to_le_bytes());
+        out.extend_from_slice(&self.new_at.unwrap_or(GOES_RIGHT).to_le_bytes());
+        out.extend_from_slice(&(self.high_key.len() as u16).to_le_bytes());
+        out.extend_from_slice(&[0; 2]);
+        out.extend_from_slice(&self.right.0.to_le_bytes());
+        out.extend_from_slice(self.high_key);
+        if self.new_at.is_some() {
+            out.extend_from_slice(self.new_tuple);
+        }
+        out
+    }
+
+    pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
+        if bytes.len() < SPLIT_HEADER || read_u16(bytes, 6) != 0 {
+            return None;
+        }
+        let new_at = Some(read_u16(bytes, 2)).filter(|&position| position != GOES_RIGHT);
+        let end = SPLIT_HEADER + usize::from(read_u16(bytes, 4));
+        let (high_key, new_tuple) = (bytes.get(SPLIT_HEADER..end)?, bytes.get(end..)?);
+        if high_key.is_empty() || new_tuple.is_empty() != new_at.is_none() {
+            return None;
+        }
+        let right = BlockNumber(read_u32(bytes, 8));
+        Some(Self { kept: read_u16(bytes, 0), new_at, right, high_key, new_tuple })
+    }
+
+    /// Makes the page the left half. LP_DEAD marks of entries that stay are kept.
+    pub(crate) fn apply(&self, page: &mut Page) -> bool {
+        let first = page.first_entry();
+        if self.kept > page.entry_count() || self.new_at.is_some_and(|at| at > self.kept) {
+            return false;
+        }
+        let old = page.clone();
+        let mut writer =
+            Rebuild::new(page, old.level(), old.index_flags() | flag::INCOMPLETE_SPLIT);
+        writer.page.set_prev(old.prev());
+        writer.page.set_next(self.right);
+        writer.push(self.high_key);
+        for position in 0..=self.kept {
+            if self.new_at == Some(position) {
+                writer.push(self.new_tuple);
+            }
+            if position < self.kept {
+                writer.push_from(&old, first + position);
+            }
+        }
+        let fine = writer.fine;
+        if !fine {
+            *page = old;
+        }
+        fine
+    }
+}
+
+/// Fills an empty index page item by item.
+pub(crate) struct Rebuild<'a> {
+    pub(crate) page: &'a mut Page,
+    pub(crate) fine: bool,
+}
+
+impl<'a> Rebuild<'a> {
+    pub(crate) fn new(page: &'a mut Page, level: u16, flags: u16) -> Self {
+        page.init_index(level, flags);
+        Self { page, fine: true }
+    }
+
+    pub(crate) fn push(&mut self, tuple: &[u8]) {
+        let number = OffsetNumber(self.page.item_count() + 1);
+        self.fine &= self.page.insert_item(number, tuple);
+    }
+
+    /// Copies an item of another page with its mark.
+    pub(crate) fn push_from(&mut self, from: &Page, offset: u16) {
+        self.push(from.tuple(offset));
+        if is_dead(from, offset) {
+            let number = OffsetNumber(self.page.item_count());
+            let id = self.page.item_id(number).with_state(ItemState::Dead);
+            self.fine &= self.page.set_item_id(number, id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tuple::push_leaf;
+    use niwaki_storage::Tid;
+
+    fn tuple(key: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        push_leaf(&mut out, key, b"", Tid::new(1, 1));
+        out
+    }
+
+    fn page() -> Page {
+        let mut page = Page::zeroed();
+        page.init_index(0, flag::LEAF);
+        page.set_prev(BlockNumber(8));
+        for (offset, key) in [(1, b"a"), (2, b"c"), (3, b"e"), (4, b"g")] {
+            assert!(insert(&mut page, offset, &tuple(key)));
+        }
+        assert!(set_dead(&mut page, 2, true));
+        page
+    }
+
+    #[test]
+    fn a_split_says_what_stays() {
+        let (high, new) = (tuple(b"e"), tuple(b"b"));
+        let split = SplitLeft {
+            kept: 2,
+            new_at: Some(1),
+            right: BlockNumber(9),
+            high_key: &high,
+            new_tuple: &new,
+        };
+        let bytes = split.encode();
+        assert_eq!(SplitLeft::decode(&bytes), Some(split));
+        let mut left = page();
+        assert!(split.apply(&mut left));
+        assert!(left.is_incomplete() && left.is_leaf());
+        assert_eq!((left.prev(), left.next()), (BlockNumber(8), BlockNumber(9)));
+        let items: Vec<&[u8]> = (1..=4).map(|offset| left.tuple(offset)).collect();
+        assert_eq!(items, [&high[..], &tuple(b"a"), &new, &tuple(b"c")]);
+        assert!(is_dead(&left, 4) && !is_dead(&left, 3));
+    }
+
+    #[test]
+    fn what_does_not_fit_the_page_changes_nothing() {
+        let (high, new) = (tuple(b"e"), tuple(b"b"));
+        let split = SplitLeft {
+            kept: 5,
+            new_at: Some(1),
+            right: BlockNumber(9),
+            high_key: &high,
+            new_tuple: &new,
+        };
+        let mut left = page();
+        assert!(!split.apply(&mut left));
+        assert!(!SplitLeft { kept: 2, new_at: Some(3), ..split }.apply(&mut left));
+        assert_eq!(left.0[..], page().0[..]);
+        for len in 0..split.encode().len() {
+            let _ = SplitLeft::decode(&split.encode()[..len]);
+        }
+    }
+
+    #[test]
+    fn the_high_key_is_not_an_entry() {
+        let mut page = page();
+        page.set_next(BlockNumber(3));
+        assert!(!delete(&mut page, &[OffsetNumber(1)]));
+        assert!(!set_dead(&mut page, 1, true));
+        assert!(delete(&mut page, &[OffsetNumber(2), OffsetNumber(4)]));
+        assert_eq!(page.item_count(), 2);
+    }
+}

@@ -1,0 +1,354 @@
+//! Finds what is wrong with an index: B1, B2, B3, X2 and the format.
+//!
+//! Level by level from the root, along the right links, each page is held against its neighbours and
+//! against the downlinks of the level above. Nobody may write to the index meanwhile.
+
+use std::collections::BTreeSet;
+
+use niwaki_storage::page::Page;
+use niwaki_storage::{BlockNumber, Corruption, OffsetNumber};
+
+use crate::batch::BatchEntry;
+use crate::error::{Error, Result};
+use crate::index::Index;
+use crate::page::{IndexPage, META_BLOCK, Meta, NO_BLOCK, damage, flag};
+use crate::tuple::{
+    ENTRY_MAX, LeafTuple, PivotTuple, PostingTuple, TID_SIZE, TUPLE_HEADER, sort_key,
+};
+
+/// What a check found.
+#[derive(Clone, Debug, Default)]
+pub struct CheckReport {
+    /// Everything that is wrong; the same damage may show in several places.
+    pub corruptions: Vec<Corruption>,
+    /// Levels of the tree; 0 when the file has no blocks.
+    pub levels: u16,
+    /// Leaf pages.
+    pub leaf_pages: u32,
+    /// Inner pages.
+    pub inner_pages: u32,
+    /// Pages of the file that are not in use yet.
+    pub unused_pages: u32,
+    /// Pages whose split the next insertion will finish.
+    pub incomplete_splits: u32,
+    /// Entries, those marked LP_DEAD included.
+    pub entries: u64,
+    /// Entries marked LP_DEAD.
+    pub dead_entries: u64,
+    /// Bytes of leaf pages that nothing is stored in.
+    pub leaf_free_bytes: u64,
+}
+
+/// A bound: key and TID as pivots have them; `None` is minus infinity.
+type Bound = Option<(Vec<u8>, u64)>;
+
+/// What the level above says about a page.
+struct Child {
+    block: BlockNumber,
+    low: Bound,
+}
+
+/// State of a check.
+struct Checker<'a> {
+    index: &'a Index,
+    report: CheckReport,
+    visited: BTreeSet<BlockNumber>,
+}
+
+/// Most findings that a report keeps; a page of garbage would give thousands.
+const CORRUPTIONS_MAX: usize = 1000;
+
+impl Index {
+    /// Examines every page, and shows every entry to `each`, in order where the index is in order.
+    ///
+    /// # Errors
+    /// Storage's other than damage, which goes into the report.
+    pub fn check(&self, each: &mut dyn FnMut(BatchEntry<'_>)) -> Result<CheckReport> {
+        let mut checker =
+            Checker { index: self, report: CheckReport::default(), visited: BTreeSet::new() };
+        if self.blocks()? > 0 {
+            checker.run(each)?;
+        }
+        Ok(checker.report)
+    }
+}
+
+impl Checker<'_> {
+    fn run(&mut self, each: &mut dyn FnMut(BatchEntry<'_>)) -> Result<()> {
+        let Some(page) = self.page(META_BLOCK)? else { return Ok(()) };
+        self.visited.insert(META_BLOCK);
+        let meta = match Meta::read(&page, self.index.page_id(META_BLOCK)) {
+            Ok(meta) => meta,
+            Err(corruption) => {
+                self.add(*corruption);
+                return Ok(());
+            }
+        };
+        self.report.levels = meta.level + 1;
+        let mut children = vec![Child { block: meta.root, low: None }];
+        for level in (0..=meta.level).rev() {
+            children = self.level(level, &children, each)?;
+            if children.is_empty() {
+                break;
+            }
+        }
+        self.unvisited()
+    }
+
+    /// A copy of the page, or `None` when it cannot be read: then the damage is in the report.
+    fn page(&mut self, block: BlockNumber) -> Result<Option<Box<Page>>> {
+        let page = match self.index.pin(block) {
+            Ok(pin) => Box::new(pin.read().clone()),
+            Err(Error::Storage(niwaki_storage::Error::Corruption(corruption))) => {
+                self.add(*corruption);
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        if let Err(corruption) = page.check_deep(self.index.page_id(block)) {
+            self.add(corruption);
+            return Ok(None);
+        }
+        Ok(Some(page))
+    }
+
+    fn add(&mut self, corruption: Corruption) {
+        if self.report.corruptions.len() < CORRUPTIONS_MAX {
+            self.report.corruptions.push(corruption);
+        }
+    }
+
+    fn wrong(
+        &mut self,
+        block: BlockNumber,
+        item: Option<u16>,
+        invariant: &'static str,
+        detail: impl Into<String>,
+    ) {
+        self.add(*damage(self.index.page_id(block), item, invariant, detail));
+    }
+
+    /// Checks one level from its leftmost page; `expected` are the children that the level above
+    /// names, in order. Returns the children that this level names.
+    fn level(
+        &mut self,
+        level: u16,
+        expected: &[Child],
+        each: &mut dyn FnMut(BatchEntry<'_>),
+    ) -> Result<Vec<Child>> {
+        let mut below = Vec::new();
+        let mut expected = expected.iter().peekable();
+        let mut block = expected.peek().map_or(NO_BLOCK, |child| child.block);
+        let mut prev = NO_BLOCK;
+        let mut low: Bound = None;
+        let mut last: Bound = None;
+        let mut incomplete = false;
+        while block != NO_BLOCK {
+            if !self.visited.insert(block) {
+                self.wrong(block, None, "B2", format!("page {prev} leads to a page seen before"));
+                break;
+            }
+            let Some(page) = self.page(block)? else { break };
+            if let Err(corruption) = page.verify(self.index.page_id(block), Some(level)) {
+                self.add(*corruption);
+                break;
+            }
+            self.links(block, &page, prev);
+            match expected.next_if(|child| child.block == block) {
+                Some(child) => {
+                    if incomplete {
+                        let detail =
+                            format!("page {prev} is marked incomplete, but has its parent");
+                        self.wrong(block, None, "B1", detail);
+                    }
+                    if child.low != low {
+                        self.wrong(
+                            block,
+                            None,
+                            "B1",
+                            "the parent's pivot is not the left high key",
+                        );
+                    }
+                }
+                None if incomplete => {}
+                None => self.wrong(block, None, "B2", "no downlink leads to this page"),
+            }
+            let high = self.entries(level, block, &page, &low, &mut last, &mut below, each);
+            incomplete = page.is_incomplete();
+            self.report.incomplete_splits += u32::from(incomplete);
+            low = high;
+            prev = block;
+            block = page.next();
+        }
+        if incomplete {
+            self.wrong(prev, None, "B2", "marked incomplete, without right half");
+        }
+        for child in expected {
+            self.wrong(
+                child.block,
+                None,
+                "B2",
+                "downlink to a page that sibling links do not reach",
+            );
+        }
+        Ok(below)
+    }
+
+    fn links(&mut self, block: BlockNumber, page: &Page, prev: BlockNumber) {
+        if page.prev() != prev {
+            let detail = format!("left link to {} instead of {prev}", page.prev());
+            self.wrong(block, None, "B2", detail);
+        }
+        if page.reserved() != 0 || page.index_flags() & !flag::ALL != 0 || page.flags() != 0 {
+            self.wrong(block, None, "format", "unknown flags or reserved bytes");
+        }
+    }
+
+    /// Checks the items of a page, collects its downlinks, and returns its high key.
+    #[expect(clippy::too_many_arguments, reason = "the state of one walk along a level")]
+    fn entries(
+        &mut self,
+        level: u16,
+        block: BlockNumber,
+        page: &Page,
+        low: &Bound,
+        last: &mut Bound,
+        below: &mut Vec<Child>,
+        each: &mut dyn FnMut(BatchEntry<'_>),
+    ) -> Bound {
+        let high = self.high_key(block, page);
+        if level == 0 {
+            self.report.leaf_pages += 1;
+            self.report.leaf_free_bytes += page.free_bytes() as u64;
+        } else {
+            self.report.inner_pages += 1;
+            if page.entry_count() == 0 {
+                self.wrong(block, None, "B2", "an inner page without downlinks");
+            }
+        }
+        for offset in page.first_entry()..=page.item_count() {
+            let tuple = page.tuple(offset);
+            let first = offset == page.first_entry();
+            if level == 0 {
+                self.leaf_entry(block, page, offset, each);
+            } else {
+                self.downlink(block, tuple, offset, first, low, below);
+            }
+            if level > 0 && first {
+                continue;
+            }
+            let (key, tid) = sort_key(tuple);
+            let here = Some((key.to_vec(), tid));
+            if here == *last {
+                self.wrong(block, Some(offset), "X2", "equal to the entry before");
+            } else if here < *last {
+                self.wrong(block, Some(offset), "B1", "smaller than the entry before");
+            }
+            if low.is_some() && here <= *low {
+                self.wrong(block, Some(offset), "B1", "not above the page's lower bound");
+            }
+            if high.is_some() && here > high {
+                self.wrong(block, Some(offset), "B1", "above the page's high key");
+            }
+            *last = here.max(last.take());
+        }
+        if high.is_some() && low.is_some() && high <= *low {
+            self.wrong(block, Some(1), "B1", "the high key is not above the left sibling's");
+        }
+        high
+    }
+
+    fn high_key(&mut self, block: BlockNumber, page: &Page) -> Bound {
+        if page.is_rightmost() {
+            return None;
+        }
+        let id = page.item_id(OffsetNumber(1));
+        match page.high_key().and_then(PivotTuple::decode) {
+            Some(pivot)
+                if pivot.downlink == NO_BLOCK && !pivot.is_minus_infinity() && id.is_normal() =>
+            {
+                Some((pivot.key.to_vec(), pivot.tid.map_or(0, crate::tuple::tid_number)))
+            }
+            _ => {
+                self.wrong(block, Some(1), "B1", "not a high key");
+                None
+            }
+        }
+    }
+
+    fn leaf_entry(
+        &mut self,
+        block: BlockNumber,
+        page: &Page,
+        offset: u16,
+        each: &mut dyn FnMut(BatchEntry<'_>),
+    ) {
+        let tuple = page.tuple(offset);
+        self.report.dead_entries += u64::from(crate::change::is_dead(page, offset));
+        if tuple.len() > ENTRY_MAX {
+            self.wrong(block, Some(offset), "format", format!("{} bytes", tuple.len()));
+        }
+        if let Some(entry) = LeafTuple::decode(tuple) {
+            if entry.tid.offset.0 == 0 {
+                self.wrong(block, Some(offset), "format", format!("impossible TID {}", entry.tid));
+            }
+            self.report.entries += 1;
+            each(BatchEntry { key: entry.key, payload: entry.payload, tid: entry.tid });
+        } else if let Some(posting) = PostingTuple::decode(tuple) {
+            for tid in posting.tids() {
+                self.report.entries += 1;
+                each(BatchEntry { key: posting.key, payload: &[], tid });
+            }
+        } else if is_posting(tuple) {
+            self.wrong(block, Some(offset), "B3", "a posting list out of order or of wrong size");
+        } else {
+            self.wrong(block, Some(offset), "format", "not a leaf entry");
+        }
+    }
+
+    fn downlink(
+        &mut self,
+        block: BlockNumber,
+        tuple: &[u8],
+        offset: u16,
+        first: bool,
+        low: &Bound,
+        below: &mut Vec<Child>,
+    ) {
+        let Some(pivot) = PivotTuple::decode(tuple).filter(|_| tuple.len() <= ENTRY_MAX + TID_SIZE)
+        else {
+            return self.wrong(block, Some(offset), "format", "not a pivot");
+        };
+        if first != pivot.is_minus_infinity() {
+            self.wrong(block, Some(offset), "B1", "only the first pivot is minus infinity");
+        }
+        let bound = if first {
+            low.clone()
+        } else {
+            Some((pivot.key.to_vec(), pivot.tid.map_or(0, crate::tuple::tid_number)))
+        };
+        below.push(Child { block: pivot.downlink, low: bound });
+    }
+
+    /// Every page is in the tree, or not in use yet.
+    fn unvisited(&mut self) -> Result<()> {
+        for block in (0..self.index.blocks()?).map(BlockNumber) {
+            if self.visited.contains(&block) {
+                continue;
+            }
+            match self.page(block)? {
+                Some(page) if !page.is_new() => {
+                    self.wrong(block, None, "B2", "a page that nothing leads to");
+                }
+                Some(_) => self.report.unused_pages += 1,
+                None => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_posting(tuple: &[u8]) -> bool {
+    tuple.len() >= TUPLE_HEADER
+        && crate::page::read_u16(tuple, crate::tuple::INFO_AT) & crate::tuple::info::POSTING != 0
+}

@@ -1,0 +1,306 @@
+//! The handle of one index: its file, its cached root, and how its pages are reached.
+
+use std::fmt;
+use std::sync::Arc;
+
+use niwaki_env::sync::Mutex;
+use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use niwaki_storage::buffer::{PageRead, PageWrite, Pin};
+use niwaki_storage::page::Page;
+use niwaki_storage::record::{LoggedPage, Manager, Record};
+use niwaki_storage::{BlockNumber, Corruption, Csn, Fork, PageId, RelFile, Storage, Xid};
+
+use crate::error::Result;
+use crate::options::IndexOptions;
+use crate::page::{IndexPage, META_BLOCK, Meta, NO_BLOCK, damage, flag};
+use crate::stats::{Counters, IndexStats};
+use crate::tuple::LeafTuple;
+use crate::wal;
+
+/// Most steps to the right in one search. Each step follows a split that happened since the parent
+/// was read; only a damaged file can have so many.
+pub(crate) const MOVES_MAX: u32 = 1_000_000;
+
+/// One index. Shared by all sessions; every operation takes `&self`.
+///
+/// A file without blocks is an empty index: the first insertion makes its first pages. So recovery
+/// empties an unlogged index by cutting its file to nothing.
+pub struct Index {
+    pub(crate) storage: Arc<Storage>,
+    pub(crate) file: RelFile,
+    pub(crate) name: Box<str>,
+    pub(crate) options: IndexOptions,
+    /// Level (high half) and block (low half) of the root as last read from the metapage; 0 when not
+    /// read yet. It may be outdated: a page that was the root stays the leftmost of its level, from
+    /// where links lead to every key, so a search that starts there is right, only slower.
+    root: AtomicU64,
+    /// The rightmost leaf as last seen by an insertion; 0 when unknown.
+    pub(crate) rightmost: AtomicU32,
+    /// Pages by which the file grew and that no split has used yet.
+    spare: Mutex<Vec<BlockNumber>>,
+    /// Held while the first pages are made.
+    creation: Mutex<()>,
+    pub(crate) counters: Counters,
+}
+
+impl Index {
+    /// A handle for the index in `file`. Does no I/O; the file may be empty. There must be one
+    /// handle at a time for a file. `name` is for messages.
+    pub fn new(storage: Arc<Storage>, file: RelFile, name: &str, options: IndexOptions) -> Self {
+        Self {
+            storage,
+            file,
+            name: name.into(),
+            options,
+            root: AtomicU64::new(0),
+            rightmost: AtomicU32::new(0),
+            spare: Mutex::new(Vec::new()),
+            creation: Mutex::new(()),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Its file.
+    pub fn file(&self) -> RelFile {
+        self.file
+    }
+
+    /// Its name, as messages give it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its settings.
+    pub fn options(&self) -> &IndexOptions {
+        &self.options
+    }
+
+    /// What happened since it was opened.
+    pub fn stats(&self) -> IndexStats {
+        self.counters.read()
+    }
+
+    /// Pages of its file.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn blocks(&self) -> Result<u32> {
+        Ok(self.storage.pool().blocks(self.file.id, Fork::Main)?)
+    }
+
+    /// Makes the first pages of an index whose file has no blocks: metapage and an empty root. Does
+    /// nothing if they are there. Insertion does it on its own; this is for those who want it done
+    /// before.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn create(&self, xid: Xid) -> Result<()> {
+        let _creation = self.creation.lock();
+        if self.blocks()? > 0 {
+            return Ok(());
+        }
+        let extension = self.storage.pool().extend(self.file, Fork::Main, 2)?;
+        let root_block = BlockNumber(extension.first.0 + 1);
+        let mut meta = self.pin(extension.first)?.into_write();
+        let mut root = self.pin(root_block)?.into_write();
+        let critical = self.storage.begin_change()?;
+        root.init_index(0, flag::LEAF);
+        Meta::new(root_block, 0).write_new(&mut meta);
+        let pages = &mut [LoggedPage::image(&mut meta), LoggedPage::image(&mut root)];
+        self.log(wal::kind::PAGES, xid, pages, None)?;
+        drop(critical);
+        drop((meta, root));
+        self.keep_spare(extension.first.0 + 2..extension.first.0 + extension.count);
+        Ok(())
+    }
+
+    pub(crate) fn page_id(&self, block: BlockNumber) -> PageId {
+        PageId { file: self.file.id, fork: Fork::Main, block }
+    }
+
+    #[inline]
+    pub(crate) fn pin(&self, block: BlockNumber) -> Result<Pin<'_>> {
+        Ok(self.storage.pool().pin(self.page_id(block))?)
+    }
+
+    /// Latches a page for reading, checking that it is an index page of this level.
+    #[inline]
+    pub(crate) fn read(&self, block: BlockNumber, level: u16) -> Result<PageRead<'_>> {
+        let page = self.pin(block)?.into_read();
+        self.expect_level(&page, block, level)?;
+        Ok(page)
+    }
+
+    /// Latches a page for writing, checking that it is an index page of this level.
+    #[inline]
+    pub(crate) fn write(&self, block: BlockNumber, level: u16) -> Result<PageWrite<'_>> {
+        let page = self.pin(block)?.into_write();
+        self.expect_level(&page, block, level)?;
+        Ok(page)
+    }
+
+    #[inline]
+    fn expect_level(&self, page: &Page, block: BlockNumber, level: u16) -> Result<()> {
+        page.verify(self.page_id(block), Some(level)).map_err(storage_damage)
+    }
+
+    /// Damage on one of its pages, as an error.
+    #[cold]
+    pub(crate) fn damaged(
+        &self,
+        block: BlockNumber,
+        item: Option<u16>,
+        invariant: &'static str,
+        detail: impl Into<String>,
+    ) -> crate::Error {
+        storage_damage(damage(self.page_id(block), item, invariant, detail))
+    }
+
+    /// Decodes an entry of a leaf.
+    #[inline]
+    pub(crate) fn leaf_tuple<'a>(
+        &self,
+        leaf: &'a Page,
+        block: BlockNumber,
+        offset: u16,
+    ) -> Result<LeafTuple<'a>> {
+        match LeafTuple::decode(leaf.tuple(offset)) {
+            Some(tuple) => Ok(tuple),
+            None => Err(self.damaged(block, Some(offset), "format", "not a leaf entry")),
+        }
+    }
+
+    /// Reads the metapage.
+    pub(crate) fn read_meta(&self) -> Result<Meta> {
+        let page = self.pin(META_BLOCK)?.into_read();
+        Meta::read(&page, self.page_id(META_BLOCK)).map_err(storage_damage)
+    }
+
+    /// Root and its level, from the cache if it is there; `None` when the file has no blocks.
+    #[inline]
+    pub(crate) fn root(&self) -> Result<Option<(BlockNumber, u16)>> {
+        // Relaxed: an outdated value is as good, and pages are read under their latches.
+        match self.root.load(Ordering::Relaxed) {
+            0 => self.reload_root(),
+            cached => Ok(Some((BlockNumber(cached as u32), (cached >> 32) as u16))),
+        }
+    }
+
+    /// Root and its level from the metapage.
+    #[cold]
+    pub(crate) fn reload_root(&self) -> Result<Option<(BlockNumber, u16)>> {
+        if self.blocks()? == 0 {
+            return Ok(None);
+        }
+        let _creation = self.creation.lock();
+        let meta = self.read_meta()?;
+        self.cache_root(meta.root, meta.level);
+        Ok(Some((meta.root, meta.level)))
+    }
+
+    pub(crate) fn cache_root(&self, root: BlockNumber, level: u16) {
+        self.root.store((u64::from(level) << 32) | u64::from(root.0), Ordering::Relaxed);
+    }
+
+    /// A new page for a split of the page `above`, always with a higher block number: so whatever
+    /// moves during a pass in physical order moves to where the pass has yet to come.
+    pub(crate) fn allocate(&self, above: BlockNumber) -> Result<BlockNumber> {
+        let mut spare = self.spare.lock();
+        if let Some(at) = spare.iter().position(|&block| block > above) {
+            return Ok(spare.swap_remove(at));
+        }
+        drop(spare);
+        let extension = self.storage.pool().extend(self.file, Fork::Main, 1)?;
+        self.keep_spare(extension.first.0 + 1..extension.first.0 + extension.count);
+        Ok(extension.first)
+    }
+
+    fn keep_spare(&self, blocks: std::ops::Range<u32>) {
+        if !blocks.is_empty() {
+            self.spare.lock().extend(blocks.map(BlockNumber));
+        }
+    }
+
+    /// A page that was allocated and then not used.
+    pub(crate) fn give_back(&self, block: BlockNumber) {
+        self.keep_spare(block.0..block.0 + 1);
+    }
+
+    /// Writes a change of pages to the log. Called inside a critical section, after the change.
+    pub(crate) fn log(
+        &self,
+        kind: u8,
+        xid: Xid,
+        pages: &mut [LoggedPage<'_>],
+        removes: Option<(Csn, Csn)>,
+    ) -> Result<()> {
+        self.storage.log_for(
+            self.file.logged,
+            Record {
+                manager: Manager::Nbtree,
+                kind,
+                version: wal::VERSION,
+                xid,
+                body: &[],
+                pages,
+                removes,
+            },
+        )?;
+        Ok(())
+    }
+
+    /// Most entries that a page may hold, from the options.
+    #[inline]
+    pub(crate) fn items_max(&self) -> usize {
+        self.options.page_items_max.map_or(usize::MAX, |max| usize::from(max.max(3)))
+    }
+
+    /// Whether a tuple of these bytes can be put on the page as it is.
+    #[inline]
+    pub(crate) fn fits(&self, page: &Page, tuple_bytes: usize) -> bool {
+        tuple_bytes + crate::page::LINE_POINTER <= page.free_bytes()
+            && usize::from(page.entry_count()) < self.items_max()
+    }
+}
+
+impl fmt::Debug for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Index")
+            .field("name", &self.name)
+            .field("file", &self.file)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+pub(crate) fn storage_damage(corruption: Box<Corruption>) -> crate::Error {
+    crate::Error::Storage(niwaki_storage::Error::Corruption(corruption))
+}
+
+/// The pages that a descent went through, by level: where to look first for a parent.
+#[derive(Debug)]
+pub(crate) struct Path {
+    blocks: [BlockNumber; Path::LEVELS],
+}
+
+impl Path {
+    /// More levels than any tree has: the smallest inner page that is not the root leads to two.
+    const LEVELS: usize = 32;
+
+    #[inline]
+    pub(crate) fn new() -> Self {
+        Self { blocks: [NO_BLOCK; Self::LEVELS] }
+    }
+
+    #[inline]
+    pub(crate) fn note(&mut self, level: u16, block: BlockNumber) {
+        if let Some(place) = self.blocks.get_mut(usize::from(level)) {
+            *place = block;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn at(&self, level: u16) -> Option<BlockNumber> {
+        self.blocks.get(usize::from(level)).copied().filter(|&block| block != NO_BLOCK)
+    }
+}

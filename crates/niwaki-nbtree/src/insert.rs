@@ -1,0 +1,359 @@
+//! Insertion: unique check, suppression of duplicates, room on the leaf.
+
+use niwaki_env::sync::atomic::Ordering;
+use niwaki_storage::buffer::PageWrite;
+use niwaki_storage::record::LoggedPage;
+use niwaki_storage::{BlockNumber, Tid, Xid};
+
+use crate::change;
+use crate::descend::Descent;
+use crate::error::{Error, Result};
+use crate::index::{Index, Path};
+use crate::page::{IndexPage, NO_BLOCK};
+use crate::search::{Target, is_beyond, lower_bound};
+use crate::stats::count;
+use crate::table::{DeletionOracle, UniqueCheck, UniqueVerdict};
+use crate::tuple::{ENTRY_MAX, TUPLE_HEADER, push_leaf};
+use crate::wal;
+
+/// An entry to insert.
+#[derive(Clone, Copy, Debug)]
+pub struct NewEntry<'a> {
+    /// Normalized key bytes.
+    pub key: &'a [u8],
+    /// INCLUDE payload.
+    pub payload: &'a [u8],
+    /// Root of the row's chain.
+    pub tid: Tid,
+    /// Transaction that inserts, for the log.
+    pub xid: Xid,
+    /// The row moved and its key did not change (design section 5): a reason to look for dead
+    /// versions before a split. Reserved: has no effect yet.
+    pub logically_unchanged: bool,
+}
+
+/// How an insertion ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InsertOutcome {
+    /// The entry is there now.
+    Inserted,
+    /// It was there already (design section 5): nothing was inserted, its LP_DEAD mark, if any, is
+    /// gone, and scans that read the leaf before can no longer mark it.
+    AlreadyThere,
+    /// A live row has this key: the entry at this TID. Nothing was inserted.
+    Conflict(Tid),
+    /// Whether there is a conflict depends on this transaction: wait for its end, then start again.
+    /// Nothing was inserted, and no latch is held.
+    Wait(Xid),
+}
+
+/// What became of an attempt.
+enum Attempt {
+    Done(InsertOutcome),
+    /// An unfinished split was in the way and is finished now.
+    Again,
+}
+
+impl Index {
+    /// Inserts an entry. With `unique`, the table is asked about every entry that has the same key
+    /// before anything changes; at a full leaf `deletion`, if given, is asked which entries may go
+    /// before the leaf is split. No latch is held on return.
+    ///
+    /// # Errors
+    /// [`Error::RowTooLarge`]; storage's, and what the table's answers failed with: then nothing was
+    /// inserted, except after an error while a parent was updated, where the entry is in place and
+    /// the next insertion finishes the split.
+    pub fn insert(
+        &self,
+        entry: &NewEntry<'_>,
+        unique: Option<&dyn UniqueCheck>,
+        deletion: Option<&dyn DeletionOracle>,
+    ) -> Result<InsertOutcome> {
+        let size = TUPLE_HEADER + entry.key.len() + entry.payload.len();
+        if size > ENTRY_MAX {
+            return Err(Error::RowTooLarge { size, max: ENTRY_MAX, index: self.name.to_string() });
+        }
+        // The log wants the offset in front of the tuple; both go into one buffer.
+        let mut record = Vec::with_capacity(wal::OFFSET_SIZE + size);
+        record.extend_from_slice(&[0; wal::OFFSET_SIZE]);
+        push_leaf(&mut record, entry.key, entry.payload, entry.tid);
+        if unique.is_none()
+            && let Some(outcome) = self.insert_rightmost(entry, &mut record)?
+        {
+            return Ok(outcome);
+        }
+        // Ends: every turn but the last finishes a split, of which there are finitely many.
+        loop {
+            if let Attempt::Done(outcome) = self.attempt(entry, unique, deletion, &mut record)? {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// Goes straight to the rightmost leaf, if the entry belongs there and fits, and nobody else is
+    /// at it. Never splits: a page may only be split by one who came past its left sibling, and so
+    /// knows that its own downlink is in the parent.
+    fn insert_rightmost(
+        &self,
+        entry: &NewEntry<'_>,
+        record: &mut [u8],
+    ) -> Result<Option<InsertOutcome>> {
+        // Relaxed: whatever it says is verified under the latch.
+        let block = BlockNumber(self.rightmost.load(Ordering::Relaxed));
+        if block == NO_BLOCK {
+            return Ok(None);
+        }
+        let pin = self.pin(block)?;
+        let Some(leaf) = pin.try_write() else { return Ok(None) };
+        let fine = leaf.verify(self.page_id(block), Some(0)).is_ok()
+            && leaf.is_rightmost()
+            && self.fits(&leaf, record.len() - wal::OFFSET_SIZE)
+            // At least one entry is before it: so it belongs to no page on the left.
+            && leaf.entry_count() > 0
+            && Target::entry(entry.key, entry.tid).order_of(leaf.tuple(1)).is_lt();
+        if !fine {
+            return Ok(None);
+        }
+        count(&self.counters.fast_path_inserts, 1);
+        let offset = lower_bound(&leaf, 1, &Target::entry(entry.key, entry.tid));
+        let mut leaf = leaf;
+        if self.is_entry(&leaf, offset, entry) {
+            return self.suppress(leaf, offset, entry.xid).map(Some);
+        }
+        self.add(&mut leaf, offset, record, entry.xid)?;
+        Ok(Some(InsertOutcome::Inserted))
+    }
+
+    /// One descent and what follows.
+    fn attempt(
+        &self,
+        entry: &NewEntry<'_>,
+        unique: Option<&dyn UniqueCheck>,
+        deletion: Option<&dyn DeletionOracle>,
+        record: &mut [u8],
+    ) -> Result<Attempt> {
+        let target = Target::entry(entry.key, entry.tid);
+        // The unique check begins at the first leaf that can hold the key, whatever the TID.
+        let first = if unique.is_some() { Target::before(entry.key) } else { target };
+        let mut path = Path::new();
+        let block = match self.descend(&first, 0, true, &mut path)? {
+            Descent::At(block) => block,
+            Descent::Incomplete(block, level) => {
+                self.finish_split(block, level, &path)?;
+                return Ok(Attempt::Again);
+            }
+            Descent::Empty => {
+                self.create(entry.xid)?;
+                return Ok(Attempt::Again);
+            }
+        };
+        let Some(mut leaf) = self.write_leaf(block, &first, &path)? else {
+            return Ok(Attempt::Again);
+        };
+        if let Some(check) = unique {
+            if let Some(outcome) = self.check_unique(&mut leaf, entry, check)? {
+                return Ok(Attempt::Done(outcome));
+            }
+            let Some(reached) = self.move_right_coupled(leaf, &target, &path)? else {
+                return Ok(Attempt::Again);
+            };
+            leaf = reached;
+        }
+        self.insert_on_leaf(leaf, entry, deletion, record, &path).map(Attempt::Done)
+    }
+
+    /// Latches for writing the leaf where `target` belongs, starting at `block`. `None`: an
+    /// unfinished split was in the way and is finished; start again.
+    fn write_leaf(
+        &self,
+        mut block: BlockNumber,
+        target: &Target<'_>,
+        path: &Path,
+    ) -> Result<Option<PageWrite<'_>>> {
+        let mut moves = 0;
+        loop {
+            let leaf = self.write(block, 0)?;
+            if leaf.is_incomplete() {
+                drop(leaf);
+                self.finish_split(block, 0, path)?;
+                return Ok(None);
+            }
+            if !is_beyond(&leaf, target) {
+                return Ok(Some(leaf));
+            }
+            self.count_move(&mut moves, block)?;
+            block = leaf.next();
+        }
+    }
+
+    /// Moves right to the leaf where `target` belongs, latching each leaf before the one on its left
+    /// is let go: another unique check of the same key is behind us and stays behind us, so it
+    /// cannot pass before the entry is in place. `None` as in [`Index::write_leaf`].
+    fn move_right_coupled<'a>(
+        &'a self,
+        mut leaf: PageWrite<'a>,
+        target: &Target<'_>,
+        path: &Path,
+    ) -> Result<Option<PageWrite<'a>>> {
+        let mut moves = 0;
+        while is_beyond(&leaf, target) {
+            let next = leaf.next();
+            self.count_move(&mut moves, next)?;
+            let right = self.write(next, 0)?;
+            leaf = right;
+            if leaf.is_incomplete() {
+                drop(leaf);
+                self.finish_split(next, 0, path)?;
+                return Ok(None);
+            }
+        }
+        Ok(Some(leaf))
+    }
+
+    /// Asks about every entry with the same key. `leaf` is the first that can hold one, latched for
+    /// writing throughout; its right siblings are read one after the other. Rule 9b.11: made before
+    /// duplicate suppression, under the same latch. `None`: nothing is in the way.
+    fn check_unique(
+        &self,
+        leaf: &mut PageWrite<'_>,
+        entry: &NewEntry<'_>,
+        check: &dyn UniqueCheck,
+    ) -> Result<Option<InsertOutcome>> {
+        let block = leaf.id().block;
+        let target = Target::before(entry.key);
+        let mut offset = lower_bound(leaf, leaf.first_entry(), &target);
+        while offset <= leaf.item_count() {
+            let found = self.leaf_tuple(leaf, block, offset)?;
+            if found.key != entry.key {
+                return Ok(None);
+            }
+            if !change::is_dead(leaf, offset) {
+                match check.check(entry.key, found.tid)? {
+                    UniqueVerdict::NotConflicting => {}
+                    UniqueVerdict::Conflict => return Ok(Some(InsertOutcome::Conflict(found.tid))),
+                    UniqueVerdict::InProgress(xid) => return Ok(Some(InsertOutcome::Wait(xid))),
+                    UniqueVerdict::Dead => {
+                        if change::set_dead(leaf, offset, true) {
+                            leaf.mark_hint();
+                            count(&self.counters.marked_dead, 1);
+                        }
+                    }
+                }
+            }
+            offset += 1;
+        }
+        self.check_unique_right(leaf, entry, check)
+    }
+
+    /// The right siblings' part: reads them, and marks nothing.
+    fn check_unique_right(
+        &self,
+        leaf: &PageWrite<'_>,
+        entry: &NewEntry<'_>,
+        check: &dyn UniqueCheck,
+    ) -> Result<Option<InsertOutcome>> {
+        // A sibling can hold the key only if the high key is not above all its entries.
+        let last = Target::entry(entry.key, Tid::MAX);
+        let mut beyond = is_beyond(leaf, &last);
+        let mut next = leaf.next();
+        let mut moves = 0;
+        while beyond {
+            self.count_move(&mut moves, next)?;
+            let page = self.read(next, 0)?;
+            for offset in page.first_entry()..=page.item_count() {
+                let found = self.leaf_tuple(&page, next, offset)?;
+                if found.key != entry.key {
+                    return Ok(None);
+                }
+                if change::is_dead(&page, offset) {
+                    continue;
+                }
+                match check.check(entry.key, found.tid)? {
+                    UniqueVerdict::NotConflicting | UniqueVerdict::Dead => {}
+                    UniqueVerdict::Conflict => return Ok(Some(InsertOutcome::Conflict(found.tid))),
+                    UniqueVerdict::InProgress(xid) => return Ok(Some(InsertOutcome::Wait(xid))),
+                }
+            }
+            beyond = is_beyond(&page, &last);
+            next = page.next();
+        }
+        Ok(None)
+    }
+
+    /// Puts the entry on the leaf where it belongs, making room if needed.
+    fn insert_on_leaf(
+        &self,
+        mut leaf: PageWrite<'_>,
+        entry: &NewEntry<'_>,
+        deletion: Option<&dyn DeletionOracle>,
+        record: &mut [u8],
+        path: &Path,
+    ) -> Result<InsertOutcome> {
+        let target = Target::entry(entry.key, entry.tid);
+        let mut offset = lower_bound(&leaf, leaf.first_entry(), &target);
+        if self.is_entry(&leaf, offset, entry) {
+            return self.suppress(leaf, offset, entry.xid);
+        }
+        let tuple_bytes = record.len() - wal::OFFSET_SIZE;
+        if !self.fits(&leaf, tuple_bytes)
+            && let Some(deletion) = deletion
+            && self.simple_delete(&mut leaf, entry, deletion)?
+        {
+            offset = lower_bound(&leaf, leaf.first_entry(), &target);
+        }
+        if self.fits(&leaf, tuple_bytes) {
+            if leaf.is_rightmost() {
+                self.rightmost.store(leaf.id().block.0, Ordering::Relaxed);
+            }
+            self.add(&mut leaf, offset, record, entry.xid)?;
+            return Ok(InsertOutcome::Inserted);
+        }
+        let tuple = &record[wal::OFFSET_SIZE..];
+        let (left, right) = self.split(leaf, offset, tuple, None, entry.xid)?;
+        count(&self.counters.inserts, 1);
+        self.insert_parent(left, right, path, entry.xid)?;
+        Ok(InsertOutcome::Inserted)
+    }
+
+    /// Puts the tuple in `record`, behind the room for its offset, on the leaf, where it fits.
+    fn add(
+        &self,
+        leaf: &mut PageWrite<'_>,
+        offset: u16,
+        record: &mut [u8],
+        xid: Xid,
+    ) -> Result<()> {
+        record[..wal::OFFSET_SIZE].copy_from_slice(&offset.to_le_bytes());
+        let critical = self.storage.begin_change()?;
+        let placed = change::insert(leaf, offset, &record[wal::OFFSET_SIZE..]);
+        assert!(placed, "the entry was measured before");
+        leaf.bump_version();
+        self.log(wal::kind::INSERT_LEAF, xid, &mut [LoggedPage::delta(leaf, &[record])], None)?;
+        drop(critical);
+        count(&self.counters.inserts, 1);
+        Ok(())
+    }
+
+    /// Whether the item at `offset` is exactly this entry.
+    fn is_entry(&self, leaf: &PageWrite<'_>, offset: u16, entry: &NewEntry<'_>) -> bool {
+        offset <= leaf.item_count()
+            && Target::entry(entry.key, entry.tid).order_of(leaf.tuple(offset)).is_eq()
+    }
+
+    /// The entry is there: X2. Its mark goes, logged, and the leaf's version moves either way, so
+    /// that nobody marks it on the strength of what was read before (rule 9b.13).
+    fn suppress(&self, mut leaf: PageWrite<'_>, offset: u16, xid: Xid) -> Result<InsertOutcome> {
+        leaf.bump_version();
+        if change::is_dead(&leaf, offset) {
+            let critical = self.storage.begin_change()?;
+            let cleared = change::set_dead(&mut leaf, offset, false);
+            assert!(cleared, "the entry was just found");
+            let delta: &[&[u8]] = &[&offset.to_le_bytes()];
+            let pages = &mut [LoggedPage::delta(&mut leaf, delta)];
+            self.log(wal::kind::CLEAR_DEAD, xid, pages, None)?;
+            drop(critical);
+        }
+        count(&self.counters.suppressed_duplicates, 1);
+        Ok(InsertOutcome::AlreadyThere)
+    }
+}

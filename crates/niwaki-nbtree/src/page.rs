@@ -1,0 +1,302 @@
+//! Layout of index pages: the special area, its flags, and the metapage.
+//!
+//! ```text
+//! special area, 16 bytes at the end of every page
+//! 0  prev u32    left sibling, 0 = none        8  level u16   0 = leaf
+//! 4  next u32    right sibling, 0 = none      10  flags u16   12  reserved u32 (zero)
+//! ```
+//!
+//! Item 1 of a page that has a right sibling is its high key; its entries follow. Block 0 is the
+//! metapage, so 0 serves as "none" in links.
+
+use niwaki_storage::page::{Page, PageKind};
+use niwaki_storage::{BlockNumber, Corruption, OffsetNumber, PageId};
+
+/// Bytes of the special area.
+pub(crate) const SPECIAL_SIZE: usize = 16;
+/// Bytes of line pointers and tuples that a page can hold.
+pub(crate) const USABLE_BYTES: usize =
+    niwaki_storage::page::PAGE_SIZE - niwaki_storage::page::HEADER_SIZE - SPECIAL_SIZE;
+/// Bytes of a line pointer, which every tuple costs besides its own.
+pub(crate) const LINE_POINTER: usize = 4;
+/// The metapage.
+pub(crate) const META_BLOCK: BlockNumber = BlockNumber(0);
+/// No sibling.
+pub(crate) const NO_BLOCK: BlockNumber = BlockNumber(0);
+
+const PREV_AT: usize = 0;
+const NEXT_AT: usize = 4;
+const LEVEL_AT: usize = 8;
+const FLAGS_AT: usize = 10;
+const RESERVED_AT: usize = 12;
+
+/// Flags of the special area.
+pub(crate) mod flag {
+    /// A leaf page.
+    pub(crate) const LEAF: u16 = 1;
+    /// The metapage.
+    pub(crate) const META: u16 = 2;
+    /// The parent has no downlink to the right sibling yet; the next inserter that comes by adds it.
+    pub(crate) const INCOMPLETE_SPLIT: u16 = 4;
+    /// Being deleted: the parent leads past it. Reserved.
+    pub(crate) const HALF_DEAD: u16 = 8;
+    /// Unlinked, waits to be recycled. Reserved.
+    pub(crate) const DELETED: u16 = 16;
+    /// Every flag of this format version.
+    pub(crate) const ALL: u16 = LEAF | META | INCOMPLETE_SPLIT | HALF_DEAD | DELETED;
+}
+
+#[inline]
+pub(crate) fn read_u16(bytes: &[u8], at: usize) -> u16 {
+    match bytes.get(at..at + 2) {
+        Some(b) => u16::from_le_bytes([b[0], b[1]]),
+        None => 0,
+    }
+}
+
+#[inline]
+pub(crate) fn read_u32(bytes: &[u8], at: usize) -> u32 {
+    match bytes.get(at..at + 4) {
+        Some(b) => u32::from_le_bytes([b[0], b[1], b[2], b[3]]),
+        None => 0,
+    }
+}
+
+fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
+    if let Some(place) = bytes.get_mut(at..at + value.len()) {
+        place.copy_from_slice(value);
+    }
+}
+
+/// What an index sees in a page. On bytes that are no index page the answers are harmless zeros;
+/// [`IndexPage::verify`] tells.
+pub(crate) trait IndexPage {
+    fn area(&self) -> &[u8];
+    fn area_mut(&mut self) -> &mut [u8];
+    /// Makes it an empty index page.
+    fn init_index(&mut self, level: u16, flags: u16);
+    /// First item that is an entry and not the high key.
+    fn first_entry(&self) -> u16;
+    /// Number of entries.
+    fn entry_count(&self) -> u16;
+    /// The high key's tuple; `None` on the rightmost page of a level.
+    fn high_key(&self) -> Option<&[u8]>;
+    /// The tuple of an item; empty where there is none.
+    fn tuple(&self, offset: u16) -> &[u8];
+    /// Checks that this is a page of an index and of the level that was expected.
+    fn verify(&self, id: PageId, level: Option<u16>) -> Result<(), Box<Corruption>>;
+
+    #[inline]
+    fn prev(&self) -> BlockNumber {
+        BlockNumber(read_u32(self.area(), PREV_AT))
+    }
+    #[inline]
+    fn next(&self) -> BlockNumber {
+        BlockNumber(read_u32(self.area(), NEXT_AT))
+    }
+    #[inline]
+    fn level(&self) -> u16 {
+        read_u16(self.area(), LEVEL_AT)
+    }
+    #[inline]
+    fn index_flags(&self) -> u16 {
+        read_u16(self.area(), FLAGS_AT)
+    }
+    #[inline]
+    fn reserved(&self) -> u32 {
+        read_u32(self.area(), RESERVED_AT)
+    }
+    #[inline]
+    fn is_leaf(&self) -> bool {
+        self.index_flags() & flag::LEAF != 0
+    }
+    #[inline]
+    fn is_rightmost(&self) -> bool {
+        self.next() == NO_BLOCK
+    }
+    #[inline]
+    fn is_incomplete(&self) -> bool {
+        self.index_flags() & flag::INCOMPLETE_SPLIT != 0
+    }
+    fn set_prev(&mut self, block: BlockNumber) {
+        put(self.area_mut(), PREV_AT, &block.0.to_le_bytes());
+    }
+    fn set_next(&mut self, block: BlockNumber) {
+        put(self.area_mut(), NEXT_AT, &block.0.to_le_bytes());
+    }
+    fn set_index_flags(&mut self, flags: u16) {
+        put(self.area_mut(), FLAGS_AT, &flags.to_le_bytes());
+    }
+    fn set_level(&mut self, level: u16) {
+        put(self.area_mut(), LEVEL_AT, &level.to_le_bytes());
+    }
+}
+
+impl IndexPage for Page {
+    #[inline]
+    fn area(&self) -> &[u8] {
+        self.special()
+    }
+
+    #[inline]
+    fn area_mut(&mut self) -> &mut [u8] {
+        self.special_mut()
+    }
+
+    fn init_index(&mut self, level: u16, flags: u16) {
+        self.init(PageKind::Nbtree, SPECIAL_SIZE);
+        self.set_level(level);
+        self.set_index_flags(flags);
+    }
+
+    #[inline]
+    fn first_entry(&self) -> u16 {
+        if self.is_rightmost() { 1 } else { 2 }
+    }
+
+    #[inline]
+    fn entry_count(&self) -> u16 {
+        (self.item_count() + 1).saturating_sub(self.first_entry())
+    }
+
+    #[inline]
+    fn high_key(&self) -> Option<&[u8]> {
+        if self.is_rightmost() { None } else { self.item(OffsetNumber(1)) }
+    }
+
+    #[inline]
+    fn tuple(&self, offset: u16) -> &[u8] {
+        self.item(OffsetNumber(offset)).unwrap_or(&[])
+    }
+
+    #[inline]
+    fn verify(&self, id: PageId, level: Option<u16>) -> Result<(), Box<Corruption>> {
+        let leaf_fits = self.is_leaf() == (self.level() == 0);
+        let unusable = flag::META | flag::HALF_DEAD | flag::DELETED;
+        if self.kind() == PageKind::Nbtree
+            && self.special_size() == SPECIAL_SIZE
+            && leaf_fits
+            && self.index_flags() & unusable == 0
+            && level.is_none_or(|level| level == self.level())
+        {
+            return Ok(());
+        }
+        Err(not_expected(self, id, level))
+    }
+}
+
+#[cold]
+fn not_expected(page: &Page, id: PageId, level: Option<u16>) -> Box<Corruption> {
+    let expected = level.map_or(String::new(), |level| format!(" of level {level}"));
+    damage(
+        id,
+        None,
+        "B2",
+        format!(
+            "found kind {:?}, special area of {} bytes, level {}, flags {:#x} where an index page{expected} was expected",
+            page.kind(),
+            page.special_size(),
+            page.level(),
+            page.index_flags()
+        ),
+    )
+}
+
+/// Damage on a page of an index.
+#[cold]
+pub(crate) fn damage(
+    id: PageId,
+    item: Option<u16>,
+    invariant: &'static str,
+    detail: impl Into<String>,
+) -> Box<Corruption> {
+    Box::new(Corruption {
+        file: format!("{}.main", id.file),
+        block: Some(id.block.0),
+        item,
+        invariant,
+        detail: detail.into(),
+    })
+}
+
+/// The metapage's contents: its item 1.
+///
+/// ```text
+/// 0  magic u32   4  version u16   6  flags u16   8  root u32   12  fast root u32   16  level u16
+/// 18 fast level u16   20  deleted pages u32   24  reserved u64 (zero)
+/// ```
+///
+/// Fast root (lowest level that has one page) and deleted pages belong to page deletion: until then
+/// the fast root is the root and there are no deleted pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Meta {
+    pub(crate) root: BlockNumber,
+    pub(crate) level: u16,
+    pub(crate) fast_root: BlockNumber,
+    pub(crate) fast_level: u16,
+    pub(crate) deleted_pages: u32,
+}
+
+impl Meta {
+    pub(crate) const SIZE: usize = 32;
+    pub(crate) const MAGIC: u32 = 0x4257_694e;
+    pub(crate) const VERSION: u16 = 1;
+    /// Byte of the level, for the test of the format description.
+    pub(crate) const LEVEL_AT: usize = 16;
+
+    pub(crate) fn new(root: BlockNumber, level: u16) -> Self {
+        Self { root, level, fast_root: root, fast_level: level, deleted_pages: 0 }
+    }
+
+    pub(crate) fn encode(&self) -> [u8; Self::SIZE] {
+        let mut b = [0; Self::SIZE];
+        put(&mut b, 0, &Self::MAGIC.to_le_bytes());
+        put(&mut b, 4, &Self::VERSION.to_le_bytes());
+        put(&mut b, 8, &self.root.0.to_le_bytes());
+        put(&mut b, 12, &self.fast_root.0.to_le_bytes());
+        put(&mut b, Self::LEVEL_AT, &self.level.to_le_bytes());
+        put(&mut b, 18, &self.fast_level.to_le_bytes());
+        put(&mut b, 20, &self.deleted_pages.to_le_bytes());
+        b
+    }
+
+    /// Reads a metapage.
+    pub(crate) fn read(page: &Page, id: PageId) -> Result<Self, Box<Corruption>> {
+        let b = page.tuple(1);
+        if page.kind() != PageKind::Nbtree
+            || page.index_flags() != flag::META
+            || b.len() != Self::SIZE
+            || read_u32(b, 0) != Self::MAGIC
+        {
+            return Err(damage(id, None, "format", "not the metapage of an index"));
+        }
+        if read_u16(b, 4) != Self::VERSION || read_u16(b, 6) != 0 || b[24..].iter().any(|&x| x != 0)
+        {
+            let detail = format!("index format version {} with unknown content", read_u16(b, 4));
+            return Err(damage(id, None, "format", detail));
+        }
+        let meta = Self {
+            root: BlockNumber(read_u32(b, 8)),
+            fast_root: BlockNumber(read_u32(b, 12)),
+            level: read_u16(b, Self::LEVEL_AT),
+            fast_level: read_u16(b, 18),
+            deleted_pages: read_u32(b, 20),
+        };
+        if meta.root == META_BLOCK || meta.fast_root == META_BLOCK || meta.fast_level > meta.level {
+            return Err(damage(id, None, "format", format!("impossible {meta:?}")));
+        }
+        Ok(meta)
+    }
+
+    /// Makes `page` a metapage with these contents.
+    pub(crate) fn write_new(&self, page: &mut Page) {
+        page.init_index(0, flag::META);
+        let stored = page.insert_item(OffsetNumber(1), &self.encode());
+        debug_assert!(stored, "a metapage is empty when it is made");
+    }
+
+    /// Replaces the contents of a metapage.
+    pub(crate) fn overwrite(bytes: &[u8], page: &mut Page) -> bool {
+        bytes.len() == Self::SIZE && page.overwrite_item(OffsetNumber(1), bytes)
+    }
+}

@@ -1,0 +1,100 @@
+//! Simple deletion: entries known to be dead make room on a full leaf.
+//!
+//! Scans mark what they found dead to everyone (LP_DEAD). When the leaf is full, the marked entries go,
+//! and with them every other entry that the table says may go on the same heap blocks, or on the new
+//! entry's own: those blocks are visited anyway, or likely in cache. Nothing marked, nothing tried.
+//!
+//! Source: design section 6; thread 000.
+
+use niwaki_storage::OffsetNumber;
+use niwaki_storage::buffer::PageWrite;
+use niwaki_storage::record::LoggedPage;
+
+use crate::change;
+use crate::error::Result;
+use crate::index::Index;
+use crate::insert::NewEntry;
+use crate::page::IndexPage;
+use crate::stats::count;
+use crate::table::{DeletionCandidate, DeletionOracle};
+use crate::wal;
+
+impl Index {
+    /// Removes what may go from a full leaf; true if anything went.
+    pub(crate) fn simple_delete(
+        &self,
+        leaf: &mut PageWrite<'_>,
+        entry: &NewEntry<'_>,
+        oracle: &dyn DeletionOracle,
+    ) -> Result<bool> {
+        let offsets = leaf.first_entry()..=leaf.item_count();
+        if !offsets.clone().any(|offset| change::is_dead(leaf, offset)) {
+            return Ok(false);
+        }
+        let block = leaf.id().block;
+        let mut candidates = Vec::new();
+        for offset in offsets {
+            let tuple = self.leaf_tuple(leaf, block, offset)?;
+            let known_dead = change::is_dead(leaf, offset);
+            candidates.push(DeletionCandidate {
+                key: tuple.key,
+                tid: tuple.tid,
+                known_dead,
+                deletable: known_dead,
+                offset,
+            });
+        }
+        self.keep_worthwhile(&mut candidates, entry);
+        candidates.sort_unstable_by_key(|candidate| (candidate.tid, candidate.offset));
+        let removes = oracle.judge(&mut candidates)?;
+        let mut gone: Vec<OffsetNumber> = candidates
+            .iter()
+            .filter(|candidate| candidate.deletable)
+            .map(|candidate| OffsetNumber(candidate.offset))
+            .collect();
+        gone.sort_unstable();
+        count(&self.counters.simple_deletions, 1);
+        if gone.is_empty() {
+            return Ok(false);
+        }
+        self.delete_offsets(leaf, &gone, entry.xid, removes)?;
+        count(&self.counters.simple_deleted_entries, gone.len() as u64);
+        Ok(true)
+    }
+
+    /// Drops the candidates that are neither marked nor on a heap block worth looking at.
+    fn keep_worthwhile(&self, candidates: &mut Vec<DeletionCandidate<'_>>, entry: &NewEntry<'_>) {
+        if !self.options.simple_deletion_extras {
+            return candidates.retain(|candidate| candidate.known_dead);
+        }
+        let mut blocks: Vec<_> = candidates
+            .iter()
+            .filter(|candidate| candidate.known_dead)
+            .map(|candidate| candidate.tid.block)
+            .chain(std::iter::once(entry.tid.block))
+            .collect();
+        blocks.sort_unstable();
+        candidates.retain(|candidate| {
+            candidate.known_dead || blocks.binary_search(&candidate.tid.block).is_ok()
+        });
+    }
+
+    /// Removes entries of a leaf, given ascending, and logs that.
+    pub(crate) fn delete_offsets(
+        &self,
+        leaf: &mut PageWrite<'_>,
+        offsets: &[OffsetNumber],
+        xid: niwaki_storage::Xid,
+        removes: crate::RemovedInterval,
+    ) -> Result<()> {
+        let data = wal::encode_delete(offsets);
+        let critical = self.storage.begin_change()?;
+        let deleted = change::delete(leaf, offsets);
+        assert!(deleted, "the entries were just found");
+        leaf.bump_version();
+        let delta: &[&[u8]] = &[&data];
+        self.log(wal::kind::DELETE, xid, &mut [LoggedPage::delta(leaf, delta)], removes)?;
+        drop(critical);
+        Ok(())
+    }
+}

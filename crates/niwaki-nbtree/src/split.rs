@@ -1,0 +1,386 @@
+//! Splits: dividing a full page, and telling its parent.
+//!
+//! A split is two changes. The first, one log record, makes the right page, links it, and marks the
+//! left one INCOMPLETE_SPLIT: every key can be found from then on, through the right link. The second
+//! gives the parent its downlink and takes the mark away. Whoever makes the first goes on to the
+//! second with both halves latched; if it never comes to that (a crash, no room on disk), the next
+//! inserter that meets the mark does it.
+
+use niwaki_storage::buffer::PageWrite;
+use niwaki_storage::page::Page;
+use niwaki_storage::record::LoggedPage;
+use niwaki_storage::{BlockNumber, Tid, Xid};
+
+use crate::change::{self, Rebuild, SplitLeft};
+use crate::descend::Descent;
+use crate::error::Result;
+use crate::index::{Index, Path};
+use crate::page::{IndexPage, LINE_POINTER, META_BLOCK, Meta, NO_BLOCK, flag};
+use crate::search::{Target, lower_bound};
+use crate::separator::separator;
+use crate::split_point::{self, SplitItem, SplitPage};
+use crate::stats::count;
+use crate::tuple::{PivotTuple, push_pivot, sort_key};
+use crate::wal;
+
+/// A page to be split with the new tuple in place, without copying anything.
+struct Virtual<'a> {
+    page: &'a Page,
+    /// Where the new tuple goes, counted from the first entry.
+    new_at: usize,
+    new_tuple: &'a [u8],
+}
+
+impl<'a> Virtual<'a> {
+    fn len(&self) -> usize {
+        usize::from(self.page.entry_count()) + 1
+    }
+
+    fn offset(&self, position: usize) -> Option<u16> {
+        let old = match position.cmp(&self.new_at) {
+            std::cmp::Ordering::Less => position,
+            std::cmp::Ordering::Equal => return None,
+            std::cmp::Ordering::Greater => position - 1,
+        };
+        Some(self.page.first_entry() + old as u16)
+    }
+
+    fn tuple(&self, position: usize) -> &'a [u8] {
+        match self.offset(position) {
+            Some(offset) => self.page.tuple(offset),
+            None => self.new_tuple,
+        }
+    }
+
+    fn item(&self, position: usize) -> SplitItem<'a> {
+        let tuple = self.tuple(position);
+        let (key, tid) = sort_key(tuple);
+        SplitItem {
+            key,
+            tid: Tid::new((tid >> 16) as u32, tid as u16),
+            bytes: tuple.len() + LINE_POINTER,
+        }
+    }
+}
+
+impl Index {
+    /// Divides `left`, on which `tuple` does not fit at `offset`, and puts the tuple into the half
+    /// where it belongs. `child`: for inner pages, the child whose split `tuple` completes; its mark
+    /// goes in the same record. Returns both halves, latched; the parent knows nothing yet.
+    pub(crate) fn split<'a>(
+        &'a self,
+        mut left: PageWrite<'a>,
+        offset: u16,
+        tuple: &[u8],
+        child: Option<&mut PageWrite<'_>>,
+        xid: Xid,
+    ) -> Result<(PageWrite<'a>, PageWrite<'a>)> {
+        let block = left.id().block;
+        let leaf = left.is_leaf();
+        let new_at = usize::from(offset - left.first_entry());
+        let whole = Virtual { page: &left, new_at, new_tuple: tuple };
+        let first_right = self.choose_split(&whole, block)?;
+        let mut high_key = Vec::new();
+        self.push_high_key(&mut high_key, &whole, first_right, leaf);
+
+        let right_block = self.allocate(block)?;
+        // Left to right: the new page, which nobody else knows, then the old right sibling.
+        let (mut right, mut sibling) = match self.latch_right(&left, right_block) {
+            Ok(latched) => latched,
+            Err(error) => {
+                self.give_back(right_block);
+                return Err(error);
+            }
+        };
+        let critical = match self.storage.begin_change() {
+            Ok(critical) => critical,
+            Err(error) => {
+                self.give_back(right_block);
+                return Err(error.into());
+            }
+        };
+        let fine = fill_right(&mut right, &whole, first_right, block);
+        assert!(fine, "the split point was chosen so that the right half fits");
+        let goes_left = new_at < first_right;
+        let delta = SplitLeft {
+            kept: (first_right - usize::from(goes_left)) as u16,
+            new_at: goes_left.then_some(new_at as u16),
+            right: right_block,
+            high_key: &high_key,
+            new_tuple: tuple,
+        };
+        let fine = delta.apply(&mut left);
+        assert!(fine, "the split point was chosen so that the left half fits");
+        if leaf {
+            left.bump_version();
+            right.bump_version();
+        }
+        if let Some(sibling) = &mut sibling {
+            sibling.set_prev(right_block);
+        }
+        self.log_split(&mut left, &mut right, &mut sibling, child, &delta, xid)?;
+        drop(critical);
+        let splits = if leaf { &self.counters.leaf_splits } else { &self.counters.inner_splits };
+        count(splits, 1);
+        Ok((left, right))
+    }
+
+    /// The pages right of a page that is split: the new one, and its sibling until now.
+    fn latch_right<'a>(
+        &'a self,
+        left: &Page,
+        right: BlockNumber,
+    ) -> Result<(PageWrite<'a>, Option<PageWrite<'a>>)> {
+        let new = self.pin(right)?.into_write();
+        if left.is_rightmost() {
+            return Ok((new, None));
+        }
+        Ok((new, Some(self.write(left.next(), left.level())?)))
+    }
+
+    fn choose_split(&self, whole: &Virtual<'_>, block: BlockNumber) -> Result<usize> {
+        let items: Vec<SplitItem<'_>> = (0..whole.len()).map(|at| whole.item(at)).collect();
+        let page = SplitPage {
+            items: &items,
+            leaf: whole.page.is_leaf(),
+            rightmost: whole.page.is_rightmost(),
+            high_key_bytes: whole.page.high_key().map_or(0, |key| key.len() + LINE_POINTER),
+            fillfactor: self.options.fillfactor,
+            strategy: self.options.split_strategy,
+            truncate: self.options.suffix_truncation,
+            items_max: self.items_max(),
+        };
+        match split_point::choose(&page) {
+            Some(first_right) => Ok(first_right),
+            None => {
+                Err(self.damaged(block, None, "B1", "the page cannot be split within its limits"))
+            }
+        }
+    }
+
+    /// The pivot between the halves, as the left one's high key.
+    fn push_high_key(
+        &self,
+        out: &mut Vec<u8>,
+        whole: &Virtual<'_>,
+        first_right: usize,
+        leaf: bool,
+    ) {
+        let right = whole.item(first_right);
+        if !leaf {
+            let tid = Some(right.tid).filter(|&tid| tid != Tid::MIN);
+            return push_pivot(out, NO_BLOCK, right.key, tid);
+        }
+        let left = whole.item(first_right - 1);
+        let cut =
+            separator((left.key, left.tid), (right.key, right.tid), self.options.suffix_truncation);
+        push_pivot(out, NO_BLOCK, cut.key, cut.tid);
+    }
+
+    fn log_split(
+        &self,
+        left: &mut PageWrite<'_>,
+        right: &mut PageWrite<'_>,
+        sibling: &mut Option<PageWrite<'_>>,
+        child: Option<&mut PageWrite<'_>>,
+        delta: &SplitLeft<'_>,
+        xid: Xid,
+    ) -> Result<()> {
+        let prev = delta.right.0.to_le_bytes();
+        let (bytes, prev): (&[&[u8]], &[&[u8]]) = (&[&delta.encode()], &[&prev]);
+        let kind = wal::split_kind(sibling.is_some(), child.is_some());
+        let mut pages = Vec::with_capacity(4);
+        pages.push(LoggedPage::delta(left, bytes));
+        pages.push(LoggedPage::image(right));
+        if let Some(sibling) = sibling {
+            pages.push(LoggedPage::delta(sibling, prev));
+        }
+        if let Some(child) = child {
+            change::clear_incomplete(child);
+            pages.push(LoggedPage::delta(child, &[]));
+        }
+        self.log(kind, xid, &mut pages, None)
+    }
+
+    /// Gives the parent of `left` the downlink to `right`, splitting it if need be, and takes the
+    /// mark off `left`.
+    pub(crate) fn insert_parent(
+        &self,
+        mut left: PageWrite<'_>,
+        right: PageWrite<'_>,
+        path: &Path,
+        xid: Xid,
+    ) -> Result<()> {
+        let left_block = left.id().block;
+        let level = left.level() + 1;
+        let separator = self.high_key_copy(&left, left_block)?;
+        let target = separator.target();
+        if self.read_meta()?.root == left_block {
+            return self.new_root(&mut left, &right, &separator, xid);
+        }
+        let mut parent = self.write_parent(level, &target, path)?;
+        let offset = lower_bound(&parent, parent.first_entry() + 1, &target);
+        let before = PivotTuple::decode(parent.tuple(offset - 1)).map(|pivot| pivot.downlink);
+        if before != Some(left_block) {
+            let detail = format!("{before:?} stands where the downlink to {left_block} should");
+            return Err(self.damaged(parent.id().block, Some(offset - 1), "B1", detail));
+        }
+        let right_block = right.id().block;
+        // From here on nobody can split the right half and miss its downlink: it needs the parent.
+        drop(right);
+        let mut record = Vec::with_capacity(wal::OFFSET_SIZE + left.tuple(1).len());
+        record.extend_from_slice(&offset.to_le_bytes());
+        push_pivot(&mut record, right_block, &separator.key, separator.tid);
+        let tuple = &record[wal::OFFSET_SIZE..];
+        if !self.fits(&parent, tuple.len()) {
+            let (parent, new) = self.split(parent, offset, tuple, Some(&mut left), xid)?;
+            drop(left);
+            return self.insert_parent(parent, new, path, xid);
+        }
+        let critical = self.storage.begin_change()?;
+        let placed = change::insert(&mut parent, offset, tuple);
+        assert!(placed, "the pivot was measured before");
+        change::clear_incomplete(&mut left);
+        let delta: &[&[u8]] = &[&record];
+        let pages = &mut [LoggedPage::delta(&mut parent, delta), LoggedPage::delta(&mut left, &[])];
+        self.log(wal::kind::INSERT_INNER, xid, pages, None)?;
+        drop(critical);
+        Ok(())
+    }
+
+    fn high_key_copy(&self, page: &Page, block: BlockNumber) -> Result<OwnedSeparator> {
+        match page.high_key().and_then(PivotTuple::decode) {
+            Some(pivot) => Ok(OwnedSeparator { key: pivot.key.to_vec(), tid: pivot.tid }),
+            None => Err(self.damaged(block, Some(1), "B1", "no high key")),
+        }
+    }
+
+    /// Latches for writing the page of `level` that `target` belongs to. Unfinished splits on that
+    /// level are finished on the way: their parts' downlinks must be there before ours.
+    fn write_parent(&self, level: u16, target: &Target<'_>, path: &Path) -> Result<PageWrite<'_>> {
+        let mut block = match path.at(level) {
+            Some(block) => block,
+            None => self.find_level(level, target)?,
+        };
+        // Ends: every turn finishes a split or moves right, and moves are counted.
+        let mut moves = 0;
+        loop {
+            let page = self.write(block, level)?;
+            if page.is_incomplete() {
+                drop(page);
+                self.finish_split(block, level, path)?;
+            } else if crate::search::is_beyond(&page, target) {
+                self.count_move(&mut moves, block)?;
+                block = page.next();
+            } else {
+                return Ok(page);
+            }
+        }
+    }
+
+    /// The page of `level` that `target` belongs to, from the root: the tree grew since the descent.
+    fn find_level(&self, level: u16, target: &Target<'_>) -> Result<BlockNumber> {
+        match self.descend(target, level, false, &mut Path::new())? {
+            Descent::At(block) => Ok(block),
+            Descent::Incomplete(block, _) => Ok(block),
+            Descent::Empty => Err(self.damaged(META_BLOCK, None, "B2", "the file lost its pages")),
+        }
+    }
+
+    /// Makes a root above `left`, which was the root until now, and `right`.
+    fn new_root(
+        &self,
+        left: &mut PageWrite<'_>,
+        right: &PageWrite<'_>,
+        separator: &OwnedSeparator,
+        xid: Xid,
+    ) -> Result<()> {
+        let (left_block, right_block) = (left.id().block, right.id().block);
+        let level = left.level() + 1;
+        let block = self.allocate(META_BLOCK)?;
+        let mut root = self.pin(block)?.into_write();
+        let mut meta_page = self.pin(META_BLOCK)?.into_write();
+        let critical = self.storage.begin_change()?;
+        let mut writer = Rebuild::new(&mut root, level, 0);
+        let mut tuple = Vec::new();
+        push_pivot(&mut tuple, left_block, b"", None);
+        writer.push(&tuple);
+        tuple.clear();
+        push_pivot(&mut tuple, right_block, &separator.key, separator.tid);
+        writer.push(&tuple);
+        assert!(writer.fine, "two pivots fit an empty page");
+        let meta = Meta::new(block, level).encode();
+        let stored = Meta::overwrite(&meta, &mut meta_page);
+        assert!(stored, "the metapage was read before");
+        change::clear_incomplete(left);
+        let delta: &[&[u8]] = &[&meta];
+        let pages = &mut [
+            LoggedPage::image(&mut root),
+            LoggedPage::delta(left, &[]),
+            LoggedPage::delta(&mut meta_page, delta),
+        ];
+        self.log(wal::kind::NEW_ROOT, xid, pages, None)?;
+        drop(critical);
+        self.cache_root(block, level);
+        Ok(())
+    }
+
+    /// Finishes the split of a page whose parent does not know its right half. Does nothing if
+    /// somebody else did. Latches of pages on lower levels may be held, none on this one.
+    #[cold]
+    pub(crate) fn finish_split(&self, block: BlockNumber, level: u16, path: &Path) -> Result<()> {
+        let left = self.write(block, level)?;
+        if !left.is_incomplete() {
+            return Ok(());
+        }
+        if left.is_rightmost() {
+            return Err(self.damaged(block, None, "B2", "an incomplete split without right half"));
+        }
+        let right = self.write(left.next(), level)?;
+        count(&self.counters.finished_splits, 1);
+        self.insert_parent(left, right, path, Xid::INVALID)
+    }
+}
+
+/// A separator that outlives the latch under which it was read.
+struct OwnedSeparator {
+    key: Vec<u8>,
+    tid: Option<Tid>,
+}
+
+impl OwnedSeparator {
+    fn target(&self) -> Target<'_> {
+        Target::pivot(&self.key, self.tid)
+    }
+}
+
+/// Makes the new right page. The first pivot of an inner page becomes minus infinity.
+fn fill_right(
+    right: &mut Page,
+    whole: &Virtual<'_>,
+    first_right: usize,
+    left: BlockNumber,
+) -> bool {
+    let old = whole.page;
+    // A right half is complete: what it was split from carries the mark.
+    let flags = old.index_flags() & !flag::INCOMPLETE_SPLIT;
+    let mut writer = Rebuild::new(right, old.level(), flags);
+    writer.page.set_prev(left);
+    writer.page.set_next(old.next());
+    if let Some(high_key) = old.high_key() {
+        writer.push(high_key);
+    }
+    for position in first_right..whole.len() {
+        match whole.offset(position) {
+            _ if position == first_right && !old.is_leaf() => {
+                let Some(pivot) = PivotTuple::decode(whole.tuple(position)) else { return false };
+                let mut first = Vec::new();
+                push_pivot(&mut first, pivot.downlink, b"", None);
+                writer.push(&first);
+            }
+            Some(offset) => writer.push_from(old, offset),
+            None => writer.push(whole.new_tuple),
+        }
+    }
+    writer.fine
+}

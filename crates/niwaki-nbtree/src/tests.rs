@@ -1,0 +1,44 @@
+//! Tests of the index as a whole, on files in memory.
+
+mod model;
+
+use std::sync::Arc;
+
+use niwaki_env::Env;
+use niwaki_storage::{RelFile, Storage, StorageOptions, Tid, Xid};
+
+use crate::{Index, IndexOptions, InsertOutcome, NbtreeManager, NewEntry};
+
+/// A database in memory with room for `frames` pages.
+pub(crate) fn storage(frames: usize) -> Arc<Storage> {
+    let options = StorageOptions { shared_buffers: frames, ..StorageOptions::default() };
+    Storage::open(Env::memory(), options, vec![Arc::new(NbtreeManager)]).unwrap().0
+}
+
+/// An index in a file of its own.
+pub(crate) fn index_in(storage: &Arc<Storage>, options: IndexOptions) -> Index {
+    let file = RelFile { id: storage.allocate_file(), logged: true };
+    storage.create_file(file, Xid::FIRST_NORMAL).unwrap();
+    Index::new(Arc::clone(storage), file, "test_index", options)
+}
+
+/// An index in a database of its own.
+pub(crate) fn index(options: IndexOptions) -> Index {
+    index_in(&storage(2000), options)
+}
+
+pub(crate) fn entry(key: &[u8], tid: Tid) -> NewEntry<'_> {
+    NewEntry { key, payload: b"", tid, xid: Xid::FIRST_NORMAL, logically_unchanged: false }
+}
+
+pub(crate) fn insert(index: &Index, key: &[u8], tid: Tid) -> InsertOutcome {
+    index.insert(&entry(key, tid), None, None).unwrap()
+}
+
+/// Fails with what `check` finds; returns all entries in order.
+pub(crate) fn checked(index: &Index) -> Vec<(Vec<u8>, Tid)> {
+    let mut entries = Vec::new();
+    let report = index.check(&mut |entry| entries.push((entry.key.to_vec(), entry.tid))).unwrap();
+    assert!(report.corruptions.is_empty(), "{:#?}", report.corruptions);
+    entries
+}

@@ -1,0 +1,234 @@
+//! The index against an ordered set: whatever is done, both hold the same.
+
+use std::collections::BTreeMap;
+
+use niwaki_storage::{Tid, Xid};
+use proptest::prelude::*;
+
+use super::{checked, entry, index};
+use crate::{
+    Direction, EntryDecision, Index, IndexOptions, InsertOutcome, KeyBound, KeyRange, NewEntry,
+    Scan, SplitStrategy,
+};
+
+type Model = BTreeMap<(Vec<u8>, Tid), Vec<u8>>;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert {
+        key: Vec<u8>,
+        payload: Vec<u8>,
+        tid: Tid,
+    },
+    Delete {
+        key: Vec<u8>,
+        tid: Tid,
+    },
+    Scan {
+        lower: Bound,
+        upper: Bound,
+        backward: bool,
+    },
+    /// Marks what a scan of the key returns at even positions, then inserts these again.
+    MarkAndRestore {
+        key: Vec<u8>,
+    },
+    /// Deletes every entry of one heap block.
+    Vacuum {
+        block: u32,
+    },
+}
+
+#[derive(Clone, Debug)]
+enum Bound {
+    Unbounded,
+    Included(Vec<u8>),
+    Excluded(Vec<u8>),
+}
+
+impl Bound {
+    fn as_key_bound(&self) -> KeyBound<'_> {
+        match self {
+            Self::Unbounded => KeyBound::Unbounded,
+            Self::Included(bytes) => KeyBound::Included(bytes),
+            Self::Excluded(bytes) => KeyBound::Excluded(bytes),
+        }
+    }
+}
+
+/// Keys with long common prefixes, prefixes of each other, and many equal ones.
+fn key() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        3 => prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(255)], 0..5),
+        2 => (0u16..300).prop_map(|n| n.to_be_bytes().to_vec()),
+        1 => (0u8..4, 1usize..600).prop_map(|(byte, len)| vec![byte; len]),
+    ]
+}
+
+fn tid() -> impl Strategy<Value = Tid> {
+    (0u32..6, 1u16..8).prop_map(|(block, offset)| Tid::new(block, offset))
+}
+
+fn bound() -> impl Strategy<Value = Bound> {
+    prop_oneof![
+        Just(Bound::Unbounded),
+        key().prop_map(Bound::Included),
+        key().prop_map(Bound::Excluded),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let payload = prop::collection::vec(any::<u8>(), 0..3);
+    prop_oneof![
+        12 => (key(), payload, tid())
+            .prop_map(|(key, payload, tid)| Step::Insert { key, payload, tid }),
+        3 => (key(), tid()).prop_map(|(key, tid)| Step::Delete { key, tid }),
+        3 => (bound(), bound(), any::<bool>())
+            .prop_map(|(lower, upper, backward)| Step::Scan { lower, upper, backward }),
+        1 => key().prop_map(|key| Step::MarkAndRestore { key }),
+        1 => (0u32..6).prop_map(|block| Step::Vacuum { block }),
+    ]
+}
+
+fn options() -> impl Strategy<Value = IndexOptions> {
+    let items_max = prop_oneof![2 => (3u16..8).prop_map(Some), 1 => Just(None)];
+    (items_max, 10u8..=100, any::<bool>(), any::<bool>()).prop_map(
+        |(page_items_max, fillfactor, half, suffix_truncation)| IndexOptions {
+            page_items_max,
+            fillfactor,
+            split_strategy: if half { SplitStrategy::Half } else { SplitStrategy::Informed },
+            suffix_truncation,
+            ..IndexOptions::default()
+        },
+    )
+}
+
+fn scan_all(
+    index: &Index,
+    range: &KeyRange<'_>,
+    direction: Direction,
+) -> Vec<(Vec<u8>, Tid, Vec<u8>)> {
+    let mut scan = Scan::default();
+    scan.start(index, range, direction);
+    let mut found = Vec::new();
+    while scan.next(index).unwrap() {
+        let entries = scan.batch().iter();
+        found.extend(entries.map(|e| (e.key.to_vec(), e.tid, e.payload.to_vec())));
+    }
+    found
+}
+
+fn run(index: &Index, model: &mut Model, step: &Step) {
+    match step {
+        Step::Insert { key, payload, tid } => {
+            let outcome =
+                index.insert(&NewEntry { payload, ..entry(key, *tid) }, None, None).unwrap();
+            let known = model.contains_key(&(key.clone(), *tid));
+            let expected =
+                if known { InsertOutcome::AlreadyThere } else { InsertOutcome::Inserted };
+            assert_eq!(outcome, expected);
+            model.entry((key.clone(), *tid)).or_insert_with(|| payload.clone());
+        }
+        Step::Delete { key, tid } => {
+            let deleted = index
+                .delete_entry(key, *tid, Xid::INVALID, &mut || Ok((EntryDecision::Delete, None)))
+                .unwrap();
+            assert_eq!(deleted, model.remove(&(key.clone(), *tid)).is_some());
+        }
+        Step::Scan { lower, upper, backward } => {
+            let range = KeyRange { lower: lower.as_key_bound(), upper: upper.as_key_bound() };
+            let mut expected: Vec<_> = model
+                .iter()
+                .filter(|((key, _), _)| range.contains(key))
+                .map(|((key, tid), payload)| (key.clone(), *tid, payload.clone()))
+                .collect();
+            let mut direction = Direction::Forward;
+            if *backward {
+                expected.reverse();
+                direction = Direction::Backward;
+            }
+            assert_eq!(scan_all(index, &range, direction), expected);
+        }
+        Step::MarkAndRestore { key } => mark_and_restore(index, model, key),
+        Step::Vacuum { block } => vacuum(index, model, *block),
+    }
+}
+
+fn vacuum(index: &Index, model: &mut Model, block: u32) {
+    let before = model.len();
+    let mut decide = |entry: crate::BatchEntry<'_>| {
+        if entry.tid.block.0 == block { EntryDecision::Delete } else { EntryDecision::Keep }
+    };
+    let summary = index.vacuum(None, &mut decide, &mut || Ok(())).unwrap();
+    model.retain(|(_, tid), _| tid.block.0 != block);
+    assert_eq!(summary.removed, (before - model.len()) as u64);
+    assert_eq!(summary.remaining, model.len() as u64);
+}
+
+/// A marked entry is gone for scans; inserting it again brings it back (rule 9b.13), and what was
+/// read before that can no longer be marked.
+fn mark_and_restore(index: &Index, model: &mut Model, key: &[u8]) {
+    let mut scan = Scan::default();
+    scan.start(index, &KeyRange::equal(key), Direction::Forward);
+    if !scan.next(index).unwrap() {
+        return;
+    }
+    let even: Vec<usize> = (0..scan.batch().len()).step_by(2).collect();
+    let entries: Vec<(Vec<u8>, Tid)> =
+        scan.batch().iter().map(|entry| (entry.key.to_vec(), entry.tid)).collect();
+    assert_eq!(index.mark_dead(scan.batch(), &even).unwrap(), even.len());
+    let visible = scan_all(index, &KeyRange::equal(key), Direction::Forward);
+    for &at in &even {
+        let (key, tid) = &entries[at];
+        assert!(!visible.iter().any(|found| (&found.0, &found.1) == (key, tid)));
+    }
+    for &at in &even {
+        let (key, tid) = &entries[at];
+        assert_eq!(super::insert(index, key, *tid), InsertOutcome::AlreadyThere);
+        assert!(model.contains_key(&(key.clone(), *tid)));
+    }
+    assert_eq!(index.mark_dead(scan.batch(), &even).unwrap(), 0, "the leaf's version moved");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn index_and_model_agree(
+        options in options(),
+        steps in prop::collection::vec(step(), 1..160),
+    ) {
+        let index = index(options);
+        let mut model = Model::new();
+        for step in &steps {
+            run(&index, &mut model, step);
+        }
+        let expected: Vec<(Vec<u8>, Tid)> = model.keys().cloned().collect();
+        prop_assert_eq!(checked(&index), expected);
+    }
+
+    #[test]
+    fn a_build_holds_what_it_was_given(
+        options in options(),
+        entries in prop::collection::btree_set((key(), tid()), 0..300),
+    ) {
+        let index = index(options);
+        let mut builder = index.builder(Xid::FIRST_NORMAL).unwrap();
+        let mut before: Option<Vec<u8>> = None;
+        for (key, tid) in &entries {
+            let equal = builder.add(key, b"x", *tid).unwrap();
+            prop_assert_eq!(equal, before.as_ref() == Some(key));
+            before = Some(key.clone());
+        }
+        prop_assert_eq!(builder.finish().unwrap(), entries.len() as u64);
+        let expected: Vec<(Vec<u8>, Tid)> = entries.iter().cloned().collect();
+        prop_assert_eq!(checked(&index), expected);
+        let mut model: Model = entries.into_iter().map(|entry| (entry, b"x".to_vec())).collect();
+        for number in 0..60u8 {
+            let step = Step::Insert { key: vec![number; 3], payload: vec![], tid: Tid::new(9, 9) };
+            run(&index, &mut model, &step);
+        }
+        let expected: Vec<(Vec<u8>, Tid)> = model.keys().cloned().collect();
+        prop_assert_eq!(checked(&index), expected);
+    }
+}

@@ -1,0 +1,265 @@
+//! The three kinds of tuple: leaf entry, pivot, posting list.
+//!
+//! ```text
+//! leaf entry     0  TID block u32   4  TID offset u16   6  info u16   8  key   then INCLUDE payload
+//! pivot          0  downlink u32    4  zero u16         6  info u16   8  key   then TID (6) if HAS_TID
+//! posting list   0  TID count u16   2  zero u32         6  info u16   8  key   then TIDs (6 each)
+//!
+//! info: bit 0..12 key bytes   bit 12 HAS_TID   bit 13 POSTING   bit 14 PIVOT   bit 15 zero
+//! ```
+//!
+//! A TID is its block as u32 and its offset as u16. The TIDs of a posting list are ascending, at
+//! least two. In a high key the downlink is 0. The first pivot of an inner page has no key and no
+//! TID: minus infinity, whatever its bound is. Nothing is aligned.
+
+use niwaki_storage::{BlockNumber, Tid};
+
+use crate::page::{read_u16, read_u32};
+
+/// Bytes before the key.
+pub(crate) const TUPLE_HEADER: usize = 8;
+/// Bytes of a stored TID.
+pub(crate) const TID_SIZE: usize = 6;
+/// Largest leaf entry: three of the pivots that the longest keys can need, TID included, fit a page.
+pub(crate) const ENTRY_MAX: usize = 2704;
+const _: () =
+    assert!(3 * (ENTRY_MAX + TID_SIZE + crate::page::LINE_POINTER) <= crate::page::USABLE_BYTES);
+
+/// Bits of the info word.
+pub(crate) mod info {
+    pub(crate) const KEY_LENGTH: u16 = 0x0fff;
+    pub(crate) const HAS_TID: u16 = 0x1000;
+    pub(crate) const POSTING: u16 = 0x2000;
+    pub(crate) const PIVOT: u16 = 0x4000;
+}
+
+pub(crate) const INFO_AT: usize = 6;
+
+/// A TID as one number in the order of TIDs. 0 is below every TID that can be stored in an index
+/// (offsets begin at 1), and so stands for the truncated TID of a pivot: minus infinity.
+#[inline]
+pub(crate) fn tid_number(tid: Tid) -> u64 {
+    (u64::from(tid.block.0) << 16) | u64::from(tid.offset.0)
+}
+
+#[inline]
+fn read_tid(bytes: &[u8], at: usize) -> Tid {
+    Tid::new(read_u32(bytes, at), read_u16(bytes, at + 4))
+}
+
+fn push_tid(out: &mut Vec<u8>, tid: Tid) {
+    out.extend_from_slice(&tid.block.0.to_le_bytes());
+    out.extend_from_slice(&tid.offset.0.to_le_bytes());
+}
+
+/// What comparison needs of any tuple: its key, and its TID as a number. Lengths that do not fit
+/// are clipped: a search on a damaged page goes astray, but not out of bounds.
+#[inline]
+pub(crate) fn sort_key(tuple: &[u8]) -> (&[u8], u64) {
+    let Some((head, rest)) = tuple.split_first_chunk::<TUPLE_HEADER>() else { return (&[], 0) };
+    let word = u64::from_le_bytes(*head);
+    let info = (word >> 48) as u16;
+    let key = rest.get(..usize::from(info & info::KEY_LENGTH)).unwrap_or(rest);
+    let tid = if info & (info::PIVOT | info::POSTING) == 0 {
+        // Block in the low 32 bits, offset in the next 16.
+        ((word & 0xffff_ffff) << 16) | ((word >> 32) & 0xffff)
+    } else if info & (info::HAS_TID | info::POSTING) != 0 {
+        // A posting list sorts by its first TID, which lies where a pivot's lies.
+        tid_number(read_tid(rest, key.len()))
+    } else {
+        0
+    };
+    (key, tid)
+}
+
+/// Appends a leaf entry. The caller has checked the lengths ([`ENTRY_MAX`]).
+pub(crate) fn push_leaf(out: &mut Vec<u8>, key: &[u8], payload: &[u8], tid: Tid) {
+    debug_assert!(TUPLE_HEADER + key.len() + payload.len() <= ENTRY_MAX);
+    push_tid(out, tid);
+    out.extend_from_slice(&(key.len() as u16).to_le_bytes());
+    out.extend_from_slice(key);
+    out.extend_from_slice(payload);
+}
+
+/// Appends a pivot: `downlink` 0 makes it a high key, no key and no TID minus infinity.
+pub(crate) fn push_pivot(out: &mut Vec<u8>, downlink: BlockNumber, key: &[u8], tid: Option<Tid>) {
+    debug_assert!(key.len() <= ENTRY_MAX - TUPLE_HEADER);
+    let has_tid = if tid.is_some() { info::HAS_TID } else { 0 };
+    out.extend_from_slice(&downlink.0.to_le_bytes());
+    out.extend_from_slice(&[0; 2]);
+    out.extend_from_slice(&(key.len() as u16 | info::PIVOT | has_tid).to_le_bytes());
+    out.extend_from_slice(key);
+    if let Some(tid) = tid {
+        push_tid(out, tid);
+    }
+}
+
+/// Bytes of such a pivot.
+#[inline]
+pub(crate) fn pivot_size(key_len: usize, has_tid: bool) -> usize {
+    TUPLE_HEADER + key_len + if has_tid { TID_SIZE } else { 0 }
+}
+
+/// A well-formed leaf entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeafTuple<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) payload: &'a [u8],
+    pub(crate) tid: Tid,
+}
+
+impl<'a> LeafTuple<'a> {
+    /// `None` if the bytes are no leaf entry.
+    #[inline]
+    pub(crate) fn decode(tuple: &'a [u8]) -> Option<Self> {
+        if tuple.len() < TUPLE_HEADER {
+            return None;
+        }
+        let info = read_u16(tuple, INFO_AT);
+        if info & !info::KEY_LENGTH != 0 {
+            return None;
+        }
+        let end = TUPLE_HEADER + usize::from(info);
+        let (key, payload) = (tuple.get(TUPLE_HEADER..end)?, tuple.get(end..)?);
+        Some(Self { key, payload, tid: read_tid(tuple, 0) })
+    }
+}
+
+/// A well-formed pivot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PivotTuple<'a> {
+    pub(crate) downlink: BlockNumber,
+    pub(crate) key: &'a [u8],
+    pub(crate) tid: Option<Tid>,
+}
+
+impl<'a> PivotTuple<'a> {
+    /// `None` if the bytes are no pivot.
+    #[inline]
+    pub(crate) fn decode(tuple: &'a [u8]) -> Option<Self> {
+        if tuple.len() < TUPLE_HEADER || read_u16(tuple, 4) != 0 {
+            return None;
+        }
+        let info = read_u16(tuple, INFO_AT);
+        if info & !(info::KEY_LENGTH | info::HAS_TID) != info::PIVOT {
+            return None;
+        }
+        let end = TUPLE_HEADER + usize::from(info & info::KEY_LENGTH);
+        let key = tuple.get(TUPLE_HEADER..end)?;
+        let has_tid = info & info::HAS_TID != 0;
+        if tuple.len() != pivot_size(key.len(), has_tid) {
+            return None;
+        }
+        let tid = has_tid.then(|| read_tid(tuple, end));
+        Some(Self { downlink: BlockNumber(read_u32(tuple, 0)), key, tid })
+    }
+
+    /// Whether it is the first pivot of an inner page.
+    pub(crate) fn is_minus_infinity(&self) -> bool {
+        self.key.is_empty() && self.tid.is_none()
+    }
+}
+
+/// A posting list: one key, many TIDs. Deduplication will write them; now they are only read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PostingTuple<'a> {
+    pub(crate) key: &'a [u8],
+    tids: &'a [u8],
+}
+
+impl<'a> PostingTuple<'a> {
+    /// `None` if the bytes are no posting list, or one that breaks B3 (ascending, at least two).
+    pub(crate) fn decode(tuple: &'a [u8]) -> Option<Self> {
+        if tuple.len() < TUPLE_HEADER || read_u32(tuple, 2) != 0 {
+            return None;
+        }
+        let info = read_u16(tuple, INFO_AT);
+        if info & !info::KEY_LENGTH != info::POSTING {
+            return None;
+        }
+        let end = TUPLE_HEADER + usize::from(info & info::KEY_LENGTH);
+        let (key, tids) = (tuple.get(TUPLE_HEADER..end)?, tuple.get(end..)?);
+        let count = usize::from(read_u16(tuple, 0));
+        let posting = Self { key, tids };
+        let fits = count >= 2 && tids.len() == count * TID_SIZE;
+        (fits && posting.tids().zip(posting.tids().skip(1)).all(|(a, b)| a < b)).then_some(posting)
+    }
+
+    /// Its TIDs, ascending.
+    pub(crate) fn tids(&self) -> impl Iterator<Item = Tid> + 'a {
+        self.tids.chunks_exact(TID_SIZE).map(|bytes| read_tid(bytes, 0))
+    }
+}
+
+/// The bytes of a posting list, as the format defines it.
+#[cfg(test)]
+pub(crate) fn posting_bytes(key: &[u8], tids: &[Tid]) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.extend_from_slice(&(tids.len() as u16).to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&(key.len() as u16 | info::POSTING).to_le_bytes());
+    out.extend_from_slice(key);
+    tids.iter().for_each(|&tid| push_tid(&mut out, tid));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_is_read_as_itself_only() {
+        let mut leaf = Vec::new();
+        push_leaf(&mut leaf, b"key", b"include", Tid::new(7, 9));
+        let mut pivot = Vec::new();
+        push_pivot(&mut pivot, BlockNumber(5), b"ke", Some(Tid::new(7, 9)));
+        let mut cut = Vec::new();
+        push_pivot(&mut cut, BlockNumber(5), b"ke", None);
+        let posting = posting_bytes(b"key", &[Tid::new(1, 1), Tid::new(1, 2), Tid::new(2, 1)]);
+
+        let decoded = LeafTuple::decode(&leaf).unwrap();
+        assert_eq!((decoded.key, decoded.payload), (&b"key"[..], &b"include"[..]));
+        assert_eq!(decoded.tid, Tid::new(7, 9));
+        assert_eq!(
+            PivotTuple::decode(&pivot),
+            Some(PivotTuple { downlink: BlockNumber(5), key: b"ke", tid: Some(Tid::new(7, 9)) })
+        );
+        assert_eq!(PivotTuple::decode(&cut).unwrap().tid, None);
+        assert_eq!(PostingTuple::decode(&posting).unwrap().tids().count(), 3);
+        assert!(LeafTuple::decode(&pivot).is_none() && LeafTuple::decode(&posting).is_none());
+        assert!(PivotTuple::decode(&leaf).is_none() && PivotTuple::decode(&posting).is_none());
+        assert!(PostingTuple::decode(&leaf).is_none() && PostingTuple::decode(&pivot).is_none());
+    }
+
+    #[test]
+    fn sort_keys_follow_the_kind() {
+        let mut leaf = Vec::new();
+        push_leaf(&mut leaf, b"k", b"p", Tid::new(3, 4));
+        assert_eq!(sort_key(&leaf), (&b"k"[..], tid_number(Tid::new(3, 4))));
+        let mut pivot = Vec::new();
+        push_pivot(&mut pivot, BlockNumber(1), b"k", Some(Tid::new(3, 4)));
+        assert_eq!(sort_key(&pivot), (&b"k"[..], tid_number(Tid::new(3, 4))));
+        let mut cut = Vec::new();
+        push_pivot(&mut cut, BlockNumber(1), b"k", None);
+        assert_eq!(sort_key(&cut), (&b"k"[..], 0));
+        let posting = posting_bytes(b"k", &[Tid::new(1, 1), Tid::new(1, 2)]);
+        assert_eq!(sort_key(&posting), (&b"k"[..], tid_number(Tid::new(1, 1))));
+    }
+
+    /// B3: what breaks a posting list is seen where it is read.
+    #[test]
+    fn a_posting_list_out_of_order_is_refused() {
+        let refused = |tids: &[Tid]| PostingTuple::decode(&posting_bytes(b"k", tids)).is_none();
+        assert!(refused(&[Tid::new(1, 2), Tid::new(1, 1)]));
+        assert!(refused(&[Tid::new(1, 1), Tid::new(1, 1)]));
+        assert!(refused(&[Tid::new(1, 1)]));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..40)) {
+            let _ = (LeafTuple::decode(&bytes), PivotTuple::decode(&bytes), PostingTuple::decode(&bytes));
+            let _ = sort_key(&bytes);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Log records of the index: layout, redo and description.
+//!
+//! ```text
+//! kind               pages (their data)
+//! 1 INSERT_LEAF      leaf (offset u16, tuple)
+//! 2 INSERT_INNER     parent (offset u16, tuple), left child (none: its mark goes)
+//! 3 SPLIT            left (see change.rs), right (image)
+//! 4 SPLIT_SIBLING    left, right (image), old right sibling (prev u32)
+//! 5 SPLIT_CHILD      left, right (image), child (none: its mark goes)
+//! 6 SPLIT_BOTH       left, right (image), old right sibling (prev u32), child (none)
+//! 7 NEW_ROOT         root (image), left child (none: its mark goes), metapage (its 32 bytes)
+//! 8 META             metapage (its 32 bytes)
+//! 9 DELETE           leaf (deleted u16, changed posting lists u16 (zero), offsets u16 each)
+//! 10 CLEAR_DEAD      leaf (offset u16)
+//! 11 PAGES           new pages (images)
+//! ```
+//!
+//! Every record has version 1 and no body; a DELETE carries the interval of what it removes. Setting
+//! LP_DEAD is never logged.
+
+use niwaki_storage::page::Page;
+use niwaki_storage::record::{DecodedRecord, Manager, ResourceManager};
+use niwaki_storage::recovery::{Redo, RedoPage};
+use niwaki_storage::{BlockNumber, Corruption, Error, OffsetNumber, Result};
+
+use crate::change::{self, SplitLeft};
+use crate::page::{IndexPage, Meta, read_u16, read_u32};
+
+/// Layout version of all records.
+pub(crate) const VERSION: u8 = 1;
+/// Bytes of the offset before a tuple.
+pub(crate) const OFFSET_SIZE: usize = 2;
+
+/// Kinds of records.
+pub(crate) mod kind {
+    pub(crate) const INSERT_LEAF: u8 = 1;
+    pub(crate) const INSERT_INNER: u8 = 2;
+    pub(crate) const SPLIT: u8 = 3;
+    pub(crate) const SPLIT_SIBLING: u8 = 4;
+    pub(crate) const SPLIT_CHILD: u8 = 5;
+    pub(crate) const SPLIT_BOTH: u8 = 6;
+    pub(crate) const NEW_ROOT: u8 = 7;
+    pub(crate) const META: u8 = 8;
+    pub(crate) const DELETE: u8 = 9;
+    pub(crate) const CLEAR_DEAD: u8 = 10;
+    pub(crate) const PAGES: u8 = 11;
+}
+
+/// The kind of a split record, by the pages it has besides the halves.
+pub(crate) fn split_kind(has_sibling: bool, has_child: bool) -> u8 {
+    match (has_sibling, has_child) {
+        (false, false) => kind::SPLIT,
+        (true, false) => kind::SPLIT_SIBLING,
+        (false, true) => kind::SPLIT_CHILD,
+        (true, true) => kind::SPLIT_BOTH,
+    }
+}
+
+/// The data of a DELETE record.
+pub(crate) fn encode_delete(offsets: &[OffsetNumber]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(4 + offsets.len() * OFFSET_SIZE);
+    out.extend_from_slice(&(offsets.len() as u16).to_le_bytes());
+    out.extend_from_slice(&[0; 2]);
+    offsets.iter().for_each(|offset| out.extend_from_slice(&offset.0.to_le_bytes()));
+    out
+}
+
+fn decode_delete(data: &[u8]) -> Option<Vec<OffsetNumber>> {
+    let offsets = data.get(4..)?;
+    let fits = offsets.len() == usize::from(read_u16(data, 0)) * OFFSET_SIZE;
+    (fits && read_u16(data, 2) == 0)
+        .then(|| offsets.chunks_exact(2).map(|b| OffsetNumber(read_u16(b, 0))).collect())
+}
+
+/// What a record does to one of its pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PageChange {
+    Insert,
+    SplitLeft,
+    SetPrev,
+    ClearIncomplete,
+    Meta,
+    Delete,
+    ClearDead,
+    /// Always an image, so there is never anything to do.
+    Image,
+}
+
+/// What a record of this kind does to its pages, in their order.
+fn changes(kind: u8) -> Option<&'static [PageChange]> {
+    use PageChange::{ClearDead, ClearIncomplete, Delete, Image, Insert, Meta, SetPrev, SplitLeft};
+    Some(match kind {
+        kind::INSERT_LEAF => &[Insert],
+        kind::INSERT_INNER => &[Insert, ClearIncomplete],
+        kind::SPLIT => &[SplitLeft, Image],
+        kind::SPLIT_SIBLING => &[SplitLeft, Image, SetPrev],
+        kind::SPLIT_CHILD => &[SplitLeft, Image, ClearIncomplete],
+        kind::SPLIT_BOTH => &[SplitLeft, Image, SetPrev, ClearIncomplete],
+        kind::NEW_ROOT => &[Image, ClearIncomplete, Meta],
+        kind::META => &[Meta],
+        kind::DELETE => &[Delete],
+        kind::CLEAR_DEAD => &[ClearDead],
+        kind::PAGES => &[Image; niwaki_storage::record::MAX_RECORD_PAGES],
+        _ => return None,
+    })
+}
+
+impl PageChange {
+    /// Makes the change; false if record and page do not go together.
+    fn apply(self, page: &mut Page, data: &[u8]) -> bool {
+        match self {
+            Self::Insert => match data.split_first_chunk::<OFFSET_SIZE>() {
+                Some((offset, tuple)) => change::insert(page, u16::from_le_bytes(*offset), tuple),
+                None => false,
+            },
+            Self::SplitLeft => SplitLeft::decode(data).is_some_and(|split| split.apply(page)),
+            Self::SetPrev if data.len() == 4 => {
+                page.set_prev(BlockNumber(read_u32(data, 0)));
+                true
+            }
+            Self::ClearIncomplete if data.is_empty() => {
+                change::clear_incomplete(page);
+                true
+            }
+            Self::Meta => Meta::overwrite(data, page),
+            Self::Delete => {
+                decode_delete(data).is_some_and(|offsets| change::delete(page, &offsets))
+            }
+            Self::ClearDead if data.len() == OFFSET_SIZE => {
+                change::set_dead(page, read_u16(data, 0), false)
+            }
+            Self::SetPrev | Self::ClearIncomplete | Self::ClearDead | Self::Image => false,
+        }
+    }
+}
+
+/// Redo of index records.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NbtreeManager;
+
+impl ResourceManager for NbtreeManager {
+    fn manager(&self) -> Manager {
+        Manager::Nbtree
+    }
+
+    fn redo(&self, record: &DecodedRecord<'_>, redo: &Redo<'_>) -> Result<()> {
+        let pages = record.pages.len();
+        let changes = match changes(record.kind) {
+            Some(changes)
+                if record.version == VERSION
+                    && (changes.len() == pages
+                        || (record.kind == kind::PAGES && pages <= changes.len())) =>
+            {
+                changes
+            }
+            _ => {
+                let detail =
+                    format!("kind {} version {} with {pages} pages", record.kind, record.version);
+                return Err(bad_record(record, None, detail));
+            }
+        };
+        for (number, (page_record, change)) in record.pages.iter().zip(changes).enumerate() {
+            if let RedoPage::NeedsRedo(mut page) = redo.page(number)?
+                && !change.apply(&mut page, page_record.data)
+            {
+                page.mark_hint();
+                let block = Some(page_record.id.block.0);
+                return Err(bad_record(record, block, format!("{change:?} does not fit the page")));
+            }
+        }
+        Ok(())
+    }
+
+    fn describe(&self, record: &DecodedRecord<'_>) -> String {
+        let data = record.pages.first().map_or(&[][..], |page| page.data);
+        match record.kind {
+            kind::INSERT_LEAF => format!("insert leaf, offset {}", read_u16(data, 0)),
+            kind::INSERT_INNER => format!("insert inner, offset {}", read_u16(data, 0)),
+            kind::SPLIT..=kind::SPLIT_BOTH => match SplitLeft::decode(data) {
+                Some(split) => format!("split to {}, {} stay", split.right, split.kept),
+                None => "split".to_owned(),
+            },
+            kind::NEW_ROOT => "new root".to_owned(),
+            kind::META => "metapage".to_owned(),
+            kind::DELETE => format!("delete {} entries", read_u16(data, 0)),
+            kind::CLEAR_DEAD => format!("clear dead mark, offset {}", read_u16(data, 0)),
+            kind::PAGES => format!("{} new pages", record.pages.len()),
+            other => format!("unknown index record {other}"),
+        }
+    }
+}
+
+fn bad_record(record: &DecodedRecord<'_>, block: Option<u32>, detail: String) -> Error {
+    Error::Corruption(Box::new(Corruption {
+        file: "log".to_owned(),
+        block,
+        item: None,
+        invariant: "W3",
+        detail: format!("index record at {}: {detail}", record.start),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delete_data_comes_back() {
+        let offsets = [OffsetNumber(2), OffsetNumber(7)];
+        let bytes = encode_delete(&offsets);
+        assert_eq!(decode_delete(&bytes).as_deref(), Some(&offsets[..]));
+        assert_eq!(decode_delete(&bytes[..7]), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_data_is_survived(
+            bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..40),
+            kind in 0u8..13,
+        ) {
+            for change in changes(kind).unwrap_or(&[]) {
+                let mut page = Page::zeroed();
+                page.init_index(0, crate::page::flag::LEAF);
+                let _ = change.apply(&mut page, &bytes);
+                page = Page::zeroed();
+                let _ = change.apply(&mut page, &bytes);
+            }
+        }
+    }
+}
