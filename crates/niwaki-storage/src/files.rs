@@ -139,16 +139,17 @@ impl Files {
 
     /// Removes segments behind the fork's end, which a crash brought back after they were cut off.
     fn remove_ghosts(&self, file: RelFileId, fork: Fork, from: usize) -> Result<()> {
-        let mut number = from;
+        if from == 0 {
+            return Ok(());
+        }
         // Ends with the first segment that does not exist.
-        while from > 0 {
+        for number in from.. {
             let path = Self::path(file, fork, number);
             match self.env.vfs.remove(&path) {
                 Ok(()) => self.folder_changed.store(true, Ordering::Release),
                 Err(e) if e.kind() == io::ErrorKind::NotFound => break,
                 Err(e) => return Err(Error::io(format!("could not remove {path}"), e)),
             }
-            number += 1;
         }
         Ok(())
     }

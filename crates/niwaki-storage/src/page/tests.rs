@@ -239,7 +239,8 @@ fn hostile_bytes_never_panic() {
 
 #[test]
 fn damage_is_named() {
-    let cases: [(&str, fn(&mut Page)); 6] = [
+    type Harm = fn(&mut Page);
+    let cases: [(&str, Harm); 6] = [
         ("page kind 77", |page| page.0[KIND_AT] = 77),
         ("page version 2", |page| page.0[VERSION_AT] = 2),
         ("upper 1", |page| page.set_upper(1)),
