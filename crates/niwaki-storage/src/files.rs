@@ -70,16 +70,21 @@ pub(crate) struct Files {
     forks: RwLock<HashMap<(RelFileId, Fork), Arc<ForkFile>>>,
     /// A file was created or removed since the folder was last synced.
     folder_changed: AtomicBool,
+    /// A killed process may have left what this one finds in the system's memory only.
+    unsynced_when_opened: bool,
 }
 
 impl Files {
-    pub(crate) fn new(env: Env, segment_blocks: u32) -> Self {
+    /// `after_crash`: redo skips pages that a killed process wrote, and does not create files that it
+    /// created, so the next checkpoint must sync them although this process did not touch them.
+    pub(crate) fn new(env: Env, segment_blocks: u32, after_crash: bool) -> Self {
         assert!(segment_blocks > 0);
         Self {
             env,
             segment_blocks,
             forks: RwLock::new(HashMap::new()),
-            folder_changed: AtomicBool::new(false),
+            folder_changed: AtomicBool::new(after_crash),
+            unsynced_when_opened: after_crash,
         }
     }
 
@@ -117,7 +122,8 @@ impl Files {
                 .map_err(|e| Error::io(format!("could not read the length of {path}"), e))?;
             let pages = (len / PAGE_SIZE as u64).min(u64::from(self.segment_blocks));
             blocks = segments.len() as u64 * u64::from(self.segment_blocks) + pages;
-            segments.push(Arc::new(Segment { file: opened, unsynced: AtomicBool::new(false) }));
+            let unsynced = AtomicBool::new(self.unsynced_when_opened);
+            segments.push(Arc::new(Segment { file: opened, unsynced }));
             // What lies behind a segment that is not full was cut off before.
             if pages < u64::from(self.segment_blocks) {
                 break;

@@ -248,7 +248,7 @@ impl Storage {
         let segments =
             Segments::new(env.clone(), current.system, current.timeline, current.wal_segment_bytes);
         let wal = Wal::new(env.clone(), segments, options.wal_buffers, options.full_page_writes);
-        let files = Arc::new(Files::new(env.clone(), current.segment_blocks));
+        let files = Arc::new(Files::new(env.clone(), current.segment_blocks, !current.clean));
         let pool = BufferPool::new(
             options.shared_buffers,
             Arc::clone(&files),

@@ -17,6 +17,9 @@ use crate::model::{Model, Step};
 use crate::subject::Subject;
 use crate::workload::{Mix, Workload};
 
+/// How many changes of the disk a failure lists.
+const RECENT_CHANGES: usize = 40;
+
 /// What to run.
 #[derive(Clone, Copy, Debug)]
 pub struct CrashPlan {
@@ -88,6 +91,8 @@ pub struct CrashFailure {
     pub moment: (usize, Option<usize>),
     /// What survived.
     pub survivors: String,
+    /// The last changes of the disk before the moment, oldest first.
+    pub recent: Vec<String>,
     /// What is wrong.
     pub detail: String,
 }
@@ -99,7 +104,10 @@ impl fmt::Display for CrashFailure {
         if let Some(second) = self.moment.1 {
             write!(f, " and change {second} of recovery")?;
         }
-        writeln!(f, "; survivors: {}", self.survivors)?;
+        writeln!(f, "; survivors: {}; last changes:", self.survivors)?;
+        for change in &self.recent {
+            writeln!(f, "    {change}")?;
+        }
         write!(
             f,
             "  again: NIWAKI_CRASH_SEED={} cargo test -p niwaki-testkit --test crash",
@@ -144,7 +152,12 @@ pub fn run<S: Subject>(plan: &CrashPlan) -> Result<CrashReport, Box<CrashFailure
             ..CrashOptions::default()
         };
         for image in replay.images(&options) {
-            run.image::<S>(&image, replay.done())?;
+            run.image::<S>(&image, replay.done()).map_err(|mut failure| {
+                let mut recent = replay.recent(RECENT_CHANGES);
+                recent.append(&mut failure.recent);
+                failure.recent = recent;
+                failure
+            })?;
         }
         if replay.step().is_none() {
             return Ok(run.report);
@@ -201,7 +214,11 @@ impl Run<'_> {
                 self.report.second_images += 1;
                 self.verify::<S>(second.vfs.fork(), moment, false).map_err(|detail| {
                     let survivors = format!("{}, then {}", image.survivors, second.survivors);
-                    Box::new(at(self.plan, (moment, Some(replay.done())), &survivors, detail))
+                    let mut failure =
+                        at(self.plan, (moment, Some(replay.done())), &survivors, detail);
+                    failure.recent.push("recovery:".to_owned());
+                    failure.recent.append(&mut replay.recent(RECENT_CHANGES));
+                    Box::new(failure)
                 })?;
             }
         }
@@ -304,7 +321,8 @@ fn at(
     survivors: &str,
     detail: String,
 ) -> CrashFailure {
-    CrashFailure { seed: plan.seed, moment, survivors: survivors.to_owned(), detail }
+    let survivors = survivors.to_owned();
+    CrashFailure { seed: plan.seed, moment, survivors, recent: Vec::new(), detail }
 }
 
 /// A panic is a failure like any other.

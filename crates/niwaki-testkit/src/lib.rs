@@ -4,6 +4,7 @@
 pub mod client;
 pub mod crash;
 pub mod model;
+pub mod pages;
 pub mod sql;
 pub mod subject;
 pub mod toy;

@@ -245,6 +245,40 @@ impl Replay<'_> {
         self.done
     }
 
+    /// The last `count` changes in words, oldest first, for the report of a failure.
+    pub fn recent(&self, count: usize) -> Vec<String> {
+        let first = self.done.saturating_sub(count);
+        let changes = self.history.changes[first..self.done].iter().enumerate();
+        changes
+            .map(|(index, (_, change))| format!("{}: {}", first + index, self.describe(change)))
+            .collect()
+    }
+
+    fn describe(&self, change: &Change) -> String {
+        let name = |file: &FileId| {
+            let found = self.disk.names.files.iter().find(|(_, id)| *id == file);
+            found.map_or_else(|| format!("(removed file {file})"), |(path, _)| path.clone())
+        };
+        match change {
+            Change::Name(NameChange::Create { path, .. }) => format!("create {path}"),
+            Change::Name(NameChange::Remove { path, .. }) => format!("remove {path}"),
+            Change::Name(NameChange::Rename { from, to, .. }) => format!("rename {from} to {to}"),
+            Change::Name(NameChange::CreateDir { path }) => format!("create folder {path}"),
+            Change::Body(file, BodyChange::Write { offset, bytes }) => {
+                format!("write {} bytes at {offset} of {}", bytes.len(), name(file))
+            }
+            Change::Body(file, BodyChange::SetLen { len }) => {
+                format!("set length of {} to {len}", name(file))
+            }
+            Change::Body(file, BodyChange::Allocate { end }) => {
+                format!("allocate {} up to {end}", name(file))
+            }
+            Change::SyncData(file) => format!("sync {}", name(file)),
+            Change::SyncDir(dir) => format!("sync folder {dir:?}"),
+            Change::Forget(file) => format!("failed sync of {}", name(file)),
+        }
+    }
+
     /// Replays one change, and says which; `None` at the end.
     pub fn step(&mut self) -> Option<Operation> {
         let (operation, change) = self.history.changes.get(self.done)?;
