@@ -13,6 +13,8 @@ mod key;
 mod layout;
 mod numeric;
 mod settings;
+#[cfg(test)]
+mod test_values;
 mod text_io;
 
 pub use arith::{ArithmeticOperator, absolute, arithmetic, negate};

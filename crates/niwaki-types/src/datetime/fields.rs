@@ -146,6 +146,7 @@ struct Reader {
     day_number: Option<Day>,
     time: Option<i64>,
     afternoon: Option<bool>,
+    weekday: bool,
     before_christ: bool,
     zone: Option<Zone>,
     special: Option<Moment>,
@@ -168,20 +169,20 @@ impl Reader {
                 self.set_day(Day::Number(julian - EPOCH_JULIAN_DAY))
             }
             Token::Offset(text) => {
-                if self.time.is_none() {
+                if self.time.is_none() && !self.has_date() {
                     return Err(Fault::Syntax);
                 }
                 self.set_zone(Zone::Offset(offset(text)?))
             }
             Token::Zone(name) => match TimeZone::get(name) {
                 Ok(zone) => self.set_zone(Zone::Named(zone)),
-                Err(_) => Err(Fault::UnknownZone(name.into())),
+                Err(_) => Err(Fault::UnknownZone(name.to_ascii_lowercase())),
             },
             Token::SignedWord(negative, word) => {
-                if !word.eq_ignore_ascii_case("infinity") {
+                if !negative || !word.eq_ignore_ascii_case("infinity") {
                     return Err(Fault::Syntax);
                 }
-                self.set_special(if negative { Moment::NegativeInfinity } else { Moment::Infinity })
+                self.set_special(Moment::NegativeInfinity)
             }
             Token::Word(word) => self.take_word(word),
         }
@@ -192,6 +193,7 @@ impl Reader {
             return self.set_text_month(month);
         }
         if is_weekday(word) {
+            self.weekday = true;
             return Ok(());
         }
         match word.to_ascii_lowercase().as_str() {
@@ -272,7 +274,8 @@ impl Reader {
         for field in fields().filter(|field| field.starts_with(|c: char| c.is_ascii_digit())) {
             self.take_field(field)?;
         }
-        if self.has_date() { Ok(()) } else { Err(Fault::Syntax) }
+        // PostgreSQL takes a weekday before a date in words only.
+        if self.has_date() && !self.weekday { Ok(()) } else { Err(Fault::Syntax) }
     }
 
     /// One number that is a year, a month or a day.
@@ -419,8 +422,12 @@ fn clock(text: &str) -> Result<i64, Fault> {
     };
     let hour = part()?.ok_or(Fault::Syntax)?;
     let minute = part()?.ok_or(Fault::Syntax)?;
-    let second = part()?;
-    if part()?.is_some() || (fraction.is_some() && second.is_none()) {
+    // The colon after the minutes may stand at the end.
+    let second = if whole.ends_with(':') && fraction.is_none() { None } else { part()? };
+    if whole.matches(':').count() > 2 {
+        return Err(Fault::Syntax);
+    }
+    if fraction.is_some() && second.is_none() {
         return Err(Fault::Syntax);
     }
     time_of_day(hour, minute, second.unwrap_or(0), fraction)
@@ -434,7 +441,6 @@ fn packed_clock(digits: &str, fraction: Option<&str>) -> Result<i64, Fault> {
     match digits.len() {
         6 => time_of_day(number(0..2)?, number(2..4)?, number(4..6)?, fraction),
         4 if fraction.is_none() => time_of_day(number(0..2)?, number(2..4)?, 0, None),
-        2 if fraction.is_none() => time_of_day(number(0..2)?, 0, 0, None),
         _ => Err(Fault::Syntax),
     }
 }

@@ -3,7 +3,7 @@
 use super::Interval;
 use super::calendar::{MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND};
 use super::fields::fraction_micros;
-use super::interval::range;
+use super::interval::{out_of_range, range};
 use crate::error::{Result, TypeError};
 
 /// Reads an interval. The field range of `typmod` says what a bare number counts (seconds without
@@ -26,9 +26,10 @@ pub fn parse_interval(text: &str, typmod: i32) -> Result<Interval> {
             TypeError::new("22015", format!("interval field value out of range: \"{text}\""))
         }
     })?;
+    let months = i32::try_from(sum.months).map_err(|_| out_of_range())?;
     let fit = || {
         Some(Interval {
-            months: i32::try_from(sum.months).ok()?,
+            months,
             days: i32::try_from(sum.days).ok()?,
             micros: i64::try_from(sum.micros).ok()?,
         })
@@ -220,6 +221,9 @@ fn read(text: &str, fields: i32) -> Result<Sum, Fault> {
             if word.is_empty() || word.eq_ignore_ascii_case("ago") {
                 // Days may stand bare before a time.
                 let time_follows = after.contains(':');
+                if word.eq_ignore_ascii_case("ago") {
+                    return Err(Fault::Syntax);
+                }
                 sum.add(number, if time_follows { Unit::Day } else { default_unit(fields) })?;
                 if !time_follows && !after.is_empty() && word.is_empty() {
                     return Err(Fault::Syntax);
@@ -227,6 +231,9 @@ fn read(text: &str, fields: i32) -> Result<Sum, Fault> {
             } else {
                 sum.add(number, unit(word).ok_or(Fault::Syntax)?)?;
                 rest = after_word;
+                if rest.starts_with(|c: char| c.is_ascii_digit()) {
+                    return Err(Fault::Syntax);
+                }
             }
         }
     }
@@ -337,7 +344,13 @@ fn read_iso(text: &str) -> Result<Sum, Fault> {
             continue;
         }
         let (item, after) =
-            split_while(rest, |c| c.is_ascii_digit() || matches!(c, '+' | '-' | '.'));
+            split_while(rest, |c| c.is_ascii_digit() || matches!(c, '+' | '-' | '.' | ':'));
+        if item.trim_start_matches('-').contains(['-', ':']) {
+            read_iso_alternative(item, time, &mut sum)?;
+            rest = after;
+            empty = false;
+            continue;
+        }
         let designator = after.chars().next().ok_or(Fault::Syntax)?;
         let unit = match (designator, time) {
             ('Y', false) => Unit::Year,
@@ -354,4 +367,18 @@ fn read_iso(text: &str) -> Result<Sum, Fault> {
         empty = false;
     }
     if empty { Err(Fault::Syntax) } else { Ok(sum) }
+}
+
+/// `years-months-days`, or after the `T` `hours:minutes:seconds`.
+fn read_iso_alternative(item: &str, time: bool, sum: &mut Sum) -> Result<(), Fault> {
+    if time {
+        sum.mark(Unit::Hour)?;
+        sum.micros += clock(item, range::FULL)?;
+        return Ok(());
+    }
+    let mut parts = item.split('-');
+    for unit in [Unit::Year, Unit::Month, Unit::Day] {
+        sum.add(number(parts.next().ok_or(Fault::Syntax)?)?, unit)?;
+    }
+    if parts.next().is_some() { Err(Fault::Syntax) } else { Ok(()) }
 }

@@ -11,7 +11,7 @@ pub(super) enum Token<'a> {
     Time(&'a str),
     /// Letters.
     Word(&'a str),
-    /// A sign and letters.
+    /// A sign (whether it is a minus) and letters.
     SignedWord(bool, &'a str),
     /// A sign, digits, perhaps colons.
     Offset(&'a str),
@@ -128,7 +128,9 @@ fn word<'a>(text: &'a str, at: &mut usize) -> Token<'a> {
         };
         return Token::Date(&text[start..*at]);
     }
-    if matches!(delimiter, b'/' | b'_') || delimiter.is_ascii_digit() {
+    // `GMT+3` is a POSIX rule.
+    let posix = matches!(delimiter, b'+' | b'-') && after.is_ascii_digit();
+    if posix || matches!(delimiter, b'/' | b'_') || delimiter.is_ascii_digit() {
         *at = run(bytes, end, |byte| {
             byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'_' | b'+' | b'-')
         });

@@ -1,1 +1,112 @@
+use std::cmp::Ordering;
 
+use proptest::prelude::*;
+
+use super::*;
+use crate::compare::compare_ordered;
+use crate::test_values::{any_type, same_image, value_or_null};
+
+fn encoded(value: &Datum, order: KeyOrder) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode_key(value, order, &mut out);
+    out
+}
+
+fn any_order() -> impl Strategy<Value = KeyOrder> {
+    (any_type(), any::<bool>(), any::<bool>()).prop_map(|(oid, descending, nulls_first)| KeyOrder {
+        oid,
+        descending,
+        nulls_first,
+    })
+}
+
+fn pairs() -> impl Strategy<Value = (KeyOrder, Datum, Datum)> {
+    any_order()
+        .prop_flat_map(|order| (Just(order), value_or_null(order.oid), value_or_null(order.oid)))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8000))]
+
+    #[test]
+    fn bytes_have_the_order_of_values((order, a, b) in pairs()) {
+        let (left, right) = (encoded(&a, order), encoded(&b, order));
+        prop_assert_eq!(left.cmp(&right), compare_ordered(order, &a, &b));
+        // A key is compared with what follows it: a proper prefix would let that decide.
+        if left != right {
+            prop_assert!(!left.starts_with(&right) && !right.starts_with(&left));
+        }
+    }
+
+    #[test]
+    fn values_come_back((order, value, other) in pairs()) {
+        let mut bytes = encoded(&value, order);
+        let length = bytes.len();
+        // What follows is another column's business.
+        encode_key(&other, order, &mut bytes);
+        let (decoded, taken) = decode_key(&bytes, order).expect("an own encoding");
+        prop_assert_eq!(taken, length);
+        if value.is_null() {
+            prop_assert!(decoded.is_some_and(|decoded| decoded.is_null()));
+        } else if key_equal_is_image_equal(order.oid) {
+            prop_assert!(decoded.is_some_and(|decoded| same_image(&decoded, &value)));
+        } else {
+            prop_assert!(decoded.is_none());
+        }
+    }
+
+    #[test]
+    fn equal_images_where_keys_promise_them((order, a, b) in pairs()) {
+        if key_equal_is_image_equal(order.oid)
+            && compare_ordered(order, &a, &b) == Ordering::Equal
+        {
+            prop_assert!(same_image(&a, &b));
+        }
+    }
+
+    #[test]
+    fn any_bytes_decode_or_fail(
+        order in any_order(),
+        bytes in proptest::collection::vec(prop_oneof![Just(0x20u8), any::<u8>()], 0..24),
+    ) {
+        if let Ok((_, taken)) = decode_key(&bytes, order) {
+            prop_assert!(taken <= bytes.len());
+        }
+    }
+}
+
+#[test]
+fn integers_are_five_and_nine_bytes() {
+    let ascending = KeyOrder::ascending(TypeOid::INT4);
+    assert_eq!(encoded(&Datum::Int4(1), ascending), [0x20, 0x80, 0, 0, 1]);
+    assert_eq!(encoded(&Datum::Int4(-1), ascending), [0x20, 0x7f, 0xff, 0xff, 0xff]);
+    let descending = KeyOrder::descending(TypeOid::INT8);
+    assert_eq!(
+        encoded(&Datum::Int8(0), descending),
+        [0x20, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]
+    );
+}
+
+#[test]
+fn equal_numerics_of_different_scale_have_one_key() {
+    let key = |text: &str| {
+        let number = Numeric::parse(text).expect("a number");
+        encoded(&Datum::Numeric(Arc::new(number)), KeyOrder::ascending(TypeOid::NUMERIC))
+    };
+    assert_eq!(key("1.0"), key("1.000"));
+    assert_eq!(key("0"), key("0.00"));
+    assert!(key("-Infinity") < key("-1e50"));
+    assert!(key("-2") < key("-1.5"));
+    assert!(key("-0.001") < key("0"));
+    assert!(key("9.99") < key("10"));
+    assert!(key("1e50") < key("Infinity"));
+    assert!(key("Infinity") < key("NaN"));
+}
+
+#[test]
+fn trailing_blanks_of_char_do_not_count() {
+    let order = KeyOrder::ascending(TypeOid::BPCHAR);
+    assert_eq!(encoded(&Datum::text("ab  "), order), encoded(&Datum::text("ab"), order));
+    let order = KeyOrder::ascending(TypeOid::TEXT);
+    assert!(encoded(&Datum::text("ab"), order) < encoded(&Datum::text("ab  "), order));
+}

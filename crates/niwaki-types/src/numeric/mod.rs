@@ -10,7 +10,7 @@ mod binary;
 mod convert;
 mod functions;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod text;
 
 pub use convert::{numeric_precision_scale, numeric_typmod};

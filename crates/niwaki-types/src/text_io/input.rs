@@ -165,13 +165,13 @@ fn parse_tid(text: &str) -> Result<Datum> {
     let parse = || {
         let (block, offset) =
             text.trim_matches(is_space).strip_prefix('(')?.strip_suffix(')')?.split_once(',')?;
-        let block = block.trim_matches(is_space);
+        let block = block.trim_start_matches(is_space);
         // As PostgreSQL reads them, a negative block number stands for its two's complement.
         let block = block
             .parse::<u32>()
             .or_else(|_| block.parse::<i32>().map(|block| block as u32))
             .ok()?;
-        Some(Datum::Tid(block, offset.trim_matches(is_space).parse().ok()?))
+        Some(Datum::Tid(block, offset.trim_start_matches(is_space).parse().ok()?))
     };
     parse().ok_or_else(|| TypeError::invalid_text("tid", text))
 }

@@ -7,7 +7,7 @@ mod input;
 mod integer;
 mod output;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use float::{parse_float4, parse_float8, write_float4, write_float8};
 pub use input::input;
