@@ -8,6 +8,9 @@ pub enum Error {
     /// Storage failed, or the heap is damaged.
     #[error(transparent)]
     Storage(#[from] StorageError),
+    /// The transaction layer failed.
+    #[error(transparent)]
+    Transaction(#[from] niwaki_txn::Error),
     /// The row does not fit on a page (SQLSTATE 54000).
     #[error("row is too big: size {size}, maximum size {max}")]
     RowTooBig {

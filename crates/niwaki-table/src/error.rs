@@ -8,6 +8,9 @@ pub enum Error {
     /// Storage failed, or something on disk is damaged.
     #[error(transparent)]
     Storage(#[from] niwaki_storage::Error),
+    /// Waits, interrupts, serialization failures, read-only transactions.
+    #[error(transparent)]
+    Transaction(#[from] niwaki_txn::Error),
     /// A value cannot be read or written.
     #[error(transparent)]
     Type(#[from] TypeError),
@@ -69,6 +72,7 @@ impl From<niwaki_heap::Error> for Error {
     fn from(error: niwaki_heap::Error) -> Self {
         match error {
             niwaki_heap::Error::Storage(error) => Self::Storage(error),
+            niwaki_heap::Error::Transaction(error) => Self::Transaction(error),
             niwaki_heap::Error::RowTooBig { size, max } => Self::RowTooBig { size, max },
             limit => Self::Limit(limit.to_string()),
         }
