@@ -1,10 +1,36 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod change;
+mod check;
 mod error;
+mod freespace;
+mod header;
+mod insert;
+mod judge;
+mod modify;
 mod outcome;
+mod page;
+mod prune;
+mod read;
+mod redo;
+mod relation;
 mod rows;
+mod unique;
+mod vacuum;
 
+pub use check::{ItemKind, LiveVersion};
 pub use error::{Error, Result};
-pub use outcome::{NewRow, RowLockStrength, RowTarget, VersionRow};
+pub use freespace::PAGES_PER_MAP_PAGE;
+pub use header::{TUPLE_HEADER_SIZE, flags};
+pub use insert::InsertOptions;
+pub use niwaki_txn::RowLockMode;
+pub use outcome::{Blocker, NewRow, Newest, Outcome, RowTarget, UpdateKind, VersionRow};
+pub use page::{MAX_TUPLE_SIZE, SPECIAL_SIZE};
+pub use prune::Pruned;
+pub use read::DeadVersions;
+pub use redo::HeapRedo;
+pub use relation::{Heap, HeapRegistry, HeapRelation};
 pub use rows::{PageRows, RowRef};
+pub use unique::UniqueProbe;
+pub use vacuum::PageVacuum;

@@ -1,6 +1,7 @@
 //! What goes into a heap operation and what comes out of it.
 
-use niwaki_storage::Tid;
+use niwaki_storage::{Tid, Xid};
+use niwaki_txn::RowKey;
 
 /// A row to store.
 #[derive(Clone, Copy, Debug)]
@@ -32,19 +33,6 @@ impl RowTarget {
     }
 }
 
-/// Strength of a row lock, weakest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RowLockStrength {
-    /// `FOR KEY SHARE`: the key must stay.
-    KeyShare,
-    /// `FOR SHARE`: the row must stay.
-    Share,
-    /// `FOR NO KEY UPDATE`, and updates that change no key.
-    NoKeyUpdate,
-    /// `FOR UPDATE`, deletions, and updates that change a key.
-    Update,
-}
-
 /// Contents of one version, copied from its page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VersionRow {
@@ -54,4 +42,55 @@ pub struct VersionRow {
     pub has_nulls: bool,
     /// The stored values.
     pub bytes: Vec<u8>,
+}
+
+/// Why an operation cannot go on now. No latch is held when it is returned; wait, then try again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocker {
+    /// This transaction changed or locked the row and is in progress.
+    Transaction(Xid),
+    /// Somebody holds the row in memory in a mode that excludes this one.
+    Row(RowKey),
+}
+
+/// The newest version of a row, locked for this transaction and copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Newest {
+    /// What a next attempt is to be made on.
+    pub target: RowTarget,
+    /// Contents.
+    pub row: VersionRow,
+}
+
+/// What came of an update, a deletion or a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Done.
+    Done {
+        /// Root of the chain that holds the newest version now.
+        root: Tid,
+        /// An update that needs no index entries.
+        heap_only: bool,
+    },
+    /// This command or a later one of this transaction changed the row already.
+    SelfModified,
+    /// Wait without any latch, then start again.
+    Wait(Blocker),
+    /// The snapshot may follow: the newest version, now locked.
+    Changed(Newest),
+    /// The snapshot may follow: the row was deleted.
+    Gone,
+    /// The snapshot may not follow: another transaction updated the row.
+    ConcurrentUpdate,
+    /// The snapshot may not follow: another transaction deleted it.
+    ConcurrentDelete,
+}
+
+/// How the caller wants a row updated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpdateKind {
+    /// No index needs a new entry: the new version may be heap-only.
+    pub heap_only: bool,
+    /// A key of a unique index changes: as strong as FOR UPDATE.
+    pub key_changed: bool,
 }

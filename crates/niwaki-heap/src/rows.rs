@@ -11,6 +11,8 @@ pub struct RowRef<'a> {
     pub natts: u16,
     /// Whether the bytes begin with a null bitmap.
     pub has_nulls: bool,
+    /// Entries with other keys than this version's may lead to it: recheck (rule 9b.2).
+    pub mixed: bool,
     /// The stored values (`niwaki_types::RowView` reads them).
     pub bytes: &'a [u8],
 }
@@ -20,6 +22,7 @@ struct Slot {
     root: Tid,
     natts: u16,
     has_nulls: bool,
+    mixed: bool,
     start: u32,
     len: u16,
 }
@@ -58,6 +61,7 @@ impl PageRows {
             root: slot.root,
             natts: slot.natts,
             has_nulls: slot.has_nulls,
+            mixed: slot.mixed,
             bytes: &self.bytes[start..start + usize::from(slot.len)],
         })
     }
@@ -76,14 +80,15 @@ impl PageRows {
 
     /// Appends a row; a page's worth of bytes fits the 32-bit start and 16-bit length.
     #[inline]
-    pub(crate) fn push(&mut self, root: Tid, natts: u16, has_nulls: bool, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, row: RowRef<'_>) {
         self.slots.push(Slot {
-            root,
-            natts,
-            has_nulls,
+            root: row.root,
+            natts: row.natts,
+            has_nulls: row.has_nulls,
+            mixed: row.mixed,
             start: self.bytes.len() as u32,
-            len: bytes.len() as u16,
+            len: row.bytes.len() as u16,
         });
-        self.bytes.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(row.bytes);
     }
 }

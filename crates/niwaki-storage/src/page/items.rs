@@ -151,6 +151,32 @@ impl Page {
         self.set_item_id(number, ItemId::normal(at, bytes.len() as u16))
     }
 
+    /// Makes room for a tuple of `len` bytes at this line pointer, which must be UNUSED or the next new
+    /// one, and gives the place to be filled. `None`, and nothing changed, where
+    /// [`Page::add_item_at`] would refuse.
+    pub fn reserve_item_at(&mut self, number: OffsetNumber, len: usize) -> Option<&mut [u8]> {
+        let count = self.item_count();
+        let new = number.0.checked_sub(1) == Some(count);
+        let taken = !new && self.item_id(number).state() != ItemState::Unused;
+        if len == 0
+            || len + if new { ITEM_ID_SIZE } else { 0 } > self.free_bytes()
+            || number.0 == 0
+            || number.0 > count.saturating_add(1)
+            || taken
+        {
+            return None;
+        }
+        if new {
+            if self.has_unused() && self.first_unused().is_none() {
+                self.set_has_unused(false);
+            }
+            self.set_lower(self.lower() + ITEM_ID_SIZE as u16);
+        }
+        let at = self.take_space(len);
+        self.set_item_id(number, ItemId::normal(at, len as u16));
+        self.0.get_mut(usize::from(at)..usize::from(at) + len)
+    }
+
     /// Stores a tuple at `number` (in `1..=item_count() + 1`), moving the line pointers from there on
     /// up by one (nbtree). False, and nothing changed, when it does not fit.
     pub fn insert_item(&mut self, number: OffsetNumber, bytes: &[u8]) -> bool {

@@ -247,8 +247,9 @@ impl Page {
         &mut self.0[HEADER_SIZE..]
     }
 
+    /// Whether some line pointer may be UNUSED; false is certain.
     #[inline]
-    pub(crate) fn has_unused(&self) -> bool {
+    pub fn has_unused(&self) -> bool {
         self.u16_at(FLAGS_AT) & FLAG_HAS_UNUSED != 0
     }
 

@@ -1,0 +1,218 @@
+//! What must hold on heap pages (H1, H3, and the format), each finding with the name of its
+//! invariant. H2 and X1-X4 need the indexes: the table checks them.
+
+use hashbrown::{HashMap, HashSet};
+use niwaki_storage::page::{ItemState, Page};
+use niwaki_storage::{Corruption, OffsetNumber, PageKind, Tid, Xid};
+use niwaki_txn::XidStatus;
+
+use crate::error::Result;
+use crate::header::{Tuple, flags};
+use crate::page::{self, Chain, SPECIAL_SIZE};
+use crate::read::row_ref;
+use crate::relation::Heap;
+use crate::rows::RowRef;
+
+/// One line pointer of a heap, as a check of the whole table sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ItemKind {
+    /// The root of a chain, or DEAD: index entries may name it.
+    Root {
+        /// Whether stale entries are allowed (X3).
+        mixed: bool,
+    },
+    /// Heap-only: no entry may name it (H2).
+    HeapOnly,
+}
+
+/// A version that no verdict allows to be removed yet, for checks against indexes.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveVersion<'a> {
+    /// Its row, with the root that index entries must name.
+    pub row: RowRef<'a>,
+    /// Its inserter committed, and nobody who committed replaced or deleted it: there is one at most
+    /// per chain.
+    pub current: bool,
+}
+
+impl Heap<'_> {
+    /// Checks one page, appending what is wrong to `report`; `versions` is given every version whose
+    /// inserter did not abort, `items` every line pointer in use. Nobody else may write the table.
+    ///
+    /// # Errors
+    /// Storage's: the page cannot be read at all.
+    pub fn check_page(
+        &self,
+        block: u32,
+        report: &mut Vec<Corruption>,
+        mut items: impl FnMut(Tid, ItemKind),
+        mut versions: impl FnMut(LiveVersion<'_>),
+    ) -> Result<()> {
+        let pin = self.pin(block)?;
+        let page = pin.read();
+        if page.is_new() {
+            return Ok(());
+        }
+        let mut checker = Checker { block, page: &page, heap: *self, report };
+        if page.kind() != PageKind::Heap || page.special_size() != SPECIAL_SIZE {
+            checker.fault(None, "format", format!("a page of kind {:?} in a heap", page.kind()));
+            return Ok(());
+        }
+        if let Err(damage) = page.check_deep(page.id()) {
+            checker.report.push(damage);
+            return Ok(());
+        }
+        checker.headers();
+        let roots = checker.chains();
+        checker.links();
+        for offset in 1..=page.item_count() {
+            let number = OffsetNumber(offset);
+            let id = page.item_id(number);
+            let tid = Tid { block: page.id().block, offset: number };
+            let tuple = page::tuple(&page, offset);
+            match (id.state(), tuple) {
+                (ItemState::Unused, _) => {}
+                (ItemState::Normal, Some(tuple)) if tuple.has(flags::HEAP_ONLY) => {
+                    items(tid, ItemKind::HeapOnly);
+                }
+                _ => items(tid, ItemKind::Root { mixed: id.mixed() != niwaki_storage::Mixed::No }),
+            }
+            let Some(tuple) = tuple else { continue };
+            let root = roots.get(&offset).copied();
+            if let (Some(root), false) = (root, tuple.has(flags::STUB)) {
+                let xmin = self.txns.status(page::xmin(page::base(&page), tuple));
+                if xmin == XidStatus::Aborted {
+                    continue;
+                }
+                let ended = tuple.has_deleter()
+                    && matches!(
+                        self.txns.status(page::xmax(page::base(&page), tuple)),
+                        XidStatus::Committed(_)
+                    );
+                let root = Tid { block: page.id().block, offset: OffsetNumber(root) };
+                let current = !ended && matches!(xmin, XidStatus::Committed(_));
+                versions(LiveVersion { row: row_ref(&page, root, tuple), current });
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Checker<'c, 'h> {
+    block: u32,
+    page: &'c Page,
+    heap: Heap<'h>,
+    report: &'c mut Vec<Corruption>,
+}
+
+impl<'c> Checker<'c, '_> {
+    fn fault(&mut self, item: Option<u16>, invariant: &'static str, detail: String) {
+        self.report.push(Corruption {
+            file: format!("base/{}", self.heap.relation.file.id),
+            block: Some(self.block),
+            item,
+            invariant,
+            detail,
+        });
+    }
+
+    fn tuples(&self) -> impl Iterator<Item = (u16, Tuple<'c>)> + use<'c> {
+        let page = self.page;
+        (1..=page.item_count()).filter_map(move |o| Some((o, page::tuple(page, o)?)))
+    }
+
+    fn headers(&mut self) {
+        for (offset, tuple) in self.tuples() {
+            if tuple.flags() & flags::RESERVED != 0 || tuple.xmin() == 0 {
+                let detail = format!("flags {:#x}, xmin {}", tuple.flags(), tuple.xmin());
+                self.fault(Some(offset), "format", detail);
+            }
+            let root = tuple.root();
+            let wrong = if tuple.has(flags::HEAP_ONLY) {
+                root == offset || root == 0 || root > self.page.item_count()
+            } else {
+                root != offset
+            };
+            if wrong {
+                self.fault(Some(offset), "H1", format!("its root is said to be {root}"));
+            }
+        }
+        for offset in 1..=self.page.item_count() {
+            let id = self.page.item_id(OffsetNumber(offset));
+            if id.is_normal() && page::tuple(self.page, offset).is_none() {
+                self.fault(Some(offset), "format", "shorter than a tuple header".to_owned());
+            }
+            if id.state() != ItemState::Redirect {
+                continue;
+            }
+            let target = id.target().0;
+            let fine = page::tuple(self.page, target)
+                .is_some_and(|t| t.has(flags::HEAP_ONLY) && t.root() == offset);
+            if !fine {
+                self.fault(
+                    Some(offset),
+                    "H1",
+                    format!("leads to {target}, which is no heap-only version of this root"),
+                );
+            }
+        }
+    }
+
+    /// H1: every version is reached from one root; those of aborted updates need not be. Gives the
+    /// root by offset.
+    fn chains(&mut self) -> HashMap<u16, u16> {
+        let mut reached: HashMap<u16, u16> = HashMap::new();
+        let mut twice = Vec::new();
+        for root in 1..=self.page.item_count() {
+            for (offset, _) in Chain::new(self.page, root) {
+                if let Some(other) = reached.insert(offset, root) {
+                    twice.push((offset, format!("reached from roots {other} and {root}")));
+                }
+            }
+        }
+        for (offset, detail) in twice {
+            self.fault(Some(offset), "H1", detail);
+        }
+        let base = page::base(self.page);
+        for (offset, tuple) in self.tuples() {
+            if reached.contains_key(&offset) {
+                continue;
+            }
+            let aborted = self.heap.txns.status(page::xmin(base, tuple)) == XidStatus::Aborted;
+            if !aborted {
+                self.fault(Some(offset), "H1", "reached from no root".to_owned());
+            }
+        }
+        reached
+    }
+
+    /// H3: the link of a version that was replaced by a committed transaction leads on, on this page,
+    /// to a version inserted by it.
+    fn links(&mut self) {
+        let base = page::base(self.page);
+        let mut seen = HashSet::new();
+        for (offset, tuple) in self.tuples() {
+            if !tuple.has_deleter() || !tuple.has(flags::HEAP_UPDATED) {
+                continue;
+            }
+            let xmax: Xid = page::xmax(base, tuple);
+            if self.heap.txns.status(xmax) == XidStatus::Aborted {
+                continue;
+            }
+            let link = tuple.link();
+            let next = page::tuple(self.page, link.offset.0);
+            let fine = link.block.0 == self.block
+                && next.is_some_and(|next| {
+                    page::xmin(base, next) == xmax && next.has(flags::HEAP_ONLY)
+                })
+                && seen.insert(link.offset.0);
+            if !fine {
+                self.fault(
+                    Some(offset),
+                    "H3",
+                    format!("its link {link} does not lead to the version that {xmax} inserted"),
+                );
+            }
+        }
+    }
+}

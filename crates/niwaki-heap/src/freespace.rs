@@ -1,0 +1,331 @@
+//! The free space map: about how much room each page has.
+//!
+//! One byte a page, in units of 32 bytes, resident while the heap is open. It is a hint: whoever goes
+//! to a page looks again. Vacuum writes it to its own fork, where it is found after a restart;
+//! what was learnt since is lost with the process.
+//!
+//! A page that is handed out reads as full until its holder gives it back, so that concurrent
+//! inserters work on different pages.
+
+use niwaki_env::sync::RwLock;
+use niwaki_env::sync::plain_atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use niwaki_storage::page::{HEADER_SIZE, PAGE_SIZE};
+use niwaki_storage::{BlockNumber, Fork, LoggedPage, PageId, PageKind, PageWrite, Xid};
+
+use crate::error::{Error, Result};
+use crate::page::{self, MAX_ITEMS};
+use crate::relation::Heap;
+
+/// Bytes that one unit of the map stands for.
+const UNIT: usize = 32;
+/// Heap pages that one page of the map describes.
+pub const PAGES_PER_MAP_PAGE: usize = PAGE_SIZE - HEADER_SIZE;
+/// Pages that inserters work on at the same time.
+const TARGETS: usize = 8;
+/// Most blocks a heap grows by at once.
+const EXTEND_MAX: u32 = 64;
+
+/// What is known about a heap's room.
+#[derive(Debug)]
+pub(crate) struct FreeSpace {
+    loaded: AtomicBool,
+    map: RwLock<Vec<AtomicU8>>,
+    /// No entry of the map is larger, as far as known.
+    largest: AtomicU8,
+    /// Where the next search begins.
+    cursor: AtomicU32,
+    /// The page each group of sessions inserts into, plus one; 0 for none.
+    targets: [AtomicU32; TARGETS],
+}
+
+impl Default for FreeSpace {
+    fn default() -> Self {
+        Self {
+            loaded: AtomicBool::new(false),
+            map: RwLock::new(Vec::new()),
+            largest: AtomicU8::new(0),
+            cursor: AtomicU32::new(0),
+            targets: std::array::from_fn(|_| AtomicU32::new(0)),
+        }
+    }
+}
+
+fn units(free_bytes: usize) -> u8 {
+    u8::try_from(free_bytes / UNIT).unwrap_or(u8::MAX)
+}
+
+/// Units that guarantee `bytes`; the largest value stands for an empty page.
+fn units_needed(bytes: usize) -> u8 {
+    u8::try_from(bytes.div_ceil(UNIT)).unwrap_or(u8::MAX)
+}
+
+impl FreeSpace {
+    /// Notes how much room a page has.
+    pub(crate) fn record(&self, block: u32, free_bytes: usize) {
+        let value = units(free_bytes);
+        let at = block as usize;
+        let map = self.map.read();
+        if let Some(entry) = map.get(at) {
+            // Relaxed, here and below: a map of hints orders nothing.
+            entry.store(value, Ordering::Relaxed);
+        } else {
+            drop(map);
+            let mut map = self.map.write();
+            if map.len() <= at {
+                map.resize_with(at + 1, || AtomicU8::new(0));
+            }
+            map[at].store(value, Ordering::Relaxed);
+        }
+        self.largest.fetch_max(value, Ordering::Relaxed);
+    }
+
+    /// Takes a page with at least `bytes` of room out of the map.
+    fn take(&self, bytes: usize) -> Option<u32> {
+        let needed = units_needed(bytes);
+        if self.largest.load(Ordering::Relaxed) < needed {
+            return None;
+        }
+        let map = self.map.read();
+        let from = self.cursor.load(Ordering::Relaxed) as usize % map.len().max(1);
+        for at in (from..map.len()).chain(0..from) {
+            let value = map[at].load(Ordering::Relaxed);
+            if value >= needed
+                && map[at].compare_exchange(value, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            {
+                self.cursor.store(at as u32 + 1, Ordering::Relaxed);
+                return Some(at as u32);
+            }
+        }
+        // A page noted meanwhile may be missed until something else is noted: it is a hint.
+        self.largest.fetch_min(needed.saturating_sub(1), Ordering::Relaxed);
+        None
+    }
+
+    fn target(&self, slot: usize) -> Option<u32> {
+        self.targets[slot % TARGETS].load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    fn set_target(&self, slot: usize, block: Option<u32>) {
+        let value = block.map_or(0, |block| block.saturating_add(1));
+        self.targets[slot % TARGETS].store(value, Ordering::Relaxed);
+    }
+
+    /// Any page that some session inserts into.
+    fn any_target(&self) -> Option<u32> {
+        (0..TARGETS).find_map(|slot| self.target(slot))
+    }
+
+    /// Forgets everything: the heap was emptied.
+    pub(crate) fn reset(&self) {
+        let mut map = self.map.write();
+        map.clear();
+        self.largest.store(0, Ordering::Relaxed);
+        (0..TARGETS).for_each(|slot| self.set_target(slot, None));
+    }
+}
+
+/// Whether a tuple of `len` bytes can be placed on the page as it is.
+pub(crate) fn has_room(page: &PageWrite<'_>, len: usize) -> bool {
+    page.free_for_item() >= len
+        && (page.item_count() < MAX_ITEMS || (page.has_unused() && page.first_unused().is_some()))
+}
+
+/// The line pointer that the next tuple gets.
+pub(crate) fn next_offset(page: &PageWrite<'_>) -> u16 {
+    let unused = if page.has_unused() { page.first_unused() } else { None };
+    unused.map_or_else(|| page.item_count() + 1, |number| number.0)
+}
+
+impl<'e> Heap<'e> {
+    /// Whether an insertion of `len` bytes, header included, may go to this page.
+    pub(crate) fn takes_insert(&self, page: &PageWrite<'_>, len: usize) -> bool {
+        if page.is_new() {
+            return true;
+        }
+        if page.kind() != PageKind::Heap {
+            return false;
+        }
+        let reserve = if page.item_count() == 0 { 0 } else { self.relation.reserve() };
+        has_room(page, len) && page.free_bytes() >= len + reserve
+    }
+
+    /// A page with room for a tuple of `len` bytes, latched, with `xid` in range of its ids. A page
+    /// that is still new has to be initialised.
+    pub(crate) fn page_for_insert(
+        &self,
+        session: usize,
+        len: usize,
+        xid: Xid,
+    ) -> Result<PageWrite<'e>> {
+        self.load_map()?;
+        let space = &self.relation.space;
+        let own = space.target(session);
+        if let Some(block) = own.or_else(|| space.any_target()) {
+            let pin = self.pin(block)?;
+            // Somebody else's page only if it is free: otherwise this session gets its own.
+            let fine = own.is_some() || pin.try_write().is_some();
+            if fine {
+                let mut page = pin.into_write();
+                if self.takes_insert(&page, len) {
+                    self.bring_in_range(&mut page, xid)?;
+                    return Ok(page);
+                }
+                if own.is_some() {
+                    space.record(block, self.room_left(&page));
+                    space.set_target(session, None);
+                }
+            }
+        }
+        // Ends: each round takes a page out of the map, or a new one that is empty.
+        loop {
+            let block = self.new_target(session, len)?;
+            let mut page = self.pin_write(block)?;
+            if self.takes_insert(&page, len) {
+                self.bring_in_range(&mut page, xid)?;
+                return Ok(page);
+            }
+            space.record(block, self.room_left(&page));
+            space.set_target(session, None);
+        }
+    }
+
+    /// Room that insertions may use.
+    fn room_left(&self, page: &PageWrite<'_>) -> usize {
+        if !page.is_new() && (page.kind() != PageKind::Heap || !has_room(page, 1)) {
+            return 0;
+        }
+        page.free_for_item().saturating_sub(self.relation.reserve())
+    }
+
+    /// Takes another page for this session, from the map or by growing the heap.
+    pub(crate) fn new_target(&self, session: usize, len: usize) -> Result<u32> {
+        self.load_map()?;
+        let space = &self.relation.space;
+        if let Some(block) = space.take(len) {
+            // The map may know blocks that were cut off since.
+            if block < self.blocks()? {
+                space.set_target(session, Some(block));
+                return Ok(block);
+            }
+        }
+        let blocks = self.blocks()?;
+        if blocks >= BlockNumber::INVALID.0 - EXTEND_MAX {
+            return Err(Error::TooManyBlocks { file: self.relation.file.id.0, blocks });
+        }
+        // A small heap stays small; a growing one asks the system seldom.
+        let count = (blocks / 16).clamp(1, EXTEND_MAX);
+        let grown = self.storage.pool().extend(self.relation.file, Fork::Main, count)?;
+        let first = grown.first.0;
+        for block in first + 1..first.saturating_add(grown.count) {
+            space.record(block, PAGE_SIZE);
+        }
+        space.set_target(session, Some(first));
+        Ok(first)
+    }
+
+    /// A page other than `not` for a cross-page update; the caller looks at its room itself.
+    pub(crate) fn target_for_move(
+        &self,
+        session: usize,
+        len: usize,
+        not: u32,
+        tried: Option<u32>,
+    ) -> Result<u32> {
+        let space = &self.relation.space;
+        match space.target(session) {
+            Some(block) if block != not && tried.is_none() => Ok(block),
+            _ => loop {
+                // Ends: the map gives each page once until its room is noted again.
+                let block = self.new_target(session, len)?;
+                if block != not {
+                    return Ok(block);
+                }
+            },
+        }
+    }
+
+    /// Reads the map from its fork, once.
+    fn load_map(&self) -> Result<()> {
+        let space = &self.relation.space;
+        if space.loaded.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let (pool, file) = (self.storage.pool(), self.relation.file.id);
+        let blocks = self.blocks()?;
+        for number in 0..pool.blocks(file, Fork::FreeSpace)? {
+            let id = PageId { file, fork: Fork::FreeSpace, block: BlockNumber(number) };
+            // A damaged map is worth nothing, and nothing depends on it.
+            let Ok(pin) = pool.pin(id) else { continue };
+            let page = pin.read();
+            if page.kind() != PageKind::FreeSpace {
+                continue;
+            }
+            let first = number as usize * PAGES_PER_MAP_PAGE;
+            for (block, &value) in (first..blocks as usize).zip(page.raw()) {
+                if value != 0 {
+                    space.record(block as u32, usize::from(value) * UNIT);
+                }
+            }
+        }
+        // The last page is where an interrupted load stopped: worth a look.
+        if let Some(last) = blocks.checked_sub(1) {
+            space.record(last, PAGE_SIZE);
+        }
+        // Release: who sees it loaded sees the entries (they are hints all the same).
+        space.loaded.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Writes the map to its fork; vacuum does this at its end.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn save_free_space(&self) -> Result<()> {
+        self.load_map()?;
+        let (pool, file) = (self.storage.pool(), self.relation.file);
+        let bytes: Vec<u8> = {
+            let map = self.relation.space.map.read();
+            map.iter().map(|entry| entry.load(Ordering::Relaxed)).collect()
+        };
+        for (number, chunk) in (0u32..).zip(bytes.chunks(PAGES_PER_MAP_PAGE)) {
+            if pool.blocks(file.id, Fork::FreeSpace)? <= number {
+                pool.extend(file, Fork::FreeSpace, 1)?;
+            }
+            let id = PageId { file: file.id, fork: Fork::FreeSpace, block: BlockNumber(number) };
+            let mut page = pool.pin(id)?.into_write();
+            let same = page.kind() == PageKind::FreeSpace && page.raw().starts_with(chunk);
+            if same {
+                continue;
+            }
+            let _critical = self.storage.begin_change()?;
+            page.init(PageKind::FreeSpace, 0);
+            page.raw_mut()[..chunk.len()].copy_from_slice(chunk);
+            if file.logged {
+                self.storage.log_images(Xid::INVALID, &mut [LoggedPage::image(&mut page)])?;
+            } else {
+                page.mark_dirty();
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes how much room a page has, for insertions (vacuum).
+    pub(crate) fn note_room(&self, page: &PageWrite<'_>) {
+        let free = if page.is_new() { PAGE_SIZE } else { self.room_left(page) };
+        self.relation.space.record(page.id().block.0, free);
+    }
+
+    /// Makes sure that `xid` can be written on this page; moves the page's xid base if needed.
+    #[inline]
+    pub(crate) fn bring_in_range(&self, page: &mut PageWrite<'_>, xid: Xid) -> Result<()> {
+        if page.is_new() || crate::header::relative(page::base(page), xid).is_some() {
+            return Ok(());
+        }
+        self.rebase(page, xid)
+    }
+
+    /// Forgets the room of a heap whose files were emptied.
+    pub fn forget_space(&self) {
+        self.relation.space.reset();
+    }
+}

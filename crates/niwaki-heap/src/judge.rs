@@ -1,0 +1,88 @@
+//! May this version be changed or locked, and if not, what is in the way?
+
+use niwaki_storage::Tid;
+use niwaki_storage::page::Page;
+use niwaki_txn::{RowKey, RowLockMode, View, XidStatus};
+
+use crate::header::{NO_LINK, Tuple, flags};
+use crate::outcome::Blocker;
+use crate::page;
+use crate::relation::Heap;
+
+/// Verdict on a version that a statement wants to change or lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Judgement {
+    /// It is the newest, and nobody is in the way.
+    Free,
+    /// This transaction changed it, at this command or later.
+    SelfModified,
+    /// Somebody is in the way.
+    Blocked(Blocker),
+    /// Replaced by a transaction that committed.
+    Updated,
+    /// Deleted by a transaction that committed.
+    Deleted,
+}
+
+/// The mode in which xmax holds the version.
+fn held_mode(tuple: Tuple<'_>) -> RowLockMode {
+    if tuple.has(flags::KEYS_UPDATED) { RowLockMode::Update } else { RowLockMode::NoKeyUpdate }
+}
+
+/// Whether the version was replaced, and not deleted.
+pub(crate) fn is_replaced(tuple: Tuple<'_>) -> bool {
+    tuple.link() != NO_LINK
+}
+
+impl Heap<'_> {
+    /// A row, as locks in memory know it. A locked root is not freed (rule 9b.15), so its TID says
+    /// which row it is.
+    pub(crate) fn row_key(&self, root: Tid) -> RowKey {
+        RowKey { file: self.relation.file.id, root, incarnation: 0 }
+    }
+
+    /// Judges a version of the row at `root` that some snapshot sees, or that was the newest when it
+    /// was looked for. The page's exclusive latch is held.
+    pub(crate) fn judge(
+        &self,
+        view: &View<'_>,
+        page: &Page,
+        tuple: Tuple<'_>,
+        root: Tid,
+        mode: RowLockMode,
+    ) -> Judgement {
+        let free = || {
+            let key = self.row_key(root);
+            let locks = self.txns.locks();
+            // Shared modes are taken in memory by the caller, who sees there what is in the way.
+            let exclusive = mode >= RowLockMode::NoKeyUpdate;
+            if exclusive && !locks.row_is_free(view.transaction(), key, mode) {
+                Judgement::Blocked(Blocker::Row(key))
+            } else {
+                Judgement::Free
+            }
+        };
+        if tuple.xmax() == 0 || tuple.has(flags::XMAX_ABORTED) {
+            return free();
+        }
+        let xmax = page::xmax(page::base(page), tuple);
+        let lock_only = tuple.has(flags::XMAX_LOCK_ONLY);
+        if view.is_mine(xmax) {
+            return if lock_only { free() } else { Judgement::SelfModified };
+        }
+        match self.txns.status(xmax) {
+            XidStatus::Aborted => free(),
+            XidStatus::InProgress if mode.conflicts_with(held_mode(tuple)) => {
+                Judgement::Blocked(Blocker::Transaction(xmax))
+            }
+            // A lock in memory would stay behind with the old root.
+            XidStatus::InProgress if !lock_only && !tuple.has(flags::HEAP_UPDATED) => {
+                Judgement::Blocked(Blocker::Transaction(xmax))
+            }
+            XidStatus::InProgress => free(),
+            XidStatus::Committed(_) if lock_only => free(),
+            XidStatus::Committed(_) if is_replaced(tuple) => Judgement::Updated,
+            XidStatus::Committed(_) => Judgement::Deleted,
+        }
+    }
+}

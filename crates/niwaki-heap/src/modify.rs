@@ -1,0 +1,385 @@
+//! Updating, deleting and locking rows: the version that the snapshot sees, or the newest one.
+//!
+//! ```text
+//! latch the root's page
+//!   the version that the snapshot sees          (or the one an earlier attempt locked)
+//!     nobody in the way     → change it
+//!     somebody in progress  → give the latch back, wait, start again   (rule 9b.5)
+//!     replaced, committed   → follow the links, each with xmin = xmax  (rule 9b.7),
+//!                             lock the newest, hand it out: the caller judges it again
+//! ```
+
+use niwaki_storage::page::{ItemState, Page};
+use niwaki_storage::{BlockNumber, LoggedPage, OffsetNumber, PageKind, PageWrite, Tid, Xid};
+use niwaki_txn::{RowLockMode, Transaction, View};
+
+use crate::change::{EndVersion, UpdateOnPage, encode_end, kind};
+use crate::error::{Result, corruption};
+use crate::freespace::{has_room, next_offset};
+use crate::header::{NO_LINK, TUPLE_HEADER_SIZE, Tuple, absolute, flags};
+use crate::insert::{page_log, place, session_slot, tuple_size};
+use crate::judge::Judgement;
+use crate::outcome::{Blocker, NewRow, Newest, Outcome, RowTarget, UpdateKind, VersionRow};
+use crate::page;
+use crate::read::visible;
+use crate::relation::Heap;
+
+/// Pages that a follower crosses before the links must be running in a circle.
+const HOPS_MAX: u32 = 1 << 20;
+
+/// Where a change can be made, or why not.
+enum Position {
+    At(u16),
+    Not(Outcome),
+    /// The version there was replaced by a committed transaction, and the snapshot may follow.
+    Follow(u16),
+}
+
+impl<'e> Heap<'e> {
+    /// Finds the version that `target` means on its page and judges it.
+    fn position(
+        &self,
+        view: &View<'_>,
+        page: &Page,
+        target: RowTarget,
+        mode: RowLockMode,
+    ) -> Position {
+        if page.kind() != PageKind::Heap {
+            return Position::Not(Outcome::Gone);
+        }
+        let locked = target.version.and_then(|version| {
+            let tuple = page::tuple(page, version.offset.0)?;
+            let mine = view.is_mine(page::xmax(page::base(page), tuple));
+            let root = tuple.root() == target.root.offset.0;
+            (mine && root && version.block == target.root.block)
+                .then_some((version.offset.0, tuple))
+        });
+        let found = locked.or_else(|| visible(page, target.root.offset.0, view));
+        let Some((offset, tuple)) = found else { return Position::Not(Outcome::Gone) };
+        match self.judge(view, page, tuple, target.root, mode) {
+            Judgement::Free => Position::At(offset),
+            Judgement::SelfModified => Position::Not(Outcome::SelfModified),
+            Judgement::Blocked(blocker) => Position::Not(Outcome::Wait(blocker)),
+            Judgement::Updated if view.may_follow() => Position::Follow(offset),
+            Judgement::Updated => Position::Not(Outcome::ConcurrentUpdate),
+            Judgement::Deleted if view.may_follow() => Position::Not(Outcome::Gone),
+            Judgement::Deleted => Position::Not(Outcome::ConcurrentDelete),
+        }
+    }
+
+    /// Replaces a row. On [`Outcome::Done`] the caller inserts index entries for `root` unless
+    /// `heap_only`. No latch is held on return.
+    ///
+    /// # Errors
+    /// [`crate::Error::RowTooBig`]; storage's; a read-only transaction's.
+    pub fn update(
+        &self,
+        view: &View<'_>,
+        target: RowTarget,
+        row: NewRow<'_>,
+        update: UpdateKind,
+    ) -> Result<Outcome> {
+        let len = tuple_size(&row)?;
+        let transaction = view.transaction();
+        let xid = transaction.write_xid()?;
+        let mode = if update.key_changed { RowLockMode::Update } else { RowLockMode::NoKeyUpdate };
+        let block = target.root.block.0;
+        let mut other: Option<u32> = None;
+        // Ends: each round takes another page out of the free space map, or a new one.
+        loop {
+            let (mut page, moved) = self.latch_both(block, other)?;
+            let at = match self.position(view, &page, target, mode) {
+                Position::At(at) => at,
+                Position::Not(outcome) => return Ok(outcome),
+                Position::Follow(at) => {
+                    drop(moved);
+                    return self.follow(view, page, at, mode);
+                }
+            };
+            self.bring_in_range(&mut page, xid)?;
+            if !has_room(&page, len) {
+                self.prune_if_useful(&mut page)?;
+            }
+            let fits = has_room(&page, len);
+            if fits && update.heap_only {
+                return self.update_on_page(transaction, page, target.root, at, &row, update);
+            }
+            // Locks in memory belong to the root: those of others would stay behind.
+            let key = self.row_key(target.root);
+            if !self.txns.locks().row_is_free(transaction, key, RowLockMode::Update) {
+                return Ok(Outcome::Wait(Blocker::Row(key)));
+            }
+            if fits {
+                return self.update_on_page(transaction, page, target.root, at, &row, update);
+            }
+            if let Some(mut moved) = moved {
+                if self.takes_insert(&moved, len) {
+                    self.bring_in_range(&mut moved, xid)?;
+                    return self.update_to_page(transaction, (page, moved), at, &row, update);
+                }
+                self.note_room(&moved);
+            }
+            drop(page);
+            other = Some(self.target_for_move(session_slot(transaction), len, block, other)?);
+        }
+    }
+
+    /// Latches one page, or two in the order of their blocks.
+    fn latch_both(
+        &self,
+        block: u32,
+        other: Option<u32>,
+    ) -> Result<(PageWrite<'e>, Option<PageWrite<'e>>)> {
+        let Some(other) = other else { return Ok((self.pin_write(block)?, None)) };
+        if other < block {
+            let second = self.pin_write(other)?;
+            return Ok((self.pin_write(block)?, Some(second)));
+        }
+        let first = self.pin_write(block)?;
+        Ok((first, Some(self.pin_write(other)?)))
+    }
+
+    fn update_on_page(
+        &self,
+        transaction: &Transaction,
+        mut page: PageWrite<'_>,
+        root: Tid,
+        at: u16,
+        row: &NewRow<'_>,
+        update: UpdateKind,
+    ) -> Result<Outcome> {
+        let xid = transaction.write_xid()?;
+        let block = page.id().block;
+        let Some(old) = page::tuple(&page, at) else {
+            return Err(corruption(page.id(), Some(at), "H1", "the version is gone"));
+        };
+        let (prefix, suffix) = UpdateOnPage::shared(old.data(), row.bytes);
+        let old_cid = transaction.delete_cid(page::xmin(page::base(&page), old), old.cid())?;
+        let change = UpdateOnPage {
+            old: at,
+            new: next_offset(&page),
+            natts: row.natts,
+            has_nulls: row.has_nulls,
+            has_external: false,
+            keys_updated: update.key_changed,
+            heap_only: update.heap_only,
+            prefix: prefix as u16,
+            suffix: suffix as u16,
+            middle: &row.bytes[prefix..row.bytes.len() - suffix],
+        };
+        let _critical = self.storage.begin_change()?;
+        let cids = (transaction.insert_cid().raw, old_cid);
+        let applied = change.apply(&mut page, block, xid, cids);
+        assert!(applied, "a page with room takes the new version");
+        let head = change.head();
+        let data: [&[u8]; 2] = [&head, change.middle];
+        self.log(kind::UPDATE, xid, &mut [LoggedPage::delta(&mut page, &data)])?;
+        let new_root = Tid { block, offset: OffsetNumber(change.new) };
+        let root = if update.heap_only { root } else { new_root };
+        Ok(Outcome::Done { root, heap_only: update.heap_only })
+    }
+
+    fn update_to_page(
+        &self,
+        transaction: &Transaction,
+        (mut old_page, mut new_page): (PageWrite<'_>, PageWrite<'_>),
+        at: u16,
+        row: &NewRow<'_>,
+        update: UpdateKind,
+    ) -> Result<Outcome> {
+        let xid = transaction.write_xid()?;
+        let Some(old) = page::tuple(&old_page, at) else {
+            return Err(corruption(old_page.id(), Some(at), "H1", "the version is gone"));
+        };
+        let old_xmin = page::xmin(page::base(&old_page), old);
+        let old_cid = transaction.delete_cid(old_xmin, old.cid())?;
+        let new = new_page.is_new();
+        let _critical = self.storage.begin_change()?;
+        if new {
+            page::init(&mut new_page, page::initial_base(xid));
+        }
+        let place = place(row, next_offset(&new_page), false);
+        let root = Tid { block: new_page.id().block, offset: OffsetNumber(place.offset) };
+        let end = EndVersion {
+            offset: at,
+            link: root,
+            xmax_flags: if update.key_changed { flags::KEYS_UPDATED } else { 0 },
+            cid: Some(old_cid),
+        };
+        let placed = place.apply_moved_in(&mut new_page, xid, transaction.insert_cid().raw);
+        let ended = end.apply(&mut old_page, xid);
+        assert!(placed && ended, "a page chosen for a row takes it");
+        let (end, head) = (encode_end(&end), place.head());
+        let old_data: [&[u8]; 1] = [&end];
+        let new_data: [&[u8]; 2] = [&head, place.data];
+        self.log(
+            kind::MOVE,
+            xid,
+            &mut [
+                LoggedPage::delta(&mut old_page, &old_data),
+                LoggedPage::new(&mut new_page, page_log(new), &new_data),
+            ],
+        )?;
+        Ok(Outcome::Done { root, heap_only: false })
+    }
+
+    /// Deletes a row. No latch is held on return.
+    ///
+    /// # Errors
+    /// Storage's; a read-only transaction's.
+    pub fn delete(&self, view: &View<'_>, target: RowTarget) -> Result<Outcome> {
+        let transaction = view.transaction();
+        let xid = transaction.write_xid()?;
+        let mut page = self.pin_write(target.root.block.0)?;
+        let at = match self.position(view, &page, target, RowLockMode::Update) {
+            Position::At(at) => at,
+            Position::Not(outcome) => return Ok(outcome),
+            Position::Follow(at) => return self.follow(view, page, at, RowLockMode::Update),
+        };
+        self.bring_in_range(&mut page, xid)?;
+        let Some(old) = page::tuple(&page, at) else {
+            return Err(corruption(page.id(), Some(at), "H1", "the version is gone"));
+        };
+        let cid = transaction.delete_cid(page::xmin(page::base(&page), old), old.cid())?;
+        let xmax_flags = flags::KEYS_UPDATED;
+        let end = EndVersion { offset: at, link: NO_LINK, xmax_flags, cid: Some(cid) };
+        self.end_version(&mut page, xid, &end, kind::DELETE)?;
+        Ok(Outcome::Done { root: target.root, heap_only: true })
+    }
+
+    /// Locks a row. Exclusive modes are written into the version, shared ones kept in memory. No latch
+    /// is held on return.
+    ///
+    /// # Errors
+    /// Storage's; a read-only transaction's (exclusive modes); too many locks in memory.
+    pub fn lock(&self, view: &View<'_>, target: RowTarget, mode: RowLockMode) -> Result<Outcome> {
+        let mut page = self.pin_write(target.root.block.0)?;
+        let at = match self.position(view, &page, target, mode) {
+            Position::At(at) => at,
+            Position::Not(outcome) => return Ok(outcome),
+            Position::Follow(at) => return self.follow(view, page, at, mode),
+        };
+        Ok(match self.lock_version(view, &mut page, target.root, at, mode)? {
+            Some(blocker) => Outcome::Wait(blocker),
+            None => Outcome::Done { root: target.root, heap_only: true },
+        })
+    }
+
+    /// Locks a version that was judged free.
+    fn lock_version(
+        &self,
+        view: &View<'_>,
+        page: &mut PageWrite<'_>,
+        root: Tid,
+        at: u16,
+        mode: RowLockMode,
+    ) -> Result<Option<Blocker>> {
+        let transaction = view.transaction();
+        if mode < RowLockMode::NoKeyUpdate {
+            let key = self.row_key(root);
+            // Under the latch: a writer looks for locks in memory under it too.
+            let locked = self.txns.locks().try_lock_row(transaction, key, mode)?;
+            return Ok((!locked).then_some(Blocker::Row(key)));
+        }
+        let Some(tuple) = page::tuple(page, at) else {
+            return Err(corruption(page.id(), Some(at), "H1", "the version is gone"));
+        };
+        let holder = absolute(page::base(page), tuple.xmax());
+        let mine = tuple.has(flags::XMAX_LOCK_ONLY) && view.is_mine(holder);
+        let strong = mode == RowLockMode::Update;
+        if mine && (!strong || tuple.has(flags::KEYS_UPDATED)) {
+            return Ok(None);
+        }
+        // A lock of an outer level stays that level's when it becomes stronger: it must outlive a
+        // rollback to the savepoint.
+        let xid = if mine { holder } else { transaction.write_xid()? };
+        self.bring_in_range(page, xid)?;
+        let xmax_flags = flags::XMAX_LOCK_ONLY | if strong { flags::KEYS_UPDATED } else { 0 };
+        let end = EndVersion { offset: at, link: NO_LINK, xmax_flags, cid: None };
+        self.end_version(page, xid, &end, kind::LOCK)?;
+        Ok(None)
+    }
+
+    fn end_version(
+        &self,
+        page: &mut PageWrite<'_>,
+        xid: Xid,
+        end: &EndVersion,
+        kind: u8,
+    ) -> Result<()> {
+        let _critical = self.storage.begin_change()?;
+        let applied = end.apply(page, xid);
+        assert!(applied, "the version is there, and the id in range");
+        let data = encode_end(end);
+        let data: [&[u8]; 1] = [&data];
+        self.log(kind, xid, &mut [LoggedPage::delta(page, &data)])
+    }
+
+    /// Goes from the replaced version at `at` to the newest one, locks it in `mode` and copies it.
+    fn follow(
+        &self,
+        view: &View<'_>,
+        mut page: PageWrite<'e>,
+        at: u16,
+        mode: RowLockMode,
+    ) -> Result<Outcome> {
+        let mut at = at;
+        let mut hops = 0;
+        loop {
+            let Some(tuple) = page::tuple(&page, at) else { return Ok(Outcome::Gone) };
+            let link = tuple.link();
+            let expected = page::xmax(page::base(&page), tuple);
+            if link.block == BlockNumber::INVALID {
+                return Ok(Outcome::Gone);
+            }
+            if link.block != page.id().block {
+                // The one TID that outlives a latch, with the xmin expected there (rule 9b.5).
+                drop(page);
+                page = self.pin_write(link.block.0)?;
+            }
+            hops += 1;
+            if hops > HOPS_MAX {
+                return Err(corruption(page.id(), Some(at), "H3", "links run in a circle"));
+            }
+            let next = link.offset.0;
+            let Some(tuple) = successor(&page, next, expected) else {
+                return Ok(Outcome::Gone);
+            };
+            at = next;
+            if tuple.has(flags::STUB) {
+                continue;
+            }
+            let root = Tid { block: page.id().block, offset: OffsetNumber(tuple.root()) };
+            match self.judge(view, &page, tuple, root, mode) {
+                Judgement::Free => {}
+                Judgement::SelfModified => return Ok(Outcome::SelfModified),
+                Judgement::Blocked(blocker) => return Ok(Outcome::Wait(blocker)),
+                Judgement::Updated => continue,
+                Judgement::Deleted => return Ok(Outcome::Gone),
+            }
+            let row = VersionRow {
+                natts: tuple.natts(),
+                has_nulls: tuple.has(flags::HAS_NULLS),
+                bytes: tuple.data().to_vec(),
+            };
+            if let Some(blocker) = self.lock_version(view, &mut page, root, at, mode)? {
+                return Ok(Outcome::Wait(blocker));
+            }
+            let version = Some(Tid { block: root.block, offset: OffsetNumber(at) });
+            return Ok(Outcome::Changed(Newest { target: RowTarget { root, version }, row }));
+        }
+    }
+}
+
+/// The version at a link, if it is still the one that was linked: inserted by `expected`
+/// (rule 9b.7). Anything else there means that the row was deleted.
+fn successor(page: &Page, offset: u16, expected: Xid) -> Option<Tuple<'_>> {
+    if page.kind() != PageKind::Heap
+        || page.item_id(OffsetNumber(offset)).state() != ItemState::Normal
+    {
+        return None;
+    }
+    let tuple = page::tuple(page, offset)?;
+    debug_assert!(TUPLE_HEADER_SIZE <= usize::from(page.item_id(OffsetNumber(offset)).len()));
+    (page::xmin(page::base(page), tuple) == expected).then_some(tuple)
+}

@@ -1,0 +1,382 @@
+//! Pruning: removes from one page what no snapshot sees.
+//!
+//! Each version gets one verdict per pass (rule 9b.3), then each chain is cut from its front:
+//!
+//! ```text
+//! root v1 ─ v2 ─ v3        v1, v2 removable       root REDIRECT ──► v3
+//! root v1 ─ v2             both, row deleted      root DEAD (until its index entries are gone)
+//! moved-in root v1 ─ v2    v1, may be followed    root stub ──► v2          (rule 9b.6)
+//! moved-in root v1 ─► P2   v1, row lives on P2    root stub ──► P2
+//! v1 (─ v2 aborted)        v2                     v1 alone, its end forgotten (rule 9b.7)
+//! ```
+
+use niwaki_storage::page::{ItemState, Page};
+use niwaki_storage::{Csn, LoggedPage, Manager, OffsetNumber, PageWrite, Record, Xid};
+use niwaki_txn::{Horizon, TransactionManager, XidStatus};
+
+use crate::change::{PrunePlan, RECORD_VERSION, Relink, kind};
+use crate::error::{Error, Result};
+use crate::header::{NO_LINK, Tuple, absolute, flags};
+use crate::page::{self, Chain};
+use crate::relation::Heap;
+
+/// What a pass may do beside removing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PruneOptions<'a> {
+    /// Freeze versions whose inserter every snapshot sees and is older than this.
+    pub(crate) freeze_before: Xid,
+    /// DEAD line pointers that no index entry names any more.
+    pub(crate) free: &'a [u16],
+}
+
+/// What a pass did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Versions removed.
+    pub removed: u32,
+    /// Versions frozen.
+    pub frozen: u32,
+    /// Line pointers freed.
+    pub freed: u32,
+}
+
+/// Verdict on one version, computed once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Not a tuple.
+    None,
+    /// Somebody may see it, now or later.
+    Keep,
+    /// Its inserter aborted.
+    Aborted,
+    /// It lived in this interval, and no snapshot sees it.
+    Removable(Csn, Csn),
+}
+
+/// One version as the pass sees it.
+#[derive(Clone, Copy, Debug)]
+struct Version {
+    verdict: Verdict,
+    /// When its inserter committed.
+    begin: Option<Csn>,
+    /// Its xmax aborted.
+    xmax_aborted: bool,
+    /// Its xmax only locked, and has ended.
+    lock_ended: bool,
+    /// Some root's chain goes through it.
+    reached: bool,
+}
+
+const NOTHING: Version = Version {
+    verdict: Verdict::None,
+    begin: None,
+    xmax_aborted: false,
+    lock_ended: false,
+    reached: false,
+};
+
+fn look(txns: &TransactionManager, horizon: &Horizon, base: u64, tuple: Tuple<'_>) -> Version {
+    let begin = match txns.status(page::xmin(base, tuple)) {
+        XidStatus::Aborted => return Version { verdict: Verdict::Aborted, ..NOTHING },
+        XidStatus::InProgress => None,
+        XidStatus::Committed(csn) => Some(csn),
+    };
+    let mut version = Version { verdict: Verdict::Keep, begin, ..NOTHING };
+    if tuple.xmax() == 0 {
+        return version;
+    }
+    let status = txns.status(page::xmax(base, tuple));
+    if tuple.has(flags::XMAX_LOCK_ONLY) {
+        version.lock_ended = status != XidStatus::InProgress;
+        return version;
+    }
+    match (begin, status) {
+        (_, XidStatus::Aborted) => version.xmax_aborted = true,
+        (Some(begin), XidStatus::Committed(end)) if horizon.removable(begin, end) => {
+            version.verdict = Verdict::Removable(begin, end);
+        }
+        _ => {}
+    }
+    version
+}
+
+/// A plan in the making.
+struct Planner<'p> {
+    page: &'p Page,
+    horizon: &'p Horizon,
+    /// By offset.
+    versions: Vec<Version>,
+    plan: PrunePlan,
+    removed: u32,
+    interval: Option<(Csn, Csn)>,
+}
+
+impl Planner<'_> {
+    fn version(&self, offset: u16) -> Version {
+        self.versions.get(usize::from(offset)).copied().unwrap_or(NOTHING)
+    }
+
+    /// Counts a version as removed.
+    fn remove(&mut self, offset: u16) {
+        self.removed += 1;
+        if let Verdict::Removable(begin, end) = self.version(offset).verdict {
+            let (from, to) = self.interval.unwrap_or((begin, end));
+            self.interval = Some((from.min(begin), to.max(end)));
+        }
+        self.versions[usize::from(offset)].verdict = Verdict::None;
+    }
+
+    /// Cuts the chain at one root.
+    fn chain(&mut self, root: u16) {
+        let id = self.page.item_id(OffsetNumber(root));
+        let mut members = Vec::new();
+        for (offset, tuple) in Chain::new(self.page, root) {
+            members.push((offset, tuple));
+            // The walk follows the header; what really ends here is known now.
+            if self.version(offset).xmax_aborted {
+                break;
+            }
+        }
+        for (offset, _) in &members {
+            self.versions[usize::from(*offset)].reached = true;
+        }
+        let stub = members.first().filter(|(_, tuple)| tuple.has(flags::STUB)).copied();
+        let rows = &members[usize::from(stub.is_some())..];
+        // Followers come from versions that some snapshot older than the root's commit sees.
+        let root_begin = members
+            .first()
+            .filter(|(offset, _)| *offset == root)
+            .and_then(|(offset, _)| self.version(*offset).begin);
+        let followed = id.moved_in()
+            && root_begin.is_some_and(|begin| begin > self.horizon.oldest_following());
+        let gone = rows
+            .iter()
+            .take_while(|(offset, _)| {
+                matches!(self.version(*offset).verdict, Verdict::Removable(..) | Verdict::Aborted)
+            })
+            .count();
+        let kept = rows.get(gone).copied();
+        if gone == 0 && (stub.is_none() || followed) {
+            return;
+        }
+        // What the root leads to when the removed versions are gone.
+        let last = if gone > 0 { rows.get(gone - 1).copied() } else { stub };
+        let Some((_, last)) = last else { return };
+        let aborted = gone > 0
+            && rows.first().is_some_and(|(o, _)| self.version(*o).verdict == Verdict::Aborted);
+        let lives_elsewhere = kept.is_none() && !aborted && last.link() != NO_LINK;
+        for (offset, _) in &rows[..gone] {
+            self.remove(*offset);
+            if *offset != root {
+                self.plan.unused.push(*offset);
+            }
+        }
+        if followed && (kept.is_some() || lives_elsewhere) {
+            self.plan.stubs.push(Relink {
+                offset: root,
+                xmax: last.xmax(),
+                link: last.link(),
+                heap_updated: kept.is_some(),
+                keys_updated: last.has(flags::KEYS_UPDATED),
+            });
+            return;
+        }
+        match kept {
+            Some((offset, _)) => self.plan.redirected.push((root, offset)),
+            None => self.plan.dead.push(root),
+        }
+        // A stub that nobody follows any more is no tuple.
+        if stub.is_some() {
+            self.versions[usize::from(root)].verdict = Verdict::None;
+        }
+    }
+
+    /// Versions that no root leads to: those of aborted updates.
+    fn orphans(&mut self) {
+        for offset in 1..=self.page.item_count() {
+            let version = self.version(offset);
+            let Some(tuple) = page::tuple(self.page, offset) else { continue };
+            if version.reached || !tuple.has(flags::HEAP_ONLY) {
+                continue;
+            }
+            if version.verdict == Verdict::Aborted {
+                self.remove(offset);
+                self.plan.unused.push(offset);
+            }
+        }
+    }
+
+    /// Freezes, forgets ends that did not happen, and finds the next hint. Only what stays counts.
+    fn keepers(&mut self, freeze_before: Xid) {
+        let base = page::base(self.page);
+        let anything = !self.plan.is_empty();
+        let mut hint = 0;
+        for offset in 1..=self.page.item_count() {
+            let version = self.version(offset);
+            let Some(tuple) = page::tuple(self.page, offset) else { continue };
+            if version.verdict != Verdict::Keep || tuple.has(flags::STUB) {
+                continue;
+            }
+            let freeze = page::xmin(base, tuple) < freeze_before;
+            // Rule 9b.7: the aborted successor may go in this very pass.
+            if version.xmax_aborted || (version.lock_ended && (freeze || anything)) {
+                self.plan.cleared.push(offset);
+            } else if tuple.has_deleter() {
+                hint = if hint == 0 { tuple.xmax() } else { tuple.xmax().min(hint) };
+            }
+            let old = version.begin.is_some_and(|begin| begin <= self.horizon.oldest());
+            if freeze && old && tuple.xmin() != 1 && self.is_first(offset, tuple) {
+                self.plan.frozen.push(offset);
+            }
+        }
+        // What is kept although it is dead to all but a few must be looked at again.
+        self.plan.prune_xid = hint;
+    }
+
+    /// Whether no version in front of it stays: its xmin need not match anybody's xmax.
+    fn is_first(&self, offset: u16, tuple: Tuple<'_>) -> bool {
+        if !tuple.has(flags::HEAP_ONLY) {
+            return true;
+        }
+        let root = tuple.root();
+        if self.plan.stubs.iter().any(|stub| stub.offset == root) {
+            return false;
+        }
+        if self.plan.redirected.iter().any(|&(from, to)| from == root && to == offset) {
+            return true;
+        }
+        let id = self.page.item_id(OffsetNumber(root));
+        id.state() == ItemState::Redirect && id.target().0 == offset
+    }
+}
+
+impl Heap<'_> {
+    /// Plans a pass over a heap page under its exclusive latch.
+    fn plan(
+        &self,
+        page: &Page,
+        horizon: &Horizon,
+        options: PruneOptions<'_>,
+    ) -> (PrunePlan, u32, Option<(Csn, Csn)>) {
+        let base = page::base(page);
+        let count = page.item_count();
+        let versions = (0..=count)
+            .map(|offset| match page::tuple(page, offset) {
+                Some(tuple) => look(self.txns, horizon, base, tuple),
+                None => NOTHING,
+            })
+            .collect();
+        let mut planner = Planner {
+            page,
+            horizon,
+            versions,
+            plan: PrunePlan::default(),
+            removed: 0,
+            interval: None,
+        };
+        for offset in 1..=count {
+            let id = page.item_id(OffsetNumber(offset));
+            let root = match id.state() {
+                ItemState::Redirect => true,
+                ItemState::Normal => {
+                    page::tuple(page, offset).is_some_and(|tuple| !tuple.has(flags::HEAP_ONLY))
+                }
+                ItemState::Unused | ItemState::Dead => false,
+            };
+            if root {
+                planner.chain(offset);
+            }
+        }
+        planner.orphans();
+        planner.plan.freed = options
+            .free
+            .iter()
+            .copied()
+            .filter(|&offset| page.item_id(OffsetNumber(offset)).state() == ItemState::Dead)
+            .collect();
+        planner.keepers(options.freeze_before);
+        (planner.plan, planner.removed, planner.interval)
+    }
+
+    /// One pass over a latched heap page.
+    pub(crate) fn prune(
+        &self,
+        page: &mut PageWrite<'_>,
+        horizon: &Horizon,
+        options: PruneOptions<'_>,
+    ) -> Result<Pruned> {
+        let (plan, removed, interval) = self.plan(page, horizon, options);
+        let pruned =
+            Pruned { removed, frozen: plan.frozen.len() as u32, freed: plan.freed.len() as u32 };
+        if plan.is_empty() {
+            return Ok(pruned);
+        }
+        let mut data = Vec::new();
+        plan.encode(&mut data);
+        let _critical = self.storage.begin_change()?;
+        let applied = plan.apply(page);
+        assert!(applied, "a plan fits the page it was made for");
+        let data: [&[u8]; 1] = [&data];
+        self.storage.log_for(
+            self.relation.file.logged,
+            Record {
+                manager: Manager::Heap,
+                kind: kind::PRUNE,
+                version: RECORD_VERSION,
+                xid: Xid::INVALID,
+                body: &[],
+                pages: &mut [LoggedPage::delta(page, &data)],
+                removes: interval,
+            },
+        )?;
+        Ok(pruned)
+    }
+
+    /// Prunes a latched page that runs short of room, if its hint says that something may go.
+    pub(crate) fn prune_if_useful(&self, page: &mut PageWrite<'_>) -> Result<bool> {
+        if page::prune_xid(page) == 0 {
+            return Ok(false);
+        }
+        let horizon = self.txns.horizon();
+        let pruned = self.prune(page, &horizon, PruneOptions::default())?;
+        Ok(pruned.removed > 0)
+    }
+
+    /// Moves the xid base of a latched page so that `xid` can be written on it: freezes what every
+    /// snapshot sees, then counts from the oldest id that is left.
+    #[cold]
+    pub(crate) fn rebase(&self, page: &mut PageWrite<'_>, xid: Xid) -> Result<()> {
+        let horizon = self.txns.horizon();
+        let options = PruneOptions { freeze_before: Xid(u64::MAX), free: &[] };
+        self.prune(page, &horizon, options)?;
+        let base = page::base(page);
+        let tuples: Vec<(u16, Xid, Xid)> = (1..=page.item_count())
+            .filter_map(|offset| {
+                let tuple = page::tuple(page, offset)?;
+                Some((offset, absolute(base, tuple.xmin()), absolute(base, tuple.xmax())))
+            })
+            .collect();
+        let ids = tuples.iter().flat_map(|&(_, xmin, xmax)| [xmin, xmax]);
+        let ids: Vec<Xid> = ids.chain([xid]).filter(|id| id.is_normal()).collect();
+        let oldest = ids.iter().min().copied().unwrap_or(xid);
+        let newest = ids.iter().max().copied().unwrap_or(xid);
+        // Half of the range is for ids before the oldest one on the page now.
+        let room = u64::from(u32::MAX) - (newest.0 - oldest.0).min(u64::from(u32::MAX));
+        let new_base = oldest.0.saturating_sub((room / 2).max(Xid::FIRST_NORMAL.0));
+        let fits = |id: Xid| !id.is_normal() || crate::header::relative(new_base, id).is_some();
+        if !ids.iter().all(|&id| fits(id)) {
+            return Err(Error::XidRange { page: page.id() });
+        }
+        let _critical = self.storage.begin_change()?;
+        for (offset, xmin, xmax) in tuples {
+            let new = |id| crate::header::relative(new_base, id).unwrap_or(0).to_le_bytes();
+            if let Some(header) = page::header_mut(page, offset) {
+                header[0..4].copy_from_slice(&new(xmin));
+                header[4..8].copy_from_slice(&new(xmax));
+            }
+        }
+        page::set_base(page, new_base);
+        page::set_prune_xid(page, 1);
+        self.log(kind::REBASE, Xid::INVALID, &mut [LoggedPage::image(page)])
+    }
+}

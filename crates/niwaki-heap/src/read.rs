@@ -1,0 +1,221 @@
+//! Reading: which version a snapshot sees.
+
+use niwaki_storage::page::{ItemState, Page};
+use niwaki_storage::{Csn, Fork, Mixed, OffsetNumber, PageKind, Tid};
+use niwaki_txn::{Horizon, View, XidStatus};
+
+use crate::error::Result;
+use crate::header::{Tuple, flags};
+use crate::page::{self, Chain};
+use crate::relation::Heap;
+use crate::rows::{PageRows, RowRef};
+
+/// Whether versions are dead to all: `None` if not, else the union of their lifetimes, if any
+/// snapshot could ever have seen one of them.
+pub type DeadVersions = Option<Option<(Csn, Csn)>>;
+
+/// Whether `view` sees this version.
+#[inline]
+pub(crate) fn sees(view: &View<'_>, base: u64, tuple: Tuple<'_>) -> bool {
+    let f = tuple.flags();
+    if f & (flags::STUB | flags::XMIN_ABORTED) != 0 {
+        return false;
+    }
+    // The hint is set only for what every snapshot sees; a frozen xmin needs no look either.
+    let inserted = f & flags::XMIN_ALL_VISIBLE != 0
+        || tuple.xmin() == 1
+        || view.sees_insert(page::xmin(base, tuple), tuple.cid());
+    if !inserted {
+        return false;
+    }
+    if tuple.xmax() == 0 || f & (flags::XMAX_LOCK_ONLY | flags::XMAX_ABORTED) != 0 {
+        return true;
+    }
+    !view.sees_delete(page::xmax(base, tuple), tuple.cid())
+}
+
+/// The version of the chain at `root` that `view` sees.
+#[inline]
+pub(crate) fn visible<'p>(page: &'p Page, root: u16, view: &View<'_>) -> Option<(u16, Tuple<'p>)> {
+    let base = page::base(page);
+    Chain::new(page, root).find(|(_, tuple)| sees(view, base, *tuple))
+}
+
+#[inline]
+pub(crate) fn row_ref<'p>(page: &Page, root: Tid, tuple: Tuple<'p>) -> RowRef<'p> {
+    RowRef {
+        root,
+        natts: tuple.natts(),
+        has_nulls: tuple.has(flags::HAS_NULLS),
+        mixed: page.item_id(root.offset).mixed() != Mixed::No,
+        bytes: tuple.data(),
+    }
+}
+
+impl Heap<'_> {
+    /// Whether the heap has the block of this TID: TIDs from elsewhere than an index may not exist.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn has_block(&self, tid: Tid) -> Result<bool> {
+        Ok(tid.block.0 < self.storage.pool().blocks(self.relation.file.id, Fork::Main)?)
+    }
+
+    /// Gives the version of the row at `root` that `view` sees to `read`, under the page's shared
+    /// latch: `read` must not wait, nor come back here. `None` when no version is seen.
+    ///
+    /// # Errors
+    /// Storage's.
+    #[inline]
+    pub fn fetch<R>(
+        &self,
+        view: &View<'_>,
+        root: Tid,
+        read: impl FnOnce(RowRef<'_>) -> R,
+    ) -> Result<Option<R>> {
+        let pin = self.pin(root.block.0)?;
+        let page = pin.read();
+        if page.kind() != PageKind::Heap {
+            return Ok(None);
+        }
+        let found = visible(&page, root.offset.0, view);
+        Ok(found.map(|(_, tuple)| read(row_ref(&page, root, tuple))))
+    }
+
+    /// Copies every row of a block that `view` sees to `out`, whose earlier contents go. One latch
+    /// hold. `horizon`, taken when the scan began, allows hints to be set.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn scan_page(
+        &self,
+        view: &View<'_>,
+        block: u32,
+        horizon: Option<&Horizon>,
+        out: &mut PageRows,
+    ) -> Result<()> {
+        out.clear();
+        let pin = self.pin(block)?;
+        let hints = {
+            let page = pin.read();
+            if page.kind() != PageKind::Heap {
+                return Ok(());
+            }
+            let base = page::base(&page);
+            let mut unhinted = false;
+            for offset in 1..=page.item_count() {
+                let Some(tuple) = page::tuple(&page, offset) else { continue };
+                let plain = tuple.xmin() == 1 || tuple.has(flags::XMIN_ALL_VISIBLE);
+                unhinted |= !plain && !tuple.has(flags::XMIN_ABORTED);
+                if !sees(view, base, tuple) {
+                    continue;
+                }
+                let root = if tuple.has(flags::HEAP_ONLY) { tuple.root() } else { offset };
+                let root = Tid { block: pin.id().block, offset: OffsetNumber(root) };
+                out.push(row_ref(&page, root, tuple));
+            }
+            unhinted
+        };
+        if let (true, Some(horizon)) = (hints, horizon) {
+            self.set_hints(&pin, horizon);
+        }
+        Ok(())
+    }
+
+    /// Sets hints on a page where nobody else is: they are worth no waiting.
+    fn set_hints(&self, pin: &niwaki_storage::Pin<'_>, horizon: &Horizon) {
+        let Some(mut page) = pin.try_write() else { return };
+        let base = page::base(&page);
+        let flushed = self.storage.wal().flushed();
+        let mut found = Vec::new();
+        // Most tuples of a page have the same inserter as the one before.
+        let mut last = (0, 0);
+        for offset in 1..=page.item_count() {
+            let Some(tuple) = page::tuple(&page, offset) else { continue };
+            let xmin = tuple.xmin();
+            if xmin == 1 || tuple.has(flags::XMIN_ALL_VISIBLE | flags::XMIN_ABORTED) {
+                continue;
+            }
+            if last.0 != xmin {
+                let hint = match self.txns.status(page::xmin(base, tuple)) {
+                    XidStatus::Aborted => flags::XMIN_ABORTED,
+                    XidStatus::Committed(csn) if csn <= horizon.oldest() && csn.0 <= flushed.0 => {
+                        flags::XMIN_ALL_VISIBLE
+                    }
+                    XidStatus::InProgress | XidStatus::Committed(_) => 0,
+                };
+                last = (xmin, hint);
+            }
+            if last.1 != 0 {
+                found.push((offset, tuple.flags() | last.1));
+            }
+        }
+        if found.is_empty() {
+            return;
+        }
+        for (offset, flags) in found {
+            if let Some(header) = page::header_mut(&mut page, offset) {
+                header[20..22].copy_from_slice(&flags.to_le_bytes());
+            }
+        }
+        page.mark_hint();
+    }
+
+    /// Whether the chain at `root` has nothing that any snapshot sees or will see, and the commits
+    /// that justify this are flushed: an index may mark its entries dead (rule 9b.13). A line pointer
+    /// that is UNUSED says nothing.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn is_dead(&self, root: Tid, horizon: &Horizon) -> Result<bool> {
+        Ok(self.dead_versions(root, horizon, |_| true)?.is_some())
+    }
+
+    /// As [`Heap::is_dead`], for the versions of the chain that `matches` says matter: a deletion of
+    /// index entries with one key looks at the versions with that key. Gives the union of the
+    /// lifetimes of what is dead, `None` inside when no snapshot could have seen any of it.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn dead_versions(
+        &self,
+        root: Tid,
+        horizon: &Horizon,
+        mut matches: impl FnMut(RowRef<'_>) -> bool,
+    ) -> Result<DeadVersions> {
+        let pin = self.pin(root.block.0)?;
+        let page = pin.read();
+        match page.item_id(root.offset).state() {
+            ItemState::Dead => return Ok(Some(None)),
+            ItemState::Unused => return Ok(None),
+            ItemState::Normal | ItemState::Redirect => {}
+        }
+        let base = page::base(&page);
+        let flushed = self.storage.wal().flushed();
+        let mut interval = None;
+        let mut found = false;
+        for (_, tuple) in Chain::new(&page, root.offset.0) {
+            found = true;
+            if tuple.has(flags::STUB) || !matches(row_ref(&page, root, tuple)) {
+                continue;
+            }
+            let begin = match self.txns.status(page::xmin(base, tuple)) {
+                XidStatus::Aborted => continue,
+                XidStatus::InProgress => return Ok(None),
+                XidStatus::Committed(csn) => csn,
+            };
+            if !tuple.has_deleter() {
+                return Ok(None);
+            }
+            let XidStatus::Committed(end) = self.txns.status(page::xmax(base, tuple)) else {
+                return Ok(None);
+            };
+            if !horizon.removable(begin, end) || end.0.max(begin.0) > flushed.0 {
+                return Ok(None);
+            }
+            let (from, to) = interval.unwrap_or((begin, end));
+            interval = Some((from.min(begin), to.max(end)));
+        }
+        Ok(found.then_some(interval))
+    }
+}

@@ -1,0 +1,131 @@
+//! Redo of heap records: finds the pages, and makes the change again (`change`).
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use niwaki_storage::{
+    Corruption, DecodedRecord, Error, Manager, Mixed, PageWrite, Redo, RedoPage, ResourceManager,
+    Result,
+};
+use niwaki_txn::TupleCid;
+
+use crate::change::{self, Fields, PlaceRow, PrunePlan, UpdateOnPage, kind};
+use crate::page;
+
+/// Redo of the heap.
+#[derive(Debug, Default)]
+pub struct HeapRedo;
+
+impl HeapRedo {
+    /// What [`niwaki_storage::Storage::open`] is given.
+    pub fn new() -> Arc<dyn ResourceManager> {
+        Arc::new(Self)
+    }
+}
+
+fn damage(record: &DecodedRecord<'_>, detail: &str) -> Error {
+    let page = record.pages.first().map(|page| page.id);
+    Error::Corruption(Box::new(Corruption {
+        file: page.map_or_else(|| "wal".to_owned(), |id| format!("base/{}", id.file)),
+        block: page.map(|id| id.block.0),
+        item: None,
+        invariant: "W3",
+        detail: format!("heap record of kind {} at {}: {detail}", record.kind, record.start),
+    }))
+}
+
+/// Initialises a page that the record begins.
+fn prepare(record: &DecodedRecord<'_>, index: usize, page: &mut PageWrite<'_>) {
+    if record.pages.get(index).is_some_and(|page| page.init) {
+        page::init(page, page::initial_base(record.xid));
+    }
+}
+
+impl ResourceManager for HeapRedo {
+    fn manager(&self) -> Manager {
+        Manager::Heap
+    }
+
+    fn redo(&self, record: &DecodedRecord<'_>, redo: &Redo<'_>) -> Result<()> {
+        if record.version != change::RECORD_VERSION {
+            return Err(damage(record, &format!("unknown version {}", record.version)));
+        }
+        for (index, logged) in record.pages.iter().enumerate() {
+            let RedoPage::NeedsRedo(mut page) = redo.page(index)? else { continue };
+            prepare(record, index, &mut page);
+            let done = apply(record, index, &mut page, logged.data);
+            // Stamped and marked dirty by storage; the change itself is settled here.
+            page.mark_dirty();
+            match done {
+                Some(true) => {}
+                Some(false) => return Err(damage(record, "the page is not as it was")),
+                None => return Err(damage(record, "it cannot be read")),
+            }
+        }
+        Ok(())
+    }
+
+    fn describe(&self, record: &DecodedRecord<'_>) -> String {
+        let name = match record.kind {
+            kind::INSERT => "insert",
+            kind::MULTI_INSERT => "multi-insert",
+            kind::UPDATE => "update",
+            kind::MOVE => "move",
+            kind::DELETE => "delete",
+            kind::LOCK => "lock",
+            kind::PRUNE => "prune",
+            kind::MIXED => "mixed",
+            kind::REBASE => "rebase",
+            _ => "unknown",
+        };
+        let mut text = format!("heap {name} xid {}", record.xid);
+        for page in &record.pages {
+            // Writing to a string cannot fail.
+            let _ = write!(text, ", {}", page.id);
+            if page.image.is_some() {
+                text.push_str(" (image)");
+            }
+        }
+        text
+    }
+}
+
+/// Makes the record's change to its page `index`. `None` when the record cannot be read, false when
+/// the page does not allow it.
+fn apply(
+    record: &DecodedRecord<'_>,
+    index: usize,
+    page: &mut PageWrite<'_>,
+    data: &[u8],
+) -> Option<bool> {
+    let block = page.id().block;
+    Some(match (record.kind, index) {
+        (kind::INSERT, 0) => PlaceRow::decode(data)?.apply(page, record.xid, 0),
+        (kind::MULTI_INSERT, 0) => {
+            let mut fields = Fields(data);
+            let mut fine = true;
+            while !fields.0.is_empty() {
+                fine &= PlaceRow::decode_one(&mut fields)?.apply(page, record.xid, 0);
+            }
+            fine
+        }
+        (kind::UPDATE, 0) => {
+            let update = UpdateOnPage::decode(data)?;
+            update.apply(page, block, record.xid, (0, TupleCid::default()))
+        }
+        (kind::MOVE | kind::DELETE | kind::LOCK, 0) => {
+            change::decode_end(data)?.apply(page, record.xid)
+        }
+        (kind::MOVE, 1) => PlaceRow::decode(data)?.apply_moved_in(page, record.xid, 0),
+        (kind::PRUNE, 0) => PrunePlan::decode(data)?.apply(page),
+        (kind::MIXED, 0) => {
+            let mut fields = Fields(data);
+            let mut roots = Vec::new();
+            while !fields.0.is_empty() {
+                roots.push(fields.u16()?);
+            }
+            change::set_mixed(page, roots.into_iter(), Mixed::Yes)
+        }
+        _ => return None,
+    })
+}

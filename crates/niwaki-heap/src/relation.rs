@@ -1,0 +1,126 @@
+//! A heap as everybody shares it: its files, and what is kept in memory about them.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use hashbrown::HashMap;
+use niwaki_env::sync::Mutex;
+use niwaki_storage::page::PAGE_SIZE;
+use niwaki_storage::{BlockNumber, Fork, PageId, PageWrite, Pin, RelFile, RelFileId, Storage};
+use niwaki_storage::{LoggedPage, Manager, Record, Xid};
+use niwaki_txn::TransactionManager;
+
+use crate::change::RECORD_VERSION;
+use crate::error::Result;
+use crate::freespace::FreeSpace;
+
+/// One heap. Cheap to clone; clones share what is in memory.
+#[derive(Clone, Debug)]
+pub struct HeapRelation {
+    /// Its files.
+    pub file: RelFile,
+    /// How full, in percent, insertions leave a page.
+    pub fillfactor: u8,
+    pub(crate) space: Arc<FreeSpace>,
+}
+
+impl HeapRelation {
+    /// Bytes of a page that insertions leave free.
+    pub(crate) fn reserve(&self) -> usize {
+        PAGE_SIZE * usize::from(100 - self.fillfactor.clamp(10, 100)) / 100
+    }
+}
+
+/// Finds what is in memory about a heap again when the heap is described anew (DDL).
+#[derive(Default)]
+pub struct HeapRegistry {
+    spaces: Mutex<HashMap<RelFileId, Weak<FreeSpace>>>,
+}
+
+impl fmt::Debug for HeapRegistry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeapRegistry").finish_non_exhaustive()
+    }
+}
+
+impl HeapRegistry {
+    /// The heap with these files.
+    pub fn open(&self, file: RelFile, fillfactor: u8) -> HeapRelation {
+        let mut spaces = self.spaces.lock();
+        let known = spaces.get(&file.id).and_then(Weak::upgrade);
+        let space = known.unwrap_or_else(|| {
+            spaces.retain(|_, space| space.strong_count() > 0);
+            let space = Arc::new(FreeSpace::default());
+            spaces.insert(file.id, Arc::downgrade(&space));
+            space
+        });
+        HeapRelation { file, fillfactor, space }
+    }
+}
+
+/// A heap and what its operations need: made for each call, costs nothing.
+#[derive(Clone, Copy)]
+pub struct Heap<'e> {
+    pub(crate) storage: &'e Storage,
+    pub(crate) txns: &'e TransactionManager,
+    pub(crate) relation: &'e HeapRelation,
+}
+
+impl fmt::Debug for Heap<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Heap").field("relation", self.relation).finish_non_exhaustive()
+    }
+}
+
+impl<'e> Heap<'e> {
+    /// The operations of `relation`.
+    #[inline]
+    pub fn new(
+        storage: &'e Storage,
+        txns: &'e TransactionManager,
+        relation: &'e HeapRelation,
+    ) -> Self {
+        Self { storage, txns, relation }
+    }
+
+    /// Blocks of the heap.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn blocks(&self) -> Result<u32> {
+        Ok(self.storage.pool().blocks(self.relation.file.id, Fork::Main)?)
+    }
+
+    #[inline]
+    pub(crate) fn page_id(&self, block: u32) -> PageId {
+        PageId { file: self.relation.file.id, fork: Fork::Main, block: BlockNumber(block) }
+    }
+
+    #[inline]
+    pub(crate) fn pin(&self, block: u32) -> Result<Pin<'e>> {
+        Ok(self.storage.pool().pin(self.page_id(block))?)
+    }
+
+    #[inline]
+    pub(crate) fn pin_write(&self, block: u32) -> Result<PageWrite<'e>> {
+        Ok(self.pin(block)?.into_write())
+    }
+
+    /// Logs a change that the pages hold already.
+    #[inline]
+    pub(crate) fn log(&self, kind: u8, xid: Xid, pages: &mut [LoggedPage<'_>]) -> Result<()> {
+        self.storage.log_for(
+            self.relation.file.logged,
+            Record {
+                manager: Manager::Heap,
+                kind,
+                version: RECORD_VERSION,
+                xid,
+                body: &[],
+                pages,
+                removes: None,
+            },
+        )?;
+        Ok(())
+    }
+}

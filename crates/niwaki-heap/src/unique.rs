@@ -1,0 +1,71 @@
+//! The heap's part of a unique check: what do the versions of a chain with this key say?
+
+use niwaki_storage::page::ItemState;
+use niwaki_storage::{Tid, Xid};
+use niwaki_txn::{Transaction, XidStatus};
+
+use crate::error::Result;
+use crate::header::flags;
+use crate::page::{self, Chain};
+use crate::read::row_ref;
+use crate::relation::Heap;
+use crate::rows::RowRef;
+
+/// What a chain means to somebody who wants to insert a row with the same key (rule 9b.11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UniqueProbe {
+    /// No version with this key counts.
+    Free,
+    /// A version with this key is live.
+    Conflict,
+    /// A version with this key was inserted or ended by another transaction in progress.
+    InProgress(Xid),
+}
+
+impl Heap<'_> {
+    /// Examines every version of the chain at `root` that `matches` says has the key, under one hold
+    /// of the page's shared latch; nothing is waited for.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn probe_unique(
+        &self,
+        transaction: &Transaction,
+        root: Tid,
+        mut matches: impl FnMut(RowRef<'_>) -> bool,
+    ) -> Result<UniqueProbe> {
+        let pin = self.pin(root.block.0)?;
+        let page = pin.read();
+        if matches!(page.item_id(root.offset).state(), ItemState::Dead | ItemState::Unused) {
+            return Ok(UniqueProbe::Free);
+        }
+        let base = page::base(&page);
+        for (_, tuple) in Chain::new(&page, root.offset.0) {
+            if tuple.has(flags::STUB | flags::XMIN_ABORTED) {
+                continue;
+            }
+            let xmin = page::xmin(base, tuple);
+            let mine = transaction.is_mine(xmin);
+            let inserted = if mine { None } else { Some(self.txns.status(xmin)) };
+            if inserted == Some(XidStatus::Aborted) || !matches(row_ref(&page, root, tuple)) {
+                continue;
+            }
+            if inserted == Some(XidStatus::InProgress) {
+                return Ok(UniqueProbe::InProgress(xmin));
+            }
+            if !tuple.has_deleter() {
+                return Ok(UniqueProbe::Conflict);
+            }
+            let xmax = page::xmax(base, tuple);
+            if transaction.is_mine(xmax) {
+                continue;
+            }
+            match self.txns.status(xmax) {
+                XidStatus::Aborted => return Ok(UniqueProbe::Conflict),
+                XidStatus::InProgress => return Ok(UniqueProbe::InProgress(xmax)),
+                XidStatus::Committed(_) => {}
+            }
+        }
+        Ok(UniqueProbe::Free)
+    }
+}

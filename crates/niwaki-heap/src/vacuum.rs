@@ -1,0 +1,74 @@
+//! The heap's part of vacuum: prune every page, collect dead line pointers, free them once no index
+//! names them any more.
+
+use niwaki_storage::page::ItemState;
+use niwaki_storage::{OffsetNumber, PageKind, Tid, Xid};
+use niwaki_txn::Horizon;
+
+use crate::error::Result;
+use crate::header::flags;
+use crate::page;
+use crate::prune::{PruneOptions, Pruned};
+use crate::relation::Heap;
+
+/// What vacuum found on a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageVacuum {
+    /// What pruning did.
+    pub pruned: Pruned,
+    /// Versions left, stubs not counted.
+    pub versions: u32,
+    /// The page holds no line pointer in use.
+    pub empty: bool,
+}
+
+impl Heap<'_> {
+    /// Prunes a page and appends its DEAD line pointers to `dead`, in order. `freeze_before`: freeze
+    /// versions of inserters older than this, where every snapshot sees them.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn vacuum_page(
+        &self,
+        block: u32,
+        horizon: &Horizon,
+        freeze_before: Xid,
+        dead: &mut Vec<Tid>,
+    ) -> Result<PageVacuum> {
+        let mut page = self.pin_write(block)?;
+        if page.kind() != PageKind::Heap {
+            self.note_room(&page);
+            return Ok(PageVacuum { empty: true, ..PageVacuum::default() });
+        }
+        let options = PruneOptions { freeze_before, free: &[] };
+        let pruned = self.prune(&mut page, horizon, options)?;
+        let mut found = PageVacuum { pruned, empty: true, ..PageVacuum::default() };
+        for offset in 1..=page.item_count() {
+            let state = page.item_id(OffsetNumber(offset)).state();
+            found.empty &= state == ItemState::Unused;
+            if state == ItemState::Dead {
+                dead.push(Tid { block: page.id().block, offset: OffsetNumber(offset) });
+            }
+            let version = page::tuple(&page, offset).is_some_and(|t| !t.has(flags::STUB));
+            found.versions += u32::from(version);
+        }
+        self.note_room(&page);
+        Ok(found)
+    }
+
+    /// Frees DEAD line pointers of one page, of which no index entry is left. Rule 9b.10: one cleaner
+    /// per table at a time, from its first index visit to this.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn free_dead(&self, block: u32, offsets: &[u16], horizon: &Horizon) -> Result<u32> {
+        let mut page = self.pin_write(block)?;
+        if page.kind() != PageKind::Heap {
+            return Ok(0);
+        }
+        let options = PruneOptions { freeze_before: Xid::INVALID, free: offsets };
+        let pruned = self.prune(&mut page, horizon, options)?;
+        self.note_room(&page);
+        Ok(pruned.freed)
+    }
+}
