@@ -8,6 +8,6 @@ mod stats;
 
 pub use definition::{IndexDefinition, KeyColumn, TableDefinition};
 pub use error::{Error, Result, UniqueViolation};
-pub use niwaki_heap::{PageRows, RowLockStrength, RowRef, RowTarget};
+pub use niwaki_heap::{PageRows, RowLockMode, RowRef, RowTarget};
 pub use outcome::{ChangedRow, LockOutcome, LockWait, Modify};
 pub use stats::TableStats;
