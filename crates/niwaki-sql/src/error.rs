@@ -47,6 +47,8 @@ pub struct ErrorFields {
     pub hint: Option<String>,
     /// Position in the query text, in characters, from 1.
     pub position: Option<u32>,
+    /// Where it happened, for instance `COPY t, line 3, column a: "x"`.
+    pub context: Option<String>,
     /// Schema of the object concerned.
     pub schema: Option<String>,
     /// Table concerned.
@@ -57,8 +59,6 @@ pub struct ErrorFields {
     pub data_type: Option<String>,
     /// Constraint concerned.
     pub constraint: Option<String>,
-    /// Where it happened: the parameter, the line of COPY data.
-    pub context: Option<String>,
 }
 
 /// An error that a client sees. One pointer wide, so that results on hot paths stay small.
@@ -79,12 +79,12 @@ impl SqlError {
             detail: None,
             hint: None,
             position: None,
+            context: None,
             schema: None,
             table: None,
             column: None,
             data_type: None,
             constraint: None,
-            context: None,
         }))
     }
 
@@ -123,10 +123,12 @@ impl SqlError {
         self
     }
 
-    /// Adds the context line.
+    /// Adds where it happened, unless that is known already.
     #[must_use]
     pub fn with_context(mut self, context: impl Into<String>) -> Self {
-        self.0.context = Some(context.into());
+        if self.0.context.is_none() {
+            self.0.context = Some(context.into());
+        }
         self
     }
 

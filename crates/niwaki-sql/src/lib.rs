@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod context;
+pub mod copy;
 mod error;
 pub mod parse;
 pub mod settings;
