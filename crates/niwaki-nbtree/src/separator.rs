@@ -35,7 +35,6 @@ pub(crate) fn separator<'a>(
     first_right: (&'a [u8], Tid),
     truncate: bool,
 ) -> Separator<'a> {
-    debug_assert!(last_left < first_right, "B1");
     let common = common_prefix(last_left.0, first_right.0);
     match first_right.0.get(..common + 1) {
         Some(key) if truncate => Separator { key, tid: None },

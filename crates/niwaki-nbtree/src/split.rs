@@ -84,23 +84,6 @@ impl Index {
         self.push_high_key(&mut high_key, &whole, first_right, leaf);
 
         let right_block = self.allocate(block)?;
-        // Left to right: the new page, which nobody else knows, then the old right sibling.
-        let (mut right, mut sibling) = match self.latch_right(&left, right_block) {
-            Ok(latched) => latched,
-            Err(error) => {
-                self.give_back(right_block);
-                return Err(error);
-            }
-        };
-        let critical = match self.storage.begin_change() {
-            Ok(critical) => critical,
-            Err(error) => {
-                self.give_back(right_block);
-                return Err(error.into());
-            }
-        };
-        let fine = fill_right(&mut right, &whole, first_right, block);
-        assert!(fine, "the split point was chosen so that the right half fits");
         let goes_left = new_at < first_right;
         let delta = SplitLeft {
             kept: (first_right - usize::from(goes_left)) as u16,
@@ -109,8 +92,26 @@ impl Index {
             high_key: &high_key,
             new_tuple: tuple,
         };
-        let fine = delta.apply(&mut left);
-        assert!(fine, "the split point was chosen so that the left half fits");
+        // Both halves are made aside: a damaged page must be noticed while nothing has changed.
+        let mut left_half = left.clone();
+        let mut right_half = Page::zeroed();
+        let latched = match fill_right(&mut right_half, &whole, first_right, block)
+            && delta.apply(&mut left_half)
+        {
+            true => self.latch_right(&left, right_block),
+            false => Err(self.damaged(block, None, "format", "the page cannot be divided")),
+        };
+        // Left to right: the new page, which nobody else knows, then the old right sibling.
+        let begun = latched.and_then(|pages| Ok((pages, self.storage.begin_change()?)));
+        let ((mut right, mut sibling), critical) = match begun {
+            Ok(begun) => begun,
+            Err(error) => {
+                self.give_back(right_block);
+                return Err(error);
+            }
+        };
+        left.0.copy_from_slice(&left_half.0);
+        right.0.copy_from_slice(&right_half.0);
         if leaf {
             left.bump_version();
             right.bump_version();

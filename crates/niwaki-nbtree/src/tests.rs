@@ -1,6 +1,10 @@
 //! Tests of the index as a whole, on files in memory.
 
+mod broken;
+mod concurrent;
 mod model;
+mod replay;
+mod table_side;
 
 use std::sync::Arc;
 

@@ -1,0 +1,249 @@
+//! Inserters, deleters and scans at once. With the feature `shuttle` the deterministic scheduler
+//! chooses the interleavings; otherwise the machine does, over many rounds.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use niwaki_env::rng::SeededRng;
+use niwaki_env::sync::thread;
+use niwaki_storage::{Result, Tid, Xid};
+
+use super::{checked, entry, insert};
+use crate::{
+    Direction, EntryDecision, Index, IndexOptions, InsertOutcome, KeyRange, Scan, UniqueCheck,
+    UniqueVerdict,
+};
+
+/// Runs a scenario under many interleavings.
+fn interleave(scenario: fn(u64)) {
+    #[cfg(feature = "shuttle")]
+    niwaki_env::sync::__shuttle::check_random(
+        move || {
+            scenario(niwaki_env::sync::__shuttle::rand::Rng::r#gen(
+                &mut niwaki_env::sync::__shuttle::rand::thread_rng(),
+            ))
+        },
+        300,
+    );
+    #[cfg(not(feature = "shuttle"))]
+    (0..100).for_each(scenario);
+}
+
+/// Work per thread: little where every step is scheduled, more on the machine.
+const STEPS: u64 = if cfg!(feature = "shuttle") { 6 } else { 150 };
+
+fn tiny() -> Arc<Index> {
+    let options = IndexOptions { page_items_max: Some(3), ..IndexOptions::default() };
+    Arc::new(super::index_in(&super::storage(500), options))
+}
+
+/// Keys that are there before the others come, so that scans must see each exactly once.
+fn fixed(index: &Index) -> Vec<Vec<u8>> {
+    let keys: Vec<Vec<u8>> = (0..12u8).map(|n| vec![n * 20]).collect();
+    for key in &keys {
+        insert(index, key, Tid::new(1000, 1));
+    }
+    keys
+}
+
+fn spawn(work: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
+    thread::spawn(work)
+}
+
+/// Scans whole, both ways, and holds what it finds against the keys that never move.
+fn scan_and_verify(index: &Index, fixed: &[Vec<u8>], direction: Direction) {
+    let mut scan = Scan::default();
+    scan.start(index, &KeyRange::ALL, direction);
+    let mut found = Vec::new();
+    while scan.next(index).unwrap() {
+        found.extend(scan.batch().iter().map(|entry| (entry.key.to_vec(), entry.tid)));
+    }
+    if direction == Direction::Backward {
+        found.reverse();
+    }
+    assert!(found.is_sorted_by(|a, b| a < b), "in order, and nothing twice: {found:?}");
+    let seen: Vec<Vec<u8>> = found
+        .into_iter()
+        .filter(|(_, tid)| *tid == Tid::new(1000, 1))
+        .map(|(key, _)| key)
+        .collect();
+    assert_eq!(seen, fixed);
+}
+
+#[test]
+fn scans_among_splits_see_each_entry_once() {
+    interleave(|seed| {
+        let index = tiny();
+        let keys = Arc::new(fixed(&index));
+        let mut threads = Vec::new();
+        for number in 0..2u64 {
+            let index = Arc::clone(&index);
+            threads.push(spawn(move || {
+                let rng = SeededRng::new(seed.wrapping_mul(31).wrapping_add(number));
+                for step in 0..STEPS {
+                    let key = [rng.below(250) as u8, number as u8];
+                    insert(&index, &key, Tid::new(step as u32, 1));
+                }
+            }));
+        }
+        for direction in [Direction::Forward, Direction::Backward] {
+            let (index, keys) = (Arc::clone(&index), Arc::clone(&keys));
+            threads.push(spawn(move || {
+                for _ in 0..1 + STEPS / 20 {
+                    scan_and_verify(&index, &keys, direction);
+                }
+            }));
+        }
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        scan_and_verify(&index, &keys, Direction::Forward);
+        assert_eq!(index.check(&mut |_| {}).unwrap().incomplete_splits, 0);
+        checked(&index);
+    });
+}
+
+#[test]
+fn what_each_thread_inserts_and_deletes_is_there_or_gone() {
+    interleave(|seed| {
+        let index = tiny();
+        let threads: Vec<_> = (0..3u64)
+            .map(|number| {
+                let index = Arc::clone(&index);
+                thread::spawn(move || {
+                    let rng = SeededRng::new(seed.wrapping_mul(7).wrapping_add(number));
+                    let mut mine = BTreeSet::new();
+                    for _ in 0..STEPS {
+                        // Same keys for all threads; the TID says whose entry it is.
+                        let key = vec![rng.below(12) as u8];
+                        let tid = Tid::new(number as u32, 1 + rng.below(3) as u16);
+                        if rng.chance(2, 3) {
+                            let outcome = insert(&index, &key, tid);
+                            let new = mine.insert((key, tid));
+                            assert_eq!(outcome == InsertOutcome::Inserted, new);
+                        } else {
+                            let decide = &mut || Ok((EntryDecision::Delete, None));
+                            let gone = index.delete_entry(&key, tid, Xid::INVALID, decide).unwrap();
+                            assert_eq!(gone, mine.remove(&(key, tid)));
+                        }
+                    }
+                    mine
+                })
+            })
+            .collect();
+        let mut expected = BTreeSet::new();
+        threads.into_iter().for_each(|thread| expected.extend(thread.join().unwrap()));
+        assert_eq!(checked(&index), expected.into_iter().collect::<Vec<_>>());
+    });
+}
+
+/// Every other entry is in the way.
+struct NobodyElse;
+
+impl UniqueCheck for NobodyElse {
+    fn check(&self, _: &[u8], _: Tid) -> Result<UniqueVerdict> {
+        Ok(UniqueVerdict::Conflict)
+    }
+}
+
+#[test]
+fn of_two_unique_insertions_of_a_key_one_succeeds() {
+    interleave(|_| {
+        let index = tiny();
+        // Dead versions that are not in the way spread the key over several leaves.
+        for n in 0..7u32 {
+            insert(&index, &[5], Tid::new(50 + n, 1));
+            insert(&index, &[4], Tid::new(50 + n, 1));
+        }
+        struct OldOnesAreFine;
+        impl UniqueCheck for OldOnesAreFine {
+            fn check(&self, key: &[u8], tid: Tid) -> Result<UniqueVerdict> {
+                if (50..60).contains(&tid.block.0) {
+                    return Ok(UniqueVerdict::NotConflicting);
+                }
+                NobodyElse.check(key, tid)
+            }
+        }
+        let threads: Vec<_> = [3u32, 53, 99]
+            .into_iter()
+            .map(|block| {
+                let index = Arc::clone(&index);
+                thread::spawn(move || {
+                    let new = entry(&[5], Tid::new(block, 7));
+                    // Block 53 counts as old, so its TID must tell: it lies among the others.
+                    index.insert(&new, Some(&OldOnesAreFine), None).unwrap()
+                })
+            })
+            .collect();
+        let outcomes: Vec<InsertOutcome> =
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        let entries = checked(&index);
+        let count = entries.iter().filter(|(key, tid)| key == &[5] && tid.offset.0 == 7).count();
+        let inserted =
+            outcomes.iter().filter(|&&outcome| outcome == InsertOutcome::Inserted).count();
+        assert_eq!(count, inserted);
+        let in_the_way = [outcomes[0], outcomes[2]];
+        assert_eq!(
+            in_the_way.iter().filter(|&&outcome| outcome == InsertOutcome::Inserted).count(),
+            1,
+            "{outcomes:?}"
+        );
+    });
+}
+
+/// A pass of vacuum among splits visits every entry that was there when it began.
+#[test]
+fn vacuum_among_splits_misses_nothing() {
+    interleave(|seed| {
+        let index = tiny();
+        for n in 0..20u8 {
+            insert(&index, &[n * 10], Tid::new(2000, 1));
+        }
+        let inserter = {
+            let index = Arc::clone(&index);
+            spawn(move || {
+                let rng = SeededRng::new(seed);
+                for step in 0..STEPS {
+                    insert(&index, &[rng.below(200) as u8, 9], Tid::new(step as u32, 1));
+                }
+            })
+        };
+        let mut decide = |entry: crate::BatchEntry<'_>| {
+            if entry.tid == Tid::new(2000, 1) { EntryDecision::Delete } else { EntryDecision::Keep }
+        };
+        let summary = index.vacuum(None, &mut decide, &mut || Ok(())).unwrap();
+        inserter.join().unwrap();
+        assert_eq!(summary.removed, 20);
+        assert!(checked(&index).iter().all(|(_, tid)| *tid != Tid::new(2000, 1)));
+    });
+}
+
+/// Rule 9b.13: a mark never lands on an entry that somebody inserted again after the scan read it.
+#[test]
+fn a_restored_entry_is_never_marked() {
+    interleave(|_| {
+        let index = tiny();
+        insert(&index, b"k", Tid::new(1, 1));
+        let restorer = {
+            let index = Arc::clone(&index);
+            spawn(move || {
+                assert_eq!(insert(&index, b"k", Tid::new(1, 1)), InsertOutcome::AlreadyThere);
+                // From here on the entry is wanted, whoever read the leaf before.
+                let mut scan = Scan::default();
+                scan.start(&index, &KeyRange::equal(b"k"), Direction::Forward);
+                assert!(scan.next(&index).unwrap());
+            })
+        };
+        let mut scan = Scan::default();
+        scan.start(&index, &KeyRange::equal(b"k"), Direction::Forward);
+        // What a reader knows of before the restoration it may mark; here it reads the truth that
+        // "nobody restored it yet" from the index's own counter, under the leaf latch.
+        let mut restored = false;
+        let found =
+            scan.next_with(&index, |_| restored = index.stats().suppressed_duplicates > 0).unwrap();
+        if found && !restored {
+            index.mark_dead(scan.batch(), &[0]).unwrap();
+        }
+        restorer.join().unwrap();
+        scan.start(&index, &KeyRange::equal(b"k"), Direction::Forward);
+        assert!(scan.next(&index).unwrap(), "the entry is there for good");
+    });
+}

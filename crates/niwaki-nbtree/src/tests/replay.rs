@@ -1,0 +1,193 @@
+//! Redo: the log alone brings every page back, from any point at which it was cut off.
+
+use std::sync::Arc;
+
+use niwaki_env::Env;
+use niwaki_env::rng::SeededRng;
+use niwaki_env::vfs::{MemoryVfs, OpenMode, Vfs};
+use niwaki_storage::{ItemState, OffsetNumber, Page, PageKind, RelFile, Storage, StorageOptions};
+use niwaki_storage::{Tid, Xid};
+
+use super::{checked, insert};
+use crate::page::IndexPage;
+use crate::{
+    Direction, EntryDecision, Index, IndexOptions, KeyRange, NbtreeManager, Scan, SplitStrategy,
+};
+
+fn open(vfs: MemoryVfs, full_page_writes: bool) -> Arc<Storage> {
+    let options = StorageOptions {
+        shared_buffers: 400,
+        wal_segment_bytes: 1 << 20,
+        full_page_writes,
+        ..StorageOptions::default()
+    };
+    let env = Env { vfs: Arc::new(vfs), ..Env::memory() };
+    Storage::open(env, options, vec![Arc::new(NbtreeManager)]).unwrap().0
+}
+
+/// One page of the file, as the pool holds it.
+fn page(storage: &Storage, file: RelFile, block: u32) -> Page {
+    let id = niwaki_storage::PageId {
+        file: file.id,
+        fork: niwaki_storage::Fork::Main,
+        block: niwaki_storage::BlockNumber(block),
+    };
+    let mut page = storage.pool().pin(id).unwrap().read().clone();
+    if page.kind() == PageKind::Nbtree {
+        // What is not logged: marks, the checksum, and what lies in the hole.
+        for number in (1..=page.item_count()).map(OffsetNumber) {
+            let id = page.item_id(number);
+            page.set_item_id(number, id.with_state(ItemState::Normal));
+        }
+        page.0[8..12].fill(0);
+        let (lower, upper) = (usize::from(page.lower()), usize::from(page.upper()));
+        page.0[lower..upper].fill(0);
+    }
+    page
+}
+
+/// A workload that meets every kind of record. `log` gets the entries after each step.
+fn work(index: &Index, seed: u64, steps: u64, log: &mut dyn FnMut(&Index)) {
+    let rng = SeededRng::new(seed);
+    let mut scan = Scan::default();
+    for step in 0..steps {
+        let key = (rng.below(200) as u16).to_be_bytes();
+        let tid = Tid::new(rng.below(5) as u32, 1 + rng.below(5) as u16);
+        match rng.below(20) {
+            0..14 => {
+                insert(index, &key, tid);
+            }
+            14 | 15 => {
+                let mut decide = || Ok((EntryDecision::Delete, None));
+                index.delete_entry(&key, tid, Xid::INVALID, &mut decide).unwrap();
+            }
+            16 | 17 => {
+                // Marks an entry and brings it back: CLEAR_DEAD.
+                scan.start(index, &KeyRange::equal(&key), Direction::Forward);
+                if scan.next(index).unwrap() {
+                    index.mark_dead(scan.batch(), &[0]).unwrap();
+                    let tid = scan.batch().get(0).unwrap().tid;
+                    insert(index, &key, tid);
+                }
+            }
+            _ => {
+                let long = [vec![7u8; rng.below(1500) as usize], step.to_be_bytes().to_vec()];
+                insert(index, &long.concat(), tid);
+            }
+        }
+        log(index);
+    }
+}
+
+fn options(seed: u64) -> IndexOptions {
+    IndexOptions {
+        page_items_max: [Some(4), Some(5), None][seed as usize % 3],
+        suffix_truncation: seed % 4 != 3,
+        split_strategy: if seed % 5 == 4 { SplitStrategy::Half } else { SplitStrategy::Informed },
+        ..IndexOptions::default()
+    }
+}
+
+#[test]
+fn redo_makes_the_pages_that_were_made() {
+    for seed in 0..12 {
+        let files = Arc::new(MemoryVfs::new());
+        let env = Env { vfs: Arc::clone(&files) as Arc<dyn Vfs>, ..Env::memory() };
+        let storage_options = StorageOptions {
+            shared_buffers: 400,
+            wal_segment_bytes: 1 << 20,
+            full_page_writes: seed % 2 == 0,
+            ..StorageOptions::default()
+        };
+        let (done, _) = Storage::open(env, storage_options, vec![Arc::new(NbtreeManager)]).unwrap();
+        let index = super::index_in(&done, options(seed));
+        if seed % 3 == 1 {
+            let mut builder = index.builder(Xid::FIRST_NORMAL).unwrap();
+            for n in 0..500u16 {
+                builder.add(&n.to_be_bytes(), b"p", Tid::new(1, 1)).unwrap();
+            }
+            builder.finish().unwrap();
+        }
+        work(&index, seed, 500, &mut |_| {});
+        done.wal().flush(done.wal().insert_lsn());
+
+        let redone = open(files.fork(), false);
+        let again = Index::new(Arc::clone(&redone), index.file(), "again", *index.options());
+        assert_eq!(again.blocks().unwrap(), index.blocks().unwrap());
+        for block in 0..index.blocks().unwrap() {
+            let (done, redone) =
+                (page(&done, index.file(), block), page(&redone, index.file(), block));
+            let differs = done.0.iter().zip(&redone.0).position(|(a, b)| a != b);
+            assert_eq!(differs, None, "seed {seed} block {block}: {done:?} {redone:?}");
+        }
+        assert_eq!(checked(&again), checked(&index));
+    }
+}
+
+/// Cuts the log at many places. Each gives the entries that some moment of the run had, in a tree
+/// that is whole except for splits that the next insertions finish.
+#[test]
+fn every_prefix_of_the_log_is_an_index() {
+    let mut incomplete_seen = 0;
+    for seed in 0..6 {
+        let files = Arc::new(MemoryVfs::new());
+        let env = Env { vfs: Arc::clone(&files) as Arc<dyn Vfs>, ..Env::memory() };
+        let storage_options = StorageOptions {
+            shared_buffers: 400,
+            wal_segment_bytes: 1 << 20,
+            full_page_writes: false,
+            ..StorageOptions::default()
+        };
+        let (storage, _) =
+            Storage::open(env, storage_options, vec![Arc::new(NbtreeManager)]).unwrap();
+        let index =
+            super::index_in(&storage, IndexOptions { page_items_max: Some(4), ..options(seed) });
+        let mut moments = vec![Vec::new()];
+        work(&index, seed, 120, &mut |index| {
+            let now = checked(index);
+            if moments.last() != Some(&now) {
+                moments.push(now);
+            }
+        });
+        storage.wal().flush(storage.wal().insert_lsn());
+
+        let (path, bytes) = files
+            .dump()
+            .into_iter()
+            .find(|(path, _)| path.starts_with("wal/"))
+            .expect("a segment of the log");
+        let end = bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1;
+        let rng = SeededRng::new(seed);
+        // The file was created, durably, in the first bytes of the log.
+        let begin = 4096 + 400;
+        for _ in 0..60 {
+            let cut = begin + rng.below((end - begin) as u64) as usize;
+            let copy = files.fork();
+            let segment = copy.open(&path, OpenMode::Existing).unwrap();
+            segment.write_at(&vec![0; bytes.len() - cut], cut as u64).unwrap();
+            drop(segment);
+            incomplete_seen += recover_and_go_on(copy, &index, &moments);
+        }
+    }
+    assert!(incomplete_seen > 20, "only {incomplete_seen} cuts fell between split and parent");
+}
+
+/// Returns how many incomplete splits recovery left.
+fn recover_and_go_on(files: MemoryVfs, original: &Index, moments: &[Vec<(Vec<u8>, Tid)>]) -> u32 {
+    let storage = open(files, false);
+    let index = Index::new(Arc::clone(&storage), original.file(), "again", *original.options());
+    let report = index.check(&mut |_| {}).unwrap();
+    let found = checked(&index);
+    assert!(moments.contains(&found), "{found:?}");
+    for (key, _) in &found {
+        insert(&index, key, Tid::new(77, 1));
+    }
+    checked(&index);
+    for block in 1..index.blocks().unwrap() {
+        let page = page(&storage, index.file(), block);
+        if page.kind() == PageKind::Nbtree && page.is_leaf() && page.entry_count() > 0 {
+            assert!(!page.is_incomplete(), "an insertion came by block {block}");
+        }
+    }
+    report.incomplete_splits
+}
