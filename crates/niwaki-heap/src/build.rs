@@ -1,0 +1,87 @@
+//! The heap's part of an index build: every version that somebody may see, and `mixed` on roots whose
+//! chains hold more than one key (rule 9b.12).
+
+use niwaki_storage::{LoggedPage, Mixed, OffsetNumber, PageKind, Tid};
+use niwaki_txn::{Horizon, Transaction, XidStatus};
+
+use crate::change::{self, kind};
+use crate::error::{Result, corruption};
+use crate::header::flags;
+use crate::page::{self, Chain};
+use crate::read::row_ref;
+use crate::relation::Heap;
+use crate::rows::RowRef;
+
+impl Heap<'_> {
+    /// Gives every version of a block to `visit` that is neither aborted nor removable, with whether
+    /// it is live: the newest of its row as far as `transaction` is concerned. Under the page's shared
+    /// latch: `visit` must not wait, nor come back here.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn visit_versions(
+        &self,
+        transaction: &Transaction,
+        block: u32,
+        horizon: &Horizon,
+        mut visit: impl FnMut(RowRef<'_>, bool),
+    ) -> Result<()> {
+        let pin = self.pin(block)?;
+        let page = pin.read();
+        if page.kind() != PageKind::Heap {
+            return Ok(());
+        }
+        let base = page::base(&page);
+        for offset in 1..=page.item_count() {
+            let root = Tid { block: pin.id().block, offset: OffsetNumber(offset) };
+            // Empty where the line pointer is no root.
+            for (_, tuple) in Chain::new(&page, offset) {
+                if tuple.has(flags::STUB | flags::XMIN_ABORTED) {
+                    continue;
+                }
+                let xmin = page::xmin(base, tuple);
+                let inserted = match self.txns.status(xmin) {
+                    XidStatus::Committed(csn) => Some(csn),
+                    XidStatus::InProgress => None,
+                    XidStatus::Aborted => continue,
+                };
+                let mut live = inserted.is_some() || transaction.is_mine(xmin);
+                if tuple.has_deleter() {
+                    let xmax = page::xmax(base, tuple);
+                    match self.txns.status(xmax) {
+                        XidStatus::Committed(end) => {
+                            if inserted.is_some_and(|begin| horizon.removable(begin, end)) {
+                                continue;
+                            }
+                            live = false;
+                        }
+                        XidStatus::InProgress => live &= !transaction.is_mine(xmax),
+                        XidStatus::Aborted => {}
+                    }
+                }
+                visit(row_ref(&page, root, tuple), live);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets `mixed` on these roots of a block, logged.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn set_mixed(&self, transaction: &Transaction, block: u32, roots: &[u16]) -> Result<()> {
+        let xid = transaction.write_xid()?;
+        let mut page = self.pin_write(block)?;
+        let _critical = self.storage.begin_change()?;
+        if !change::set_mixed(&mut page, roots.iter().copied(), Mixed::Yes) {
+            return Err(corruption(
+                page.id(),
+                None,
+                "H1",
+                "a root is gone while its table is locked",
+            ));
+        }
+        let data: Vec<u8> = roots.iter().flat_map(|root| root.to_le_bytes()).collect();
+        self.log(kind::MIXED, xid, &mut [LoggedPage::delta(&mut page, &[&data])])
+    }
+}

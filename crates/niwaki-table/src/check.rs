@@ -1,0 +1,140 @@
+//! Heap against indexes: invariants X1 to X4 (`docs/invariants.md`).
+
+use std::collections::{HashMap, HashSet};
+
+use niwaki_heap::ItemKind;
+use niwaki_storage::{Corruption, Tid};
+
+use crate::error::Result;
+use crate::table::Table;
+
+/// What a check of a table visited and found.
+#[derive(Debug, Default)]
+pub struct TableReport {
+    /// Pages of heap and indexes.
+    pub blocks: u64,
+    /// Broken invariants.
+    pub corruptions: Vec<Corruption>,
+}
+
+/// What the heap holds, for the indexes to be held against.
+#[derive(Default)]
+struct HeapContents {
+    /// Every line pointer in use.
+    items: HashMap<Tid, ItemKind>,
+    /// For each index, what the versions of transactions not aborted ask for.
+    wanted: Vec<HashSet<(Vec<u8>, Tid)>>,
+}
+
+impl Table {
+    /// Examines the heap, each index, and each against the other. Nobody writes to the table.
+    ///
+    /// # Errors
+    /// Storage's other than damage, which goes into the report.
+    pub fn check(&self) -> Result<TableReport> {
+        let mut report = TableReport { blocks: u64::from(self.blocks()?), ..Default::default() };
+        let mut heap =
+            HeapContents { wanted: vec![HashSet::new(); self.indexes.len()], ..Default::default() };
+        let mut key = Vec::new();
+        for block in 0..self.blocks()? {
+            let mut damaged = Vec::new();
+            let items = &mut heap.items;
+            let wanted = &mut heap.wanted;
+            self.heap().check_page(
+                block,
+                &mut report.corruptions,
+                |tid, kind| {
+                    items.insert(tid, kind);
+                },
+                |version| {
+                    for (index, wanted) in wanted.iter_mut().enumerate() {
+                        key.clear();
+                        match self.row_key(index, version.row, &mut key) {
+                            Ok(()) => {
+                                wanted.insert((key.clone(), version.row.root));
+                            }
+                            Err(error) => {
+                                damaged.push((index, version.row.root, error.to_string()))
+                            }
+                        }
+                    }
+                },
+            )?;
+            for (index, root, detail) in damaged {
+                report.corruptions.push(self.finding(index, "format", root, detail));
+            }
+        }
+        // Damaged pages say nothing reliable about indexes.
+        let heap_is_sound = report.corruptions.is_empty();
+        for index in 0..self.indexes.len() {
+            self.check_index(index, heap_is_sound.then_some(&heap), &mut report)?;
+        }
+        Ok(report)
+    }
+
+    fn check_index(
+        &self,
+        index: usize,
+        heap: Option<&HeapContents>,
+        report: &mut TableReport,
+    ) -> Result<()> {
+        let handle = &self.indexes[index].handle;
+        report.blocks += u64::from(handle.blocks()?);
+        let mut entries: HashSet<(Vec<u8>, Tid)> = HashSet::new();
+        let mut twice = Vec::new();
+        let checked = handle.check(&mut |entry| {
+            if !entries.insert((entry.key.to_vec(), entry.tid)) {
+                twice.push(entry.tid);
+            }
+        })?;
+        report.corruptions.extend(checked.corruptions);
+        for tid in twice {
+            let detail = "two entries of one key have this address".to_owned();
+            report.corruptions.push(self.finding(index, "X2", tid, detail));
+        }
+        let Some(heap) = heap else { return Ok(()) };
+        // Versions that somebody may see. Removable ones may have lost their entries already.
+        let horizon = self.engine.transactions().horizon();
+        for (key, root) in heap.wanted[index].difference(&entries) {
+            let has_key = |row: niwaki_heap::RowRef<'_>| self.has_key(index, row, key);
+            if self.heap().dead_versions(*root, &horizon, has_key)?.is_none() {
+                let detail = "a version that somebody may see has no entry".to_owned();
+                report.corruptions.push(self.finding(index, "X1", *root, detail));
+            }
+        }
+        for (_, tid) in entries.difference(&heap.wanted[index]) {
+            let (invariant, detail) = match heap.items.get(tid) {
+                None => ("X4", "an entry points at an UNUSED line pointer"),
+                Some(ItemKind::HeapOnly) => ("H2", "an entry points at a heap-only version"),
+                Some(ItemKind::Root { mixed: true }) => continue,
+                // A dead root keeps its entries until vacuum; a live one of another key may not.
+                Some(ItemKind::Root { mixed: false }) => {
+                    if self.heap().is_dead(*tid, &horizon)?
+                        || !heap.wanted[index].iter().any(|(_, root)| root == tid)
+                    {
+                        continue;
+                    }
+                    ("X3", "a stale entry points at a root that is not mixed")
+                }
+            };
+            report.corruptions.push(self.finding(index, invariant, *tid, detail.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn finding(
+        &self,
+        index: usize,
+        invariant: &'static str,
+        tid: Tid,
+        detail: String,
+    ) -> Corruption {
+        Corruption {
+            file: format!("index \"{}\"", self.indexes[index].definition.name),
+            block: Some(tid.block.0),
+            item: Some(tid.offset.0),
+            invariant,
+            detail: format!("{detail} (heap address {tid})"),
+        }
+    }
+}

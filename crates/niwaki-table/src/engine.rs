@@ -1,0 +1,128 @@
+//! What all tables of one database share: storage, transactions, and the in-memory state of each
+//! relation, found by the number of its files.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use niwaki_env::sync::Mutex;
+use niwaki_heap::{HeapRedo, HeapRegistry, HeapRelation};
+use niwaki_nbtree::{Index, NbtreeManager};
+use niwaki_storage::record::ResourceManager;
+use niwaki_storage::{RelFile, RelFileId, Storage};
+use niwaki_txn::{Transaction, TransactionManager};
+
+use crate::definition::{IndexDefinition, TableDefinition};
+use crate::error::Result;
+use crate::sequence::{SequenceManager, SequenceState};
+use crate::stats::Counters;
+
+/// One per database.
+pub struct Engine {
+    storage: Arc<Storage>,
+    transactions: Arc<TransactionManager>,
+    heaps: HeapRegistry,
+    indexes: Mutex<HashMap<RelFileId, Arc<Index>>>,
+    sequences: Mutex<HashMap<RelFileId, Arc<Mutex<SequenceState>>>>,
+    /// Counters of tables by their catalog number: they outlive TRUNCATE.
+    counters: Mutex<HashMap<u64, Arc<Counters>>>,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("storage", &self.storage).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// The engine of an open data directory, whose recovery is over.
+    pub fn new(storage: Arc<Storage>, transactions: Arc<TransactionManager>) -> Arc<Self> {
+        Arc::new(Self {
+            storage,
+            transactions,
+            heaps: HeapRegistry::default(),
+            indexes: Mutex::default(),
+            sequences: Mutex::default(),
+            counters: Mutex::default(),
+        })
+    }
+
+    /// What [`Storage::open`] needs for recovery, besides the transaction manager.
+    pub fn resource_managers() -> Vec<Arc<dyn ResourceManager>> {
+        vec![HeapRedo::new(), Arc::new(NbtreeManager), Arc::new(SequenceManager)]
+    }
+
+    /// Pages, buffers, log.
+    #[inline]
+    pub fn storage(&self) -> &Arc<Storage> {
+        &self.storage
+    }
+
+    /// Transactions and locks.
+    #[inline]
+    pub fn transactions(&self) -> &Arc<TransactionManager> {
+        &self.transactions
+    }
+
+    /// New, empty files for a heap, an index or a sequence; gone if `tx` rolls back.
+    ///
+    /// # Errors
+    /// Storage's; `tx` being read-only.
+    pub fn create_file(&self, tx: &Transaction, logged: bool) -> Result<RelFile> {
+        let file = RelFile { id: self.storage.allocate_file(), logged };
+        let xid = tx.write_xid()?;
+        // Before the file exists: if creating it fails half-way, the abort cleans up.
+        tx.drop_file_at_abort(file);
+        self.storage.create_file(file, xid)?;
+        Ok(file)
+    }
+
+    /// TRUNCATE, DROP: these files go when `tx` commits.
+    pub fn drop_at_commit(&self, tx: &Transaction, file: RelFile) {
+        tx.drop_file_at_commit(file);
+    }
+
+    /// Forgets the in-memory state of files that are gone.
+    pub fn forget(&self, file: RelFileId) {
+        self.indexes.lock().remove(&file);
+        self.sequences.lock().remove(&file);
+    }
+
+    pub(crate) fn heap(&self, definition: &TableDefinition) -> HeapRelation {
+        self.heaps.open(definition.file, definition.fillfactor)
+    }
+
+    pub(crate) fn index(&self, definition: &IndexDefinition) -> Arc<Index> {
+        let mut indexes = self.indexes.lock();
+        let index = indexes.entry(definition.file.id).or_insert_with(|| {
+            Arc::new(Index::new(
+                Arc::clone(&self.storage),
+                definition.file,
+                &definition.name,
+                definition.options,
+            ))
+        });
+        Arc::clone(index)
+    }
+
+    pub(crate) fn sequence(&self, file: RelFileId) -> Arc<Mutex<SequenceState>> {
+        Arc::clone(self.sequences.lock().entry(file).or_default())
+    }
+
+    pub(crate) fn counters(&self, table: u64) -> Arc<Counters> {
+        Arc::clone(self.counters.lock().entry(table).or_default())
+    }
+
+    /// Writes down where each used sequence really stands, so that a clean stop leaves no gap.
+    ///
+    /// # Errors
+    /// Storage's; sequences then go on behind the values that were logged ahead.
+    pub fn settle_sequences(&self) -> Result<()> {
+        let sequences: Vec<_> =
+            self.sequences.lock().iter().map(|(file, state)| (*file, Arc::clone(state))).collect();
+        for (_, state) in sequences {
+            crate::sequence::settle(&self.storage, &mut state.lock())?;
+        }
+        Ok(())
+    }
+}

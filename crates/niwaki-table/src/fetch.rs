@@ -1,0 +1,98 @@
+//! Reading single rows: by address, and through a unique index.
+
+use niwaki_nbtree::{Direction, KeyRange, Scan};
+use niwaki_storage::Tid;
+use niwaki_txn::{Snapshot, Transaction, View};
+use niwaki_types::{ColumnMask, Datum};
+
+use crate::error::Result;
+use crate::index_scan::Entries;
+use crate::stats::count;
+use crate::table::Table;
+
+/// Reusable state of index lookups; one per session or statement.
+#[derive(Debug, Default)]
+pub struct Lookup {
+    scan: Scan,
+    dead: Vec<usize>,
+}
+
+impl Table {
+    /// Writes the `needed` columns of the version of the row at `root` that the snapshot sees into
+    /// `out` (as wide as the table); false when it sees none.
+    ///
+    /// # Errors
+    /// Storage's; [`crate::Error::Type`] (XX001) when the row is damaged.
+    #[inline]
+    pub fn fetch(
+        &self,
+        tx: &Transaction,
+        snapshot: &Snapshot,
+        root: Tid,
+        needed: &ColumnMask,
+        out: &mut [Datum],
+    ) -> Result<bool> {
+        let view = tx.view(snapshot);
+        let read = self.heap().fetch(&view, root, |row| self.deform(row, needed, out))?;
+        read.transpose().map(|found| found.is_some())
+    }
+
+    /// The row that the snapshot sees whose whole key in `index`, a unique one, is `key` (encoded):
+    /// writes its `needed` columns into `out` and returns its address.
+    ///
+    /// # Errors
+    /// As [`Table::fetch`].
+    #[expect(clippy::too_many_arguments, reason = "a point read has this many sides")]
+    pub fn fetch_unique(
+        &self,
+        tx: &Transaction,
+        snapshot: &Snapshot,
+        index: usize,
+        key: &[u8],
+        needed: &ColumnMask,
+        out: &mut [Datum],
+        lookup: &mut Lookup,
+    ) -> Result<Option<Tid>> {
+        count(&self.counters.index_scans, 1);
+        let view = tx.view(snapshot);
+        let handle = &self.indexes[index].handle;
+        lookup.scan.start(handle, &KeyRange::equal(key), Direction::Forward);
+        // Ends with the entries of the key.
+        while lookup.scan.next(handle)? {
+            lookup.dead.clear();
+            let entries = Entries { table: self, index, batch: lookup.scan.batch() };
+            for position in 0..entries.batch.len() {
+                let found = entries.read(&view, position, needed, out, &mut lookup.dead)?;
+                if let Some(root) = found {
+                    entries.mark(&lookup.dead)?;
+                    count(&self.counters.index_rows, 1);
+                    return Ok(Some(root));
+                }
+            }
+            entries.mark(&lookup.dead)?;
+        }
+        Ok(None)
+    }
+
+    /// The version that the snapshot sees of the row at `root`, if its key in `index` is `key`.
+    #[inline]
+    pub(crate) fn fetch_with_key(
+        &self,
+        view: &View<'_>,
+        index: usize,
+        root: Tid,
+        key: &[u8],
+        needed: &ColumnMask,
+        out: &mut [Datum],
+    ) -> Result<bool> {
+        let read = self.heap().fetch(view, root, |row| {
+            // Recheck (design section 5): only a mixed root has entries of other keys. Nothing clears
+            // `mixed` while the table is open, so its absence now means its absence at the leaf.
+            if row.mixed && !self.has_key(index, row, key) {
+                return Ok(false);
+            }
+            self.deform(row, needed, out).map(|()| true)
+        })?;
+        read.unwrap_or(Ok(false))
+    }
+}

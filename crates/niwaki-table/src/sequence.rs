@@ -1,0 +1,287 @@
+//! A sequence: numbers that are never given twice, whatever rolls back.
+//!
+//! ```text
+//! page 0, kind Sequence, behind the page header
+//! 24  value i64       last value that may have been given out, or the first one to give out
+//! 32  called u8       1 when `value` may have been given out
+//! 33  zero            to the end of the page
+//! ```
+//!
+//! Every 32nd `nextval` logs a record, and writes the page, with a value 32 steps ahead; those in
+//! between touch memory only. After a crash the sequence goes on behind what was logged: numbers
+//! are skipped, never repeated. A clean stop writes the real position down.
+
+use std::sync::Arc;
+
+use niwaki_env::sync::Mutex;
+use niwaki_storage::page::{Page, PageKind};
+use niwaki_storage::record::{
+    DecodedRecord, LoggedPage, Manager, PageLog, Record, ResourceManager,
+};
+use niwaki_storage::recovery::{Redo, RedoPage};
+use niwaki_storage::{
+    BlockNumber, Corruption, Error as StorageError, Fork, PageId, RelFile, Storage, Xid,
+};
+
+use niwaki_txn::Transaction;
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+
+/// Values given out between two log records.
+const LOG_AHEAD: i64 = 32;
+/// Bytes of the state on the page and in the record.
+const STATE_SIZE: usize = 9;
+/// Record kind: the whole state.
+const KIND_STATE: u8 = 1;
+
+/// How a sequence counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SequenceOptions {
+    /// First value.
+    pub start: i64,
+    /// Step; negative counts down; not 0.
+    pub increment: i64,
+    /// Smallest value.
+    pub minimum: i64,
+    /// Largest value.
+    pub maximum: i64,
+    /// Begin again at the other end instead of failing.
+    pub cycle: bool,
+}
+
+impl Default for SequenceOptions {
+    fn default() -> Self {
+        Self { start: 1, increment: 1, minimum: 1, maximum: i64::MAX, cycle: false }
+    }
+}
+
+/// Position of a sequence in memory.
+#[derive(Debug, Default)]
+pub(crate) struct SequenceState {
+    /// Files, once read.
+    file: Option<RelFile>,
+    value: i64,
+    called: bool,
+    /// `nextval` calls that the last log record still covers.
+    covered: i64,
+}
+
+/// One sequence, as the catalog describes it.
+#[derive(Debug)]
+pub struct Sequence {
+    storage: Arc<Storage>,
+    file: RelFile,
+    options: SequenceOptions,
+    state: Arc<Mutex<SequenceState>>,
+}
+
+impl Sequence {
+    /// A handle for the sequence in `file`, which [`Engine::create_file`] made. Does no I/O.
+    pub fn open(engine: &Engine, file: RelFile, options: SequenceOptions) -> Self {
+        let storage = Arc::clone(engine.storage());
+        Self { storage, file, options, state: engine.sequence(file.id) }
+    }
+
+    /// The next value. What it logs makes `tx` one that writes: its commit then waits until the
+    /// record is durable, so a value that a client got is not given out again after a crash.
+    ///
+    /// # Errors
+    /// [`Error::SequenceLimit`]; storage's; `tx` being read-only.
+    pub fn nextval(&self, tx: &Transaction) -> Result<i64> {
+        let mut state = self.state.lock();
+        self.read(&mut state)?;
+        let value = if state.called { self.step(state.value)? } else { state.value };
+        if state.covered > 0 {
+            state.covered -= 1;
+        } else {
+            // The record speaks of the future: everything up to there may be given out.
+            let ahead = self.ahead(value);
+            tx.write_xid()?;
+            write(&self.storage, self.file, ahead, true)?;
+            state.covered = LOG_AHEAD - 1;
+        }
+        state.value = value;
+        state.called = true;
+        Ok(value)
+    }
+
+    /// Moves to `value`: the next `nextval` gives it when `is_called` is false, else the one behind.
+    ///
+    /// # Errors
+    /// Storage's. The caller checks the bounds.
+    pub fn setval(&self, tx: &Transaction, value: i64, is_called: bool) -> Result<()> {
+        let mut state = self.state.lock();
+        self.read(&mut state)?;
+        tx.write_xid()?;
+        write(&self.storage, self.file, value, is_called)?;
+        *state = SequenceState { file: Some(self.file), value, called: is_called, covered: 0 };
+        Ok(())
+    }
+
+    /// Last value, and whether it was given out.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn state(&self) -> Result<(i64, bool)> {
+        let mut state = self.state.lock();
+        self.read(&mut state)?;
+        Ok((state.value, state.called))
+    }
+
+    /// How it counts.
+    pub fn options(&self) -> &SequenceOptions {
+        &self.options
+    }
+
+    /// The value after `value`.
+    fn step(&self, value: i64) -> Result<i64> {
+        let SequenceOptions { increment, minimum, maximum, cycle, .. } = self.options;
+        let next = value.checked_add(increment);
+        if let Some(next) = next.filter(|next| (minimum..=maximum).contains(next)) {
+            return Ok(next);
+        }
+        let (which, limit, other) = if increment > 0 {
+            ("maximum", maximum, minimum)
+        } else {
+            ("minimum", minimum, maximum)
+        };
+        if cycle { Ok(other) } else { Err(Error::SequenceLimit { which, limit }) }
+    }
+
+    /// The value that [`LOG_AHEAD`] − 1 further calls lead to, at most.
+    fn ahead(&self, value: i64) -> i64 {
+        let mut ahead = value;
+        for _ in 1..LOG_AHEAD {
+            match self.step(ahead) {
+                // Around the end: a crash may then repeat what a cycle repeats anyway.
+                Ok(next) => ahead = next,
+                Err(_) => break,
+            }
+        }
+        ahead
+    }
+
+    /// Reads the page, the first time.
+    fn read(&self, state: &mut SequenceState) -> Result<()> {
+        if state.file.is_some() {
+            return Ok(());
+        }
+        let blocks = self.storage.pool().blocks(self.file.id, Fork::Main)?;
+        let mut found = None;
+        if blocks > 0 {
+            let pin = self.storage.pool().pin(page_id(self.file))?;
+            found = decode(&pin.read(), self.file)?;
+        }
+        let (value, called) = found.unwrap_or((self.options.start, false));
+        *state = SequenceState { file: Some(self.file), value, called, covered: 0 };
+        Ok(())
+    }
+}
+
+/// Writes the real position of a sequence that was used, where the page says more.
+pub(crate) fn settle(storage: &Storage, state: &mut SequenceState) -> Result<()> {
+    if let Some(file) = state.file
+        && state.covered > 0
+        && storage.file_exists(file.id)?
+    {
+        write(storage, file, state.value, state.called)?;
+        state.covered = 0;
+    }
+    Ok(())
+}
+
+fn page_id(file: RelFile) -> PageId {
+    PageId { file: file.id, fork: Fork::Main, block: BlockNumber(0) }
+}
+
+fn encode(value: i64, called: bool) -> [u8; STATE_SIZE] {
+    let mut bytes = [0; STATE_SIZE];
+    bytes[0..8].copy_from_slice(&value.to_le_bytes());
+    bytes[8] = called.into();
+    bytes
+}
+
+fn decode(page: &Page, file: RelFile) -> Result<Option<(i64, bool)>> {
+    let damage = |detail: &str| {
+        Error::Storage(StorageError::Corruption(Box::new(Corruption {
+            file: format!("base/{}", file.id),
+            block: Some(0),
+            item: None,
+            invariant: "format",
+            detail: detail.to_owned(),
+        })))
+    };
+    if page.is_new() {
+        // The file grew, and the crash came before the record.
+        return Ok(None);
+    }
+    if page.kind() != PageKind::Sequence {
+        return Err(damage("not a page of a sequence"));
+    }
+    let bytes = page.raw();
+    match (bytes.first_chunk::<8>(), bytes.get(8)) {
+        (Some(value), Some(called @ (0 | 1))) => {
+            Ok(Some((i64::from_le_bytes(*value), *called == 1)))
+        }
+        _ => Err(damage("a state of unknown form")),
+    }
+}
+
+/// Makes the page say this.
+fn put(page: &mut Page, state: &[u8]) {
+    page.init(PageKind::Sequence, 0);
+    if let Some(place) = page.raw_mut().get_mut(..state.len()) {
+        place.copy_from_slice(state);
+    }
+}
+
+/// Writes page and log record. What was given out must survive a crash together with the commit of
+/// whoever uses it, so the record need not be flushed here: that commit comes behind it.
+fn write(storage: &Storage, file: RelFile, value: i64, called: bool) -> Result<()> {
+    if storage.pool().blocks(file.id, Fork::Main)? == 0 {
+        storage.pool().extend(file, Fork::Main, 1)?;
+    }
+    let state = encode(value, called);
+    let mut page = storage.pool().pin(page_id(file))?.into_write();
+    let _critical = storage.begin_change()?;
+    put(&mut page, &state);
+    storage.log_for(
+        file.logged,
+        Record {
+            manager: Manager::Sequence,
+            kind: KIND_STATE,
+            version: 1,
+            xid: Xid::INVALID,
+            body: &[],
+            pages: &mut [LoggedPage::new(&mut page, PageLog::Init, &[&state])],
+            removes: None,
+        },
+    )?;
+    Ok(())
+}
+
+/// Redo of sequences.
+#[derive(Debug)]
+pub(crate) struct SequenceManager;
+
+impl ResourceManager for SequenceManager {
+    fn manager(&self) -> Manager {
+        Manager::Sequence
+    }
+
+    fn redo(&self, record: &DecodedRecord<'_>, redo: &Redo<'_>) -> niwaki_storage::Result<()> {
+        if let RedoPage::NeedsRedo(mut page) = redo.page(0)? {
+            put(&mut page, record.pages.first().map_or(&[], |page| page.data));
+        }
+        Ok(())
+    }
+
+    fn describe(&self, record: &DecodedRecord<'_>) -> String {
+        let data = record.pages.first().map_or(&[][..], |page| page.data);
+        match data.first_chunk::<8>() {
+            Some(value) => format!("sequence value {}", i64::from_le_bytes(*value)),
+            None => "sequence state of unknown form".to_owned(),
+        }
+    }
+}

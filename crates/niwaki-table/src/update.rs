@@ -1,0 +1,235 @@
+//! Updating, deleting and locking rows, with the waits that these need.
+
+use niwaki_heap::{Blocker, NewRow, Outcome, RowTarget, UpdateKind};
+use niwaki_storage::Tid;
+use niwaki_txn::{Error as TxnError, RowLockMode, Snapshot, Transaction, TupleGuard, WaitPolicy};
+use niwaki_types::{Datum, form_row};
+
+use crate::error::{Error, Result};
+use crate::insert::RowEntry;
+use crate::outcome::{ChangedRow, LockOutcome, LockWait, Modify};
+use crate::stats::count;
+use crate::table::Table;
+use crate::workspace::Workspace;
+
+/// A row's place in the queue in front of it, kept from the first wait to the end of the operation.
+struct Queue<'t> {
+    tid: Tid,
+    mode: RowLockMode,
+    wait: LockWait,
+    guard: Option<TupleGuard<'t>>,
+}
+
+impl Table {
+    /// Replaces the row at `target`, whose judged version holds `old`, by `new` (all columns each).
+    /// Waits for whoever else is changing it.
+    ///
+    /// # Errors
+    /// [`Error::UniqueViolation`] and the other refusals of [`Table::insert`]; a wait's;
+    /// serialization failure at REPEATABLE READ; storage's.
+    pub fn update(
+        &self,
+        tx: &Transaction,
+        snapshot: &Snapshot,
+        target: RowTarget,
+        old: &[Datum],
+        new: &[Datum],
+        work: &mut Workspace,
+    ) -> Result<Modify> {
+        let changes = self.changes(old, new, work);
+        let kind = UpdateKind { heap_only: !changes.any_entry, key_changed: changes.unique_key };
+        work.row.clear();
+        let has_nulls = form_row(&self.definition.columns, new, &mut work.row);
+        let row = NewRow { natts: new.len() as u16, has_nulls, bytes: &work.row };
+        let mode = if kind.key_changed { RowLockMode::Update } else { RowLockMode::NoKeyUpdate };
+        let mut queue = Queue { tid: target.root, mode, wait: LockWait::Block, guard: None };
+        let view = tx.view(snapshot);
+        // Ends: each turn but the last waits for the end of a transaction or lock.
+        let (root, heap_only) = loop {
+            match self.heap().update(&view, target, row, kind)? {
+                Outcome::Done { root, heap_only } => break (root, heap_only),
+                Outcome::Wait(blocker) => {
+                    self.wait(tx, blocker, &mut queue)?;
+                }
+                other => return modified(other),
+            }
+        };
+        drop(queue);
+        count(&self.counters.updated, 1);
+        if heap_only {
+            count(&self.counters.hot_updated, 1);
+            return Ok(Modify::Done { root });
+        }
+        for index in 0..self.indexes.len() {
+            let logically_unchanged = !self.key_differs(index, old, new, work);
+            let entry = RowEntry { row: new, root, logically_unchanged };
+            self.insert_entry(tx, index, &entry, work)?;
+        }
+        Ok(Modify::Done { root })
+    }
+
+    /// Deletes the row at `target`. Waits for whoever else is changing it.
+    ///
+    /// # Errors
+    /// A wait's; serialization failure at REPEATABLE READ; storage's.
+    pub fn delete(
+        &self,
+        tx: &Transaction,
+        snapshot: &Snapshot,
+        target: RowTarget,
+    ) -> Result<Modify> {
+        let mut queue = Queue {
+            tid: target.root,
+            mode: RowLockMode::Update,
+            wait: LockWait::Block,
+            guard: None,
+        };
+        let view = tx.view(snapshot);
+        // Ends: each turn but the last waits for the end of a transaction or lock.
+        loop {
+            match self.heap().delete(&view, target)? {
+                Outcome::Done { root, .. } => {
+                    count(&self.counters.deleted, 1);
+                    return Ok(Modify::Done { root });
+                }
+                Outcome::Wait(blocker) => {
+                    self.wait(tx, blocker, &mut queue)?;
+                }
+                other => return modified(other),
+            }
+        }
+    }
+
+    /// Locks the row at `target` until the transaction ends.
+    ///
+    /// # Errors
+    /// [`Error::RowNotAvailable`] under [`LockWait::Error`]; a wait's; serialization failure at
+    /// REPEATABLE READ; storage's.
+    pub fn lock_row(
+        &self,
+        tx: &Transaction,
+        snapshot: &Snapshot,
+        target: RowTarget,
+        mode: RowLockMode,
+        wait: LockWait,
+    ) -> Result<LockOutcome> {
+        let mut queue = Queue { tid: target.root, mode, wait, guard: None };
+        let view = tx.view(snapshot);
+        // Ends: each turn but the last waits for the end of a transaction or lock.
+        loop {
+            match self.heap().lock(&view, target, mode)? {
+                Outcome::Done { .. } => return Ok(LockOutcome::Locked),
+                Outcome::Wait(blocker) => {
+                    if !self.wait(tx, blocker, &mut queue)? {
+                        return Ok(LockOutcome::Skipped);
+                    }
+                }
+                other => {
+                    return Ok(match modified(other)? {
+                        Modify::Changed(changed) => LockOutcome::Changed(changed),
+                        Modify::Gone => LockOutcome::Gone,
+                        Modify::SelfModified => LockOutcome::SelfModified,
+                        Modify::Done { .. } => LockOutcome::Locked,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Waits for what is in the way, in the order in which those who want the row came. No latch is
+    /// held. False when it is not waited for.
+    fn wait<'t>(
+        &self,
+        tx: &'t Transaction,
+        blocker: Blocker,
+        queue: &mut Queue<'t>,
+    ) -> Result<bool> {
+        let policy = match queue.wait {
+            LockWait::Block => WaitPolicy::Block,
+            LockWait::Skip => WaitPolicy::Skip,
+            LockWait::Error => WaitPolicy::NoWait,
+        };
+        let locks = self.engine.transactions().locks();
+        if queue.guard.is_none() {
+            let file = self.relation.file.id;
+            let got = locks.lock_tuple(tx, file, queue.tid, queue.mode, policy);
+            match got.map_err(|error| self.not_available(error))? {
+                None => return Ok(false),
+                guard => queue.guard = guard,
+            }
+        }
+        match blocker {
+            Blocker::Transaction(xid) => locks.wait_for_xid(tx, xid, policy),
+            Blocker::Row(row) => locks.wait_for_row(tx, row, queue.mode, policy),
+        }
+        .map_err(|error| self.not_available(error))
+    }
+
+    /// `NOWAIT`: names the table, which the lock manager does not know.
+    fn not_available(&self, error: TxnError) -> Error {
+        match error {
+            TxnError::LockNotAvailable { .. } => {
+                Error::RowNotAvailable { table: self.definition.name.clone() }
+            }
+            other => Error::Transaction(other),
+        }
+    }
+
+    /// What an update changes for the indexes.
+    fn changes(&self, old: &[Datum], new: &[Datum], work: &mut Workspace) -> Changes {
+        let mut changes = Changes::default();
+        for (number, index) in self.indexes.iter().enumerate() {
+            if self.key_differs(number, old, new, work) {
+                changes.any_entry = true;
+                changes.unique_key |= index.definition.unique;
+            } else if !changes.any_entry && !index.include.is_empty() {
+                work.old_key.clear();
+                work.payload.clear();
+                self.encode_payload(number, old, &mut work.old_key);
+                self.encode_payload(number, new, &mut work.payload);
+                changes.any_entry = work.old_key != work.payload;
+            }
+        }
+        changes
+    }
+
+    /// Whether the key of an index differs between two rows, under the operator class.
+    fn key_differs(
+        &self,
+        index: usize,
+        old: &[Datum],
+        new: &[Datum],
+        work: &mut Workspace,
+    ) -> bool {
+        work.old_key.clear();
+        work.key.clear();
+        self.encode_index_key(index, old, &mut work.old_key);
+        self.encode_index_key(index, new, &mut work.key);
+        work.old_key != work.key
+    }
+}
+
+/// What an update changes for the indexes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Changes {
+    /// Some index needs a new entry: a key or payload changed.
+    any_entry: bool,
+    /// The key of a unique index changed.
+    unique_key: bool,
+}
+
+/// An outcome that ends the operation without having done it.
+fn modified(outcome: Outcome) -> Result<Modify> {
+    let failure = |cause| Err(Error::Transaction(TxnError::SerializationFailure { cause }));
+    match outcome {
+        Outcome::Done { root, .. } => Ok(Modify::Done { root }),
+        Outcome::SelfModified => Ok(Modify::SelfModified),
+        Outcome::Changed(newest) => {
+            Ok(Modify::Changed(ChangedRow { target: newest.target, row: newest.row }))
+        }
+        Outcome::Gone => Ok(Modify::Gone),
+        Outcome::ConcurrentUpdate => failure("update"),
+        Outcome::ConcurrentDelete => failure("delete"),
+        Outcome::Wait(_) => Err(Error::Limit("a wait that nobody waited for".to_owned())),
+    }
+}
