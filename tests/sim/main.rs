@@ -12,34 +12,11 @@ use niwaki_env::Env;
 use niwaki_env::rng::{Rng, SeededRng};
 use niwaki_env::sync::thread;
 use niwaki_env::vfs::{CrashOptions, FaultyVfs, MemoryVfs};
+use niwaki_testkit::schedules::{schedules, seed, simulate};
 use niwaki_testkit::sql::{integer, query};
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
-use shuttle::{Config, MaxSteps, Runner};
 
 const ACCOUNTS: i64 = 4;
 const EACH: i64 = 100;
-
-fn schedules(default: usize) -> usize {
-    let text = std::env::var("NIWAKI_SIM_SCHEDULES").ok();
-    text.map_or(default, |text| text.parse().expect("NIWAKI_SIM_SCHEDULES is a number"))
-}
-
-fn config() -> Config {
-    let mut config = Config::new();
-    // The parser needs more than a simulated thread usually has.
-    config.stack_size = 4 << 20;
-    config.max_steps = MaxSteps::FailAfter(20_000_000);
-    config.silence_warnings = true;
-    config
-}
-
-/// Half of the schedules at random, half with few but well placed switches.
-fn simulate(schedules: usize, body: impl Fn() + Send + Sync + 'static) {
-    let body = Arc::new(body);
-    let again = Arc::clone(&body);
-    Runner::new(RandomScheduler::new(schedules.div_ceil(2)), config()).run(move || body());
-    Runner::new(PctScheduler::new(3, schedules.div_ceil(2)), config()).run(move || again());
-}
 
 fn open(env: Env) -> Database {
     let options = Options::new().set("shared_buffers", "256kB");
@@ -123,7 +100,7 @@ fn sums(database: &Database) -> (i64, i64) {
 #[test]
 fn transfers_neither_make_nor_lose_money() {
     simulate(schedules(60), || {
-        let seed = shuttle::rand::RngCore::next_u64(&mut shuttle::rand::thread_rng());
+        let seed = seed();
         let env = Env::simulated(Arc::new(MemoryVfs::new()), seed);
         let database = open(env);
         prepare(&database);
@@ -170,7 +147,7 @@ fn transfers_neither_make_nor_lose_money() {
 #[test]
 fn acknowledged_transfers_survive_a_crash_in_the_middle() {
     simulate(schedules(20), || {
-        let seed = shuttle::rand::RngCore::next_u64(&mut shuttle::rand::thread_rng());
+        let seed = seed();
         let rng = SeededRng::new(seed);
         let disk = FaultyVfs::new();
         let database = open(Env::simulated(Arc::new(disk.clone()), seed));

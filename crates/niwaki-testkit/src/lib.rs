@@ -5,6 +5,8 @@ pub mod client;
 pub mod crash;
 pub mod model;
 pub mod pages;
+#[cfg(feature = "shuttle")]
+pub mod schedules;
 pub mod sql;
 pub mod subject;
 pub mod toy;

@@ -27,10 +27,16 @@ const SPECIAL_BYTES: usize = 31 * SLOT_BYTES;
 /// File of the rows, and of the pages that push them out.
 const FILES: [u64; 2] = [16, 17];
 
+/// The pages, to be shared between threads.
+#[derive(Clone, Debug)]
+pub struct Pages {
+    storage: Arc<Storage>,
+}
+
 /// The store.
 #[derive(Debug)]
 pub struct PageStore {
-    storage: Arc<Storage>,
+    pages: Pages,
     durable: Rows,
     sessions: Model,
     commits: u32,
@@ -82,27 +88,37 @@ fn page_id(file: u64, block: u32) -> PageId {
     PageId { file: RelFileId(file), fork: Fork::Main, block: BlockNumber(block) }
 }
 
-impl PageStore {
-    fn start(env: Env) -> StorageResult<Self> {
+impl Pages {
+    /// Opens the storage, recovers it, and makes the files if they are not there.
+    ///
+    /// # Errors
+    /// Whatever the storage says.
+    pub fn open(env: Env) -> StorageResult<Self> {
         let options = StorageOptions { shared_buffers: 24, ..StorageOptions::tiny() };
         let (storage, _) = Storage::open(env, options, vec![Arc::new(Slots)])?;
-        let mut store = Self { storage, durable: Rows::new(), sessions: Model::new(), commits: 0 };
         for (file, pages) in FILES.into_iter().zip([PAGES.unsigned_abs() as u32, OTHER_PAGES]) {
             let file = RelFile { id: RelFileId(file), logged: true };
-            if !store.storage.file_exists(file.id)? {
-                store.storage.create_file(file, Xid(3))?;
+            if !storage.file_exists(file.id)? {
+                storage.create_file(file, Xid(3))?;
             }
-            let there = store.storage.pool().blocks(file.id, Fork::Main)?;
+            let there = storage.pool().blocks(file.id, Fork::Main)?;
             if there < pages {
-                store.storage.pool().extend(file, Fork::Main, pages - there)?;
+                storage.pool().extend(file, Fork::Main, pages - there)?;
             }
         }
-        store.durable = store.read()?;
-        store.sessions = Model::with_rows(&store.durable);
-        Ok(store)
+        Ok(Self { storage })
     }
 
-    fn read(&self) -> StorageResult<Rows> {
+    /// The storage.
+    pub fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    /// All rows.
+    ///
+    /// # Errors
+    /// A page cannot be read.
+    pub fn rows(&self) -> StorageResult<Rows> {
         let mut rows = Rows::new();
         for block in 0..PAGES.unsigned_abs() as u32 {
             let pin = self.storage.pool().pin(page_id(FILES[0], block))?;
@@ -121,30 +137,27 @@ impl PageStore {
         Ok(rows)
     }
 
-    fn commit(&mut self, rows: Rows) -> StorageResult<()> {
+    /// Writes all of `rows` (`None`: no row) in one record and returns when it is durable. `number`
+    /// says which other pages to touch.
+    ///
+    /// # Errors
+    /// Whatever the storage says.
+    pub fn commit(&self, rows: &BTreeMap<Key, Option<Value>>, number: u32) -> StorageResult<()> {
         let mut pages: BTreeMap<u32, Writes> = BTreeMap::new();
-        let mut write = |key: Key, value: Option<Value>| {
-            let (block, slot) = place(key);
+        for (key, value) in rows {
+            let (block, slot) = place(*key);
             let contents = value.map_or(0, |value| value.cast_unsigned() + 1);
             pages.entry(block).or_default().insert(slot, contents);
-        };
-        for (key, value) in &rows {
-            if self.durable.get(key) != Some(value) {
-                write(*key, Some(*value));
-            }
         }
-        self.durable.keys().filter(|key| !rows.contains_key(key)).for_each(|key| write(*key, None));
         let lsn = self.log(FILES[0], &pages)?;
-        self.commits += 1;
         for nth in 0..8 {
-            let block = (self.commits * 8 + nth) % OTHER_PAGES;
-            let writes = Writes::from([(0, self.commits.into())]);
+            let block = (number.wrapping_mul(8) + nth) % OTHER_PAGES;
+            let writes = Writes::from([(0, number.into())]);
             self.log(FILES[1], &BTreeMap::from([(block, writes)]))?;
         }
         if !niwaki_env::seeded_bug!("ack_before_flush") {
             self.storage.wal().flush(lsn);
         }
-        self.durable = rows;
         Ok(())
     }
 
@@ -178,6 +191,43 @@ impl PageStore {
         drop(section);
         Ok(lsn)
     }
+
+    /// Reads every page and sees that nothing is left pinned.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        if !self.storage.pool().is_idle() {
+            return Err("a page is pinned or being written".to_owned());
+        }
+        for (file, pages) in FILES.into_iter().zip([PAGES.unsigned_abs() as u32, OTHER_PAGES]) {
+            for block in 0..pages {
+                let id = page_id(file, block);
+                self.storage.pool().pin(id).map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl PageStore {
+    fn start(env: Env) -> StorageResult<Self> {
+        let pages = Pages::open(env)?;
+        let durable = pages.rows()?;
+        let sessions = Model::with_rows(&durable);
+        Ok(Self { pages, durable, sessions, commits: 0 })
+    }
+
+    fn commit(&mut self, rows: Rows) -> StorageResult<()> {
+        let changed = rows.iter().filter(|(key, value)| self.durable.get(key) != Some(value));
+        let mut writes: BTreeMap<_, _> = changed.map(|(key, value)| (*key, Some(*value))).collect();
+        let gone = self.durable.keys().filter(|key| !rows.contains_key(key));
+        writes.extend(gone.map(|key| (*key, None)));
+        self.commits += 1;
+        self.pages.commit(&writes, self.commits)?;
+        self.durable = rows;
+        Ok(())
+    }
 }
 
 fn encode(writes: &Writes) -> Vec<u8> {
@@ -200,25 +250,16 @@ impl Subject for PageStore {
         if commit.is_some() {
             self.commit(self.sessions.visible(self.sessions.commits())).map_err(text)?;
         } else if *step == Step::Checkpoint {
-            self.storage.checkpoint(CheckpointKind::Requested, &[]).map_err(text)?;
+            self.pages.storage.checkpoint(CheckpointKind::Requested, &[]).map_err(text)?;
         }
         Ok(reply)
     }
 
     fn rows(&mut self) -> Result<Rows, String> {
-        self.read().map_err(|error| error.to_string())
+        self.pages.rows().map_err(|error| error.to_string())
     }
 
     fn check(&mut self) -> Result<(), String> {
-        if !self.storage.pool().is_idle() {
-            return Err("a page is pinned or being written".to_owned());
-        }
-        for (file, pages) in FILES.into_iter().zip([PAGES.unsigned_abs() as u32, OTHER_PAGES]) {
-            for block in 0..pages {
-                let id = page_id(file, block);
-                self.storage.pool().pin(id).map_err(|error| error.to_string())?;
-            }
-        }
-        Ok(())
+        self.pages.check()
     }
 }
