@@ -214,12 +214,16 @@ fn temporal(
             Ok(Datum::Numeric(Arc::new(Numeric::from(difference))))
         }
         (Add | Subtract, Datum::Lsn(at), Datum::Numeric(bytes)) => {
+            if bytes.is_nan() {
+                let what = if operator == Add { "add NaN to" } else { "subtract NaN from" };
+                return Err(TypeError::new("0A000", format!("cannot {what} pg_lsn")));
+            }
             let at = Numeric::from(*at);
             let moved = if operator == Add { at.add(bytes) } else { at.sub(bytes) }?;
             moved
                 .to_u64()
                 .map(Datum::Lsn)
-                .map_err(|_| TypeError::new("22003", "pg_lsn out of range"))
+                .map_err(|_| TypeError::new("22023", "pg_lsn out of range"))
         }
         _ => Err(TypeError::new("42883", "operator does not exist for these operand types")),
     }

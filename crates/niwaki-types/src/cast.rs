@@ -31,6 +31,14 @@ pub fn cast(
     convert(value, from, to, explicit, context)
 }
 
+#[cold]
+fn no_cast(from: TypeOid, to: TypeOid) -> TypeError {
+    TypeError::new(
+        "42846",
+        format!("cannot cast type {} to {}", from.display_name(), to.display_name()),
+    )
+}
+
 fn is_text(oid: TypeOid) -> bool {
     matches!(
         oid,
@@ -54,16 +62,16 @@ fn convert(
         return to_text_type(value, from, to, explicit, context);
     }
     if let Datum::Text(text) = value {
-        // PostgreSQL has no cast from char(n)'s padding: what is read is the text without it.
-        let text = if from == TypeOid::BPCHAR { text.trim_end_matches(' ') } else { text.as_ref() };
-        return input(to, text, context);
+        return match (from, to.oid) {
+            // The code of the one character, not a number it may look like.
+            (TypeOid::CHAR, TypeOid::INT4) => {
+                Ok(Datum::Int4(text.chars().next().map_or(0, u32::from) as i32))
+            }
+            (TypeOid::CHAR, _) => Err(no_cast(from, to.oid)),
+            _ => input(to, text, context),
+        };
     }
-    let none = || {
-        TypeError::new(
-            "42846",
-            format!("cannot cast type {} to {}", from.display_name(), to.oid.display_name()),
-        )
-    };
+    let none = || no_cast(from, to.oid);
     let settings = context.settings;
     match to.oid {
         TypeOid::BOOL => match value {
@@ -122,10 +130,6 @@ fn convert(
         },
         TypeOid::PG_LSN => match value {
             Datum::Lsn(value) => Ok(Datum::Lsn(*value)),
-            Datum::Numeric(value) => value
-                .to_u64()
-                .map(Datum::Lsn)
-                .map_err(|_| TypeError::new("22003", "pg_lsn out of range")),
             _ => Err(none()),
         },
         other => {
@@ -156,13 +160,21 @@ fn to_text_type(
             text.trim_end_matches(' ')
         }
         Datum::Text(text) => text,
-        Datum::Bool(value) => {
-            if *value {
-                "true"
-            } else {
-                "false"
-            }
+        Datum::Int4(code) if to.oid == TypeOid::CHAR => {
+            shown = match u8::try_from(*code) {
+                Ok(0) => String::new(),
+                Ok(code) if code.is_ascii() => char::from(code).to_string(),
+                _ if !(-128..128).contains(code) => {
+                    return Err(TypeError::new("22003", "\"char\" out of range"));
+                }
+                _ => return Err(TypeError::unsupported("type \"char\" beyond ASCII")),
+            };
+            &shown
         }
+        _ if to.oid == TypeOid::CHAR => return Err(no_cast(from, to.oid)),
+        // A cast shows the word, the output function a letter.
+        Datum::Bool(true) if to.oid != TypeOid::NAME => "true",
+        Datum::Bool(false) if to.oid != TypeOid::NAME => "false",
         other => {
             shown = to_text(other, from, context.settings);
             &shown

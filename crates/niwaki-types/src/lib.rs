@@ -12,6 +12,8 @@ mod error;
 mod key;
 mod layout;
 mod numeric;
+#[cfg(test)]
+mod operations_tests;
 mod settings;
 #[cfg(test)]
 mod test_values;

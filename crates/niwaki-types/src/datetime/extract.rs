@@ -74,6 +74,21 @@ fn field(name: &str) -> Option<Field> {
     })
 }
 
+/// A field that something can be cut to, or that PostgreSQL at least knows as a unit.
+fn unit(name: &str) -> Option<Field> {
+    field(name).filter(|field| {
+        !matches!(
+            field,
+            Field::DayOfWeek
+                | Field::IsoDayOfWeek
+                | Field::DayOfYear
+                | Field::IsoYear
+                | Field::Julian
+                | Field::Epoch
+        )
+    })
+}
+
 #[cold]
 fn not_recognized(name: &str, kind: TypeOid) -> TypeError {
     let kind = kind.display_name();
@@ -147,11 +162,11 @@ fn extract_moment(
 ) -> Result<Option<Numeric>> {
     let field = field(name).ok_or_else(|| not_recognized(name, kind))?;
     let zone_field = matches!(field, Field::TimeZone | Field::TimeZoneHour | Field::TimeZoneMinute);
-    if zone_field && zone.is_none() {
-        return Err(not_supported(name, kind));
-    }
     if is_infinite(micros) {
         return Ok(infinite_field(field, micros > 0));
+    }
+    if zone_field && zone.is_none() {
+        return Err(not_supported(name, kind));
     }
     let offset = zone.map_or(0, |zone| zone.offset_at(micros));
     if field == Field::Epoch {
@@ -331,7 +346,10 @@ pub fn date_trunc(name: &str, value: &Datum, settings: &TextSettings) -> Result<
 
 fn trunc_zoned(name: &str, micros: i64, zone: &TimeZone) -> Result<i64> {
     let kind = TypeOid::TIMESTAMPTZ;
-    let unit = field(name).ok_or_else(|| not_recognized(name, kind))?;
+    if is_infinite(micros) {
+        return Ok(micros);
+    }
+    let unit = unit(name).ok_or_else(|| not_recognized(name, kind))?;
     let local = zone.to_local(micros)?;
     let cut = trunc_moment(name, local, kind)?;
     let within_day = matches!(
@@ -346,16 +364,18 @@ fn trunc_zoned(name: &str, micros: i64, zone: &TimeZone) -> Result<i64> {
 }
 
 fn trunc_moment(name: &str, micros: i64, kind: TypeOid) -> Result<i64> {
-    let unit = field(name).ok_or_else(|| not_recognized(name, kind))?;
+    if is_infinite(micros) {
+        return Ok(micros);
+    }
+    let unit = unit(name).ok_or_else(|| not_recognized(name, kind))?;
     let floor = |unit: i64| micros - micros.rem_euclid(unit);
     let day = |days: i64| finite_timestamp(i128::from(days) * i128::from(MICROS_PER_DAY));
     let year_start = |year: i64| day(days_from_civil(year, 1, 1));
-    let infinite = is_infinite(micros);
     let (days, _) = split(micros);
     let Civil { year, month, .. } = civil_from_days(days);
     // Groups of years start with the year 1, not 0, before Christ too.
     let group = |size: i64| (year - 1).div_euclid(size) * size + 1;
-    let result = match unit {
+    match unit {
         Field::Microseconds => Ok(micros),
         Field::Milliseconds => Ok(floor(1000)),
         Field::Second => Ok(floor(MICROS_PER_SECOND)),
@@ -369,14 +389,13 @@ fn trunc_moment(name: &str, micros: i64, kind: TypeOid) -> Result<i64> {
         Field::Decade => year_start(year.div_euclid(10) * 10),
         Field::Century => year_start(group(100)),
         Field::Millennium => year_start(group(1000)),
-        _ => return Err(not_supported(name, kind)),
-    };
-    if infinite { Ok(micros) } else { result }
+        _ => Err(not_supported(name, kind)),
+    }
 }
 
 fn trunc_interval(name: &str, interval: &Interval) -> Result<Interval> {
     let kind = TypeOid::INTERVAL;
-    let unit = field(name).ok_or_else(|| not_recognized(name, kind))?;
+    let unit = unit(name).ok_or_else(|| not_recognized(name, kind))?;
     let months = |size: i32| Interval::new(interval.months / size * size, 0, 0);
     let time = |unit: i64| Interval { micros: interval.micros / unit * unit, ..*interval };
     Ok(match unit {
@@ -392,6 +411,11 @@ fn trunc_interval(name: &str, interval: &Interval) -> Result<Interval> {
         Field::Second => time(MICROS_PER_SECOND),
         Field::Milliseconds => time(1000),
         Field::Microseconds => *interval,
+        Field::Week => {
+            return Err(
+                not_supported(name, kind).with_detail("Months usually have fractional weeks.")
+            );
+        }
         _ => return Err(not_supported(name, kind)),
     })
 }
