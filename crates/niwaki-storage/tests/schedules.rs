@@ -1,0 +1,142 @@
+//! The pool and the log under a deterministic scheduler: every interleaving it tries must keep what
+//! the single-threaded tests ask for.
+
+mod support;
+
+use std::sync::Arc;
+
+use niwaki_env::Env;
+use niwaki_env::sync::thread;
+use niwaki_env::vfs::MemoryVfs;
+use niwaki_storage::*;
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::{Config, Runner};
+use support::*;
+
+fn explore(iterations: usize, test: fn()) {
+    let mut config = Config::new();
+    // Pages are copied on the stack.
+    config.stack_size = 1 << 20;
+    Runner::new(RandomScheduler::new(iterations), config.clone()).run(test);
+    Runner::new(PctScheduler::new(3, iterations), config).run(test);
+}
+
+fn tiny(frames: usize) -> StorageOptions {
+    StorageOptions { shared_buffers: frames, ..StorageOptions::tiny() }
+}
+
+/// Three writers on pages of a pool that cannot hold them, with a checkpoint in between: what each
+/// flushed is there after a crash at the end, and redo makes the pages that do made.
+fn writers_and_a_checkpoint() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let env = Env::simulated(vfs.clone(), 1);
+    let (storage, _) = open_with(&env, tiny(4)).unwrap();
+    let items = Arc::new(Items::create(&storage));
+    items.extend(6).unwrap();
+    let threads: Vec<_> = (0..3u64)
+        .map(|who| {
+            let items = Arc::clone(&items);
+            thread::spawn(move || {
+                for round in 0..3 {
+                    let block = ((who * 2 + round * 3) % 6) as u32;
+                    let lsn = items.add(block, &item(who * 100 + round)).unwrap().unwrap();
+                    items.storage.wal().flush(lsn);
+                    assert!(items.storage.wal().flushed() >= lsn);
+                }
+            })
+        })
+        .collect();
+    storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    let expected = items.numbers().unwrap();
+    assert_eq!(expected.len(), 9);
+    assert!(storage.pool().is_idle());
+    let after = Env::simulated(Arc::new(vfs.fork()), 2);
+    let (redone, _) = open_with(&after, tiny(8)).unwrap();
+    assert_eq!(Items::on(&redone, items.file).numbers().unwrap(), expected);
+    assert_eq!(compare::redo_equals_do(&storage, &redone, &|_| ()).unwrap(), []);
+}
+
+#[test]
+fn writers_and_a_checkpoint_agree() {
+    explore(1500, writers_and_a_checkpoint);
+}
+
+/// Readers of more pages than there are frames, beside a writer of the same pages.
+fn readers_and_evictions() {
+    let env = Env::simulated(Arc::new(MemoryVfs::new()), 1);
+    let (storage, _) = open_with(&env, tiny(4)).unwrap();
+    let items = Arc::new(Items::create(&storage));
+    items.extend(4).unwrap();
+    for block in 0..4 {
+        items.add(block, &item(u64::from(block))).unwrap();
+    }
+    let threads: Vec<_> = (0..2u32)
+        .map(|who| {
+            let items = Arc::clone(&items);
+            thread::spawn(move || {
+                for step in 0..4 {
+                    let block = (who + step) % 4;
+                    let pin = items.storage.pool().pin(items.page_id(block)).unwrap();
+                    let page = pin.read();
+                    assert_eq!(page.item(OffsetNumber(1)), Some(&item(u64::from(block))[..]));
+                }
+            })
+        })
+        .collect();
+    for block in 0..4 {
+        items.add(block, &item(100 + u64::from(block))).unwrap();
+    }
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert_eq!(items.numbers().unwrap().len(), 8);
+    assert!(storage.pool().is_idle());
+}
+
+#[test]
+fn readers_see_whole_pages_while_frames_change_hands() {
+    explore(2000, readers_and_evictions);
+}
+
+/// A table is dropped and another cut while a checkpoint writes pages.
+fn drop_and_checkpoint() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let env = Env::simulated(vfs.clone(), 1);
+    let (storage, _) = open_with(&env, tiny(8)).unwrap();
+    let (gone, cut) = (Items::create(&storage), Items::create(&storage));
+    for items in [&gone, &cut] {
+        items.extend(3).unwrap();
+        for block in 0..3 {
+            items.add(block, &item(u64::from(block))).unwrap();
+        }
+    }
+    let (gone_file, cut_file) = (gone.file, cut.file);
+    let worker = {
+        let storage = Arc::clone(&storage);
+        thread::spawn(move || {
+            storage.drop_file(gone_file).unwrap();
+            storage.truncate_fork(cut_file, Fork::Main, 1).unwrap();
+        })
+    };
+    storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
+    // The process may end right here.
+    let half = Env::simulated(Arc::new(vfs.fork()), 2);
+    let (middle, _) = open_with(&half, tiny(8)).unwrap();
+    if middle.file_exists(cut_file.id).unwrap() {
+        let numbers = Items::on(&middle, cut_file).numbers().unwrap();
+        assert!(numbers.len() == 3 || numbers.len() == 1, "{numbers:?}");
+    }
+    worker.join().unwrap();
+    let after = Env::simulated(Arc::new(vfs.fork()), 3);
+    let (redone, _) = open_with(&after, tiny(8)).unwrap();
+    assert_eq!(redone.list_files().unwrap(), [cut_file.id]);
+    assert_eq!(Items::on(&redone, cut_file).numbers().unwrap().len(), 1);
+}
+
+#[test]
+fn files_change_beside_a_checkpoint() {
+    explore(1500, drop_and_checkpoint);
+}
