@@ -155,7 +155,7 @@ impl RowSink for Wire<'_> {
             if formats.of(i) == 0 {
                 niwaki_types::write_text(value, type_oid, text, out);
             } else {
-                niwaki_types::write_binary(value, out);
+                niwaki_types::write_binary(value, type_oid, out);
             }
             Ok::<_, SqlError>(true)
         })?;

@@ -7,9 +7,10 @@ use crate::error::{Result, TypeError};
 use crate::text_io::{NAME_BYTES_MAX, check_text, fit_length};
 use crate::{ColumnType, Datum, Interval, Numeric, TypeOid, datetime};
 
-/// Appends `value` in binary. NULL appends nothing: the protocol says it in the length.
+/// Appends `value`, of type `oid`, in binary. NULL appends nothing: the protocol says it in the
+/// length.
 #[inline]
-pub fn write_binary(value: &Datum, out: &mut Vec<u8>) {
+pub fn write_binary(value: &Datum, oid: TypeOid, out: &mut Vec<u8>) {
     match value {
         Datum::Null => {}
         Datum::Bool(value) => out.push((*value).into()),
@@ -19,6 +20,8 @@ pub fn write_binary(value: &Datum, out: &mut Vec<u8>) {
         Datum::Float4(value) => out.extend_from_slice(&value.to_be_bytes()),
         Datum::Float8(value) => out.extend_from_slice(&value.to_be_bytes()),
         Datum::Numeric(value) => value.write_wire(out),
+        // A "char" is one byte always, zero where the text is empty.
+        Datum::Text(value) if oid == TypeOid::CHAR && value.is_empty() => out.push(0),
         Datum::Text(value) => out.extend_from_slice(value.as_bytes()),
         Datum::Bytea(value) => out.extend_from_slice(value),
         Datum::Date(value) => out.extend_from_slice(&value.to_be_bytes()),
@@ -57,7 +60,7 @@ fn write_array(element: TypeOid, values: &[Datum], out: &mut Vec<u8>) {
             continue;
         }
         let mut item = Vec::new();
-        write_binary(value, &mut item);
+        write_binary(value, element, &mut item);
         out.extend_from_slice(&length_word(item.len()));
         out.extend_from_slice(&item);
     }
@@ -254,4 +257,111 @@ fn too_short() -> TypeError {
 #[cold]
 fn left_over() -> TypeError {
     TypeError::invalid_binary("incorrect binary data format")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::test_values::{any_type, same_image, value_of};
+    use crate::text_io::tests::{column_type, unescaped};
+    use crate::{InputContext, TextSettings, input};
+
+    fn written(value: &Datum, oid: TypeOid) -> Vec<u8> {
+        let mut out = Vec::new();
+        write_binary(value, oid, &mut out);
+        out
+    }
+
+    #[test]
+    fn bytes_are_those_of_postgresql() {
+        let settings = TextSettings::default();
+        let context = InputContext { settings: &settings, now: 0 };
+        let mut count = 0;
+        for line in include_str!("../testdata/binary.tsv").lines() {
+            if line.starts_with('#') {
+                continue;
+            }
+            let [definition, text, expected] = line.split('\t').collect::<Vec<_>>()[..] else {
+                panic!("a line of three fields: {line}");
+            };
+            let kind = column_type(definition);
+            let value = input(kind, &unescaped(text), &context).expect("a value");
+            let bytes = written(&value, kind.oid);
+            let shown: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(shown, expected, "{definition} {text}");
+            let back = read_binary(kind, &bytes).expect("own bytes");
+            assert!(same_image(&back, &value), "{definition} {text} reads back");
+            count += 1;
+        }
+        assert!(count > 40, "the data file is there");
+    }
+
+    proptest! {
+        #[test]
+        fn values_come_back((oid, value) in any_type().prop_flat_map(|oid| (Just(oid), value_of(oid)))) {
+            let back = read_binary(oid.into(), &written(&value, oid)).expect("own bytes");
+            prop_assert!(same_image(&back, &value));
+        }
+
+        #[test]
+        fn any_bytes_are_a_value_or_an_error(
+            oid in any_type(),
+            bytes in proptest::collection::vec(any::<u8>(), 0..64),
+        ) {
+            // A value that was accepted can be sent again.
+            if let Ok(value) = read_binary(oid.into(), &bytes) {
+                let again = read_binary(oid.into(), &written(&value, oid)).expect("own bytes");
+                prop_assert!(same_image(&again, &value));
+            }
+        }
+
+        #[test]
+        fn a_byte_more_or_less_is_refused(
+            (oid, value) in any_type().prop_flat_map(|oid| (Just(oid), value_of(oid))),
+        ) {
+            prop_assume!(oid.fixed_length().is_some() || oid == TypeOid::NUMERIC);
+            let mut bytes = written(&value, oid);
+            bytes.push(0);
+            prop_assert_eq!(read_binary(oid.into(), &bytes).expect_err("too long").sqlstate, "22P03");
+            bytes.truncate(bytes.len() - 2);
+            prop_assert_eq!(read_binary(oid.into(), &bytes).expect_err("too short").sqlstate, "08P01");
+        }
+
+        #[test]
+        fn any_text_is_a_value_or_an_error(
+            oid in any_type(),
+            text in prop_oneof!["[-+0-9a-zA-Z:./ ,{}\"\\\\]{0,24}", "\\PC{0,24}"],
+        ) {
+            let settings = TextSettings::default();
+            let context = InputContext { settings: &settings, now: 0 };
+            if let Ok(value) = input(oid.into(), &text, &context) {
+                // What was accepted has a text that means the same.
+                let shown = crate::to_text(&value, oid, &settings);
+                let again = input(oid.into(), &shown, &context).expect("own text");
+                prop_assert!(crate::equal(oid, &again, &value), "{} shown as {}", text, shown);
+            }
+        }
+
+        #[test]
+        fn text_comes_back((oid, value) in any_type().prop_flat_map(|oid| (Just(oid), value_of(oid)))) {
+            let settings = TextSettings::default();
+            let context = InputContext { settings: &settings, now: 0 };
+            let shown = crate::to_text(&value, oid, &settings);
+            let back = input(oid.into(), &shown, &context).expect("own text");
+            prop_assert!(crate::equal(oid, &back, &value), "{} from {:?}", shown, value);
+        }
+    }
+
+    #[test]
+    fn an_array_cannot_ask_for_more_than_it_brings() {
+        // One dimension of 2^31 - 1 elements in twenty bytes.
+        let mut bytes = Vec::new();
+        for word in [1i32, 0, 23, i32::MAX, 1] {
+            bytes.extend_from_slice(&word.to_be_bytes());
+        }
+        let error = read_binary(TypeOid::INT4_ARRAY.into(), &bytes).expect_err("no elements");
+        assert_eq!(error.sqlstate, "08P01");
+    }
 }
