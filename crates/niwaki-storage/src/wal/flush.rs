@@ -1,17 +1,44 @@
 //! Making the log durable: one thread writes and syncs for all who wait.
+//!
+//! ```text
+//!   idle --flush()--> leader writes and syncs --> wakes whom it served
+//!                        ^      | others queue up meanwhile, sleeping
+//!                        +------+ the oldest one not served is woken as the next leader
+//! ```
+//!
+//! A thread is woken once: when its bytes are durable, or when it has the turn. So a commit costs at
+//! most one sleep, and those who came too late for a flush share the next one.
 
 use std::sync::Arc;
 
-use niwaki_env::sync::atomic::Ordering;
+use niwaki_env::sync::atomic::{AtomicU8, Ordering};
+use niwaki_env::sync::{Parker, thread};
 use niwaki_env::vfs::VfsFile;
 
 use super::insert::Wal;
 use crate::ids::Lsn;
 
-/// Whether a flush is under way.
+const WAITING: u8 = 0;
+const SERVED: u8 = 1;
+const LEADING: u8 = 2;
+
+/// A thread that waits for a flush.
+struct Sleeper {
+    parker: Parker,
+    outcome: AtomicU8,
+}
+
+niwaki_env::thread_local! {
+    static SLEEPER: Arc<Sleeper> =
+        Arc::new(Sleeper { parker: Parker::new(), outcome: AtomicU8::new(WAITING) });
+}
+
+/// Whether a flush is under way, and who waits for it or for the next one.
 #[derive(Default)]
 pub(super) struct FlushState {
     active: bool,
+    /// Threads with the position that each waits for, oldest first.
+    queue: Vec<(u64, Arc<Sleeper>)>,
 }
 
 /// What only the flushing thread uses.
@@ -22,25 +49,51 @@ pub(super) struct Leader {
     unsynced: Vec<Arc<dyn VfsFile>>,
     /// Everything before is written.
     written: u64,
+    /// Whom to wake; kept for its allocation.
+    served: Vec<(u64, Arc<Sleeper>)>,
 }
 
 impl Leader {
     pub(super) fn new(buffer_bytes: usize) -> Self {
-        Self { spare: Vec::with_capacity(buffer_bytes), unsynced: Vec::new(), written: 0 }
+        Self {
+            spare: Vec::with_capacity(buffer_bytes),
+            unsynced: Vec::new(),
+            written: 0,
+            served: Vec::new(),
+        }
     }
 }
 
-/// The right to flush; gives it back and wakes the others, even when the flush ends in a panic.
+/// The right to flush; passes it on and wakes whom it served, even when the flush ends in a panic.
 struct Turn<'w>(&'w Wal);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        if niwaki_env::sync::thread::panicking() {
-            // Nothing may be reported durable any more.
+        if thread::panicking() {
+            // Nothing may be reported durable any more: everybody is woken to find that out.
             self.0.dead.store(true, Ordering::Release);
         }
-        self.0.flush.lock().active = false;
-        self.0.flush_done.notify_all();
+        let dead = self.0.dead.load(Ordering::Acquire);
+        let mut leader = self.0.leader.lock();
+        let mut served = std::mem::take(&mut leader.served);
+        drop(leader);
+        let flushed = self.0.flushed().0;
+        let mut state = self.0.flush.lock();
+        let covered = |entry: &mut (u64, Arc<Sleeper>)| dead || entry.0 <= flushed;
+        served.extend(state.queue.extract_if(.., covered));
+        let next = (!state.queue.is_empty()).then(|| state.queue.remove(0).1);
+        state.active = next.is_some();
+        drop(state);
+        if let Some(next) = next {
+            next.outcome.store(LEADING, Ordering::Release);
+            next.parker.unpark();
+        }
+        for (_, sleeper) in served.drain(..) {
+            // Release: pairs with the acquire in `take_turn`.
+            sleeper.outcome.store(SERVED, Ordering::Release);
+            sleeper.parker.unpark();
+        }
+        self.0.leader.lock().served = served;
     }
 }
 
@@ -54,7 +107,7 @@ impl Wal {
         debug_assert!(upto <= self.insert_lsn(), "flush to {upto}, behind the end of the log");
         // Ends: whoever has the turn ends it, and each turn takes everything inserted before it.
         while self.flushed() < upto {
-            if let Some(turn) = self.take_turn(Some(upto)) {
+            if let Some(turn) = self.take_turn(upto.0) {
                 self.write_out(true);
                 drop(turn);
                 self.segments.allocate_if_low(self.insert_lsn().0);
@@ -62,36 +115,52 @@ impl Wal {
         }
     }
 
-    /// Writes the buffer without syncing, so that there is room in it.
+    /// Writes the buffer without syncing, so that there is room in it; or waits for somebody else's
+    /// write or flush, which does the same.
     pub(super) fn write_buffer(&self) {
-        if let Some(turn) = self.take_turn(None) {
+        if let Some(turn) = self.take_turn(0) {
             self.write_out(false);
             drop(turn);
         }
     }
 
-    /// Waits for the turn to flush; `None` when another thread's flush did what was wanted (with
-    /// `upto`), or something (without).
-    fn take_turn(&self, upto: Option<Lsn>) -> Option<Turn<'_>> {
+    /// Waits for the turn to flush; `None` when a flush up to `upto` was seen to end (any, when it
+    /// is 0).
+    fn take_turn(&self, upto: u64) -> Option<Turn<'_>> {
         let mut state = self.flush.lock();
-        let mut waited = false;
-        // Ends: the active thread gives its turn back, and notifies under this lock.
+        self.assert_alive();
+        if upto > 0 && self.flushed().0 >= upto {
+            return None;
+        }
+        if !state.active {
+            state.active = true;
+            return Some(Turn(self));
+        }
+        let sleeper = SLEEPER.with(Arc::clone);
+        sleeper.outcome.store(WAITING, Ordering::Relaxed);
+        state.queue.push((upto, Arc::clone(&sleeper)));
+        drop(state);
+        // Ends: the thread with the turn gives every sleeper an outcome, its own turn in the end.
         loop {
-            if self.dead.load(Ordering::Acquire) {
-                drop(state);
-                self.env.abort("the log cannot be written any more");
+            // Acquire: pairs with the release of the turn that ended.
+            match sleeper.outcome.load(Ordering::Acquire) {
+                WAITING => sleeper.parker.park(),
+                LEADING => {
+                    let turn = Turn(self);
+                    self.assert_alive();
+                    return Some(turn);
+                }
+                _ => {
+                    self.assert_alive();
+                    return None;
+                }
             }
-            match upto {
-                Some(upto) if self.flushed() >= upto => return None,
-                None if waited => return None,
-                _ => {}
-            }
-            if !state.active {
-                state.active = true;
-                return Some(Turn(self));
-            }
-            waited = true;
-            self.flush_done.wait(&mut state);
+        }
+    }
+
+    fn assert_alive(&self) {
+        if self.dead.load(Ordering::Acquire) {
+            self.env.abort("the log cannot be written any more");
         }
     }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use niwaki_env::Env;
+use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use niwaki_env::sync::plain_atomic::AtomicU64 as Counter;
-use niwaki_env::sync::{Condvar, Mutex};
 
 use super::encode::{
     BLOCK_HEADER_SIZE, FLAG_REMOVES, Header, IMAGE_HEADER_SIZE, PAGE_IMAGE, PAGE_INIT,
@@ -77,7 +77,6 @@ pub struct Wal {
     redo: AtomicU64,
     pub(super) flushed: AtomicU64,
     pub(super) flush: Mutex<FlushState>,
-    pub(super) flush_done: Condvar,
     pub(super) leader: Mutex<Leader>,
     pub(super) dead: AtomicBool,
     /// While records are replayed, page LSNs cannot be held against the end of the log.
@@ -123,7 +122,6 @@ impl Wal {
             // Until the log goes on, all that is known of it was read from disk and synced.
             flushed: AtomicU64::new(u64::MAX),
             flush: Mutex::new(FlushState::default()),
-            flush_done: Condvar::new(),
             leader: Mutex::new(Leader::new(buffer_bytes)),
             dead: AtomicBool::new(false),
             replaying: AtomicBool::new(true),
