@@ -260,6 +260,11 @@ fn left_over() -> TypeError {
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "a test that panics has failed, as it should"
+)]
 mod tests {
     use proptest::prelude::*;
 
@@ -321,7 +326,10 @@ mod tests {
         fn a_byte_more_or_less_is_refused(
             (oid, value) in any_type().prop_flat_map(|oid| (Just(oid), value_of(oid))),
         ) {
-            prop_assume!(oid.fixed_length().is_some() || oid == TypeOid::NUMERIC);
+            // Text and bytes have no length of their own to be wrong about.
+            if oid.fixed_length().is_none() && oid != TypeOid::NUMERIC {
+                return Ok(());
+            }
             let mut bytes = written(&value, oid);
             bytes.push(0);
             prop_assert_eq!(read_binary(oid.into(), &bytes).expect_err("too long").sqlstate, "22P03");

@@ -206,7 +206,7 @@ fn infinite_field(field: Field, positive: bool) -> Option<Numeric> {
             | Field::IsoYear
             | Field::Epoch
     );
-    grows.then(|| if positive { Numeric::INFINITY } else { Numeric::NEGATIVE_INFINITY })
+    grows.then_some(if positive { Numeric::INFINITY } else { Numeric::NEGATIVE_INFINITY })
 }
 
 fn extract_date(name: &str, days: i32) -> Result<Option<Numeric>> {

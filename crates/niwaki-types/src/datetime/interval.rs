@@ -129,7 +129,8 @@ impl Interval {
         }
         let days = days.checked_add(month_days as i32).ok_or_else(out_of_range)?;
         let micros = (operate(self.micros as f64) + seconds * 1e6).round_ties_even();
-        if !(-9.223_372_036_854_775_808e18..9.223_372_036_854_775_808e18).contains(&micros) {
+        let limit = f64::powi(2.0, 63);
+        if !(-limit..limit).contains(&micros) {
             return Err(out_of_range());
         }
         Ok(Self { months, days, micros: micros as i64 })

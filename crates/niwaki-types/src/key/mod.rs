@@ -7,6 +7,7 @@
 #![deny(clippy::indexing_slicing)]
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "a test that panics has failed, as it should")]
 mod tests;
 
 use std::sync::Arc;

@@ -5,6 +5,11 @@
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 #[cfg(test)]
+#[allow(
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "a test that panics has failed, as it should"
+)]
 mod tests;
 mod value;
 mod view;

@@ -14,12 +14,11 @@ impl Numeric {
     /// # Errors
     /// `22003` when the result has too many digits.
     pub fn add(&self, other: &Self) -> Result<Self> {
-        if let (Repr::Small(a, scale_a), Repr::Small(b, scale_b)) = (&self.0, &other.0) {
-            if let Some(sum) =
+        if let (Repr::Small(a, scale_a), Repr::Small(b, scale_b)) = (&self.0, &other.0)
+            && let Some(sum) =
                 aligned(*a, *scale_a, *b, *scale_b).and_then(|(a, b)| a.checked_add(b))
-            {
-                return Ok(Self(Repr::Small(sum, (*scale_a).max(*scale_b))));
-            }
+        {
+            return Ok(Self(Repr::Small(sum, (*scale_a).max(*scale_b))));
         }
         match (self.parts(), other.parts()) {
             (Some((a, scale_a)), Some((b, scale_b))) => {
@@ -221,10 +220,10 @@ impl Numeric {
         let shown = scale.max(0) as u32;
         if scale >= old {
             let power = scale.abs_diff(old);
-            if let (Repr::Small(value, _), Some(factor)) = (&self.0, small_power(power)) {
-                if let Some(value) = value.checked_mul(factor) {
-                    return Ok(Self(Repr::Small(value, super::checked_scale(shown)?)));
-                }
+            if let (Repr::Small(value, _), Some(factor)) = (&self.0, small_power(power))
+                && let Some(value) = value.checked_mul(factor)
+            {
+                return Ok(Self(Repr::Small(value, super::checked_scale(shown)?)));
             }
             let Some((value, _)) = self.parts() else { return Ok(self.clone()) };
             return Self::from_parts(value.as_ref() * big_power(power), shown);
@@ -261,13 +260,12 @@ impl Numeric {
         let power = u32::try_from(shift.unsigned_abs()).unwrap_or(u32::MAX);
         if let (Repr::Small(a, _), Repr::Small(b, _), Some(factor), true) =
             (&self.0, &other.0, small_power(power), shift >= 0)
+            && let (Some(dividend), Some(divisor)) = (a.checked_mul(factor), b.checked_abs())
         {
-            if let (Some(dividend), Some(divisor)) = (a.checked_mul(factor), b.checked_abs()) {
-                let quotient = divide_rounded_small(dividend, divisor);
-                let quotient = if *b < 0 { quotient.checked_neg() } else { Some(quotient) };
-                if let Some(quotient) = quotient {
-                    return Ok(Self(Repr::Small(quotient, super::checked_scale(scale)?)));
-                }
+            let quotient = divide_rounded_small(dividend, divisor);
+            let quotient = if *b < 0 { quotient.checked_neg() } else { Some(quotient) };
+            if let Some(quotient) = quotient {
+                return Ok(Self(Repr::Small(quotient, super::checked_scale(scale)?)));
             }
         }
         let (Some((a, _)), Some((b, _))) = (self.parts(), other.parts()) else {

@@ -219,7 +219,7 @@ impl Numeric {
             let unit = Self::new(1, 0);
             return Ok(Some(if magnitude == unit {
                 unit
-            } else if (magnitude > unit) == !exponent.is_negative() {
+            } else if (magnitude > unit) != exponent.is_negative() {
                 Self::INFINITY
             } else {
                 Self::ZERO

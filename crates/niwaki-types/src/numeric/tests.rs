@@ -175,7 +175,9 @@ proptest! {
 
     #[test]
     fn quotient_and_remainder_make_the_dividend(a in any_numeric(), b in any_numeric()) {
-        prop_assume!(a.is_finite() && b.is_finite() && !b.is_zero());
+        if !a.is_finite() || !b.is_finite() || b.is_zero() {
+            return Ok(());
+        }
         let whole = a.div_trunc(&b).expect("not zero").mul(&b).expect("few digits");
         let rest = a.rem(&b).expect("not zero");
         prop_assert_eq!(whole.add(&rest).expect("few digits"), a);
