@@ -2,6 +2,7 @@
 
 mod broken;
 mod concurrent;
+mod format;
 mod model;
 mod replay;
 mod table_side;
