@@ -227,7 +227,7 @@ impl IndexBuilder<'_> {
         let fine = fill(&mut page, open, level as u16, right);
         assert!(fine, "an open page never takes more than fits");
         page.bump_version();
-        self.index.log(wal::kind::PAGES, self.xid, &mut [LoggedPage::image(&mut page)], None)?;
+        self.index.log(wal::kind::PAGES, self.xid, &mut [LoggedPage::image(&mut page)], None);
         drop(critical);
         Ok(())
     }
@@ -240,7 +240,7 @@ impl IndexBuilder<'_> {
         assert!(stored, "the metapage was read before");
         let delta: &[&[u8]] = &[&bytes];
         let pages = &mut [LoggedPage::delta(&mut page, delta)];
-        self.index.log(wal::kind::META, self.xid, pages, None)?;
+        self.index.log(wal::kind::META, self.xid, pages, None);
         drop(critical);
         self.index.cache_root(meta.root, meta.level);
         Ok(())

@@ -8,12 +8,13 @@ use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use niwaki_storage::buffer::{PageRead, PageWrite, Pin};
 use niwaki_storage::page::Page;
 use niwaki_storage::record::{LoggedPage, Manager, Record};
-use niwaki_storage::{BlockNumber, Corruption, Csn, Fork, PageId, RelFile, Storage, Xid};
+use niwaki_storage::{BlockNumber, Corruption, Fork, PageId, RelFile, Storage, Xid};
 
 use crate::error::Result;
 use crate::options::IndexOptions;
 use crate::page::{IndexPage, META_BLOCK, Meta, NO_BLOCK, damage, flag};
 use crate::stats::{Counters, IndexStats};
+use crate::table::RemovedInterval;
 use crate::tuple::LeafTuple;
 use crate::wal;
 
@@ -107,7 +108,7 @@ impl Index {
         root.init_index(0, flag::LEAF);
         Meta::new(root_block, 0).write_new(&mut meta);
         let pages = &mut [LoggedPage::image(&mut meta), LoggedPage::image(&mut root)];
-        self.log(wal::kind::PAGES, xid, pages, None)?;
+        self.log(wal::kind::PAGES, xid, pages, None);
         drop(critical);
         drop((meta, root));
         self.keep_spare(extension.first.0 + 2..extension.first.0 + extension.count);
@@ -226,27 +227,28 @@ impl Index {
         self.keep_spare(block.0..block.0 + 1);
     }
 
-    /// Writes a change of pages to the log. Called inside a critical section, after the change.
+    /// Writes a change of pages to the log. Called inside a critical section, after the change, so
+    /// it cannot fail: a full disk was noticed when the section began.
+    #[inline]
     pub(crate) fn log(
         &self,
         kind: u8,
         xid: Xid,
         pages: &mut [LoggedPage<'_>],
-        removes: Option<(Csn, Csn)>,
-    ) -> Result<()> {
-        self.storage.log_for(
-            self.file.logged,
-            Record {
-                manager: Manager::Nbtree,
-                kind,
-                version: wal::VERSION,
-                xid,
-                body: &[],
-                pages,
-                removes,
-            },
-        )?;
-        Ok(())
+        removes: RemovedInterval,
+    ) {
+        let record = Record {
+            manager: Manager::Nbtree,
+            kind,
+            version: wal::VERSION,
+            xid,
+            body: &[],
+            pages,
+            removes,
+        };
+        if let Err(error) = self.storage.log_for(self.file.logged, record) {
+            panic!("W1: pages were changed and could not be logged: {error}");
+        }
     }
 
     /// Most entries that a page may hold, from the options.

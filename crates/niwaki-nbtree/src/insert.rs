@@ -328,7 +328,7 @@ impl Index {
         let placed = change::insert(leaf, offset, &record[wal::OFFSET_SIZE..]);
         assert!(placed, "the entry was measured before");
         leaf.bump_version();
-        self.log(wal::kind::INSERT_LEAF, xid, &mut [LoggedPage::delta(leaf, &[record])], None)?;
+        self.log(wal::kind::INSERT_LEAF, xid, &mut [LoggedPage::delta(leaf, &[record])], None);
         drop(critical);
         count(&self.counters.inserts, 1);
         Ok(())
@@ -350,7 +350,7 @@ impl Index {
             assert!(cleared, "the entry was just found");
             let delta: &[&[u8]] = &[&offset.to_le_bytes()];
             let pages = &mut [LoggedPage::delta(&mut leaf, delta)];
-            self.log(wal::kind::CLEAR_DEAD, xid, pages, None)?;
+            self.log(wal::kind::CLEAR_DEAD, xid, pages, None);
             drop(critical);
         }
         count(&self.counters.suppressed_duplicates, 1);

@@ -93,7 +93,7 @@ impl Index {
         assert!(deleted, "the entries were just found");
         leaf.bump_version();
         let delta: &[&[u8]] = &[&data];
-        self.log(wal::kind::DELETE, xid, &mut [LoggedPage::delta(leaf, delta)], removes)?;
+        self.log(wal::kind::DELETE, xid, &mut [LoggedPage::delta(leaf, delta)], removes);
         drop(critical);
         Ok(())
     }

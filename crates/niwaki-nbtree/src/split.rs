@@ -119,7 +119,7 @@ impl Index {
         if let Some(sibling) = &mut sibling {
             sibling.set_prev(right_block);
         }
-        self.log_split(&mut left, &mut right, &mut sibling, child, &delta, xid)?;
+        self.log_split(&mut left, &mut right, &mut sibling, child, &delta, xid);
         drop(critical);
         let splits = if leaf { &self.counters.leaf_splits } else { &self.counters.inner_splits };
         count(splits, 1);
@@ -186,7 +186,7 @@ impl Index {
         child: Option<&mut PageWrite<'_>>,
         delta: &SplitLeft<'_>,
         xid: Xid,
-    ) -> Result<()> {
+    ) {
         let prev = delta.right.0.to_le_bytes();
         let (bytes, prev): (&[&[u8]], &[&[u8]]) = (&[&delta.encode()], &[&prev]);
         let kind = wal::split_kind(sibling.is_some(), child.is_some());
@@ -200,7 +200,7 @@ impl Index {
             change::clear_incomplete(child);
             pages.push(LoggedPage::delta(child, &[]));
         }
-        self.log(kind, xid, &mut pages, None)
+        self.log(kind, xid, &mut pages, None);
     }
 
     /// Gives the parent of `left` the downlink to `right`, splitting it if need be, and takes the
@@ -244,7 +244,7 @@ impl Index {
         change::clear_incomplete(&mut left);
         let delta: &[&[u8]] = &[&record];
         let pages = &mut [LoggedPage::delta(&mut parent, delta), LoggedPage::delta(&mut left, &[])];
-        self.log(wal::kind::INSERT_INNER, xid, pages, None)?;
+        self.log(wal::kind::INSERT_INNER, xid, pages, None);
         drop(critical);
         Ok(())
     }
@@ -320,7 +320,7 @@ impl Index {
             LoggedPage::delta(left, &[]),
             LoggedPage::delta(&mut meta_page, delta),
         ];
-        self.log(wal::kind::NEW_ROOT, xid, pages, None)?;
+        self.log(wal::kind::NEW_ROOT, xid, pages, None);
         drop(critical);
         self.cache_root(block, level);
         Ok(())

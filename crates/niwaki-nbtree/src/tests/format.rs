@@ -17,7 +17,9 @@ fn table(heading: &str) -> Vec<(usize, Option<usize>, String)> {
         .lines()
         .skip(1)
         .take_while(|line| !line.starts_with('#'))
-        .filter(|line| line.starts_with("| ") && line[2..].starts_with(|c: char| c.is_ascii_digit()))
+        .filter(|line| {
+            line.starts_with("| ") && line[2..].starts_with(|c: char| c.is_ascii_digit())
+        })
         .map(|line| {
             let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
             (cells[0].parse().unwrap(), cells[1].parse().ok(), cells[2].to_owned())
@@ -143,7 +145,11 @@ fn tuples() {
     let expected = [("count", 2), ("zero", 0), ("info", 0x2003)];
     holds("Index posting list", &posting, &expected);
     assert_eq!(&posting[8..], b"key\x04\x03\x02\x01\x06\x05\x04\x03\x02\x01\x07\x05");
-    assert!(FORMAT.contains(&format!("most {} bytes, a pivot {}.", crate::tuple::ENTRY_MAX, crate::tuple::ENTRY_MAX + 6)));
+    assert!(FORMAT.contains(&format!(
+        "most {} bytes, a pivot {}.",
+        crate::tuple::ENTRY_MAX,
+        crate::tuple::ENTRY_MAX + 6
+    )));
 }
 
 #[test]
