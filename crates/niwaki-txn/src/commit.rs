@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_env::sync::{Mutex, MutexGuard};
 use niwaki_storage::{Csn, Lsn, Manager, Record, RelFile, Storage, Xid};
@@ -11,6 +12,8 @@ use crate::error::Result;
 use crate::manager::TransactionManager;
 use crate::record::{EndRecord, RECORD_ABORT, RECORD_COMMIT};
 use crate::session::SessionControl;
+use crate::snapshot::SnapshotSlots;
+use crate::xact::XactStates;
 
 /// When a commit may be reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +102,27 @@ impl CommitLog for StorageLog {
         // Files that could not be removed are orphans, which the next opening finds; the
         // transaction has ended either way.
         let _ = self.0.drop_file(file);
+    }
+}
+
+/// Makes commits visible, given in log order: first the state of every transaction, then the number
+/// up to which snapshots see. A snapshot that has the number finds the states (S1).
+pub(crate) fn mark_and_publish(
+    states: &XactStates,
+    slots: &SnapshotSlots,
+    commits: impl Iterator<Item = (Xid, Csn)> + Clone,
+) {
+    let last = commits.clone().last().map(|(_, csn)| csn);
+    if seeded_bug!("publish_before_marking")
+        && let Some(last) = last
+    {
+        slots.publish(last);
+    }
+    for (xid, csn) in commits {
+        states.commit(xid, csn);
+    }
+    if let Some(last) = last {
+        slots.publish(last);
     }
 }
 
@@ -208,16 +232,17 @@ impl TransactionManager {
             .position(|commit| !commit.unflushed && commit.csn.0 > flushed.0)
             .unwrap_or(pending.len());
         let blocking = pending.get(ready).map(|commit| commit.csn);
-        let mut last = None;
-        for commit in pending.iter().take(ready) {
-            self.states.commit(commit.xid, commit.csn);
-            for &subxid in &*commit.subxids {
-                self.states.commit(subxid, commit.csn);
-            }
-            last = Some(commit.csn);
+        if ready == 0 {
+            return blocking;
         }
-        let Some(last) = last else { return blocking };
-        self.slots.publish(last);
+        let commits = pending.iter().take(ready);
+        mark_and_publish(
+            &self.states,
+            &self.slots,
+            commits.clone().flat_map(|commit| {
+                commit.subxids.iter().chain([&commit.xid]).map(|xid| (*xid, commit.csn))
+            }),
+        );
         // Published before waiters wake (rule 9b.1).
         for commit in pending.drain(..ready) {
             self.locks().xid_ended(commit.xid);

@@ -6,6 +6,8 @@ mod commit;
 mod error;
 pub mod locks;
 mod manager;
+#[cfg(all(test, feature = "loom"))]
+mod model;
 mod options;
 mod record;
 mod registry;

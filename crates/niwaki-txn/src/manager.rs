@@ -208,14 +208,14 @@ impl TransactionManager {
 
     /// What may be removed now.
     pub fn horizon(&self) -> Horizon {
-        let mut horizon = Horizon::default();
+        let mut horizon = Horizon::new(self.options.interval_gc);
         self.refresh_horizon(&mut horizon);
         horizon
     }
 
     /// Like [`TransactionManager::horizon`], into an old one, which saves an allocation.
     pub fn refresh_horizon(&self, horizon: &mut Horizon) {
-        horizon.interval = self.options.interval_gc;
+        horizon.set_interval(self.options.interval_gc);
         self.slots.read_into(horizon);
     }
 }

@@ -27,7 +27,7 @@ impl Default for TxnOptions {
     fn default() -> Self {
         Self {
             sessions_max: 1024,
-            snapshots_max: 16_384,
+            snapshots_max: 4096,
             row_locks_max: 1_000_000,
             deadlock_timeout: Duration::from_secs(1),
             interval_gc: true,

@@ -15,12 +15,14 @@
 use std::fmt;
 use std::sync::Arc;
 
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use niwaki_env::sync::{Mutex, spin_loop, thread};
 use niwaki_storage::Csn;
 
 use crate::command::CommandId;
 use crate::error::{Error, Result};
+use crate::xact::limit;
 
 /// Slot value: no snapshot.
 const FREE: u64 = 0;
@@ -54,6 +56,7 @@ struct Published(AtomicU64);
 impl SnapshotSlots {
     /// `capacity` free slots; published is `start`.
     pub(crate) fn new(capacity: usize, start: Csn) -> Arc<Self> {
+        let capacity = capacity.min(limit(usize::MAX, 64, 4));
         Arc::new(Self {
             slots: (0..capacity).map(|_| Slot(AtomicU64::new(FREE))).collect(),
             used: AtomicU32::new(0),
@@ -99,7 +102,9 @@ impl SnapshotSlots {
     #[inline]
     fn take(&self, index: u32, follows: bool) -> Csn {
         let slot = self.slot(index);
-        slot.store(PENDING, Ordering::Relaxed);
+        if !seeded_bug!("snapshot_without_pending") {
+            slot.store(PENDING, Ordering::Relaxed);
+        }
         // Pairs with the fence in `read_into`: either the collector sees PENDING, or the next load
         // sees at least the collector's C.
         fence(Ordering::SeqCst);
@@ -142,6 +147,9 @@ impl SnapshotSlots {
             }
             horizon.snapshots.push(csn);
         }
+        if seeded_bug!("slots_before_published") {
+            horizon.current = self.published();
+        }
         horizon.snapshots.sort_unstable();
         horizon.snapshots.dedup();
         horizon.oldest_following = oldest_following;
@@ -156,16 +164,24 @@ pub struct Horizon {
     snapshots: Vec<Csn>,
     oldest_following: Csn,
     /// Whether versions between snapshots may go too.
-    pub(crate) interval: bool,
+    interval: bool,
 }
 
 impl Horizon {
+    pub(crate) fn new(interval: bool) -> Self {
+        Self { interval, ..Self::default() }
+    }
+
+    pub(crate) fn set_interval(&mut self, interval: bool) {
+        self.interval = interval;
+    }
+
     /// Whether a version that lived from commit `begin` to commit `end` can go: no registered
     /// snapshot sees it, and none ever will (rule 9b.3). Whether the version's inserter aborted is
     /// the caller's question.
     #[inline]
     pub fn removable(&self, begin: Csn, end: Csn) -> bool {
-        if end > self.current {
+        if end > self.current && !seeded_bug!("removable_without_published") {
             return false;
         }
         let first = if self.interval { begin } else { Csn(0) };

@@ -22,6 +22,11 @@ pub use real::*;
 pub use parker::Parker;
 pub use std::sync::Arc;
 
+/// Whether the deterministic scheduler chooses the interleaving. Tables of atomics are made small then.
+pub const SCHEDULED: bool = cfg!(feature = "shuttle");
+/// Whether the model checker does. Tables of atomics are made tiny then.
+pub const MODEL_CHECKED: bool = cfg!(all(feature = "loom", not(feature = "shuttle")));
+
 /// Atomics that are never a scheduling point: statistics, and bytes of pages, where a switch at
 /// each access would cost much and show nothing.
 pub use std::sync::atomic as plain_atomic;

@@ -36,6 +36,9 @@ pub(crate) struct Grant {
 pub(crate) struct Waiter {
     pub(crate) session: Arc<SessionControl>,
     pub(crate) mode: Mode,
+    /// Wants the lock; else it only wants to know that it could have it. (Were a lock taken for that
+    /// and given back, two who ask could find each other's for ever.)
+    pub(crate) keeps: bool,
 }
 
 /// What came of an attempt.
@@ -58,7 +61,12 @@ impl Entry {
     }
 
     /// Grants the lock if nobody excludes it and nobody is to have it before.
-    pub(crate) fn attempt(&mut self, session: &Arc<SessionControl>, mode: Mode) -> Attempt {
+    pub(crate) fn attempt(
+        &mut self,
+        session: &Arc<SessionControl>,
+        mode: Mode,
+        keeps: bool,
+    ) -> Attempt {
         let own = self.modes_of(session);
         if own & mode.bit != 0 {
             return Attempt::Held;
@@ -75,7 +83,9 @@ impl Entry {
         if queued {
             return Attempt::Busy;
         }
-        self.add_modes(session, mode.bit);
+        if keeps {
+            self.add_modes(session, mode.bit);
+        }
         Attempt::Granted
     }
 
@@ -88,11 +98,11 @@ impl Entry {
 
     /// Puts the session into the queue: before the first waiter that waits for what it holds already,
     /// else at the end.
-    pub(crate) fn enqueue(&mut self, session: &Arc<SessionControl>, mode: Mode) {
+    pub(crate) fn enqueue(&mut self, session: &Arc<SessionControl>, mode: Mode, keeps: bool) {
         let own = self.modes_of(session);
         let first = self.waiters.iter().position(|waiter| waiter.mode.excludes & own != 0);
         let at = first.unwrap_or(self.waiters.len());
-        self.waiters.insert(at, Waiter { session: Arc::clone(session), mode });
+        self.waiters.insert(at, Waiter { session: Arc::clone(session), mode, keeps });
     }
 
     /// The session's place in the queue.
@@ -105,11 +115,13 @@ impl Entry {
         let mut ahead = 0;
         let mut at = 0;
         while at < self.waiters.len() {
-            let Waiter { session, mode } = &self.waiters[at];
+            let Waiter { session, mode, .. } = &self.waiters[at];
             let mode = *mode;
             if self.modes_of_others(session) & mode.excludes == 0 && mode.excludes & ahead == 0 {
                 let Some(waiter) = self.waiters.remove(at) else { break };
-                self.add_modes(&waiter.session, mode.bit);
+                if waiter.keeps {
+                    self.add_modes(&waiter.session, mode.bit);
+                }
                 waiter.session.grant();
             } else {
                 ahead |= mode.bit;

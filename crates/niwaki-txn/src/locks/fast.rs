@@ -15,6 +15,7 @@
 
 use std::sync::Arc;
 
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicU32, Ordering, fence};
 
 use super::held::{FAST_SLOTS, HeldLocks, WEAK_MODES, fast_table, fast_word, fits_fast_word};
@@ -22,9 +23,10 @@ use super::mode::Mode;
 use super::queue::Partition;
 use super::{LockKey, LockManager, LockMark, TableId, TableLockMode};
 use crate::session::SessionControl;
+use crate::xact::limit;
 
 /// Counters of strong locks; tables share one when their numbers collide, which costs only speed.
-const STRONG_COUNTERS: usize = 1024;
+const STRONG_COUNTERS: usize = limit(1024, 8, 2);
 
 /// How many strong locks are held or wanted, by table.
 #[derive(Debug)]
@@ -117,7 +119,8 @@ impl LockManager {
     ) -> Fast {
         // Pairs with the fence in `move_fast_locks`.
         fence(Ordering::SeqCst);
-        let strong = self.strong.of(fast_table(word)).load(Ordering::Acquire) != 0;
+        let strong = self.strong.of(fast_table(word)).load(Ordering::Acquire) != 0
+            && !seeded_bug!("fast_lock_without_check");
         let slot = &session.fast.0[at];
         if strong
             && slot.compare_exchange(word, before, Ordering::AcqRel, Ordering::Acquire).is_ok()

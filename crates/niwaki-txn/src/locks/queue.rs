@@ -18,8 +18,9 @@ use crate::options::TxnOptions;
 use crate::registry::Registry;
 use crate::session::SessionControl;
 use crate::transaction::Transaction;
+use crate::xact::limit;
 
-pub(crate) const PARTITIONS: usize = 16;
+pub(crate) const PARTITIONS: usize = limit(16, 2, 1);
 
 /// Table locks, row locks in memory, and waits for the end of transactions.
 #[derive(Debug)]
@@ -140,12 +141,26 @@ impl LockManager {
         policy: WaitPolicy,
     ) -> Result<Acquired> {
         self.announce(&key, mode)?;
-        let result = self.acquire_announced(transaction.session(), key, mode, policy);
+        let result = self.acquire_announced(transaction.session(), key, mode, policy, true);
         if let Ok(Acquired::Now) = result {
             transaction.held.queued.borrow_mut().push((key, mode.bit));
         } else {
             self.retract(&key, mode);
         }
+        result
+    }
+
+    /// Waits until the lock could be taken, without taking it.
+    pub(crate) fn probe(
+        &self,
+        transaction: &Transaction,
+        key: LockKey,
+        mode: Mode,
+        policy: WaitPolicy,
+    ) -> Result<Acquired> {
+        self.announce(&key, mode)?;
+        let result = self.acquire_announced(transaction.session(), key, mode, policy, false);
+        self.retract(&key, mode);
         result
     }
 
@@ -155,6 +170,7 @@ impl LockManager {
         key: LockKey,
         mode: Mode,
         policy: WaitPolicy,
+        keeps: bool,
     ) -> Result<Acquired> {
         {
             let sessions = match key {
@@ -166,22 +182,25 @@ impl LockManager {
                 Self::move_fast_locks(&sessions, &mut partition, table);
             }
             let entry = partition.entry(key);
-            match entry.attempt(session, mode) {
+            match entry.attempt(session, mode, keeps) {
                 Attempt::Held => return Ok(Acquired::Before),
-                Attempt::Granted => return Ok(Acquired::Now),
+                Attempt::Granted => {
+                    partition.remove_if_empty(&key);
+                    return Ok(Acquired::Now);
+                }
                 Attempt::Busy => {}
             }
             match policy {
                 WaitPolicy::Block => {
                     session.prepare_wait(key);
-                    entry.enqueue(session, mode);
+                    entry.enqueue(session, mode, keeps);
                 }
                 WaitPolicy::NoWait => return Err(Error::LockNotAvailable { what: describe(&key) }),
                 WaitPolicy::Skip => return Ok(Acquired::Skipped),
             }
         }
         let result = session.wait_granted(|| self.find_deadlock(session));
-        if result.is_err() && !self.leave_queue(session, &key) {
+        if result.is_err() && !self.leave_queue(session, &key) && keeps {
             // Granted in the same moment: given back, since the caller fails.
             self.drop_modes(session, &key, mode.bit);
         }

@@ -13,6 +13,7 @@ use super::queue::Acquired;
 use super::{LockKey, LockManager, RowKey, RowLockMode, WaitPolicy};
 use crate::error::{Error, Result};
 use crate::transaction::Transaction;
+use crate::xact::limit;
 
 /// The right to be the next who waits for a row; given back when dropped.
 pub struct TupleGuard<'t> {
@@ -41,7 +42,7 @@ impl Drop for TupleGuard<'_> {
 }
 
 /// Counters of row locks; rows share one when their keys collide, which costs only speed.
-const ROW_COUNTERS: usize = 4096;
+const ROW_COUNTERS: usize = limit(4096, 8, 2);
 
 /// How many row locks are kept or wanted.
 #[derive(Debug)]
@@ -155,12 +156,7 @@ impl LockManager {
         mode: RowLockMode,
         policy: WaitPolicy,
     ) -> Result<bool> {
-        let key = LockKey::Row(row);
-        let acquired = self.acquire(transaction, key, mode.into(), policy)?;
-        if acquired == Acquired::Now {
-            transaction.held.queued.borrow_mut().pop();
-            self.release(transaction.session(), &key, Mode::from(mode).bit);
-        }
+        let acquired = self.probe(transaction, LockKey::Row(row), mode.into(), policy)?;
         Ok(acquired != Acquired::Skipped)
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicUsize, Ordering, fence};
 use niwaki_storage::Xid;
@@ -13,8 +14,9 @@ use crate::error::{Error, Result};
 use crate::manager::XidStatus;
 use crate::session::SessionControl;
 use crate::transaction::Transaction;
+use crate::xact::limit;
 
-const SHARDS: usize = 64;
+const SHARDS: usize = limit(64, 4, 1);
 
 /// Who waits for which transaction.
 #[derive(Debug)]
@@ -72,8 +74,11 @@ impl LockManager {
         shard.waiters.lock().entry(xid).or_default().push(Arc::clone(session));
         // Pairs with the fence in `xid_ended`: either it sees the count, or this sees the end.
         fence(Ordering::SeqCst);
-        let result =
-            if ended() { Ok(()) } else { session.wait_granted(|| self.find_deadlock(session)) };
+        let result = if ended() && !seeded_bug!("xid_wait_without_second_look") {
+            Ok(())
+        } else {
+            session.wait_granted(|| self.find_deadlock(session))
+        };
         let mut waiters = shard.waiters.lock();
         if let Some(list) = waiters.get_mut(&xid) {
             list.retain(|waiter| !Arc::ptr_eq(waiter, session));

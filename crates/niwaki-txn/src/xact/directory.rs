@@ -16,7 +16,7 @@ use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_storage::{Csn, Xid};
 
-use super::{XIDS_PER_SEGMENT, segment_of};
+use super::{XIDS_PER_SEGMENT, limit, segment_of};
 use crate::error::{Error, Result};
 
 /// State: not ended, or not yet visible to anybody.
@@ -28,9 +28,9 @@ pub(crate) const ABORTED: u64 = 1;
 pub(crate) const ANCIENT: u64 = 2;
 
 /// Entries of the directory: 2.1 thousand million transactions at once.
-const ENTRIES: usize = 1 << 16;
+const ENTRIES: usize = limit(1 << 16, 256, 2);
 /// Frames: 1 GiB of states; reached only when thousands of transactions stay open for days.
-const FRAMES: usize = 4096;
+const FRAMES: usize = limit(4096, 128, 2);
 const FRAME_BITS: u32 = 12;
 
 type Frame = Box<[AtomicU64]>;
@@ -86,7 +86,7 @@ impl XactStates {
         if packed >> FRAME_BITS != segment {
             return None;
         }
-        self.frames[(packed & (FRAMES as u64 - 1)) as usize].get()
+        self.frames[(packed & ((1 << FRAME_BITS) - 1)) as usize].get()
     }
 
     /// The states of a segment in memory. The caller knows that it is not shrunk meanwhile.

@@ -8,8 +8,20 @@ pub(crate) use directory::{ANCIENT, XactStates};
 pub(crate) use durable::Shrunk;
 pub(crate) use status_page::{PackedStates, STATE_BYTES};
 
-/// Transactions per segment: as many as one status page holds at two bits each.
-pub(crate) const XIDS_PER_SEGMENT: u64 = STATE_BYTES as u64 * 4;
+/// Transactions per segment: as many as one status page holds at two bits each. Few under a
+/// scheduler, so that segments come and go all the time.
+pub(crate) const XIDS_PER_SEGMENT: u64 = limit(STATE_BYTES * 4, 32, 4) as u64;
+
+/// A limit that shrinks under the deterministic scheduler, and again under the model checker.
+pub(crate) const fn limit(real: usize, scheduled: usize, model_checked: usize) -> usize {
+    if niwaki_env::sync::MODEL_CHECKED {
+        model_checked
+    } else if niwaki_env::sync::SCHEDULED {
+        scheduled
+    } else {
+        real
+    }
+}
 
 /// Number of the segment that holds the state of this transaction.
 #[inline]

@@ -1,0 +1,180 @@
+//! Models of the protocols, run by the model checker over every interleaving and every value that the
+//! memory model allows, on the very types that ship. Each planted bug must be found.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+
+use loom::thread;
+use niwaki_env::bugs;
+use niwaki_env::sync::atomic::{AtomicBool, Ordering};
+use niwaki_storage::{Csn, Xid};
+
+use crate::command::CommandId;
+use crate::commit::mark_and_publish;
+use crate::snapshot::{Horizon, Registration, SnapshotSlots};
+use crate::xact::{XIDS_PER_SEGMENT, XactStates};
+
+/// The planted bug is one for the whole process.
+static ONE_MODEL_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+const START: Csn = Csn(10);
+const DELETED: Csn = Csn(20);
+const DELETER: Xid = Xid(3);
+const OTHER: Xid = Xid(5);
+
+fn check(bug: Option<&'static str>, model: fn()) -> bool {
+    let _alone = ONE_MODEL_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    bugs::plant(bug);
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    let passed = catch_unwind(AssertUnwindSafe(|| builder.check(model))).is_ok();
+    bugs::plant(None);
+    passed
+}
+
+struct World {
+    slots: Arc<SnapshotSlots>,
+    states: XactStates,
+    removed: AtomicBool,
+}
+
+impl World {
+    fn new() -> Arc<Self> {
+        let states = XactStates::new();
+        states.open_segment(0, || Ok(())).expect("a first segment");
+        states.open_segment(1, || Ok(())).expect("a second segment");
+        let slots = SnapshotSlots::new(2, START);
+        Arc::new(Self { slots, states, removed: AtomicBool::new(false) })
+    }
+
+    fn sees(&self, xid: Xid, snapshot: Csn) -> bool {
+        self.states.get(xid).is_some_and(|state| state > 1 && state <= snapshot.0)
+    }
+
+    /// The collector: removes the version that lived in [5, DELETED), if it may.
+    fn collect(&self) {
+        let mut horizon = Horizon::new(true);
+        self.slots.read_into(&mut horizon);
+        let state = self.states.get(DELETER).unwrap_or(0);
+        // Whoever looks at a state waits for its publication (rule 9b.1).
+        let ended = state > 1 && Csn(state) <= self.slots.published();
+        if ended && horizon.removable(Csn(5), Csn(state)) {
+            self.removed.store(true, Ordering::Release);
+        }
+    }
+}
+
+/// Commit × snapshot × collector: a version that a snapshot sees is not removed while it lives.
+fn nothing_seen_is_removed() {
+    let world = World::new();
+    let committer = Arc::clone(&world);
+    let committer = thread::spawn(move || {
+        mark_and_publish(&committer.states, &committer.slots, [(DELETER, DELETED)].into_iter());
+    });
+    let collector = Arc::clone(&world);
+    let collector = thread::spawn(move || collector.collect());
+    let home = Registration::new(&world.slots).expect("a slot");
+    let snapshot = Registration::take(&home, false, CommandId(0)).expect("a slot");
+    let deleted = world.sees(DELETER, snapshot.csn());
+    let removed = world.removed.load(Ordering::Acquire);
+    assert!(deleted || !removed, "the snapshot at {} misses the version", snapshot.csn());
+    assert_eq!(deleted, world.sees(DELETER, snapshot.csn()), "the same question, another answer");
+    collector.join().expect("the collector ends");
+    let removed = world.removed.load(Ordering::Acquire);
+    assert!(deleted || !removed, "the snapshot at {} misses the version", snapshot.csn());
+    drop(snapshot);
+    committer.join().expect("the committer ends");
+}
+
+#[test]
+fn a_snapshot_keeps_what_it_sees() {
+    assert!(check(None, nothing_seen_is_removed));
+}
+
+#[test]
+fn a_snapshot_taken_without_pending_is_found() {
+    assert!(!check(Some("snapshot_without_pending"), nothing_seen_is_removed));
+}
+
+#[test]
+fn removing_what_ended_after_c_is_found() {
+    assert!(!check(Some("removable_without_published"), nothing_seen_is_removed));
+}
+
+#[test]
+fn reading_the_slots_before_c_is_found() {
+    assert!(!check(Some("slots_before_published"), nothing_seen_is_removed));
+}
+
+/// Two transactions commit in order: a snapshot sees none, the first, or both, and never changes its
+/// mind.
+fn one_snapshot_one_answer() {
+    let world = World::new();
+    let committer = Arc::clone(&world);
+    let committer = thread::spawn(move || {
+        let commits = [(DELETER, DELETED), (OTHER, Csn(30))];
+        mark_and_publish(&committer.states, &committer.slots, commits[..1].iter().copied());
+        mark_and_publish(&committer.states, &committer.slots, commits[1..].iter().copied());
+    });
+    let home = Registration::new(&world.slots).expect("a slot");
+    for _ in 0..2 {
+        let snapshot = Registration::take(&home, false, CommandId(0)).expect("a slot");
+        let look = || [DELETER, OTHER].map(|xid| world.sees(xid, snapshot.csn()));
+        let first = look();
+        assert_eq!(first[0], snapshot.csn() >= Csn(20));
+        assert_eq!(first, look());
+    }
+    committer.join().expect("the committer ends");
+}
+
+#[test]
+fn a_snapshot_does_not_change_its_mind() {
+    assert!(check(None, one_snapshot_one_answer));
+}
+
+#[test]
+fn publishing_before_marking_is_found() {
+    assert!(!check(Some("publish_before_marking"), one_snapshot_one_answer));
+}
+
+/// A handle dropped on another thread frees the slot before the session takes it again.
+fn a_shared_slot_is_not_wiped() {
+    let world = World::new();
+    let home = Registration::new(&world.slots).expect("a slot");
+    let shared = Registration::take(&home, false, CommandId(0)).expect("a slot");
+    let other = shared.clone();
+    let dropper = thread::spawn(move || drop(other));
+    drop(shared);
+    let again = Registration::take(&home, false, CommandId(0)).expect("a slot");
+    let mut horizon = Horizon::new(true);
+    dropper.join().expect("the dropper ends");
+    world.slots.read_into(&mut horizon);
+    assert!(horizon.snapshots().contains(&again.csn()), "the registered snapshot is not there");
+}
+
+#[test]
+fn a_slot_survives_its_former_owner() {
+    assert!(check(None, a_shared_slot_is_not_wiped));
+}
+
+/// A frame of states is reused while somebody reads the segment it held.
+fn a_reused_frame_is_noticed() {
+    let states = Arc::new(XactStates::new());
+    states.open_segment(0, || Ok(())).expect("room");
+    let xid = Xid(3);
+    states.commit(xid, Csn(20));
+    let writer = Arc::clone(&states);
+    let writer = thread::spawn(move || {
+        writer.close_segment(0);
+        writer.open_segment(1, || Ok(())).expect("room");
+        writer.abort(Xid(XIDS_PER_SEGMENT + 3));
+    });
+    let state = states.get(xid);
+    assert!(state.is_none() || state == Some(20), "the state of another transaction: {state:?}");
+    writer.join().expect("the writer ends");
+}
+
+#[test]
+fn no_state_of_another_transaction_is_read() {
+    assert!(check(None, a_reused_frame_is_noticed));
+}

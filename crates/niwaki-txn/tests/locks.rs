@@ -1,0 +1,435 @@
+//! Locks between real threads: who waits, who gets it, who gives up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use niwaki_env::Env;
+use niwaki_env::sync::atomic::{AtomicU64, Ordering};
+use niwaki_env::sync::thread::{self, JoinHandle};
+use niwaki_storage::{Lsn, RelFile, RelFileId, Tid, Xid};
+use niwaki_txn::{
+    BeginOptions, CommitLog, Durability, Error, LockKey, Result, RowKey, RowLockMode,
+    SessionControl, TableId, TableLockMode, Transaction, TransactionManager, TxnOptions,
+    WaitPolicy, XidStatus,
+};
+
+#[derive(Default)]
+struct CountingLog(AtomicU64);
+
+impl CommitLog for CountingLog {
+    fn append(&self, _: u8, _: Xid, _: &[u8]) -> Result<Lsn> {
+        Ok(Lsn(self.0.fetch_add(10, Ordering::AcqRel) + 110))
+    }
+    fn flush(&self, _: Lsn) {}
+    fn flushed(&self) -> Lsn {
+        Lsn(100 + self.0.load(Ordering::Acquire))
+    }
+    fn drop_file(&self, _: RelFile) {}
+}
+
+/// Deadlocks are looked for at once, so that no test waits.
+fn manager() -> Arc<TransactionManager> {
+    manager_with(TxnOptions { deadlock_timeout: Duration::ZERO, ..TxnOptions::default() })
+}
+
+fn manager_with(options: TxnOptions) -> Arc<TransactionManager> {
+    let manager = TransactionManager::new(Env::memory(), options);
+    manager.attach_log(Arc::new(CountingLog::default())).unwrap();
+    manager
+}
+
+fn begin(manager: &Arc<TransactionManager>) -> Transaction {
+    let session = manager.register_session().unwrap();
+    manager.begin(&session, BeginOptions::default()).unwrap()
+}
+
+fn lock(transaction: &Transaction, table: u64, mode: TableLockMode) -> Result<bool> {
+    let locks = transaction.manager().locks();
+    locks.acquire_table(transaction, TableId(table), mode, WaitPolicy::Block)
+}
+
+fn try_lock(transaction: &Transaction, table: u64, mode: TableLockMode) -> bool {
+    let locks = transaction.manager().locks();
+    locks.acquire_table(transaction, TableId(table), mode, WaitPolicy::Skip).unwrap()
+}
+
+/// Runs a transaction in a thread of its own.
+fn spawn<T: Send + 'static>(
+    manager: &Arc<TransactionManager>,
+    body: impl FnOnce(&Transaction) -> T + Send + 'static,
+) -> (Arc<SessionControl>, JoinHandle<T>) {
+    let session = manager.register_session().unwrap();
+    let manager = Arc::clone(manager);
+    let runs_in = Arc::clone(&session);
+    let thread = thread::spawn(move || {
+        let transaction = manager.begin(&runs_in, BeginOptions::default()).unwrap();
+        body(&transaction)
+    });
+    (session, thread)
+}
+
+/// Returns when the session waits for something.
+fn until_waiting(session: &SessionControl) {
+    while session.info().waiting_for.is_none() {
+        thread::yield_now();
+    }
+}
+
+const ROW: RowKey = RowKey {
+    file: RelFileId(20),
+    root: Tid { block: niwaki_storage::BlockNumber(3), offset: niwaki_storage::OffsetNumber(4) },
+    incarnation: 1,
+};
+
+#[test]
+fn modes_exclude_each_other_as_in_postgresql() {
+    // PostgreSQL's table of conflicting lock modes (documentation, "Explicit Locking").
+    let conflicts = [
+        ".......x", "......xx", "....xxxx", "...xxxxx", "..xx.xxx", "..xxxxxx", ".xxxxxxx",
+        "xxxxxxxx",
+    ];
+    for (one, row) in TableLockMode::ALL.into_iter().zip(conflicts) {
+        for (other, mark) in TableLockMode::ALL.into_iter().zip(row.chars()) {
+            assert_eq!(one.conflicts_with(other), mark == 'x', "{one:?} and {other:?}");
+            let manager = manager();
+            let (first, second) = (begin(&manager), begin(&manager));
+            assert!(try_lock(&first, 1, one));
+            assert_eq!(try_lock(&second, 1, other), mark == '.', "{one:?}, then {other:?}");
+            assert!(try_lock(&second, 2, other), "another table is free");
+            drop(first);
+            assert!(try_lock(&second, 1, other), "released");
+        }
+    }
+    let conflicts = ["...x", "..xx", ".xxx", "xxxx"];
+    for (one, row) in RowLockMode::ALL.into_iter().zip(conflicts) {
+        for (other, mark) in RowLockMode::ALL.into_iter().zip(row.chars()) {
+            assert_eq!(one.conflicts_with(other), mark == 'x', "{one:?} and {other:?}");
+            let manager = manager();
+            let (first, second) = (begin(&manager), begin(&manager));
+            let locks = manager.locks();
+            assert!(locks.row_is_free(&second, ROW, other));
+            assert!(locks.try_lock_row(&first, ROW, one).unwrap());
+            assert_eq!(locks.row_is_free(&second, ROW, other), mark == '.');
+            assert!(locks.row_is_free(&first, ROW, other), "own locks do not stand in the way");
+            assert_eq!(locks.try_lock_row(&second, ROW, other).unwrap(), mark == '.');
+        }
+    }
+}
+
+#[test]
+fn a_strong_lock_waits_for_fast_ones_and_keeps_new_ones_out() {
+    let manager = manager();
+    let reader = begin(&manager);
+    assert!(lock(&reader, 1, TableLockMode::AccessShare).unwrap());
+    assert!(manager.locks().infos().iter().all(|info| info.fast_path));
+    let (session, writer) =
+        spawn(&manager, |writer| lock(writer, 1, TableLockMode::AccessExclusive).unwrap());
+    until_waiting(&session);
+    // The reader's lock was moved, and is still the reader's.
+    assert!(manager.locks().infos().iter().all(|info| !info.fast_path));
+    assert!(lock(&reader, 1, TableLockMode::RowExclusive).unwrap(), "a holder does not queue");
+    let late = begin(&manager);
+    assert!(!try_lock(&late, 1, TableLockMode::AccessShare), "nobody overtakes the waiter");
+    assert_eq!(manager.locks().blocking_backends(session.backend()), [reader.session().backend()]);
+    drop(reader);
+    assert!(writer.join().unwrap());
+    assert!(try_lock(&late, 1, TableLockMode::AccessShare));
+    drop(late);
+    assert_eq!(manager.locks().infos(), []);
+}
+
+#[test]
+fn a_savepoint_takes_its_locks_with_it() {
+    let manager = manager();
+    let holder = begin(&manager);
+    let other = begin(&manager);
+    let strongest = |table| try_lock(&other, table, TableLockMode::AccessExclusive);
+    assert!(lock(&holder, 1, TableLockMode::AccessShare).unwrap());
+    holder.savepoint("s");
+    assert!(lock(&holder, 1, TableLockMode::RowExclusive).unwrap());
+    assert!(lock(&holder, 2, TableLockMode::AccessShare).unwrap());
+    assert!(lock(&holder, 3, TableLockMode::Exclusive).unwrap());
+    assert!(manager.locks().try_lock_row(&holder, ROW, RowLockMode::Share).unwrap());
+    assert!(!try_lock(&other, 1, TableLockMode::Share), "RowExclusive stands in the way");
+    holder.rollback_to("s").unwrap();
+    assert!(try_lock(&other, 1, TableLockMode::Share));
+    assert!(!strongest(1), "what was held before the savepoint stays");
+    assert!(strongest(2) && strongest(3));
+    assert!(!manager.locks().any_row_locks());
+    // Again, with the fast locks moved by the strong attempts above.
+    assert!(lock(&holder, 1, TableLockMode::RowShare).unwrap());
+    holder.release("s").unwrap();
+    drop(holder);
+    assert!(strongest(1));
+}
+
+#[test]
+fn nowait_and_skip_do_not_wait() {
+    let manager = manager();
+    let (holder, other) = (begin(&manager), begin(&manager));
+    lock(&holder, 1, TableLockMode::AccessExclusive).unwrap();
+    let locks = manager.locks();
+    let mode = TableLockMode::AccessShare;
+    let refused = locks.acquire_table(&other, TableId(1), mode, WaitPolicy::NoWait);
+    assert!(matches!(refused, Err(Error::LockNotAvailable { .. })));
+    assert!(!try_lock(&other, 1, mode));
+    let xid = holder.write_xid().unwrap();
+    let refused = locks.wait_for_xid(&other, xid, WaitPolicy::NoWait);
+    assert!(matches!(refused, Err(Error::LockNotAvailable { .. })));
+    assert!(!locks.wait_for_xid(&other, xid, WaitPolicy::Skip).unwrap());
+    holder.commit(Durability::Flush).unwrap();
+    assert!(locks.wait_for_xid(&other, xid, WaitPolicy::NoWait).unwrap());
+}
+
+#[test]
+fn a_wait_ends_by_cancel_terminate_and_timeouts() {
+    let manager = manager();
+    let holder = begin(&manager);
+    lock(&holder, 1, TableLockMode::AccessExclusive).unwrap();
+    let xid = holder.write_xid().unwrap();
+    for on_xid in [false, true] {
+        let wait = move |transaction: &Transaction| {
+            if on_xid {
+                transaction.manager().locks().wait_for_xid(transaction, xid, WaitPolicy::Block)
+            } else {
+                lock(transaction, 1, TableLockMode::AccessShare)
+            }
+        };
+        let (session, waiter) = spawn(&manager, wait);
+        until_waiting(&session);
+        assert!(manager.cancel_request(session.backend(), session.secret()));
+        assert!(!manager.cancel_request(session.backend(), session.secret().wrapping_add(1)));
+        assert!(matches!(waiter.join().unwrap(), Err(Error::Cancelled)));
+
+        let (session, waiter) = spawn(&manager, wait);
+        until_waiting(&session);
+        session.terminate();
+        assert!(matches!(waiter.join().unwrap(), Err(Error::Terminated)));
+
+        let (_, waiter) = spawn(&manager, move |transaction| {
+            transaction.session().set_lock_timeout(Some(Duration::from_micros(100)));
+            wait(transaction)
+        });
+        assert!(matches!(waiter.join().unwrap(), Err(Error::LockTimeout)));
+
+        let (_, waiter) = spawn(&manager, move |transaction| {
+            transaction.session().begin_statement(Some(Duration::from_micros(100)));
+            wait(transaction)
+        });
+        assert!(matches!(waiter.join().unwrap(), Err(Error::StatementTimeout)));
+    }
+    // Nobody is left in a queue.
+    drop(holder);
+    assert_eq!(manager.locks().infos(), []);
+}
+
+#[test]
+fn who_waits_for_a_transaction_finds_its_end_published() {
+    let manager = manager();
+    let holder = begin(&manager);
+    holder.savepoint("s");
+    let undone = holder.write_xid().unwrap();
+    let wait = |xid| {
+        spawn(&manager, move |transaction: &Transaction| {
+            transaction
+                .manager()
+                .locks()
+                .wait_for_xid(transaction, xid, WaitPolicy::Block)
+                .unwrap();
+            let status = transaction.manager().status(xid);
+            let snapshot = transaction.snapshot().unwrap();
+            (status, transaction.view(&snapshot).committed_before(xid))
+        })
+    };
+    let (session, waiter) = wait(undone);
+    until_waiting(&session);
+    holder.rollback_to("s").unwrap();
+    assert_eq!(waiter.join().unwrap(), (XidStatus::Aborted, false));
+    let kept = holder.write_xid().unwrap();
+    let (session, waiter) = wait(kept);
+    let (top_session, top_waiter) = wait(holder.xid().unwrap());
+    until_waiting(&session);
+    until_waiting(&top_session);
+    assert_eq!(manager.locks().blocking_backends(session.backend()), [holder.session().backend()]);
+    let csn = holder.commit(Durability::Flush).unwrap().unwrap();
+    assert_eq!(waiter.join().unwrap(), (XidStatus::Committed(csn), true));
+    assert_eq!(top_waiter.join().unwrap(), (XidStatus::Committed(csn), true));
+}
+
+#[test]
+fn waiters_for_a_row_get_it_in_order() {
+    let manager = manager();
+    let order = Arc::new(niwaki_env::sync::Mutex::new(Vec::new()));
+    let holder = begin(&manager);
+    let guard =
+        |transaction: &Transaction, name: u32, order: &niwaki_env::sync::Mutex<Vec<u32>>| {
+            let locks = transaction.manager().locks();
+            let guard = locks
+                .lock_tuple(transaction, ROW.file, ROW.root, RowLockMode::Update, WaitPolicy::Block)
+                .unwrap();
+            assert!(guard.is_some());
+            order.lock().push(name);
+        };
+    let locks = manager.locks();
+    let mode = RowLockMode::Update;
+    let first =
+        locks.lock_tuple(&holder, ROW.file, ROW.root, mode, WaitPolicy::Block).unwrap().unwrap();
+    assert!(
+        locks
+            .lock_tuple(&begin(&manager), ROW.file, ROW.root, mode, WaitPolicy::Skip)
+            .unwrap()
+            .is_none()
+    );
+    let threads: Vec<_> = (0..4)
+        .map(|name| {
+            let order = Arc::clone(&order);
+            let (session, thread) =
+                spawn(&manager, move |transaction| guard(transaction, name, &order));
+            until_waiting(&session);
+            thread
+        })
+        .collect();
+    drop(first);
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert_eq!(*order.lock(), [0, 1, 2, 3]);
+    drop(holder);
+    assert_eq!(locks.infos(), []);
+}
+
+#[test]
+fn locks_of_a_row_follow_it_to_another_page() {
+    let manager = manager();
+    let (sharer, other) = (begin(&manager), begin(&manager));
+    let locks = manager.locks();
+    let moved = RowKey { root: Tid::new(9, 1), ..ROW };
+    assert!(locks.try_lock_row(&sharer, ROW, RowLockMode::KeyShare).unwrap());
+    locks.carry_row_locks(ROW, moved).unwrap();
+    assert!(!locks.row_is_free(&other, moved, RowLockMode::Update));
+    assert!(locks.row_is_free(&other, moved, RowLockMode::NoKeyUpdate));
+    assert!(locks.row_is_locked(ROW) && locks.row_is_locked(moved));
+    drop(sharer);
+    assert!(!locks.row_is_locked(ROW) && !locks.row_is_locked(moved));
+    assert!(!locks.any_row_locks());
+}
+
+#[test]
+fn row_locks_in_memory_are_bounded() {
+    let manager = manager_with(TxnOptions { row_locks_max: 3, ..TxnOptions::default() });
+    let transaction = begin(&manager);
+    let row = |at| RowKey { root: Tid::new(at, 1), ..ROW };
+    for at in 0..3 {
+        assert!(manager.locks().try_lock_row(&transaction, row(at), RowLockMode::Share).unwrap());
+    }
+    let refused = manager.locks().try_lock_row(&transaction, row(3), RowLockMode::Share);
+    assert!(matches!(refused, Err(Error::OutOfMemory { .. })));
+    drop(transaction);
+    assert!(manager.locks().try_lock_row(&begin(&manager), row(3), RowLockMode::Share).unwrap());
+}
+
+#[test]
+fn one_of_a_cycle_dies_and_the_others_go_on() {
+    // Each locks its own table, then the next one's; half of the ring waits for transactions.
+    for length in 2..5_u64 {
+        let manager = manager();
+        let barrier = Arc::new(AtomicU64::new(0));
+        let xids = Arc::new(niwaki_env::sync::Mutex::new(vec![Xid::INVALID; length as usize]));
+        let threads: Vec<_> = (0..length)
+            .map(|at| {
+                let (barrier, xids) = (Arc::clone(&barrier), Arc::clone(&xids));
+                spawn(&manager, move |transaction| {
+                    lock(transaction, at, TableLockMode::Exclusive).unwrap();
+                    xids.lock()[at as usize] = transaction.write_xid().unwrap();
+                    barrier.fetch_add(1, Ordering::AcqRel);
+                    while barrier.load(Ordering::Acquire) < length {
+                        thread::yield_now();
+                    }
+                    let next = (at + 1) % length;
+                    if at % 2 == 0 {
+                        lock(transaction, next, TableLockMode::Exclusive).map(|_| ())
+                    } else {
+                        let xid = xids.lock()[next as usize];
+                        let locks = transaction.manager().locks();
+                        locks.wait_for_xid(transaction, xid, WaitPolicy::Block).map(|_| ())
+                    }
+                })
+                .1
+            })
+            .collect();
+        let results: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        let victims: Vec<_> = results.iter().filter_map(|result| result.as_ref().err()).collect();
+        assert_eq!(victims.len(), 1, "{results:?}");
+        assert!(
+            matches!(victims[0], Error::Deadlock { detail } if detail.lines().count() == length as usize),
+            "{victims:?}"
+        );
+        assert_eq!(manager.locks().infos(), []);
+    }
+}
+
+#[test]
+fn a_cycle_through_the_order_of_a_queue_is_mended() {
+    // A holds t1 (AccessShare); B waits for t1 (AccessExclusive) and holds t2; C wants t1
+    // (AccessShare), queues behind B, and holds t3; B must not be killed, nor C, when A waits for t3:
+    // C can pass B.
+    let manager = manager();
+    let a = begin(&manager);
+    lock(&a, 1, TableLockMode::AccessShare).unwrap();
+    let (b_session, b) =
+        spawn(&manager, |b| lock(b, 1, TableLockMode::AccessExclusive).map(|_| ()));
+    until_waiting(&b_session);
+    let (c_session, c) = spawn(&manager, |c| {
+        lock(c, 3, TableLockMode::AccessExclusive).unwrap();
+        lock(c, 1, TableLockMode::AccessShare).map(|_| ())
+    });
+    until_waiting(&c_session);
+    // C waits behind B, B waits for A, A waits for C.
+    lock(&a, 3, TableLockMode::AccessShare).unwrap();
+    drop(a);
+    c.join().unwrap().unwrap();
+    b.join().unwrap().unwrap();
+}
+
+#[test]
+fn an_upgrade_against_an_upgrade_is_a_deadlock() {
+    let manager = manager();
+    let both = Arc::new(AtomicU64::new(0));
+    let threads: Vec<_> = (0..2)
+        .map(|_| {
+            let both = Arc::clone(&both);
+            spawn(&manager, move |transaction| {
+                lock(transaction, 1, TableLockMode::AccessShare).unwrap();
+                both.fetch_add(1, Ordering::AcqRel);
+                while both.load(Ordering::Acquire) < 2 {
+                    thread::yield_now();
+                }
+                lock(transaction, 1, TableLockMode::AccessExclusive).map(|_| ())
+            })
+            .1
+        })
+        .collect();
+    let results: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    let died = |result: &&Result<()>| matches!(result, Err(Error::Deadlock { .. }));
+    assert_eq!(results.iter().filter(died).count(), 1, "{results:?}");
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1, "{results:?}");
+}
+
+#[test]
+fn monitoring_names_locks_as_postgresql_does() {
+    let manager = manager();
+    let transaction = begin(&manager);
+    lock(&transaction, 1, TableLockMode::RowExclusive).unwrap();
+    let xid = transaction.write_xid().unwrap();
+    let mut infos = manager.locks().infos();
+    infos.sort_by_key(|info| info.key);
+    let shown: Vec<_> =
+        infos.iter().map(|info| (info.key, info.mode, info.granted, info.fast_path)).collect();
+    assert_eq!(
+        shown,
+        [
+            (LockKey::Table(TableId(1)), "RowExclusiveLock", true, true),
+            (LockKey::Transaction(xid), "ExclusiveLock", true, false),
+        ]
+    );
+}
