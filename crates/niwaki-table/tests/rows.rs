@@ -11,7 +11,8 @@ use niwaki_table::{
     RowTarget, Sequence, SequenceOptions, Table, TableDefinition, Workspace,
 };
 use niwaki_txn::{
-    BeginOptions, Durability, Isolation, SessionControl, Transaction, TransactionManager, TxnOptions,
+    BeginOptions, Durability, Isolation, SessionControl, Transaction, TransactionManager,
+    TxnOptions,
 };
 use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid};
 
@@ -362,4 +363,46 @@ fn sequences_never_repeat_whatever_rolls_back_or_crashes() {
     assert_eq!(sequence.nextval(&tx).unwrap(), 200);
     assert!(matches!(sequence.nextval(&tx), Err(Error::SequenceLimit { limit: 200, .. })));
     tx.commit(Durability::Flush).unwrap();
+}
+
+/// A table in the library's tests, after work that leaves garbage of every kind.
+#[test]
+fn garbage_goes_with_vacuum_and_its_addresses_are_used_again() {
+    let mut f = Fixture::new();
+    let tx = f.begin(0);
+    for id in 0..200 {
+        f.insert(&tx, id, id, "some text to fill the page with").unwrap();
+    }
+    f.commit(tx);
+    let blocks = f.table.blocks().unwrap();
+    for round in 0..5 {
+        let tx = f.begin(0);
+        for id in (0..200).step_by(2) {
+            f.delete(&tx, id);
+        }
+        f.commit(tx);
+        let summary = niwaki_vacuum::vacuum(
+            &f.table,
+            &f.sessions[0],
+            &niwaki_vacuum::VacuumOptions::default(),
+        )
+        .unwrap();
+        assert_eq!(summary.freed, 100, "round {round}: {summary:?}");
+        assert_eq!(summary.entries_removed, 200, "round {round}: {summary:?}");
+        f.check();
+        let tx = f.begin(0);
+        for id in (0..200).step_by(2) {
+            f.insert(&tx, id, id, "some text to fill the page with").unwrap();
+        }
+        f.commit(tx);
+        f.check();
+    }
+    assert!(f.table.blocks().unwrap() <= blocks + 1, "the heap grew");
+    let tx = f.begin(0);
+    assert_eq!(f.rows(&tx).len(), 200);
+    let snapshot = tx.snapshot().unwrap();
+    let statistics = niwaki_vacuum::analyze(&f.table, &tx, &snapshot).unwrap();
+    assert!((statistics.rows - 200.0).abs() < 0.5);
+    assert!((statistics.columns[0].distinct + 1.0).abs() < 1e-9);
+    assert!((statistics.columns[2].distinct - 1.0).abs() < 1e-9);
 }

@@ -1,1 +1,8 @@
 #![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod analyze;
+mod vacuum;
+
+pub use analyze::{ColumnStatistics, TableStatistics, analyze};
+pub use vacuum::{VacuumOptions, VacuumSummary, vacuum};

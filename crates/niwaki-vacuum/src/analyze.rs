@@ -1,0 +1,229 @@
+//! Statistics of a table's contents, from a sample.
+
+use std::cmp::Ordering;
+
+use niwaki_table::{Error, PageRows, Result, Table};
+use niwaki_txn::{Snapshot, Transaction};
+use niwaki_types::{ColumnMask, Datum, compare};
+
+/// Rows that a sample aims at, PostgreSQL's 300 per bound of a histogram.
+const SAMPLE_ROWS: usize = 30_000;
+/// Blocks of which all are read instead of a sample.
+const SMALL_BLOCKS: u32 = 512;
+/// Bounds of a histogram.
+const HISTOGRAM_BOUNDS: usize = 101;
+/// Values longer than this say nothing in a histogram and are left out.
+const WIDE_VALUE_BYTES: usize = 1024;
+
+/// What `ANALYZE` found out about a table.
+#[derive(Clone, Debug, Default)]
+pub struct TableStatistics {
+    /// Rows, estimated.
+    pub rows: f64,
+    /// Blocks of the heap.
+    pub blocks: u32,
+    /// One for each column, dropped ones included.
+    pub columns: Vec<ColumnStatistics>,
+}
+
+/// What `ANALYZE` found out about a column.
+#[derive(Clone, Debug, Default)]
+pub struct ColumnStatistics {
+    /// Share of NULLs, 0 to 1.
+    pub null_fraction: f64,
+    /// Distinct values not NULL; a negative number is a share of the rows (-1: all different).
+    pub distinct: f64,
+    /// Average bytes of a value not NULL.
+    pub average_width: f64,
+    /// Bounds of ranges that hold equally many values, ascending; empty for few values.
+    pub histogram: Vec<Datum>,
+}
+
+/// Reads a sample of the table under `snapshot`.
+///
+/// # Errors
+/// Storage's; the session's interrupts.
+pub fn analyze(table: &Table, tx: &Transaction, snapshot: &Snapshot) -> Result<TableStatistics> {
+    let blocks = table.blocks()?;
+    let width = table.definition().columns.len();
+    let chosen = sample_blocks(table, blocks);
+    let all = ColumnMask::all(width);
+    let mut values: Vec<Vec<Datum>> = vec![Vec::new(); width];
+    let mut rows_seen = 0_u64;
+    let mut rows_kept = 0_usize;
+    let mut row = vec![Datum::Null; width];
+    let mut page = PageRows::new();
+    let rng = &tx.manager().env().rng;
+    for &block in &chosen {
+        tx.session().check_interrupts().map_err(|why| Error::Transaction(why.into()))?;
+        let mut scan = table.seq_scan(block..block + 1);
+        scan.next_page(table, tx, snapshot, &mut page)?;
+        for stored in page.iter() {
+            rows_seen += 1;
+            // A reservoir: every row seen has the same chance to be kept.
+            let place = if rows_kept < SAMPLE_ROWS {
+                rows_kept += 1;
+                rows_kept - 1
+            } else {
+                match usize::try_from(rng.next_u64() % rows_seen) {
+                    Ok(place) if place < SAMPLE_ROWS => place,
+                    _ => continue,
+                }
+            };
+            table.deform(stored, &all, &mut row)?;
+            for (column, value) in values.iter_mut().zip(&mut row) {
+                let value = std::mem::replace(value, Datum::Null);
+                match column.get_mut(place) {
+                    Some(kept) => *kept = value,
+                    None => column.push(value),
+                }
+            }
+        }
+    }
+    let read = chosen.len().max(1) as f64;
+    let rows = (rows_seen as f64 / read * f64::from(blocks)).round();
+    let columns = values
+        .into_iter()
+        .enumerate()
+        .map(|(column, values)| describe(table, column, values, rows))
+        .collect();
+    Ok(TableStatistics { rows, blocks, columns })
+}
+
+/// All blocks of a small table, else a random choice, ascending.
+fn sample_blocks(table: &Table, blocks: u32) -> Vec<u32> {
+    if blocks <= SMALL_BLOCKS {
+        return (0..blocks).collect();
+    }
+    let rng = &table.engine().storage().env().rng;
+    let mut chosen: Vec<u32> = (0..SMALL_BLOCKS)
+        .map(|_| u32::try_from(rng.next_u64() % u64::from(blocks)).unwrap_or(0))
+        .collect();
+    chosen.sort_unstable();
+    chosen.dedup();
+    chosen
+}
+
+fn value_bytes(value: &Datum) -> usize {
+    match value {
+        Datum::Text(text) => text.len(),
+        Datum::Bytea(bytes) => bytes.len(),
+        Datum::Bool(_) => 1,
+        Datum::Int2(_) => 2,
+        Datum::Int4(_) | Datum::Float4(_) | Datum::Date(_) | Datum::Oid(_) => 4,
+        Datum::Numeric(_) | Datum::Interval(_) => 12,
+        _ => 8,
+    }
+}
+
+fn describe(table: &Table, column: usize, values: Vec<Datum>, rows: f64) -> ColumnStatistics {
+    let sampled = values.len();
+    if sampled == 0 {
+        return ColumnStatistics::default();
+    }
+    let oid = table.definition().columns[column].oid;
+    let mut values: Vec<Datum> =
+        values.into_iter().filter(|value| !matches!(value, Datum::Null)).collect();
+    let nulls = sampled - values.len();
+    let bytes: usize = values.iter().map(value_bytes).sum();
+    let average_width = bytes as f64 / values.len().max(1) as f64;
+    let present = values.len();
+    values.retain(|value| value_bytes(value) <= WIDE_VALUE_BYTES);
+    let wide = present - values.len();
+    values.sort_unstable_by(|a, b| compare(oid, a, b));
+    let (distinct, repeated) = count_distinct(&values, |a, b| compare(oid, a, b));
+    ColumnStatistics {
+        null_fraction: nulls as f64 / sampled as f64,
+        distinct: estimate_distinct(distinct + wide, repeated, present, rows, nulls, sampled),
+        average_width,
+        histogram: histogram(&values, distinct),
+    }
+}
+
+/// How many values differ, and how many of those occur more than once; `values` are in order.
+fn count_distinct(
+    values: &[Datum],
+    compare: impl Fn(&Datum, &Datum) -> Ordering,
+) -> (usize, usize) {
+    let mut distinct = 0;
+    let mut repeated = 0;
+    let mut rest = values;
+    while let Some(first) = rest.first() {
+        let run = rest.iter().take_while(|value| compare(first, value).is_eq()).count();
+        distinct += 1;
+        repeated += usize::from(run > 1);
+        rest = &rest[run..];
+    }
+    (distinct, repeated)
+}
+
+/// Haas and Stokes' estimator "Duj1" (1998): n·d / (n − f1 + f1·n/N), with n sampled values, d distinct
+/// ones, f1 seen once, N rows. More than a tenth of the rows is taken to grow with the table.
+fn estimate_distinct(
+    distinct: usize,
+    repeated: usize,
+    present: usize,
+    rows: f64,
+    nulls: usize,
+    sampled: usize,
+) -> f64 {
+    if present == 0 {
+        return 0.0;
+    }
+    let share = present as f64 / sampled as f64;
+    let all = (rows * share).max(present as f64);
+    if repeated == 0 {
+        return -share;
+    }
+    let (n, d) = (present as f64, distinct as f64);
+    let once = distinct.saturating_sub(repeated) as f64;
+    let estimate = if nulls + present == sampled && all <= n {
+        d
+    } else {
+        (n * d / (n - once + once * n / all)).clamp(d, all)
+    };
+    if estimate > rows / 10.0 { -(estimate / rows) } else { estimate.round() }
+}
+
+fn histogram(values: &[Datum], distinct: usize) -> Vec<Datum> {
+    if distinct < 2 {
+        return Vec::new();
+    }
+    let bounds = distinct.min(HISTOGRAM_BOUNDS);
+    (0..bounds).map(|i| values[i * (values.len() - 1) / (bounds - 1)].clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ints(values: impl IntoIterator<Item = i32>) -> Vec<Datum> {
+        values.into_iter().map(Datum::Int4).collect()
+    }
+
+    fn by_number(a: &Datum, b: &Datum) -> Ordering {
+        compare(niwaki_types::TypeOid::INT4, a, b)
+    }
+
+    #[test]
+    fn runs_are_counted() {
+        assert_eq!(count_distinct(&ints([1, 1, 2, 3, 3, 3]), by_number), (3, 2));
+        assert_eq!(count_distinct(&[], by_number), (0, 0));
+    }
+
+    #[test]
+    fn distinct_values_are_a_number_or_a_share() {
+        assert!((estimate_distinct(100, 0, 100, 1000.0, 0, 100) + 1.0).abs() < 1e-9);
+        assert!((estimate_distinct(5, 5, 1000, 1e6, 0, 1000) - 5.0).abs() < 1e-9);
+        assert!((estimate_distinct(0, 0, 0, 1e6, 10, 10)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn bounds_run_from_the_smallest_to_the_largest() {
+        let values = ints(0..1000);
+        let bounds = histogram(&values, 1000);
+        assert_eq!(bounds.len(), HISTOGRAM_BOUNDS);
+        assert!(matches!((&bounds[0], &bounds[100]), (Datum::Int4(0), Datum::Int4(999))));
+        assert!(histogram(&ints([7, 7]), 1).is_empty());
+    }
+}
