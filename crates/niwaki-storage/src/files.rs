@@ -107,6 +107,15 @@ impl Files {
         Ok(opened)
     }
 
+    /// Length of a fork in pages.
+    #[inline]
+    pub(crate) fn blocks(&self, file: RelFileId, fork: Fork) -> Result<u32> {
+        if let Some(open) = self.forks.read().get(&(file, fork)) {
+            return Ok(open.blocks());
+        }
+        Ok(self.fork(file, fork)?.blocks())
+    }
+
     fn open_fork(&self, file: RelFileId, fork: Fork) -> Result<ForkFile> {
         let mut segments = Vec::new();
         let mut blocks = 0u64;

@@ -295,9 +295,12 @@ impl Storage {
         }
         missing.check()?;
         let end = reader.end();
-        self.wal.segments.cut(end.end)?;
-        // Its record is the only one behind the redo position of a shutdown.
         let clean = control.clean && end.end == control.checkpoint;
+        if clean {
+            self.wal.segments.resume(end.end)?;
+        } else {
+            self.wal.segments.cut(end.end)?;
+        }
         self.wal.start_at(&WalStart { end: end.end, previous: end.previous, redo: control.redo });
         self.wal.segments.allocate_ahead(end.end.0)?;
         if control.clean {

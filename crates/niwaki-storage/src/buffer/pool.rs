@@ -101,6 +101,9 @@ impl BufferPool {
     #[inline]
     pub fn pin(&self, id: PageId) -> Result<Pin<'_>> {
         let tag = Tag::of(id);
+        if niwaki_env::sometimes!(1, 32) {
+            self.write_any();
+        }
         if let Some(pin) = self.pin_resident(tag) {
             return Ok(pin);
         }
@@ -292,7 +295,7 @@ impl BufferPool {
     /// # Errors
     /// [`Error::Io`] when the files cannot be opened.
     pub fn blocks(&self, file: RelFileId, fork: Fork) -> Result<u32> {
-        Ok(self.files.fork(file, fork)?.blocks())
+        self.files.blocks(file, fork)
     }
 
     /// Grows a fork by at least `count` pages of zeros, in one step; by more, up to 64, when several

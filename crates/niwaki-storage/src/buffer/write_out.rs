@@ -98,6 +98,19 @@ impl BufferPool {
         Ok(written)
     }
 
+    /// Writes whatever page the clock hand is at, if that needs no waiting: what an eviction might do
+    /// at any time, made frequent in simulations.
+    pub(super) fn write_any(&self) {
+        let index = self.hand.load(Ordering::Relaxed) % self.frames.len() as u32;
+        let frame = &self.frames[index as usize];
+        if frame.try_pin_valid() {
+            let pin = super::Pin::new(self, frame, index);
+            // On failure the page stays dirty.
+            let _ = self.write_out(index, false);
+            drop(pin);
+        }
+    }
+
     /// Whether nothing is pinned, read or written: the state of a pool at rest.
     pub fn is_idle(&self) -> bool {
         self.frames.iter().all(|frame| {

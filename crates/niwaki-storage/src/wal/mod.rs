@@ -17,3 +17,6 @@ pub use insert::{Wal, WalStatistics};
 pub use read::{ReadEnd, WalReader};
 pub use segment::{SEGMENT_HEADER_SIZE, SegmentHeader};
 pub(crate) use segment::{Segments, WAL_FOLDER};
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,10 @@ use crate::ids::Lsn;
 
 /// Bytes read from disk at once.
 const CHUNK: usize = 256 * 1024;
+/// How far behind the end every position is looked at for records that tell damage from a tail.
+const SCAN_WHOLE: u64 = 32 << 20;
+/// How much of each segment is looked at farther away.
+const SCAN_BEGINNING: u64 = 512 << 10;
 
 /// Where and how the log ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +124,11 @@ impl<'s> WalReader<'s> {
         let mut position = end;
         // Ends: `position` grows up to the end of the last segment.
         while position < (last + 1) * payload {
+            // A long way behind, the beginning of each segment is enough: records are everywhere.
+            if position - end > SCAN_WHOLE && position % payload > SCAN_BEGINNING {
+                position = (position / payload + 1) * payload;
+                continue;
+            }
             if !self.fill(position, RECORD_HEADER_SIZE)? {
                 // This segment is missing or short: go on in the next.
                 position = (position / payload + 1) * payload;

@@ -182,13 +182,7 @@ impl Segments {
         let file = self.env.vfs.open(NEW_SEGMENT, OpenMode::CreateIfAbsent).map_err(failed)?;
         // A leftover of a crash may hold records of any age.
         file.set_len(0).map_err(failed)?;
-        let zeros = vec![0; 256 * 1024];
-        let mut at = 0;
-        while at < self.file_bytes {
-            let here = (self.file_bytes - at).min(zeros.len() as u64);
-            file.write_at(&zeros[..here as usize], at).map_err(failed)?;
-            at += here;
-        }
+        self.clear(&file, 0).map_err(failed)?;
         self.finish(&file, NEW_SEGMENT, number)
     }
 
@@ -299,6 +293,19 @@ impl Segments {
         Ok(())
     }
 
+    /// After a clean shutdown: the log ends at `end`, nothing was written behind it, and segments made
+    /// ready before are ready still.
+    pub(crate) fn resume(&self, end: Lsn) -> Result<()> {
+        let _making = self.making.lock();
+        let mut ready = end.0 / self.payload();
+        // Ends with the first segment that is not there.
+        while self.open(ready)?.is_some() {
+            ready += 1;
+        }
+        self.allocated.store(ready * self.payload(), Ordering::Release);
+        Ok(())
+    }
+
     /// After recovery: the log ends at `end`. Clears what follows, so that no later recovery takes
     /// leftovers for records, and makes the segments from there on ready.
     pub(crate) fn cut(&self, end: Lsn) -> Result<()> {
@@ -320,20 +327,25 @@ impl Segments {
         let mut ready = current;
         if let Some(file) = self.open(current)? {
             let path = self.path(current);
-            let failed = |e| Error::io(format!("could not clear the end of {path}"), e);
-            let zeros = vec![0; 256 * 1024];
-            let mut at = SEGMENT_HEADER_SIZE + end.0 % self.payload();
-            while at < self.file_bytes {
-                let here = (self.file_bytes - at).min(zeros.len() as u64);
-                file.write_at(&zeros[..here as usize], at).map_err(failed)?;
-                at += here;
-            }
+            self.clear(&file, SEGMENT_HEADER_SIZE + end.0 % self.payload())
+                .map_err(|e| Error::io(format!("could not clear the end of {path}"), e))?;
             if let Err(e) = file.sync_data() {
                 self.env.abort(&format!("could not sync {path}: {e}"));
             }
             ready = current + 1;
         }
         self.allocated.store(ready * self.payload(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Writes zeros from `at` to the end of a segment file.
+    fn clear(&self, file: &Arc<dyn VfsFile>, mut at: u64) -> io::Result<()> {
+        let zeros = vec![0; 256 * 1024];
+        while at < self.file_bytes {
+            let here = (self.file_bytes - at).min(zeros.len() as u64);
+            file.write_at(&zeros[..here as usize], at)?;
+            at += here;
+        }
         Ok(())
     }
 

@@ -1,0 +1,139 @@
+//! Records as bytes, and the log under several threads.
+
+use std::sync::Arc;
+
+use niwaki_env::Env;
+use niwaki_env::sync::thread;
+use niwaki_env::vfs::MemoryVfs;
+
+use super::encode::{Header, RECORD_HEADER_SIZE, decode, is_intact, seal};
+use crate::ids::{Lsn, Xid};
+use crate::record::{Manager, Record};
+use crate::storage::{Storage, StorageOptions};
+
+fn plain<'a>(body: &'a [&'a [u8]]) -> Record<'a, 'static> {
+    Record {
+        manager: Manager::Transaction,
+        kind: 1,
+        version: 1,
+        xid: Xid(9),
+        body,
+        pages: &mut [],
+        removes: None,
+    }
+}
+
+/// A record whose checksum is right and whose contents are anything is refused or taken apart.
+#[test]
+fn hostile_records_never_panic() {
+    let mut state = 88_172_645_463_325_252u64;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let mut taken = 0;
+    for _ in 0..20_000 {
+        let payload = (random() % 120) as usize;
+        let mut bytes = vec![0; RECORD_HEADER_SIZE + payload];
+        // Small numbers make plausible flags, counts and lengths.
+        let mask = if random() % 2 == 0 { 0x03 } else { 0xff };
+        bytes[RECORD_HEADER_SIZE..].iter_mut().for_each(|b| *b = random() as u8 & mask);
+        let mut header = Header {
+            length: bytes.len() as u32,
+            crc: 0,
+            position: random(),
+            previous: random() as u32,
+            durable: random() as u32,
+            xid: random(),
+            manager: random() as u8 % 8,
+            kind: random() as u8,
+            version: 1,
+            flags: random() as u8 & 1,
+            pages: random() as u8 % 4,
+        };
+        let mut front = [0; RECORD_HEADER_SIZE];
+        header.put(&mut front);
+        header.crc = seal(crc32c::crc32c(&bytes[RECORD_HEADER_SIZE..]), &front);
+        header.put(&mut front);
+        bytes[..RECORD_HEADER_SIZE].copy_from_slice(&front);
+        assert!(is_intact(&bytes));
+        assert_eq!(Header::get(&bytes), Some(header));
+        taken += u32::from(decode(&bytes).is_ok());
+        // Without the right checksum nothing is looked at.
+        let at = (random() % bytes.len() as u64) as usize;
+        bytes[at] ^= 1 << (random() % 8);
+        assert!(!is_intact(&bytes));
+    }
+    assert!(taken > 1000, "nearly everything is refused: {taken}");
+}
+
+#[test]
+fn threads_share_syncs_and_every_record_is_read_back() {
+    const THREADS: u64 = 4;
+    const EACH: u64 = 300;
+    let vfs = Arc::new(MemoryVfs::new());
+    let env = Env { vfs: vfs.clone(), ..Env::memory() };
+    let (storage, _) = Storage::open(env, StorageOptions::tiny(), Vec::new()).unwrap();
+    let from = storage.wal().insert_lsn();
+    thread::scope(|scope| {
+        for who in 0..THREADS {
+            let storage = &storage;
+            scope.spawn(move || {
+                for number in 0..EACH {
+                    let text = vec![who as u8; 10 + (number % 500) as usize];
+                    let body: [&[u8]; 3] = [&who.to_le_bytes(), &number.to_le_bytes(), &text];
+                    let lsn = storage.log(plain(&body)).unwrap();
+                    if number % 3 == 0 {
+                        storage.wal().flush(lsn);
+                        assert!(storage.wal().flushed() >= lsn);
+                    }
+                }
+            });
+        }
+    });
+    let end = storage.wal().insert_lsn();
+    storage.wal().flush(end);
+    let statistics = storage.wal().statistics();
+    assert!(statistics.records >= THREADS * EACH);
+    assert!(statistics.syncs <= THREADS * EACH / 3 + 20, "{statistics:?}");
+    let mut reader = super::WalReader::new(&storage.wal().segments, from);
+    let mut next = [0; THREADS as usize];
+    let mut previous = Lsn(0);
+    while let Some(bytes) = reader.next().unwrap() {
+        let record = decode(bytes).unwrap();
+        assert!(record.lsn > previous && record.xid == Xid(9));
+        previous = record.lsn;
+        let who = u64::from_le_bytes(record.body[..8].try_into().unwrap());
+        let number = u64::from_le_bytes(record.body[8..16].try_into().unwrap());
+        assert_eq!(number, next[who as usize], "records of one thread stay in order");
+        assert_eq!(record.body.len(), 26 + (number % 500) as usize);
+        next[who as usize] += 1;
+    }
+    assert_eq!(next, [EACH; THREADS as usize]);
+    assert_eq!(previous, end);
+    // Checkpoints give the old segments' files to new parts of the log.
+    let files = || storage.wal().segments.list().unwrap();
+    let before = files();
+    storage.checkpoint(crate::CheckpointKind::Requested, &[]).unwrap();
+    let after = files();
+    assert!(after[0] > before[0] && after.len() <= before.len() + 1, "{before:?} {after:?}");
+}
+
+#[test]
+fn a_record_longer_than_the_buffer_and_a_segment_fits() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let env = Env { vfs: vfs.clone(), ..Env::memory() };
+    let (storage, _) = Storage::open(env, StorageOptions::tiny(), Vec::new()).unwrap();
+    let from = storage.wal().insert_lsn();
+    let long = vec![5; 300_000];
+    let lsn = storage.log(plain(&[&long])).unwrap();
+    storage.wal().flush(lsn);
+    let mut reader = super::WalReader::new(&storage.wal().segments, from);
+    let bytes = reader.next().unwrap().unwrap();
+    assert_eq!(decode(bytes).unwrap().body, &long[..]);
+    assert!(reader.next().unwrap().is_none());
+    reader.check_end(lsn).unwrap();
+    assert!(reader.check_end(Lsn(lsn.0 + 8)).is_err());
+}
