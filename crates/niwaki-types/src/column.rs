@@ -42,22 +42,60 @@ impl From<TypeOid> for ColumnType {
 impl TypeOid {
     /// Type of the elements of an array type.
     pub const fn element(self) -> Option<Self> {
-        match self {
-            Self::TEXT_ARRAY => Some(Self::TEXT),
-            Self::NAME_ARRAY => Some(Self::NAME),
-            Self::INT4_ARRAY => Some(Self::INT4),
-            _ => None,
-        }
+        Some(match self {
+            Self::BOOL_ARRAY => Self::BOOL,
+            Self::BYTEA_ARRAY => Self::BYTEA,
+            Self::CHAR_ARRAY => Self::CHAR,
+            Self::NAME_ARRAY => Self::NAME,
+            Self::INT2_ARRAY => Self::INT2,
+            Self::INT4_ARRAY => Self::INT4,
+            Self::TEXT_ARRAY => Self::TEXT,
+            Self::TID_ARRAY => Self::TID,
+            Self::XID_ARRAY => Self::XID,
+            Self::BPCHAR_ARRAY => Self::BPCHAR,
+            Self::VARCHAR_ARRAY => Self::VARCHAR,
+            Self::INT8_ARRAY => Self::INT8,
+            Self::FLOAT4_ARRAY => Self::FLOAT4,
+            Self::FLOAT8_ARRAY => Self::FLOAT8,
+            Self::OID_ARRAY => Self::OID,
+            Self::TIMESTAMP_ARRAY => Self::TIMESTAMP,
+            Self::DATE_ARRAY => Self::DATE,
+            Self::TIMESTAMPTZ_ARRAY => Self::TIMESTAMPTZ,
+            Self::INTERVAL_ARRAY => Self::INTERVAL,
+            Self::NUMERIC_ARRAY => Self::NUMERIC,
+            Self::REGCLASS_ARRAY => Self::REGCLASS,
+            Self::PG_LSN_ARRAY => Self::PG_LSN,
+            _ => return None,
+        })
     }
 
     /// Array type with elements of this type.
     pub const fn array(self) -> Option<Self> {
-        match self {
-            Self::TEXT => Some(Self::TEXT_ARRAY),
-            Self::NAME => Some(Self::NAME_ARRAY),
-            Self::INT4 => Some(Self::INT4_ARRAY),
-            _ => None,
-        }
+        Some(match self {
+            Self::BOOL => Self::BOOL_ARRAY,
+            Self::BYTEA => Self::BYTEA_ARRAY,
+            Self::CHAR => Self::CHAR_ARRAY,
+            Self::NAME => Self::NAME_ARRAY,
+            Self::INT2 => Self::INT2_ARRAY,
+            Self::INT4 => Self::INT4_ARRAY,
+            Self::TEXT => Self::TEXT_ARRAY,
+            Self::TID => Self::TID_ARRAY,
+            Self::XID => Self::XID_ARRAY,
+            Self::BPCHAR => Self::BPCHAR_ARRAY,
+            Self::VARCHAR => Self::VARCHAR_ARRAY,
+            Self::INT8 => Self::INT8_ARRAY,
+            Self::FLOAT4 => Self::FLOAT4_ARRAY,
+            Self::FLOAT8 => Self::FLOAT8_ARRAY,
+            Self::OID => Self::OID_ARRAY,
+            Self::TIMESTAMP => Self::TIMESTAMP_ARRAY,
+            Self::DATE => Self::DATE_ARRAY,
+            Self::TIMESTAMPTZ => Self::TIMESTAMPTZ_ARRAY,
+            Self::INTERVAL => Self::INTERVAL_ARRAY,
+            Self::NUMERIC => Self::NUMERIC_ARRAY,
+            Self::REGCLASS => Self::REGCLASS_ARRAY,
+            Self::PG_LSN => Self::PG_LSN_ARRAY,
+            _ => return None,
+        })
     }
 
     /// The name PostgreSQL shows for the type (`format_type`), without typmod.
@@ -80,6 +118,25 @@ impl TypeOid {
             Self::TEXT_ARRAY => "text[]",
             Self::NAME_ARRAY => "name[]",
             Self::INT4_ARRAY => "integer[]",
+            Self::BOOL_ARRAY => "boolean[]",
+            Self::BYTEA_ARRAY => "bytea[]",
+            Self::CHAR_ARRAY => "\"char\"[]",
+            Self::INT2_ARRAY => "smallint[]",
+            Self::TID_ARRAY => "tid[]",
+            Self::XID_ARRAY => "xid[]",
+            Self::BPCHAR_ARRAY => "character[]",
+            Self::VARCHAR_ARRAY => "character varying[]",
+            Self::INT8_ARRAY => "bigint[]",
+            Self::FLOAT4_ARRAY => "real[]",
+            Self::FLOAT8_ARRAY => "double precision[]",
+            Self::OID_ARRAY => "oid[]",
+            Self::TIMESTAMP_ARRAY => "timestamp without time zone[]",
+            Self::DATE_ARRAY => "date[]",
+            Self::TIMESTAMPTZ_ARRAY => "timestamp with time zone[]",
+            Self::INTERVAL_ARRAY => "interval[]",
+            Self::NUMERIC_ARRAY => "numeric[]",
+            Self::REGCLASS_ARRAY => "regclass[]",
+            Self::PG_LSN_ARRAY => "pg_lsn[]",
             Self::BPCHAR => "character",
             Self::VARCHAR => "character varying",
             Self::DATE => "date",

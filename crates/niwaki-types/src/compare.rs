@@ -166,3 +166,93 @@ fn variant_rank(value: &Datum) -> u8 {
         Datum::Array(..) => 13,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::hash::DefaultHasher;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::test_values::{any_type, value_or_null};
+
+    fn hash_of(oid: TypeOid, value: &Datum) -> u64 {
+        let mut state = DefaultHasher::new();
+        hash(oid, value, &mut state);
+        state.finish()
+    }
+
+    fn three() -> impl Strategy<Value = (TypeOid, Datum, Datum, Datum)> {
+        any_type().prop_flat_map(|oid| {
+            (Just(oid), value_or_null(oid), value_or_null(oid), value_or_null(oid))
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+
+        #[test]
+        fn the_order_is_total((oid, a, b, c) in three()) {
+            prop_assert_eq!(compare(oid, &a, &a), Ordering::Equal);
+            prop_assert_eq!(compare(oid, &a, &b), compare(oid, &b, &a).reverse());
+            if compare(oid, &a, &b).is_le() && compare(oid, &b, &c).is_le() {
+                prop_assert!(compare(oid, &a, &c).is_le());
+            }
+        }
+
+        #[test]
+        fn equal_values_hash_alike((oid, a, b, _) in three()) {
+            if equal(oid, &a, &b) {
+                prop_assert_eq!(hash_of(oid, &a), hash_of(oid, &b));
+            }
+        }
+
+        #[test]
+        fn integers_compare_across_widths(a in any::<i16>(), b in any::<i32>(), c in any::<i64>()) {
+            let (short, word, long) = (Datum::Int2(a), Datum::Int4(b), Datum::Int8(c));
+            let order = |x: &Datum, y: &Datum| compare(TypeOid::INT8, x, y);
+            prop_assert_eq!(order(&short, &word), i32::from(a).cmp(&b));
+            prop_assert_eq!(order(&word, &long), i64::from(b).cmp(&c));
+            prop_assert_eq!(order(&long, &short), c.cmp(&a.into()));
+            let widened = Datum::Int8(a.into());
+            prop_assert_eq!(hash_of(TypeOid::INT2, &short), hash_of(TypeOid::INT8, &widened));
+        }
+    }
+
+    #[test]
+    fn nan_is_the_greatest_number_and_zeros_are_equal() {
+        let float = TypeOid::FLOAT8;
+        let order = |a: f64, b: f64| compare(float, &Datum::Float8(a), &Datum::Float8(b));
+        assert_eq!(order(f64::NAN, f64::INFINITY), Ordering::Greater);
+        assert_eq!(order(f64::NAN, -f64::NAN), Ordering::Equal);
+        assert_eq!(order(-0.0, 0.0), Ordering::Equal);
+        assert_eq!(order(f64::NEG_INFINITY, -1.0), Ordering::Less);
+        let hash = |value: f64| hash_of(float, &Datum::Float8(value));
+        assert_eq!(hash(-0.0), hash(0.0));
+        assert_eq!(hash(f64::NAN), hash(-f64::NAN));
+    }
+
+    #[test]
+    fn only_char_ignores_trailing_blanks() {
+        let (short, long) = (Datum::text("a"), Datum::text("a  "));
+        assert_eq!(compare(TypeOid::BPCHAR, &short, &long), Ordering::Equal);
+        assert_eq!(hash_of(TypeOid::BPCHAR, &short), hash_of(TypeOid::BPCHAR, &long));
+        assert_eq!(compare(TypeOid::TEXT, &short, &long), Ordering::Less);
+        // Bytes, not code points: in UTF-8 these agree, and upper case comes first.
+        let (upper, accent) = (Datum::text("Z"), Datum::text("é"));
+        assert_eq!(compare(TypeOid::TEXT, &upper, &short), Ordering::Less);
+        assert_eq!(compare(TypeOid::TEXT, &accent, &short), Ordering::Greater);
+    }
+
+    #[test]
+    fn nulls_stand_where_the_column_says() {
+        let order = |descending, nulls_first| {
+            let order = KeyOrder { oid: TypeOid::INT4, descending, nulls_first };
+            compare_ordered(order, &Datum::Null, &Datum::Int4(1))
+        };
+        assert_eq!(order(false, false), Ordering::Greater);
+        assert_eq!(order(true, false), Ordering::Greater);
+        assert_eq!(order(false, true), Ordering::Less);
+        assert_eq!(order(true, true), Ordering::Less);
+    }
+}

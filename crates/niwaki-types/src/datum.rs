@@ -42,6 +42,44 @@ impl TypeOid {
     pub const NAME_ARRAY: Self = Self(1003);
     /// `int4[]`
     pub const INT4_ARRAY: Self = Self(1007);
+    /// `bool[]`
+    pub const BOOL_ARRAY: Self = Self(1000);
+    /// `bytea[]`
+    pub const BYTEA_ARRAY: Self = Self(1001);
+    /// `"char"[]`
+    pub const CHAR_ARRAY: Self = Self(1002);
+    /// `int2[]`
+    pub const INT2_ARRAY: Self = Self(1005);
+    /// `tid[]`
+    pub const TID_ARRAY: Self = Self(1010);
+    /// `xid[]`
+    pub const XID_ARRAY: Self = Self(1011);
+    /// `char(n)[]`
+    pub const BPCHAR_ARRAY: Self = Self(1014);
+    /// `varchar[]`
+    pub const VARCHAR_ARRAY: Self = Self(1015);
+    /// `int8[]`
+    pub const INT8_ARRAY: Self = Self(1016);
+    /// `float4[]`
+    pub const FLOAT4_ARRAY: Self = Self(1021);
+    /// `float8[]`
+    pub const FLOAT8_ARRAY: Self = Self(1022);
+    /// `oid[]`
+    pub const OID_ARRAY: Self = Self(1028);
+    /// `timestamp[]`
+    pub const TIMESTAMP_ARRAY: Self = Self(1115);
+    /// `date[]`
+    pub const DATE_ARRAY: Self = Self(1182);
+    /// `timestamptz[]`
+    pub const TIMESTAMPTZ_ARRAY: Self = Self(1185);
+    /// `interval[]`
+    pub const INTERVAL_ARRAY: Self = Self(1187);
+    /// `numeric[]`
+    pub const NUMERIC_ARRAY: Self = Self(1231);
+    /// `regclass[]`
+    pub const REGCLASS_ARRAY: Self = Self(2210);
+    /// `pg_lsn[]`
+    pub const PG_LSN_ARRAY: Self = Self(3221);
     /// `char(n)`
     pub const BPCHAR: Self = Self(1042);
     /// `varchar(n)`

@@ -9,7 +9,7 @@ use crate::numeric::tests::any_numeric;
 use crate::{Datum, Interval, TypeOid};
 
 /// Every type that a column can have.
-pub(crate) const TYPES: [TypeOid; 25] = [
+pub(crate) const TYPES: [TypeOid; 29] = [
     TypeOid::BOOL,
     TypeOid::BYTEA,
     TypeOid::CHAR,
@@ -35,6 +35,10 @@ pub(crate) const TYPES: [TypeOid; 25] = [
     TypeOid::INTERVAL,
     TypeOid::NUMERIC,
     TypeOid::PG_LSN,
+    TypeOid::INT8_ARRAY,
+    TypeOid::FLOAT8_ARRAY,
+    TypeOid::NUMERIC_ARRAY,
+    TypeOid::TIMESTAMP_ARRAY,
 ];
 
 /// A type.
@@ -78,6 +82,10 @@ pub(crate) fn value_of(oid: TypeOid) -> BoxedStrategy<Datum> {
         TypeOid::TEXT_ARRAY => array_of(TypeOid::TEXT),
         TypeOid::NAME_ARRAY => array_of(TypeOid::NAME),
         TypeOid::INT4_ARRAY => array_of(TypeOid::INT4),
+        TypeOid::INT8_ARRAY => array_of(TypeOid::INT8),
+        TypeOid::FLOAT8_ARRAY => array_of(TypeOid::FLOAT8),
+        TypeOid::NUMERIC_ARRAY => array_of(TypeOid::NUMERIC),
+        TypeOid::TIMESTAMP_ARRAY => array_of(TypeOid::TIMESTAMP),
         TypeOid::DATE => {
             prop_oneof![-2_451_545..2_145_031_949i32, -400..400i32, Just(i32::MAX), Just(i32::MIN)]
                 .prop_map(Datum::Date)

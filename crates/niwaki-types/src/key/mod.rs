@@ -356,7 +356,8 @@ fn decode_array(bytes: &[u8], element: TypeOid, order: KeyOrder) -> Result<(Opti
     } else {
         bytes
     };
-    let mut values = Some(Vec::new());
+    // An array of nothing but NULLs could be given back even then; callers rely on the type alone.
+    let mut values = key_equal_is_image_equal(element).then(Vec::new);
     let mut taken = 0;
     loop {
         let rest = bytes.get(taken..).unwrap_or_default();
