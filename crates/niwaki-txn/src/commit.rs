@@ -161,8 +161,11 @@ impl TransactionManager {
         durability: Durability,
     ) -> Result<Csn> {
         let time_us = self.env().clock.now_unix_us();
-        let body = EndRecord { time_us, subxids, files }.encode();
-        let csn = self.commit_xid(xid, subxids, &body, durability)?;
+        let record = EndRecord { time_us, subxids, files };
+        let csn = match record.encode_plain() {
+            Some(body) => self.commit_xid(xid, subxids, &body, durability)?,
+            None => self.commit_xid(xid, subxids, &record.encode(), durability)?,
+        };
         self.drop_files(files);
         if self.shrunk.due.load(Ordering::Relaxed) {
             // The commit stands whatever comes of this; a failure is met again at the next checkpoint.
@@ -204,7 +207,7 @@ impl TransactionManager {
         }
     }
 
-    fn drop_files(&self, files: &[RelFile]) {
+    pub(crate) fn drop_files(&self, files: &[RelFile]) {
         if let Ok(log) = self.log() {
             files.iter().for_each(|&file| log.drop_file(file));
         }
@@ -243,12 +246,17 @@ impl TransactionManager {
                 commit.subxids.iter().chain([&commit.xid]).map(|xid| (*xid, commit.csn))
             }),
         );
-        // Published before waiters wake (rule 9b.1).
-        for commit in pending.drain(..ready) {
+        let waited_for = self.locks().anybody_waits_for_a_transaction();
+        let published: Vec<Pending> =
+            if waited_for { pending.drain(..ready).collect() } else { Vec::new() };
+        if !waited_for {
+            pending.drain(..ready);
+        }
+        // Others may log and publish while these wake; published before they do (rule 9b.1).
+        drop(pending);
+        for commit in &published {
             self.locks().xid_ended(commit.xid);
-            for &subxid in &*commit.subxids {
-                self.locks().xid_ended(subxid);
-            }
+            commit.subxids.iter().for_each(|subxid| self.locks().xid_ended(*subxid));
         }
         blocking
     }

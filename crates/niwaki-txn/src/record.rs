@@ -39,6 +39,13 @@ pub(crate) struct EndRecord<'a> {
 }
 
 impl EndRecord<'_> {
+    /// The usual record, without subtransactions and files, and without an allocation.
+    pub(crate) fn encode_plain(&self) -> Option<[u8; FIXED_BYTES]> {
+        let mut bytes = [0; FIXED_BYTES];
+        bytes[..8].copy_from_slice(&self.time_us.to_le_bytes());
+        (self.subxids.is_empty() && self.files.is_empty()).then_some(bytes)
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let length = FIXED_BYTES + self.subxids.len() * XID_BYTES + self.files.len() * FILE_BYTES;
         let mut bytes = Vec::with_capacity(length);
@@ -172,6 +179,9 @@ mod tests {
         assert_eq!(decoded.time_us, -5);
         assert_eq!(decoded.subxids, subxids);
         assert_eq!(decoded.files, files);
+        let plain = EndRecord { time_us: -5, subxids: &[], files: &[] };
+        assert_eq!(plain.encode_plain().unwrap()[..], plain.encode());
+        assert_eq!(EndRecord { subxids: &subxids, ..plain }.encode_plain(), None);
         for shorter in 0..bytes.len() {
             assert_eq!(DecodedEnd::decode(&bytes[..shorter]), None);
         }

@@ -386,6 +386,10 @@ impl Transaction {
     /// # Errors
     /// When the commit cannot be logged; the transaction is aborted then.
     pub fn commit(self, durability: Durability) -> Result<Option<Csn>> {
+        if self.xid.get() == Xid::INVALID && !self.files.borrow().at_commit.is_empty() {
+            // The files go by a commit record, which needs a transaction.
+            self.assign_xid()?;
+        }
         let xid = self.xid.get();
         let mut committed = None;
         if xid != Xid::INVALID {
@@ -408,6 +412,8 @@ impl Transaction {
         if xid != Xid::INVALID {
             let subxids = std::mem::take(&mut *self.subxids.borrow_mut());
             self.manager().abort_transaction(xid, &subxids, &files.at_abort);
+        } else {
+            self.manager().drop_files(&files.at_abort);
         }
         self.finish();
     }

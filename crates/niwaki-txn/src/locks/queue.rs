@@ -11,6 +11,7 @@ use super::entry::{Attempt, Carried, Entry};
 use super::fast::{Fast, StrongCounts, is_strong, is_weak};
 use super::mode::Mode;
 use super::row::RowCounts;
+use super::wait::Luck;
 use super::xid::XidWaits;
 use super::{HeldLocks, LockKey, LockMark, TableId, TableLockMode, WaitPolicy};
 use crate::error::{Error, Result};
@@ -35,6 +36,7 @@ pub struct LockManager {
     pub(super) detecting: Mutex<()>,
     /// Waiters that spin now.
     pub(super) spinning: AtomicUsize,
+    pub(super) luck: Luck,
 }
 
 /// A part of the lock table.
@@ -77,6 +79,7 @@ impl LockManager {
             xids: XidWaits::new(),
             detecting: Mutex::new(()),
             spinning: AtomicUsize::new(0),
+            luck: Luck::new(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use niwaki_env::sync::atomic::Ordering;
+use niwaki_env::sync::atomic::{AtomicU32, Ordering};
 use niwaki_env::sync::spin_loop;
 
 use super::{LockKey, LockManager};
@@ -92,9 +92,10 @@ impl SessionControl {
     }
 
     /// Looks at the signal for a short while, since a thread that sleeps is slow to wake. Few may do
-    /// so at a time: whoever is waited for needs a processor too.
+    /// so at a time: whoever is waited for needs a processor too. Where it hardly ever helps it is
+    /// done hardly ever.
     fn spin(&self, locks: &LockManager, limit: Duration, spinners_max: usize) -> bool {
-        if limit.is_zero() {
+        if limit.is_zero() || !locks.luck.is_worth_it() {
             return false;
         }
         let mut granted = self.granted();
@@ -109,8 +110,60 @@ impl SessionControl {
                     }
                 }
             }
+            locks.luck.learn(granted);
         }
         locks.spinning.fetch_sub(1, Ordering::Relaxed);
         granted
+    }
+}
+
+/// How often spinning was rewarded of late.
+#[derive(Debug)]
+pub(crate) struct Luck {
+    /// Moving average of rewarded spins, in 1024ths.
+    average: AtomicU32,
+    /// Waits that were not spun for, since spinning is not worth it.
+    skipped: AtomicU32,
+}
+
+const LUCK_ONE: u32 = 1024;
+/// Below this share, one wait in [`TRY_ONE_OF`] is spun for, to see whether times have changed.
+const LUCK_MIN: u32 = LUCK_ONE / 5;
+const TRY_ONE_OF: u32 = 16;
+/// Weight of one more wait in the average: one in this many.
+const LUCK_WEIGHT: u32 = 8;
+
+impl Luck {
+    pub(crate) fn new() -> Self {
+        Self { average: AtomicU32::new(LUCK_ONE / 2), skipped: AtomicU32::new(0) }
+    }
+
+    fn is_worth_it(&self) -> bool {
+        self.average.load(Ordering::Relaxed) >= LUCK_MIN
+            || self.skipped.fetch_add(1, Ordering::Relaxed) % TRY_ONE_OF == 0
+    }
+
+    fn learn(&self, rewarded: bool) {
+        // Lost updates between threads only blur the average.
+        let average = self.average.load(Ordering::Relaxed);
+        let gain = if rewarded { LUCK_ONE / LUCK_WEIGHT } else { 0 };
+        self.average.store(average - average / LUCK_WEIGHT + gain, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bad_luck_ends_spinning_and_good_luck_brings_it_back() {
+        let luck = Luck::new();
+        assert!(luck.is_worth_it());
+        (0..50).for_each(|_| luck.learn(false));
+        let tries = (0..160).filter(|_| luck.is_worth_it()).count();
+        assert_eq!(tries, 10);
+        (0..50).for_each(|_| luck.learn(true));
+        assert!((0..100).all(|_| luck.is_worth_it()));
+        assert!(luck.average.load(Ordering::Relaxed) <= LUCK_ONE + LUCK_WEIGHT);
     }
 }

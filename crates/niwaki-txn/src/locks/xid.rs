@@ -21,6 +21,8 @@ const SHARDS: usize = limit(64, 4, 1);
 /// Who waits for which transaction.
 #[derive(Debug)]
 pub(crate) struct XidWaits {
+    /// Waiters in all shards.
+    total: AtomicUsize,
     shards: Box<[Shard]>,
 }
 
@@ -34,7 +36,7 @@ struct Shard {
 impl XidWaits {
     pub(crate) fn new() -> Self {
         let shard = || Shard { count: AtomicUsize::new(0), waiters: Mutex::new(HashMap::new()) };
-        Self { shards: (0..SHARDS).map(|_| shard()).collect() }
+        Self { total: AtomicUsize::new(0), shards: (0..SHARDS).map(|_| shard()).collect() }
     }
 
     fn shard(&self, xid: Xid) -> &Shard {
@@ -70,6 +72,7 @@ impl LockManager {
         let session = transaction.session();
         session.prepare_wait(LockKey::Transaction(xid));
         let shard = self.xids.shard(xid);
+        self.xids.total.fetch_add(1, Ordering::SeqCst);
         shard.count.fetch_add(1, Ordering::SeqCst);
         shard.waiters.lock().entry(xid).or_default().push(Arc::clone(session));
         // Pairs with the fence in `xid_ended`: either it sees the count, or this sees the end.
@@ -88,8 +91,16 @@ impl LockManager {
         }
         drop(waiters);
         shard.count.fetch_sub(1, Ordering::Relaxed);
+        self.xids.total.fetch_sub(1, Ordering::Relaxed);
         session.end_wait();
         result.map(|()| true)
+    }
+
+    /// Whether the end of any transaction is waited for. Asked after the end is published.
+    pub(crate) fn anybody_waits_for_a_transaction(&self) -> bool {
+        // Pairs with the fence in `wait_for_xid`: either this sees the waiter, or it sees the end.
+        fence(Ordering::SeqCst);
+        self.xids.total.load(Ordering::Relaxed) != 0
     }
 
     /// Wakes those who wait for `xid`, whose end is published.
