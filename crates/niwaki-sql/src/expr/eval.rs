@@ -1,0 +1,364 @@
+//! Evaluation of one expression over one row.
+
+use niwaki_types::{Datum, TypeOid, compare};
+
+use super::{BoolTest, Expr, ExprKind, SubQuery, SubQueryKind, cast_value, coerce_length};
+use crate::context::ExecContext;
+use crate::error::{Result, SqlError};
+use crate::functions::{Eval, Function};
+
+/// What expressions read besides their row.
+pub(crate) struct Runtime<'r, 'c> {
+    pub(crate) exec: &'r mut ExecContext<'c>,
+    pub(crate) params: &'r [Datum],
+    pub(crate) state: &'r mut State,
+}
+
+/// A row of an enclosing query, kept while a nested query runs for it.
+pub(crate) type OuterRow = Vec<Datum>;
+
+/// What an execution remembers between rows.
+#[derive(Default)]
+pub(crate) struct State {
+    /// Rows of the enclosing queries, outermost first.
+    pub(crate) outer: Vec<OuterRow>,
+    /// Operands of the CASE expressions being evaluated, innermost last.
+    pub(crate) case_operands: Vec<Datum>,
+    /// Results of nested queries that do not depend on outer rows, by number of the nested query.
+    pub(crate) results: Vec<Option<std::sync::Arc<Vec<Vec<Datum>>>>>,
+}
+
+impl Expr {
+    /// The value for `row`.
+    pub(crate) fn eval(&self, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Datum> {
+        match &self.kind {
+            ExprKind::Const(value) => Ok(value.clone()),
+            ExprKind::Param(number) => {
+                rt.params.get(*number).cloned().ok_or_else(|| missing_parameter(*number))
+            }
+            ExprKind::Slot { depth: 0, slot } => {
+                row.get(*slot).cloned().ok_or_else(|| missing_slot(*slot))
+            }
+            ExprKind::Slot { depth, slot } => outer_slot(rt.state, *depth, *slot),
+            ExprKind::Call { function, arguments } => call(function, arguments, row, rt),
+            ExprKind::Cast { argument, from, explicit } => {
+                let value = argument.eval(row, rt)?;
+                if value.is_null() {
+                    return Ok(Datum::Null);
+                }
+                cast_value(&value, *from, self.ty, *explicit, rt.exec)
+            }
+            ExprKind::Length { argument, explicit } => {
+                let value = argument.eval(row, rt)?;
+                coerce_length(value, self.column_type(), *explicit)
+            }
+            ExprKind::And(operands) => {
+                let mut unknown = false;
+                for operand in operands {
+                    match operand.eval(row, rt)? {
+                        Datum::Bool(false) => return Ok(Datum::Bool(false)),
+                        Datum::Null => unknown = true,
+                        _ => {}
+                    }
+                }
+                Ok(if unknown { Datum::Null } else { Datum::Bool(true) })
+            }
+            ExprKind::Or(operands) => {
+                let mut unknown = false;
+                for operand in operands {
+                    match operand.eval(row, rt)? {
+                        Datum::Bool(true) => return Ok(Datum::Bool(true)),
+                        Datum::Null => unknown = true,
+                        _ => {}
+                    }
+                }
+                Ok(if unknown { Datum::Null } else { Datum::Bool(false) })
+            }
+            ExprKind::Not(operand) => Ok(match operand.eval(row, rt)? {
+                Datum::Bool(value) => Datum::Bool(!value),
+                other => other,
+            }),
+            ExprKind::IsNull { argument, negated } => {
+                Ok(Datum::Bool(argument.eval(row, rt)?.is_null() != *negated))
+            }
+            ExprKind::BoolTest { argument, test } => {
+                let value = match argument.eval(row, rt)? {
+                    Datum::Bool(value) => Some(value),
+                    _ => None,
+                };
+                Ok(Datum::Bool(match test {
+                    BoolTest::True => value == Some(true),
+                    BoolTest::NotTrue => value != Some(true),
+                    BoolTest::False => value == Some(false),
+                    BoolTest::NotFalse => value != Some(false),
+                    BoolTest::Unknown => value.is_none(),
+                    BoolTest::NotUnknown => value.is_some(),
+                }))
+            }
+            ExprKind::CaseOperand => {
+                rt.state.case_operands.last().cloned().ok_or_else(|| missing_slot(0))
+            }
+            _ => self.eval_rare(row, rt),
+        }
+    }
+
+    /// The kinds that are worth a call of their own.
+    fn eval_rare(&self, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Datum> {
+        match &self.kind {
+            ExprKind::Case { operand, branches, default } => {
+                if let Some(operand) = operand {
+                    let value = operand.eval(row, rt)?;
+                    rt.state.case_operands.push(value);
+                }
+                let mut chosen = default.as_deref();
+                for (condition, result) in branches {
+                    if is_true(&condition.eval(row, rt)?) {
+                        chosen = Some(result);
+                        break;
+                    }
+                }
+                if operand.is_some() {
+                    rt.state.case_operands.pop();
+                }
+                chosen.map_or(Ok(Datum::Null), |result| result.eval(row, rt))
+            }
+            ExprKind::Coalesce(arguments) => {
+                for argument in arguments {
+                    let value = argument.eval(row, rt)?;
+                    if !value.is_null() {
+                        return Ok(value);
+                    }
+                }
+                Ok(Datum::Null)
+            }
+            ExprKind::NullIf { result, equal } => {
+                if is_true(&equal.eval(row, rt)?) {
+                    return Ok(Datum::Null);
+                }
+                result.eval(row, rt)
+            }
+            ExprKind::MinMax { greatest, arguments } => {
+                let mut best = Datum::Null;
+                for argument in arguments {
+                    let value = argument.eval(row, rt)?;
+                    if value.is_null() {
+                        continue;
+                    }
+                    let order = compare(self.ty, &value, &best);
+                    if best.is_null() || (order.is_gt() == *greatest && order.is_ne()) {
+                        best = value;
+                    }
+                }
+                Ok(best)
+            }
+            ExprKind::Distinct { equal, left, right, negated } => {
+                let left = left.eval(row, rt)?;
+                let right = right.eval(row, rt)?;
+                let distinct = match (left.is_null(), right.is_null()) {
+                    (true, true) => false,
+                    (false, false) => !is_true(&apply(equal, &[left, right], rt)?),
+                    _ => true,
+                };
+                Ok(Datum::Bool(distinct != *negated))
+            }
+            ExprKind::Array(elements) => {
+                let element = crate::types::element_of(self.ty)
+                    .ok_or_else(|| SqlError::internal("array without an element type"))?;
+                let values =
+                    elements.iter().map(|e| e.eval(row, rt)).collect::<Result<Vec<Datum>>>()?;
+                Ok(Datum::Array(element, values.into()))
+            }
+            ExprKind::Subscript { array, index } => {
+                let (array, index) = (array.eval(row, rt)?, index.eval(row, rt)?);
+                let (Datum::Array(_, values), Datum::Int4(index)) = (array, index) else {
+                    return Ok(Datum::Null);
+                };
+                let position = usize::try_from(index).ok().and_then(|i| i.checked_sub(1));
+                Ok(position.and_then(|p| values.get(p)).cloned().unwrap_or(Datum::Null))
+            }
+            ExprKind::ArrayCompare { function, any, left, right } => {
+                let left = left.eval(row, rt)?;
+                match right.eval(row, rt)? {
+                    Datum::Array(_, values) => {
+                        compare_any(function, *any, &left, values.iter(), rt)
+                    }
+                    _ => Ok(Datum::Null),
+                }
+            }
+            ExprKind::SubQuery(sub) => eval_sub_query(sub, row, rt),
+            ExprKind::Aggregate(_) | ExprKind::SetReturning(_) => {
+                Err(SqlError::internal("an aggregate or set was left in an expression"))
+            }
+            _ => Err(SqlError::internal("expression kind without an evaluation")),
+        }
+    }
+
+    /// The value for `row` without copying it where it lies in the row, the parameters or the plan.
+    #[inline]
+    pub(crate) fn eval_ref<'x, 'r: 'x>(
+        &'x self,
+        row: &'x [Datum],
+        rt: &mut Runtime<'r, '_>,
+        space: &'x mut Datum,
+    ) -> Result<&'x Datum> {
+        match &self.kind {
+            ExprKind::Slot { depth: 0, slot } => row.get(*slot).ok_or_else(|| missing_slot(*slot)),
+            ExprKind::Const(value) => Ok(value),
+            ExprKind::Param(number) => {
+                let params: &'r [Datum] = rt.params;
+                params.get(*number).ok_or_else(|| missing_parameter(*number))
+            }
+            _ => {
+                *space = self.eval(row, rt)?;
+                Ok(space)
+            }
+        }
+    }
+
+    /// Whether a condition holds: true, and neither false nor unknown.
+    #[inline]
+    pub(crate) fn holds(&self, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        Ok(is_true(&self.eval(row, rt)?))
+    }
+}
+
+/// Whether a value is the boolean true.
+#[inline]
+pub(crate) fn is_true(value: &Datum) -> bool {
+    matches!(value, Datum::Bool(true))
+}
+
+#[cold]
+fn missing_parameter(number: usize) -> SqlError {
+    SqlError::new("08P01", format!("there is no value for parameter ${}", number + 1))
+}
+
+#[cold]
+fn missing_slot(slot: usize) -> SqlError {
+    SqlError::internal(format!("expression reads slot {slot} outside its row"))
+}
+
+fn outer_slot(state: &State, depth: usize, slot: usize) -> Result<Datum> {
+    state
+        .outer
+        .len()
+        .checked_sub(depth)
+        .and_then(|level| state.outer.get(level))
+        .and_then(|row| row.get(slot))
+        .cloned()
+        .ok_or_else(|| missing_slot(slot))
+}
+
+/// Calls a function over evaluated arguments; one and two arguments take no memory of their own.
+fn call(
+    function: &Function,
+    arguments: &[Expr],
+    row: &[Datum],
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Datum> {
+    match (&function.eval, arguments) {
+        (Eval::Binary(body), [left, right]) => {
+            let (mut left_space, mut right_space) = (Datum::Null, Datum::Null);
+            let left = left.eval_ref(row, rt, &mut left_space)?;
+            if left.is_null() {
+                return Ok(Datum::Null);
+            }
+            let right = right.eval_ref(row, rt, &mut right_space)?;
+            if right.is_null() {
+                return Ok(Datum::Null);
+            }
+            body(left, right)
+        }
+        (Eval::Unary(body), [argument]) => {
+            let mut space = Datum::Null;
+            let value = argument.eval_ref(row, rt, &mut space)?;
+            if value.is_null() {
+                return Ok(Datum::Null);
+            }
+            body(value)
+        }
+        _ => {
+            let values =
+                arguments.iter().map(|a| a.eval(row, rt)).collect::<Result<Vec<Datum>>>()?;
+            apply(function, &values, rt)
+        }
+    }
+}
+
+/// Calls a function over values.
+pub(crate) fn apply(
+    function: &Function,
+    values: &[Datum],
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Datum> {
+    if function.strict && values.iter().any(Datum::is_null) {
+        return Ok(Datum::Null);
+    }
+    match (&function.eval, values) {
+        (Eval::Unary(body), [value]) => body(value),
+        (Eval::Binary(body), [left, right]) => body(left, right),
+        (Eval::Pure(body), values) => body(values),
+        (Eval::Context(body), values) => body(rt.exec, values),
+        _ => Err(SqlError::internal(format!("function {} called wrongly", function.name))),
+    }
+}
+
+/// `left op ANY (values)` or ALL, with SQL's three values.
+fn compare_any<'v>(
+    function: &Function,
+    any: bool,
+    left: &Datum,
+    values: impl Iterator<Item = &'v Datum>,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Datum> {
+    let mut unknown = false;
+    for value in values {
+        let result = if left.is_null() || value.is_null() {
+            Datum::Null
+        } else if let Eval::Binary(body) = &function.eval {
+            body(left, value)?
+        } else {
+            apply(function, &[left.clone(), value.clone()], rt)?
+        };
+        match result {
+            Datum::Bool(found) if found == any => return Ok(Datum::Bool(any)),
+            Datum::Null => unknown = true,
+            _ => {}
+        }
+    }
+    Ok(if unknown { Datum::Null } else { Datum::Bool(!any) })
+}
+
+fn eval_sub_query(sub: &SubQuery, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Datum> {
+    let limit = match sub.kind {
+        SubQueryKind::Exists => 1,
+        SubQueryKind::Scalar => 2,
+        _ => usize::MAX,
+    };
+    let rows = crate::exec::sub_query_rows(&sub.plan, row, limit, rt)?;
+    match &sub.kind {
+        SubQueryKind::Exists => Ok(Datum::Bool(!rows.is_empty())),
+        SubQueryKind::Scalar => match rows.as_slice() {
+            [] => Ok(Datum::Null),
+            [only] => Ok(only.first().cloned().unwrap_or(Datum::Null)),
+            _ => Err(SqlError::new(
+                "21000",
+                "more than one row returned by a subquery used as an expression",
+            )),
+        },
+        SubQueryKind::Array => {
+            let element = sub.plan.columns.first().map_or(TypeOid::TEXT, |c| c.column_type.oid);
+            let values: Vec<Datum> =
+                rows.iter().map(|r| r.first().cloned().unwrap_or(Datum::Null)).collect();
+            Ok(Datum::Array(element, values.into()))
+        }
+        SubQueryKind::Compare { function, any, left, right_cast } => {
+            let left = left.eval(row, rt)?;
+            let mut values = Vec::with_capacity(rows.len());
+            for candidate in rows.iter() {
+                values.push(right_cast.eval(candidate, rt)?);
+            }
+            compare_any(function, *any, &left, values.iter(), rt)
+        }
+    }
+}

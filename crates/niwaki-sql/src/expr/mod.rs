@@ -1,0 +1,134 @@
+//! Typed expressions: what analysis makes and execution evaluates.
+
+mod cast;
+mod eval;
+mod walk;
+
+use std::sync::Arc;
+
+use niwaki_types::{ColumnType, Datum, TypeOid};
+
+use crate::functions::Function;
+use crate::plan::SubPlan;
+
+pub(crate) use cast::{cast_value, coerce_length};
+pub(crate) use eval::{OuterRow, Runtime, State, is_true};
+
+/// An expression with its type and where it stands in the query text (bytes, -1 for nowhere).
+#[derive(Clone, Debug)]
+pub(crate) struct Expr {
+    pub(crate) kind: ExprKind,
+    pub(crate) ty: TypeOid,
+    pub(crate) typmod: i32,
+    pub(crate) location: i32,
+}
+
+/// What an expression does.
+#[derive(Clone, Debug)]
+pub(crate) enum ExprKind {
+    /// A known value.
+    Const(Datum),
+    /// Parameter `$n`, from 0.
+    Param(usize),
+    /// A value of the current row (depth 0) or of the row of an enclosing query.
+    Slot { depth: usize, slot: usize },
+    /// A function or an operator.
+    Call { function: &'static Function, arguments: Vec<Expr> },
+    /// A conversion; `explicit` truncates over-long strings instead of failing.
+    Cast { argument: Box<Expr>, from: TypeOid, explicit: bool },
+    /// Fits a string or number to the modifier of the expression's type.
+    Length { argument: Box<Expr>, explicit: bool },
+    And(Vec<Expr>),
+    Or(Vec<Expr>),
+    Not(Box<Expr>),
+    IsNull { argument: Box<Expr>, negated: bool },
+    BoolTest { argument: Box<Expr>, test: BoolTest },
+    /// CASE; with an operand, its value is what `CaseOperand` of this depth gives.
+    Case { operand: Option<Box<Expr>>, branches: Vec<(Expr, Expr)>, default: Option<Box<Expr>> },
+    CaseOperand,
+    Coalesce(Vec<Expr>),
+    /// `NULLIF(a, b)`; `equal` is the `=` of the two types, over casts of them.
+    NullIf { result: Box<Expr>, equal: Box<Expr> },
+    /// GREATEST or LEAST
+    MinMax { greatest: bool, arguments: Vec<Expr> },
+    /// `IS [NOT] DISTINCT FROM`; `equal` is the `=` of the two.
+    Distinct { equal: &'static Function, left: Box<Expr>, right: Box<Expr>, negated: bool },
+    Array(Vec<Expr>),
+    Subscript { array: Box<Expr>, index: Box<Expr> },
+    /// `left op ANY (array)` or ALL
+    ArrayCompare { function: &'static Function, any: bool, left: Box<Expr>, right: Box<Expr> },
+    /// A nested query used as an expression.
+    SubQuery(Box<SubQuery>),
+    /// An aggregate, by its number in the query; replaced by a slot before execution.
+    Aggregate(usize),
+    /// A set-returning function, by its number in the query's list; replaced by a slot.
+    SetReturning(usize),
+}
+
+/// IS TRUE and its like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BoolTest {
+    True,
+    NotTrue,
+    False,
+    NotFalse,
+    Unknown,
+    NotUnknown,
+}
+
+/// A nested query used as an expression.
+#[derive(Clone, Debug)]
+pub(crate) struct SubQuery {
+    pub(crate) kind: SubQueryKind,
+    pub(crate) plan: Arc<SubPlan>,
+}
+
+/// What is asked of a nested query.
+#[derive(Clone, Debug)]
+pub(crate) enum SubQueryKind {
+    Exists,
+    /// The one value of its one row.
+    Scalar,
+    /// All values as an array.
+    Array,
+    /// `left op ANY (query)` or ALL
+    Compare { function: &'static Function, any: bool, left: Expr, right_cast: Expr },
+}
+
+impl Expr {
+    pub(crate) fn new(kind: ExprKind, ty: TypeOid, location: i32) -> Self {
+        Self { kind, ty, typmod: -1, location }
+    }
+    pub(crate) fn constant(value: Datum, ty: TypeOid, location: i32) -> Self {
+        Self::new(ExprKind::Const(value), ty, location)
+    }
+    pub(crate) fn slot(slot: usize, column: ColumnType) -> Self {
+        Self {
+            kind: ExprKind::Slot { depth: 0, slot },
+            ty: column.oid,
+            typmod: column.typmod,
+            location: -1,
+        }
+    }
+    pub(crate) fn call(
+        function: &'static Function,
+        arguments: Vec<Expr>,
+        ty: TypeOid,
+        location: i32,
+    ) -> Self {
+        Self::new(ExprKind::Call { function, arguments }, ty, location)
+    }
+    pub(crate) fn column_type(&self) -> ColumnType {
+        ColumnType { oid: self.ty, typmod: self.typmod }
+    }
+    /// An untyped literal's text.
+    pub(crate) fn unknown_text(&self) -> Option<&str> {
+        match &self.kind {
+            ExprKind::Const(Datum::Text(text)) if self.ty == TypeOid::UNKNOWN => Some(text),
+            _ => None,
+        }
+    }
+    pub(crate) fn is_null_const(&self) -> bool {
+        matches!(self.kind, ExprKind::Const(Datum::Null))
+    }
+}

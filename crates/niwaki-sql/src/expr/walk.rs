@@ -1,0 +1,185 @@
+//! Visiting the parts of expressions.
+
+use super::{Expr, ExprKind, SubQueryKind};
+
+impl Expr {
+    /// Calls `visit` for every direct part that is evaluated over the same row.
+    pub(crate) fn for_each_child<'e>(&'e self, visit: &mut dyn FnMut(&'e Expr)) {
+        match &self.kind {
+            ExprKind::Const(_)
+            | ExprKind::Param(_)
+            | ExprKind::Slot { .. }
+            | ExprKind::CaseOperand
+            | ExprKind::Aggregate(_)
+            | ExprKind::SetReturning(_) => {}
+            ExprKind::Call { arguments, .. }
+            | ExprKind::And(arguments)
+            | ExprKind::Or(arguments)
+            | ExprKind::Coalesce(arguments)
+            | ExprKind::MinMax { arguments, .. }
+            | ExprKind::Array(arguments) => arguments.iter().for_each(visit),
+            ExprKind::Cast { argument, .. }
+            | ExprKind::Length { argument, .. }
+            | ExprKind::Not(argument)
+            | ExprKind::IsNull { argument, .. }
+            | ExprKind::BoolTest { argument, .. } => visit(argument),
+            ExprKind::Case { operand, branches, default } => {
+                if let Some(operand) = operand {
+                    visit(operand);
+                }
+                for (condition, result) in branches {
+                    visit(condition);
+                    visit(result);
+                }
+                if let Some(default) = default {
+                    visit(default);
+                }
+            }
+            ExprKind::NullIf { result, equal } => {
+                visit(result);
+                visit(equal);
+            }
+            ExprKind::Distinct { left, right, .. }
+            | ExprKind::ArrayCompare { left, right, .. } => {
+                visit(left);
+                visit(right);
+            }
+            ExprKind::Subscript { array, index } => {
+                visit(array);
+                visit(index);
+            }
+            ExprKind::SubQuery(sub) => {
+                if let SubQueryKind::Compare { left, .. } = &sub.kind {
+                    visit(left);
+                }
+            }
+        }
+    }
+
+    /// The same with the right to change the parts.
+    pub(crate) fn for_each_child_mut(
+        &mut self,
+        visit: &mut dyn FnMut(&mut Expr) -> crate::Result<()>,
+    ) -> crate::Result<()> {
+        match &mut self.kind {
+            ExprKind::Const(_)
+            | ExprKind::Param(_)
+            | ExprKind::Slot { .. }
+            | ExprKind::CaseOperand
+            | ExprKind::Aggregate(_)
+            | ExprKind::SetReturning(_) => Ok(()),
+            ExprKind::Call { arguments, .. }
+            | ExprKind::And(arguments)
+            | ExprKind::Or(arguments)
+            | ExprKind::Coalesce(arguments)
+            | ExprKind::MinMax { arguments, .. }
+            | ExprKind::Array(arguments) => arguments.iter_mut().try_for_each(visit),
+            ExprKind::Cast { argument, .. }
+            | ExprKind::Length { argument, .. }
+            | ExprKind::Not(argument)
+            | ExprKind::IsNull { argument, .. }
+            | ExprKind::BoolTest { argument, .. } => visit(argument),
+            ExprKind::Case { operand, branches, default } => {
+                if let Some(operand) = operand {
+                    visit(operand)?;
+                }
+                for (condition, result) in branches {
+                    visit(condition)?;
+                    visit(result)?;
+                }
+                default.as_mut().map_or(Ok(()), |d| visit(d))
+            }
+            ExprKind::NullIf { result, equal } => {
+                visit(result)?;
+                visit(equal)
+            }
+            ExprKind::Distinct { left, right, .. }
+            | ExprKind::ArrayCompare { left, right, .. } => {
+                visit(left)?;
+                visit(right)
+            }
+            ExprKind::Subscript { array, index } => {
+                visit(array)?;
+                visit(index)
+            }
+            ExprKind::SubQuery(sub) => match &mut sub.kind {
+                SubQueryKind::Compare { left, .. } => visit(left),
+                _ => Ok(()),
+            },
+        }
+    }
+
+    /// Whether this or any part satisfies `test`.
+    pub(crate) fn any(&self, test: &mut dyn FnMut(&Expr) -> bool) -> bool {
+        if test(self) {
+            return true;
+        }
+        let mut found = false;
+        self.for_each_child(&mut |child| found = found || child.any(test));
+        found
+    }
+
+    /// Whether both compute the same from the same row: for matching GROUP BY expressions.
+    pub(crate) fn same(&self, other: &Expr) -> bool {
+        if self.ty != other.ty {
+            return false;
+        }
+        let same_all = |a: &[Expr], b: &[Expr]| {
+            a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x.same(y))
+        };
+        match (&self.kind, &other.kind) {
+            (ExprKind::Const(a), ExprKind::Const(b)) => {
+                (a.is_null() && b.is_null())
+                    || (!a.is_null() && !b.is_null() && niwaki_types::equal(self.ty, a, b))
+            }
+            (ExprKind::Param(a), ExprKind::Param(b)) => a == b,
+            (ExprKind::Slot { depth: d, slot: s }, ExprKind::Slot { depth: e, slot: t }) => {
+                d == e && s == t
+            }
+            (
+                ExprKind::Call { function: f, arguments: a },
+                ExprKind::Call { function: g, arguments: b },
+            ) => std::ptr::eq(*f, *g) && same_all(a, b),
+            (ExprKind::And(a), ExprKind::And(b))
+            | (ExprKind::Or(a), ExprKind::Or(b))
+            | (ExprKind::Coalesce(a), ExprKind::Coalesce(b))
+            | (ExprKind::Array(a), ExprKind::Array(b)) => same_all(a, b),
+            (
+                ExprKind::MinMax { greatest: g, arguments: a },
+                ExprKind::MinMax { greatest: h, arguments: b },
+            ) => g == h && same_all(a, b),
+            (ExprKind::Cast { argument: a, .. }, ExprKind::Cast { argument: b, .. })
+            | (ExprKind::Not(a), ExprKind::Not(b)) => a.same(b),
+            (ExprKind::Length { argument: a, .. }, ExprKind::Length { argument: b, .. }) => {
+                self.typmod == other.typmod && a.same(b)
+            }
+            (
+                ExprKind::IsNull { argument: a, negated: n },
+                ExprKind::IsNull { argument: b, negated: m },
+            ) => n == m && a.same(b),
+            (
+                ExprKind::BoolTest { argument: a, test: t },
+                ExprKind::BoolTest { argument: b, test: u },
+            ) => t == u && a.same(b),
+            (
+                ExprKind::Case { operand: o, branches: b, default: d },
+                ExprKind::Case { operand: p, branches: c, default: e },
+            ) => {
+                let same_option = |a: &Option<Box<Expr>>, b: &Option<Box<Expr>>| match (a, b) {
+                    (None, None) => true,
+                    (Some(a), Some(b)) => a.same(b),
+                    _ => false,
+                };
+                same_option(o, p)
+                    && same_option(d, e)
+                    && b.len() == c.len()
+                    && b.iter().zip(c).all(|((w, x), (y, z))| w.same(y) && x.same(z))
+            }
+            (ExprKind::CaseOperand, ExprKind::CaseOperand) => true,
+            (ExprKind::Subscript { array: a, index: i }, ExprKind::Subscript { array: b, index: j }) => {
+                a.same(b) && i.same(j)
+            }
+            _ => false,
+        }
+    }
+}

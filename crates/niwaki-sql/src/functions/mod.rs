@@ -1,0 +1,185 @@
+//! Functions and operators: their signatures, and how a call finds the one it means.
+
+mod math;
+mod operators;
+mod pattern;
+mod system;
+mod text;
+mod time;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::OnceLock;
+
+use niwaki_types::{Datum, TypeOid};
+
+use crate::context::ExecContext;
+use crate::error::Result;
+
+pub(crate) use operators::compare_function;
+pub(crate) use pattern::like_prefix;
+pub(crate) use text::quote_identifier;
+pub(crate) use time::convert_time;
+
+/// When a function may be evaluated ahead of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Volatility {
+    /// Always the same result for the same arguments.
+    Immutable,
+    /// The same result during one statement.
+    Stable,
+    /// Never the same.
+    Volatile,
+}
+
+/// How a function is computed.
+pub(crate) enum Eval {
+    /// One argument, not NULL.
+    Unary(fn(&Datum) -> Result<Datum>),
+    /// Two arguments, neither NULL.
+    Binary(fn(&Datum, &Datum) -> Result<Datum>),
+    /// Any number of arguments.
+    Pure(fn(&[Datum]) -> Result<Datum>),
+    /// With the session.
+    Context(fn(&mut ExecContext<'_>, &[Datum]) -> Result<Datum>),
+    /// A set of rows, made by the executor.
+    Set(fn(&mut ExecContext<'_>, &[Datum]) -> Result<Vec<Datum>>),
+}
+
+/// A function or operator with one signature.
+pub(crate) struct Function {
+    pub(crate) name: &'static str,
+    pub(crate) arguments: &'static [TypeOid],
+    pub(crate) result: TypeOid,
+    /// The last argument may come any number of times.
+    pub(crate) variadic: bool,
+    /// NULL in, NULL out.
+    pub(crate) strict: bool,
+    pub(crate) volatility: Volatility,
+    pub(crate) eval: Eval,
+}
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.name, self.arguments.len())
+    }
+}
+
+impl Function {
+    pub(crate) fn returns_set(&self) -> bool {
+        matches!(self.eval, Eval::Set(_))
+    }
+}
+
+/// Short names for the types of signatures.
+#[expect(clippy::upper_case_acronyms, reason = "the names of the types they stand for")]
+pub(crate) struct T;
+
+impl T {
+    pub(crate) const BOOL: TypeOid = TypeOid::BOOL;
+    pub(crate) const BYTEA: TypeOid = TypeOid::BYTEA;
+    pub(crate) const CHAR: TypeOid = TypeOid::CHAR;
+    pub(crate) const NAME: TypeOid = TypeOid::NAME;
+    pub(crate) const INT8: TypeOid = TypeOid::INT8;
+    pub(crate) const INT2: TypeOid = TypeOid::INT2;
+    pub(crate) const INT4: TypeOid = TypeOid::INT4;
+    pub(crate) const TEXT: TypeOid = TypeOid::TEXT;
+    pub(crate) const OID: TypeOid = TypeOid::OID;
+    pub(crate) const TID: TypeOid = TypeOid::TID;
+    pub(crate) const XID: TypeOid = TypeOid::XID;
+    pub(crate) const FLOAT4: TypeOid = TypeOid::FLOAT4;
+    pub(crate) const FLOAT8: TypeOid = TypeOid::FLOAT8;
+    pub(crate) const BPCHAR: TypeOid = TypeOid::BPCHAR;
+    pub(crate) const DATE: TypeOid = TypeOid::DATE;
+    pub(crate) const TIMESTAMP: TypeOid = TypeOid::TIMESTAMP;
+    pub(crate) const TIMESTAMPTZ: TypeOid = TypeOid::TIMESTAMPTZ;
+    pub(crate) const INTERVAL: TypeOid = TypeOid::INTERVAL;
+    pub(crate) const NUMERIC: TypeOid = TypeOid::NUMERIC;
+    pub(crate) const LSN: TypeOid = TypeOid::PG_LSN;
+    pub(crate) const REGCLASS: TypeOid = TypeOid::REGCLASS;
+    pub(crate) const VOID: TypeOid = TypeOid::VOID;
+    pub(crate) const NAMES: TypeOid = TypeOid::NAME_ARRAY;
+    pub(crate) const TEXTS: TypeOid = TypeOid::TEXT_ARRAY;
+    pub(crate) const INTS: TypeOid = TypeOid::INT4_ARRAY;
+    pub(crate) const ANY: TypeOid = crate::types::ANY;
+    pub(crate) const ELEMENT: TypeOid = crate::types::ANY_ELEMENT;
+    pub(crate) const ARRAY: TypeOid = crate::types::ANY_ARRAY;
+}
+
+/// Writes a table of functions: `name(ARGUMENT TYPES) RESULT flags kind(body)`. The flags are
+/// `immutable`, `stable` or `volatile`, preceded by `nullable` when NULL arguments reach the body and
+/// by `variadic` when the last argument repeats.
+macro_rules! functions {
+    (@strict nullable) => { false };
+    (@strict strict) => { true };
+    (@variadic variadic) => { true };
+    (@variadic single) => { false };
+    (@volatility immutable) => { $crate::functions::Volatility::Immutable };
+    (@volatility stable) => { $crate::functions::Volatility::Stable };
+    (@volatility volatile) => { $crate::functions::Volatility::Volatile };
+    ($($name:literal ($($argument:ident),*) $result:ident $strict:ident $variadic:ident $volatility:ident $kind:ident($body:expr);)*) => {
+        &[$($crate::functions::Function {
+            name: $name,
+            arguments: &[$($crate::functions::T::$argument),*],
+            result: $crate::functions::T::$result,
+            variadic: $crate::functions::functions!(@variadic $variadic),
+            strict: $crate::functions::functions!(@strict $strict),
+            volatility: $crate::functions::functions!(@volatility $volatility),
+            eval: $crate::functions::Eval::$kind($body),
+        }),*]
+    };
+}
+pub(crate) use functions;
+
+type ByName = HashMap<&'static str, Vec<&'static Function>>;
+
+fn index(tables: &[&'static [Function]]) -> ByName {
+    let mut map = ByName::new();
+    for function in tables.iter().copied().flatten() {
+        map.entry(function.name).or_default().push(function);
+    }
+    map
+}
+
+/// All functions of this name.
+pub(crate) fn functions_named(name: &str) -> &'static [&'static Function] {
+    static MAP: OnceLock<ByName> = OnceLock::new();
+    let map = MAP.get_or_init(|| {
+        index(&[text::FUNCTIONS, math::FUNCTIONS, time::FUNCTIONS, system::FUNCTIONS])
+    });
+    map.get(name).map_or(&[], Vec::as_slice)
+}
+
+/// All operators of this name; one argument for prefix operators.
+pub(crate) fn operators_named(name: &str) -> &'static [&'static Function] {
+    static MAP: OnceLock<ByName> = OnceLock::new();
+    let map = MAP.get_or_init(|| index(&[operators::OPERATORS, time::OPERATORS]));
+    map.get(name).map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_fit_their_signatures() {
+        let tables: [&[Function]; 6] = [
+            text::FUNCTIONS,
+            math::FUNCTIONS,
+            time::FUNCTIONS,
+            system::FUNCTIONS,
+            operators::OPERATORS,
+            time::OPERATORS,
+        ];
+        for function in tables.into_iter().flatten() {
+            match function.eval {
+                Eval::Unary(_) => assert_eq!(function.arguments.len(), 1, "{function:?}"),
+                Eval::Binary(_) => assert_eq!(function.arguments.len(), 2, "{function:?}"),
+                _ => {}
+            }
+            if matches!(function.eval, Eval::Unary(_) | Eval::Binary(_)) {
+                assert!(function.strict, "{function:?}");
+            }
+        }
+    }
+}

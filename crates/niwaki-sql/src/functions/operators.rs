@@ -1,0 +1,577 @@
+//! Arithmetic, comparison and the other operators on values that carry no time.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use niwaki_types::{Datum, Numeric, TypeError, TypeOid, compare};
+
+use super::pattern::{ilike, like, regex_match, regex_match_insensitive};
+use super::{Function, functions};
+use crate::error::{Result, SqlError};
+
+#[cold]
+pub(super) fn range(type_name: &str) -> SqlError {
+    TypeError::out_of_range(type_name).into()
+}
+
+#[cold]
+pub(super) fn wrong_types(operator: &str) -> SqlError {
+    SqlError::internal(format!("operator {operator} was given values of other types"))
+}
+
+/// Both integers as int8, with the wider of their two widths.
+fn integers(a: &Datum, b: &Datum) -> Option<(i64, i64, u8)> {
+    let one = |d: &Datum| match d {
+        Datum::Int2(v) => Some((i64::from(*v), 2)),
+        Datum::Int4(v) => Some((i64::from(*v), 4)),
+        Datum::Int8(v) => Some((*v, 8)),
+        _ => None,
+    };
+    let ((a, wa), (b, wb)) = (one(a)?, one(b)?);
+    Some((a, b, wa.max(wb)))
+}
+
+/// An integer result in its width, or PostgreSQL's complaint.
+fn integer(value: Option<i64>, width: u8) -> Result<Datum> {
+    match width {
+        2 => value
+            .and_then(|v| i16::try_from(v).ok())
+            .map(Datum::Int2)
+            .ok_or_else(|| range("smallint")),
+        4 => value
+            .and_then(|v| i32::try_from(v).ok())
+            .map(Datum::Int4)
+            .ok_or_else(|| range("integer")),
+        _ => value.map(Datum::Int8).ok_or_else(|| range("bigint")),
+    }
+}
+
+/// Both floats as float8, and whether both are float4.
+fn floats(a: &Datum, b: &Datum) -> Option<(f64, f64, bool)> {
+    let one = |d: &Datum| match d {
+        Datum::Float4(v) => Some((f64::from(*v), true)),
+        Datum::Float8(v) => Some((*v, false)),
+        _ => None,
+    };
+    let ((a, na), (b, nb)) = (one(a)?, one(b)?);
+    Some((a, b, na && nb))
+}
+
+/// A float result; infinity out of finite operands is an overflow, zero out of others an underflow.
+pub(super) fn float(value: f64, narrow: bool, finite: bool, nonzero: bool) -> Result<Datum> {
+    #[expect(clippy::cast_possible_truncation, reason = "float4 arithmetic rounds to float4")]
+    let (infinite, zero, result) = if narrow {
+        let value = value as f32;
+        (value.is_infinite(), value == 0.0, Datum::Float4(value))
+    } else {
+        (value.is_infinite(), value == 0.0, Datum::Float8(value))
+    };
+    if infinite && finite {
+        return Err(SqlError::new("22003", "value out of range: overflow"));
+    }
+    if zero && nonzero {
+        return Err(SqlError::new("22003", "value out of range: underflow"));
+    }
+    Ok(result)
+}
+
+fn numeric(value: niwaki_types::Result<Numeric>) -> Result<Datum> {
+    Ok(Datum::Numeric(Arc::new(value?)))
+}
+
+fn add(a: &Datum, b: &Datum) -> Result<Datum> {
+    if let Some((x, y, width)) = integers(a, b) {
+        return integer(x.checked_add(y), width);
+    }
+    match (a, b) {
+        (Datum::Numeric(x), Datum::Numeric(y)) => numeric(x.add(y)),
+        (Datum::Lsn(x), Datum::Numeric(y)) => lsn_move(*x, y, false),
+        (Datum::Numeric(y), Datum::Lsn(x)) => lsn_move(*x, y, false),
+        _ => {
+            let (x, y, narrow) = floats(a, b).ok_or_else(|| wrong_types("+"))?;
+            float(x + y, narrow, x.is_finite() && y.is_finite(), false)
+        }
+    }
+}
+
+fn subtract(a: &Datum, b: &Datum) -> Result<Datum> {
+    if let Some((x, y, width)) = integers(a, b) {
+        return integer(x.checked_sub(y), width);
+    }
+    match (a, b) {
+        (Datum::Numeric(x), Datum::Numeric(y)) => numeric(x.sub(y)),
+        (Datum::Lsn(x), Datum::Lsn(y)) => {
+            let difference = i128::from(*x) - i128::from(*y);
+            numeric(Numeric::parse(&difference.to_string()))
+        }
+        (Datum::Lsn(x), Datum::Numeric(y)) => lsn_move(*x, y, true),
+        _ => {
+            let (x, y, narrow) = floats(a, b).ok_or_else(|| wrong_types("-"))?;
+            float(x - y, narrow, x.is_finite() && y.is_finite(), false)
+        }
+    }
+}
+
+fn lsn_move(lsn: u64, bytes: &Numeric, back: bool) -> Result<Datum> {
+    let bytes = i128::from(bytes.to_i64()?);
+    let moved = i128::from(lsn) + if back { -bytes } else { bytes };
+    u64::try_from(moved).map(Datum::Lsn).map_err(|_| range("pg_lsn"))
+}
+
+fn multiply(a: &Datum, b: &Datum) -> Result<Datum> {
+    if let Some((x, y, width)) = integers(a, b) {
+        return integer(x.checked_mul(y), width);
+    }
+    if let (Datum::Numeric(x), Datum::Numeric(y)) = (a, b) {
+        return numeric(x.mul(y));
+    }
+    let (x, y, narrow) = floats(a, b).ok_or_else(|| wrong_types("*"))?;
+    float(x * y, narrow, x.is_finite() && y.is_finite(), x != 0.0 && y != 0.0)
+}
+
+fn divide(a: &Datum, b: &Datum) -> Result<Datum> {
+    if let Some((x, y, width)) = integers(a, b) {
+        if y == 0 {
+            return Err(TypeError::division_by_zero().into());
+        }
+        return integer(x.checked_div(y), width);
+    }
+    if let (Datum::Numeric(x), Datum::Numeric(y)) = (a, b) {
+        return numeric(x.div(y));
+    }
+    let (x, y, narrow) = floats(a, b).ok_or_else(|| wrong_types("/"))?;
+    if y == 0.0 && !x.is_nan() {
+        return Err(TypeError::division_by_zero().into());
+    }
+    float(x / y, narrow, x.is_finite(), x != 0.0 && y.is_finite())
+}
+
+pub(super) fn modulo(a: &Datum, b: &Datum) -> Result<Datum> {
+    if let Some((x, y, width)) = integers(a, b) {
+        if y == 0 {
+            return Err(TypeError::division_by_zero().into());
+        }
+        return integer(Some(x.checked_rem(y).unwrap_or(0)), width);
+    }
+    match (a, b) {
+        (Datum::Numeric(x), Datum::Numeric(y)) => numeric(x.rem(y)),
+        _ => Err(wrong_types("%")),
+    }
+}
+
+fn negate(a: &Datum) -> Result<Datum> {
+    Ok(match a {
+        Datum::Int2(v) => Datum::Int2(v.checked_neg().ok_or_else(|| range("smallint"))?),
+        Datum::Int4(v) => Datum::Int4(v.checked_neg().ok_or_else(|| range("integer"))?),
+        Datum::Int8(v) => Datum::Int8(v.checked_neg().ok_or_else(|| range("bigint"))?),
+        Datum::Float4(v) => Datum::Float4(-v),
+        Datum::Float8(v) => Datum::Float8(-v),
+        Datum::Numeric(v) => Datum::Numeric(Arc::new(v.neg())),
+        _ => return Err(wrong_types("-")),
+    })
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the signature of every function")]
+fn identity(a: &Datum) -> Result<Datum> {
+    Ok(a.clone())
+}
+
+pub(super) fn absolute(a: &Datum) -> Result<Datum> {
+    Ok(match a {
+        Datum::Int2(v) => Datum::Int2(v.checked_abs().ok_or_else(|| range("smallint"))?),
+        Datum::Int4(v) => Datum::Int4(v.checked_abs().ok_or_else(|| range("integer"))?),
+        Datum::Int8(v) => Datum::Int8(v.checked_abs().ok_or_else(|| range("bigint"))?),
+        Datum::Float4(v) => Datum::Float4(v.abs()),
+        Datum::Float8(v) => Datum::Float8(v.abs()),
+        Datum::Numeric(v) => Datum::Numeric(Arc::new(v.abs())),
+        _ => return Err(wrong_types("@")),
+    })
+}
+
+fn bitwise(a: &Datum, b: &Datum, operation: fn(i64, i64) -> i64) -> Result<Datum> {
+    let (x, y, width) = integers(a, b).ok_or_else(|| wrong_types("&"))?;
+    integer(Some(operation(x, y)), width)
+}
+
+fn bit_and(a: &Datum, b: &Datum) -> Result<Datum> {
+    bitwise(a, b, |x, y| x & y)
+}
+fn bit_or(a: &Datum, b: &Datum) -> Result<Datum> {
+    bitwise(a, b, |x, y| x | y)
+}
+fn bit_xor(a: &Datum, b: &Datum) -> Result<Datum> {
+    bitwise(a, b, |x, y| x ^ y)
+}
+
+fn bit_not(a: &Datum) -> Result<Datum> {
+    Ok(match a {
+        Datum::Int2(v) => Datum::Int2(!v),
+        Datum::Int4(v) => Datum::Int4(!v),
+        Datum::Int8(v) => Datum::Int8(!v),
+        _ => return Err(wrong_types("~")),
+    })
+}
+
+/// Shifts wrap their distance at the width, as the processors that PostgreSQL runs on do.
+fn shift_left(a: &Datum, b: &Datum) -> Result<Datum> {
+    let Datum::Int4(distance) = b else { return Err(wrong_types("<<")) };
+    Ok(match a {
+        Datum::Int2(v) => {
+            let wide = i32::from(*v).wrapping_shl(distance.cast_unsigned());
+            #[expect(clippy::cast_possible_truncation, reason = "bits shifted out are lost")]
+            Datum::Int2(wide as i16)
+        }
+        Datum::Int4(v) => Datum::Int4(v.wrapping_shl(distance.cast_unsigned())),
+        Datum::Int8(v) => Datum::Int8(v.wrapping_shl(distance.cast_unsigned())),
+        _ => return Err(wrong_types("<<")),
+    })
+}
+
+fn shift_right(a: &Datum, b: &Datum) -> Result<Datum> {
+    let Datum::Int4(distance) = b else { return Err(wrong_types(">>")) };
+    Ok(match a {
+        Datum::Int2(v) => {
+            let wide = i32::from(*v).wrapping_shr(distance.cast_unsigned());
+            #[expect(clippy::cast_possible_truncation, reason = "a right shift only shrinks")]
+            Datum::Int2(wide as i16)
+        }
+        Datum::Int4(v) => Datum::Int4(v.wrapping_shr(distance.cast_unsigned())),
+        Datum::Int8(v) => Datum::Int8(v.wrapping_shr(distance.cast_unsigned())),
+        _ => return Err(wrong_types(">>")),
+    })
+}
+
+/// Order of two values whose variants tell their types; strings compare byte by byte.
+#[inline]
+fn order(a: &Datum, b: &Datum) -> Ordering {
+    match (a, b) {
+        (Datum::Int4(x), Datum::Int4(y)) => x.cmp(y),
+        (Datum::Int8(x), Datum::Int8(y)) => x.cmp(y),
+        (Datum::Text(x), Datum::Text(y)) => x.as_bytes().cmp(y.as_bytes()),
+        (Datum::Oid(x), Datum::Int4(y)) => i64::from(*x).cmp(&i64::from(*y)),
+        (Datum::Int4(x), Datum::Oid(y)) => i64::from(*x).cmp(&i64::from(*y)),
+        _ => {
+            if let Some((x, y, _)) = integers(a, b) {
+                return x.cmp(&y);
+            }
+            if let Some((x, y, _)) = floats(a, b) {
+                return compare(TypeOid::FLOAT8, &Datum::Float8(x), &Datum::Float8(y));
+            }
+            compare(type_of(a), a, b)
+        }
+    }
+}
+
+/// A type whose values look like this one; enough to compare two of the same variant.
+fn type_of(value: &Datum) -> TypeOid {
+    match value {
+        Datum::Null => TypeOid::UNKNOWN,
+        Datum::Bool(_) => TypeOid::BOOL,
+        Datum::Int2(_) => TypeOid::INT2,
+        Datum::Int4(_) => TypeOid::INT4,
+        Datum::Int8(_) => TypeOid::INT8,
+        Datum::Float4(_) => TypeOid::FLOAT4,
+        Datum::Float8(_) => TypeOid::FLOAT8,
+        Datum::Numeric(_) => TypeOid::NUMERIC,
+        Datum::Text(_) => TypeOid::TEXT,
+        Datum::Bytea(_) => TypeOid::BYTEA,
+        Datum::Date(_) => TypeOid::DATE,
+        Datum::Timestamp(_) => TypeOid::TIMESTAMP,
+        Datum::TimestampTz(_) => TypeOid::TIMESTAMPTZ,
+        Datum::Interval(_) => TypeOid::INTERVAL,
+        Datum::Oid(_) => TypeOid::OID,
+        Datum::Tid(..) => TypeOid::TID,
+        Datum::Lsn(_) => TypeOid::PG_LSN,
+        Datum::Array(element, _) => {
+            crate::types::array_of(*element).unwrap_or(TypeOid::TEXT_ARRAY)
+        }
+    }
+}
+
+/// Order of two `char(n)` values: trailing blanks mean nothing.
+fn blank_order(a: &Datum, b: &Datum) -> Ordering {
+    compare(TypeOid::BPCHAR, a, b)
+}
+
+/// Order of two arrays: element by element, then by length; NULL elements are equal and last.
+fn array_order(a: &Datum, b: &Datum) -> Ordering {
+    let (Datum::Array(_, x), Datum::Array(_, y)) = (a, b) else { return Ordering::Equal };
+    for (x, y) in x.iter().zip(y.iter()) {
+        let order = match (x.is_null(), y.is_null()) {
+            (true, true) => Ordering::Equal,
+            (true, false) => Ordering::Greater,
+            (false, true) => Ordering::Less,
+            (false, false) => order(x, y),
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+    x.len().cmp(&y.len())
+}
+
+macro_rules! comparisons {
+    ($($module:ident $order:ident;)*) => {$(
+        #[expect(clippy::unnecessary_wraps, reason = "the signature of every function")]
+        mod $module {
+            use niwaki_types::Datum;
+            use crate::error::Result;
+            pub(super) fn eq(a: &Datum, b: &Datum) -> Result<Datum> {
+                Ok(Datum::Bool(super::$order(a, b).is_eq()))
+            }
+            pub(super) fn ne(a: &Datum, b: &Datum) -> Result<Datum> {
+                Ok(Datum::Bool(super::$order(a, b).is_ne()))
+            }
+            pub(super) fn lt(a: &Datum, b: &Datum) -> Result<Datum> {
+                Ok(Datum::Bool(super::$order(a, b).is_lt()))
+            }
+            pub(super) fn le(a: &Datum, b: &Datum) -> Result<Datum> {
+                Ok(Datum::Bool(super::$order(a, b).is_le()))
+            }
+            pub(super) fn gt(a: &Datum, b: &Datum) -> Result<Datum> {
+                Ok(Datum::Bool(super::$order(a, b).is_gt()))
+            }
+            pub(super) fn ge(a: &Datum, b: &Datum) -> Result<Datum> {
+                Ok(Datum::Bool(super::$order(a, b).is_ge()))
+            }
+        }
+    )*};
+}
+
+comparisons! {
+    plain order;
+    blank blank_order;
+    array array_order;
+}
+
+fn concat_text(a: &Datum, b: &Datum) -> Result<Datum> {
+    match (a, b) {
+        (Datum::Text(x), Datum::Text(y)) => {
+            let mut text = String::with_capacity(x.len() + y.len());
+            text.push_str(x);
+            text.push_str(y);
+            Ok(Datum::Text(text.into()))
+        }
+        (Datum::Bytea(x), Datum::Bytea(y)) => Ok(Datum::Bytea([&x[..], &y[..]].concat().into())),
+        _ => Err(wrong_types("||")),
+    }
+}
+
+fn concat_arrays(values: &[Datum]) -> Result<Datum> {
+    match values {
+        [Datum::Array(element, x), Datum::Array(_, y)] => {
+            Ok(Datum::Array(*element, x.iter().chain(y.iter()).cloned().collect()))
+        }
+        [array @ Datum::Array(..), Datum::Null] | [Datum::Null, array @ Datum::Array(..)] => {
+            Ok(array.clone())
+        }
+        [Datum::Null, Datum::Null] => Ok(Datum::Null),
+        _ => Err(wrong_types("||")),
+    }
+}
+
+fn not_like(a: &Datum, b: &Datum) -> Result<Datum> {
+    like(a, b).map(invert)
+}
+fn not_ilike(a: &Datum, b: &Datum) -> Result<Datum> {
+    ilike(a, b).map(invert)
+}
+fn not_regex(a: &Datum, b: &Datum) -> Result<Datum> {
+    regex_match(a, b).map(invert)
+}
+fn not_regex_insensitive(a: &Datum, b: &Datum) -> Result<Datum> {
+    regex_match_insensitive(a, b).map(invert)
+}
+
+fn invert(value: Datum) -> Datum {
+    match value {
+        Datum::Bool(value) => Datum::Bool(!value),
+        other => other,
+    }
+}
+
+/// The comparison operator of this name for two values of one type, for conditions that the grammar
+/// implies: CASE, IN, NULLIF, DISTINCT, joins with USING.
+pub(crate) fn compare_function(name: &str, oid: TypeOid) -> Option<&'static Function> {
+    let is_array = crate::types::element_of(oid).is_some();
+    let oid = match oid {
+        TypeOid::VARCHAR | TypeOid::UNKNOWN => TypeOid::TEXT,
+        TypeOid::REGCLASS => TypeOid::OID,
+        _ if is_array => crate::types::ANY_ARRAY,
+        oid => oid,
+    };
+    super::operators_named(name).iter().copied().find(|f| f.arguments == [oid, oid])
+}
+
+/// The six comparisons of each pair of types.
+macro_rules! operator_table {
+    (
+        compare { $(($left:ident, $right:ident) $module:ident)* }
+        other { $($other:tt)* }
+    ) => {
+        functions! {
+            $(
+                "=" ($left, $right) BOOL strict single immutable Binary($module::eq);
+                "<>" ($left, $right) BOOL strict single immutable Binary($module::ne);
+                "<" ($left, $right) BOOL strict single immutable Binary($module::lt);
+                "<=" ($left, $right) BOOL strict single immutable Binary($module::le);
+                ">" ($left, $right) BOOL strict single immutable Binary($module::gt);
+                ">=" ($left, $right) BOOL strict single immutable Binary($module::ge);
+            )*
+            $($other)*
+        }
+    };
+}
+
+pub(super) const OPERATORS: &[Function] = operator_table! {
+    compare {
+        (BOOL, BOOL) plain
+        (INT2, INT2) plain (INT2, INT4) plain (INT2, INT8) plain
+        (INT4, INT2) plain (INT4, INT4) plain (INT4, INT8) plain
+        (INT8, INT2) plain (INT8, INT4) plain (INT8, INT8) plain
+        (FLOAT4, FLOAT4) plain (FLOAT4, FLOAT8) plain (FLOAT8, FLOAT4) plain (FLOAT8, FLOAT8) plain
+        (NUMERIC, NUMERIC) plain
+        (TEXT, TEXT) plain (NAME, NAME) plain (NAME, TEXT) plain (TEXT, NAME) plain
+        (BPCHAR, BPCHAR) blank (CHAR, CHAR) plain
+        (BYTEA, BYTEA) plain
+        (DATE, DATE) plain (TIMESTAMP, TIMESTAMP) plain (TIMESTAMPTZ, TIMESTAMPTZ) plain
+        (INTERVAL, INTERVAL) plain
+        (OID, OID) plain (TID, TID) plain (LSN, LSN) plain
+        (ARRAY, ARRAY) array
+    }
+    other {
+        "=" (XID, XID) BOOL strict single immutable Binary(plain::eq);
+        "<>" (XID, XID) BOOL strict single immutable Binary(plain::ne);
+        "=" (XID, INT4) BOOL strict single immutable Binary(plain::eq);
+        "<>" (XID, INT4) BOOL strict single immutable Binary(plain::ne);
+        "+" (INT2, INT2) INT2 strict single immutable Binary(add);
+        "+" (INT2, INT4) INT4 strict single immutable Binary(add);
+        "+" (INT2, INT8) INT8 strict single immutable Binary(add);
+        "+" (INT4, INT2) INT4 strict single immutable Binary(add);
+        "+" (INT4, INT4) INT4 strict single immutable Binary(add);
+        "+" (INT4, INT8) INT8 strict single immutable Binary(add);
+        "+" (INT8, INT2) INT8 strict single immutable Binary(add);
+        "+" (INT8, INT4) INT8 strict single immutable Binary(add);
+        "+" (INT8, INT8) INT8 strict single immutable Binary(add);
+        "+" (FLOAT4, FLOAT4) FLOAT4 strict single immutable Binary(add);
+        "+" (FLOAT4, FLOAT8) FLOAT8 strict single immutable Binary(add);
+        "+" (FLOAT8, FLOAT4) FLOAT8 strict single immutable Binary(add);
+        "+" (FLOAT8, FLOAT8) FLOAT8 strict single immutable Binary(add);
+        "+" (NUMERIC, NUMERIC) NUMERIC strict single immutable Binary(add);
+        "+" (LSN, NUMERIC) LSN strict single immutable Binary(add);
+        "+" (NUMERIC, LSN) LSN strict single immutable Binary(add);
+        "-" (INT2, INT2) INT2 strict single immutable Binary(subtract);
+        "-" (INT2, INT4) INT4 strict single immutable Binary(subtract);
+        "-" (INT2, INT8) INT8 strict single immutable Binary(subtract);
+        "-" (INT4, INT2) INT4 strict single immutable Binary(subtract);
+        "-" (INT4, INT4) INT4 strict single immutable Binary(subtract);
+        "-" (INT4, INT8) INT8 strict single immutable Binary(subtract);
+        "-" (INT8, INT2) INT8 strict single immutable Binary(subtract);
+        "-" (INT8, INT4) INT8 strict single immutable Binary(subtract);
+        "-" (INT8, INT8) INT8 strict single immutable Binary(subtract);
+        "-" (FLOAT4, FLOAT4) FLOAT4 strict single immutable Binary(subtract);
+        "-" (FLOAT4, FLOAT8) FLOAT8 strict single immutable Binary(subtract);
+        "-" (FLOAT8, FLOAT4) FLOAT8 strict single immutable Binary(subtract);
+        "-" (FLOAT8, FLOAT8) FLOAT8 strict single immutable Binary(subtract);
+        "-" (NUMERIC, NUMERIC) NUMERIC strict single immutable Binary(subtract);
+        "-" (LSN, LSN) NUMERIC strict single immutable Binary(subtract);
+        "-" (LSN, NUMERIC) LSN strict single immutable Binary(subtract);
+        "*" (INT2, INT2) INT2 strict single immutable Binary(multiply);
+        "*" (INT2, INT4) INT4 strict single immutable Binary(multiply);
+        "*" (INT2, INT8) INT8 strict single immutable Binary(multiply);
+        "*" (INT4, INT2) INT4 strict single immutable Binary(multiply);
+        "*" (INT4, INT4) INT4 strict single immutable Binary(multiply);
+        "*" (INT4, INT8) INT8 strict single immutable Binary(multiply);
+        "*" (INT8, INT2) INT8 strict single immutable Binary(multiply);
+        "*" (INT8, INT4) INT8 strict single immutable Binary(multiply);
+        "*" (INT8, INT8) INT8 strict single immutable Binary(multiply);
+        "*" (FLOAT4, FLOAT4) FLOAT4 strict single immutable Binary(multiply);
+        "*" (FLOAT4, FLOAT8) FLOAT8 strict single immutable Binary(multiply);
+        "*" (FLOAT8, FLOAT4) FLOAT8 strict single immutable Binary(multiply);
+        "*" (FLOAT8, FLOAT8) FLOAT8 strict single immutable Binary(multiply);
+        "*" (NUMERIC, NUMERIC) NUMERIC strict single immutable Binary(multiply);
+        "/" (INT2, INT2) INT2 strict single immutable Binary(divide);
+        "/" (INT2, INT4) INT4 strict single immutable Binary(divide);
+        "/" (INT2, INT8) INT8 strict single immutable Binary(divide);
+        "/" (INT4, INT2) INT4 strict single immutable Binary(divide);
+        "/" (INT4, INT4) INT4 strict single immutable Binary(divide);
+        "/" (INT4, INT8) INT8 strict single immutable Binary(divide);
+        "/" (INT8, INT2) INT8 strict single immutable Binary(divide);
+        "/" (INT8, INT4) INT8 strict single immutable Binary(divide);
+        "/" (INT8, INT8) INT8 strict single immutable Binary(divide);
+        "/" (FLOAT4, FLOAT4) FLOAT4 strict single immutable Binary(divide);
+        "/" (FLOAT4, FLOAT8) FLOAT8 strict single immutable Binary(divide);
+        "/" (FLOAT8, FLOAT4) FLOAT8 strict single immutable Binary(divide);
+        "/" (FLOAT8, FLOAT8) FLOAT8 strict single immutable Binary(divide);
+        "/" (NUMERIC, NUMERIC) NUMERIC strict single immutable Binary(divide);
+        "%" (INT2, INT2) INT2 strict single immutable Binary(modulo);
+        "%" (INT4, INT4) INT4 strict single immutable Binary(modulo);
+        "%" (INT8, INT8) INT8 strict single immutable Binary(modulo);
+        "%" (NUMERIC, NUMERIC) NUMERIC strict single immutable Binary(modulo);
+        "-" (INT2) INT2 strict single immutable Unary(negate);
+        "-" (INT4) INT4 strict single immutable Unary(negate);
+        "-" (INT8) INT8 strict single immutable Unary(negate);
+        "-" (FLOAT4) FLOAT4 strict single immutable Unary(negate);
+        "-" (FLOAT8) FLOAT8 strict single immutable Unary(negate);
+        "-" (NUMERIC) NUMERIC strict single immutable Unary(negate);
+        "+" (INT2) INT2 strict single immutable Unary(identity);
+        "+" (INT4) INT4 strict single immutable Unary(identity);
+        "+" (INT8) INT8 strict single immutable Unary(identity);
+        "+" (FLOAT4) FLOAT4 strict single immutable Unary(identity);
+        "+" (FLOAT8) FLOAT8 strict single immutable Unary(identity);
+        "+" (NUMERIC) NUMERIC strict single immutable Unary(identity);
+        "@" (INT2) INT2 strict single immutable Unary(absolute);
+        "@" (INT4) INT4 strict single immutable Unary(absolute);
+        "@" (INT8) INT8 strict single immutable Unary(absolute);
+        "@" (FLOAT8) FLOAT8 strict single immutable Unary(absolute);
+        "@" (NUMERIC) NUMERIC strict single immutable Unary(absolute);
+        "^" (FLOAT8, FLOAT8) FLOAT8 strict single immutable Binary(super::math::power);
+        "^" (NUMERIC, NUMERIC) NUMERIC strict single immutable Binary(super::math::power);
+        "|/" (FLOAT8) FLOAT8 strict single immutable Unary(super::math::square_root);
+        "&" (INT2, INT2) INT2 strict single immutable Binary(bit_and);
+        "&" (INT4, INT4) INT4 strict single immutable Binary(bit_and);
+        "&" (INT8, INT8) INT8 strict single immutable Binary(bit_and);
+        "|" (INT2, INT2) INT2 strict single immutable Binary(bit_or);
+        "|" (INT4, INT4) INT4 strict single immutable Binary(bit_or);
+        "|" (INT8, INT8) INT8 strict single immutable Binary(bit_or);
+        "#" (INT2, INT2) INT2 strict single immutable Binary(bit_xor);
+        "#" (INT4, INT4) INT4 strict single immutable Binary(bit_xor);
+        "#" (INT8, INT8) INT8 strict single immutable Binary(bit_xor);
+        "~" (INT2) INT2 strict single immutable Unary(bit_not);
+        "~" (INT4) INT4 strict single immutable Unary(bit_not);
+        "~" (INT8) INT8 strict single immutable Unary(bit_not);
+        "<<" (INT2, INT4) INT2 strict single immutable Binary(shift_left);
+        "<<" (INT4, INT4) INT4 strict single immutable Binary(shift_left);
+        "<<" (INT8, INT4) INT8 strict single immutable Binary(shift_left);
+        ">>" (INT2, INT4) INT2 strict single immutable Binary(shift_right);
+        ">>" (INT4, INT4) INT4 strict single immutable Binary(shift_right);
+        ">>" (INT8, INT4) INT8 strict single immutable Binary(shift_right);
+        "||" (TEXT, TEXT) TEXT strict single immutable Binary(concat_text);
+        "||" (BYTEA, BYTEA) BYTEA strict single immutable Binary(concat_text);
+        "||" (ARRAY, ARRAY) ARRAY nullable single immutable Pure(concat_arrays);
+        "~~" (TEXT, TEXT) BOOL strict single immutable Binary(like);
+        "~~" (NAME, TEXT) BOOL strict single immutable Binary(like);
+        "~~" (BPCHAR, TEXT) BOOL strict single immutable Binary(like);
+        "!~~" (TEXT, TEXT) BOOL strict single immutable Binary(not_like);
+        "!~~" (NAME, TEXT) BOOL strict single immutable Binary(not_like);
+        "!~~" (BPCHAR, TEXT) BOOL strict single immutable Binary(not_like);
+        "~~*" (TEXT, TEXT) BOOL strict single immutable Binary(ilike);
+        "~~*" (NAME, TEXT) BOOL strict single immutable Binary(ilike);
+        "~~*" (BPCHAR, TEXT) BOOL strict single immutable Binary(ilike);
+        "!~~*" (TEXT, TEXT) BOOL strict single immutable Binary(not_ilike);
+        "!~~*" (NAME, TEXT) BOOL strict single immutable Binary(not_ilike);
+        "!~~*" (BPCHAR, TEXT) BOOL strict single immutable Binary(not_ilike);
+        "~" (TEXT, TEXT) BOOL strict single immutable Binary(regex_match);
+        "~" (NAME, TEXT) BOOL strict single immutable Binary(regex_match);
+        "~" (BPCHAR, TEXT) BOOL strict single immutable Binary(regex_match);
+        "!~" (TEXT, TEXT) BOOL strict single immutable Binary(not_regex);
+        "!~" (NAME, TEXT) BOOL strict single immutable Binary(not_regex);
+        "!~" (BPCHAR, TEXT) BOOL strict single immutable Binary(not_regex);
+        "~*" (TEXT, TEXT) BOOL strict single immutable Binary(regex_match_insensitive);
+        "~*" (NAME, TEXT) BOOL strict single immutable Binary(regex_match_insensitive);
+        "~*" (BPCHAR, TEXT) BOOL strict single immutable Binary(regex_match_insensitive);
+        "!~*" (TEXT, TEXT) BOOL strict single immutable Binary(not_regex_insensitive);
+        "!~*" (NAME, TEXT) BOOL strict single immutable Binary(not_regex_insensitive);
+        "!~*" (BPCHAR, TEXT) BOOL strict single immutable Binary(not_regex_insensitive);
+    }
+};

@@ -1,0 +1,343 @@
+//! Functions on the session, its settings, sequences and the catalog.
+
+use std::sync::Arc;
+
+use niwaki_catalog::Oid;
+use niwaki_types::{ColumnType, Datum, Numeric, TypeOid};
+
+use super::{Function, functions};
+use crate::context::ExecContext;
+use crate::error::{Result, SqlError};
+
+fn wrong() -> SqlError {
+    SqlError::internal("a system function was given values of other types")
+}
+
+fn oid(value: &Datum) -> Result<u32> {
+    match value {
+        Datum::Oid(number) => Ok(*number),
+        _ => Err(wrong()),
+    }
+}
+
+fn text(value: &Datum) -> Result<&str> {
+    match value {
+        Datum::Text(text) => Ok(text),
+        _ => Err(wrong()),
+    }
+}
+
+fn string(text: String) -> Datum {
+    Datum::Text(text.into())
+}
+
+fn nextval(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    exec.environment.nextval(oid(&values[0])?).map(Datum::Int8)
+}
+
+fn currval(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    exec.environment.currval(oid(&values[0])?).map(Datum::Int8)
+}
+
+fn lastval(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
+    exec.environment.lastval().map(Datum::Int8)
+}
+
+fn setval(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let (sequence, value, is_called) = match values {
+        [sequence, Datum::Int8(value)] => (sequence, *value, true),
+        [sequence, Datum::Int8(value), Datum::Bool(is_called)] => (sequence, *value, *is_called),
+        _ => return Err(wrong()),
+    };
+    exec.environment.setval(oid(sequence)?, value, is_called).map(Datum::Int8)
+}
+
+fn current_setting(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let name = text(&values[0])?;
+    match exec.environment.setting(name) {
+        Some(value) => Ok(string(value)),
+        None if matches!(values.get(1), Some(Datum::Bool(true))) => Ok(Datum::Null),
+        None => Err(SqlError::new(
+            "42704",
+            format!("unrecognized configuration parameter \"{name}\""),
+        )),
+    }
+}
+
+fn set_config(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let [name, value, Datum::Bool(local)] = values else { return Ok(Datum::Null) };
+    exec.environment.set_setting(text(name)?, text(value)?, *local).map(string)
+}
+
+fn version(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
+    let number = exec.environment.setting("server_version").unwrap_or_default();
+    Ok(string(format!("PostgreSQL {number} (Niwaki {})", env!("CARGO_PKG_VERSION"))))
+}
+
+fn current_user(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
+    Ok(string(exec.environment.current_user()))
+}
+
+fn session_user(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
+    Ok(string(exec.environment.session_user()))
+}
+
+fn current_database(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
+    Ok(string(exec.environment.current_database()))
+}
+
+/// The schemas of the search path that exist, in order; without the implicit ones unless asked.
+fn schemas(exec: &ExecContext<'_>, implicit: bool) -> Vec<String> {
+    let explicit = exec.path.creation.and_then(|creation| {
+        exec.path.schemas.iter().position(|schema| *schema == creation)
+    });
+    exec.path
+        .schemas
+        .iter()
+        .enumerate()
+        .filter(|(number, schema)| {
+            implicit || **schema != niwaki_catalog::PG_CATALOG || explicit == Some(*number)
+        })
+        .filter_map(|(_, schema)| exec.catalog.schema(*schema))
+        .map(|schema| schema.name.clone())
+        .collect()
+}
+
+fn current_schema(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
+    Ok(schemas(exec, false).into_iter().next().map_or(Datum::Null, string))
+}
+
+fn current_schemas(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let [Datum::Bool(implicit)] = values else { return Err(wrong()) };
+    let names: Vec<Datum> = schemas(exec, *implicit).into_iter().map(string).collect();
+    Ok(Datum::Array(TypeOid::NAME, names.into()))
+}
+
+fn backend_pid(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
+    Ok(Datum::Int4(exec.source.session_id()))
+}
+
+fn pg_sleep(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let [Datum::Float8(seconds)] = values else { return Err(wrong()) };
+    if *seconds > 0.0 {
+        // A year is long enough; the conversion saturates.
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "bounded to a year, and positive"
+        )]
+        exec.environment.sleep((seconds.min(31_536_000.0) * 1e6) as u64)?;
+    }
+    // A void function shows as an empty string.
+    Ok(Datum::text(""))
+}
+
+fn table_is_visible(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let Some(relation) = exec.catalog.relation(Oid(oid(&values[0])?)) else {
+        return Ok(Datum::Null);
+    };
+    let found = exec.catalog.resolve(exec.path, None, &relation.name);
+    Ok(Datum::Bool(found.is_ok_and(|f| f.oid == relation.oid)))
+}
+
+fn relation_bytes(exec: &ExecContext<'_>, relation: u32, forks: &[&str]) -> Result<Option<i64>> {
+    if exec.catalog.relation(Oid(relation)).is_none() {
+        return Ok(None);
+    }
+    let mut sum = 0u64;
+    for fork in forks {
+        sum += exec.source.relation_bytes(exec.catalog, Oid(relation), fork)?;
+    }
+    i64::try_from(sum).map(Some).map_err(|_| super::operators::range("bigint"))
+}
+
+fn size(value: Option<i64>) -> Datum {
+    value.map_or(Datum::Null, Datum::Int8)
+}
+
+fn relation_size(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let fork = match values.get(1) {
+        Some(fork) => text(fork)?,
+        None => "main",
+    };
+    if !["main", "fsm", "vm", "init"].contains(&fork) {
+        return Err(SqlError::new("22023", "invalid fork name").with_hint(
+            "Valid fork names are \"main\", \"fsm\", \"vm\", and \"init\".",
+        ));
+    }
+    if fork == "init" {
+        return Ok(Datum::Int8(0));
+    }
+    relation_bytes(exec, oid(&values[0])?, &[fork]).map(size)
+}
+
+fn table_size(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    relation_bytes(exec, oid(&values[0])?, &["main", "fsm", "vm"]).map(size)
+}
+
+fn all_indexes_size(exec: &ExecContext<'_>, relation: u32) -> Result<Option<i64>> {
+    let Some(table) = exec.catalog.relation(Oid(relation)).cloned() else { return Ok(None) };
+    let mut sum = 0;
+    for index in &table.indexes {
+        sum += relation_bytes(exec, index.oid.0, &["main"])?.unwrap_or(0);
+    }
+    Ok(Some(sum))
+}
+
+fn indexes_size(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    all_indexes_size(exec, oid(&values[0])?).map(size)
+}
+
+fn total_relation_size(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let relation = oid(&values[0])?;
+    let table = relation_bytes(exec, relation, &["main", "fsm", "vm"])?;
+    let indexes = all_indexes_size(exec, relation)?.unwrap_or(0);
+    Ok(size(table.map(|t| t + indexes)))
+}
+
+/// As PostgreSQL rounds: a unit is used from 10 of it on, halves away from zero.
+fn size_pretty(a: &Datum) -> Result<Datum> {
+    let Datum::Int8(bytes) = a else { return Err(wrong()) };
+    let mut value = i128::from(*bytes);
+    if value.abs() < 10_240 {
+        return Ok(string(format!("{value} bytes")));
+    }
+    // Half units are kept until the last step, so that rounding happens once.
+    value /= 512;
+    for unit in ["kB", "MB", "GB", "TB"] {
+        if value.abs() < 20_479 {
+            return Ok(string(format!("{} {unit}", half_rounded(value))));
+        }
+        value /= 1024;
+    }
+    Ok(string(format!("{} PB", half_rounded(value))))
+}
+
+fn half_rounded(value: i128) -> i128 {
+    (value + if value < 0 { -1 } else { 1 }) / 2
+}
+
+fn wal_insert_lsn(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
+    Ok(Datum::Lsn(exec.source.wal_insert_lsn()))
+}
+
+fn wal_flush_lsn(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
+    Ok(Datum::Lsn(exec.source.wal_flushed_lsn()))
+}
+
+fn wal_lsn_diff(a: &Datum, b: &Datum) -> Result<Datum> {
+    let (Datum::Lsn(a), Datum::Lsn(b)) = (a, b) else { return Err(wrong()) };
+    let difference = i128::from(*a) - i128::from(*b);
+    Ok(Datum::Numeric(Arc::new(Numeric::parse(&difference.to_string())?)))
+}
+
+fn cancel_backend(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let [Datum::Int4(session)] = values else { return Err(wrong()) };
+    Ok(Datum::Bool(exec.source.cancel(*session)))
+}
+
+fn terminate_backend(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let [Datum::Int4(session)] = values else { return Err(wrong()) };
+    Ok(Datum::Bool(exec.source.terminate(*session)))
+}
+
+fn blocking_pids(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let [Datum::Int4(session)] = values else { return Err(wrong()) };
+    let pids: Vec<Datum> =
+        exec.source.blocking(*session).into_iter().map(Datum::Int4).collect();
+    Ok(Datum::Array(TypeOid::INT4, pids.into()))
+}
+
+fn is_in_recovery(_: &[Datum]) -> Result<Datum> {
+    Ok(Datum::Bool(false))
+}
+
+fn user_by_id(values: &[Datum]) -> Result<Datum> {
+    let number = oid(&values[0])?;
+    // The one role there is until roles exist.
+    Ok(string(if number == 10 {
+        "postgres".to_owned()
+    } else {
+        format!("unknown (OID={number})")
+    }))
+}
+
+fn format_type(values: &[Datum]) -> Result<Datum> {
+    let [number, typmod] = values else { return Err(wrong()) };
+    if number.is_null() {
+        return Ok(Datum::Null);
+    }
+    let typmod = match typmod {
+        Datum::Int4(typmod) => *typmod,
+        _ => -1,
+    };
+    let oid = TypeOid(oid(number)?);
+    if !crate::types::is_known(oid) {
+        return Ok(Datum::text("???"));
+    }
+    // With a NULL modifier char means what the SQL name says.
+    if values[1].is_null() {
+        return Ok(string(crate::types::format_oid(oid)));
+    }
+    Ok(string(crate::types::format_type(ColumnType { oid, typmod })))
+}
+
+fn to_regclass(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    match crate::expr::cast_value(&values[0], TypeOid::TEXT, TypeOid::REGCLASS, true, exec) {
+        Ok(found) => Ok(found),
+        Err(error) if error.sqlstate == "42P01" || error.sqlstate == "3F000" => Ok(Datum::Null),
+        Err(error) => Err(error),
+    }
+}
+
+fn no_description(_: &[Datum]) -> Result<Datum> {
+    Ok(Datum::Null)
+}
+
+fn pg_encoding_to_char(values: &[Datum]) -> Result<Datum> {
+    Ok(match values {
+        [Datum::Int4(6)] => Datum::text("UTF8"),
+        _ => Datum::text(""),
+    })
+}
+
+pub(super) const FUNCTIONS: &[Function] = functions! {
+    "nextval" (REGCLASS) INT8 strict single volatile Context(nextval);
+    "currval" (REGCLASS) INT8 strict single volatile Context(currval);
+    "lastval" () INT8 strict single volatile Context(lastval);
+    "setval" (REGCLASS, INT8) INT8 strict single volatile Context(setval);
+    "setval" (REGCLASS, INT8, BOOL) INT8 strict single volatile Context(setval);
+    "current_setting" (TEXT) TEXT strict single stable Context(current_setting);
+    "current_setting" (TEXT, BOOL) TEXT strict single stable Context(current_setting);
+    "set_config" (TEXT, TEXT, BOOL) TEXT nullable single volatile Context(set_config);
+    "version" () TEXT strict single stable Context(version);
+    "current_user" () NAME strict single stable Context(current_user);
+    "user" () NAME strict single stable Context(current_user);
+    "session_user" () NAME strict single stable Context(session_user);
+    "current_database" () NAME strict single stable Context(current_database);
+    "current_schema" () NAME strict single stable Context(current_schema);
+    "current_schemas" (BOOL) NAMES strict single stable Context(current_schemas);
+    "pg_backend_pid" () INT4 strict single stable Context(backend_pid);
+    "pg_sleep" (FLOAT8) VOID strict single volatile Context(pg_sleep);
+    "pg_table_is_visible" (OID) BOOL strict single stable Context(table_is_visible);
+    "pg_relation_size" (REGCLASS) INT8 strict single volatile Context(relation_size);
+    "pg_relation_size" (REGCLASS, TEXT) INT8 strict single volatile Context(relation_size);
+    "pg_table_size" (REGCLASS) INT8 strict single volatile Context(table_size);
+    "pg_indexes_size" (REGCLASS) INT8 strict single volatile Context(indexes_size);
+    "pg_total_relation_size" (REGCLASS) INT8 strict single volatile Context(total_relation_size);
+    "pg_size_pretty" (INT8) TEXT strict single immutable Unary(size_pretty);
+    "pg_current_wal_insert_lsn" () LSN strict single volatile Context(wal_insert_lsn);
+    "pg_current_wal_lsn" () LSN strict single volatile Context(wal_insert_lsn);
+    "pg_current_wal_flush_lsn" () LSN strict single volatile Context(wal_flush_lsn);
+    "pg_wal_lsn_diff" (LSN, LSN) NUMERIC strict single immutable Binary(wal_lsn_diff);
+    "pg_cancel_backend" (INT4) BOOL strict single volatile Context(cancel_backend);
+    "pg_terminate_backend" (INT4) BOOL strict single volatile Context(terminate_backend);
+    "pg_blocking_pids" (INT4) INTS strict single volatile Context(blocking_pids);
+    "pg_is_in_recovery" () BOOL strict single volatile Pure(is_in_recovery);
+    "pg_get_userbyid" (OID) NAME strict single stable Pure(user_by_id);
+    "format_type" (OID, INT4) TEXT nullable single stable Pure(format_type);
+    "to_regclass" (TEXT) REGCLASS strict single stable Context(to_regclass);
+    "obj_description" (OID, NAME) TEXT strict single stable Pure(no_description);
+    "col_description" (OID, INT4) TEXT strict single stable Pure(no_description);
+    "pg_encoding_to_char" (INT4) NAME strict single stable Pure(pg_encoding_to_char);
+};

@@ -1,0 +1,259 @@
+//! PostgreSQL's types as analysis sees them: names, categories, arrays, and which conversion may
+//! happen where.
+
+use niwaki_types::{ColumnType, TypeOid};
+
+/// `any[]`: stands for every array type in a signature.
+pub(crate) const ANY_ARRAY: TypeOid = TypeOid(2277);
+/// Stands for every type in a signature; all places with it must agree.
+pub(crate) const ANY_ELEMENT: TypeOid = TypeOid(2283);
+/// Any type at all, each place for itself (`"any"`).
+pub(crate) const ANY: TypeOid = TypeOid(2276);
+/// A row of anonymous type.
+pub(crate) const RECORD: TypeOid = TypeOid(2249);
+/// `regtype`
+pub(crate) const REGTYPE: TypeOid = TypeOid(2206);
+
+/// Name, oid, category, preferred, oid of the array type. Names are the internal ones (`pg_type.typname`).
+const TYPES: &[(&str, TypeOid, char, bool, u32)] = &[
+    ("bool", TypeOid::BOOL, 'B', true, 1000),
+    ("bytea", TypeOid::BYTEA, 'U', false, 1001),
+    ("char", TypeOid::CHAR, 'Z', false, 1002),
+    ("name", TypeOid::NAME, 'S', false, 1003),
+    ("int8", TypeOid::INT8, 'N', false, 1016),
+    ("int2", TypeOid::INT2, 'N', false, 1005),
+    ("int4", TypeOid::INT4, 'N', false, 1007),
+    ("text", TypeOid::TEXT, 'S', true, 1009),
+    ("oid", TypeOid::OID, 'N', true, 1028),
+    ("tid", TypeOid::TID, 'U', false, 1010),
+    ("xid", TypeOid::XID, 'U', false, 1011),
+    ("float4", TypeOid::FLOAT4, 'N', false, 1021),
+    ("float8", TypeOid::FLOAT8, 'N', true, 1022),
+    ("unknown", TypeOid::UNKNOWN, 'X', false, 0),
+    ("bpchar", TypeOid::BPCHAR, 'S', false, 1014),
+    ("varchar", TypeOid::VARCHAR, 'S', false, 1015),
+    ("date", TypeOid::DATE, 'D', false, 1182),
+    ("timestamp", TypeOid::TIMESTAMP, 'D', false, 1115),
+    ("timestamptz", TypeOid::TIMESTAMPTZ, 'D', true, 1185),
+    ("interval", TypeOid::INTERVAL, 'T', true, 1187),
+    ("numeric", TypeOid::NUMERIC, 'N', false, 1231),
+    ("pg_lsn", TypeOid::PG_LSN, 'U', false, 3221),
+    ("regclass", TypeOid::REGCLASS, 'N', false, 2210),
+    ("void", TypeOid::VOID, 'P', false, 0),
+    ("record", RECORD, 'P', false, 0),
+    ("anyarray", ANY_ARRAY, 'P', false, 0),
+    ("anyelement", ANY_ELEMENT, 'P', false, 0),
+];
+
+/// The type of an internal name (`int4`, `_text`), as the grammar writes `integer` and `text[]`.
+pub fn type_by_name(name: &str) -> Option<TypeOid> {
+    if let Some(element) = name.strip_prefix('_') {
+        return array_of(type_by_name(element)?);
+    }
+    TYPES.iter().find(|t| t.0 == name).map(|t| t.1)
+}
+
+/// `pg_type.typname`.
+pub fn type_name(oid: TypeOid) -> String {
+    if let Some(element) = element_of(oid) {
+        return format!("_{}", type_name(element));
+    }
+    TYPES.iter().find(|t| t.1 == oid).map_or_else(|| oid.0.to_string(), |t| t.0.to_owned())
+}
+
+/// The array type whose elements are `oid`.
+pub fn array_of(oid: TypeOid) -> Option<TypeOid> {
+    TYPES.iter().find(|t| t.1 == oid && t.4 != 0).map(|t| TypeOid(t.4))
+}
+
+/// The element type of an array type.
+pub fn element_of(oid: TypeOid) -> Option<TypeOid> {
+    TYPES.iter().find(|t| t.4 != 0 && t.4 == oid.0).map(|t| t.1)
+}
+
+/// `pg_type.typcategory`.
+pub(crate) fn category(oid: TypeOid) -> char {
+    if element_of(oid).is_some() {
+        return 'A';
+    }
+    TYPES.iter().find(|t| t.1 == oid).map_or('U', |t| t.2)
+}
+
+/// `pg_type.typispreferred`.
+pub(crate) fn is_preferred(oid: TypeOid) -> bool {
+    TYPES.iter().any(|t| t.1 == oid && t.3)
+}
+
+/// Whether a value of the type can be stored, shown and read.
+pub(crate) fn is_known(oid: TypeOid) -> bool {
+    category(oid) == 'A' || TYPES.iter().any(|t| t.1 == oid)
+}
+
+/// The name PostgreSQL shows: `integer`, `character varying(10)`, `text[]`.
+pub fn format_type(column: ColumnType) -> String {
+    if let Some(element) = element_of(column.oid) {
+        return format!("{}[]", format_type(ColumnType { oid: element, typmod: column.typmod }));
+    }
+    let typmod = column.typmod;
+    match column.oid {
+        TypeOid::BPCHAR if typmod >= 4 => format!("character({})", typmod - 4),
+        // Without a length the SQL name would mean character(1), so the internal one is shown.
+        TypeOid::BPCHAR => "bpchar".to_owned(),
+        TypeOid::VARCHAR if typmod >= 4 => format!("character varying({})", typmod - 4),
+        TypeOid::NUMERIC if typmod >= 4 => {
+            let (precision, scale) = niwaki_types::numeric_precision_scale(typmod).unwrap_or((0, 0));
+            format!("numeric({precision},{scale})")
+        }
+        TypeOid::TIMESTAMP if typmod >= 0 => format!("timestamp({typmod}) without time zone"),
+        TypeOid::TIMESTAMPTZ if typmod >= 0 => format!("timestamp({typmod}) with time zone"),
+        RECORD => "record".to_owned(),
+        ANY_ARRAY => "anyarray".to_owned(),
+        ANY_ELEMENT => "anyelement".to_owned(),
+        REGTYPE => "regtype".to_owned(),
+        oid => oid.display_name().to_owned(),
+    }
+}
+
+/// [`format_type`] of a type without modifier.
+pub fn format_oid(oid: TypeOid) -> String {
+    if oid == TypeOid::BPCHAR {
+        return "character".to_owned();
+    }
+    format_type(ColumnType { oid, typmod: -1 })
+}
+
+/// Where a conversion may happen; each includes the ones before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum CastContext {
+    /// Anywhere in an expression.
+    Implicit,
+    /// When a value is stored into a column.
+    Assignment,
+    /// With CAST or `::` only.
+    Explicit,
+}
+
+/// How a conversion is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CastPath {
+    /// The same bytes mean the same under the new type.
+    Relabel,
+    /// By a function of the pair of types.
+    Function,
+    /// By the output function of one and the input function of the other.
+    InputOutput,
+    /// Element by element.
+    Array,
+}
+
+/// Finds how values of `from` become values of `to` in this context, if they may.
+pub(crate) fn cast_path(from: TypeOid, to: TypeOid, context: CastContext) -> Option<CastPath> {
+    use CastContext::{Assignment, Explicit, Implicit};
+    use TypeOid as T;
+    if from == to {
+        return Some(CastPath::Relabel);
+    }
+    let (needed, path) = match (from, to) {
+        (T::INT2, T::INT4 | T::INT8 | T::FLOAT4 | T::FLOAT8 | T::NUMERIC | T::OID | T::REGCLASS)
+        | (T::INT4, T::INT8 | T::FLOAT4 | T::FLOAT8 | T::NUMERIC | T::OID | T::REGCLASS)
+        | (T::INT8, T::FLOAT4 | T::FLOAT8 | T::NUMERIC | T::OID | T::REGCLASS)
+        | (T::FLOAT4, T::FLOAT8)
+        | (T::NUMERIC, T::FLOAT4 | T::FLOAT8)
+        | (T::DATE, T::TIMESTAMP | T::TIMESTAMPTZ)
+        | (T::TIMESTAMP, T::TIMESTAMPTZ) => (Implicit, CastPath::Function),
+        (T::INT4, T::INT2)
+        | (T::INT8, T::INT2 | T::INT4)
+        | (T::FLOAT4, T::INT2 | T::INT4 | T::INT8 | T::NUMERIC)
+        | (T::FLOAT8, T::INT2 | T::INT4 | T::INT8 | T::FLOAT4 | T::NUMERIC)
+        | (T::NUMERIC, T::INT2 | T::INT4 | T::INT8)
+        | (T::OID | T::REGCLASS, T::INT4 | T::INT8)
+        | (T::TIMESTAMP | T::TIMESTAMPTZ, T::DATE)
+        | (T::TIMESTAMPTZ, T::TIMESTAMP)
+        | (T::BOOL, T::TEXT | T::VARCHAR | T::BPCHAR) => (Assignment, CastPath::Function),
+        (T::INT4, T::BOOL | T::CHAR) | (T::BOOL | T::CHAR, T::INT4) => {
+            (Explicit, CastPath::Function)
+        }
+        (T::OID, T::REGCLASS) | (T::REGCLASS, T::OID) => (Implicit, CastPath::Relabel),
+        (T::OID, REGTYPE) | (REGTYPE, T::OID) => (Implicit, CastPath::Relabel),
+        (T::TEXT, T::BPCHAR | T::VARCHAR) | (T::VARCHAR, T::TEXT | T::BPCHAR) => {
+            (Implicit, CastPath::Relabel)
+        }
+        (T::BPCHAR, T::TEXT | T::VARCHAR | T::NAME)
+        | (T::TEXT | T::VARCHAR, T::NAME)
+        | (T::TEXT | T::VARCHAR, T::REGCLASS)
+        | (T::NAME | T::CHAR, T::TEXT) => (Implicit, CastPath::Function),
+        (T::NAME | T::CHAR, T::BPCHAR | T::VARCHAR) | (T::TEXT | T::VARCHAR | T::BPCHAR, T::CHAR) => {
+            (Assignment, CastPath::Function)
+        }
+        _ => {
+            if let (Some(from_element), Some(to_element)) = (element_of(from), element_of(to)) {
+                return match cast_path(from_element, to_element, context)? {
+                    CastPath::Relabel => Some(CastPath::Relabel),
+                    _ => Some(CastPath::Array),
+                };
+            }
+            let to_string = category(to) == 'S';
+            let from_string = category(from) == 'S';
+            if !is_known(from) || !is_known(to) || category(from) == 'P' || category(to) == 'P' {
+                return None;
+            }
+            if to_string {
+                (Assignment, CastPath::InputOutput)
+            } else if from_string {
+                (Explicit, CastPath::InputOutput)
+            } else {
+                return None;
+            }
+        }
+    };
+    (needed <= context).then_some(path)
+}
+
+/// Whether a column of a text-like type takes a length, and how its modifier is encoded.
+///
+/// `arguments` are the numbers between the brackets after the type's name.
+pub(crate) fn encode_typmod(oid: TypeOid, arguments: &[i64]) -> Result<i32, String> {
+    let single = |name: &str| match arguments {
+        [one] => Ok(*one),
+        _ => Err(format!("invalid type modifier for type {name}")),
+    };
+    match oid {
+        TypeOid::VARCHAR | TypeOid::BPCHAR => {
+            let name = if oid == TypeOid::VARCHAR { "varchar" } else { "char" };
+            let length = single(name)?;
+            if length < 1 {
+                return Err(format!("length for type {name} must be at least 1"));
+            }
+            if length > 10_485_760 {
+                return Err(format!("length for type {name} cannot exceed 10485760"));
+            }
+            i32::try_from(length + 4).map_err(|e| e.to_string())
+        }
+        TypeOid::NUMERIC => {
+            let (precision, scale) = match arguments {
+                [precision] => (*precision, 0),
+                [precision, scale] => (*precision, *scale),
+                _ => return Err("invalid NUMERIC type modifier".to_owned()),
+            };
+            if !(1..=1000).contains(&precision) {
+                return Err(format!("NUMERIC precision {precision} must be between 1 and 1000"));
+            }
+            if !(-1000..=1000).contains(&scale) {
+                return Err(format!("NUMERIC scale {scale} must be between -1000 and 1000"));
+            }
+            let (precision, scale) = (
+                i32::try_from(precision).map_err(|e| e.to_string())?,
+                i32::try_from(scale).map_err(|e| e.to_string())?,
+            );
+            niwaki_types::numeric_typmod(precision, scale).map_err(|e| e.message)
+        }
+        TypeOid::TIMESTAMP | TypeOid::TIMESTAMPTZ => {
+            let digits = single(oid.display_name())?;
+            if digits < 0 {
+                return Err(format!("TIMESTAMP({digits}) precision must not be negative"));
+            }
+            i32::try_from(digits.min(6)).map_err(|e| e.to_string())
+        }
+        _ => Err(format!("type modifier is not allowed for type \"{}\"", type_name(oid))),
+    }
+}
