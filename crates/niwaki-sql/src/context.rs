@@ -15,6 +15,8 @@ pub struct AnalyzeContext<'a> {
     pub path: &'a SearchPath,
     /// How literals of date and time types are read.
     pub text: &'a TextSettings,
+    /// Start of the transaction, microseconds since 2000-01-01 UTC: what the literal `now` means.
+    pub now: i64,
     /// Which plans may be made.
     pub planner: PlannerSettings,
 }
@@ -64,6 +66,17 @@ pub struct ExecContext<'a> {
     pub text: &'a TextSettings,
     /// Bytes that a sort, a hash table or a materialized result may take before `53200`.
     pub memory_limit: usize,
+    /// Buffers of the session that point statements reuse.
+    pub scratch: &'a mut Scratch,
+}
+
+/// Buffers that point statements reuse from one execution to the next; one per session.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    pub(crate) key: Vec<u8>,
+    pub(crate) row: Vec<Datum>,
+    pub(crate) new: Vec<Datum>,
+    pub(crate) output: Vec<Datum>,
 }
 
 /// Session services that functions and system tables use.

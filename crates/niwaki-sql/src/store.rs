@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use niwaki_catalog::Relation;
 use niwaki_storage::Tid;
-use niwaki_types::Datum;
+use niwaki_types::{ColumnMask, Datum};
 
 use crate::error::Result;
 
@@ -140,7 +140,7 @@ pub trait Store {
         &mut self,
         relation: &Relation,
         path: ScanPath,
-        columns: &[bool],
+        columns: &ColumnMask,
     ) -> Result<ScanState>;
 
     /// Appends up to about `limit` visible rows; false when there are no more after them.
@@ -165,7 +165,7 @@ pub trait Store {
         relation: &Relation,
         index: usize,
         key: &[u8],
-        columns: &[bool],
+        columns: &ColumnMask,
         row: &mut [Datum],
     ) -> Result<Option<Tid>>;
 

@@ -71,7 +71,7 @@ pub(crate) fn cast_value(
         (Datum::Date(_) | Datum::Timestamp(_) | Datum::TimestampTz(_), T::DATE | T::TIMESTAMP | T::TIMESTAMPTZ) => {
             crate::functions::convert_time(value, to, exec.text)
         }
-        (Datum::Text(v), T::REGCLASS) => regclass_input(v, exec),
+        (Datum::Text(v), T::REGCLASS) => regclass_input(v, exec.catalog, exec.path),
         (Datum::Text(v), _) => {
             let text = if from == T::BPCHAR { v.trim_end_matches(' ') } else { v };
             let context =
@@ -183,7 +183,11 @@ pub(crate) fn truncate_name(text: &str) -> &str {
 }
 
 /// Reads a relation name (or a number) for `regclass`.
-fn regclass_input(text: &str, exec: &ExecContext<'_>) -> Result<Datum> {
+pub(crate) fn regclass_input(
+    text: &str,
+    catalog: &niwaki_catalog::CatalogState,
+    path: &niwaki_catalog::SearchPath,
+) -> Result<Datum> {
     let trimmed = text.trim();
     if trimmed == "-" {
         return Ok(Datum::Oid(0));
@@ -202,7 +206,7 @@ fn regclass_input(text: &str, exec: &ExecContext<'_>) -> Result<Datum> {
         [_, schema, name] => (Some(schema.as_str()), name),
         _ => return Err(SqlError::new("42601", "improper relation name (too many dotted names): ")),
     };
-    match exec.catalog.resolve(exec.path, schema, name) {
+    match catalog.resolve(path, schema, name) {
         Ok(relation) => Ok(Datum::Oid(relation.oid.0)),
         Err(error) => Err(error.into()),
     }

@@ -26,6 +26,12 @@ pub(crate) struct State {
     pub(crate) case_operands: Vec<Datum>,
     /// Results of nested queries that do not depend on outer rows, by number of the nested query.
     pub(crate) results: Vec<Option<std::sync::Arc<Vec<Vec<Datum>>>>>,
+    /// Rows since the last check for interrupts.
+    pub(crate) ticks: u32,
+    /// Bytes held for sorts, hash tables and kept rows.
+    pub(crate) memory: usize,
+    /// Rows that INSERT, UPDATE or DELETE changed.
+    pub(crate) modified: u64,
 }
 
 impl Expr {

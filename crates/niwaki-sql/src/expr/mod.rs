@@ -11,8 +11,8 @@ use niwaki_types::{ColumnType, Datum, TypeOid};
 use crate::functions::Function;
 use crate::plan::SubPlan;
 
-pub(crate) use cast::{cast_value, coerce_length};
-pub(crate) use eval::{OuterRow, Runtime, State, is_true};
+pub(crate) use cast::{cast_value, coerce_length, regclass_input, value_text};
+pub(crate) use eval::{Runtime, State, is_true};
 
 /// An expression with its type and where it stands in the query text (bytes, -1 for nowhere).
 #[derive(Clone, Debug)]

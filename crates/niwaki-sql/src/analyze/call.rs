@@ -1,0 +1,379 @@
+//! Which function or operator a call means: PostgreSQL's rules for choosing among candidates.
+
+use niwaki_types::{Datum, TypeOid};
+
+use super::Analyzer;
+use crate::error::{Result, SqlError};
+use crate::expr::{Expr, ExprKind};
+use crate::functions::{Function, operators_named};
+use crate::types::{
+    ANY, ANY_ARRAY, ANY_ELEMENT, CastContext, array_of, cast_path, category, element_of,
+    format_oid, is_preferred,
+};
+
+/// The chosen candidate with the types its arguments must get.
+pub(super) struct Resolved {
+    pub(super) function: &'static Function,
+    pub(super) arguments: Vec<TypeOid>,
+    pub(super) result: TypeOid,
+}
+
+/// Why there is no choice.
+pub(super) enum NoMatch {
+    None,
+    Ambiguous,
+}
+
+/// Chooses among candidates for arguments of these types.
+pub(super) fn choose(
+    candidates: &[&'static Function],
+    types: &[TypeOid],
+) -> std::result::Result<Resolved, NoMatch> {
+    // Each candidate with its parameter types as many times as there are arguments.
+    let mut fitting: Vec<(&'static Function, Vec<TypeOid>)> = Vec::new();
+    for function in candidates.iter().copied() {
+        let Some(declared) = declared_types(function, types.len()) else { continue };
+        if declared == types {
+            return finish(function, &declared, types);
+        }
+        if accepts(&declared, types) {
+            fitting.push((function, declared));
+        }
+    }
+    if fitting.len() > 1 {
+        keep_best(&mut fitting, |declared| {
+            declared.iter().zip(types).filter(|(d, t)| d == t && **t != TypeOid::UNKNOWN).count()
+        });
+    }
+    if fitting.len() > 1 {
+        keep_best(&mut fitting, |declared| {
+            declared
+                .iter()
+                .zip(types)
+                .filter(|(d, t)| {
+                    **t != TypeOid::UNKNOWN
+                        && (d == t || (is_preferred(**d) && category(**d) == category(**t)))
+                })
+                .count()
+        });
+    }
+    if fitting.len() > 1 && types.contains(&TypeOid::UNKNOWN) {
+        settle_unknown(&mut fitting, types)?;
+    }
+    match fitting.as_slice() {
+        [] => Err(NoMatch::None),
+        [(function, declared)] => finish(function, declared, types),
+        _ => Err(NoMatch::Ambiguous),
+    }
+}
+
+fn declared_types(function: &Function, count: usize) -> Option<Vec<TypeOid>> {
+    let declared = function.arguments;
+    if declared.len() == count {
+        return Some(declared.to_vec());
+    }
+    if !function.variadic || count < declared.len() {
+        return None;
+    }
+    let last = *declared.last()?;
+    Some((0..count).map(|i| declared.get(i).copied().unwrap_or(last)).collect())
+}
+
+fn accepts(declared: &[TypeOid], types: &[TypeOid]) -> bool {
+    let simple = declared.iter().zip(types).all(|(d, t)| match *d {
+        ANY | ANY_ELEMENT => true,
+        ANY_ARRAY => *t == TypeOid::UNKNOWN || element_of(*t).is_some(),
+        d => *t == TypeOid::UNKNOWN || cast_path(*t, d, CastContext::Implicit).is_some(),
+    });
+    simple && polymorphic(declared, types).is_ok()
+}
+
+/// The element type that polymorphic parameters stand for; `Err` when the arguments disagree.
+fn polymorphic(declared: &[TypeOid], types: &[TypeOid]) -> std::result::Result<Option<TypeOid>, ()> {
+    let mut element: Option<TypeOid> = None;
+    for (d, t) in declared.iter().zip(types) {
+        if *t == TypeOid::UNKNOWN {
+            continue;
+        }
+        let found = match *d {
+            ANY_ELEMENT => *t,
+            ANY_ARRAY => element_of(*t).ok_or(())?,
+            _ => continue,
+        };
+        match element {
+            None => element = Some(found),
+            Some(known) if known == found => {}
+            Some(_) => return Err(()),
+        }
+    }
+    Ok(element)
+}
+
+fn keep_best(
+    fitting: &mut Vec<(&'static Function, Vec<TypeOid>)>,
+    score: impl Fn(&[TypeOid]) -> usize,
+) {
+    let best = fitting.iter().map(|(_, declared)| score(declared)).max().unwrap_or(0);
+    fitting.retain(|(_, declared)| score(declared) == best);
+}
+
+/// Untyped arguments take the category that the candidates agree on, strings before all others; or
+/// the one type that all typed arguments have.
+fn settle_unknown(
+    fitting: &mut Vec<(&'static Function, Vec<TypeOid>)>,
+    types: &[TypeOid],
+) -> std::result::Result<(), NoMatch> {
+    let mut agreed = true;
+    let mut wanted: Vec<Option<(char, bool)>> = vec![None; types.len()];
+    for (position, ty) in types.iter().enumerate() {
+        if *ty != TypeOid::UNKNOWN {
+            continue;
+        }
+        let categories: Vec<char> = fitting.iter().map(|(_, d)| category(d[position])).collect();
+        let chosen = if categories.contains(&'S') {
+            'S'
+        } else if categories.iter().all(|c| *c == categories[0]) {
+            categories[0]
+        } else {
+            agreed = false;
+            break;
+        };
+        let preferred = fitting
+            .iter()
+            .any(|(_, d)| category(d[position]) == chosen && is_preferred(d[position]));
+        wanted[position] = Some((chosen, preferred));
+    }
+    if agreed {
+        let remaining: Vec<_> = fitting
+            .iter()
+            .filter(|(_, declared)| {
+                wanted.iter().zip(declared).all(|(wanted, d)| match wanted {
+                    None => true,
+                    Some((chosen, preferred)) => {
+                        category(*d) == *chosen && (!preferred || is_preferred(*d))
+                    }
+                })
+            })
+            .cloned()
+            .collect();
+        if !remaining.is_empty() {
+            *fitting = remaining;
+        }
+    }
+    if fitting.len() > 1 {
+        let mut known = types.iter().copied().filter(|t| *t != TypeOid::UNKNOWN);
+        if let Some(first) = known.next()
+            && known.all(|t| t == first)
+        {
+            let assumed = vec![first; types.len()];
+            let matching: Vec<_> =
+                fitting.iter().filter(|(_, d)| accepts(d, &assumed)).cloned().collect();
+            if matching.len() == 1 {
+                *fitting = matching;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn finish(
+    function: &'static Function,
+    declared: &[TypeOid],
+    types: &[TypeOid],
+) -> std::result::Result<Resolved, NoMatch> {
+    let element = polymorphic(declared, types).map_err(|()| NoMatch::None)?;
+    let is_polymorphic = |t: &TypeOid| *t == ANY_ELEMENT || *t == ANY_ARRAY;
+    let element = match element {
+        Some(element) => element,
+        None if declared.iter().any(is_polymorphic) => TypeOid::TEXT,
+        None => TypeOid::UNKNOWN,
+    };
+    let concrete = |t: TypeOid, given: Option<TypeOid>| match t {
+        ANY_ELEMENT => Some(element),
+        ANY_ARRAY => array_of(element),
+        ANY => Some(match given {
+            Some(TypeOid::UNKNOWN) | None => TypeOid::TEXT,
+            Some(given) => given,
+        }),
+        t => Some(t),
+    };
+    let arguments = declared
+        .iter()
+        .zip(types)
+        .map(|(d, t)| concrete(*d, Some(*t)).ok_or(NoMatch::None))
+        .collect::<std::result::Result<Vec<TypeOid>, NoMatch>>()?;
+    let result = concrete(function.result, None).ok_or(NoMatch::None)?;
+    Ok(Resolved { function, arguments, result })
+}
+
+impl Analyzer<'_> {
+    /// An operator with one or two operands.
+    pub(super) fn operator(
+        &mut self,
+        name: &str,
+        left: Option<Expr>,
+        right: Expr,
+        location: i32,
+    ) -> Result<Expr> {
+        let mut operands: Vec<Expr> = left.into_iter().chain(std::iter::once(right)).collect();
+        let types: Vec<TypeOid> = operands.iter().map(|e| e.ty).collect();
+        let resolved = match self.choose_operator(name, &types) {
+            Ok(resolved) => resolved,
+            // Anything may be appended to a string, as its text.
+            Err(NoMatch::None | NoMatch::Ambiguous) if name == "||" => {
+                self.concatenation(&mut operands, &types, location)?
+            }
+            Err(reason) => return Err(self.operator_error(name, &types, location, &reason)),
+        };
+        let mut arguments = Vec::with_capacity(operands.len());
+        for (operand, ty) in operands.into_iter().zip(&resolved.arguments) {
+            let from = operand.ty;
+            arguments.push(self.coerce(operand, *ty, CastContext::Implicit)?.ok_or_else(|| {
+                self.operator_error(name, &[from, *ty], location, &NoMatch::None)
+            })?);
+        }
+        Ok(Expr::call(resolved.function, arguments, resolved.result, location))
+    }
+
+    pub(super) fn choose_operator(
+        &self,
+        name: &str,
+        types: &[TypeOid],
+    ) -> std::result::Result<Resolved, NoMatch> {
+        let candidates: Vec<&'static Function> = operators_named(name)
+            .iter()
+            .copied()
+            .filter(|f| f.arguments.len() == types.len())
+            .collect();
+        if candidates.is_empty() {
+            return Err(NoMatch::None);
+        }
+        // One untyped operand is first assumed to have the other's type.
+        if let [left, right] = types {
+            let assumed = match (*left, *right) {
+                (TypeOid::UNKNOWN, right) if right != TypeOid::UNKNOWN => Some(right),
+                (left, TypeOid::UNKNOWN) if left != TypeOid::UNKNOWN => Some(left),
+                _ => None,
+            };
+            if let Some(assumed) = assumed {
+                let exact = candidates.iter().find(|f| f.arguments == [assumed, assumed]);
+                if let Some(function) = exact {
+                    return finish(function, function.arguments, &[assumed, assumed]);
+                }
+                // Types that are stored as another one: varchar is text for operators.
+                let base = if assumed == TypeOid::VARCHAR { TypeOid::TEXT } else { assumed };
+                if base != assumed
+                    && let Some(function) = candidates.iter().find(|f| f.arguments == [base, base])
+                {
+                    return finish(function, function.arguments, &[base, base]);
+                }
+            }
+        }
+        choose(&candidates, types)
+    }
+
+    fn concatenation(
+        &mut self,
+        operands: &mut [Expr],
+        types: &[TypeOid],
+        location: i32,
+    ) -> Result<Resolved> {
+        let [left, right] = types else {
+            return Err(self.operator_error("||", types, location, &NoMatch::None));
+        };
+        // array || element and element || array
+        for (array, element, at) in [(*left, *right, 1usize), (*right, *left, 0usize)] {
+            if let Some(wanted) = element_of(array)
+                && (element == TypeOid::UNKNOWN
+                    || cast_path(element, wanted, CastContext::Implicit).is_some())
+            {
+                let operand = std::mem::replace(
+                    &mut operands[at],
+                    Expr::constant(Datum::Null, array, location),
+                );
+                let operand = self.to_common(operand, wanted, "||")?;
+                operands[at] = Expr::new(ExprKind::Array(vec![operand]), array, location);
+                return self.choose_operator("||", &[array, array]).map_err(|reason| {
+                    self.operator_error("||", types, location, &reason)
+                });
+            }
+        }
+        let string = |t: TypeOid| category(t) == 'S' || t == TypeOid::UNKNOWN;
+        if !string(*left) && !string(*right) {
+            return Err(self.operator_error("||", types, location, &NoMatch::None));
+        }
+        for operand in operands.iter_mut() {
+            if operand.ty != TypeOid::UNKNOWN && category(operand.ty) != 'S' {
+                let value = std::mem::replace(
+                    operand,
+                    Expr::constant(Datum::Null, TypeOid::TEXT, location),
+                );
+                *operand =
+                    self.coerce(value, TypeOid::TEXT, CastContext::Assignment)?.ok_or_else(
+                        || self.operator_error("||", types, location, &NoMatch::None),
+                    )?;
+            }
+        }
+        self.choose_operator("||", &[TypeOid::TEXT, TypeOid::TEXT])
+            .map_err(|reason| self.operator_error("||", types, location, &reason))
+    }
+
+    fn operator_error(
+        &self,
+        name: &str,
+        types: &[TypeOid],
+        location: i32,
+        reason: &NoMatch,
+    ) -> SqlError {
+        let shown = match types {
+            [left, right] => format!("{} {name} {}", format_oid(*left), format_oid(*right)),
+            [only] => format!("{name} {}", format_oid(*only)),
+            _ => name.to_owned(),
+        };
+        let hint = match (reason, types.len()) {
+            (NoMatch::Ambiguous, _) => {
+                return self
+                    .error("42725", format!("operator is not unique: {shown}"), location)
+                    .with_hint(
+                        "Could not choose a best candidate operator. \
+                         You might need to add explicit type casts.",
+                    );
+            }
+            (NoMatch::None, 1) => {
+                "No operator matches the given name and argument type. \
+                 You might need to add an explicit type cast."
+            }
+            (NoMatch::None, _) => {
+                "No operator matches the given name and argument types. \
+                 You might need to add explicit type casts."
+            }
+        };
+        self.error("42883", format!("operator does not exist: {shown}"), location).with_hint(hint)
+    }
+
+    /// The error for a function call that fits no candidate.
+    pub(super) fn function_error(
+        &self,
+        name: &str,
+        types: &[TypeOid],
+        location: i32,
+        reason: &NoMatch,
+    ) -> SqlError {
+        let arguments: Vec<String> = types.iter().map(|t| format_oid(*t)).collect();
+        let shown = format!("{name}({})", arguments.join(", "));
+        match reason {
+            NoMatch::Ambiguous => self
+                .error("42725", format!("function {shown} is not unique"), location)
+                .with_hint(
+                    "Could not choose a best candidate function. \
+                     You might need to add explicit type casts.",
+                ),
+            NoMatch::None => self
+                .error("42883", format!("function {shown} does not exist"), location)
+                .with_hint(
+                    "No function matches the given name and argument types. \
+                     You might need to add explicit type casts.",
+                ),
+        }
+    }
+}

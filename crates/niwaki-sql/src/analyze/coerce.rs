@@ -1,0 +1,275 @@
+//! Making expressions have the types that their places ask for.
+
+use niwaki_types::{ColumnType, Datum, InputContext, TypeOid};
+
+use super::Analyzer;
+use crate::error::{Result, SqlError};
+use crate::expr::{Expr, ExprKind, regclass_input};
+use crate::types::{CastContext, CastPath, cast_path, category, format_oid, is_preferred};
+
+impl Analyzer<'_> {
+    /// Converts to a type if the context allows it; `None` if it does not.
+    pub(super) fn coerce(
+        &mut self,
+        mut expr: Expr,
+        to: TypeOid,
+        context: CastContext,
+    ) -> Result<Option<Expr>> {
+        if expr.ty == to {
+            return Ok(Some(expr));
+        }
+        if expr.ty == TypeOid::UNKNOWN {
+            return self.coerce_unknown(expr, to).map(Some);
+        }
+        let Some(path) = cast_path(expr.ty, to, context) else {
+            // An array constructor's elements may be convertible where the arrays are.
+            return Ok(None);
+        };
+        let location = expr.location;
+        if path == CastPath::Relabel {
+            if matches!(expr.kind, ExprKind::Const(_)) {
+                expr.ty = to;
+                expr.typmod = -1;
+                return Ok(Some(expr));
+            }
+            // Only the static type changes; a parameter keeps the type that was inferred for it.
+            return Ok(Some(Expr { ty: to, typmod: -1, ..expr }));
+        }
+        let from = expr.ty;
+        // Integer constants are converted here, so that index conditions see plain constants.
+        if let ExprKind::Const(Datum::Int4(value)) = &expr.kind {
+            let value = *value;
+            let constant = match to {
+                TypeOid::INT8 => Some(Datum::Int8(i64::from(value))),
+                TypeOid::INT2 => i16::try_from(value).ok().map(Datum::Int2),
+                TypeOid::NUMERIC => {
+                    Some(Datum::Numeric(std::sync::Arc::new(i64::from(value).into())))
+                }
+                TypeOid::FLOAT8 => Some(Datum::Float8(f64::from(value))),
+                TypeOid::OID => Some(Datum::Oid(value.cast_unsigned())),
+                _ => None,
+            };
+            if let Some(constant) = constant {
+                return Ok(Some(Expr::constant(constant, to, location)));
+            }
+        }
+        Ok(Some(Expr::new(
+            ExprKind::Cast {
+                argument: Box::new(expr),
+                from,
+                explicit: context == CastContext::Explicit,
+            },
+            to,
+            location,
+        )))
+    }
+
+    /// Gives an untyped literal or parameter its type.
+    fn coerce_unknown(&mut self, expr: Expr, to: TypeOid) -> Result<Expr> {
+        let location = expr.location;
+        match &expr.kind {
+            ExprKind::Const(Datum::Null) => Ok(Expr::constant(Datum::Null, to, location)),
+            ExprKind::Const(Datum::Text(text)) => {
+                let value = self
+                    .input(text, to)
+                    .map_err(|error| error.with_position(self.at(location)))?;
+                Ok(Expr::constant(value, to, location))
+            }
+            ExprKind::Param(number) => {
+                let number = *number;
+                if let Some(known) = self.params.get_mut(number) {
+                    if *known == TypeOid::UNKNOWN {
+                        *known = to;
+                    } else if *known != to {
+                        let detail = format!("{} versus {}", format_oid(*known), format_oid(to));
+                        return Err(self
+                            .error(
+                                "42P08",
+                                format!(
+                                    "inconsistent types deduced for parameter ${}",
+                                    number + 1
+                                ),
+                                location,
+                            )
+                            .with_detail(detail));
+                    }
+                }
+                Ok(Expr::new(ExprKind::Param(number), to, location))
+            }
+            // NULL out of a nested query and the like: there is nothing to read.
+            _ => Ok(Expr::new(
+                ExprKind::Cast { argument: Box::new(expr), from: TypeOid::TEXT, explicit: true },
+                to,
+                location,
+            )),
+        }
+    }
+
+    /// Reads a literal.
+    pub(super) fn input(&self, text: &str, to: TypeOid) -> Result<Datum> {
+        match to {
+            TypeOid::REGCLASS => regclass_input(text, self.context.catalog, self.context.path),
+            TypeOid::TEXT | TypeOid::VARCHAR | TypeOid::BPCHAR | TypeOid::UNKNOWN => {
+                Ok(Datum::text(text))
+            }
+            _ => {
+                if crate::types::category(to) == 'P' {
+                    return Err(SqlError::unsupported(format!("a literal of type {}", format_oid(to))));
+                }
+                let context =
+                    InputContext { settings: self.context.text, now: self.context.now };
+                Ok(niwaki_types::input(ColumnType { oid: to, typmod: -1 }, text, &context)?)
+            }
+        }
+    }
+
+    /// Fits to a length or precision after a conversion.
+    pub(super) fn with_typmod(expr: Expr, typmod: i32, explicit: bool) -> Result<Expr> {
+        if typmod < 0 || expr.typmod == typmod {
+            return Ok(expr);
+        }
+        let (ty, location) = (expr.ty, expr.location);
+        if let ExprKind::Const(value) = &expr.kind {
+            let column = ColumnType { oid: ty, typmod };
+            let value = crate::expr::coerce_length(value.clone(), column, explicit)?;
+            return Ok(Expr { kind: ExprKind::Const(value), ty, typmod, location });
+        }
+        Ok(Expr {
+            kind: ExprKind::Length { argument: Box::new(expr), explicit },
+            ty,
+            typmod,
+            location,
+        })
+    }
+
+    /// An explicit cast.
+    pub(super) fn cast(&mut self, expr: Expr, to: ColumnType, location: i32) -> Result<Expr> {
+        let from = expr.ty;
+        let Some(mut cast) = self.coerce(expr, to.oid, CastContext::Explicit)? else {
+            return Err(self.error(
+                "42846",
+                format!("cannot cast type {} to {}", format_oid(from), format_oid(to.oid)),
+                location,
+            ));
+        };
+        if cast.location < 0 {
+            cast.location = location;
+        }
+        Self::with_typmod(cast, to.typmod, true)
+            .map_err(|error| error.with_position(self.at(location)))
+    }
+
+    /// Converts a value to be stored in a column.
+    pub(super) fn assign(
+        &mut self,
+        expr: Expr,
+        column: ColumnType,
+        name: &str,
+        location: i32,
+    ) -> Result<Expr> {
+        let from = expr.ty;
+        let location = if expr.location >= 0 { expr.location } else { location };
+        match self.coerce(expr, column.oid, CastContext::Assignment)? {
+            Some(expr) => {
+                // The value of a literal is checked when the row is stored, as PostgreSQL does for
+                // everything but constants; for those it reports at once and without a position.
+                Self::with_typmod(expr, column.typmod, false)
+            }
+            None => Err(self
+                .error(
+                    "42804",
+                    format!(
+                        "column \"{name}\" is of type {} but expression is of type {}",
+                        format_oid(column.oid),
+                        format_oid(from)
+                    ),
+                    location,
+                )
+                .with_hint("You will need to rewrite or cast the expression.")),
+        }
+    }
+
+    /// A condition.
+    pub(super) fn to_bool(&mut self, expr: Expr, construct: &str) -> Result<Expr> {
+        let (from, location) = (expr.ty, expr.location);
+        match self.coerce(expr, TypeOid::BOOL, CastContext::Implicit)? {
+            Some(expr) => Ok(expr),
+            None => Err(self.error(
+                "42804",
+                format!(
+                    "argument of {construct} must be type boolean, not type {}",
+                    format_oid(from)
+                ),
+                location,
+            )),
+        }
+    }
+
+    /// An output column: untyped literals become text.
+    pub(super) fn to_output(&mut self, expr: Expr) -> Result<Expr> {
+        if expr.ty == TypeOid::UNKNOWN {
+            return self.coerce_unknown(expr, TypeOid::TEXT);
+        }
+        Ok(expr)
+    }
+
+    /// The type that all of these can become: PostgreSQL's rules for UNION, CASE and their like.
+    pub(super) fn common_type(
+        &self,
+        types: &[(TypeOid, i32)],
+        construct: &str,
+    ) -> Result<TypeOid> {
+        let known: Vec<(TypeOid, i32)> =
+            types.iter().copied().filter(|(t, _)| *t != TypeOid::UNKNOWN).collect();
+        let Some((first, _)) = known.first().copied() else { return Ok(TypeOid::TEXT) };
+        if known.len() == types.len() && known.iter().all(|(t, _)| *t == first) {
+            return Ok(first);
+        }
+        let mut chosen = first;
+        for (ty, location) in known.iter().copied().skip(1) {
+            if ty == chosen {
+                continue;
+            }
+            if category(ty) != category(chosen) {
+                return Err(self.error(
+                    "42804",
+                    format!(
+                        "{construct} types {} and {} cannot be matched",
+                        format_oid(chosen),
+                        format_oid(ty)
+                    ),
+                    location,
+                ));
+            }
+            let to_new = cast_path(chosen, ty, CastContext::Implicit).is_some();
+            let to_old = cast_path(ty, chosen, CastContext::Implicit).is_some();
+            if !is_preferred(chosen) && to_new && !to_old {
+                chosen = ty;
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// Converts to a type found by [`common_type`](Self::common_type).
+    pub(super) fn to_common(&mut self, expr: Expr, to: TypeOid, construct: &str) -> Result<Expr> {
+        let (from, location) = (expr.ty, expr.location);
+        self.coerce(expr, to, CastContext::Implicit)?.ok_or_else(|| {
+            self.error(
+                "42846",
+                format!(
+                    "{construct} could not convert type {} to {}",
+                    format_oid(from),
+                    format_oid(to)
+                ),
+                location,
+            )
+        })
+    }
+
+    /// Brings several expressions to one type.
+    pub(super) fn unify(&mut self, exprs: Vec<Expr>, construct: &str) -> Result<Vec<Expr>> {
+        let types: Vec<(TypeOid, i32)> = exprs.iter().map(|e| (e.ty, e.location)).collect();
+        let common = self.common_type(&types, construct)?;
+        exprs.into_iter().map(|e| self.to_common(e, common, construct)).collect()
+    }
+}

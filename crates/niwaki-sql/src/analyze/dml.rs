@@ -1,0 +1,488 @@
+//! INSERT, UPDATE and DELETE.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{Identity, Relation};
+use niwaki_types::{ColumnType, Datum};
+use pg_query::protobuf::{self, OverridingKind};
+use pg_query::{Node, NodeEnum};
+
+use super::scope::{Place, Scope};
+use super::select::{Target, column_info, output_width};
+use super::{Analyzer, table_expression};
+use crate::context::ColumnInfo;
+use crate::error::{Result, SqlError};
+use crate::expr::Expr;
+use crate::plan::{
+    FromTree, JoinKind, JoinTree, ModifyKind, ModifyPlan, PlanNode, TreeLeaf, conjunction,
+    plan_from, split_conjuncts,
+};
+
+impl Analyzer<'_> {
+    pub(super) fn insert(
+        &mut self,
+        insert: &protobuf::InsertStmt,
+    ) -> Result<(PlanNode, Vec<ColumnInfo>)> {
+        if insert.on_conflict_clause.is_some() {
+            return Err(SqlError::unsupported("ON CONFLICT"));
+        }
+        if let Some(with) = &insert.with_clause {
+            self.with_clause(with)?;
+        }
+        let var = insert.relation.as_ref().ok_or_else(|| SqlError::internal("INSERT without a table"))?;
+        let relation = self.target_relation(var)?;
+        let columns = self.insert_columns(&relation, &insert.cols)?;
+        let explicit = !insert.cols.is_empty();
+        let override_kind = insert.r#override();
+        let width = relation.columns.len();
+        let mut values: Vec<Option<Expr>> = vec![None; width];
+        let (input, start) = match insert.select_stmt.as_ref().and_then(|s| s.node.as_ref()) {
+            None => (PlanNode::Result, 0),
+            Some(NodeEnum::SelectStmt(select)) => {
+                let plain_values = !select.values_lists.is_empty()
+                    && select.sort_clause.is_empty()
+                    && select.limit_count.is_none()
+                    && select.limit_offset.is_none()
+                    && select.with_clause.is_none();
+                if plain_values {
+                    self.insert_values(
+                        &relation, &columns, explicit, override_kind, select, &mut values,
+                    )?
+                } else {
+                    self.insert_select(
+                        &relation, &columns, explicit, override_kind, select, &mut values,
+                    )?
+                }
+            }
+            Some(_) => return Err(SqlError::internal("INSERT from something else")),
+        };
+        for (number, value) in values.iter_mut().enumerate() {
+            if value.is_none() {
+                *value = Some(self.default_of(&relation, number)?);
+            }
+        }
+        let alias = var.alias.as_ref().map_or(relation.name.as_str(), |a| a.aliasname.as_str());
+        let mut scope = Scope::default();
+        scope.used.resize(start, false);
+        scope.add_relation(&relation, alias, None);
+        self.scopes.push(scope);
+        let returning = self.returning(insert.returning_clause.as_ref());
+        self.scopes.pop();
+        let (returning, infos) = returning?;
+        let name = alias.to_owned();
+        self.modify(ModifyKind::Insert, relation, name, input, start, values, returning, None, true)
+            .map(|node| (node, infos))
+    }
+
+    /// The columns that values are given for.
+    fn insert_columns(&self, relation: &Arc<Relation>, nodes: &[Node]) -> Result<Vec<usize>> {
+        if nodes.is_empty() {
+            return Ok(relation.visible_columns().map(|(number, _)| number).collect());
+        }
+        let mut columns: Vec<usize> = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let Some(NodeEnum::ResTarget(target)) = &node.node else { continue };
+            if !target.indirection.is_empty() {
+                return Err(self.unsupported("a subscript in the column list", target.location));
+            }
+            let number = self.target_column(relation, &target.name, target.location)?;
+            if columns.contains(&number) {
+                return Err(self.error(
+                    "42701",
+                    format!("column \"{}\" specified more than once", target.name),
+                    target.location,
+                ));
+            }
+            columns.push(number);
+        }
+        Ok(columns)
+    }
+
+    fn target_column(&self, relation: &Relation, name: &str, location: i32) -> Result<usize> {
+        relation.column_position(name).ok_or_else(|| {
+            self.error(
+                "42703",
+                format!("column \"{name}\" of relation \"{}\" does not exist", relation.name),
+                location,
+            )
+        })
+    }
+
+    fn check_count(&self, given: usize, columns: &[usize], explicit: bool, at: i32) -> Result<()> {
+        if given > columns.len() {
+            return Err(self.error("42601", "INSERT has more expressions than target columns", at));
+        }
+        // Without a column list the missing ones at the end take their defaults.
+        if explicit && given < columns.len() {
+            return Err(self.error("42601", "INSERT has more target columns than expressions", at));
+        }
+        Ok(())
+    }
+
+    /// A value for an identity column that is always generated is refused.
+    fn check_identity(
+        &self,
+        relation: &Relation,
+        column: usize,
+        override_kind: OverridingKind,
+        location: i32,
+    ) -> Result<()> {
+        let definition = &relation.columns[column];
+        if definition.identity == Some(Identity::Always)
+            && override_kind != OverridingKind::OverridingSystemValue
+        {
+            return Err(self
+                .error(
+                    "428C9",
+                    format!("cannot insert a non-DEFAULT value into column \"{}\"", definition.name),
+                    location,
+                )
+                .with_detail(format!(
+                    "Column \"{}\" is an identity column defined as GENERATED ALWAYS.",
+                    definition.name
+                ))
+                .with_hint("Use OVERRIDING SYSTEM VALUE to override."));
+        }
+        Ok(())
+    }
+
+    fn insert_values(
+        &mut self,
+        relation: &Arc<Relation>,
+        columns: &[usize],
+        explicit: bool,
+        override_kind: OverridingKind,
+        select: &protobuf::SelectStmt,
+        values: &mut [Option<Expr>],
+    ) -> Result<(PlanNode, usize)> {
+        self.scopes.push(Scope { place: Place::Values, ..Scope::default() });
+        let rows = self.insert_rows(relation, columns, explicit, override_kind, select);
+        self.scopes.pop();
+        let mut rows = rows?;
+        if rows.len() == 1
+            && let Some(row) = rows.pop()
+        {
+            for (place, value) in values.iter_mut().zip(row) {
+                *place = Some(value);
+            }
+            return Ok((PlanNode::Result, 0));
+        }
+        let width = values.len();
+        for (number, value) in values.iter_mut().enumerate() {
+            *value = Some(Expr::slot(number, relation.columns[number].column_type()));
+        }
+        Ok((PlanNode::Values { rows }, width))
+    }
+
+    /// Complete rows, defaults filled in.
+    fn insert_rows(
+        &mut self,
+        relation: &Arc<Relation>,
+        columns: &[usize],
+        explicit: bool,
+        override_kind: OverridingKind,
+        select: &protobuf::SelectStmt,
+    ) -> Result<Vec<Vec<Expr>>> {
+        let mut defaults = Vec::with_capacity(relation.columns.len());
+        for number in 0..relation.columns.len() {
+            defaults.push(self.default_of(relation, number)?);
+        }
+        let mut rows = Vec::with_capacity(select.values_lists.len());
+        let mut first_length = None;
+        for node in &select.values_lists {
+            let Some(NodeEnum::List(list)) = &node.node else { continue };
+            if *first_length.get_or_insert(list.items.len()) != list.items.len() {
+                return Err(SqlError::new("42601", "VALUES lists must all be the same length"));
+            }
+            let mut row = defaults.clone();
+            for (number, item) in list.items.iter().enumerate() {
+                if let Some(NodeEnum::SetToDefault(default)) = &item.node {
+                    self.check_count(number + 1, columns, false, default.location)?;
+                    continue;
+                }
+                let value = self.expr(item)?;
+                let location = value.location;
+                self.check_count(number + 1, columns, false, location)?;
+                let column = columns[number];
+                self.check_identity(relation, column, override_kind, location)?;
+                if override_kind == OverridingKind::OverridingUserValue
+                    && relation.columns[column].identity.is_some()
+                {
+                    continue;
+                }
+                let definition = &relation.columns[column];
+                row[column] =
+                    self.assign(value, definition.column_type(), &definition.name, location)?;
+            }
+            self.check_count(list.items.len(), columns, explicit, -1)?;
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    fn insert_select(
+        &mut self,
+        relation: &Arc<Relation>,
+        columns: &[usize],
+        explicit: bool,
+        override_kind: OverridingKind,
+        select: &protobuf::SelectStmt,
+        values: &mut [Option<Expr>],
+    ) -> Result<(PlanNode, usize)> {
+        let wanted: Vec<ColumnType> =
+            columns.iter().map(|c| relation.columns[*c].column_type()).collect();
+        let (node, outputs) = self.query(select, Some(&wanted), true)?;
+        self.check_count(outputs.len(), columns, explicit, -1)?;
+        for (number, output) in outputs.iter().enumerate() {
+            let column = columns[number];
+            self.check_identity(relation, column, override_kind, -1)?;
+            if override_kind == OverridingKind::OverridingUserValue
+                && relation.columns[column].identity.is_some()
+            {
+                continue;
+            }
+            let definition = &relation.columns[column];
+            let value = Expr::slot(number, output.column_type);
+            values[column] =
+                Some(self.assign(value, definition.column_type(), &definition.name, -1)?);
+        }
+        let width = output_width(&node).unwrap_or(outputs.len());
+        Ok((node, width))
+    }
+
+    /// What a column gets when nothing is given.
+    fn default_of(&self, relation: &Relation, column: usize) -> Result<Expr> {
+        let definition = &relation.columns[column];
+        let column_type = definition.column_type();
+        match &definition.default {
+            Some(text) if !definition.dropped => {
+                table_expression(text, None, self.context, Some((column_type, &definition.name)))
+            }
+            _ => Ok(Expr::constant(Datum::Null, column_type.oid, -1)),
+        }
+    }
+
+    fn returning(
+        &mut self,
+        clause: Option<&protobuf::ReturningClause>,
+    ) -> Result<(Vec<Expr>, Vec<ColumnInfo>)> {
+        let Some(clause) = clause else { return Ok((Vec::new(), Vec::new())) };
+        if !clause.options.is_empty() {
+            return Err(SqlError::unsupported("RETURNING WITH"));
+        }
+        self.set_place(Place::Returning)?;
+        let mut targets = self.target_list(&clause.exprs)?;
+        for target in &mut targets {
+            let expr = std::mem::replace(
+                &mut target.expr,
+                Expr::constant(Datum::Null, niwaki_types::TypeOid::TEXT, -1),
+            );
+            target.expr = self.to_output(expr)?;
+        }
+        let infos = targets.iter().map(column_info).collect();
+        Ok((targets.into_iter().map(|t: Target| t.expr).collect(), infos))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one plan node")]
+    fn modify(
+        &mut self,
+        kind: ModifyKind,
+        relation: Arc<Relation>,
+        name: String,
+        input: PlanNode,
+        start: usize,
+        values: Vec<Option<Expr>>,
+        returning: Vec<Expr>,
+        recheck: Option<Expr>,
+        single_table: bool,
+    ) -> Result<PlanNode> {
+        let mut checks = Vec::new();
+        if kind != ModifyKind::Delete {
+            for check in &relation.checks {
+                let condition =
+                    table_expression(&check.expression, Some(&relation), self.context, None)?;
+                checks.push((check.name.clone(), condition));
+            }
+        }
+        let input_width = start + relation.columns.len() + super::scope::SYSTEM_COLUMNS.len();
+        Ok(PlanNode::Modify(Box::new(ModifyPlan {
+            kind,
+            relation,
+            name,
+            input: Arc::new(input),
+            input_width,
+            start,
+            values,
+            checks,
+            returning,
+            recheck,
+            single_table,
+        })))
+    }
+
+    pub(super) fn update(
+        &mut self,
+        update: &protobuf::UpdateStmt,
+    ) -> Result<(PlanNode, Vec<ColumnInfo>)> {
+        if let Some(with) = &update.with_clause {
+            self.with_clause(with)?;
+        }
+        let var =
+            update.relation.as_ref().ok_or_else(|| SqlError::internal("UPDATE without a table"))?;
+        let relation = self.target_relation(var)?;
+        self.scopes.push(Scope::default());
+        let result = self.update_in_scope(update, var, &relation);
+        self.scopes.pop();
+        result
+    }
+
+    fn update_in_scope(
+        &mut self,
+        update: &protobuf::UpdateStmt,
+        var: &protobuf::RangeVar,
+        relation: &Arc<Relation>,
+    ) -> Result<(PlanNode, Vec<ColumnInfo>)> {
+        let name = var.alias.as_ref().map_or(&relation.name, |a| &a.aliasname).clone();
+        self.scope()?.add_relation(relation, &name, None);
+        self.set_place(Place::From)?;
+        let from = self.from_clause(&update.from_clause)?;
+        self.set_place(Place::Update)?;
+        let mut values: Vec<Option<Expr>> = vec![None; relation.columns.len()];
+        for node in &update.target_list {
+            let Some(NodeEnum::ResTarget(target)) = &node.node else { continue };
+            if !target.indirection.is_empty() {
+                return Err(self.unsupported("assignment to a part of a column", target.location));
+            }
+            let column = self.target_column(relation, &target.name, target.location)?;
+            if values[column].is_some() {
+                return Err(self.error(
+                    "42601",
+                    format!("multiple assignments to same column \"{}\"", target.name),
+                    target.location,
+                ));
+            }
+            let definition = &relation.columns[column];
+            let value = target.val.as_deref();
+            let is_default =
+                matches!(value.and_then(|v| v.node.as_ref()), Some(NodeEnum::SetToDefault(_)));
+            if definition.identity == Some(Identity::Always) && !is_default {
+                return Err(self
+                    .error(
+                        "428C9",
+                        format!("column \"{}\" can only be updated to DEFAULT", definition.name),
+                        target.location,
+                    )
+                    .with_detail(format!(
+                        "Column \"{}\" is an identity column defined as GENERATED ALWAYS.",
+                        definition.name
+                    )));
+            }
+            values[column] = Some(if is_default {
+                self.default_of(relation, column)?
+            } else {
+                let expr = self.expr_of(value)?;
+                self.assign(expr, definition.column_type(), &definition.name, target.location)?
+            });
+        }
+        let conditions = self.where_conditions(update.where_clause.as_deref())?;
+        let (returning, infos) = self.returning(update.returning_clause.as_ref())?;
+        let node = self.changed_rows(
+            ModifyKind::Update, relation, name, from, conditions, values, returning,
+        )?;
+        Ok((node, infos))
+    }
+
+    fn where_conditions(&mut self, node: Option<&Node>) -> Result<Vec<Expr>> {
+        self.set_place(Place::Where)?;
+        let mut conditions = Vec::new();
+        if let Some(node) = node {
+            let condition = self.expr(node)?;
+            split_conjuncts(self.to_bool(condition, "WHERE")?, &mut conditions);
+        }
+        Ok(conditions)
+    }
+
+    /// The plan of UPDATE and DELETE: find the rows, change them.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one statement")]
+    fn changed_rows(
+        &mut self,
+        kind: ModifyKind,
+        relation: &Arc<Relation>,
+        name: String,
+        from: Option<FromTree>,
+        conditions: Vec<Expr>,
+        values: Vec<Option<Expr>>,
+        returning: Vec<Expr>,
+    ) -> Result<PlanNode> {
+        let single = from.is_none();
+        let recheck = conjunction(conditions.clone());
+        let settings = self.context.planner;
+        let columns = relation.columns.len();
+        let scope = self.scope()?;
+        // The old row is needed whole: unchanged columns are copied, indexes compare keys.
+        scope.used[..=columns].fill(true);
+        let used = scope.used.clone();
+        let width = scope.width();
+        let end = columns + super::scope::SYSTEM_COLUMNS.len();
+        let table = FromTree::Leaf(TreeLeaf::Table {
+            relation: Arc::clone(relation),
+            name: name.clone(),
+            start: 0,
+            end,
+        });
+        let tree = match from {
+            None => table,
+            Some(from) => FromTree::Join(Box::new(JoinTree {
+                kind: JoinKind::Inner,
+                left: table,
+                right: from,
+                condition: None,
+            })),
+        };
+        let (input, _) = plan_from(tree, conditions, &used, &[], settings);
+        let node = self.modify(
+            kind, Arc::clone(relation), name, input, 0, values, returning, recheck, single,
+        )?;
+        Ok(match node {
+            PlanNode::Modify(mut plan) => {
+                plan.input_width = width;
+                PlanNode::Modify(plan)
+            }
+            node => node,
+        })
+    }
+
+    pub(super) fn delete(
+        &mut self,
+        delete: &protobuf::DeleteStmt,
+    ) -> Result<(PlanNode, Vec<ColumnInfo>)> {
+        if let Some(with) = &delete.with_clause {
+            self.with_clause(with)?;
+        }
+        let var =
+            delete.relation.as_ref().ok_or_else(|| SqlError::internal("DELETE without a table"))?;
+        let relation = self.target_relation(var)?;
+        self.scopes.push(Scope::default());
+        let result = self.delete_in_scope(delete, var, &relation);
+        self.scopes.pop();
+        result
+    }
+
+    fn delete_in_scope(
+        &mut self,
+        delete: &protobuf::DeleteStmt,
+        var: &protobuf::RangeVar,
+        relation: &Arc<Relation>,
+    ) -> Result<(PlanNode, Vec<ColumnInfo>)> {
+        let name = var.alias.as_ref().map_or(&relation.name, |a| &a.aliasname).clone();
+        self.scope()?.add_relation(relation, &name, None);
+        self.set_place(Place::From)?;
+        let from = self.from_clause(&delete.using_clause)?;
+        let conditions = self.where_conditions(delete.where_clause.as_deref())?;
+        let (returning, infos) = self.returning(delete.returning_clause.as_ref())?;
+        let node = self.changed_rows(
+            ModifyKind::Delete, relation, name, from, conditions, Vec::new(), returning,
+        )?;
+        Ok((node, infos))
+    }
+}

@@ -1,0 +1,418 @@
+//! FROM: tables, nested queries, functions and joins.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{Relation, RelationKind};
+use niwaki_types::{ColumnType, TypeOid};
+use pg_query::protobuf::{self, JoinType};
+use pg_query::{Node, NodeEnum};
+
+use super::scope::{Item, ItemColumn, Place};
+use super::{Analyzer, names_of};
+use crate::context::ColumnInfo;
+use crate::error::{Result, SqlError};
+use crate::expr::{Expr, ExprKind};
+use crate::plan::{FromTree, JoinKind, JoinTree, PlanNode, TreeLeaf};
+use crate::store::TableLock;
+
+/// Which slots of a row are read.
+pub(crate) type UsedColumns = Vec<bool>;
+
+impl Analyzer<'_> {
+    /// All FROM items, joined in the order they are written.
+    pub(super) fn from_clause(&mut self, nodes: &[Node]) -> Result<Option<FromTree>> {
+        let mut tree: Option<FromTree> = None;
+        for node in nodes {
+            let next = self.from_item(node)?;
+            tree = Some(match tree {
+                None => next,
+                Some(left) => FromTree::Join(Box::new(JoinTree {
+                    kind: JoinKind::Inner,
+                    left,
+                    right: next,
+                    condition: None,
+                })),
+            });
+        }
+        Ok(tree)
+    }
+
+    fn from_item(&mut self, node: &Node) -> Result<FromTree> {
+        self.check_stack()?;
+        match node.node.as_ref() {
+            Some(NodeEnum::RangeVar(var)) => self.range_var(var),
+            Some(NodeEnum::RangeSubselect(sub)) => self.range_subselect(sub),
+            Some(NodeEnum::RangeFunction(function)) => self.range_function(function),
+            Some(NodeEnum::JoinExpr(join)) => self.join(join),
+            Some(NodeEnum::RangeTableSample(_)) => Err(SqlError::unsupported("TABLESAMPLE")),
+            _ => Err(SqlError::unsupported("this kind of FROM item")),
+        }
+    }
+
+    /// Refuses a second item of the same name.
+    fn check_alias(&self, name: &str) -> Result<()> {
+        let taken = self.scopes.last().is_some_and(|scope| {
+            !name.is_empty() && scope.items.iter().any(|item| item.name == name)
+        });
+        if taken {
+            return Err(SqlError::new(
+                "42712",
+                format!("table name \"{name}\" specified more than once"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn range_var(&mut self, var: &protobuf::RangeVar) -> Result<FromTree> {
+        let alias = var.alias.as_ref();
+        let name = alias.map_or(var.relname.as_str(), |a| a.aliasname.as_str()).to_owned();
+        if var.schemaname.is_empty()
+            && let Some(cte) = self.ctes.iter().rev().find(|c| c.name == var.relname).cloned()
+        {
+            self.check_alias(&name)?;
+            let columns = self.renamed(cte.columns.clone(), alias, &name)?;
+            let start = self.scope()?.add_columns(&name, &columns);
+            let end = start + columns.len();
+            let node = PlanNode::Shared { plan: cte.plan, name, start, filter: None };
+            return Ok(FromTree::Leaf(TreeLeaf::Other { node, start, end, depends: false }));
+        }
+        let relation = self.find_relation(var)?;
+        self.check_alias(&name)?;
+        let schema = alias.is_none().then(|| self.schema_name(relation.schema));
+        match relation.kind {
+            RelationKind::Table => {
+                self.note_relation(&relation, TableLock::AccessShare);
+                let start = self.scope()?.add_relation(&relation, &name, schema);
+                self.rename_item(alias, &name)?;
+                let end = self.scope()?.width();
+                Ok(FromTree::Leaf(TreeLeaf::Table { relation, name, start, end }))
+            }
+            RelationKind::View => {
+                let start = self.scope()?.add_relation(&relation, &name, schema);
+                self.rename_item(alias, &name)?;
+                let end = self.scope()?.width();
+                let node = PlanNode::Virtual { relation, name, start, filter: None };
+                Ok(FromTree::Leaf(TreeLeaf::Other { node, start, end, depends: false }))
+            }
+            RelationKind::Sequence => Err(self.unsupported("reading from a sequence", var.location)),
+            RelationKind::Index => Err(self.error(
+                "42809",
+                format!("cannot open relation \"{}\"", relation.name),
+                var.location,
+            )
+            .with_detail("This operation is not supported for indexes.")),
+        }
+    }
+
+    /// Gives the newest item's columns the names of its alias.
+    fn rename_item(&mut self, alias: Option<&protobuf::Alias>, name: &str) -> Result<()> {
+        let Some(alias) = alias else { return Ok(()) };
+        let names: Vec<String> = names_of(&alias.colnames).iter().map(|n| (*n).to_owned()).collect();
+        let scope = self.scope()?;
+        let Some(item) = scope.items.last_mut() else { return Ok(()) };
+        let visible = item.columns.iter().filter(|c| !c.hidden).count();
+        if names.len() > visible {
+            return Err(SqlError::new(
+                "42P10",
+                format!(
+                    "table \"{name}\" has {visible} columns available but {} columns specified",
+                    names.len()
+                ),
+            ));
+        }
+        let mut columns = item.columns.iter_mut().filter(|c| !c.hidden);
+        for new in names {
+            if let Some(column) = columns.next() {
+                column.name = new;
+            }
+        }
+        Ok(())
+    }
+
+    fn renamed(
+        &self,
+        mut columns: Vec<ColumnInfo>,
+        alias: Option<&protobuf::Alias>,
+        name: &str,
+    ) -> Result<Vec<ColumnInfo>> {
+        let Some(alias) = alias else { return Ok(columns) };
+        let names = names_of(&alias.colnames);
+        if names.len() > columns.len() {
+            return Err(SqlError::new(
+                "42P10",
+                format!(
+                    "table \"{name}\" has {} columns available but {} columns specified",
+                    columns.len(),
+                    names.len()
+                ),
+            ));
+        }
+        for (column, new) in columns.iter_mut().zip(names) {
+            new.clone_into(&mut column.name);
+        }
+        Ok(columns)
+    }
+
+    fn range_subselect(&mut self, sub: &protobuf::RangeSubselect) -> Result<FromTree> {
+        let Some(NodeEnum::SelectStmt(select)) =
+            sub.subquery.as_ref().and_then(|node| node.node.as_ref())
+        else {
+            return Err(SqlError::internal("a FROM item that is no SELECT"));
+        };
+        let name = sub.alias.as_ref().map_or("", |a| a.aliasname.as_str()).to_owned();
+        self.check_alias(&name)?;
+        let plan = if sub.lateral {
+            self.nested_query(select, None)?
+        } else {
+            // Without LATERAL the items before it are out of sight.
+            let hidden = std::mem::take(&mut self.scope()?.items);
+            let result = self.nested_query(select, None);
+            self.scope()?.items = hidden;
+            result?
+        };
+        let columns = self.renamed(plan.columns.clone(), sub.alias.as_ref(), &name)?;
+        let depends = sub.lateral && plan.correlated;
+        let start = self.scope()?.add_columns(&name, &columns);
+        let end = start + columns.len();
+        let node = PlanNode::SubQuery { plan: Arc::new(plan), name, start, filter: None };
+        Ok(FromTree::Leaf(TreeLeaf::Other { node, start, end, depends }))
+    }
+
+    fn range_function(&mut self, range: &protobuf::RangeFunction) -> Result<FromTree> {
+        if range.is_rowsfrom || range.functions.len() != 1 {
+            return Err(SqlError::unsupported("ROWS FROM"));
+        }
+        if !range.coldeflist.is_empty() {
+            return Err(SqlError::unsupported("a column definition list"));
+        }
+        let Some(NodeEnum::List(list)) = range.functions.first().and_then(|n| n.node.as_ref())
+        else {
+            return Err(SqlError::internal("a function in FROM without a call"));
+        };
+        let Some(call) = list.items.first() else {
+            return Err(SqlError::internal("a function in FROM without a call"));
+        };
+        let place = self.scope()?.place;
+        // The set function is taken out of the list again just below.
+        self.set_place(Place::Target)?;
+        let sets_before = self.scope()?.sets.len();
+        let aggregates_before = self.scope()?.aggregates.len();
+        let expr = self.expr(call);
+        self.set_place(place)?;
+        let expr = expr?;
+        if self.scope()?.aggregates.len() > aggregates_before {
+            return Err(self.error(
+                "42803",
+                "aggregate functions are not allowed in functions in FROM",
+                expr.location,
+            ));
+        }
+        let function_name = match &call.node {
+            Some(NodeEnum::FuncCall(call)) => {
+                names_of(&call.funcname).last().map_or("", |n| *n).to_owned()
+            }
+            Some(NodeEnum::SqlvalueFunction(_)) => "current_value".to_owned(),
+            _ => "expression".to_owned(),
+        };
+        let name =
+            range.alias.as_ref().map_or(function_name.clone(), |a| a.aliasname.clone());
+        self.check_alias(&name)?;
+        let mut columns = vec![ColumnInfo {
+            // The column of a scalar function takes the alias, if there is one.
+            name: name.clone(),
+            column_type: ColumnType { oid: expr.ty, typmod: expr.typmod },
+            table: 0,
+            attribute: 0,
+        }];
+        if range.ordinality {
+            columns.push(ColumnInfo {
+                name: "ordinality".to_owned(),
+                column_type: ColumnType::new(TypeOid::INT8),
+                table: 0,
+                attribute: 0,
+            });
+        }
+        let columns = self.renamed(columns, range.alias.as_ref(), &name)?;
+        let start = self.scope()?.add_columns(&name, &columns);
+        let end = start + columns.len();
+        let reads_row = |expr: &Expr| !crate::plan::reads_nothing(expr);
+        let (node, depends) = match expr.kind {
+            ExprKind::SetReturning(_) => {
+                let set = self
+                    .scope()?
+                    .sets
+                    .pop()
+                    .ok_or_else(|| SqlError::internal("a set function got lost"))?;
+                if self.scope()?.sets.len() != sets_before {
+                    return Err(SqlError::unsupported("a set-returning function inside another"));
+                }
+                let depends = set.arguments.iter().any(reads_row);
+                let node = PlanNode::Function {
+                    function: set.function,
+                    arguments: set.arguments,
+                    name,
+                    result: set.result,
+                    start,
+                    ordinality: range.ordinality,
+                    filter: None,
+                };
+                (node, depends)
+            }
+            _ if self.scope()?.sets.len() != sets_before => {
+                return Err(SqlError::unsupported("a set-returning function inside an expression"));
+            }
+            _ => {
+                let depends = reads_row(&expr);
+                let ordinality = range.ordinality;
+                (PlanNode::Single { expr, name, start, ordinality, filter: None }, depends)
+            }
+        };
+        Ok(FromTree::Leaf(TreeLeaf::Other { node, start, end, depends }))
+    }
+
+    fn join(&mut self, join: &protobuf::JoinExpr) -> Result<FromTree> {
+        let kind = match join.jointype() {
+            JoinType::JoinInner => JoinKind::Inner,
+            JoinType::JoinLeft => JoinKind::Left,
+            JoinType::JoinRight => JoinKind::Right,
+            JoinType::JoinFull => return Err(SqlError::unsupported("FULL JOIN")),
+            _ => return Err(SqlError::internal("a join of unknown kind")),
+        };
+        if join.alias.is_some() || join.join_using_alias.is_some() {
+            return Err(SqlError::unsupported("an alias of a join"));
+        }
+        let (Some(left_node), Some(right_node)) = (&join.larg, &join.rarg) else {
+            return Err(SqlError::internal("a join with one side"));
+        };
+        let first = self.scope()?.items.len();
+        let left = self.from_item(left_node)?;
+        let middle = self.scope()?.items.len();
+        let right = self.from_item(right_node)?;
+        let condition = if join.is_natural {
+            let names = self.common_columns(first, middle)?;
+            self.join_using(first, middle, &names, kind)?
+        } else if !join.using_clause.is_empty() {
+            let names: Vec<String> =
+                names_of(&join.using_clause).iter().map(|n| (*n).to_owned()).collect();
+            self.join_using(first, middle, &names, kind)?
+        } else if let Some(quals) = &join.quals {
+            // ON sees the two sides only, and what is around the whole query.
+            let scope = self.scope()?;
+            let hidden: Vec<Item> = scope.items.drain(..first).collect();
+            let place = scope.place;
+            scope.place = Place::JoinCondition;
+            let result = self.expr(quals).and_then(|e| self.to_bool(e, "JOIN/ON"));
+            let scope = self.scope()?;
+            scope.place = place;
+            scope.items.splice(0..0, hidden);
+            Some(result?)
+        } else {
+            None
+        };
+        Ok(FromTree::Join(Box::new(JoinTree { kind, left, right, condition })))
+    }
+
+    /// Names that both sides of a NATURAL join have.
+    fn common_columns(&mut self, first: usize, middle: usize) -> Result<Vec<String>> {
+        let scope = self.scope()?;
+        let names = |items: &[Item]| -> Vec<String> {
+            items
+                .iter()
+                .flat_map(|item| &item.columns)
+                .filter(|c| c.bare && !c.hidden)
+                .map(|c| c.name.clone())
+                .collect()
+        };
+        let right = names(&scope.items[middle..]);
+        Ok(names(&scope.items[first..middle]).into_iter().filter(|n| right.contains(n)).collect())
+    }
+
+    /// Conditions of a USING join; its columns come first in `*` and answer to their bare names.
+    fn join_using(
+        &mut self,
+        first: usize,
+        middle: usize,
+        names: &[String],
+        kind: JoinKind,
+    ) -> Result<Option<Expr>> {
+        let mut parts = Vec::new();
+        let mut merged = Vec::new();
+        for name in names {
+            let end = self.scope()?.items.len();
+            let left = self.using_column(first, middle, name, "left")?;
+            let right = self.using_column(middle, end, name, "right")?;
+            let chosen = if kind == JoinKind::Right { right.clone() } else { left.clone() };
+            for side in [&left, &right] {
+                self.use_column(side.expr.clone(), 0, -1);
+            }
+            parts.push(self.operator("=", Some(left.expr), right.expr, -1)?);
+            merged.push(ItemColumn { bare: true, ..chosen });
+        }
+        if !merged.is_empty() {
+            // Before the two sides, so that `*` lists the merged columns first.
+            let item = Item {
+                name: String::new(),
+                schema: None,
+                columns: merged,
+                relation: None,
+                start: 0,
+            };
+            self.scope()?.items.insert(first, item);
+        }
+        Ok(match parts.len() {
+            0 => None,
+            1 => parts.pop(),
+            _ => Some(Expr::new(ExprKind::And(parts), TypeOid::BOOL, -1)),
+        })
+    }
+
+    /// Finds a column of one side, and hides it from bare names and `*`.
+    fn using_column(
+        &mut self,
+        from: usize,
+        to: usize,
+        name: &str,
+        side: &str,
+    ) -> Result<ItemColumn> {
+        let scope = self.scope()?;
+        let mut found: Option<ItemColumn> = None;
+        for item in &mut scope.items[from..to] {
+            for column in &mut item.columns {
+                if column.bare && !column.hidden && column.name == name {
+                    if found.is_some() {
+                        return Err(SqlError::new(
+                            "42702",
+                            format!("common column name \"{name}\" appears more than once in {side} table"),
+                        ));
+                    }
+                    found = Some(column.clone());
+                    column.bare = false;
+                }
+            }
+        }
+        found.ok_or_else(|| {
+            SqlError::new(
+                "42703",
+                format!("column \"{name}\" specified in USING clause does not exist in {side} table"),
+            )
+        })
+    }
+
+    /// The target of INSERT, UPDATE or DELETE.
+    pub(super) fn target_relation(&mut self, var: &protobuf::RangeVar) -> Result<Arc<Relation>> {
+        let relation = self.find_relation(var)?;
+        match relation.kind {
+            RelationKind::Table => {}
+            kind => {
+                return Err(self
+                    .error(
+                        "42809",
+                        format!("cannot change {} \"{}\"", kind.word(), relation.name),
+                        -1,
+                    ));
+            }
+        }
+        self.note_relation(&relation, TableLock::RowExclusive);
+        Ok(relation)
+    }
+}

@@ -1,0 +1,264 @@
+//! From syntax trees to typed, planned statements: names, types, coercions, and PostgreSQL's errors
+//! for what does not fit.
+
+mod call;
+mod coerce;
+mod dml;
+mod expr;
+mod from;
+mod grouping;
+mod scope;
+mod select;
+
+use std::sync::Arc;
+
+use niwaki_catalog::{Oid, Relation};
+use niwaki_types::TypeOid;
+use pg_query::{Node, NodeEnum};
+
+use crate::context::{AnalyzeContext, ColumnInfo, CommandTag};
+use crate::error::{Result, SqlError};
+use crate::expr::Expr;
+use crate::explain::ExplainOptions;
+use crate::parse::{ParsedStatement, position_of};
+use crate::plan::{PlanNode, SubPlan};
+use crate::statement::{Planned, Statement};
+use crate::store::TableLock;
+
+use scope::{Cte, Scope};
+
+pub(crate) use from::UsedColumns;
+
+/// Stack that analysis may use before it answers `54001`.
+const STACK_BYTES_MAX: usize = 700 * 1024;
+
+/// State of the analysis of one statement.
+pub(crate) struct Analyzer<'a> {
+    context: &'a AnalyzeContext<'a>,
+    source: &'a str,
+    /// Types of the parameters so far; `UNKNOWN` where none is known yet.
+    params: Vec<TypeOid>,
+    /// Relations that the statement reads or writes, with the locks it needs.
+    relations: Vec<(Arc<Relation>, TableLock)>,
+    /// Number of nested plans made.
+    sub_plans: usize,
+    /// WITH queries that can be named here, innermost last.
+    ctes: Vec<Cte>,
+    /// Queries around the expression being analyzed, innermost last.
+    scopes: Vec<Scope>,
+    /// Where the stack was when analysis began.
+    stack_base: usize,
+    /// What CASE compares its branches with, and the type of it.
+    case_types: Vec<TypeOid>,
+}
+
+/// Analyzes and plans one statement. Parameter types that the client gave are taken as they are; for
+/// the others (0 or `UNKNOWN`) they are inferred.
+///
+/// # Errors
+/// PostgreSQL's, with positions; `0A000` for what Niwaki does not have yet.
+pub fn analyze(
+    statement: &ParsedStatement,
+    context: &AnalyzeContext<'_>,
+    parameter_types: &[TypeOid],
+) -> Result<Statement> {
+    let params = parameter_types
+        .iter()
+        .map(|oid| if oid.0 == 0 { TypeOid::UNKNOWN } else { *oid })
+        .collect();
+    let mut analyzer = Analyzer::new(context, &statement.source, params);
+    match &*statement.node {
+        NodeEnum::SelectStmt(_)
+        | NodeEnum::InsertStmt(_)
+        | NodeEnum::UpdateStmt(_)
+        | NodeEnum::DeleteStmt(_) => {
+            let planned = analyzer.statement(&statement.node)?;
+            Ok(Statement::Query(Arc::new(planned)))
+        }
+        NodeEnum::ExplainStmt(explain) => {
+            let options = ExplainOptions::parse(&explain.options)?;
+            let query = explain
+                .query
+                .as_ref()
+                .and_then(|node| node.node.as_ref())
+                .ok_or_else(|| SqlError::internal("EXPLAIN without a statement"))?;
+            match query {
+                NodeEnum::SelectStmt(_)
+                | NodeEnum::InsertStmt(_)
+                | NodeEnum::UpdateStmt(_)
+                | NodeEnum::DeleteStmt(_) => {
+                    let planned = analyzer.statement(query)?;
+                    Ok(Statement::Query(Arc::new(planned.explained(options))))
+                }
+                _ => Err(SqlError::unsupported("EXPLAIN of this statement")),
+            }
+        }
+        _ => Ok(Statement::Utility(statement.clone())),
+    }
+}
+
+impl<'a> Analyzer<'a> {
+    pub(crate) fn new(
+        context: &'a AnalyzeContext<'a>,
+        source: &'a str,
+        params: Vec<TypeOid>,
+    ) -> Self {
+        let marker = 0u8;
+        Self {
+            context,
+            source,
+            params,
+            relations: Vec::new(),
+            sub_plans: 0,
+            ctes: Vec::new(),
+            scopes: Vec::new(),
+            stack_base: (&raw const marker).addr(),
+            case_types: Vec::new(),
+        }
+    }
+
+    fn statement(&mut self, node: &NodeEnum) -> Result<Planned> {
+        let (root, columns, tag) = match node {
+            NodeEnum::SelectStmt(select) => {
+                let (root, columns) = self.query(select, None, true)?;
+                (root, columns, CommandTag::Select)
+            }
+            NodeEnum::InsertStmt(insert) => {
+                let (root, columns) = self.insert(insert)?;
+                (root, columns, CommandTag::Insert)
+            }
+            NodeEnum::UpdateStmt(update) => {
+                let (root, columns) = self.update(update)?;
+                (root, columns, CommandTag::Update)
+            }
+            NodeEnum::DeleteStmt(delete) => {
+                let (root, columns) = self.delete(delete)?;
+                (root, columns, CommandTag::Delete)
+            }
+            _ => return Err(SqlError::unsupported("this statement")),
+        };
+        if let Some(number) = self.params.iter().position(|oid| *oid == TypeOid::UNKNOWN) {
+            return Err(SqlError::new(
+                "42P18",
+                format!("could not determine data type of parameter ${}", number + 1),
+            ));
+        }
+        Ok(Planned::new(
+            Arc::new(root),
+            columns,
+            tag,
+            std::mem::take(&mut self.params),
+            std::mem::take(&mut self.relations),
+            self.sub_plans,
+            self.context.catalog.version(),
+        ))
+    }
+
+    /// A position for an error, from a location of the syntax tree.
+    fn at(&self, location: i32) -> Option<u32> {
+        position_of(self.source, location)
+    }
+
+    fn error(
+        &self,
+        sqlstate: &'static str,
+        message: impl Into<String>,
+        location: i32,
+    ) -> SqlError {
+        SqlError::new(sqlstate, message).with_position(self.at(location))
+    }
+
+    fn unsupported(&self, construct: impl std::fmt::Display, location: i32) -> SqlError {
+        SqlError::unsupported(construct).with_position(self.at(location))
+    }
+
+    /// Fails when the statement nests so deeply that the thread's stack is in danger.
+    fn check_stack(&self) -> Result<()> {
+        let marker = 0u8;
+        let used = self.stack_base.abs_diff((&raw const marker).addr());
+        if used > STACK_BYTES_MAX {
+            return Err(SqlError::new("54001", "stack depth limit exceeded"));
+        }
+        Ok(())
+    }
+
+    fn note_relation(&mut self, relation: &Arc<Relation>, lock: TableLock) {
+        if let Some(known) = self.relations.iter_mut().find(|(r, _)| r.oid == relation.oid) {
+            if (lock as u8) > (known.1 as u8) {
+                known.1 = lock;
+            }
+            return;
+        }
+        self.relations.push((Arc::clone(relation), lock));
+    }
+
+    /// Wraps the plan of a nested query.
+    fn sub_plan(&mut self, root: PlanNode, columns: Vec<ColumnInfo>, correlated: bool) -> SubPlan {
+        let number = self.sub_plans;
+        self.sub_plans += 1;
+        SubPlan { number, root: Arc::new(root), columns, correlated }
+    }
+
+    fn scope(&mut self) -> Result<&mut Scope> {
+        self.scopes.last_mut().ok_or_else(|| SqlError::internal("no query around an expression"))
+    }
+
+    /// Finds the relation that a range variable names.
+    fn find_relation(&self, var: &pg_query::protobuf::RangeVar) -> Result<Arc<Relation>> {
+        let schema = (!var.schemaname.is_empty()).then_some(var.schemaname.as_str());
+        self.context
+            .catalog
+            .resolve(self.context.path, schema, &var.relname)
+            .cloned()
+            .map_err(|error| SqlError::from(error).with_position(self.at(var.location)))
+    }
+
+    fn schema_name(&self, schema: Oid) -> String {
+        self.context.catalog.schema(schema).map_or_else(String::new, |s| s.name.clone())
+    }
+}
+
+/// Analyzes a default or check expression that stands over the columns of a table, none when
+/// `relation` is absent. The result reads the table's columns from slot 0 on.
+///
+/// # Errors
+/// As [`analyze`].
+pub(crate) fn table_expression(
+    text: &str,
+    relation: Option<&Arc<Relation>>,
+    context: &AnalyzeContext<'_>,
+    target: Option<(niwaki_types::ColumnType, &str)>,
+) -> Result<Expr> {
+    let query = format!("SELECT {text}");
+    let statements = crate::parse::parse(&query)?;
+    let mut analyzer = Analyzer::new(context, &query, Vec::new());
+    let Some(NodeEnum::SelectStmt(select)) = statements.first().map(|s| &*s.node) else {
+        return Err(SqlError::internal("a table expression is no expression"));
+    };
+    let Some(NodeEnum::ResTarget(target_node)) =
+        select.target_list.first().and_then(|node| node.node.as_ref())
+    else {
+        return Err(SqlError::internal("a table expression is empty"));
+    };
+    let mut scope = Scope::default();
+    if let Some(relation) = relation {
+        scope.add_relation(relation, &relation.name, None);
+    }
+    analyzer.scopes.push(scope);
+    let value = analyzer.expr_of(target_node.val.as_deref())?;
+    match target {
+        Some((column, name)) => analyzer.assign(value, column, name, -1),
+        None => analyzer.to_bool(value, "CHECK"),
+    }
+}
+
+/// The strings of a dotted name.
+fn names_of(nodes: &[Node]) -> Vec<&str> {
+    nodes
+        .iter()
+        .filter_map(|node| match node.node.as_ref() {
+            Some(NodeEnum::String(s)) => Some(s.sval.as_str()),
+            _ => None,
+        })
+        .collect()
+}

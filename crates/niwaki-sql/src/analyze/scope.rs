@@ -1,0 +1,189 @@
+//! Which names mean what inside a query.
+
+use std::sync::Arc;
+
+use niwaki_catalog::Relation;
+use niwaki_types::{ColumnType, TypeOid};
+
+use crate::context::ColumnInfo;
+use crate::expr::Expr;
+use crate::plan::{AggregateCall, SetCall, SubPlan};
+
+/// Names and slots of one query level. Its row is all FROM items' columns side by side.
+#[derive(Default)]
+pub(super) struct Scope {
+    /// FROM items that can be named.
+    pub(super) items: Vec<Item>,
+    /// Which slots some expression reads.
+    pub(super) used: Vec<bool>,
+    /// Aggregates met in expressions of this level.
+    pub(super) aggregates: Vec<AggregateCall>,
+    /// Set-returning functions met in the target list.
+    pub(super) sets: Vec<SetCall>,
+    /// Whether something inside reads a row of a query around this one.
+    pub(super) reads_outer: bool,
+    /// What part of the query is being analyzed: decides about aggregates and sets.
+    pub(super) place: Place,
+    /// Inside an aggregate's arguments.
+    pub(super) in_aggregate: bool,
+    /// A nested query of this level that reads this level's row.
+    pub(super) correlated_inside: bool,
+}
+
+/// A part of a query.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The target list.
+    #[default]
+    Target,
+    Where,
+    JoinCondition,
+    From,
+    GroupBy,
+    Having,
+    OrderBy,
+    Limit,
+    Values,
+    Update,
+    Returning,
+}
+
+impl Place {
+    /// How messages call it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Target => "SELECT",
+            Self::Where => "WHERE",
+            Self::JoinCondition => "JOIN conditions",
+            Self::From => "functions in FROM",
+            Self::GroupBy => "GROUP BY",
+            Self::Having => "HAVING",
+            Self::OrderBy => "ORDER BY",
+            Self::Limit => "LIMIT",
+            Self::Values => "VALUES",
+            Self::Update => "UPDATE",
+            Self::Returning => "RETURNING",
+        }
+    }
+
+    pub(super) fn allows_aggregates(self) -> bool {
+        matches!(self, Self::Target | Self::Having | Self::OrderBy)
+    }
+
+    pub(super) fn allows_sets(self) -> bool {
+        self == Self::Target
+    }
+}
+
+/// One FROM item, or the merged columns of a USING join.
+#[derive(Clone)]
+pub(super) struct Item {
+    /// Alias or name; empty for merged columns and hidden items.
+    pub(super) name: String,
+    /// Schema, when the item is a relation without an alias.
+    pub(super) schema: Option<String>,
+    pub(super) columns: Vec<ItemColumn>,
+    /// The relation, for system columns and whole-table needs.
+    pub(super) relation: Option<Arc<Relation>>,
+    /// First of its slots.
+    pub(super) start: usize,
+}
+
+/// One column of a FROM item.
+#[derive(Clone)]
+pub(super) struct ItemColumn {
+    pub(super) name: String,
+    pub(super) expr: Expr,
+    /// Table and attribute number it shows, for row descriptions.
+    pub(super) origin: (u32, i16),
+    /// Found by its bare name, and part of `*`.
+    pub(super) bare: bool,
+    /// Found neither by name nor by `*`: a dropped column.
+    pub(super) hidden: bool,
+}
+
+/// A WITH query.
+#[derive(Clone)]
+pub(super) struct Cte {
+    pub(super) name: String,
+    pub(super) plan: Arc<SubPlan>,
+    pub(super) columns: Vec<ColumnInfo>,
+}
+
+/// System columns, in the slots behind a relation's own columns.
+pub(crate) const SYSTEM_COLUMNS: [(&str, TypeOid, i16); 3] = [
+    ("ctid", TypeOid::TID, -1),
+    ("tableoid", TypeOid::OID, -6),
+    ("xmin", TypeOid::XID, -2),
+];
+
+impl Scope {
+    /// Number of slots of the row.
+    pub(super) fn width(&self) -> usize {
+        self.used.len()
+    }
+
+    /// Adds a relation's columns, and behind them its system columns.
+    pub(super) fn add_relation(
+        &mut self,
+        relation: &Arc<Relation>,
+        alias: &str,
+        schema: Option<String>,
+    ) -> usize {
+        let start = self.width();
+        let columns = relation
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(number, column)| ItemColumn {
+                name: column.name.clone(),
+                expr: Expr::slot(start + number, column.column_type()),
+                origin: (relation.oid.0, i16::try_from(number + 1).unwrap_or(0)),
+                bare: true,
+                hidden: column.dropped,
+            })
+            .collect();
+        self.used.resize(start + relation.columns.len() + SYSTEM_COLUMNS.len(), false);
+        self.items.push(Item {
+            name: alias.to_owned(),
+            schema,
+            columns,
+            relation: Some(Arc::clone(relation)),
+            start,
+        });
+        start
+    }
+
+    /// Adds the columns of a nested query, a function or VALUES.
+    pub(super) fn add_columns(&mut self, alias: &str, columns: &[ColumnInfo]) -> usize {
+        let start = self.width();
+        let columns: Vec<ItemColumn> = columns
+            .iter()
+            .enumerate()
+            .map(|(number, column)| ItemColumn {
+                name: column.name.clone(),
+                expr: Expr::slot(start + number, column.column_type),
+                origin: (column.table, column.attribute),
+                bare: true,
+                hidden: false,
+            })
+            .collect();
+        self.used.resize(start + columns.len(), false);
+        self.items.push(Item {
+            name: alias.to_owned(),
+            schema: None,
+            columns,
+            relation: None,
+            start,
+        });
+        start
+    }
+}
+
+/// A system column of a FROM item as an expression.
+pub(super) fn system_column(item: &Item, name: &str) -> Option<Expr> {
+    let relation = item.relation.as_ref()?;
+    let number = SYSTEM_COLUMNS.iter().position(|(n, ..)| *n == name)?;
+    let slot = item.start + relation.columns.len() + number;
+    Some(Expr::slot(slot, ColumnType::new(SYSTEM_COLUMNS[number].1)))
+}

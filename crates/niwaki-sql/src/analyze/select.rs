@@ -1,0 +1,963 @@
+//! SELECT, VALUES and set operations.
+
+use std::sync::Arc;
+
+use niwaki_types::{ColumnType, Datum, TypeOid};
+use pg_query::protobuf::{
+    self, LimitOption, LockClauseStrength, LockWaitPolicy, SetOperation, SortByDir, SortByNulls,
+    a_const,
+};
+use pg_query::{Node, NodeEnum};
+
+use super::scope::{Cte, Place, Scope};
+use super::{Analyzer, names_of};
+use crate::context::ColumnInfo;
+use crate::error::{Result, SqlError};
+use crate::expr::{Expr, ExprKind};
+use crate::functions::compare_function;
+use crate::plan::{
+    LockTarget, PlanNode, SetKind, SortKey, SubPlan, conjunction, plan_from, split_conjuncts,
+};
+use crate::store::{LockWait, RowLock, TableLock};
+use crate::types::{CastContext, format_oid};
+
+/// One output column, or an expression that is only sorted by.
+pub(super) struct Target {
+    pub(super) expr: Expr,
+    pub(super) name: String,
+    pub(super) origin: (u32, i16),
+    /// Not part of the result.
+    pub(super) junk: bool,
+}
+
+impl Analyzer<'_> {
+    /// Plans a query in a scope of its own. `wanted` are types that its untyped columns should get.
+    pub(super) fn nested_query(
+        &mut self,
+        select: &protobuf::SelectStmt,
+        wanted: Option<&[ColumnType]>,
+    ) -> Result<SubPlan> {
+        let (root, columns, correlated) = self.query_in_scope(select, wanted, true)?;
+        Ok(self.sub_plan(root, columns, correlated))
+    }
+
+    /// The query of a statement.
+    pub(super) fn query(
+        &mut self,
+        select: &protobuf::SelectStmt,
+        wanted: Option<&[ColumnType]>,
+        to_text: bool,
+    ) -> Result<(PlanNode, Vec<ColumnInfo>)> {
+        let (root, columns, _) = self.query_in_scope(select, wanted, to_text)?;
+        Ok((root, columns))
+    }
+
+    fn query_in_scope(
+        &mut self,
+        select: &protobuf::SelectStmt,
+        wanted: Option<&[ColumnType]>,
+        to_text: bool,
+    ) -> Result<(PlanNode, Vec<ColumnInfo>, bool)> {
+        self.check_stack()?;
+        let ctes_before = self.ctes.len();
+        if let Some(with) = &select.with_clause {
+            self.with_clause(with)?;
+        }
+        self.scopes.push(Scope::default());
+        let result = if select.op() == SetOperation::SetopNone || select.op() == SetOperation::Undefined {
+            if select.values_lists.is_empty() {
+                self.select(select, wanted, to_text)
+            } else {
+                self.values(select, wanted, to_text)
+            }
+        } else {
+            self.set_operation(select)
+        };
+        let reads_outer = self.scopes.pop().is_some_and(|scope| scope.reads_outer);
+        self.ctes.truncate(ctes_before);
+        let (root, columns) = result?;
+        Ok((root, columns, reads_outer))
+    }
+
+    pub(super) fn with_clause(&mut self, with: &protobuf::WithClause) -> Result<()> {
+        if with.recursive {
+            return Err(self.unsupported("WITH RECURSIVE", with.location));
+        }
+        for node in &with.ctes {
+            let Some(NodeEnum::CommonTableExpr(cte)) = &node.node else { continue };
+            let Some(NodeEnum::SelectStmt(select)) =
+                cte.ctequery.as_ref().and_then(|q| q.node.as_ref())
+            else {
+                return Err(self.unsupported("a data-modifying statement in WITH", cte.location));
+            };
+            // A WITH query sees nothing of the query it belongs to.
+            let scopes = std::mem::take(&mut self.scopes);
+            let plan = self.nested_query(select, None);
+            self.scopes = scopes;
+            let plan = plan?;
+            let mut columns = plan.columns.clone();
+            let names = names_of(&cte.aliascolnames);
+            if names.len() > columns.len() {
+                return Err(self.error(
+                    "42P10",
+                    format!(
+                        "WITH query \"{}\" has {} columns available but {} columns specified",
+                        cte.ctename,
+                        columns.len(),
+                        names.len()
+                    ),
+                    cte.location,
+                ));
+            }
+            for (column, name) in columns.iter_mut().zip(names) {
+                name.clone_into(&mut column.name);
+            }
+            self.ctes.push(Cte { name: cte.ctename.clone(), plan: Arc::new(plan), columns });
+        }
+        Ok(())
+    }
+
+    fn select(
+        &mut self,
+        select: &protobuf::SelectStmt,
+        wanted: Option<&[ColumnType]>,
+        to_text: bool,
+    ) -> Result<(PlanNode, Vec<ColumnInfo>)> {
+        if select.into_clause.is_some() {
+            return Err(SqlError::unsupported("SELECT INTO"));
+        }
+        if !select.window_clause.is_empty() {
+            return Err(SqlError::unsupported("WINDOW"));
+        }
+        self.set_place(Place::From)?;
+        let tree = self.from_clause(&select.from_clause)?;
+        self.set_place(Place::Target)?;
+        let mut targets = self.target_list(&select.target_list)?;
+        if let Some(wanted) = wanted {
+            for (target, column) in targets.iter_mut().zip(wanted) {
+                if target.expr.ty == TypeOid::UNKNOWN {
+                    let expr = std::mem::replace(
+                        &mut target.expr,
+                        Expr::constant(Datum::Null, column.oid, -1),
+                    );
+                    target.expr = self.to_common(expr, column.oid, "INSERT")?;
+                }
+            }
+        }
+        self.set_place(Place::Where)?;
+        let mut conditions = Vec::new();
+        if let Some(node) = &select.where_clause {
+            let condition = self.expr(node)?;
+            split_conjuncts(self.to_bool(condition, "WHERE")?, &mut conditions);
+        }
+        let order = self.sort_clause(&select.sort_clause, &mut targets)?;
+        let mut groups = self.group_clause(&select.group_clause, &targets)?;
+        self.set_place(Place::Having)?;
+        let mut having = match &select.having_clause {
+            Some(node) => {
+                let having = self.expr(node)?;
+                Some(self.to_bool(having, "HAVING")?)
+            }
+            None => None,
+        };
+        for target in &mut targets {
+            if to_text {
+                let expr = std::mem::replace(
+                    &mut target.expr,
+                    Expr::constant(Datum::Null, TypeOid::TEXT, -1),
+                );
+                target.expr = self.to_output(expr)?;
+            }
+        }
+        let columns: Vec<ColumnInfo> =
+            targets.iter().filter(|t| !t.junk).map(column_info).collect();
+        let distinct = self.distinct_clause(select, &targets, &order)?;
+        let locks = self.locking_clause(&select.locking_clause)?;
+        let grouped = !groups.is_empty()
+            || having.is_some()
+            || !self.scope()?.aggregates.is_empty()
+            || !select.group_clause.is_empty();
+        if !locks.is_empty() && (grouped || distinct) {
+            let what = if grouped { "aggregate functions" } else { "DISTINCT clause" };
+            return Err(SqlError::new(
+                "0A000",
+                format!("FOR UPDATE is not allowed with {what}"),
+            ));
+        }
+        // The order may come from an index when rows go from the scan to the result one by one.
+        let simple = !grouped && !distinct && self.scope()?.sets.is_empty();
+        let wanted_order: Vec<SortKey> = if simple {
+            order
+                .iter()
+                .map(|(target, descending, nulls_first)| SortKey {
+                    expr: targets[*target].expr.clone(),
+                    descending: *descending,
+                    nulls_first: *nulls_first,
+                })
+                .collect()
+        } else {
+            Vec::new()
+        };
+        let settings = self.context.planner;
+        if !locks.is_empty() {
+            for lock in &locks {
+                self.note_relation(&lock.relation, TableLock::RowShare);
+                let scope = self.scope()?;
+                let ctid = lock.start + lock.relation.columns.len();
+                // A newer version replaces every column that the query may read.
+                scope.used[ctid] = true;
+            }
+        }
+        let scope = self.scope()?;
+        let used = scope.used.clone();
+        let width = scope.width();
+        let single_table =
+            matches!(&tree, Some(crate::plan::FromTree::Leaf(crate::plan::TreeLeaf::Table { .. })));
+        let recheck = conjunction(conditions.clone());
+        let (mut node, ordered) = match tree {
+            Some(tree) => plan_from(tree, conditions, &used, &wanted_order, settings),
+            None => {
+                let node = match conjunction(conditions) {
+                    Some(condition) => {
+                        PlanNode::Filter { input: Arc::new(PlanNode::Result), condition }
+                    }
+                    None => PlanNode::Result,
+                };
+                (node, wanted_order.is_empty())
+            }
+        };
+        let mut input_width = width;
+        let mut sort_done = simple && ordered;
+        if !locks.is_empty() {
+            if !sort_done && !wanted_order.is_empty() {
+                node = PlanNode::Sort { input: Arc::new(node), keys: wanted_order };
+            }
+            sort_done = true;
+            node = PlanNode::LockRows {
+                input: Arc::new(node),
+                targets: locks,
+                recheck,
+                single: single_table,
+            };
+        }
+        if grouped {
+            self.add_dependent_groups(&mut groups);
+            for target in &mut targets {
+                self.grouped(&mut target.expr, &groups)?;
+            }
+            if let Some(having) = &mut having {
+                self.grouped(having, &groups)?;
+            }
+            let mut sets = std::mem::take(&mut self.scope()?.sets);
+            for argument in sets.iter_mut().flat_map(|set| &mut set.arguments) {
+                self.grouped(argument, &groups)?;
+            }
+            self.scope()?.sets = sets;
+            let calls = std::mem::take(&mut self.scope()?.aggregates);
+            input_width = groups.len() + calls.len();
+            node = PlanNode::Aggregate {
+                input: Arc::new(node),
+                input_width: width,
+                groups,
+                calls,
+            };
+            if let Some(condition) = having {
+                node = PlanNode::Filter { input: Arc::new(node), condition };
+            }
+        }
+        let sets = std::mem::take(&mut self.scope()?.sets);
+        let types: Vec<ColumnType> = targets.iter().map(|t| t.expr.column_type()).collect();
+        node = PlanNode::Project {
+            input: Arc::new(node),
+            input_width,
+            exprs: targets.into_iter().map(|t| t.expr).collect(),
+            sets,
+        };
+        let keys: Vec<SortKey> = order
+            .iter()
+            .map(|(target, descending, nulls_first)| SortKey {
+                expr: Expr::slot(*target, types[*target]),
+                descending: *descending,
+                nulls_first: *nulls_first,
+            })
+            .collect();
+        if distinct {
+            let distinct_columns: Vec<ColumnType> = types[..columns.len()].to_vec();
+            node = PlanNode::Distinct { input: Arc::new(node), columns: distinct_columns };
+        }
+        if !keys.is_empty() && !sort_done {
+            node = PlanNode::Sort { input: Arc::new(node), keys };
+        }
+        node = self.limit(select, node)?;
+        Ok((node, columns))
+    }
+
+    /// The output columns; `*` becomes all visible ones.
+    pub(super) fn target_list(&mut self, nodes: &[Node]) -> Result<Vec<Target>> {
+        let mut targets = Vec::new();
+        for node in nodes {
+            let Some(NodeEnum::ResTarget(target)) = &node.node else { continue };
+            let value = target.val.as_deref();
+            if let Some(NodeEnum::ColumnRef(column)) = value.and_then(|v| v.node.as_ref())
+                && column.fields.last().is_some_and(|f| matches!(f.node, Some(NodeEnum::AStar(_))))
+            {
+                self.star(column, &mut targets)?;
+                continue;
+            }
+            let expr = self.expr_of(value)?;
+            let origin = self.origin_of(&expr);
+            let name = if target.name.is_empty() {
+                value.and_then(figure_name).unwrap_or_else(|| "?column?".to_owned())
+            } else {
+                target.name.clone()
+            };
+            targets.push(Target { expr, name, origin, junk: false });
+        }
+        Ok(targets)
+    }
+
+    fn star(&mut self, column: &protobuf::ColumnRef, targets: &mut Vec<Target>) -> Result<()> {
+        let names = names_of(&column.fields);
+        let location = column.location;
+        let scope = self.scope()?;
+        let mut found = Vec::new();
+        match names.as_slice() {
+            [] => {
+                if scope.items.is_empty() {
+                    return Err(self.error("42601", "SELECT * with no tables specified is not valid", location));
+                }
+                for column in scope.items.iter().flat_map(|item| &item.columns) {
+                    if column.bare && !column.hidden {
+                        found.push(column.clone());
+                    }
+                }
+            }
+            [.., table] => {
+                let table = (*table).to_owned();
+                let Some(item) = scope.items.iter().find(|item| item.name == table) else {
+                    return Err(self.error(
+                        "42P01",
+                        format!("missing FROM-clause entry for table \"{table}\""),
+                        location,
+                    ));
+                };
+                found.extend(item.columns.iter().filter(|c| !c.hidden).cloned());
+            }
+        }
+        for column in found {
+            let expr = self.use_column(column.expr, 0, location);
+            targets.push(Target { expr, name: column.name, origin: column.origin, junk: false });
+        }
+        Ok(())
+    }
+
+    /// Table and attribute that an expression shows unchanged.
+    fn origin_of(&self, expr: &Expr) -> (u32, i16) {
+        let ExprKind::Slot { depth: 0, slot } = expr.kind else { return (0, 0) };
+        let Some(scope) = self.scopes.last() else { return (0, 0) };
+        for item in &scope.items {
+            for column in &item.columns {
+                if matches!(column.expr.kind, ExprKind::Slot { slot: s, .. } if s == slot)
+                    && column.expr.ty == expr.ty
+                {
+                    return column.origin;
+                }
+            }
+            if let Some(relation) = &item.relation {
+                let first = item.start + relation.columns.len();
+                if let Some(system) =
+                    slot.checked_sub(first).and_then(|n| super::scope::SYSTEM_COLUMNS.get(n))
+                {
+                    return (relation.oid.0, system.2);
+                }
+            }
+        }
+        (0, 0)
+    }
+
+    /// ORDER BY: for each key the number of its target, which is added when it is no output column.
+    fn sort_clause(
+        &mut self,
+        nodes: &[Node],
+        targets: &mut Vec<Target>,
+    ) -> Result<Vec<(usize, bool, bool)>> {
+        self.set_place(Place::OrderBy)?;
+        let mut order = Vec::new();
+        for node in nodes {
+            let Some(NodeEnum::SortBy(sort)) = &node.node else { continue };
+            let (descending, nulls_first) = self.sort_direction(sort)?;
+            let Some(key) = sort.node.as_deref() else { continue };
+            let target = match self.named_target(key, targets, "ORDER BY", true)? {
+                Some(target) => target,
+                None => {
+                    let expr = self.expr(key)?;
+                    match targets.iter().position(|t| t.expr.same(&expr)) {
+                        Some(target) => target,
+                        None => {
+                            targets.push(Target {
+                                expr,
+                                name: String::new(),
+                                origin: (0, 0),
+                                junk: true,
+                            });
+                            targets.len() - 1
+                        }
+                    }
+                }
+            };
+            let expr = std::mem::replace(
+                &mut targets[target].expr,
+                Expr::constant(Datum::Null, TypeOid::TEXT, -1),
+            );
+            targets[target].expr = self.to_output(expr)?;
+            let ty = targets[target].expr.ty;
+            if compare_function("<", ty).is_none() {
+                return Err(self
+                    .error(
+                        "42883",
+                        format!("could not identify an ordering operator for type {}", format_oid(ty)),
+                        targets[target].expr.location,
+                    )
+                    .with_hint("Use an explicit ordering operator or modify the query."));
+            }
+            if !order.iter().any(|(t, ..)| *t == target) {
+                order.push((target, descending, nulls_first));
+            }
+        }
+        Ok(order)
+    }
+
+    pub(super) fn sort_direction(&self, sort: &protobuf::SortBy) -> Result<(bool, bool)> {
+        let descending = match sort.sortby_dir() {
+            SortByDir::SortbyDesc => true,
+            SortByDir::SortbyUsing => {
+                return Err(self.unsupported("ORDER BY … USING", sort.location));
+            }
+            _ => false,
+        };
+        let nulls_first = match sort.sortby_nulls() {
+            SortByNulls::SortbyNullsFirst => true,
+            SortByNulls::SortbyNullsLast => false,
+            _ => descending,
+        };
+        Ok((descending, nulls_first))
+    }
+
+    /// A bare name or a position that means an output column.
+    fn named_target(
+        &mut self,
+        key: &Node,
+        targets: &[Target],
+        clause: &str,
+        names_first: bool,
+    ) -> Result<Option<usize>> {
+        match key.node.as_ref() {
+            Some(NodeEnum::AConst(constant)) => {
+                let position = match &constant.val {
+                    Some(a_const::Val::Ival(integer)) => integer.ival,
+                    None if !constant.isnull => 0,
+                    _ => {
+                        return Err(self.error(
+                            "42601",
+                            format!("non-integer constant in {clause}"),
+                            constant.location,
+                        ));
+                    }
+                };
+                let visible = targets.iter().filter(|t| !t.junk).count();
+                usize::try_from(position)
+                    .ok()
+                    .and_then(|p| p.checked_sub(1))
+                    .filter(|p| *p < visible)
+                    .map(Some)
+                    .ok_or_else(|| {
+                        self.error(
+                            "42P10",
+                            format!("{clause} position {position} is not in select list"),
+                            constant.location,
+                        )
+                    })
+            }
+            Some(NodeEnum::ColumnRef(column)) => {
+                let names = names_of(&column.fields);
+                let [name] = names.as_slice() else { return Ok(None) };
+                // GROUP BY prefers a column of FROM over an output column.
+                if !names_first {
+                    let in_from = self.scope()?.items.iter().any(|item| {
+                        item.columns.iter().any(|c| c.bare && !c.hidden && c.name == *name)
+                    });
+                    if in_from {
+                        return Ok(None);
+                    }
+                }
+                let mut found: Option<usize> = None;
+                for (number, target) in targets.iter().enumerate() {
+                    if target.junk || target.name != *name {
+                        continue;
+                    }
+                    match found {
+                        Some(first) if !targets[first].expr.same(&target.expr) => {
+                            return Err(self.error(
+                                "42702",
+                                format!("{clause} \"{name}\" is ambiguous"),
+                                column.location,
+                            ));
+                        }
+                        Some(_) => {}
+                        None => found = Some(number),
+                    }
+                }
+                Ok(found)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn group_clause(&mut self, nodes: &[Node], targets: &[Target]) -> Result<Vec<Expr>> {
+        self.set_place(Place::GroupBy)?;
+        let mut groups: Vec<Expr> = Vec::new();
+        for node in nodes {
+            if let Some(NodeEnum::GroupingSet(set)) = &node.node {
+                return Err(self.unsupported("GROUPING SETS, ROLLUP and CUBE", set.location));
+            }
+            let expr = match self.named_target(node, targets, "GROUP BY", false)? {
+                Some(target) => targets[target].expr.clone(),
+                None => self.expr(node)?,
+            };
+            if expr.any(&mut |e| matches!(e.kind, ExprKind::Aggregate(_))) {
+                return Err(self.error(
+                    "42803",
+                    "aggregate functions are not allowed in GROUP BY",
+                    expr.location,
+                ));
+            }
+            if expr.any(&mut |e| matches!(e.kind, ExprKind::SetReturning(_))) {
+                return Err(self.unsupported("GROUP BY of a set-returning function", expr.location));
+            }
+            let expr = self.to_output(expr)?;
+            if compare_function("=", expr.ty).is_none() {
+                return Err(self.error(
+                    "42883",
+                    format!("could not identify an equality operator for type {}", format_oid(expr.ty)),
+                    expr.location,
+                ));
+            }
+            if !groups.iter().any(|g| g.same(&expr)) {
+                groups.push(expr);
+            }
+        }
+        Ok(groups)
+    }
+
+    fn distinct_clause(
+        &self,
+        select: &protobuf::SelectStmt,
+        targets: &[Target],
+        order: &[(usize, bool, bool)],
+    ) -> Result<bool> {
+        if select.distinct_clause.is_empty() {
+            return Ok(false);
+        }
+        if select.distinct_clause.iter().any(|node| node.node.is_some()) {
+            return Err(SqlError::unsupported("DISTINCT ON"));
+        }
+        if let Some((target, ..)) = order.iter().find(|(t, ..)| targets[*t].junk) {
+            return Err(self.error(
+                "42P10",
+                "for SELECT DISTINCT, ORDER BY expressions must appear in select list",
+                targets[*target].expr.location,
+            ));
+        }
+        for target in targets {
+            if compare_function("=", target.expr.ty).is_none() {
+                return Err(self.error(
+                    "42883",
+                    format!(
+                        "could not identify an equality operator for type {}",
+                        format_oid(target.expr.ty)
+                    ),
+                    target.expr.location,
+                ));
+            }
+        }
+        Ok(true)
+    }
+
+    fn locking_clause(&mut self, nodes: &[Node]) -> Result<Vec<LockTarget>> {
+        let mut targets: Vec<LockTarget> = Vec::new();
+        for node in nodes {
+            let Some(NodeEnum::LockingClause(clause)) = &node.node else { continue };
+            let lock = match clause.strength() {
+                LockClauseStrength::LcsForkeyshare => RowLock::KeyShare,
+                LockClauseStrength::LcsForshare => RowLock::Share,
+                LockClauseStrength::LcsFornokeyupdate => RowLock::NoKeyUpdate,
+                _ => RowLock::Update,
+            };
+            let wait = match clause.wait_policy() {
+                LockWaitPolicy::LockWaitSkip => LockWait::Skip,
+                LockWaitPolicy::LockWaitError => LockWait::Error,
+                _ => LockWait::Block,
+            };
+            let mut names = Vec::new();
+            for node in &clause.locked_rels {
+                if let Some(NodeEnum::RangeVar(var)) = &node.node {
+                    names.push((var.relname.clone(), var.location));
+                }
+            }
+            let scope = self.scope()?;
+            for (name, location) in &names {
+                if !scope.items.iter().any(|item| item.name == *name && item.relation.is_some()) {
+                    let message =
+                        format!("relation \"{name}\" in FOR UPDATE clause not found in FROM clause");
+                    return Err(self.error("42P01", message, *location));
+                }
+            }
+            for item in &scope.items {
+                let Some(relation) = &item.relation else { continue };
+                if relation.kind != niwaki_catalog::RelationKind::Table
+                    || (!names.is_empty() && !names.iter().any(|(n, _)| *n == item.name))
+                {
+                    continue;
+                }
+                if let Some(known) = targets.iter_mut().find(|t| t.start == item.start) {
+                    known.lock = known.lock.max(lock);
+                    continue;
+                }
+                targets.push(LockTarget {
+                    relation: Arc::clone(relation),
+                    start: item.start,
+                    lock,
+                    wait,
+                });
+            }
+        }
+        Ok(targets)
+    }
+
+    fn limit(&mut self, select: &protobuf::SelectStmt, node: PlanNode) -> Result<PlanNode> {
+        if select.limit_option() == LimitOption::WithTies {
+            return Err(SqlError::unsupported("WITH TIES"));
+        }
+        let mut bound = |this: &mut Self, node: &Option<Box<Node>>, name: &str| -> Result<Option<Expr>> {
+            let Some(node) = node else { return Ok(None) };
+            // LIMIT sees no columns of its own query.
+            let items = std::mem::take(&mut this.scope()?.items);
+            this.set_place(Place::Limit)?;
+            let expr = this.expr(node);
+            this.scope()?.items = items;
+            let expr = expr.map_err(|error| {
+                if error.sqlstate == "42703" {
+                    let mut error = error;
+                    error.sqlstate = "42P10";
+                    error.message = format!("argument of {name} must not contain variables");
+                    error
+                } else {
+                    error
+                }
+            })?;
+            if expr.is_null_const() {
+                return Ok(None);
+            }
+            let (from, location) = (expr.ty, expr.location);
+            let expr = this.coerce(expr, TypeOid::INT8, CastContext::Assignment)?;
+            expr.map(Some).ok_or_else(|| {
+                this.error(
+                    "42804",
+                    format!("argument of {name} must be type bigint, not type {}", format_oid(from)),
+                    location,
+                )
+            })
+        };
+        let count = bound(self, &select.limit_count, "LIMIT")?;
+        let offset = bound(self, &select.limit_offset, "OFFSET")?;
+        if count.is_none() && offset.is_none() {
+            return Ok(node);
+        }
+        Ok(PlanNode::Limit { input: Arc::new(node), count, offset })
+    }
+
+    fn values(
+        &mut self,
+        select: &protobuf::SelectStmt,
+        wanted: Option<&[ColumnType]>,
+        to_text: bool,
+    ) -> Result<(PlanNode, Vec<ColumnInfo>)> {
+        self.set_place(Place::Values)?;
+        let mut columns: Vec<Vec<Expr>> = Vec::new();
+        for (number, node) in select.values_lists.iter().enumerate() {
+            let Some(NodeEnum::List(list)) = &node.node else { continue };
+            let row = self.exprs(&list.items)?;
+            if number == 0 {
+                columns.resize_with(row.len(), Vec::new);
+            } else if row.len() != columns.len() {
+                let location = row.first().map_or(-1, |e| e.location);
+                return Err(self.error("42601", "VALUES lists must all be the same length", location));
+            }
+            for (column, value) in columns.iter_mut().zip(row) {
+                column.push(value);
+            }
+        }
+        let row_count = select.values_lists.len();
+        let mut typed = Vec::with_capacity(columns.len());
+        for (number, column) in columns.into_iter().enumerate() {
+            let all_unknown = column.iter().all(|e| e.ty == TypeOid::UNKNOWN);
+            typed.push(match wanted.and_then(|w| w.get(number)) {
+                Some(wanted) if all_unknown => column
+                    .into_iter()
+                    .map(|e| self.to_common(e, wanted.oid, "VALUES"))
+                    .collect::<Result<Vec<Expr>>>()?,
+                _ if all_unknown && !to_text => column,
+                _ => self.unify(column, "VALUES")?,
+            });
+        }
+        let infos: Vec<ColumnInfo> = typed
+            .iter()
+            .enumerate()
+            .map(|(number, column)| {
+                let first = column.first().map_or(ColumnType::new(TypeOid::TEXT), Expr::column_type);
+                let same = column.iter().all(|e| e.typmod == first.typmod);
+                ColumnInfo {
+                    name: format!("column{}", number + 1),
+                    column_type: if same { first } else { ColumnType::new(first.oid) },
+                    table: 0,
+                    attribute: 0,
+                }
+            })
+            .collect();
+        let mut rows = vec![Vec::with_capacity(typed.len()); row_count];
+        for column in typed {
+            for (row, value) in rows.iter_mut().zip(column) {
+                row.push(value);
+            }
+        }
+        let node = PlanNode::Values { rows };
+        let node = self.order_and_limit(select, node, &infos)?;
+        Ok((node, infos))
+    }
+
+    /// ORDER BY and LIMIT of VALUES and of set operations, which name output columns only.
+    fn order_and_limit(
+        &mut self,
+        select: &protobuf::SelectStmt,
+        node: PlanNode,
+        columns: &[ColumnInfo],
+    ) -> Result<PlanNode> {
+        if !select.locking_clause.is_empty() {
+            return Err(SqlError::unsupported("FOR UPDATE with VALUES or a set operation"));
+        }
+        let targets: Vec<Target> = columns
+            .iter()
+            .enumerate()
+            .map(|(number, column)| Target {
+                expr: Expr::slot(number, column.column_type),
+                name: column.name.clone(),
+                origin: (0, 0),
+                junk: false,
+            })
+            .collect();
+        let mut keys = Vec::new();
+        for sort_node in &select.sort_clause {
+            let Some(NodeEnum::SortBy(sort)) = &sort_node.node else { continue };
+            let (descending, nulls_first) = self.sort_direction(sort)?;
+            let Some(key) = sort.node.as_deref() else { continue };
+            let Some(target) = self.named_target(key, &targets, "ORDER BY", true)? else {
+                return Err(self
+                    .error("0A000", "invalid UNION/INTERSECT/EXCEPT ORDER BY clause", sort.location)
+                    .with_detail("Only result column names can be used, not expressions or functions.")
+                    .with_hint(
+                        "Add the expression/function to every SELECT, or move the UNION into a FROM clause.",
+                    ));
+            };
+            keys.push(SortKey { expr: targets[target].expr.clone(), descending, nulls_first });
+        }
+        let node = if keys.is_empty() {
+            node
+        } else {
+            PlanNode::Sort { input: Arc::new(node), keys }
+        };
+        self.limit(select, node)
+    }
+
+    fn set_operation(
+        &mut self,
+        select: &protobuf::SelectStmt,
+    ) -> Result<(PlanNode, Vec<ColumnInfo>)> {
+        let (kind, name) = match select.op() {
+            SetOperation::SetopUnion => (SetKind::Union, "UNION"),
+            SetOperation::SetopIntersect => (SetKind::Intersect, "INTERSECT"),
+            _ => (SetKind::Except, "EXCEPT"),
+        };
+        let (Some(left), Some(right)) = (&select.larg, &select.rarg) else {
+            return Err(SqlError::internal("a set operation with one side"));
+        };
+        let (left, left_columns) = self.set_side(left)?;
+        let (right, right_columns) = self.set_side(right)?;
+        if left_columns.len() != right_columns.len() {
+            return Err(SqlError::new(
+                "42601",
+                format!("each {name} query must have the same number of columns"),
+            ));
+        }
+        let mut columns = Vec::with_capacity(left_columns.len());
+        let mut exprs: [Vec<Expr>; 2] = [Vec::new(), Vec::new()];
+        for (number, (l, r)) in left_columns.iter().zip(&right_columns).enumerate() {
+            let types = [(l.column_type.oid, -1), (r.column_type.oid, -1)];
+            let common = self.common_type(&types, name)?;
+            if !select.all && compare_function("=", common).is_none() {
+                return Err(SqlError::new(
+                    "42883",
+                    format!("could not identify an equality operator for type {}", format_oid(common)),
+                ));
+            }
+            for (side, column) in [l, r].into_iter().enumerate() {
+                let expr = Expr::slot(number, column.column_type);
+                exprs[side].push(self.to_common(expr, common, name)?);
+            }
+            let same = l.column_type == r.column_type;
+            columns.push(ColumnInfo {
+                name: l.name.clone(),
+                column_type: if same { l.column_type } else { ColumnType::new(common) },
+                table: 0,
+                attribute: 0,
+            });
+        }
+        let width = columns.len();
+        let [left_exprs, right_exprs] = exprs;
+        let side = |node: PlanNode, exprs: Vec<Expr>| {
+            Arc::new(PlanNode::Project {
+                input: Arc::new(node),
+                input_width: width,
+                exprs,
+                sets: Vec::new(),
+            })
+        };
+        let node = PlanNode::SetOperation {
+            kind,
+            all: select.all,
+            left: side(left, left_exprs),
+            right: side(right, right_exprs),
+            columns: columns.iter().map(|c| c.column_type).collect(),
+        };
+        let node = self.order_and_limit(select, node, &columns)?;
+        Ok((node, columns))
+    }
+
+    /// One side of a set operation, with rows of exactly its columns.
+    fn set_side(&mut self, select: &protobuf::SelectStmt) -> Result<(PlanNode, Vec<ColumnInfo>)> {
+        let (node, columns, reads_outer) = self.query_in_scope(select, None, false)?;
+        if reads_outer {
+            return Err(SqlError::unsupported("a set operation that reads an outer row"));
+        }
+        let width = output_width(&node).unwrap_or(columns.len());
+        if width == columns.len() {
+            return Ok((node, columns));
+        }
+        // Sort keys that are no columns end here.
+        let exprs = columns
+            .iter()
+            .enumerate()
+            .map(|(number, column)| Expr::slot(number, column.column_type))
+            .collect();
+        let node = PlanNode::Project {
+            input: Arc::new(node),
+            input_width: width,
+            exprs,
+            sets: Vec::new(),
+        };
+        Ok((node, columns))
+    }
+}
+
+/// Values in the rows of a query's plan, sort keys included.
+pub(super) fn output_width(node: &PlanNode) -> Option<usize> {
+    match node {
+        PlanNode::Project { exprs, .. } => Some(exprs.len()),
+        PlanNode::Sort { input, .. }
+        | PlanNode::Limit { input, .. }
+        | PlanNode::Distinct { input, .. } => output_width(input),
+        PlanNode::Values { rows } => rows.first().map(Vec::len),
+        PlanNode::SetOperation { columns, .. } => Some(columns.len()),
+        PlanNode::Modify(plan) => Some(plan.returning.len()),
+        _ => None,
+    }
+}
+
+/// The row description of an output column.
+pub(super) fn column_info(target: &Target) -> ColumnInfo {
+    ColumnInfo {
+        name: target.name.clone(),
+        column_type: target.expr.column_type(),
+        table: target.origin.0,
+        attribute: target.origin.1,
+    }
+}
+
+/// The name of an output column without AS.
+fn figure_name(node: &Node) -> Option<String> {
+    match node.node.as_ref()? {
+        NodeEnum::ColumnRef(column) => names_of(&column.fields).last().map(|n| (*n).to_owned()),
+        NodeEnum::FuncCall(call) => names_of(&call.funcname).last().map(|n| (*n).to_owned()),
+        NodeEnum::TypeCast(cast) => {
+            cast.arg.as_deref().and_then(figure_name).or_else(|| {
+                let names = names_of(&cast.type_name.as_ref()?.names);
+                names.last().map(|n| (*n).to_owned())
+            })
+        }
+        NodeEnum::AIndirection(indirection) => indirection.arg.as_deref().and_then(figure_name),
+        NodeEnum::CollateClause(collate) => collate.arg.as_deref().and_then(figure_name),
+        NodeEnum::CaseExpr(case) => case
+            .defresult
+            .as_deref()
+            .and_then(|default| match default.node.as_ref() {
+                Some(NodeEnum::ColumnRef(_)) => figure_name(default),
+                _ => None,
+            })
+            .or_else(|| Some("case".to_owned())),
+        NodeEnum::CoalesceExpr(_) => Some("coalesce".to_owned()),
+        NodeEnum::MinMaxExpr(expr) => Some(
+            if expr.op() == protobuf::MinMaxOp::IsGreatest { "greatest" } else { "least" }.to_owned(),
+        ),
+        NodeEnum::AExpr(expr) if expr.kind() == protobuf::AExprKind::AexprNullif => {
+            Some("nullif".to_owned())
+        }
+        NodeEnum::AArrayExpr(_) => Some("array".to_owned()),
+        NodeEnum::RowExpr(_) => Some("row".to_owned()),
+        NodeEnum::SubLink(link) => match link.sub_link_type() {
+            protobuf::SubLinkType::ExistsSublink => Some("exists".to_owned()),
+            protobuf::SubLinkType::ArraySublink => Some("array".to_owned()),
+            protobuf::SubLinkType::ExprSublink => {
+                let Some(NodeEnum::SelectStmt(select)) = link.subselect.as_ref()?.node.as_ref()
+                else {
+                    return None;
+                };
+                match select.target_list.first()?.node.as_ref()? {
+                    NodeEnum::ResTarget(target) if !target.name.is_empty() => {
+                        Some(target.name.clone())
+                    }
+                    NodeEnum::ResTarget(target) => target.val.as_deref().and_then(figure_name),
+                    _ => None,
+                }
+            }
+            _ => None,
+        },
+        NodeEnum::SqlvalueFunction(function) => {
+            use protobuf::SqlValueFunctionOp as Op;
+            Some(
+                match function.op() {
+                    Op::SvfopCurrentDate => "current_date",
+                    Op::SvfopCurrentTimestamp | Op::SvfopCurrentTimestampN => "current_timestamp",
+                    Op::SvfopLocaltimestamp | Op::SvfopLocaltimestampN => "localtimestamp",
+                    Op::SvfopCurrentRole => "current_role",
+                    Op::SvfopCurrentUser => "current_user",
+                    Op::SvfopUser => "user",
+                    Op::SvfopSessionUser => "session_user",
+                    Op::SvfopCurrentCatalog => "current_catalog",
+                    Op::SvfopCurrentSchema => "current_schema",
+                    _ => return None,
+                }
+                .to_owned(),
+            )
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,152 @@
+//! Running plans: each step hands its rows up one at a time, scans read them in batches.
+
+mod aggregate;
+mod join;
+mod keys;
+mod modify;
+mod output;
+pub(crate) mod point;
+mod scan;
+mod source;
+
+use std::sync::Arc;
+
+use niwaki_types::Datum;
+
+use crate::error::{Result, SqlError};
+use crate::expr::{Runtime, State};
+use crate::plan::{PlanNode, SubPlan};
+
+/// A step of a plan while it runs. Steps below a projection write their slots of one shared row; a
+/// projection makes a row of its own.
+pub(crate) trait Step: Send {
+    /// Puts the next row's values into `row`; false when there is none.
+    fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool>;
+}
+
+/// Rows between two checks for interrupts.
+const ROWS_PER_CHECK: u32 = 512;
+
+impl Runtime<'_, '_> {
+    /// Counts a row of work; every so many the session is asked whether it was interrupted.
+    #[inline]
+    pub(crate) fn tick(&mut self) -> Result<()> {
+        self.state.ticks += 1;
+        if self.state.ticks >= ROWS_PER_CHECK {
+            self.state.ticks = 0;
+            self.exec.environment.check_interrupts()?;
+        }
+        Ok(())
+    }
+
+    /// Accounts for memory that the statement holds on to.
+    pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
+        self.state.memory += bytes;
+        if self.state.memory > self.exec.memory_limit {
+            return Err(SqlError::new("53200", "out of memory").with_detail(format!(
+                "The statement needs more than {} bytes for sorting, hashing or keeping rows.",
+                self.exec.memory_limit
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Bytes a kept row takes, roughly.
+pub(crate) fn row_bytes(row: &[Datum]) -> usize {
+    let payload: usize = row
+        .iter()
+        .map(|value| match value {
+            Datum::Text(text) => text.len(),
+            Datum::Bytea(bytes) => bytes.len(),
+            Datum::Array(_, values) => values.len() * size_of::<Datum>(),
+            Datum::Numeric(_) | Datum::Interval(_) => 32,
+            _ => 0,
+        })
+        .sum();
+    payload + size_of_val(row) + 24
+}
+
+/// Makes the running form of a plan.
+pub(crate) fn start(plan: &Arc<PlanNode>) -> Box<dyn Step> {
+    match &**plan {
+        PlanNode::Result => Box::new(source::OneRow { done: false }),
+        PlanNode::Scan(_) => Box::new(scan::TableScan::new(plan)),
+        PlanNode::Virtual { .. }
+        | PlanNode::SubQuery { .. }
+        | PlanNode::Shared { .. }
+        | PlanNode::Function { .. }
+        | PlanNode::Single { .. } => Box::new(source::RowSource::new(plan)),
+        PlanNode::Values { .. } => Box::new(source::Values::new(plan)),
+        PlanNode::Join(_) => Box::new(join::Join::new(plan)),
+        PlanNode::Filter { .. } => Box::new(output::Filter::new(plan)),
+        PlanNode::Aggregate { .. } => Box::new(aggregate::Aggregate::new(plan)),
+        PlanNode::Project { .. } => Box::new(output::Project::new(plan)),
+        PlanNode::Sort { .. } => Box::new(output::Sort::new(plan)),
+        PlanNode::Distinct { .. } => Box::new(output::Distinct::new(plan)),
+        PlanNode::Limit { .. } => Box::new(output::Limit::new(plan)),
+        PlanNode::LockRows { .. } => Box::new(modify::LockRows::new(plan)),
+        PlanNode::SetOperation { .. } => Box::new(output::SetOperation::new(plan)),
+        PlanNode::Modify(_) => Box::new(modify::Modify::new(plan)),
+    }
+}
+
+/// The rows of a nested query for the current row, at most `limit`. Results that depend on no outer
+/// row are computed once.
+pub(crate) fn sub_query_rows(
+    plan: &SubPlan,
+    row: &[Datum],
+    limit: usize,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Arc<Vec<Vec<Datum>>>> {
+    if !plan.correlated
+        && let Some(Some(known)) = rt.state.results.get(plan.number)
+    {
+        return Ok(Arc::clone(known));
+    }
+    rt.state.outer.push(if plan.correlated { row.to_vec() } else { Vec::new() });
+    let rows = collect(plan, limit, rt);
+    rt.state.outer.pop();
+    let rows = Arc::new(rows?);
+    if !plan.correlated {
+        if rt.state.results.len() <= plan.number {
+            rt.state.results.resize(plan.number + 1, None);
+        }
+        rt.state.results[plan.number] = Some(Arc::clone(&rows));
+    }
+    Ok(rows)
+}
+
+fn collect(plan: &SubPlan, limit: usize, rt: &mut Runtime<'_, '_>) -> Result<Vec<Vec<Datum>>> {
+    let mut step = start(&plan.root);
+    let mut row = Vec::new();
+    let mut rows = Vec::new();
+    // CASE operands of the outer expression are not the nested query's.
+    let operands = std::mem::take(&mut rt.state.case_operands);
+    let width = plan.columns.len();
+    let result = loop {
+        if rows.len() >= limit {
+            break Ok(());
+        }
+        match step.next(&mut row, rt) {
+            Ok(true) => {
+                let kept = row.get(..width).unwrap_or(&row).to_vec();
+                if limit > 2
+                    && let Err(error) = rt.charge(row_bytes(&kept))
+                {
+                    break Err(error);
+                }
+                rows.push(kept);
+            }
+            Ok(false) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    rt.state.case_operands = operands;
+    result.map(|()| rows)
+}
+
+/// State for a statement that has not started.
+pub(crate) fn fresh_state() -> State {
+    State::default()
+}

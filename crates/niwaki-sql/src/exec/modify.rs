@@ -1,0 +1,285 @@
+//! INSERT, UPDATE, DELETE and row locks.
+
+use std::sync::Arc;
+
+use niwaki_storage::Tid;
+use niwaki_types::Datum;
+
+use super::{Step, start};
+use crate::context::ExecContext;
+use crate::error::{Result, SqlError};
+use crate::expr::{Expr, Runtime, value_text};
+use crate::plan::{ModifyKind, ModifyPlan, PlanNode};
+use crate::store::RowOutcome;
+
+/// Longest value shown in an error's detail, in bytes.
+const DETAIL_BYTES_MAX: usize = 64;
+
+/// The step that changes a table.
+pub(super) struct Modify {
+    plan: Arc<PlanNode>,
+    input: Option<Box<dyn Step>>,
+    row: Vec<Datum>,
+    new: Vec<Datum>,
+}
+
+impl Modify {
+    pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
+        Self { plan: Arc::clone(plan), input: None, row: Vec::new(), new: Vec::new() }
+    }
+}
+
+impl Step for Modify {
+    fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        let plan = Arc::clone(&self.plan);
+        let PlanNode::Modify(modify) = &*plan else {
+            return Err(SqlError::internal("a change of another plan"));
+        };
+        if self.input.is_none() {
+            self.input = Some(start(&modify.input));
+            self.row.resize(modify.input_width, Datum::Null);
+        }
+        let Some(step) = &mut self.input else { return Ok(false) };
+        while step.next(&mut self.row, rt)? {
+            rt.tick()?;
+            if self.row.len() < modify.input_width {
+                self.row.resize(modify.input_width, Datum::Null);
+            }
+            if !change(modify, &mut self.row, &mut self.new, rt)? {
+                continue;
+            }
+            rt.state.modified += 1;
+            if modify.returning.is_empty() {
+                continue;
+            }
+            row.clear();
+            for expr in &modify.returning {
+                row.push(expr.eval(&self.row, rt)?);
+            }
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}
+
+/// Changes the row that the input found; false when there was nothing to change any more. Afterwards
+/// the target's slots hold the new row, if something is returned.
+pub(super) fn change(
+    modify: &ModifyPlan,
+    row: &mut [Datum],
+    new: &mut Vec<Datum>,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<bool> {
+    let width = modify.relation.columns.len();
+    let start = modify.start;
+    if modify.kind == ModifyKind::Insert {
+        new_row(modify, row, new, rt)?;
+        let tid = rt.exec.store.insert(&modify.relation, new)?;
+        returned(modify, row, new, tid);
+        return Ok(true);
+    }
+    // Ends: each turn but the last meets a version that another transaction committed, which is
+    // locked for this one from then on.
+    loop {
+        let Datum::Tid(block, offset) = row[start + width] else {
+            return Err(SqlError::internal("a row to be changed has no address"));
+        };
+        let tid = Tid::new(block, offset);
+        let outcome = if modify.kind == ModifyKind::Update {
+            new_row(modify, row, new, rt)?;
+            let old = &row[start..start + width];
+            rt.exec.store.update(&modify.relation, tid, old, new)?
+        } else {
+            let old = &row[start..start + width];
+            rt.exec.store.delete(&modify.relation, tid, old)?
+        };
+        match outcome {
+            RowOutcome::Done(root) => {
+                if modify.kind == ModifyKind::Update {
+                    returned(modify, row, new, root);
+                }
+                return Ok(true);
+            }
+            RowOutcome::Changed { tid, row: newest } => {
+                for (slot, value) in newest.into_iter().enumerate().take(width) {
+                    row[start + slot] = value;
+                }
+                row[start + width] = Datum::Tid(tid.block.0, tid.offset.0);
+                if let Some(recheck) = &modify.recheck
+                    && !recheck.holds(row, rt)?
+                {
+                    return Ok(false);
+                }
+            }
+            RowOutcome::Gone | RowOutcome::SelfModified | RowOutcome::Locked => return Ok(false),
+        }
+    }
+}
+
+/// Puts the new row where RETURNING reads it.
+fn returned(modify: &ModifyPlan, row: &mut [Datum], new: &mut [Datum], tid: Tid) {
+    if modify.returning.is_empty() {
+        return;
+    }
+    let width = modify.relation.columns.len();
+    for (slot, value) in new.iter_mut().enumerate() {
+        row[modify.start + slot] = std::mem::replace(value, Datum::Null);
+    }
+    row[modify.start + width] = Datum::Tid(tid.block.0, tid.offset.0);
+    row[modify.start + width + 1] = Datum::Oid(modify.relation.oid.0);
+}
+
+/// Computes the new row and checks it.
+fn new_row(
+    modify: &ModifyPlan,
+    row: &[Datum],
+    new: &mut Vec<Datum>,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<()> {
+    new.clear();
+    for (column, value) in modify.values.iter().enumerate() {
+        new.push(match value {
+            Some(expr) => expr.eval(row, rt)?,
+            None => row[modify.start + column].clone(),
+        });
+    }
+    check_row(modify, new, rt)
+}
+
+fn check_row(modify: &ModifyPlan, new: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
+    for (column, value) in modify.relation.columns.iter().zip(new) {
+        if value.is_null() && column.not_null && !column.dropped {
+            return Err(not_null_violation(modify, &column.name, new, rt.exec));
+        }
+    }
+    for (name, condition) in &modify.checks {
+        // Unknown passes: only false is refused.
+        if matches!(condition.eval(new, rt)?, Datum::Bool(false)) {
+            return Err(check_violation(modify, name, new, rt.exec));
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+fn not_null_violation(
+    modify: &ModifyPlan,
+    column: &str,
+    new: &[Datum],
+    exec: &ExecContext<'_>,
+) -> SqlError {
+    let table = &modify.relation.name;
+    SqlError::new(
+        "23502",
+        format!(
+            "null value in column \"{column}\" of relation \"{table}\" violates not-null constraint"
+        ),
+    )
+    .with_detail(failing_row(modify, new, exec))
+    .with_table(schema_name(modify, exec), table.clone())
+    .with_column(column)
+}
+
+#[cold]
+fn check_violation(
+    modify: &ModifyPlan,
+    constraint: &str,
+    new: &[Datum],
+    exec: &ExecContext<'_>,
+) -> SqlError {
+    let table = &modify.relation.name;
+    SqlError::new(
+        "23514",
+        format!("new row for relation \"{table}\" violates check constraint \"{constraint}\""),
+    )
+    .with_detail(failing_row(modify, new, exec))
+    .with_table(schema_name(modify, exec), table.clone())
+    .with_constraint(constraint)
+}
+
+fn schema_name(modify: &ModifyPlan, exec: &ExecContext<'_>) -> String {
+    exec.catalog.schema(modify.relation.schema).map_or_else(String::new, |s| s.name.clone())
+}
+
+fn failing_row(modify: &ModifyPlan, new: &[Datum], exec: &ExecContext<'_>) -> String {
+    let mut values = Vec::new();
+    for (column, value) in modify.relation.columns.iter().zip(new) {
+        if column.dropped {
+            continue;
+        }
+        if value.is_null() {
+            values.push("null".to_owned());
+            continue;
+        }
+        let mut text = value_text(value, column.column_type().oid, exec);
+        if text.len() > DETAIL_BYTES_MAX {
+            let mut end = DETAIL_BYTES_MAX;
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            text.truncate(end);
+            text.push_str("...");
+        }
+        values.push(text);
+    }
+    format!("Failing row contains ({}).", values.join(", "))
+}
+
+/// Locks the rows that a query returns.
+pub(super) struct LockRows {
+    plan: Arc<PlanNode>,
+    input: Option<Box<dyn Step>>,
+}
+
+impl LockRows {
+    pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
+        Self { plan: Arc::clone(plan), input: None }
+    }
+}
+
+impl Step for LockRows {
+    fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        let plan = Arc::clone(&self.plan);
+        let PlanNode::LockRows { input, targets, recheck, single } = &*plan else {
+            return Err(SqlError::internal("a lock of another plan"));
+        };
+        if self.input.is_none() {
+            self.input = Some(start(input));
+        }
+        let Some(step) = &mut self.input else { return Ok(false) };
+        'rows: while step.next(row, rt)? {
+            rt.tick()?;
+            for target in targets {
+                let width = target.relation.columns.len();
+                let ctid = target.start + width;
+                // The NULL side of an outer join has no row to lock.
+                let Datum::Tid(block, offset) = row[ctid] else { continue };
+                let tid = Tid::new(block, offset);
+                let outcome =
+                    rt.exec.store.lock_row(&target.relation, tid, target.lock, target.wait)?;
+                match outcome {
+                    RowOutcome::Done(_) => {}
+                    RowOutcome::Changed { tid, row: newest } => {
+                        if !single {
+                            return Err(SqlError::unsupported(
+                                "judging a join again after a concurrent update",
+                            ));
+                        }
+                        for (slot, value) in newest.into_iter().enumerate().take(width) {
+                            row[target.start + slot] = value;
+                        }
+                        row[ctid] = Datum::Tid(tid.block.0, tid.offset.0);
+                        if !recheck.as_ref().map_or(Ok(true), |r: &Expr| r.holds(row, rt))? {
+                            continue 'rows;
+                        }
+                    }
+                    RowOutcome::Gone | RowOutcome::SelfModified | RowOutcome::Locked => {
+                        continue 'rows;
+                    }
+                }
+            }
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,169 @@
+//! Scans of stored tables.
+
+use std::collections::VecDeque;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use niwaki_storage::Tid;
+use niwaki_types::Datum;
+
+use super::Step;
+use super::keys::{KeyRange, addresses, key_ranges};
+use crate::error::{Result, SqlError};
+use crate::expr::{Expr, Runtime};
+use crate::plan::{PathPlan, PlanNode, ScanPlan};
+use crate::store::{RowBatch, ScanPath, ScanState};
+
+/// Rows that a scan reads ahead.
+const BATCH_ROWS: usize = 1_000;
+/// Rows of the first batch of an index scan: many want only a few.
+const FIRST_INDEX_ROWS: usize = 32;
+
+/// A scan of one table.
+pub(super) struct TableScan {
+    plan: Arc<PlanNode>,
+    started: bool,
+    /// Ranges of keys that are still to be read.
+    ranges: VecDeque<KeyRange>,
+    state: Option<ScanState>,
+    more: bool,
+    batch: RowBatch,
+    position: usize,
+    batch_rows: usize,
+}
+
+impl TableScan {
+    pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
+        Self {
+            plan: Arc::clone(plan),
+            started: false,
+            ranges: VecDeque::new(),
+            state: None,
+            more: false,
+            batch: RowBatch::default(),
+            position: 0,
+            batch_rows: BATCH_ROWS,
+        }
+    }
+
+    fn start(&mut self, scan: &ScanPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
+        self.started = true;
+        self.batch.width = scan.relation.columns.len();
+        let path = match &scan.path {
+            PathPlan::Sequential => ScanPath::Sequential,
+            PathPlan::Tids { value, .. } => ScanPath::Tids(addresses(&value.eval(row, rt)?)?),
+            PathPlan::TidRange { lower, upper, .. } => {
+                let lower = tid_bound(lower.as_ref(), row, rt)?;
+                let upper = tid_bound(upper.as_ref(), row, rt)?;
+                let (Some(lower), Some(upper)) = (lower, upper) else { return Ok(()) };
+                ScanPath::TidRange(lower, upper)
+            }
+            PathPlan::Index { index, equal, lower, upper, forward, .. } => {
+                self.batch_rows = FIRST_INDEX_ROWS;
+                self.ranges = key_ranges(
+                    &scan.relation,
+                    *index,
+                    equal,
+                    lower.as_ref(),
+                    upper.as_ref(),
+                    *forward,
+                    row,
+                    rt,
+                )?
+                .into();
+                return Ok(());
+            }
+        };
+        self.state = Some(rt.exec.store.open_scan(&scan.relation, path, &scan.columns)?);
+        self.more = true;
+        Ok(())
+    }
+
+    /// Reads the next batch; false when there is nothing left.
+    fn refill(&mut self, scan: &ScanPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        self.batch.clear();
+        self.position = 0;
+        loop {
+            if !self.more {
+                let Some((lower, upper)) = self.ranges.pop_front() else { return Ok(false) };
+                let PathPlan::Index { index, forward, .. } = &scan.path else { return Ok(false) };
+                let path = ScanPath::Index { index: *index, lower, upper, forward: *forward };
+                self.state = Some(rt.exec.store.open_scan(&scan.relation, path, &scan.columns)?);
+                self.more = true;
+            }
+            let Some(state) = &mut self.state else { return Ok(false) };
+            rt.exec.environment.check_interrupts()?;
+            self.more = rt.exec.store.next_rows(
+                &scan.relation,
+                state,
+                self.batch_rows,
+                &mut self.batch,
+            )?;
+            self.batch_rows = BATCH_ROWS.min(self.batch_rows * 4);
+            if !self.batch.is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+impl Step for TableScan {
+    fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        let plan = Arc::clone(&self.plan);
+        let PlanNode::Scan(scan) = &*plan else {
+            return Err(SqlError::internal("a scan of another plan"));
+        };
+        let width = scan.relation.columns.len();
+        if row.len() < scan.start + width + 3 {
+            row.resize(scan.start + width + 3, Datum::Null);
+        }
+        if !self.started {
+            self.start(scan, row, rt)?;
+        }
+        loop {
+            if self.position >= self.batch.len() && !self.refill(scan, rt)? {
+                return Ok(false);
+            }
+            let position = self.position;
+            self.position += 1;
+            let values = &mut self.batch.values[position * width..(position + 1) * width];
+            for column in scan.columns.iter() {
+                row[scan.start + column] = std::mem::replace(&mut values[column], Datum::Null);
+            }
+            fill_system(scan, self.batch.tids[position], row);
+            if let Some(filter) = &scan.filter
+                && !filter.holds(row, rt)?
+            {
+                continue;
+            }
+            return Ok(true);
+        }
+    }
+}
+
+/// Writes the system columns that something reads.
+pub(super) fn fill_system(scan: &ScanPlan, tid: Tid, row: &mut [Datum]) {
+    let first = scan.start + scan.relation.columns.len();
+    if scan.system[0] {
+        row[first] = Datum::Tid(tid.block.0, tid.offset.0);
+    }
+    if scan.system[1] {
+        row[first + 1] = Datum::Oid(scan.relation.oid.0);
+    }
+}
+
+fn tid_bound(
+    bound: Option<&(Expr, bool)>,
+    row: &[Datum],
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Option<Bound<Tid>>> {
+    let Some((expr, inclusive)) = bound else { return Ok(Some(Bound::Unbounded)) };
+    Ok(match expr.eval(row, rt)? {
+        Datum::Tid(block, offset) => {
+            let tid = Tid::new(block, offset);
+            Some(if *inclusive { Bound::Included(tid) } else { Bound::Excluded(tid) })
+        }
+        // Nothing compares with NULL.
+        _ => None,
+    })
+}

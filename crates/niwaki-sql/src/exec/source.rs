@@ -1,0 +1,326 @@
+//! Rows that come from no stored table.
+
+use std::sync::Arc;
+
+use niwaki_types::{Datum, Numeric, datetime};
+
+use super::Step;
+use crate::error::{Result, SqlError};
+use crate::expr::{Expr, Runtime};
+use crate::functions::{Eval, Function};
+use crate::plan::PlanNode;
+
+/// One row without values.
+pub(super) struct OneRow {
+    pub(super) done: bool,
+}
+
+impl Step for OneRow {
+    fn next(&mut self, _: &mut Vec<Datum>, _: &mut Runtime<'_, '_>) -> Result<bool> {
+        Ok(!std::mem::replace(&mut self.done, true))
+    }
+}
+
+/// Rows of expressions.
+pub(super) struct Values {
+    plan: Arc<PlanNode>,
+    next: usize,
+}
+
+impl Values {
+    pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
+        Self { plan: Arc::clone(plan), next: 0 }
+    }
+}
+
+impl Step for Values {
+    fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        rt.tick()?;
+        let PlanNode::Values { rows } = &*self.plan else {
+            return Err(SqlError::internal("values of another plan"));
+        };
+        let Some(exprs) = rows.get(self.next) else { return Ok(false) };
+        self.next += 1;
+        if row.len() < exprs.len() {
+            row.resize(exprs.len(), Datum::Null);
+        }
+        for (slot, expr) in exprs.iter().enumerate() {
+            let value = expr.eval(&[], rt)?;
+            row[slot] = value;
+        }
+        Ok(true)
+    }
+}
+
+/// A set of single values, given one by one.
+pub(super) enum SetValues {
+    Integers { next: Option<i64>, stop: i64, step: i64, wide: bool },
+    Numerics { next: Numeric, stop: Numeric, step: Numeric, descending: bool },
+    Moments { next: i64, stop: i64, step: Arc<niwaki_types::Interval>, zoned: bool, descending: bool },
+    List(std::vec::IntoIter<Datum>),
+}
+
+impl SetValues {
+    /// Calls a set-returning function.
+    pub(super) fn start(
+        function: &Function,
+        arguments: &[Expr],
+        row: &[Datum],
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<Self> {
+        let values = arguments.iter().map(|a| a.eval(row, rt)).collect::<Result<Vec<Datum>>>()?;
+        if values.iter().any(Datum::is_null) {
+            return Ok(Self::List(Vec::new().into_iter()));
+        }
+        if function.name == "generate_series" {
+            return Self::series(&values);
+        }
+        let Eval::Set(body) = &function.eval else {
+            return Err(SqlError::internal("a set function that gives no set"));
+        };
+        Ok(Self::List(body(rt.exec, &values)?.into_iter()))
+    }
+
+    fn series(values: &[Datum]) -> Result<Self> {
+        let zero = || SqlError::new("22023", "step size cannot equal zero");
+        match values {
+            [Datum::Int4(a), Datum::Int4(b), rest @ ..] => {
+                let step = match rest {
+                    [Datum::Int4(step)] => i64::from(*step),
+                    _ => 1,
+                };
+                if step == 0 {
+                    return Err(zero());
+                }
+                Ok(Self::Integers {
+                    next: Some(i64::from(*a)),
+                    stop: i64::from(*b),
+                    step,
+                    wide: false,
+                })
+            }
+            [Datum::Int8(a), Datum::Int8(b), rest @ ..] => {
+                let step = match rest {
+                    [Datum::Int8(step)] => *step,
+                    _ => 1,
+                };
+                if step == 0 {
+                    return Err(zero());
+                }
+                Ok(Self::Integers { next: Some(*a), stop: *b, step, wide: true })
+            }
+            [Datum::Numeric(a), Datum::Numeric(b), rest @ ..] => {
+                let step = match rest {
+                    [Datum::Numeric(step)] => Numeric::clone(step),
+                    _ => Numeric::from(1i64),
+                };
+                if !a.is_finite() || !b.is_finite() || !step.is_finite() {
+                    return Err(SqlError::new("22023", "series bounds must be finite"));
+                }
+                if step.is_zero() {
+                    return Err(zero());
+                }
+                let descending = step.is_negative();
+                Ok(Self::Numerics {
+                    next: Numeric::clone(a),
+                    stop: Numeric::clone(b),
+                    step,
+                    descending,
+                })
+            }
+            [Datum::Timestamp(a), Datum::Timestamp(b), Datum::Interval(step)] => {
+                Self::moments(*a, *b, step, false)
+            }
+            [Datum::TimestampTz(a), Datum::TimestampTz(b), Datum::Interval(step)] => {
+                Self::moments(*a, *b, step, true)
+            }
+            _ => Err(SqlError::internal("generate_series was given values of other types")),
+        }
+    }
+
+    fn moments(
+        next: i64,
+        stop: i64,
+        step: &Arc<niwaki_types::Interval>,
+        zoned: bool,
+    ) -> Result<Self> {
+        let size = step.comparable();
+        if size == 0 {
+            return Err(SqlError::new("22023", "step size cannot equal zero"));
+        }
+        Ok(Self::Moments { next, stop, step: Arc::clone(step), zoned, descending: size < 0 })
+    }
+
+    pub(super) fn next(&mut self, rt: &mut Runtime<'_, '_>) -> Result<Option<Datum>> {
+        Ok(match self {
+            Self::Integers { next, stop, step, wide } => {
+                let Some(value) = *next else { return Ok(None) };
+                if (*step > 0 && value > *stop) || (*step < 0 && value < *stop) {
+                    return Ok(None);
+                }
+                *next = value.checked_add(*step);
+                if *wide {
+                    Some(Datum::Int8(value))
+                } else {
+                    i32::try_from(value).ok().map(Datum::Int4)
+                }
+            }
+            Self::Numerics { next, stop, step, descending } => {
+                let distance = stop.sub(next)?;
+                let past = if *descending {
+                    !distance.is_negative() && !distance.is_zero()
+                } else {
+                    distance.is_negative()
+                };
+                if past {
+                    return Ok(None);
+                }
+                let following = next.add(step)?;
+                let value = std::mem::replace(next, following);
+                Some(Datum::Numeric(Arc::new(value)))
+            }
+            Self::Moments { next, stop, step, zoned, descending } => {
+                let value = *next;
+                if (*descending && value < *stop) || (!*descending && value > *stop) {
+                    return Ok(None);
+                }
+                *next = if *zoned {
+                    datetime::timestamptz_plus_interval(value, step, &rt.exec.text.zone)?
+                } else {
+                    datetime::timestamp_plus_interval(value, step)?
+                };
+                Some(if *zoned { Datum::TimestampTz(value) } else { Datum::Timestamp(value) })
+            }
+            Self::List(values) => values.next(),
+        })
+    }
+}
+
+enum Rows {
+    NotStarted,
+    List { rows: Arc<Vec<Vec<Datum>>>, next: usize },
+    Set { values: SetValues, number: i64 },
+    Running { step: Box<dyn Step>, outer: Vec<Datum>, inner: Vec<Datum> },
+}
+
+/// System views, nested queries and functions in FROM.
+pub(super) struct RowSource {
+    plan: Arc<PlanNode>,
+    rows: Rows,
+}
+
+impl RowSource {
+    pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
+        Self { plan: Arc::clone(plan), rows: Rows::NotStarted }
+    }
+
+    fn start(&mut self, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
+        let list = |rows: Vec<Vec<Datum>>| Rows::List { rows: Arc::new(rows), next: 0 };
+        self.rows = match &*self.plan {
+            PlanNode::Virtual { relation, .. } => {
+                let view = relation
+                    .view
+                    .as_ref()
+                    .ok_or_else(|| SqlError::internal("a view without rows"))?;
+                let mut rows = Vec::new();
+                view.rows(rt.exec.catalog, rt.exec.source, &mut |row| {
+                    rows.push(row.to_vec());
+                    Ok(())
+                })?;
+                list(rows)
+            }
+            PlanNode::SubQuery { plan, .. } => Rows::Running {
+                step: super::start(&plan.root),
+                outer: if plan.correlated { row.to_vec() } else { Vec::new() },
+                inner: Vec::new(),
+            },
+            PlanNode::Shared { plan, .. } => Rows::List {
+                rows: super::sub_query_rows(plan, row, usize::MAX, rt)?,
+                next: 0,
+            },
+            PlanNode::Function { function, arguments, .. } => Rows::Set {
+                values: SetValues::start(function, arguments, row, rt)?,
+                number: 0,
+            },
+            PlanNode::Single { expr, .. } => Rows::Set {
+                values: SetValues::List(vec![expr.eval(row, rt)?].into_iter()),
+                number: 0,
+            },
+            _ => return Err(SqlError::internal("a row source of another plan")),
+        };
+        Ok(())
+    }
+}
+
+impl Step for RowSource {
+    fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        if matches!(self.rows, Rows::NotStarted) {
+            self.start(row, rt)?;
+        }
+        let (start, filter, ordinality, virtual_oid) = match &*self.plan {
+            PlanNode::Virtual { start, filter, relation, .. } => {
+                (*start, filter.as_ref(), false, Some(relation.oid.0))
+            }
+            PlanNode::SubQuery { start, filter, .. } | PlanNode::Shared { start, filter, .. } => {
+                (*start, filter.as_ref(), false, None)
+            }
+            PlanNode::Function { start, filter, ordinality, .. }
+            | PlanNode::Single { start, filter, ordinality, .. } => {
+                (*start, filter.as_ref(), *ordinality, None)
+            }
+            _ => return Err(SqlError::internal("a row source of another plan")),
+        };
+        loop {
+            rt.tick()?;
+            match &mut self.rows {
+                Rows::NotStarted => return Ok(false),
+                Rows::List { rows, next } => {
+                    let Some(values) = rows.get(*next) else { return Ok(false) };
+                    *next += 1;
+                    let extra = if virtual_oid.is_some() { 3 } else { 0 };
+                    let end = start + values.len();
+                    if row.len() < end + extra {
+                        row.resize(end + extra, Datum::Null);
+                    }
+                    row[start..end].clone_from_slice(values);
+                    if let Some(oid) = virtual_oid {
+                        row[end + 1] = Datum::Oid(oid);
+                    }
+                }
+                Rows::Set { values, number } => {
+                    let Some(value) = values.next(rt)? else { return Ok(false) };
+                    *number += 1;
+                    if row.len() < start + 2 {
+                        row.resize(start + 2, Datum::Null);
+                    }
+                    row[start] = value;
+                    if ordinality {
+                        row[start + 1] = Datum::Int8(*number);
+                    }
+                }
+                Rows::Running { step, outer, inner } => {
+                    let PlanNode::SubQuery { plan, .. } = &*self.plan else { return Ok(false) };
+                    rt.state.outer.push(std::mem::take(outer));
+                    let found = step.next(inner, rt);
+                    *outer = rt.state.outer.pop().unwrap_or_default();
+                    if !found? {
+                        return Ok(false);
+                    }
+                    let width = plan.columns.len();
+                    if row.len() < start + width {
+                        row.resize(start + width, Datum::Null);
+                    }
+                    for (slot, value) in inner.iter_mut().take(width).enumerate() {
+                        row[start + slot] = std::mem::replace(value, Datum::Null);
+                    }
+                }
+            }
+            if let Some(filter) = filter
+                && !filter.holds(row, rt)?
+            {
+                continue;
+            }
+            return Ok(true);
+        }
+    }
+}

@@ -1,0 +1,548 @@
+//! EXPLAIN: a plan as text, with PostgreSQL's names for its steps.
+
+mod deparse;
+
+use niwaki_types::{ColumnType, TypeOid};
+use pg_query::protobuf::a_const;
+use pg_query::{Node, NodeEnum};
+
+use crate::context::{ColumnInfo, ExecContext};
+use crate::error::{Result, SqlError};
+use crate::expr::{Expr, ExprKind, SubQueryKind};
+use crate::plan::{JoinKind, ModifyKind, PathPlan, PlanNode, ScanPlan, SetKind};
+
+use deparse::{Names, expression};
+
+/// What EXPLAIN was asked to do.
+#[derive(Clone, Debug)]
+pub struct ExplainOptions {
+    pub(crate) analyze: bool,
+    costs: bool,
+    timing: bool,
+    json: bool,
+}
+
+impl ExplainOptions {
+    pub(crate) fn parse(nodes: &[Node]) -> Result<Self> {
+        let mut options = Self { analyze: false, costs: true, timing: true, json: false };
+        for node in nodes {
+            let Some(NodeEnum::DefElem(element)) = &node.node else { continue };
+            let name = element.defname.as_str();
+            match name {
+                "analyze" => options.analyze = flag(element.arg.as_deref(), name)?,
+                "costs" => options.costs = flag(element.arg.as_deref(), name)?,
+                "timing" => options.timing = flag(element.arg.as_deref(), name)?,
+                // Nothing more is known that these could show.
+                "verbose" | "buffers" | "summary" | "settings" | "wal" => {
+                    flag(element.arg.as_deref(), name)?;
+                }
+                "format" => {
+                    let value = word(element.arg.as_deref()).unwrap_or_default();
+                    match value.to_ascii_lowercase().as_str() {
+                        "text" => options.json = false,
+                        "json" => options.json = true,
+                        other => {
+                            return Err(SqlError::unsupported(format!("EXPLAIN (FORMAT {other})")));
+                        }
+                    }
+                }
+                other => {
+                    return Err(SqlError::new(
+                        "42601",
+                        format!("unrecognized EXPLAIN option \"{other}\""),
+                    ));
+                }
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn word(node: Option<&Node>) -> Option<String> {
+    match node?.node.as_ref()? {
+        NodeEnum::String(s) => Some(s.sval.clone()),
+        NodeEnum::Integer(i) => Some(i.ival.to_string()),
+        NodeEnum::Boolean(b) => Some(if b.boolval { "true" } else { "false" }.to_owned()),
+        NodeEnum::AConst(c) => match c.val.as_ref()? {
+            a_const::Val::Sval(s) => Some(s.sval.clone()),
+            a_const::Val::Ival(i) => Some(i.ival.to_string()),
+            a_const::Val::Boolval(b) => {
+                Some(if b.boolval { "true" } else { "false" }.to_owned())
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn flag(node: Option<&Node>, name: &str) -> Result<bool> {
+    if node.is_none() {
+        return Ok(true);
+    }
+    match word(node).unwrap_or_default().to_ascii_lowercase().as_str() {
+        "true" | "on" | "1" | "yes" => Ok(true),
+        "false" | "off" | "0" | "no" => Ok(false),
+        _ => Err(SqlError::new("42601", format!("{name} requires a Boolean value"))),
+    }
+}
+
+/// The one column of EXPLAIN's result.
+pub(crate) fn columns() -> Vec<ColumnInfo> {
+    vec![ColumnInfo {
+        name: "QUERY PLAN".to_owned(),
+        column_type: ColumnType::new(TypeOid::TEXT),
+        table: 0,
+        attribute: 0,
+    }]
+}
+
+/// One step as EXPLAIN shows it.
+struct Shown {
+    title: String,
+    node_type: &'static str,
+    relation: Option<String>,
+    index: Option<String>,
+    rows: f64,
+    cost: f64,
+    /// Lines below the title: label, text.
+    details: Vec<(&'static str, String)>,
+    children: Vec<Shown>,
+}
+
+impl Shown {
+    fn new(node_type: &'static str, rows: f64, cost: f64, children: Vec<Shown>) -> Self {
+        Self {
+            title: node_type.to_owned(),
+            node_type,
+            relation: None,
+            index: None,
+            rows,
+            cost,
+            details: Vec::new(),
+            children,
+        }
+    }
+
+    fn detail(&mut self, label: &'static str, text: String) {
+        self.details.push((label, text));
+    }
+}
+
+/// The lines of EXPLAIN. `measured` are rows and microseconds of a run.
+pub(crate) fn explain(
+    root: &PlanNode,
+    options: &ExplainOptions,
+    measured: Option<(u64, i64)>,
+    exec: &ExecContext<'_>,
+) -> Result<Vec<String>> {
+    let shown = describe(root, exec);
+    if options.json {
+        let mut text = String::from("[\n  {\n    \"Plan\": ");
+        json(&shown, 4, options, measured, &mut text);
+        if let Some((_, micros)) = measured {
+            text.push_str(&format!(",\n    \"Execution Time\": {}", milliseconds(micros)));
+        }
+        text.push_str("\n  }\n]");
+        return Ok(vec![text]);
+    }
+    let mut lines = Vec::new();
+    text(&shown, 0, options, measured, &mut lines);
+    if let Some((_, micros)) = measured {
+        lines.push(format!("Execution Time: {} ms", milliseconds(micros)));
+    }
+    Ok(lines)
+}
+
+fn milliseconds(micros: i64) -> String {
+    format!("{}.{:03}", micros / 1000, (micros % 1000).abs())
+}
+
+fn text(
+    shown: &Shown,
+    depth: usize,
+    options: &ExplainOptions,
+    measured: Option<(u64, i64)>,
+    lines: &mut Vec<String>,
+) {
+    let (indent, arrow) =
+        if depth == 0 { (String::new(), "") } else { (" ".repeat(depth * 6 - 4), "->  ") };
+    let mut line = format!("{indent}{arrow}{}", shown.title);
+    if options.costs {
+        line.push_str(&format!(
+            "  (cost=0.00..{:.2} rows={:.0} width=0)",
+            shown.cost,
+            shown.rows.max(1.0)
+        ));
+    }
+    if let Some((rows, micros)) = measured {
+        if options.timing {
+            let time = milliseconds(micros);
+            line.push_str(&format!(" (actual time=0.000..{time} rows={rows} loops=1)"));
+        } else {
+            line.push_str(&format!(" (actual rows={rows} loops=1)"));
+        }
+    }
+    lines.push(line);
+    let inner = " ".repeat(depth * 6 + 2);
+    for (label, detail) in &shown.details {
+        lines.push(format!("{inner}{label}: {detail}"));
+    }
+    for child in &shown.children {
+        // Only the whole statement is measured.
+        text(child, depth + 1, options, None, lines);
+    }
+}
+
+fn json_string(text: &str) -> String {
+    let mut result = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' => result.push_str("\\\""),
+            '\\' => result.push_str("\\\\"),
+            '\n' => result.push_str("\\n"),
+            c if c < ' ' => result.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => result.push(c),
+        }
+    }
+    result.push('"');
+    result
+}
+
+fn json(
+    shown: &Shown,
+    indent: usize,
+    options: &ExplainOptions,
+    measured: Option<(u64, i64)>,
+    out: &mut String,
+) {
+    let pad = " ".repeat(indent + 2);
+    let mut fields = vec![format!("\"Node Type\": {}", json_string(shown.node_type))];
+    if let Some(relation) = &shown.relation {
+        fields.push(format!("\"Relation Name\": {}", json_string(relation)));
+    }
+    if let Some(index) = &shown.index {
+        fields.push(format!("\"Index Name\": {}", json_string(index)));
+    }
+    if options.costs {
+        fields.push(format!("\"Total Cost\": {:.2}", shown.cost));
+        fields.push(format!("\"Plan Rows\": {:.0}", shown.rows.max(1.0)));
+    }
+    if let Some((rows, _)) = measured {
+        fields.push(format!("\"Actual Rows\": {rows}"));
+    }
+    for (label, detail) in &shown.details {
+        fields.push(format!("{}: {}", json_string(label), json_string(detail)));
+    }
+    out.push_str("{\n");
+    out.push_str(&fields.iter().map(|f| format!("{pad}{f}")).collect::<Vec<_>>().join(",\n"));
+    if !shown.children.is_empty() {
+        out.push_str(&format!(",\n{pad}\"Plans\": [\n"));
+        for (number, child) in shown.children.iter().enumerate() {
+            if number > 0 {
+                out.push_str(",\n");
+            }
+            out.push_str(&" ".repeat(indent + 4));
+            json(child, indent + 4, options, None, out);
+        }
+        out.push_str(&format!("\n{pad}]"));
+    }
+    out.push_str(&format!("\n{}}}", " ".repeat(indent)));
+}
+
+fn named(relation: &str, name: &str) -> String {
+    let relation_name = crate::functions::quote_identifier(relation);
+    if relation == name {
+        relation_name
+    } else {
+        format!("{relation_name} {}", crate::functions::quote_identifier(name))
+    }
+}
+
+fn describe(node: &PlanNode, exec: &ExecContext<'_>) -> Shown {
+    let names = Names::of(node);
+    let mut shown = describe_step(node, &names, exec);
+    add_nested(node, &mut shown, exec);
+    shown
+}
+
+fn describe_step(node: &PlanNode, names: &Names, exec: &ExecContext<'_>) -> Shown {
+    let show = |expr: &Expr| expression(expr, names, exec);
+    match node {
+        PlanNode::Result => Shown::new("Result", 1.0, 0.01, Vec::new()),
+        PlanNode::Scan(scan) => describe_scan(scan, names, exec),
+        PlanNode::Virtual { relation, name, filter, .. } => {
+            let mut shown = Shown::new("Seq Scan", 100.0, 10.0, Vec::new());
+            shown.title = format!("Seq Scan on {}", named(&relation.name, name));
+            shown.relation = Some(relation.name.clone());
+            add_filter(&mut shown, filter.as_ref(), names, exec);
+            shown
+        }
+        PlanNode::SubQuery { plan, name, filter, .. } => {
+            let child = describe(&plan.root, exec);
+            let mut shown = Shown::new("Subquery Scan", child.rows, child.cost, vec![child]);
+            shown.title = format!("Subquery Scan on {name}");
+            add_filter(&mut shown, filter.as_ref(), names, exec);
+            shown
+        }
+        PlanNode::Shared { plan, name, filter, .. } => {
+            let child = describe(&plan.root, exec);
+            let mut shown = Shown::new("CTE Scan", child.rows, child.cost, vec![child]);
+            shown.title = format!("CTE Scan on {name}");
+            add_filter(&mut shown, filter.as_ref(), names, exec);
+            shown
+        }
+        PlanNode::Function { function, name, filter, .. } => {
+            let mut shown = Shown::new("Function Scan", 1000.0, 10.0, Vec::new());
+            shown.title = format!("Function Scan on {}", named(function.name, name));
+            add_filter(&mut shown, filter.as_ref(), names, exec);
+            shown
+        }
+        PlanNode::Single { name, filter, .. } => {
+            let mut shown = Shown::new("Function Scan", 1.0, 0.01, Vec::new());
+            shown.title = format!("Function Scan on {name}");
+            add_filter(&mut shown, filter.as_ref(), names, exec);
+            shown
+        }
+        PlanNode::Values { rows } => {
+            let count = rows.len() as f64;
+            let mut shown = Shown::new("Values Scan", count, count * 0.0125, Vec::new());
+            shown.title = "Values Scan on \"*VALUES*\"".to_owned();
+            shown
+        }
+        PlanNode::Join(join) => {
+            let outer = describe_child(&join.outer, names, exec);
+            let mut inner = describe_child(&join.inner, names, exec);
+            let hashed = !join.hash.is_empty();
+            let rows = (outer.rows * inner.rows * 0.1).max(1.0);
+            let cost = if join.inner_depends {
+                outer.cost + outer.rows * inner.cost.max(0.5)
+            } else {
+                outer.cost + inner.cost + rows * 0.01
+            };
+            let mut node_type = "Nested Loop";
+            if hashed {
+                node_type = "Hash Join";
+                let mut hash = Shown::new("Hash", inner.rows, inner.cost, vec![inner]);
+                hash.details.clear();
+                inner = hash;
+            } else if !join.inner_depends && !matches!(&*join.inner, PlanNode::Result) {
+                inner = Shown::new("Materialize", inner.rows, inner.cost, vec![inner]);
+            }
+            let mut shown = Shown::new(node_type, rows, cost, vec![outer, inner]);
+            if join.kind == JoinKind::Left {
+                shown.title =
+                    if hashed { "Hash Left Join" } else { "Nested Loop Left Join" }.to_owned();
+            }
+            if hashed {
+                let parts: Vec<String> = join
+                    .hash
+                    .iter()
+                    .map(|(l, r)| format!("({} = {})", show(l), show(r)))
+                    .collect();
+                let text =
+                    if parts.len() == 1 { parts[0].clone() } else { format!("({})", parts.join(" AND ")) };
+                shown.detail("Hash Cond", text);
+            }
+            if let Some(condition) = &join.condition {
+                shown.detail("Join Filter", show(condition));
+            }
+            shown
+        }
+        PlanNode::Filter { input, condition } => {
+            let mut child = describe_child(input, names, exec);
+            child.detail("Filter", show(condition));
+            child
+        }
+        PlanNode::Aggregate { input, groups, .. } => {
+            let child = describe(input, exec);
+            let below = Names::of(input);
+            let (node_type, rows) = if groups.is_empty() {
+                ("Aggregate", 1.0)
+            } else {
+                ("HashAggregate", (child.rows / 5.0).max(1.0))
+            };
+            let cost = child.cost + child.rows * 0.0125;
+            let mut shown = Shown::new(node_type, rows, cost, vec![child]);
+            if !groups.is_empty() {
+                let keys: Vec<String> =
+                    groups.iter().map(|g| expression(g, &below, exec)).collect();
+                shown.detail("Group Key", keys.join(", "));
+            }
+            shown
+        }
+        PlanNode::Project { input, sets, .. } => {
+            let child = describe(input, exec);
+            if sets.is_empty() {
+                return child;
+            }
+            Shown::new("ProjectSet", child.rows * 1000.0, child.cost + 5.0, vec![child])
+        }
+        PlanNode::Sort { input, keys } => {
+            let child = describe(input, exec);
+            let below = Names::of(input);
+            let rows = child.rows;
+            let cost = child.cost + rows * rows.max(2.0).log2() * 0.02;
+            let mut shown = Shown::new("Sort", rows, cost, vec![child]);
+            let keys: Vec<String> = keys
+                .iter()
+                .map(|key| {
+                    let mut text = expression(&key.expr, &below, exec);
+                    if key.descending {
+                        text.push_str(" DESC");
+                    }
+                    if key.nulls_first != key.descending {
+                        text.push_str(if key.nulls_first { " NULLS FIRST" } else { " NULLS LAST" });
+                    }
+                    text
+                })
+                .collect();
+            shown.detail("Sort Key", keys.join(", "));
+            shown
+        }
+        PlanNode::Distinct { input, .. } => {
+            let child = describe(input, exec);
+            Shown::new("HashAggregate", child.rows, child.cost + child.rows * 0.0125, vec![child])
+        }
+        PlanNode::Limit { input, count, .. } => {
+            let child = describe(input, exec);
+            let rows = match count.as_ref().map(|c| &c.kind) {
+                Some(ExprKind::Const(niwaki_types::Datum::Int8(n))) => child.rows.min(*n as f64),
+                _ => child.rows,
+            };
+            let cost = child.cost * rows / child.rows.max(1.0);
+            Shown::new("Limit", rows, cost, vec![child])
+        }
+        PlanNode::LockRows { input, .. } => {
+            let child = describe(input, exec);
+            Shown::new("LockRows", child.rows, child.cost + child.rows * 0.01, vec![child])
+        }
+        PlanNode::SetOperation { kind, all, left, right, .. } => {
+            let (left, right) = (describe(left, exec), describe(right, exec));
+            let (rows, cost) = (left.rows + right.rows, left.cost + right.cost);
+            let node_type = match (kind, all) {
+                (SetKind::Union, true) => "Append",
+                (SetKind::Union, false) => {
+                    let append = Shown::new("Append", rows, cost, vec![left, right]);
+                    return Shown::new("HashAggregate", rows, cost + rows * 0.0125, vec![append]);
+                }
+                (SetKind::Intersect, false) => "HashSetOp Intersect",
+                (SetKind::Intersect, true) => "HashSetOp Intersect All",
+                (SetKind::Except, false) => "HashSetOp Except",
+                (SetKind::Except, true) => "HashSetOp Except All",
+            };
+            Shown::new(node_type, rows, cost, vec![left, right])
+        }
+        PlanNode::Modify(modify) => {
+            let child = describe(&modify.input, exec);
+            let word = match modify.kind {
+                ModifyKind::Insert => "Insert",
+                ModifyKind::Update => "Update",
+                ModifyKind::Delete => "Delete",
+            };
+            let mut shown = Shown::new("ModifyTable", child.rows, child.cost, vec![child]);
+            shown.title = format!("{word} on {}", named(&modify.relation.name, &modify.name));
+            shown.relation = Some(modify.relation.name.clone());
+            shown
+        }
+    }
+}
+
+/// A step below a join: it names the columns of all the join's tables.
+fn describe_child(node: &PlanNode, names: &Names, exec: &ExecContext<'_>) -> Shown {
+    match node {
+        PlanNode::Scan(_)
+        | PlanNode::Join(_)
+        | PlanNode::Filter { .. }
+        | PlanNode::Virtual { .. } => {
+            let mut shown = describe_step(node, names, exec);
+            add_nested(node, &mut shown, exec);
+            shown
+        }
+        _ => describe(node, exec),
+    }
+}
+
+fn add_filter(
+    shown: &mut Shown,
+    filter: Option<&Expr>,
+    names: &Names,
+    exec: &ExecContext<'_>,
+) {
+    if let Some(filter) = filter {
+        shown.detail("Filter", expression(filter, names, exec));
+    }
+}
+
+fn describe_scan(scan: &ScanPlan, names: &Names, exec: &ExecContext<'_>) -> Shown {
+    let target = named(&scan.relation.name, &scan.name);
+    let all = |conditions: &[Expr]| {
+        let parts: Vec<String> = conditions.iter().map(|c| expression(c, names, exec)).collect();
+        if parts.len() == 1 { parts[0].clone() } else { format!("({})", parts.join(" AND ")) }
+    };
+    let mut shown = Shown::new("Seq Scan", scan.rows, scan.cost, Vec::new());
+    shown.relation = Some(scan.relation.name.clone());
+    match &scan.path {
+        PathPlan::Sequential => shown.title = format!("Seq Scan on {target}"),
+        PathPlan::Tids { condition, .. } => {
+            shown.node_type = "Tid Scan";
+            shown.title = format!("Tid Scan on {target}");
+            shown.detail("TID Cond", expression(condition, names, exec));
+        }
+        PathPlan::TidRange { conditions, .. } => {
+            shown.node_type = "Tid Range Scan";
+            shown.title = format!("Tid Range Scan on {target}");
+            shown.detail("TID Cond", all(conditions));
+        }
+        PathPlan::Index { index, forward, conditions, .. } => {
+            let index = &scan.relation.indexes[*index].name;
+            shown.node_type = "Index Scan";
+            let direction = if *forward { "" } else { " Backward" };
+            shown.title = format!(
+                "Index Scan{direction} using {} on {target}",
+                crate::functions::quote_identifier(index)
+            );
+            shown.index = Some(index.clone());
+            if shown.cost == 0.0 {
+                shown.cost = 8.0;
+            }
+            if !conditions.is_empty() {
+                shown.detail("Index Cond", all(conditions));
+            }
+        }
+    }
+    add_filter(&mut shown, scan.filter.as_ref(), names, exec);
+    shown
+}
+
+/// Nested queries in the expressions of a step, below it.
+fn add_nested(node: &PlanNode, shown: &mut Shown, exec: &ExecContext<'_>) {
+    let mut exprs: Vec<&Expr> = Vec::new();
+    match node {
+        PlanNode::Project { exprs: list, .. } => exprs.extend(list),
+        PlanNode::Filter { condition, .. } => exprs.push(condition),
+        PlanNode::Scan(scan) => exprs.extend(&scan.filter),
+        PlanNode::Modify(modify) => exprs.extend(modify.values.iter().flatten()),
+        _ => {}
+    }
+    let mut found = Vec::new();
+    for expr in exprs {
+        nested(expr, &mut found);
+    }
+    for sub in found {
+        let mut child = describe(&sub.plan.root, exec);
+        let kind = match sub.kind {
+            SubQueryKind::Exists | SubQueryKind::Compare { .. } => "SubPlan",
+            _ if sub.plan.correlated => "SubPlan",
+            _ => "InitPlan",
+        };
+        child.title = format!("{kind} {}: {}", sub.plan.number + 1, child.title);
+        shown.children.push(child);
+    }
+}
+
+fn nested<'e>(expr: &'e Expr, found: &mut Vec<&'e crate::expr::SubQuery>) {
+    if let ExprKind::SubQuery(sub) = &expr.kind {
+        found.push(sub);
+    }
+    expr.for_each_child(&mut |child| nested(child, found));
+}

@@ -1,0 +1,207 @@
+//! Expressions as text, with the names of the columns they read.
+
+use std::collections::HashMap;
+
+use niwaki_types::{Datum, TypeOid};
+
+use crate::context::ExecContext;
+use crate::expr::{BoolTest, Expr, ExprKind, value_text};
+use crate::functions::quote_string;
+use crate::plan::PlanNode;
+use crate::types::{format_oid, format_type};
+
+/// What slots are called.
+#[derive(Default)]
+pub(super) struct Names {
+    slots: HashMap<usize, (String, String)>,
+    tables: usize,
+}
+
+impl Names {
+    /// The names of a plan step's input columns.
+    pub(super) fn of(node: &PlanNode) -> Self {
+        let mut names = Self::default();
+        names.collect(node);
+        names
+    }
+
+    fn collect(&mut self, node: &PlanNode) {
+        match node {
+            PlanNode::Scan(scan) => {
+                self.add_relation(&scan.relation, &scan.name, scan.start);
+            }
+            PlanNode::Virtual { relation, name, start, .. } => {
+                self.add_relation(relation, name, *start);
+            }
+            PlanNode::SubQuery { plan, name, start, .. }
+            | PlanNode::Shared { plan, name, start, .. } => {
+                self.tables += 1;
+                for (number, column) in plan.columns.iter().enumerate() {
+                    self.slots.insert(start + number, (name.clone(), column.name.clone()));
+                }
+            }
+            PlanNode::Function { name, start, .. } | PlanNode::Single { name, start, .. } => {
+                self.tables += 1;
+                self.slots.insert(*start, (name.clone(), name.clone()));
+            }
+            PlanNode::Join(join) => {
+                self.collect(&join.outer);
+                self.collect(&join.inner);
+            }
+            PlanNode::Filter { input, .. }
+            | PlanNode::LockRows { input, .. }
+            | PlanNode::Limit { input, .. }
+            | PlanNode::Distinct { input, .. } => self.collect(input),
+            PlanNode::Sort { input, .. } => self.collect(input),
+            PlanNode::Project { input, exprs, .. } => {
+                let below = Self::of(input);
+                self.tables = below.tables;
+                for (number, expr) in exprs.iter().enumerate() {
+                    if let ExprKind::Slot { depth: 0, slot } = &expr.kind
+                        && let Some(name) = below.slots.get(slot)
+                    {
+                        self.slots.insert(number, name.clone());
+                    }
+                }
+            }
+            PlanNode::Aggregate { input, groups, calls, .. } => {
+                let below = Self::of(input);
+                self.tables = below.tables;
+                for (number, expr) in groups.iter().enumerate() {
+                    if let ExprKind::Slot { depth: 0, slot } = &expr.kind
+                        && let Some(name) = below.slots.get(slot)
+                    {
+                        self.slots.insert(number, name.clone());
+                    }
+                }
+                for (number, call) in calls.iter().enumerate() {
+                    let text = if call.arguments.is_empty() {
+                        format!("{}(*)", call.name)
+                    } else {
+                        format!("{}(…)", call.name)
+                    };
+                    self.slots.insert(groups.len() + number, (String::new(), text));
+                }
+            }
+            PlanNode::Result | PlanNode::Values { .. } | PlanNode::SetOperation { .. } => {}
+            PlanNode::Modify(modify) => self.collect(&modify.input),
+        }
+    }
+
+    fn add_relation(&mut self, relation: &niwaki_catalog::Relation, name: &str, start: usize) {
+        self.tables += 1;
+        for (number, column) in relation.columns.iter().enumerate() {
+            self.slots.insert(start + number, (name.to_owned(), column.name.clone()));
+        }
+        let first = start + relation.columns.len();
+        for (number, system) in ["ctid", "tableoid", "xmin"].iter().enumerate() {
+            self.slots.insert(first + number, (name.to_owned(), (*system).to_owned()));
+        }
+    }
+
+    fn slot(&self, slot: usize) -> String {
+        match self.slots.get(&slot) {
+            Some((table, column)) => {
+                let column = if column.contains('(') {
+                    column.clone()
+                } else {
+                    crate::functions::quote_identifier(column)
+                };
+                if self.tables > 1 && !table.is_empty() {
+                    format!("{}.{column}", crate::functions::quote_identifier(table))
+                } else {
+                    column
+                }
+            }
+            None => format!("column{}", slot + 1),
+        }
+    }
+}
+
+/// An expression as text.
+pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> String {
+    let show = |e: &Expr| expression(e, names, exec);
+    let list = |exprs: &[Expr]| exprs.iter().map(&show).collect::<Vec<_>>().join(", ");
+    let joined = |exprs: &[Expr], word: &str| {
+        format!("({})", exprs.iter().map(&show).collect::<Vec<_>>().join(word))
+    };
+    match &expr.kind {
+        ExprKind::Const(value) => constant(value, expr.ty, exec),
+        ExprKind::Param(number) => format!("${}", number + 1),
+        ExprKind::Slot { depth: 0, slot } => names.slot(*slot),
+        ExprKind::Slot { .. } => "$0".to_owned(),
+        ExprKind::Call { function, arguments } => {
+            let is_operator = !function.name.starts_with(|c: char| c.is_ascii_alphabetic());
+            match (is_operator, arguments.as_slice()) {
+                (true, [left, right]) => {
+                    format!("({} {} {})", show(left), function.name, show(right))
+                }
+                (true, [only]) => format!("({} {})", function.name, show(only)),
+                _ => format!("{}({})", function.name, list(arguments)),
+            }
+        }
+        ExprKind::Cast { argument, .. } | ExprKind::Length { argument, .. } => {
+            format!("({})::{}", show(argument), format_type(expr.column_type()))
+        }
+        ExprKind::And(parts) => joined(parts, " AND "),
+        ExprKind::Or(parts) => joined(parts, " OR "),
+        ExprKind::Not(part) => format!("(NOT {})", show(part)),
+        ExprKind::IsNull { argument, negated } => {
+            format!("({} IS {}NULL)", show(argument), if *negated { "NOT " } else { "" })
+        }
+        ExprKind::BoolTest { argument, test } => {
+            let word = match test {
+                BoolTest::True => "TRUE",
+                BoolTest::NotTrue => "NOT TRUE",
+                BoolTest::False => "FALSE",
+                BoolTest::NotFalse => "NOT FALSE",
+                BoolTest::Unknown => "UNKNOWN",
+                BoolTest::NotUnknown => "NOT UNKNOWN",
+            };
+            format!("({} IS {word})", show(argument))
+        }
+        ExprKind::Case { .. } => "CASE … END".to_owned(),
+        ExprKind::CaseOperand => "CASE_TEST_EXPR".to_owned(),
+        ExprKind::Coalesce(parts) => format!("COALESCE({})", list(parts)),
+        ExprKind::NullIf { result, .. } => format!("NULLIF({}, …)", show(result)),
+        ExprKind::MinMax { greatest, arguments } => {
+            format!("{}({})", if *greatest { "GREATEST" } else { "LEAST" }, list(arguments))
+        }
+        ExprKind::Distinct { left, right, negated, .. } => {
+            let word = if *negated { "IS NOT DISTINCT FROM" } else { "IS DISTINCT FROM" };
+            format!("({} {word} {})", show(left), show(right))
+        }
+        ExprKind::Array(parts) => {
+            let constants: Option<Vec<String>> = parts
+                .iter()
+                .map(|p| match &p.kind {
+                    ExprKind::Const(value) if !value.is_null() => {
+                        Some(value_text(value, p.ty, exec))
+                    }
+                    _ => None,
+                })
+                .collect();
+            match constants {
+                Some(values) => format!("'{{{}}}'::{}", values.join(","), format_oid(expr.ty)),
+                None => format!("ARRAY[{}]", list(parts)),
+            }
+        }
+        ExprKind::Subscript { array, index } => format!("{}[{}]", show(array), show(index)),
+        ExprKind::ArrayCompare { function, any, left, right } => {
+            let word = if *any { "ANY" } else { "ALL" };
+            format!("({} {} {word} ({}))", show(left), function.name, show(right))
+        }
+        ExprKind::SubQuery(sub) => format!("(SubPlan {})", sub.plan.number + 1),
+        ExprKind::Aggregate(_) | ExprKind::SetReturning(_) => "…".to_owned(),
+    }
+}
+
+fn constant(value: &Datum, ty: TypeOid, exec: &ExecContext<'_>) -> String {
+    match value {
+        Datum::Null => format!("NULL::{}", format_oid(ty)),
+        Datum::Int4(v) if *v >= 0 => v.to_string(),
+        Datum::Numeric(_) => value_text(value, ty, exec),
+        Datum::Bool(v) => v.to_string(),
+        value => format!("{}::{}", quote_string(&value_text(value, ty, exec)), format_oid(ty)),
+    }
+}

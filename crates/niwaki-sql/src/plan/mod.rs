@@ -1,0 +1,177 @@
+//! Plans: what execution walks. Immutable, so that a prepared statement keeps one and many executions
+//! share it.
+
+mod conditions;
+mod join;
+mod scan;
+
+use std::sync::Arc;
+
+use niwaki_catalog::Relation;
+use niwaki_types::{ColumnType, TypeOid};
+
+use crate::aggregates::AggregateKind;
+use crate::context::ColumnInfo;
+use crate::expr::Expr;
+use crate::functions::Function;
+use crate::store::{LockWait, RowLock};
+
+pub(crate) use conditions::{SlotRange, conjunction, is_volatile, reads_nothing, split_conjuncts};
+pub(crate) use join::{FromTree, JoinTree, TreeLeaf, plan_from};
+pub(crate) use scan::{KeyCondition, ScanContext, ScanPath as PathPlan, ScanPlan, plan_scan};
+
+/// A nested query with its own rows.
+#[derive(Clone, Debug)]
+pub(crate) struct SubPlan {
+    /// Number in the statement: where its result is remembered.
+    pub(crate) number: usize,
+    pub(crate) root: Arc<PlanNode>,
+    pub(crate) columns: Vec<ColumnInfo>,
+    /// Whether it reads rows of the queries around it.
+    pub(crate) correlated: bool,
+}
+
+/// One aggregate of a query.
+#[derive(Clone, Debug)]
+pub(crate) struct AggregateCall {
+    pub(crate) kind: AggregateKind,
+    pub(crate) name: String,
+    pub(crate) arguments: Vec<Expr>,
+    pub(crate) distinct: bool,
+    pub(crate) filter: Option<Expr>,
+    /// ORDER BY inside the call: expression, descending, NULLs first.
+    pub(crate) order: Vec<(Expr, bool, bool)>,
+    pub(crate) result: TypeOid,
+}
+
+/// One set-returning function of a target list.
+#[derive(Clone, Debug)]
+pub(crate) struct SetCall {
+    pub(crate) function: &'static Function,
+    pub(crate) arguments: Vec<Expr>,
+    pub(crate) result: TypeOid,
+}
+
+/// One key of a sort, read from the rows that come in.
+#[derive(Clone, Debug)]
+pub(crate) struct SortKey {
+    pub(crate) expr: Expr,
+    pub(crate) descending: bool,
+    pub(crate) nulls_first: bool,
+}
+
+/// Which rows a join keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JoinKind {
+    Inner,
+    Left,
+    Right,
+}
+
+/// How two inputs are joined. Both write their own slots of one row.
+#[derive(Clone, Debug)]
+pub(crate) struct JoinPlan {
+    pub(crate) kind: JoinKind,
+    pub(crate) outer: Arc<PlanNode>,
+    pub(crate) inner: Arc<PlanNode>,
+    /// Slots of the inner side, filled with NULL where nothing matches.
+    pub(crate) inner_slots: SlotRange,
+    /// The inner side reads the outer side's row, so it runs anew for each.
+    pub(crate) inner_depends: bool,
+    /// Equalities: expressions over the outer row, and over the inner row, of types that hash alike.
+    pub(crate) hash: Vec<(Expr, Expr)>,
+    /// Every condition of the join that is not checked below it.
+    pub(crate) condition: Option<Expr>,
+}
+
+/// Set operations of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SetKind {
+    Union,
+    Intersect,
+    Except,
+}
+
+/// Rows that a query locks.
+#[derive(Clone, Debug)]
+pub(crate) struct LockTarget {
+    pub(crate) relation: Arc<Relation>,
+    pub(crate) start: usize,
+    pub(crate) lock: RowLock,
+    pub(crate) wait: LockWait,
+}
+
+/// INSERT, UPDATE or DELETE.
+#[derive(Clone, Debug)]
+pub(crate) struct ModifyPlan {
+    pub(crate) kind: ModifyKind,
+    pub(crate) relation: Arc<Relation>,
+    /// Alias or name, for EXPLAIN.
+    pub(crate) name: String,
+    pub(crate) input: Arc<PlanNode>,
+    /// Slots of the input's row.
+    pub(crate) input_width: usize,
+    /// First slot of the target table in the input's row (UPDATE, DELETE).
+    pub(crate) start: usize,
+    /// The new row: for each column its expression over the input's row; `None` keeps the old value.
+    pub(crate) values: Vec<Option<Expr>>,
+    /// CHECK constraints over the new row: name, condition.
+    pub(crate) checks: Vec<(String, Expr)>,
+    /// RETURNING, over the input's row with the new row in the target's slots.
+    pub(crate) returning: Vec<Expr>,
+    /// Conditions that a newer version of the row must satisfy, over the input's row.
+    pub(crate) recheck: Option<Expr>,
+    /// Whether the input is the target table alone, so that a newer version can be judged.
+    pub(crate) single_table: bool,
+}
+
+/// Which change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ModifyKind {
+    Insert,
+    Update,
+    Delete,
+}
+
+/// One step of a plan.
+#[derive(Clone, Debug)]
+pub(crate) enum PlanNode {
+    /// One row without values.
+    Result,
+    Scan(ScanPlan),
+    Virtual { relation: Arc<Relation>, name: String, start: usize, filter: Option<Expr> },
+    SubQuery { plan: Arc<SubPlan>, name: String, start: usize, filter: Option<Expr> },
+    /// A WITH query, computed once.
+    Shared { plan: Arc<SubPlan>, name: String, start: usize, filter: Option<Expr> },
+    Function {
+        function: &'static Function,
+        arguments: Vec<Expr>,
+        name: String,
+        result: TypeOid,
+        start: usize,
+        ordinality: bool,
+        filter: Option<Expr>,
+    },
+    /// A function that gives one value, used as a table.
+    Single { expr: Expr, name: String, start: usize, ordinality: bool, filter: Option<Expr> },
+    /// Rows of expressions, into slots from 0 on.
+    Values { rows: Vec<Vec<Expr>> },
+    Join(JoinPlan),
+    Filter { input: Arc<PlanNode>, condition: Expr },
+    Aggregate { input: Arc<PlanNode>, input_width: usize, groups: Vec<Expr>, calls: Vec<AggregateCall> },
+    /// Computes a new row; with sets, one per row of the longest set.
+    Project { input: Arc<PlanNode>, input_width: usize, exprs: Vec<Expr>, sets: Vec<SetCall> },
+    Sort { input: Arc<PlanNode>, keys: Vec<SortKey> },
+    /// Rows that differ in the first `columns` values, the first of each.
+    Distinct { input: Arc<PlanNode>, columns: Vec<ColumnType> },
+    Limit { input: Arc<PlanNode>, count: Option<Expr>, offset: Option<Expr> },
+    LockRows { input: Arc<PlanNode>, targets: Vec<LockTarget>, recheck: Option<Expr>, single: bool },
+    SetOperation {
+        kind: SetKind,
+        all: bool,
+        left: Arc<PlanNode>,
+        right: Arc<PlanNode>,
+        columns: Vec<ColumnType>,
+    },
+    Modify(Box<ModifyPlan>),
+}

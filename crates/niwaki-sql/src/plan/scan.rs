@@ -1,0 +1,505 @@
+//! How the rows of one table are reached: index, addresses, or all blocks.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{IndexColumn, Relation};
+use niwaki_types::{ColumnMask, TypeOid};
+
+use super::conditions::{conjunction, is_volatile, reads_only};
+use super::SortKey;
+use crate::context::PlannerSettings;
+use crate::expr::{Expr, ExprKind};
+
+/// Rows assumed for a table that was never counted.
+const DEFAULT_ROWS: f64 = 1_000.0;
+/// Cost of reading one page in sequence; the unit of all costs.
+const PAGE_COST: f64 = 1.0;
+/// Cost of reading one page anywhere.
+const RANDOM_PAGE_COST: f64 = 4.0;
+/// Cost of looking at one row.
+const ROW_COST: f64 = 0.01;
+/// Added to plans that a setting forbids, so that they are taken only when nothing else is possible.
+const DISABLED_COST: f64 = 1.0e10;
+
+/// A scan of a stored table.
+#[derive(Clone, Debug)]
+pub(crate) struct ScanPlan {
+    pub(crate) relation: Arc<Relation>,
+    /// Alias or name.
+    pub(crate) name: String,
+    /// First slot of the table's columns; its system columns follow them.
+    pub(crate) start: usize,
+    /// Columns that something reads.
+    pub(crate) columns: ColumnMask,
+    /// System columns that something reads: ctid, tableoid, xmin.
+    pub(crate) system: [bool; 3],
+    pub(crate) path: ScanPath,
+    /// Conditions that the path does not ensure.
+    pub(crate) filter: Option<Expr>,
+    pub(crate) rows: f64,
+    pub(crate) cost: f64,
+}
+
+/// How rows are reached.
+#[derive(Clone, Debug)]
+pub(crate) enum ScanPath {
+    Sequential,
+    /// Addresses: one or an array of them.
+    Tids { value: Expr, condition: Expr },
+    TidRange { lower: Option<(Expr, bool)>, upper: Option<(Expr, bool)>, conditions: Vec<Expr> },
+    Index {
+        /// Position among the table's indexes.
+        index: usize,
+        /// Conditions on the first key columns.
+        equal: Vec<KeyCondition>,
+        /// Bounds on the key column after them: value, inclusive.
+        lower: Option<(Expr, bool)>,
+        upper: Option<(Expr, bool)>,
+        forward: bool,
+        /// The conditions as they were written, for EXPLAIN.
+        conditions: Vec<Expr>,
+    },
+}
+
+/// A condition that fixes a key column.
+#[derive(Clone, Debug)]
+pub(crate) enum KeyCondition {
+    /// `column = value`
+    Equal(Expr),
+    /// `column = ANY (array)`
+    Any(Expr),
+}
+
+impl ScanPlan {
+    /// Whether the index of this scan gives at most one row: every key column of a unique index is
+    /// fixed to one value.
+    pub(crate) fn is_unique_point(&self) -> bool {
+        match &self.path {
+            ScanPath::Index { index, equal, .. } => {
+                let definition = &self.relation.indexes[*index].definition;
+                definition.unique
+                    && equal.len() == definition.key.len()
+                    && equal.iter().all(|c| matches!(c, KeyCondition::Equal(_)))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What a scan can rely on.
+pub(crate) struct ScanContext<'a> {
+    pub(crate) settings: PlannerSettings,
+    /// Whether a slot outside the table has its value before the scan starts.
+    pub(crate) available: &'a dyn Fn(usize) -> bool,
+    /// The order that the query wants, over the table's slots; empty for none.
+    pub(crate) order: &'a [SortKey],
+}
+
+/// Plans the scan of a table under conditions that read its slots and available ones. Returns the plan
+/// and whether its rows come in the wanted order.
+pub(crate) fn plan_scan(
+    relation: &Arc<Relation>,
+    name: &str,
+    start: usize,
+    used: &[bool],
+    conditions: Vec<Expr>,
+    context: &ScanContext<'_>,
+) -> (ScanPlan, bool) {
+    let width = relation.columns.len();
+    let stats = relation.stats;
+    let rows = if stats.tuples < 0.0 { DEFAULT_ROWS } else { stats.tuples.max(1.0) };
+    let pages = if stats.tuples < 0.0 { 10.0 } else { f64::from(stats.pages).max(1.0) };
+    let mut selectivity = 1.0;
+    for condition in &conditions {
+        selectivity *= selectivity_of(condition);
+    }
+    let sort_cost = if context.order.is_empty() {
+        0.0
+    } else {
+        let result = (rows * selectivity).max(2.0);
+        result * result.log2() * ROW_COST * 2.0
+    };
+    let sequential = pages * PAGE_COST
+        + rows * ROW_COST
+        + if context.settings.enable_seqscan { 0.0 } else { DISABLED_COST };
+    let mut best = Candidate {
+        path: ScanPath::Sequential,
+        covered: Vec::new(),
+        rows: (rows * selectivity).max(1.0),
+        cost: sequential,
+        ordered: context.order.is_empty(),
+    };
+    let table = Table { relation, start, width, rows };
+    let total = |c: &Candidate| c.cost + if c.ordered { 0.0 } else { sort_cost };
+    for candidate in tid_candidates(&table, &conditions, context)
+        .into_iter()
+        .chain(index_candidates(&table, &conditions, context))
+    {
+        if total(&candidate) < total(&best) {
+            best = candidate;
+        }
+    }
+    let ordered = best.ordered;
+    let mut remaining = Vec::new();
+    for (number, condition) in conditions.into_iter().enumerate() {
+        if !best.covered.contains(&number) {
+            remaining.push(condition);
+        }
+    }
+    let system = std::array::from_fn(|i| used.get(start + width + i).copied().unwrap_or(false));
+    let columns = (0..width).filter(|i| used.get(start + i).copied().unwrap_or(false)).collect();
+    let plan = ScanPlan {
+        relation: Arc::clone(relation),
+        name: name.to_owned(),
+        start,
+        columns,
+        system,
+        path: best.path,
+        filter: conjunction(remaining),
+        rows: best.rows,
+        cost: if best.cost >= DISABLED_COST { best.cost - DISABLED_COST } else { best.cost },
+    };
+    (plan, ordered)
+}
+
+struct Candidate {
+    path: ScanPath,
+    /// Conditions that the path ensures, by number.
+    covered: Vec<usize>,
+    rows: f64,
+    cost: f64,
+    ordered: bool,
+}
+
+struct Table<'a> {
+    relation: &'a Arc<Relation>,
+    start: usize,
+    width: usize,
+    rows: f64,
+}
+
+fn selectivity_of(condition: &Expr) -> f64 {
+    match &condition.kind {
+        ExprKind::Call { function, .. } => match function.name {
+            "=" => 0.005,
+            "<>" => 0.995,
+            "<" | "<=" | ">" | ">=" => 1.0 / 3.0,
+            _ => 0.1,
+        },
+        ExprKind::ArrayCompare { .. } => 0.02,
+        ExprKind::IsNull { negated, .. } => {
+            if *negated {
+                0.995
+            } else {
+                0.005
+            }
+        }
+        ExprKind::Or(parts) => parts.iter().map(selectivity_of).sum::<f64>().min(1.0),
+        ExprKind::And(parts) => parts.iter().map(selectivity_of).product(),
+        _ => 0.5,
+    }
+}
+
+/// A comparison of one of the table's slots with something known before the scan.
+struct SlotCondition<'c> {
+    slot: usize,
+    operator: &'static str,
+    value: &'c Expr,
+    any: bool,
+    /// Types of the two sides must be comparable by their key encodings.
+    column_type: TypeOid,
+}
+
+fn flipped(operator: &str) -> &'static str {
+    match operator {
+        "<" => ">",
+        "<=" => ">=",
+        ">" => "<",
+        ">=" => "<=",
+        _ => "=",
+    }
+}
+
+/// Recognizes `column op value`, `value op column` and `column = ANY (array)`.
+fn slot_condition<'c>(
+    condition: &'c Expr,
+    table: &Table<'_>,
+    context: &ScanContext<'_>,
+) -> Option<SlotCondition<'c>> {
+    let in_table =
+        |slot: usize| slot >= table.start && slot < table.start + table.width + 3;
+    let known = |expr: &Expr| {
+        !is_volatile(expr)
+            && reads_only(expr, &mut |slot| !in_table(slot) && (context.available)(slot))
+    };
+    match &condition.kind {
+        ExprKind::Call { function, arguments } => {
+            let operator = match function.name {
+                name @ ("=" | "<" | "<=" | ">" | ">=") => name,
+                _ => return None,
+            };
+            let [left, right] = arguments.as_slice() else { return None };
+            if let ExprKind::Slot { depth: 0, slot } = left.kind
+                && in_table(slot)
+                && known(right)
+            {
+                return Some(SlotCondition {
+                    slot,
+                    operator,
+                    value: right,
+                    any: false,
+                    column_type: left.ty,
+                });
+            }
+            if let ExprKind::Slot { depth: 0, slot } = right.kind
+                && in_table(slot)
+                && known(left)
+            {
+                return Some(SlotCondition {
+                    slot,
+                    operator: flipped(operator),
+                    value: left,
+                    any: false,
+                    column_type: right.ty,
+                });
+            }
+            None
+        }
+        ExprKind::ArrayCompare { function, any: true, left, right } if function.name == "=" => {
+            match left.kind {
+                ExprKind::Slot { depth: 0, slot } if in_table(slot) && known(right) => {
+                    Some(SlotCondition {
+                        slot,
+                        operator: "=",
+                        value: right,
+                        any: true,
+                        column_type: left.ty,
+                    })
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Whether a value of type `value` can be turned into a key of a column of type `column`: the same
+/// family of types, so that order and equality mean the same.
+fn key_compatible(column: TypeOid, value: TypeOid) -> bool {
+    use TypeOid as T;
+    let family = |t: TypeOid| match t {
+        T::INT2 | T::INT4 | T::INT8 => 1,
+        T::TEXT | T::VARCHAR | T::NAME => 2,
+        T::OID | T::REGCLASS => 3,
+        other => 1_000 + other.0,
+    };
+    family(column) == family(value)
+}
+
+fn tid_candidates(
+    table: &Table<'_>,
+    conditions: &[Expr],
+    context: &ScanContext<'_>,
+) -> Vec<Candidate> {
+    let ctid = table.start + table.width;
+    let mut candidates = Vec::new();
+    let mut lower: Option<(Expr, bool)> = None;
+    let mut upper: Option<(Expr, bool)> = None;
+    let mut range_covered = Vec::new();
+    let disabled = if context.settings.enable_tidscan { 0.0 } else { DISABLED_COST };
+    for (number, condition) in conditions.iter().enumerate() {
+        let Some(found) = slot_condition(condition, table, context) else { continue };
+        if found.slot != ctid {
+            continue;
+        }
+        match found.operator {
+            "=" => candidates.push(Candidate {
+                path: ScanPath::Tids { value: found.value.clone(), condition: condition.clone() },
+                covered: vec![number],
+                rows: 1.0,
+                cost: RANDOM_PAGE_COST + ROW_COST + disabled,
+                ordered: context.order.is_empty(),
+            }),
+            ">" | ">=" if lower.is_none() => {
+                lower = Some((found.value.clone(), found.operator == ">="));
+                range_covered.push(number);
+            }
+            "<" | "<=" if upper.is_none() => {
+                upper = Some((found.value.clone(), found.operator == "<="));
+                range_covered.push(number);
+            }
+            _ => {}
+        }
+    }
+    if !range_covered.is_empty() {
+        let share = if lower.is_some() && upper.is_some() { 0.005 } else { 1.0 / 3.0 };
+        candidates.push(Candidate {
+            path: ScanPath::TidRange {
+                lower,
+                upper,
+                conditions: range_covered.iter().map(|n| conditions[*n].clone()).collect(),
+            },
+            covered: range_covered,
+            rows: (table.rows * share).max(1.0),
+            cost: table.rows * share * ROW_COST * 2.0 + PAGE_COST + disabled,
+            ordered: context.order.is_empty(),
+        });
+    }
+    candidates
+}
+
+fn index_candidates(
+    table: &Table<'_>,
+    conditions: &[Expr],
+    context: &ScanContext<'_>,
+) -> Vec<Candidate> {
+    let mut candidates = Vec::new();
+    let disabled = if context.settings.enable_indexscan { 0.0 } else { DISABLED_COST };
+    for (position, index) in table.relation.indexes.iter().enumerate() {
+        if !index.definition.valid {
+            continue;
+        }
+        let key = &index.definition.key;
+        let mut equal = Vec::new();
+        let mut covered = Vec::new();
+        let mut lower = None;
+        let mut upper = None;
+        let mut selectivity = 1.0;
+        let mut ranges = 1.0;
+        for column in key {
+            let slot = table.start + usize::from(column.column);
+            let matching = |number: usize| {
+                let condition = conditions.get(number)?;
+                let found = slot_condition(condition, table, context)?;
+                let value_type = if found.any {
+                    crate::types::element_of(found.value.ty)?
+                } else {
+                    found.value.ty
+                };
+                let stored = table.relation.columns[usize::from(column.column)].column_type().oid;
+                (found.slot == slot
+                    && key_compatible(stored, value_type)
+                    && key_compatible(stored, found.column_type))
+                .then_some(found)
+            };
+            let numbers = 0..conditions.len();
+            if let Some((number, found)) = numbers
+                .clone()
+                .filter_map(|n| matching(n).map(|f| (n, f)))
+                .filter(|(_, f)| f.operator == "=")
+                // One value is better than several.
+                .min_by_key(|(_, f)| f.any)
+            {
+                covered.push(number);
+                if found.any {
+                    ranges *= 10.0;
+                    selectivity *= 0.02;
+                    equal.push(KeyCondition::Any(found.value.clone()));
+                } else {
+                    selectivity *= 0.005;
+                    equal.push(KeyCondition::Equal(found.value.clone()));
+                }
+                continue;
+            }
+            for number in numbers {
+                let Some(found) = matching(number) else { continue };
+                match found.operator {
+                    ">" | ">=" if lower.is_none() => {
+                        lower = Some((found.value.clone(), found.operator == ">="));
+                        covered.push(number);
+                    }
+                    "<" | "<=" if upper.is_none() => {
+                        upper = Some((found.value.clone(), found.operator == "<="));
+                        covered.push(number);
+                    }
+                    _ => {}
+                }
+            }
+            selectivity *= match (lower.is_some(), upper.is_some()) {
+                (true, true) => 0.005,
+                (true, false) | (false, true) => 1.0 / 3.0,
+                (false, false) => 1.0,
+            };
+            break;
+        }
+        let order = index_order(table, key, &equal, context.order);
+        if covered.is_empty() && order.is_none() {
+            continue;
+        }
+        let point = index.definition.unique
+            && equal.len() == key.len()
+            && equal.iter().all(|c| matches!(c, KeyCondition::Equal(_)));
+        let rows = if point { 1.0 } else { (table.rows * selectivity).max(1.0) };
+        // A point of a unique index always wins: it stays right however the table grows.
+        let cost = if point {
+            0.0
+        } else {
+            // Entries next to each other often lie on the same heap page.
+            ranges * 2.0 + rows * (RANDOM_PAGE_COST / 10.0 + ROW_COST)
+        } + disabled;
+        candidates.push(Candidate {
+            path: ScanPath::Index {
+                index: position,
+                equal,
+                lower,
+                upper,
+                forward: order.unwrap_or(true),
+                conditions: covered.iter().map(|n| conditions[*n].clone()).collect(),
+            },
+            covered,
+            rows,
+            cost,
+            ordered: context.order.is_empty() || order.is_some() || point,
+        });
+    }
+    candidates
+}
+
+/// Whether the index gives the wanted order: `Some(true)` forward, `Some(false)` backward.
+fn index_order(
+    table: &Table<'_>,
+    key: &[IndexColumn],
+    equal: &[KeyCondition],
+    order: &[SortKey],
+) -> Option<bool> {
+    if order.is_empty() {
+        return None;
+    }
+    // A list of values gives its ranges in key order, but only as the first column.
+    if equal.iter().any(|c| matches!(c, KeyCondition::Any(_))) {
+        return None;
+    }
+    let mut direction = None;
+    let mut position = 0;
+    for wanted in order {
+        let ExprKind::Slot { depth: 0, slot } = wanted.expr.kind else { return None };
+        // Columns fixed to one value have no order of their own.
+        let fixed = key
+            .iter()
+            .take(equal.len())
+            .any(|k| table.start + usize::from(k.column) == slot);
+        if fixed {
+            continue;
+        }
+        position = position.max(equal.len());
+        let column = key.get(position)?;
+        if table.start + usize::from(column.column) != slot {
+            return None;
+        }
+        let same =
+            column.descending == wanted.descending && column.nulls_first == wanted.nulls_first;
+        let opposite =
+            column.descending != wanted.descending && column.nulls_first != wanted.nulls_first;
+        let this = match (same, opposite) {
+            (true, _) => true,
+            (_, true) => false,
+            _ => return None,
+        };
+        if direction.is_some_and(|d| d != this) {
+            return None;
+        }
+        direction = Some(this);
+        position += 1;
+    }
+    Some(direction.unwrap_or(true))
+}

@@ -1,0 +1,285 @@
+//! Planned statements, and their execution in one go or piece by piece.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{CatalogState, Relation};
+use niwaki_types::{Datum, TypeOid};
+
+use crate::context::{ColumnInfo, CommandTag, Completion, ExecContext, RowSink};
+use crate::error::Result;
+use crate::exec::point::PointPlan;
+use crate::exec::{self, Step};
+use crate::explain::{self, ExplainOptions};
+use crate::expr::{Runtime, State};
+use crate::parse::ParsedStatement;
+use crate::plan::PlanNode;
+use crate::store::TableLock;
+
+/// A statement after analysis.
+#[derive(Clone, Debug)]
+pub enum Statement {
+    /// SELECT, VALUES, INSERT, UPDATE, DELETE, or EXPLAIN of one of them.
+    Query(Arc<Planned>),
+    /// Everything else, to be interpreted from its syntax tree.
+    Utility(ParsedStatement),
+}
+
+/// A planned statement: immutable, to be kept with a prepared statement and shared by executions.
+#[derive(Debug)]
+pub struct Planned {
+    root: Arc<PlanNode>,
+    columns: Vec<ColumnInfo>,
+    tag: CommandTag,
+    params: Vec<TypeOid>,
+    relations: Vec<(Arc<Relation>, TableLock)>,
+    sub_plans: usize,
+    catalog_version: u64,
+    point: Option<PointPlan>,
+    explain: Option<ExplainOptions>,
+}
+
+impl Planned {
+    pub(crate) fn new(
+        root: Arc<PlanNode>,
+        columns: Vec<ColumnInfo>,
+        tag: CommandTag,
+        params: Vec<TypeOid>,
+        relations: Vec<(Arc<Relation>, TableLock)>,
+        sub_plans: usize,
+        catalog_version: u64,
+    ) -> Self {
+        let point = PointPlan::of(&root, columns.len());
+        Self {
+            root,
+            columns,
+            tag,
+            params,
+            relations,
+            sub_plans,
+            catalog_version,
+            point,
+            explain: None,
+        }
+    }
+
+    /// The same statement under EXPLAIN.
+    pub(crate) fn explained(self, options: ExplainOptions) -> Self {
+        Self { explain: Some(options), ..self }
+    }
+
+    /// Types of the parameters, in order.
+    pub fn params(&self) -> &[TypeOid] {
+        &self.params
+    }
+
+    /// Result columns; empty for statements that return no rows.
+    pub fn columns(&self) -> Vec<ColumnInfo> {
+        if self.explain.is_some() { explain::columns() } else { self.columns.clone() }
+    }
+
+    /// Whether the statement returns rows.
+    pub fn returns_rows(&self) -> bool {
+        self.explain.is_some() || self.tag == CommandTag::Select || !self.columns.is_empty()
+    }
+
+    /// Whether it changes data or locks rows, so that it needs a transaction that may write.
+    pub fn writes(&self) -> bool {
+        self.relations.iter().any(|(_, lock)| *lock != TableLock::AccessShare)
+            && self.explain.as_ref().is_none_or(|options| options.analyze)
+    }
+
+    /// Relations with the table locks that execution takes.
+    pub fn relations(&self) -> &[(Arc<Relation>, TableLock)] {
+        &self.relations
+    }
+
+    /// What the command tag begins with.
+    pub fn tag(&self) -> CommandTag {
+        if self.explain.is_some() { CommandTag::Explain } else { self.tag }
+    }
+
+    /// Whether the plan still fits the catalog; otherwise the statement is to be analyzed again.
+    #[inline]
+    pub fn is_valid(&self, catalog: &CatalogState) -> bool {
+        self.catalog_version == catalog.version()
+            || self.relations.iter().all(|(relation, _)| {
+                catalog.relation(relation.oid).is_some_and(|now| Arc::ptr_eq(now, relation))
+            }) && !self.relations.is_empty()
+    }
+
+    /// Takes the table locks of the statement. [`execute`](Self::execute) and
+    /// [`Execution::run`] do so themselves; a session that must look at the catalog again after
+    /// waiting for a lock calls this first.
+    ///
+    /// # Errors
+    /// `55P03`, `40P01`, `57014` while waiting.
+    pub fn lock_relations(&self, exec: &mut ExecContext<'_>) -> Result<()> {
+        for (relation, lock) in &self.relations {
+            exec.store.lock_table(relation, *lock)?;
+        }
+        Ok(())
+    }
+
+    /// Runs the statement to its end.
+    ///
+    /// # Errors
+    /// The statement's.
+    pub fn execute(
+        self: &Arc<Self>,
+        exec: &mut ExecContext<'_>,
+        params: &[Datum],
+        sink: &mut dyn RowSink,
+    ) -> Result<Completion> {
+        if let (Some(point), None) = (&self.point, &self.explain) {
+            self.lock_relations(exec)?;
+            let mut state = State::default();
+            let mut rt = Runtime { exec, params, state: &mut state };
+            let rows = point.run(&mut rt, sink)?;
+            return Ok(Completion { tag: self.tag, rows });
+        }
+        let mut execution = Execution::new(Arc::clone(self), params.to_vec());
+        match execution.run(exec, 0, sink)? {
+            Progress::Complete(completion) => Ok(completion),
+            Progress::Suspended { rows } => Ok(Completion { tag: self.tag, rows }),
+        }
+    }
+}
+
+/// How far an execution came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The limit was reached; there may be more rows.
+    Suspended {
+        /// Rows given in this call.
+        rows: u64,
+    },
+    /// Everything is done.
+    Complete(Completion),
+}
+
+/// A statement while it runs: a portal. It holds no borrow between calls.
+pub struct Execution {
+    planned: Arc<Planned>,
+    params: Vec<Datum>,
+    state: State,
+    step: Option<Box<dyn Step>>,
+    row: Vec<Datum>,
+    /// Rows given so far.
+    given: u64,
+    started: bool,
+    done: bool,
+    /// The text of EXPLAIN, line by line.
+    lines: Option<std::vec::IntoIter<String>>,
+}
+
+impl Execution {
+    /// An execution that has not started.
+    pub fn new(planned: Arc<Planned>, params: Vec<Datum>) -> Self {
+        Self {
+            planned,
+            params,
+            state: exec::fresh_state(),
+            step: None,
+            row: Vec::new(),
+            given: 0,
+            started: false,
+            done: false,
+            lines: None,
+        }
+    }
+
+    /// The statement.
+    pub fn planned(&self) -> &Arc<Planned> {
+        &self.planned
+    }
+
+    /// Whether [`run`](Self::run) was called before.
+    pub fn is_started(&self) -> bool {
+        self.started
+    }
+
+    /// Gives up to `max_rows` rows (all, if 0) to the sink.
+    ///
+    /// # Errors
+    /// The statement's; it cannot go on then.
+    pub fn run(
+        &mut self,
+        exec: &mut ExecContext<'_>,
+        max_rows: u64,
+        sink: &mut dyn RowSink,
+    ) -> Result<Progress> {
+        let planned = Arc::clone(&self.planned);
+        if !self.started {
+            self.started = true;
+            planned.lock_relations(exec)?;
+            if let Some(options) = &planned.explain {
+                let lines = self.explain(options, exec)?;
+                self.lines = Some(lines.into_iter());
+            } else {
+                self.step = Some(exec::start(&planned.root));
+            }
+        }
+        let mut rows = 0;
+        let width = planned.columns.len();
+        while !self.done {
+            if max_rows > 0 && rows == max_rows {
+                return Ok(Progress::Suspended { rows });
+            }
+            if let Some(lines) = &mut self.lines {
+                match lines.next() {
+                    Some(line) => sink.row(&[Datum::text(&line)])?,
+                    None => {
+                        self.done = true;
+                        break;
+                    }
+                }
+                rows += 1;
+                continue;
+            }
+            let Some(step) = &mut self.step else { break };
+            let mut rt = Runtime { exec, params: &self.params, state: &mut self.state };
+            if !step.next(&mut self.row, &mut rt)? {
+                self.done = true;
+                break;
+            }
+            rt.tick()?;
+            // Values that rows are only sorted by stand behind the columns.
+            sink.row(self.row.get(..width).unwrap_or(&self.row))?;
+            rows += 1;
+            self.given += 1;
+        }
+        self.step = None;
+        let counted = match planned.tag {
+            // A portal's tag counts the rows of its last call.
+            CommandTag::Select => rows,
+            _ => self.state.modified,
+        };
+        Ok(Progress::Complete(Completion { tag: planned.tag(), rows: counted }))
+    }
+
+    fn explain(
+        &mut self,
+        options: &ExplainOptions,
+        exec: &mut ExecContext<'_>,
+    ) -> Result<Vec<String>> {
+        let mut measured = None;
+        if options.analyze {
+            let before = exec.environment.clock_timestamp();
+            let mut step = exec::start(&self.planned.root);
+            let mut rt = Runtime { exec, params: &self.params, state: &mut self.state };
+            let mut rows = 0u64;
+            while step.next(&mut self.row, &mut rt)? {
+                rt.tick()?;
+                rows += 1;
+            }
+            let micros = exec.environment.clock_timestamp() - before;
+            measured = Some((rows, micros));
+        }
+        explain::explain(&self.planned.root, options, measured, exec)
+    }
+
+    /// Number of nested plans, for tests of plan shapes.
+    pub fn nested_plans(&self) -> usize {
+        self.planned.sub_plans
+    }
+}
