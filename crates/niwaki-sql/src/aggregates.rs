@@ -29,10 +29,31 @@ pub(crate) enum AggregateKind {
 }
 
 const NAMES: &[&str] = &[
-    "count", "sum", "avg", "min", "max", "bool_and", "bool_or", "every", "string_agg", "array_agg",
+    "count",
+    "sum",
+    "avg",
+    "min",
+    "max",
+    "bool_and",
+    "bool_or",
+    "every",
+    "string_agg",
+    "array_agg",
     // Named here so that they are refused as aggregates, not as unknown functions.
-    "stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop", "bit_and", "bit_or",
-    "json_agg", "jsonb_agg", "corr", "covar_pop", "covar_samp", "any_value",
+    "stddev",
+    "stddev_samp",
+    "stddev_pop",
+    "variance",
+    "var_samp",
+    "var_pop",
+    "bit_and",
+    "bit_or",
+    "json_agg",
+    "jsonb_agg",
+    "corr",
+    "covar_pop",
+    "covar_samp",
+    "any_value",
 ];
 
 /// Whether a function of this name is an aggregate.
@@ -110,14 +131,36 @@ pub(crate) enum Accumulator {
     Count(i64),
     SumInt(Option<i64>),
     /// int8 sums stay in 128 bits as long as they fit, which is always for under 2^64 rows.
-    SumInt8 { sum: i128, count: i64, average: bool },
-    SumNumeric { sum: Option<Numeric>, count: i64, average: bool },
-    SumFloat { sum: f64, count: i64, kind: AggregateKind },
+    SumInt8 {
+        sum: i128,
+        count: i64,
+        average: bool,
+    },
+    SumNumeric {
+        sum: Option<Numeric>,
+        count: i64,
+        average: bool,
+    },
+    SumFloat {
+        sum: f64,
+        count: i64,
+        kind: AggregateKind,
+    },
     SumInterval(Option<niwaki_types::Interval>),
-    Extreme { best: Datum, greatest: bool, ty: TypeOid },
-    Bool { value: Option<bool>, and: bool },
+    Extreme {
+        best: Datum,
+        greatest: bool,
+        ty: TypeOid,
+    },
+    Bool {
+        value: Option<bool>,
+        and: bool,
+    },
     Strings(Option<String>),
-    Array { element: TypeOid, values: Vec<Datum> },
+    Array {
+        element: TypeOid,
+        values: Vec<Datum>,
+    },
 }
 
 impl Accumulator {

@@ -66,9 +66,7 @@ fn word(node: Option<&Node>) -> Option<String> {
         NodeEnum::AConst(c) => match c.val.as_ref()? {
             a_const::Val::Sval(s) => Some(s.sval.clone()),
             a_const::Val::Ival(i) => Some(i.ival.to_string()),
-            a_const::Val::Boolval(b) => {
-                Some(if b.boolval { "true" } else { "false" }.to_owned())
-            }
+            a_const::Val::Boolval(b) => Some(if b.boolval { "true" } else { "false" }.to_owned()),
             _ => None,
         },
         _ => None,
@@ -334,13 +332,13 @@ fn describe_step(node: &PlanNode, names: &Names, exec: &ExecContext<'_>) -> Show
                     if hashed { "Hash Left Join" } else { "Nested Loop Left Join" }.to_owned();
             }
             if hashed {
-                let parts: Vec<String> = join
-                    .hash
-                    .iter()
-                    .map(|(l, r)| format!("({} = {})", show(l), show(r)))
-                    .collect();
-                let text =
-                    if parts.len() == 1 { parts[0].clone() } else { format!("({})", parts.join(" AND ")) };
+                let parts: Vec<String> =
+                    join.hash.iter().map(|(l, r)| format!("({} = {})", show(l), show(r))).collect();
+                let text = if parts.len() == 1 {
+                    parts[0].clone()
+                } else {
+                    format!("({})", parts.join(" AND "))
+                };
                 shown.detail("Hash Cond", text);
             }
             if let Some(condition) = &join.condition {
@@ -462,12 +460,7 @@ fn describe_child(node: &PlanNode, names: &Names, exec: &ExecContext<'_>) -> Sho
     }
 }
 
-fn add_filter(
-    shown: &mut Shown,
-    filter: Option<&Expr>,
-    names: &Names,
-    exec: &ExecContext<'_>,
-) {
+fn add_filter(shown: &mut Shown, filter: Option<&Expr>, names: &Names, exec: &ExecContext<'_>) {
     if let Some(filter) = filter {
         shown.detail("Filter", expression(filter, names, exec));
     }

@@ -101,7 +101,8 @@ pub fn format_type(column: ColumnType) -> String {
         TypeOid::BPCHAR => "bpchar".to_owned(),
         TypeOid::VARCHAR if typmod >= 4 => format!("character varying({})", typmod - 4),
         TypeOid::NUMERIC if typmod >= 4 => {
-            let (precision, scale) = niwaki_types::numeric_precision_scale(typmod).unwrap_or((0, 0));
+            let (precision, scale) =
+                niwaki_types::numeric_precision_scale(typmod).unwrap_or((0, 0));
             format!("numeric({precision},{scale})")
         }
         TypeOid::TIMESTAMP if typmod >= 0 => format!("timestamp({typmod}) without time zone"),
@@ -154,7 +155,10 @@ pub(crate) fn cast_path(from: TypeOid, to: TypeOid, context: CastContext) -> Opt
         return Some(CastPath::Relabel);
     }
     let (needed, path) = match (from, to) {
-        (T::INT2, T::INT4 | T::INT8 | T::FLOAT4 | T::FLOAT8 | T::NUMERIC | T::OID | T::REGCLASS)
+        (
+            T::INT2,
+            T::INT4 | T::INT8 | T::FLOAT4 | T::FLOAT8 | T::NUMERIC | T::OID | T::REGCLASS,
+        )
         | (T::INT4, T::INT8 | T::FLOAT4 | T::FLOAT8 | T::NUMERIC | T::OID | T::REGCLASS)
         | (T::INT8, T::FLOAT4 | T::FLOAT8 | T::NUMERIC | T::OID | T::REGCLASS)
         | (T::FLOAT4, T::FLOAT8)
@@ -182,9 +186,8 @@ pub(crate) fn cast_path(from: TypeOid, to: TypeOid, context: CastContext) -> Opt
         | (T::TEXT | T::VARCHAR, T::NAME)
         | (T::TEXT | T::VARCHAR, T::REGCLASS)
         | (T::NAME | T::CHAR, T::TEXT) => (Implicit, CastPath::Function),
-        (T::NAME | T::CHAR, T::BPCHAR | T::VARCHAR) | (T::TEXT | T::VARCHAR | T::BPCHAR, T::CHAR) => {
-            (Assignment, CastPath::Function)
-        }
+        (T::NAME | T::CHAR, T::BPCHAR | T::VARCHAR)
+        | (T::TEXT | T::VARCHAR | T::BPCHAR, T::CHAR) => (Assignment, CastPath::Function),
         _ => {
             if let (Some(from_element), Some(to_element)) = (element_of(from), element_of(to)) {
                 return match cast_path(from_element, to_element, context)? {

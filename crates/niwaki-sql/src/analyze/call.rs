@@ -89,7 +89,10 @@ fn accepts(declared: &[TypeOid], types: &[TypeOid]) -> bool {
 }
 
 /// The element type that polymorphic parameters stand for; `Err` when the arguments disagree.
-fn polymorphic(declared: &[TypeOid], types: &[TypeOid]) -> std::result::Result<Option<TypeOid>, ()> {
+fn polymorphic(
+    declared: &[TypeOid],
+    types: &[TypeOid],
+) -> std::result::Result<Option<TypeOid>, ()> {
     let mut element: Option<TypeOid> = None;
     for (d, t) in declared.iter().zip(types) {
         if *t == TypeOid::UNKNOWN {
@@ -293,9 +296,9 @@ impl Analyzer<'_> {
                 );
                 let operand = self.to_common(operand, wanted, "||")?;
                 operands[at] = Expr::new(ExprKind::Array(vec![operand]), array, location);
-                return self.choose_operator("||", &[array, array]).map_err(|reason| {
-                    self.operator_error("||", types, location, &reason)
-                });
+                return self
+                    .choose_operator("||", &[array, array])
+                    .map_err(|reason| self.operator_error("||", types, location, &reason));
             }
         }
         let string = |t: TypeOid| category(t) == 'S' || t == TypeOid::UNKNOWN;
@@ -308,10 +311,9 @@ impl Analyzer<'_> {
                     operand,
                     Expr::constant(Datum::Null, TypeOid::TEXT, location),
                 );
-                *operand =
-                    self.coerce(value, TypeOid::TEXT, CastContext::Assignment)?.ok_or_else(
-                        || self.operator_error("||", types, location, &NoMatch::None),
-                    )?;
+                *operand = self
+                    .coerce(value, TypeOid::TEXT, CastContext::Assignment)?
+                    .ok_or_else(|| self.operator_error("||", types, location, &NoMatch::None))?;
             }
         }
         self.choose_operator("||", &[TypeOid::TEXT, TypeOid::TEXT])
@@ -362,18 +364,18 @@ impl Analyzer<'_> {
         let arguments: Vec<String> = types.iter().map(|t| format_oid(*t)).collect();
         let shown = format!("{name}({})", arguments.join(", "));
         match reason {
-            NoMatch::Ambiguous => self
-                .error("42725", format!("function {shown} is not unique"), location)
-                .with_hint(
+            NoMatch::Ambiguous => {
+                self.error("42725", format!("function {shown} is not unique"), location).with_hint(
                     "Could not choose a best candidate function. \
                      You might need to add explicit type casts.",
-                ),
-            NoMatch::None => self
-                .error("42883", format!("function {shown} does not exist"), location)
-                .with_hint(
+                )
+            }
+            NoMatch::None => {
+                self.error("42883", format!("function {shown} does not exist"), location).with_hint(
                     "No function matches the given name and argument types. \
                      You might need to add explicit type casts.",
-                ),
+                )
+            }
         }
     }
 }

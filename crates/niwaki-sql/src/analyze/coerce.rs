@@ -70,9 +70,8 @@ impl Analyzer<'_> {
         match &expr.kind {
             ExprKind::Const(Datum::Null) => Ok(Expr::constant(Datum::Null, to, location)),
             ExprKind::Const(Datum::Text(text)) => {
-                let value = self
-                    .input(text, to)
-                    .map_err(|error| error.with_position(self.at(location)))?;
+                let value =
+                    self.input(text, to).map_err(|error| error.with_position(self.at(location)))?;
                 Ok(Expr::constant(value, to, location))
             }
             ExprKind::Param(number) => {
@@ -85,10 +84,7 @@ impl Analyzer<'_> {
                         return Err(self
                             .error(
                                 "42P08",
-                                format!(
-                                    "inconsistent types deduced for parameter ${}",
-                                    number + 1
-                                ),
+                                format!("inconsistent types deduced for parameter ${}", number + 1),
                                 location,
                             )
                             .with_detail(detail));
@@ -113,11 +109,13 @@ impl Analyzer<'_> {
                 Ok(Datum::text(text))
             }
             _ => {
-                if crate::types::category(to) == 'P' {
-                    return Err(SqlError::unsupported(format!("a literal of type {}", format_oid(to))));
+                if category(to) == 'P' {
+                    return Err(SqlError::unsupported(format!(
+                        "a literal of type {}",
+                        format_oid(to)
+                    )));
                 }
-                let context =
-                    InputContext { settings: self.context.text, now: self.context.now };
+                let context = InputContext { settings: self.context.text, now: self.context.now };
                 Ok(niwaki_types::input(ColumnType { oid: to, typmod: -1 }, text, &context)?)
             }
         }
@@ -214,11 +212,7 @@ impl Analyzer<'_> {
     }
 
     /// The type that all of these can become: PostgreSQL's rules for UNION, CASE and their like.
-    pub(super) fn common_type(
-        &self,
-        types: &[(TypeOid, i32)],
-        construct: &str,
-    ) -> Result<TypeOid> {
+    pub(super) fn common_type(&self, types: &[(TypeOid, i32)], construct: &str) -> Result<TypeOid> {
         let known: Vec<(TypeOid, i32)> =
             types.iter().copied().filter(|(t, _)| *t != TypeOid::UNKNOWN).collect();
         let Some((first, _)) = known.first().copied() else { return Ok(TypeOid::TEXT) };

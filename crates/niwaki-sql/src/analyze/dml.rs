@@ -29,7 +29,8 @@ impl Analyzer<'_> {
         if let Some(with) = &insert.with_clause {
             self.with_clause(with)?;
         }
-        let var = insert.relation.as_ref().ok_or_else(|| SqlError::internal("INSERT without a table"))?;
+        let var =
+            insert.relation.as_ref().ok_or_else(|| SqlError::internal("INSERT without a table"))?;
         let relation = self.target_relation(var)?;
         let columns = self.insert_columns(&relation, &insert.cols)?;
         let explicit = !insert.cols.is_empty();
@@ -46,11 +47,21 @@ impl Analyzer<'_> {
                     && select.with_clause.is_none();
                 if plain_values {
                     self.insert_values(
-                        &relation, &columns, explicit, override_kind, select, &mut values,
+                        &relation,
+                        &columns,
+                        explicit,
+                        override_kind,
+                        select,
+                        &mut values,
                     )?
                 } else {
                     self.insert_select(
-                        &relation, &columns, explicit, override_kind, select, &mut values,
+                        &relation,
+                        &columns,
+                        explicit,
+                        override_kind,
+                        select,
+                        &mut values,
                     )?
                 }
             }
@@ -70,7 +81,7 @@ impl Analyzer<'_> {
         self.scopes.pop();
         let (returning, infos) = returning?;
         let name = alias.to_owned();
-        self.modify(ModifyKind::Insert, relation, name, input, start, values, returning, None, true)
+        self.modify(ModifyKind::Insert, relation, name, input, start, values, returning, None)
             .map(|node| (node, infos))
     }
 
@@ -134,7 +145,10 @@ impl Analyzer<'_> {
             return Err(self
                 .error(
                     "428C9",
-                    format!("cannot insert a non-DEFAULT value into column \"{}\"", definition.name),
+                    format!(
+                        "cannot insert a non-DEFAULT value into column \"{}\"",
+                        definition.name
+                    ),
                     location,
                 )
                 .with_detail(format!(
@@ -294,7 +308,6 @@ impl Analyzer<'_> {
         values: Vec<Option<Expr>>,
         returning: Vec<Expr>,
         recheck: Option<Expr>,
-        single_table: bool,
     ) -> Result<PlanNode> {
         let mut checks = Vec::new();
         if kind != ModifyKind::Delete {
@@ -316,7 +329,6 @@ impl Analyzer<'_> {
             checks,
             returning,
             recheck,
-            single_table,
         })))
     }
 
@@ -387,7 +399,13 @@ impl Analyzer<'_> {
         let conditions = self.where_conditions(update.where_clause.as_deref())?;
         let (returning, infos) = self.returning(update.returning_clause.as_ref())?;
         let node = self.changed_rows(
-            ModifyKind::Update, relation, name, from, conditions, values, returning,
+            ModifyKind::Update,
+            relation,
+            name,
+            from,
+            conditions,
+            values,
+            returning,
         )?;
         Ok((node, infos))
     }
@@ -414,7 +432,6 @@ impl Analyzer<'_> {
         values: Vec<Option<Expr>>,
         returning: Vec<Expr>,
     ) -> Result<PlanNode> {
-        let single = from.is_none();
         let recheck = conjunction(conditions.clone());
         let settings = self.context.planner;
         let columns = relation.columns.len();
@@ -440,9 +457,8 @@ impl Analyzer<'_> {
             })),
         };
         let (input, _) = plan_from(tree, conditions, &used, &[], settings);
-        let node = self.modify(
-            kind, Arc::clone(relation), name, input, 0, values, returning, recheck, single,
-        )?;
+        let node =
+            self.modify(kind, Arc::clone(relation), name, input, 0, values, returning, recheck)?;
         Ok(match node {
             PlanNode::Modify(mut plan) => {
                 plan.input_width = width;
@@ -481,7 +497,13 @@ impl Analyzer<'_> {
         let conditions = self.where_conditions(delete.where_clause.as_deref())?;
         let (returning, infos) = self.returning(delete.returning_clause.as_ref())?;
         let node = self.changed_rows(
-            ModifyKind::Delete, relation, name, from, conditions, Vec::new(), returning,
+            ModifyKind::Delete,
+            relation,
+            name,
+            from,
+            conditions,
+            Vec::new(),
+            returning,
         )?;
         Ok((node, infos))
     }

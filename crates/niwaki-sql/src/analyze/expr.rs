@@ -16,9 +16,7 @@ use crate::error::{Result, SqlError};
 use crate::expr::{BoolTest, Expr, ExprKind, SubQuery, SubQueryKind};
 use crate::functions::{Function, compare_function, functions_named};
 use crate::plan::{AggregateCall, SetCall};
-use crate::types::{
-    CastContext, array_of, element_of, encode_typmod, format_oid, type_by_name,
-};
+use crate::types::{CastContext, array_of, element_of, encode_typmod, format_oid, type_by_name};
 
 impl Analyzer<'_> {
     /// The expression in an optional node.
@@ -86,7 +84,10 @@ impl Analyzer<'_> {
                 if compare_function("<", ty).is_none() {
                     return Err(self.error(
                         "42883",
-                        format!("could not identify a comparison function for type {}", format_oid(ty)),
+                        format!(
+                            "could not identify a comparison function for type {}",
+                            format_oid(ty)
+                        ),
                         expr.location,
                     ));
                 }
@@ -161,7 +162,11 @@ impl Analyzer<'_> {
     fn column(&mut self, column: &protobuf::ColumnRef) -> Result<Expr> {
         let location = column.location;
         if column.fields.iter().any(|f| matches!(f.node, Some(NodeEnum::AStar(_)))) {
-            return Err(self.error("42601", "row expansion via \"*\" is not supported here", location));
+            return Err(self.error(
+                "42601",
+                "row expansion via \"*\" is not supported here",
+                location,
+            ));
         }
         let names = names_of(&column.fields);
         let (schema, table, name) = match names.as_slice() {
@@ -219,9 +224,8 @@ impl Analyzer<'_> {
         name: &str,
         location: i32,
     ) -> Result<Lookup> {
-        let ambiguous = || {
-            self.error("42702", format!("column reference \"{name}\" is ambiguous"), location)
-        };
+        let ambiguous =
+            || self.error("42702", format!("column reference \"{name}\" is ambiguous"), location);
         let scope = &self.scopes[level];
         let Some(table) = table else {
             let mut found: Option<&ItemColumn> = None;
@@ -269,9 +273,7 @@ impl Analyzer<'_> {
         let names = names_of(&expr.name);
         let name = names.last().copied().unwrap_or("=");
         match expr.kind() {
-            AExprKind::AexprOp
-            | AExprKind::AexprLike
-            | AExprKind::AexprIlike => {
+            AExprKind::AexprOp | AExprKind::AexprLike | AExprKind::AexprIlike => {
                 for side in [&expr.lexpr, &expr.rexpr].into_iter().flatten() {
                     if let Some(NodeEnum::RowExpr(row)) = &side.node {
                         return self.row_comparison(name, expr, row.location);
@@ -394,9 +396,8 @@ impl Analyzer<'_> {
         let items = list_items(expr.rexpr.as_deref());
         let left = self.expr_of(expr.lexpr.as_deref())?;
         let values = self.exprs(items)?;
-        let simple = values
-            .iter()
-            .all(|v| matches!(v.kind, ExprKind::Const(_) | ExprKind::Param(_)));
+        let simple =
+            values.iter().all(|v| matches!(v.kind, ExprKind::Const(_) | ExprKind::Param(_)));
         if simple && values.len() > 1 {
             let mut types = vec![(left.ty, left.location)];
             types.extend(values.iter().map(|v| (v.ty, v.location)));
@@ -453,7 +454,11 @@ impl Analyzer<'_> {
         let resolved = self.choose_operator(name, &[left.ty, element]).map_err(|_| {
             self.error(
                 "42883",
-                format!("operator does not exist: {} {name} {}", format_oid(left.ty), format_oid(element)),
+                format!(
+                    "operator does not exist: {} {name} {}",
+                    format_oid(left.ty),
+                    format_oid(element)
+                ),
                 location,
             )
             .with_hint(
@@ -462,7 +467,11 @@ impl Analyzer<'_> {
             )
         })?;
         if resolved.result != TypeOid::BOOL {
-            return Err(self.error("42809", "op ANY/ALL (array) requires operator to yield boolean", location));
+            return Err(self.error(
+                "42809",
+                "op ANY/ALL (array) requires operator to yield boolean",
+                location,
+            ));
         }
         let left = self.to_common(left, resolved.arguments[0], "ANY")?;
         let array = array_of(resolved.arguments[1])
@@ -592,14 +601,15 @@ impl Analyzer<'_> {
                         .ok_or_else(|| {
                             self.error(
                                 "42804",
-                                format!("array subscript must have type integer, not {}", format_oid(from)),
+                                format!(
+                                    "array subscript must have type integer, not {}",
+                                    format_oid(from)
+                                ),
                                 location,
                             )
                         })?;
-                    let kind = ExprKind::Subscript {
-                        array: Box::new(value),
-                        index: Box::new(index),
-                    };
+                    let kind =
+                        ExprKind::Subscript { array: Box::new(value), index: Box::new(index) };
                     value = Expr::new(kind, element, location);
                 }
                 Some(NodeEnum::AIndices(_)) => {
@@ -612,10 +622,8 @@ impl Analyzer<'_> {
     }
 
     fn type_cast(&mut self, cast: &protobuf::TypeCast) -> Result<Expr> {
-        let name = cast
-            .type_name
-            .as_ref()
-            .ok_or_else(|| SqlError::internal("cast without a type"))?;
+        let name =
+            cast.type_name.as_ref().ok_or_else(|| SqlError::internal("cast without a type"))?;
         let target = self.type_name(name)?;
         // ARRAY[…]::type[] types the elements, which may be none.
         if let Some(NodeEnum::AArrayExpr(array)) = cast.arg.as_ref().and_then(|a| a.node.as_ref())
@@ -792,7 +800,11 @@ impl Analyzer<'_> {
         if crate::aggregates::is_aggregate(name) {
             return self.aggregate(call, name);
         }
-        if call.agg_star || call.agg_distinct || call.agg_filter.is_some() || !call.agg_order.is_empty() {
+        if call.agg_star
+            || call.agg_distinct
+            || call.agg_filter.is_some()
+            || !call.agg_order.is_empty()
+        {
             return Err(self.error(
                 "42809",
                 format!("{shown} is not an aggregate function"),
@@ -808,11 +820,7 @@ impl Analyzer<'_> {
         let mut arguments = self.exprs(&call.args)?;
         let types: Vec<TypeOid> = arguments.iter().map(|a| a.ty).collect();
         if name == "pg_typeof" && arguments.len() == 1 {
-            return Ok(Expr::constant(
-                Datum::text(&format_oid(types[0])),
-                TypeOid::TEXT,
-                location,
-            ));
+            return Ok(Expr::constant(Datum::text(&format_oid(types[0])), TypeOid::TEXT, location));
         }
         let resolved = match choose(functions_named(name), &types) {
             Ok(resolved) => resolved,
@@ -828,9 +836,10 @@ impl Analyzer<'_> {
         };
         let mut converted = Vec::with_capacity(arguments.len());
         for (argument, ty) in arguments.into_iter().zip(&resolved.arguments) {
-            converted.push(self.coerce(argument, *ty, CastContext::Implicit)?.ok_or_else(
-                || self.function_error(&shown, &types, location, &NoMatch::None),
-            )?);
+            converted
+                .push(self.coerce(argument, *ty, CastContext::Implicit)?.ok_or_else(|| {
+                    self.function_error(&shown, &types, location, &NoMatch::None)
+                })?);
         }
         if resolved.function.returns_set() {
             return self.set_call(resolved.function, converted, resolved.result, location);
@@ -866,7 +875,7 @@ impl Analyzer<'_> {
             ));
         }
         let number = scope.sets.len();
-        scope.sets.push(SetCall { function, arguments, result });
+        scope.sets.push(SetCall { function, arguments });
         Ok(Expr::new(ExprKind::SetReturning(number), result, location))
     }
 
@@ -881,11 +890,7 @@ impl Analyzer<'_> {
             ));
         }
         if self.scope()?.in_aggregate {
-            return Err(self.error(
-                "42803",
-                "aggregate function calls cannot be nested",
-                location,
-            ));
+            return Err(self.error("42803", "aggregate function calls cannot be nested", location));
         }
         self.scope()?.in_aggregate = true;
         let inside = self.aggregate_parts(call);
@@ -918,7 +923,6 @@ impl Analyzer<'_> {
             distinct: call.agg_distinct,
             filter,
             order,
-            result: resolved.result,
         });
         Ok(Expr::new(ExprKind::Aggregate(number), resolved.result, location))
     }
@@ -962,11 +966,47 @@ enum Lookup {
 
 /// Types that PostgreSQL has and Niwaki does not: their absence is said as such.
 const KNOWN_TYPES: &[&str] = &[
-    "json", "jsonb", "uuid", "time", "timetz", "bit", "varbit", "money", "inet", "cidr", "macaddr",
-    "xml", "point", "line", "lseg", "box", "path", "polygon", "circle", "tsvector", "tsquery",
-    "int4range", "int8range", "numrange", "daterange", "tsrange", "tstzrange", "regproc",
-    "regprocedure", "regoper", "regtype", "regnamespace", "regrole", "cstring", "oidvector",
-    "int2vector", "xid8", "cid", "jsonpath", "hstore", "citext",
+    "json",
+    "jsonb",
+    "uuid",
+    "time",
+    "timetz",
+    "bit",
+    "varbit",
+    "money",
+    "inet",
+    "cidr",
+    "macaddr",
+    "xml",
+    "point",
+    "line",
+    "lseg",
+    "box",
+    "path",
+    "polygon",
+    "circle",
+    "tsvector",
+    "tsquery",
+    "int4range",
+    "int8range",
+    "numrange",
+    "daterange",
+    "tsrange",
+    "tstzrange",
+    "regproc",
+    "regprocedure",
+    "regoper",
+    "regtype",
+    "regnamespace",
+    "regrole",
+    "cstring",
+    "oidvector",
+    "int2vector",
+    "xid8",
+    "cid",
+    "jsonpath",
+    "hstore",
+    "citext",
 ];
 
 /// The type of a number that is no int4: int8 if it fits, else numeric.

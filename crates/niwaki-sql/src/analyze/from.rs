@@ -15,9 +15,6 @@ use crate::expr::{Expr, ExprKind};
 use crate::plan::{FromTree, JoinKind, JoinTree, PlanNode, TreeLeaf};
 use crate::store::TableLock;
 
-/// Which slots of a row are read.
-pub(crate) type UsedColumns = Vec<bool>;
-
 impl Analyzer<'_> {
     /// All FROM items, joined in the order they are written.
     pub(super) fn from_clause(&mut self, nodes: &[Node]) -> Result<Option<FromTree>> {
@@ -94,20 +91,20 @@ impl Analyzer<'_> {
                 let node = PlanNode::Virtual { relation, name, start, filter: None };
                 Ok(FromTree::Leaf(TreeLeaf::Other { node, start, end, depends: false }))
             }
-            RelationKind::Sequence => Err(self.unsupported("reading from a sequence", var.location)),
-            RelationKind::Index => Err(self.error(
-                "42809",
-                format!("cannot open relation \"{}\"", relation.name),
-                var.location,
-            )
-            .with_detail("This operation is not supported for indexes.")),
+            RelationKind::Sequence => {
+                Err(self.unsupported("reading from a sequence", var.location))
+            }
+            RelationKind::Index => Err(self
+                .error("42809", format!("cannot open relation \"{}\"", relation.name), var.location)
+                .with_detail("This operation is not supported for indexes.")),
         }
     }
 
     /// Gives the newest item's columns the names of its alias.
     fn rename_item(&mut self, alias: Option<&protobuf::Alias>, name: &str) -> Result<()> {
         let Some(alias) = alias else { return Ok(()) };
-        let names: Vec<String> = names_of(&alias.colnames).iter().map(|n| (*n).to_owned()).collect();
+        let names: Vec<String> =
+            names_of(&alias.colnames).iter().map(|n| (*n).to_owned()).collect();
         let scope = self.scope()?;
         let Some(item) = scope.items.last_mut() else { return Ok(()) };
         let visible = item.columns.iter().filter(|c| !c.hidden).count();
@@ -214,8 +211,7 @@ impl Analyzer<'_> {
             Some(NodeEnum::SqlvalueFunction(_)) => "current_value".to_owned(),
             _ => "expression".to_owned(),
         };
-        let name =
-            range.alias.as_ref().map_or(function_name.clone(), |a| a.aliasname.clone());
+        let name = range.alias.as_ref().map_or(function_name.clone(), |a| a.aliasname.clone());
         self.check_alias(&name)?;
         let mut columns = vec![ColumnInfo {
             // The column of a scalar function takes the alias, if there is one.
@@ -251,7 +247,6 @@ impl Analyzer<'_> {
                     function: set.function,
                     arguments: set.arguments,
                     name,
-                    result: set.result,
                     start,
                     ordinality: range.ordinality,
                     filter: None,
@@ -382,7 +377,9 @@ impl Analyzer<'_> {
                     if found.is_some() {
                         return Err(SqlError::new(
                             "42702",
-                            format!("common column name \"{name}\" appears more than once in {side} table"),
+                            format!(
+                                "common column name \"{name}\" appears more than once in {side} table"
+                            ),
                         ));
                     }
                     found = Some(column.clone());
@@ -393,7 +390,9 @@ impl Analyzer<'_> {
         found.ok_or_else(|| {
             SqlError::new(
                 "42703",
-                format!("column \"{name}\" specified in USING clause does not exist in {side} table"),
+                format!(
+                    "column \"{name}\" specified in USING clause does not exist in {side} table"
+                ),
             )
         })
     }
@@ -404,12 +403,11 @@ impl Analyzer<'_> {
         match relation.kind {
             RelationKind::Table => {}
             kind => {
-                return Err(self
-                    .error(
-                        "42809",
-                        format!("cannot change {} \"{}\"", kind.word(), relation.name),
-                        -1,
-                    ));
+                return Err(self.error(
+                    "42809",
+                    format!("cannot change {} \"{}\"", kind.word(), relation.name),
+                    -1,
+                ));
             }
         }
         self.note_relation(&relation, TableLock::RowExclusive);

@@ -64,11 +64,8 @@ impl Analyzer<'_> {
                     matches!(g.kind, ExprKind::Slot { depth: 0, slot } if slot == item.start + column)
                 })
             };
-            let all = relation.indexes[key]
-                .definition
-                .key
-                .iter()
-                .all(|k| grouped(usize::from(k.column)));
+            let all =
+                relation.indexes[key].definition.key.iter().all(|k| grouped(usize::from(k.column)));
             if !all {
                 continue;
             }

@@ -18,16 +18,14 @@ use pg_query::{Node, NodeEnum};
 
 use crate::context::{AnalyzeContext, ColumnInfo, CommandTag};
 use crate::error::{Result, SqlError};
-use crate::expr::Expr;
 use crate::explain::ExplainOptions;
+use crate::expr::Expr;
 use crate::parse::{ParsedStatement, position_of};
 use crate::plan::{PlanNode, SubPlan};
 use crate::statement::{Planned, Statement};
 use crate::store::TableLock;
 
 use scope::{Cte, Scope};
-
-pub(crate) use from::UsedColumns;
 
 /// Stack that analysis may use before it answers `54001`.
 const STACK_BYTES_MAX: usize = 700 * 1024;
@@ -159,12 +157,7 @@ impl<'a> Analyzer<'a> {
         position_of(self.source, location)
     }
 
-    fn error(
-        &self,
-        sqlstate: &'static str,
-        message: impl Into<String>,
-        location: i32,
-    ) -> SqlError {
+    fn error(&self, sqlstate: &'static str, message: impl Into<String>, location: i32) -> SqlError {
         SqlError::new(sqlstate, message).with_position(self.at(location))
     }
 

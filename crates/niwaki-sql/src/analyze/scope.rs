@@ -111,11 +111,8 @@ pub(super) struct Cte {
 }
 
 /// System columns, in the slots behind a relation's own columns.
-pub(crate) const SYSTEM_COLUMNS: [(&str, TypeOid, i16); 3] = [
-    ("ctid", TypeOid::TID, -1),
-    ("tableoid", TypeOid::OID, -6),
-    ("xmin", TypeOid::XID, -2),
-];
+pub(crate) const SYSTEM_COLUMNS: [(&str, TypeOid, i16); 3] =
+    [("ctid", TypeOid::TID, -1), ("tableoid", TypeOid::OID, -6), ("xmin", TypeOid::XID, -2)];
 
 impl Scope {
     /// Number of slots of the row.

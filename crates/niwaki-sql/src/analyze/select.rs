@@ -64,15 +64,16 @@ impl Analyzer<'_> {
             self.with_clause(with)?;
         }
         self.scopes.push(Scope::default());
-        let result = if select.op() == SetOperation::SetopNone || select.op() == SetOperation::Undefined {
-            if select.values_lists.is_empty() {
-                self.select(select, wanted, to_text)
+        let result =
+            if select.op() == SetOperation::SetopNone || select.op() == SetOperation::Undefined {
+                if select.values_lists.is_empty() {
+                    self.select(select, wanted, to_text)
+                } else {
+                    self.values(select, wanted, to_text)
+                }
             } else {
-                self.values(select, wanted, to_text)
-            }
-        } else {
-            self.set_operation(select)
-        };
+                self.set_operation(select)
+            };
         let reads_outer = self.scopes.pop().is_some_and(|scope| scope.reads_outer);
         self.ctes.truncate(ctes_before);
         let (root, columns) = result?;
@@ -179,10 +180,7 @@ impl Analyzer<'_> {
             || !select.group_clause.is_empty();
         if !locks.is_empty() && (grouped || distinct) {
             let what = if grouped { "aggregate functions" } else { "DISTINCT clause" };
-            return Err(SqlError::new(
-                "0A000",
-                format!("FOR UPDATE is not allowed with {what}"),
-            ));
+            return Err(SqlError::new("0A000", format!("FOR UPDATE is not allowed with {what}")));
         }
         // The order may come from an index when rows go from the scan to the result one by one.
         let simple = !grouped && !distinct && self.scope()?.sets.is_empty();
@@ -255,12 +253,7 @@ impl Analyzer<'_> {
             self.scope()?.sets = sets;
             let calls = std::mem::take(&mut self.scope()?.aggregates);
             input_width = groups.len() + calls.len();
-            node = PlanNode::Aggregate {
-                input: Arc::new(node),
-                input_width: width,
-                groups,
-                calls,
-            };
+            node = PlanNode::Aggregate { input: Arc::new(node), input_width: width, groups, calls };
             if let Some(condition) = having {
                 node = PlanNode::Filter { input: Arc::new(node), condition };
             }
@@ -324,7 +317,11 @@ impl Analyzer<'_> {
         match names.as_slice() {
             [] => {
                 if scope.items.is_empty() {
-                    return Err(self.error("42601", "SELECT * with no tables specified is not valid", location));
+                    return Err(self.error(
+                        "42601",
+                        "SELECT * with no tables specified is not valid",
+                        location,
+                    ));
                 }
                 for column in scope.items.iter().flat_map(|item| &item.columns) {
                     if column.bare && !column.hidden {
@@ -382,7 +379,7 @@ impl Analyzer<'_> {
         targets: &mut Vec<Target>,
     ) -> Result<Vec<(usize, bool, bool)>> {
         self.set_place(Place::OrderBy)?;
-        let mut order = Vec::new();
+        let mut order: Vec<(usize, bool, bool)> = Vec::new();
         for node in nodes {
             let Some(NodeEnum::SortBy(sort)) = &node.node else { continue };
             let (descending, nulls_first) = self.sort_direction(sort)?;
@@ -415,7 +412,10 @@ impl Analyzer<'_> {
                 return Err(self
                     .error(
                         "42883",
-                        format!("could not identify an ordering operator for type {}", format_oid(ty)),
+                        format!(
+                            "could not identify an ordering operator for type {}",
+                            format_oid(ty)
+                        ),
                         targets[target].expr.location,
                     )
                     .with_hint("Use an explicit ordering operator or modify the query."));
@@ -538,7 +538,10 @@ impl Analyzer<'_> {
             if compare_function("=", expr.ty).is_none() {
                 return Err(self.error(
                     "42883",
-                    format!("could not identify an equality operator for type {}", format_oid(expr.ty)),
+                    format!(
+                        "could not identify an equality operator for type {}",
+                        format_oid(expr.ty)
+                    ),
                     expr.location,
                 ));
             }
@@ -607,8 +610,9 @@ impl Analyzer<'_> {
             let scope = self.scope()?;
             for (name, location) in &names {
                 if !scope.items.iter().any(|item| item.name == *name && item.relation.is_some()) {
-                    let message =
-                        format!("relation \"{name}\" in FOR UPDATE clause not found in FROM clause");
+                    let message = format!(
+                        "relation \"{name}\" in FOR UPDATE clause not found in FROM clause"
+                    );
                     return Err(self.error("42P01", message, *location));
                 }
             }
@@ -638,36 +642,40 @@ impl Analyzer<'_> {
         if select.limit_option() == LimitOption::WithTies {
             return Err(SqlError::unsupported("WITH TIES"));
         }
-        let mut bound = |this: &mut Self, node: &Option<Box<Node>>, name: &str| -> Result<Option<Expr>> {
-            let Some(node) = node else { return Ok(None) };
-            // LIMIT sees no columns of its own query.
-            let items = std::mem::take(&mut this.scope()?.items);
-            this.set_place(Place::Limit)?;
-            let expr = this.expr(node);
-            this.scope()?.items = items;
-            let expr = expr.map_err(|error| {
-                if error.sqlstate == "42703" {
-                    let mut error = error;
-                    error.sqlstate = "42P10";
-                    error.message = format!("argument of {name} must not contain variables");
-                    error
-                } else {
-                    error
+        let bound =
+            |this: &mut Self, node: &Option<Box<Node>>, name: &str| -> Result<Option<Expr>> {
+                let Some(node) = node else { return Ok(None) };
+                // LIMIT sees no columns of its own query.
+                let items = std::mem::take(&mut this.scope()?.items);
+                this.set_place(Place::Limit)?;
+                let expr = this.expr(node);
+                this.scope()?.items = items;
+                let expr = expr.map_err(|error| {
+                    if error.sqlstate == "42703" {
+                        let mut error = error;
+                        error.sqlstate = "42P10";
+                        error.message = format!("argument of {name} must not contain variables");
+                        error
+                    } else {
+                        error
+                    }
+                })?;
+                if expr.is_null_const() {
+                    return Ok(None);
                 }
-            })?;
-            if expr.is_null_const() {
-                return Ok(None);
-            }
-            let (from, location) = (expr.ty, expr.location);
-            let expr = this.coerce(expr, TypeOid::INT8, CastContext::Assignment)?;
-            expr.map(Some).ok_or_else(|| {
-                this.error(
-                    "42804",
-                    format!("argument of {name} must be type bigint, not type {}", format_oid(from)),
-                    location,
-                )
-            })
-        };
+                let (from, location) = (expr.ty, expr.location);
+                let expr = this.coerce(expr, TypeOid::INT8, CastContext::Assignment)?;
+                expr.map(Some).ok_or_else(|| {
+                    this.error(
+                        "42804",
+                        format!(
+                            "argument of {name} must be type bigint, not type {}",
+                            format_oid(from)
+                        ),
+                        location,
+                    )
+                })
+            };
         let count = bound(self, &select.limit_count, "LIMIT")?;
         let offset = bound(self, &select.limit_offset, "OFFSET")?;
         if count.is_none() && offset.is_none() {
@@ -691,7 +699,11 @@ impl Analyzer<'_> {
                 columns.resize_with(row.len(), Vec::new);
             } else if row.len() != columns.len() {
                 let location = row.first().map_or(-1, |e| e.location);
-                return Err(self.error("42601", "VALUES lists must all be the same length", location));
+                return Err(self.error(
+                    "42601",
+                    "VALUES lists must all be the same length",
+                    location,
+                ));
             }
             for (column, value) in columns.iter_mut().zip(row) {
                 column.push(value);
@@ -714,7 +726,8 @@ impl Analyzer<'_> {
             .iter()
             .enumerate()
             .map(|(number, column)| {
-                let first = column.first().map_or(ColumnType::new(TypeOid::TEXT), Expr::column_type);
+                let first =
+                    column.first().map_or(ColumnType::new(TypeOid::TEXT), Expr::column_type);
                 let same = column.iter().all(|e| e.typmod == first.typmod);
                 ColumnInfo {
                     name: format!("column{}", number + 1),
@@ -770,11 +783,8 @@ impl Analyzer<'_> {
             };
             keys.push(SortKey { expr: targets[target].expr.clone(), descending, nulls_first });
         }
-        let node = if keys.is_empty() {
-            node
-        } else {
-            PlanNode::Sort { input: Arc::new(node), keys }
-        };
+        let node =
+            if keys.is_empty() { node } else { PlanNode::Sort { input: Arc::new(node), keys } };
         self.limit(select, node)
     }
 
@@ -806,7 +816,10 @@ impl Analyzer<'_> {
             if !select.all && compare_function("=", common).is_none() {
                 return Err(SqlError::new(
                     "42883",
-                    format!("could not identify an equality operator for type {}", format_oid(common)),
+                    format!(
+                        "could not identify an equality operator for type {}",
+                        format_oid(common)
+                    ),
                 ));
             }
             for (side, column) in [l, r].into_iter().enumerate() {
@@ -897,12 +910,10 @@ fn figure_name(node: &Node) -> Option<String> {
     match node.node.as_ref()? {
         NodeEnum::ColumnRef(column) => names_of(&column.fields).last().map(|n| (*n).to_owned()),
         NodeEnum::FuncCall(call) => names_of(&call.funcname).last().map(|n| (*n).to_owned()),
-        NodeEnum::TypeCast(cast) => {
-            cast.arg.as_deref().and_then(figure_name).or_else(|| {
-                let names = names_of(&cast.type_name.as_ref()?.names);
-                names.last().map(|n| (*n).to_owned())
-            })
-        }
+        NodeEnum::TypeCast(cast) => cast.arg.as_deref().and_then(figure_name).or_else(|| {
+            let names = names_of(&cast.type_name.as_ref()?.names);
+            names.last().map(|n| (*n).to_owned())
+        }),
         NodeEnum::AIndirection(indirection) => indirection.arg.as_deref().and_then(figure_name),
         NodeEnum::CollateClause(collate) => collate.arg.as_deref().and_then(figure_name),
         NodeEnum::CaseExpr(case) => case
@@ -915,7 +926,8 @@ fn figure_name(node: &Node) -> Option<String> {
             .or_else(|| Some("case".to_owned())),
         NodeEnum::CoalesceExpr(_) => Some("coalesce".to_owned()),
         NodeEnum::MinMaxExpr(expr) => Some(
-            if expr.op() == protobuf::MinMaxOp::IsGreatest { "greatest" } else { "least" }.to_owned(),
+            if expr.op() == protobuf::MinMaxOp::IsGreatest { "greatest" } else { "least" }
+                .to_owned(),
         ),
         NodeEnum::AExpr(expr) if expr.kind() == protobuf::AExprKind::AexprNullif => {
             Some("nullif".to_owned())

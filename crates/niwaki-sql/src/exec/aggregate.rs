@@ -188,8 +188,7 @@ impl Step for Aggregate {
         row.extend(group.keys);
         for (call, mut state) in calls.iter().zip(group.states) {
             if !call.order.is_empty() {
-                let order: Vec<_> =
-                    call.order.iter().map(|(e, d, n)| (e.ty, *d, *n)).collect();
+                let order: Vec<_> = call.order.iter().map(|(e, d, n)| (e.ty, *d, *n)).collect();
                 sort_rows(&mut state.ordered, &order);
                 for (_, values) in &state.ordered {
                     state.accumulator.add(values)?;

@@ -25,7 +25,10 @@ enum Inner {
     Running(Box<dyn Step>),
     /// Positions in the kept rows that are still to be tried: a range, or a list.
     Range(usize),
-    List { list: Vec<usize>, next: usize },
+    List {
+        list: Vec<usize>,
+        next: usize,
+    },
 }
 
 /// A join of two inputs.
@@ -55,12 +58,7 @@ impl Join {
         }
     }
 
-    fn keep(
-        &mut self,
-        join: &JoinPlan,
-        row: &[Datum],
-        rt: &mut Runtime<'_, '_>,
-    ) -> Result<()> {
+    fn keep(&mut self, join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
         let mut step = start(&join.inner);
         let mut own = row.to_vec();
         let mut kept = Kept { rows: Vec::new(), by_key: HashMap::new() };
@@ -99,12 +97,7 @@ impl Join {
     }
 
     /// Finds what is to be tried with a new outer row.
-    fn open(
-        &mut self,
-        join: &JoinPlan,
-        row: &[Datum],
-        rt: &mut Runtime<'_, '_>,
-    ) -> Result<Inner> {
+    fn open(&mut self, join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Inner> {
         if join.inner_depends {
             return Ok(Inner::Running(start(&join.inner)));
         }

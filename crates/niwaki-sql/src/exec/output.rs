@@ -128,8 +128,7 @@ pub(super) type KeyedRow = (Vec<Datum>, Vec<Datum>);
 pub(super) fn sort_rows(rows: &mut [KeyedRow], order: &[(TypeOid, bool, bool)]) {
     rows.sort_by(|(a, _), (b, _)| {
         for ((a, b), (oid, descending, nulls_first)) in a.iter().zip(b).zip(order) {
-            let order =
-                KeyOrder { oid: *oid, descending: *descending, nulls_first: *nulls_first };
+            let order = KeyOrder { oid: *oid, descending: *descending, nulls_first: *nulls_first };
             let found = compare_ordered(order, a, b);
             if found != Ordering::Equal {
                 return found;
@@ -164,8 +163,7 @@ impl Sort {
             rt.charge(row_bytes(&values) + row_bytes(&row))?;
             rows.push((values, row.clone()));
         }
-        let order: Vec<_> =
-            keys.iter().map(|k| (k.expr.ty, k.descending, k.nulls_first)).collect();
+        let order: Vec<_> = keys.iter().map(|k| (k.expr.ty, k.descending, k.nulls_first)).collect();
         sort_rows(&mut rows, &order);
         Ok(rows)
     }
@@ -347,20 +345,10 @@ impl SetOperation {
             sides.push(start(right));
             sides.push(start(left));
         }
-        Self {
-            plan: Arc::clone(plan),
-            sides,
-            result: None,
-            repeat: None,
-            seen: RowSet::default(),
-        }
+        Self { plan: Arc::clone(plan), sides, result: None, repeat: None, seen: RowSet::default() }
     }
 
-    fn counted(
-        &mut self,
-        columns: &[ColumnType],
-        rt: &mut Runtime<'_, '_>,
-    ) -> Result<RowSet> {
+    fn counted(&mut self, columns: &[ColumnType], rt: &mut Runtime<'_, '_>) -> Result<RowSet> {
         let mut set = RowSet::default();
         let mut row = Vec::new();
         if let Some(mut side) = self.sides.pop() {

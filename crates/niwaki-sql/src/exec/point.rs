@@ -95,13 +95,8 @@ fn fetch(
     }
     let columns = scan.relation.columns.len();
     let place = &mut scratch.row[scan.start..scan.start + columns];
-    let found = rt.exec.store.fetch_unique(
-        &scan.relation,
-        *index,
-        &scratch.key,
-        &scan.columns,
-        place,
-    )?;
+    let found =
+        rt.exec.store.fetch_unique(&scan.relation, *index, &scratch.key, &scan.columns, place)?;
     let Some(tid) = found else { return Ok(false) };
     fill_system(scan, tid, &mut scratch.row);
     match &scan.filter {

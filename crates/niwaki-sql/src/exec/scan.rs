@@ -93,12 +93,8 @@ impl TableScan {
             }
             let Some(state) = &mut self.state else { return Ok(false) };
             rt.exec.environment.check_interrupts()?;
-            self.more = rt.exec.store.next_rows(
-                &scan.relation,
-                state,
-                self.batch_rows,
-                &mut self.batch,
-            )?;
+            self.more =
+                rt.exec.store.next_rows(&scan.relation, state, self.batch_rows, &mut self.batch)?;
             self.batch_rows = BATCH_ROWS.min(self.batch_rows * 4);
             if !self.batch.is_empty() {
                 return Ok(true);

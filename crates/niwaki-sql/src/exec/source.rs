@@ -54,9 +54,25 @@ impl Step for Values {
 
 /// A set of single values, given one by one.
 pub(super) enum SetValues {
-    Integers { next: Option<i64>, stop: i64, step: i64, wide: bool },
-    Numerics { next: Numeric, stop: Numeric, step: Numeric, descending: bool },
-    Moments { next: i64, stop: i64, step: Arc<niwaki_types::Interval>, zoned: bool, descending: bool },
+    Integers {
+        next: Option<i64>,
+        stop: i64,
+        step: i64,
+        wide: bool,
+    },
+    Numerics {
+        next: Numeric,
+        stop: Numeric,
+        step: Numeric,
+        descending: bool,
+    },
+    Moments {
+        next: i64,
+        stop: i64,
+        step: Arc<niwaki_types::Interval>,
+        zoned: bool,
+        descending: bool,
+    },
     List(std::vec::IntoIter<Datum>),
 }
 
@@ -234,14 +250,12 @@ impl RowSource {
                 outer: if plan.correlated { row.to_vec() } else { Vec::new() },
                 inner: Vec::new(),
             },
-            PlanNode::Shared { plan, .. } => Rows::List {
-                rows: super::sub_query_rows(plan, row, usize::MAX, rt)?,
-                next: 0,
-            },
-            PlanNode::Function { function, arguments, .. } => Rows::Set {
-                values: SetValues::start(function, arguments, row, rt)?,
-                number: 0,
-            },
+            PlanNode::Shared { plan, .. } => {
+                Rows::List { rows: super::sub_query_rows(plan, row, usize::MAX, rt)?, next: 0 }
+            }
+            PlanNode::Function { function, arguments, .. } => {
+                Rows::Set { values: SetValues::start(function, arguments, row, rt)?, number: 0 }
+            }
             PlanNode::Single { expr, .. } => Rows::Set {
                 values: SetValues::List(vec![expr.eval(row, rt)?].into_iter()),
                 number: 0,

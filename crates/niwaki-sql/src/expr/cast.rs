@@ -31,7 +31,11 @@ pub(crate) fn cast_value(
             let values = values
                 .iter()
                 .map(|v| {
-                    if v.is_null() { Ok(Datum::Null) } else { cast_value(v, from, to, explicit, exec) }
+                    if v.is_null() {
+                        Ok(Datum::Null)
+                    } else {
+                        cast_value(v, from, to, explicit, exec)
+                    }
                 })
                 .collect::<Result<Vec<Datum>>>()?;
             return Ok(Datum::Array(to, values.into()));
@@ -63,14 +67,17 @@ pub(crate) fn cast_value(
             let text = if from == T::BPCHAR { v.trim_end_matches(' ') } else { v };
             Ok(match to {
                 T::NAME => Datum::text(truncate_name(text)),
-                T::CHAR => Datum::Text(text.chars().next().map_or_else(String::new, String::from).into()),
+                T::CHAR => {
+                    Datum::Text(text.chars().next().map_or_else(String::new, String::from).into())
+                }
                 _ if text.len() == v.len() => Datum::Text(Arc::clone(v)),
                 _ => Datum::text(text),
             })
         }
-        (Datum::Date(_) | Datum::Timestamp(_) | Datum::TimestampTz(_), T::DATE | T::TIMESTAMP | T::TIMESTAMPTZ) => {
-            crate::functions::convert_time(value, to, exec.text)
-        }
+        (
+            Datum::Date(_) | Datum::Timestamp(_) | Datum::TimestampTz(_),
+            T::DATE | T::TIMESTAMP | T::TIMESTAMPTZ,
+        ) => crate::functions::convert_time(value, to, exec.text),
         (Datum::Text(v), T::REGCLASS) => regclass_input(v, exec.catalog, exec.path),
         (Datum::Text(v), _) => {
             let text = if from == T::BPCHAR { v.trim_end_matches(' ') } else { v };
@@ -128,7 +135,9 @@ fn int_to(value: i64, to: TypeOid) -> Result<Datum> {
         T::OID | T::REGCLASS => Datum::Oid(match u32::try_from(value) {
             Ok(number) => number,
             // A negative int4 keeps its bits, as PostgreSQL's cast does.
-            Err(_) => i32::try_from(value).map_err(|_| TypeError::out_of_range("OID"))?.cast_unsigned(),
+            Err(_) => {
+                i32::try_from(value).map_err(|_| TypeError::out_of_range("OID"))?.cast_unsigned()
+            }
         }),
         T::CHAR => {
             let byte = i8::try_from(value).map_err(|_| TypeError::out_of_range("\"char\""))?;
@@ -193,18 +202,19 @@ pub(crate) fn regclass_input(
         return Ok(Datum::Oid(0));
     }
     if !trimmed.is_empty() && trimmed.bytes().all(|b| b.is_ascii_digit()) {
-        return trimmed
-            .parse()
-            .map(Datum::Oid)
-            .map_err(|_| SqlError::new("22003", format!("value \"{trimmed}\" is out of range for type oid")));
+        return trimmed.parse().map(Datum::Oid).map_err(|_| {
+            SqlError::new("22003", format!("value \"{trimmed}\" is out of range for type oid"))
+        });
     }
-    let parts = split_identifier(trimmed)
-        .ok_or_else(|| SqlError::new("42602", "invalid name syntax"))?;
+    let parts =
+        split_identifier(trimmed).ok_or_else(|| SqlError::new("42602", "invalid name syntax"))?;
     let (schema, name) = match parts.as_slice() {
         [name] => (None, name),
         [schema, name] => (Some(schema.as_str()), name),
         [_, schema, name] => (Some(schema.as_str()), name),
-        _ => return Err(SqlError::new("42601", "improper relation name (too many dotted names): ")),
+        _ => {
+            return Err(SqlError::new("42601", "improper relation name (too many dotted names): "));
+        }
     };
     match catalog.resolve(path, schema, name) {
         Ok(relation) => Ok(Datum::Oid(relation.oid.0)),
@@ -351,7 +361,8 @@ mod tests {
     fn strings_are_fitted_as_columns_and_casts_do() {
         let char3 = ColumnType { oid: TypeOid::BPCHAR, typmod: 7 };
         let varchar3 = ColumnType { oid: TypeOid::VARCHAR, typmod: 7 };
-        let fit = |text, column, explicit| match coerce_length(Datum::text(text), column, explicit) {
+        let fit = |text, column, explicit| match coerce_length(Datum::text(text), column, explicit)
+        {
             Ok(Datum::Text(text)) => Ok(text.to_string()),
             Ok(other) => panic!("{other:?}"),
             Err(error) => Err(error.message.clone()),

@@ -31,32 +31,74 @@ pub(crate) enum ExprKind {
     /// Parameter `$n`, from 0.
     Param(usize),
     /// A value of the current row (depth 0) or of the row of an enclosing query.
-    Slot { depth: usize, slot: usize },
+    Slot {
+        depth: usize,
+        slot: usize,
+    },
     /// A function or an operator.
-    Call { function: &'static Function, arguments: Vec<Expr> },
+    Call {
+        function: &'static Function,
+        arguments: Vec<Expr>,
+    },
     /// A conversion; `explicit` truncates over-long strings instead of failing.
-    Cast { argument: Box<Expr>, from: TypeOid, explicit: bool },
+    Cast {
+        argument: Box<Expr>,
+        from: TypeOid,
+        explicit: bool,
+    },
     /// Fits a string or number to the modifier of the expression's type.
-    Length { argument: Box<Expr>, explicit: bool },
+    Length {
+        argument: Box<Expr>,
+        explicit: bool,
+    },
     And(Vec<Expr>),
     Or(Vec<Expr>),
     Not(Box<Expr>),
-    IsNull { argument: Box<Expr>, negated: bool },
-    BoolTest { argument: Box<Expr>, test: BoolTest },
+    IsNull {
+        argument: Box<Expr>,
+        negated: bool,
+    },
+    BoolTest {
+        argument: Box<Expr>,
+        test: BoolTest,
+    },
     /// CASE; with an operand, its value is what `CaseOperand` of this depth gives.
-    Case { operand: Option<Box<Expr>>, branches: Vec<(Expr, Expr)>, default: Option<Box<Expr>> },
+    Case {
+        operand: Option<Box<Expr>>,
+        branches: Vec<(Expr, Expr)>,
+        default: Option<Box<Expr>>,
+    },
     CaseOperand,
     Coalesce(Vec<Expr>),
     /// `NULLIF(a, b)`; `equal` is the `=` of the two types, over casts of them.
-    NullIf { result: Box<Expr>, equal: Box<Expr> },
+    NullIf {
+        result: Box<Expr>,
+        equal: Box<Expr>,
+    },
     /// GREATEST or LEAST
-    MinMax { greatest: bool, arguments: Vec<Expr> },
+    MinMax {
+        greatest: bool,
+        arguments: Vec<Expr>,
+    },
     /// `IS [NOT] DISTINCT FROM`; `equal` is the `=` of the two.
-    Distinct { equal: &'static Function, left: Box<Expr>, right: Box<Expr>, negated: bool },
+    Distinct {
+        equal: &'static Function,
+        left: Box<Expr>,
+        right: Box<Expr>,
+        negated: bool,
+    },
     Array(Vec<Expr>),
-    Subscript { array: Box<Expr>, index: Box<Expr> },
+    Subscript {
+        array: Box<Expr>,
+        index: Box<Expr>,
+    },
     /// `left op ANY (array)` or ALL
-    ArrayCompare { function: &'static Function, any: bool, left: Box<Expr>, right: Box<Expr> },
+    ArrayCompare {
+        function: &'static Function,
+        any: bool,
+        left: Box<Expr>,
+        right: Box<Expr>,
+    },
     /// A nested query used as an expression.
     SubQuery(Box<SubQuery>),
     /// An aggregate, by its number in the query; replaced by a slot before execution.
@@ -92,7 +134,12 @@ pub(crate) enum SubQueryKind {
     /// All values as an array.
     Array,
     /// `left op ANY (query)` or ALL
-    Compare { function: &'static Function, any: bool, left: Expr, right_cast: Expr },
+    Compare {
+        function: &'static Function,
+        any: bool,
+        left: Expr,
+        right_cast: Expr,
+    },
 }
 
 impl Expr {
@@ -120,13 +167,6 @@ impl Expr {
     }
     pub(crate) fn column_type(&self) -> ColumnType {
         ColumnType { oid: self.ty, typmod: self.typmod }
-    }
-    /// An untyped literal's text.
-    pub(crate) fn unknown_text(&self) -> Option<&str> {
-        match &self.kind {
-            ExprKind::Const(Datum::Text(text)) if self.ty == TypeOid::UNKNOWN => Some(text),
-            _ => None,
-        }
     }
     pub(crate) fn is_null_const(&self) -> bool {
         matches!(self.kind, ExprKind::Const(Datum::Null))

@@ -39,8 +39,7 @@ impl Expr {
                 visit(result);
                 visit(equal);
             }
-            ExprKind::Distinct { left, right, .. }
-            | ExprKind::ArrayCompare { left, right, .. } => {
+            ExprKind::Distinct { left, right, .. } | ExprKind::ArrayCompare { left, right, .. } => {
                 visit(left);
                 visit(right);
             }
@@ -93,8 +92,7 @@ impl Expr {
                 visit(result)?;
                 visit(equal)
             }
-            ExprKind::Distinct { left, right, .. }
-            | ExprKind::ArrayCompare { left, right, .. } => {
+            ExprKind::Distinct { left, right, .. } | ExprKind::ArrayCompare { left, right, .. } => {
                 visit(left)?;
                 visit(right)
             }
@@ -124,9 +122,8 @@ impl Expr {
         if self.ty != other.ty {
             return false;
         }
-        let same_all = |a: &[Expr], b: &[Expr]| {
-            a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x.same(y))
-        };
+        let same_all =
+            |a: &[Expr], b: &[Expr]| a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x.same(y));
         match (&self.kind, &other.kind) {
             (ExprKind::Const(a), ExprKind::Const(b)) => {
                 (a.is_null() && b.is_null())
@@ -176,9 +173,10 @@ impl Expr {
                     && b.iter().zip(c).all(|((w, x), (y, z))| w.same(y) && x.same(z))
             }
             (ExprKind::CaseOperand, ExprKind::CaseOperand) => true,
-            (ExprKind::Subscript { array: a, index: i }, ExprKind::Subscript { array: b, index: j }) => {
-                a.same(b) && i.same(j)
-            }
+            (
+                ExprKind::Subscript { array: a, index: i },
+                ExprKind::Subscript { array: b, index: j },
+            ) => a.same(b) && i.same(j),
             _ => false,
         }
     }

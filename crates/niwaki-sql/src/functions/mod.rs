@@ -17,8 +17,8 @@ use crate::context::ExecContext;
 use crate::error::Result;
 
 pub(crate) use operators::compare_function;
-pub(crate) use pattern::like_prefix;
-pub(crate) use text::quote_identifier;
+
+pub(crate) use text::{quote_identifier, quote_string};
 pub(crate) use time::convert_time;
 
 /// When a function may be evaluated ahead of time.

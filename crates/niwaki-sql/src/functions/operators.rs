@@ -282,9 +282,7 @@ fn type_of(value: &Datum) -> TypeOid {
         Datum::Oid(_) => TypeOid::OID,
         Datum::Tid(..) => TypeOid::TID,
         Datum::Lsn(_) => TypeOid::PG_LSN,
-        Datum::Array(element, _) => {
-            crate::types::array_of(*element).unwrap_or(TypeOid::TEXT_ARRAY)
-        }
+        Datum::Array(element, _) => crate::types::array_of(*element).unwrap_or(TypeOid::TEXT_ARRAY),
     }
 }
 

@@ -98,23 +98,6 @@ pub(super) fn like_escape(pattern: &Datum, escape: &Datum) -> Result<Datum> {
     Ok(Datum::Text(result.into()))
 }
 
-/// The literal text that every match of a LIKE pattern begins with.
-pub(crate) fn like_prefix(pattern: &str) -> String {
-    let mut prefix = String::new();
-    let mut rest = pattern.chars();
-    while let Some(character) = rest.next() {
-        match character {
-            '%' | '_' => break,
-            '\\' => match rest.next() {
-                Some(literal) => prefix.push(literal),
-                None => break,
-            },
-            character => prefix.push(character),
-        }
-    }
-    prefix
-}
-
 /// How many compiled expressions a thread keeps.
 const CACHE_ENTRIES: usize = 32;
 
@@ -225,7 +208,6 @@ mod tests {
         assert!(!check("abc", "abcd"));
         assert!(check("mississippi", "m%iss%ip%i"));
         assert_eq!(matches_like("a", "a\\", Some('\\')).unwrap_err().sqlstate, "22025");
-        assert_eq!(like_prefix("ab\\%c%d"), "ab%c");
     }
 
     #[test]

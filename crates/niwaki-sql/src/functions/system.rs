@@ -57,10 +57,9 @@ fn current_setting(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum
     match exec.environment.setting(name) {
         Some(value) => Ok(string(value)),
         None if matches!(values.get(1), Some(Datum::Bool(true))) => Ok(Datum::Null),
-        None => Err(SqlError::new(
-            "42704",
-            format!("unrecognized configuration parameter \"{name}\""),
-        )),
+        None => {
+            Err(SqlError::new("42704", format!("unrecognized configuration parameter \"{name}\"")))
+        }
     }
 }
 
@@ -88,9 +87,10 @@ fn current_database(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
 
 /// The schemas of the search path that exist, in order; without the implicit ones unless asked.
 fn schemas(exec: &ExecContext<'_>, implicit: bool) -> Vec<String> {
-    let explicit = exec.path.creation.and_then(|creation| {
-        exec.path.schemas.iter().position(|schema| *schema == creation)
-    });
+    let explicit = exec
+        .path
+        .creation
+        .and_then(|creation| exec.path.schemas.iter().position(|schema| *schema == creation));
     exec.path
         .schemas
         .iter()
@@ -161,9 +161,8 @@ fn relation_size(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> 
         None => "main",
     };
     if !["main", "fsm", "vm", "init"].contains(&fork) {
-        return Err(SqlError::new("22023", "invalid fork name").with_hint(
-            "Valid fork names are \"main\", \"fsm\", \"vm\", and \"init\".",
-        ));
+        return Err(SqlError::new("22023", "invalid fork name")
+            .with_hint("Valid fork names are \"main\", \"fsm\", \"vm\", and \"init\"."));
     }
     if fork == "init" {
         return Ok(Datum::Int8(0));
@@ -243,8 +242,7 @@ fn terminate_backend(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Dat
 
 fn blocking_pids(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [Datum::Int4(session)] = values else { return Err(wrong()) };
-    let pids: Vec<Datum> =
-        exec.source.blocking(*session).into_iter().map(Datum::Int4).collect();
+    let pids: Vec<Datum> = exec.source.blocking(*session).into_iter().map(Datum::Int4).collect();
     Ok(Datum::Array(TypeOid::INT4, pids.into()))
 }
 
@@ -255,11 +253,7 @@ fn is_in_recovery(_: &[Datum]) -> Result<Datum> {
 fn user_by_id(values: &[Datum]) -> Result<Datum> {
     let number = oid(&values[0])?;
     // The one role there is until roles exist.
-    Ok(string(if number == 10 {
-        "postgres".to_owned()
-    } else {
-        format!("unknown (OID={number})")
-    }))
+    Ok(string(if number == 10 { "postgres".to_owned() } else { format!("unknown (OID={number})") }))
 }
 
 fn format_type(values: &[Datum]) -> Result<Datum> {

@@ -262,13 +262,9 @@ fn chr(a: &Datum) -> Result<Datum> {
     if code == 0 {
         return Err(SqlError::new("54000", "null character not permitted"));
     }
-    u32::try_from(code)
-        .ok()
-        .and_then(char::from_u32)
-        .map(|c| string(String::from(c)))
-        .ok_or_else(|| {
-            SqlError::new("54000", format!("requested character not valid for encoding: {code}"))
-        })
+    u32::try_from(code).ok().and_then(char::from_u32).map(|c| string(String::from(c))).ok_or_else(
+        || SqlError::new("54000", format!("requested character not valid for encoding: {code}")),
+    )
 }
 
 fn split_part(values: &[Datum]) -> Result<Datum> {
@@ -313,9 +309,7 @@ pub(super) fn shown_type(value: &Datum) -> TypeOid {
         Datum::Oid(_) => TypeOid::OID,
         Datum::Tid(..) => TypeOid::TID,
         Datum::Lsn(_) => TypeOid::PG_LSN,
-        Datum::Array(element, _) => {
-            crate::types::array_of(*element).unwrap_or(TypeOid::TEXT_ARRAY)
-        }
+        Datum::Array(element, _) => crate::types::array_of(*element).unwrap_or(TypeOid::TEXT_ARRAY),
         Datum::Text(_) | Datum::Null => TypeOid::TEXT,
     }
 }
@@ -368,7 +362,10 @@ fn format_text(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
             }
             next = match digits.parse::<usize>() {
                 Ok(0) => {
-                    return Err(SqlError::new("22023", "format specifies argument 0, but arguments are numbered from 1"));
+                    return Err(SqlError::new(
+                        "22023",
+                        "format specifies argument 0, but arguments are numbered from 1",
+                    ));
                 }
                 Ok(n) => n - 1,
                 Err(_) => return Err(SqlError::new("22003", "number is out of range")),
@@ -396,7 +393,10 @@ fn format_text(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
             ('s', true) => {}
             ('s', false) => result.push_str(&shown(value, exec)),
             ('I', true) => {
-                return Err(SqlError::new("22004", "null values cannot be formatted as an SQL identifier"));
+                return Err(SqlError::new(
+                    "22004",
+                    "null values cannot be formatted as an SQL identifier",
+                ));
             }
             ('I', false) => result.push_str(&quote_identifier(&shown(value, exec))),
             (_, true) => result.push_str("NULL"),
@@ -408,23 +408,157 @@ fn format_text(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
 
 /// Words that cannot be column names without quotes, as `quote_ident` must know.
 const RESERVED: &[&str] = &[
-    "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric", "authorization",
-    "between", "bigint", "binary", "bit", "boolean", "both", "case", "cast", "char", "character",
-    "check", "coalesce", "collate", "collation", "column", "concurrently", "constraint", "create",
-    "cross", "current_catalog", "current_date", "current_role", "current_schema", "current_time",
-    "current_timestamp", "current_user", "dec", "decimal", "default", "deferrable", "desc",
-    "distinct", "do", "else", "end", "except", "exists", "extract", "false", "fetch", "float",
-    "for", "foreign", "freeze", "from", "full", "grant", "greatest", "group", "grouping", "having",
-    "ilike", "in", "initially", "inner", "inout", "int", "integer", "intersect", "interval", "into",
-    "is", "isnull", "join", "lateral", "leading", "least", "left", "like", "limit", "localtime",
-    "localtimestamp", "national", "natural", "nchar", "none", "normalize", "not", "notnull", "null",
-    "nullif", "numeric", "offset", "on", "only", "or", "order", "out", "outer", "overlaps",
-    "overlay", "placing", "position", "precision", "primary", "real", "references", "returning",
-    "right", "row", "select", "session_user", "setof", "similar", "smallint", "some", "substring",
-    "symmetric", "table", "tablesample", "then", "time", "timestamp", "to", "trailing", "treat",
-    "trim", "true", "union", "unique", "user", "using", "values", "varchar", "variadic", "verbose",
-    "when", "where", "window", "with", "xmlattributes", "xmlconcat", "xmlelement", "xmlexists",
-    "xmlforest", "xmlnamespaces", "xmlparse", "xmlpi", "xmlroot", "xmlserialize", "xmltable",
+    "all",
+    "analyse",
+    "analyze",
+    "and",
+    "any",
+    "array",
+    "as",
+    "asc",
+    "asymmetric",
+    "authorization",
+    "between",
+    "bigint",
+    "binary",
+    "bit",
+    "boolean",
+    "both",
+    "case",
+    "cast",
+    "char",
+    "character",
+    "check",
+    "coalesce",
+    "collate",
+    "collation",
+    "column",
+    "concurrently",
+    "constraint",
+    "create",
+    "cross",
+    "current_catalog",
+    "current_date",
+    "current_role",
+    "current_schema",
+    "current_time",
+    "current_timestamp",
+    "current_user",
+    "dec",
+    "decimal",
+    "default",
+    "deferrable",
+    "desc",
+    "distinct",
+    "do",
+    "else",
+    "end",
+    "except",
+    "exists",
+    "extract",
+    "false",
+    "fetch",
+    "float",
+    "for",
+    "foreign",
+    "freeze",
+    "from",
+    "full",
+    "grant",
+    "greatest",
+    "group",
+    "grouping",
+    "having",
+    "ilike",
+    "in",
+    "initially",
+    "inner",
+    "inout",
+    "int",
+    "integer",
+    "intersect",
+    "interval",
+    "into",
+    "is",
+    "isnull",
+    "join",
+    "lateral",
+    "leading",
+    "least",
+    "left",
+    "like",
+    "limit",
+    "localtime",
+    "localtimestamp",
+    "national",
+    "natural",
+    "nchar",
+    "none",
+    "normalize",
+    "not",
+    "notnull",
+    "null",
+    "nullif",
+    "numeric",
+    "offset",
+    "on",
+    "only",
+    "or",
+    "order",
+    "out",
+    "outer",
+    "overlaps",
+    "overlay",
+    "placing",
+    "position",
+    "precision",
+    "primary",
+    "real",
+    "references",
+    "returning",
+    "right",
+    "row",
+    "select",
+    "session_user",
+    "setof",
+    "similar",
+    "smallint",
+    "some",
+    "substring",
+    "symmetric",
+    "table",
+    "tablesample",
+    "then",
+    "time",
+    "timestamp",
+    "to",
+    "trailing",
+    "treat",
+    "trim",
+    "true",
+    "union",
+    "unique",
+    "user",
+    "using",
+    "values",
+    "varchar",
+    "variadic",
+    "verbose",
+    "when",
+    "where",
+    "window",
+    "with",
+    "xmlattributes",
+    "xmlconcat",
+    "xmlelement",
+    "xmlexists",
+    "xmlforest",
+    "xmlnamespaces",
+    "xmlparse",
+    "xmlpi",
+    "xmlroot",
+    "xmlserialize",
+    "xmltable",
 ];
 
 /// A name as it must be written in SQL: quoted unless it is a plain lower-case word.
@@ -521,7 +655,10 @@ fn decode(source: &Datum, format: &Datum) -> Result<Datum> {
         "hex" => {
             let digits: Vec<char> = source.chars().filter(|c| !c.is_whitespace()).collect();
             if digits.len() % 2 != 0 {
-                return Err(SqlError::new("22023", "invalid hexadecimal data: odd number of digits"));
+                return Err(SqlError::new(
+                    "22023",
+                    "invalid hexadecimal data: odd number of digits",
+                ));
             }
             let mut bytes = Vec::with_capacity(digits.len() / 2);
             for pair in digits.chunks(2) {

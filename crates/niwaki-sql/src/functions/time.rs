@@ -33,7 +33,9 @@ fn date_add(a: &Datum, b: &Datum) -> Result<Datum> {
 fn date_subtract(a: &Datum, b: &Datum) -> Result<Datum> {
     match (a, b) {
         (Datum::Date(x), Datum::Date(y)) => Ok(Datum::Int4(datetime::subtract_dates(*x, *y)?)),
-        (Datum::Date(d), Datum::Int4(n)) => Ok(Datum::Date(datetime::add_days(*d, -i64::from(*n))?)),
+        (Datum::Date(d), Datum::Int4(n)) => {
+            Ok(Datum::Date(datetime::add_days(*d, -i64::from(*n))?))
+        }
         (Datum::Date(d), Datum::Interval(i)) => {
             let start = datetime::date_to_timestamp(*d)?;
             Ok(Datum::Timestamp(datetime::timestamp_plus_interval(start, &i.checked_neg()?)?))
@@ -54,9 +56,9 @@ fn date_subtract(a: &Datum, b: &Datum) -> Result<Datum> {
 fn zoned_add(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     match values {
         [Datum::TimestampTz(t), Datum::Interval(i)]
-        | [Datum::Interval(i), Datum::TimestampTz(t)] => Ok(Datum::TimestampTz(
-            datetime::timestamptz_plus_interval(*t, i, &exec.text.zone)?,
-        )),
+        | [Datum::Interval(i), Datum::TimestampTz(t)] => {
+            Ok(Datum::TimestampTz(datetime::timestamptz_plus_interval(*t, i, &exec.text.zone)?))
+        }
         _ => Err(wrong_types("+")),
     }
 }
@@ -180,9 +182,8 @@ fn age(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
 /// `AT TIME ZONE`
 fn at_zone(a: &Datum, b: &Datum) -> Result<Datum> {
     let Datum::Text(name) = a else { return Err(wrong_types("timezone")) };
-    let zone = niwaki_types::TimeZone::get(name).map_err(|_| {
-        SqlError::new("22023", format!("time zone \"{name}\" not recognized"))
-    })?;
+    let zone = niwaki_types::TimeZone::get(name)
+        .map_err(|_| SqlError::new("22023", format!("time zone \"{name}\" not recognized")))?;
     match b {
         Datum::Timestamp(t) => {
             Ok(Datum::TimestampTz(datetime::timestamp_to_timestamptz(*t, &zone)?))

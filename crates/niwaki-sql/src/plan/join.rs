@@ -18,10 +18,20 @@ pub(crate) enum FromTree {
 
 /// One FROM item.
 pub(crate) enum TreeLeaf {
-    Table { relation: Arc<Relation>, name: String, start: usize, end: usize },
+    Table {
+        relation: Arc<Relation>,
+        name: String,
+        start: usize,
+        end: usize,
+    },
     /// Anything that plans itself; conditions are put on top of it. `depends` when it reads slots of
     /// items before it.
-    Other { node: PlanNode, start: usize, end: usize, depends: bool },
+    Other {
+        node: PlanNode,
+        start: usize,
+        end: usize,
+        depends: bool,
+    },
 }
 
 /// A join of two FROM items.
@@ -35,9 +45,9 @@ pub(crate) struct JoinTree {
 impl FromTree {
     pub(crate) fn slots(&self) -> SlotRange {
         match self {
-            Self::Leaf(
-                TreeLeaf::Table { start, end, .. } | TreeLeaf::Other { start, end, .. },
-            ) => SlotRange { start: *start, end: *end },
+            Self::Leaf(TreeLeaf::Table { start, end, .. } | TreeLeaf::Other { start, end, .. }) => {
+                SlotRange { start: *start, end: *end }
+            }
             Self::Join(join) => {
                 SlotRange { start: join.left.slots().start, end: join.right.slots().end }
             }
@@ -211,7 +221,9 @@ impl Planner<'_> {
         let readable = |slot: usize| (*start..*end).contains(&slot) || known(slot);
         if join_conditions.is_empty()
             || !self.settings.enable_nestloop
-            || join_conditions.iter().any(|c| is_volatile(c) || !reads_only(c, &mut |s| readable(s)))
+            || join_conditions
+                .iter()
+                .any(|c| is_volatile(c) || !reads_only(c, &mut |s| readable(s)))
         {
             return false;
         }
@@ -232,7 +244,7 @@ fn hash_pair(
     outer: SlotRange,
     inner: SlotRange,
     available: &dyn Fn(usize) -> bool,
-) -> std::result::Result<HashPair, Expr> {
+) -> Result<HashPair, Expr> {
     if let ExprKind::Call { function, arguments } = &part.kind
         && function.name == "="
         && let [left, right] = arguments.as_slice()

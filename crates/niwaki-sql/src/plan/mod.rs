@@ -8,7 +8,7 @@ mod scan;
 use std::sync::Arc;
 
 use niwaki_catalog::Relation;
-use niwaki_types::{ColumnType, TypeOid};
+use niwaki_types::ColumnType;
 
 use crate::aggregates::AggregateKind;
 use crate::context::ColumnInfo;
@@ -16,9 +16,9 @@ use crate::expr::Expr;
 use crate::functions::Function;
 use crate::store::{LockWait, RowLock};
 
-pub(crate) use conditions::{SlotRange, conjunction, is_volatile, reads_nothing, split_conjuncts};
+pub(crate) use conditions::{SlotRange, conjunction, reads_nothing, split_conjuncts};
 pub(crate) use join::{FromTree, JoinTree, TreeLeaf, plan_from};
-pub(crate) use scan::{KeyCondition, ScanContext, ScanPath as PathPlan, ScanPlan, plan_scan};
+pub(crate) use scan::{KeyCondition, ScanPath as PathPlan, ScanPlan};
 
 /// A nested query with its own rows.
 #[derive(Clone, Debug)]
@@ -41,7 +41,6 @@ pub(crate) struct AggregateCall {
     pub(crate) filter: Option<Expr>,
     /// ORDER BY inside the call: expression, descending, NULLs first.
     pub(crate) order: Vec<(Expr, bool, bool)>,
-    pub(crate) result: TypeOid,
 }
 
 /// One set-returning function of a target list.
@@ -49,7 +48,6 @@ pub(crate) struct AggregateCall {
 pub(crate) struct SetCall {
     pub(crate) function: &'static Function,
     pub(crate) arguments: Vec<Expr>,
-    pub(crate) result: TypeOid,
 }
 
 /// One key of a sort, read from the rows that come in.
@@ -121,8 +119,6 @@ pub(crate) struct ModifyPlan {
     pub(crate) returning: Vec<Expr>,
     /// Conditions that a newer version of the row must satisfy, over the input's row.
     pub(crate) recheck: Option<Expr>,
-    /// Whether the input is the target table alone, so that a newer version can be judged.
-    pub(crate) single_table: bool,
 }
 
 /// Which change.
@@ -139,33 +135,83 @@ pub(crate) enum PlanNode {
     /// One row without values.
     Result,
     Scan(ScanPlan),
-    Virtual { relation: Arc<Relation>, name: String, start: usize, filter: Option<Expr> },
-    SubQuery { plan: Arc<SubPlan>, name: String, start: usize, filter: Option<Expr> },
+    Virtual {
+        relation: Arc<Relation>,
+        name: String,
+        start: usize,
+        filter: Option<Expr>,
+    },
+    SubQuery {
+        plan: Arc<SubPlan>,
+        name: String,
+        start: usize,
+        filter: Option<Expr>,
+    },
     /// A WITH query, computed once.
-    Shared { plan: Arc<SubPlan>, name: String, start: usize, filter: Option<Expr> },
+    Shared {
+        plan: Arc<SubPlan>,
+        name: String,
+        start: usize,
+        filter: Option<Expr>,
+    },
     Function {
         function: &'static Function,
         arguments: Vec<Expr>,
         name: String,
-        result: TypeOid,
         start: usize,
         ordinality: bool,
         filter: Option<Expr>,
     },
     /// A function that gives one value, used as a table.
-    Single { expr: Expr, name: String, start: usize, ordinality: bool, filter: Option<Expr> },
+    Single {
+        expr: Expr,
+        name: String,
+        start: usize,
+        ordinality: bool,
+        filter: Option<Expr>,
+    },
     /// Rows of expressions, into slots from 0 on.
-    Values { rows: Vec<Vec<Expr>> },
+    Values {
+        rows: Vec<Vec<Expr>>,
+    },
     Join(JoinPlan),
-    Filter { input: Arc<PlanNode>, condition: Expr },
-    Aggregate { input: Arc<PlanNode>, input_width: usize, groups: Vec<Expr>, calls: Vec<AggregateCall> },
+    Filter {
+        input: Arc<PlanNode>,
+        condition: Expr,
+    },
+    Aggregate {
+        input: Arc<PlanNode>,
+        input_width: usize,
+        groups: Vec<Expr>,
+        calls: Vec<AggregateCall>,
+    },
     /// Computes a new row; with sets, one per row of the longest set.
-    Project { input: Arc<PlanNode>, input_width: usize, exprs: Vec<Expr>, sets: Vec<SetCall> },
-    Sort { input: Arc<PlanNode>, keys: Vec<SortKey> },
+    Project {
+        input: Arc<PlanNode>,
+        input_width: usize,
+        exprs: Vec<Expr>,
+        sets: Vec<SetCall>,
+    },
+    Sort {
+        input: Arc<PlanNode>,
+        keys: Vec<SortKey>,
+    },
     /// Rows that differ in the first `columns` values, the first of each.
-    Distinct { input: Arc<PlanNode>, columns: Vec<ColumnType> },
-    Limit { input: Arc<PlanNode>, count: Option<Expr>, offset: Option<Expr> },
-    LockRows { input: Arc<PlanNode>, targets: Vec<LockTarget>, recheck: Option<Expr>, single: bool },
+    Distinct {
+        input: Arc<PlanNode>,
+        columns: Vec<ColumnType>,
+    },
+    Limit {
+        input: Arc<PlanNode>,
+        count: Option<Expr>,
+        offset: Option<Expr>,
+    },
+    LockRows {
+        input: Arc<PlanNode>,
+        targets: Vec<LockTarget>,
+        recheck: Option<Expr>,
+        single: bool,
+    },
     SetOperation {
         kind: SetKind,
         all: bool,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use niwaki_catalog::{IndexColumn, Relation};
 use niwaki_types::{ColumnMask, TypeOid};
 
-use super::conditions::{conjunction, is_volatile, reads_only};
 use super::SortKey;
+use super::conditions::{conjunction, is_volatile, reads_only};
 use crate::context::PlannerSettings;
 use crate::expr::{Expr, ExprKind};
 
@@ -45,8 +45,15 @@ pub(crate) struct ScanPlan {
 pub(crate) enum ScanPath {
     Sequential,
     /// Addresses: one or an array of them.
-    Tids { value: Expr, condition: Expr },
-    TidRange { lower: Option<(Expr, bool)>, upper: Option<(Expr, bool)>, conditions: Vec<Expr> },
+    Tids {
+        value: Expr,
+        condition: Expr,
+    },
+    TidRange {
+        lower: Option<(Expr, bool)>,
+        upper: Option<(Expr, bool)>,
+        conditions: Vec<Expr>,
+    },
     Index {
         /// Position among the table's indexes.
         index: usize,
@@ -226,8 +233,7 @@ fn slot_condition<'c>(
     table: &Table<'_>,
     context: &ScanContext<'_>,
 ) -> Option<SlotCondition<'c>> {
-    let in_table =
-        |slot: usize| slot >= table.start && slot < table.start + table.width + 3;
+    let in_table = |slot: usize| slot >= table.start && slot < table.start + table.width + 3;
     let known = |expr: &Expr| {
         !is_volatile(expr)
             && reads_only(expr, &mut |slot| !in_table(slot) && (context.available)(slot))
@@ -474,10 +480,8 @@ fn index_order(
     for wanted in order {
         let ExprKind::Slot { depth: 0, slot } = wanted.expr.kind else { return None };
         // Columns fixed to one value have no order of their own.
-        let fixed = key
-            .iter()
-            .take(equal.len())
-            .any(|k| table.start + usize::from(k.column) == slot);
+        let fixed =
+            key.iter().take(equal.len()).any(|k| table.start + usize::from(k.column) == slot);
         if fixed {
             continue;
         }
