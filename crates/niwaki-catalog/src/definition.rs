@@ -90,6 +90,9 @@ pub struct Column {
     /// The sequence that belongs to this column (serial, identity) and is dropped with it.
     #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<Oid>,
+    /// What rows older than the column have in it, as text; NULL when absent.
+    #[serde(rename = "old", default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
     /// DROP COLUMN happened: invisible, always NULL in new rows.
     #[serde(rename = "x", default, skip_serializing_if = "is_false")]
     pub dropped: bool,

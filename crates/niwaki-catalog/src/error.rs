@@ -27,6 +27,18 @@ pub enum Error {
         /// What does not fit.
         detail: String,
     },
+    /// Somebody changed the object although a lock should have kept them out (XX000).
+    #[error("catalog entry {oid} was changed concurrently")]
+    ConcurrentChange {
+        /// Object.
+        oid: u32,
+    },
+    /// A table of the catalog failed.
+    #[error(transparent)]
+    Table(#[from] niwaki_table::Error),
+    /// The transaction failed.
+    #[error(transparent)]
+    Transaction(#[from] niwaki_txn::Error),
     /// Storage failed.
     #[error(transparent)]
     Storage(#[from] niwaki_storage::Error),

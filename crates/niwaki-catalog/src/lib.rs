@@ -1,11 +1,20 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod build;
+mod catalog;
 mod definition;
 mod error;
+mod objects;
+mod overlay;
 mod relation;
+mod scan;
 mod state;
 mod system;
+
+pub use build::missing_text;
+pub use catalog::Catalog;
+pub use overlay::{CatalogChanges, CatalogTransaction};
 
 pub use definition::{
     Check, Column, Constraint, ConstraintKind, Identity, IndexColumn, IndexDefinition, Oid,

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use niwaki_table::{Sequence, Table};
+
 use crate::definition::{Column, IndexDefinition, Oid, RelationDefinition, RelationKind};
 use crate::system::VirtualTable;
 
@@ -24,6 +26,10 @@ pub struct Relation {
     pub definition: RelationDefinition,
     /// Indexes of a table, in the order of oids: the same positions as `table.indexes`.
     pub indexes: Vec<IndexEntry>,
+    /// Set when it is a table.
+    pub table: Option<Arc<Table>>,
+    /// Set when it is a sequence.
+    pub number_generator: Option<Arc<Sequence>>,
     /// Set when it is a system view.
     pub view: Option<Arc<dyn VirtualTable>>,
 }
@@ -36,6 +42,14 @@ impl std::ops::Deref for Relation {
 }
 
 impl Relation {
+    /// Only the definition; the catalog adds the rest.
+    pub(crate) fn unopened(definition: RelationDefinition) -> Self {
+        Self { definition, indexes: Vec::new(), table: None, number_generator: None, view: None }
+    }
+    /// A system view.
+    pub fn of_view(definition: RelationDefinition, view: Arc<dyn VirtualTable>) -> Self {
+        Self { view: Some(view), ..Self::unopened(definition) }
+    }
     /// Position (from 0) of the visible column of this name.
     pub fn column_position(&self, name: &str) -> Option<usize> {
         self.definition.columns.iter().position(|c| !c.dropped && c.name == name)

@@ -222,7 +222,54 @@ impl From<niwaki_catalog::Error> for SqlError {
             E::Duplicate { kind: "constraint", .. } => "42710",
             E::Duplicate { .. } => "42P07",
             E::Damaged { .. } => "XX001",
+            E::ConcurrentChange { .. } => "XX000",
+            E::Table(inner) => return inner.clone().into(),
+            E::Transaction(inner) => return inner.clone().into(),
             E::Storage(inner) => return inner.clone().into(),
+        };
+        Self::new(sqlstate, error.to_string())
+    }
+}
+
+impl From<niwaki_txn::Error> for SqlError {
+    fn from(error: niwaki_txn::Error) -> Self {
+        use niwaki_txn::Error as E;
+        let sqlstate = match &error {
+            E::Deadlock { .. } => "40P01",
+            E::LockTimeout | E::LockNotAvailable { .. } => "55P03",
+            E::StatementTimeout | E::Cancelled => "57014",
+            E::Terminated => "57P01",
+            E::SerializationFailure { .. } => "40001",
+            E::SerializableUnsupported => "0A000",
+            E::ReadOnly => "25006",
+            E::NoSuchSavepoint(_) => "3B001",
+            E::TooManyCommands => "54000",
+            E::OutOfMemory { .. } => "53200",
+            E::TooManySessions => "53300",
+            E::Storage(inner) => return inner.clone().into(),
+        };
+        let result = Self::new(sqlstate, error.to_string());
+        match error {
+            E::Deadlock { detail } => {
+                result.with_detail(detail).with_hint("See server log for query details.")
+            }
+            E::Terminated => result.with_severity(Severity::Fatal),
+            _ => result,
+        }
+    }
+}
+
+impl From<niwaki_table::Error> for SqlError {
+    fn from(error: niwaki_table::Error) -> Self {
+        use niwaki_table::Error as E;
+        let sqlstate = match &error {
+            E::Storage(inner) => return inner.clone().into(),
+            E::Transaction(inner) => return inner.clone().into(),
+            E::Type(inner) => return inner.clone().into(),
+            E::RowTooBig { .. } | E::KeyTooBig { .. } | E::Limit(_) => "54000",
+            E::UniqueViolation(_) => "23505",
+            E::RowNotAvailable { .. } => "55P03",
+            E::SequenceLimit { .. } => "2200H",
         };
         Self::new(sqlstate, error.to_string())
     }

@@ -386,6 +386,15 @@ impl Transaction {
     /// # Errors
     /// When the commit cannot be logged; the transaction is aborted then.
     pub fn commit(self, durability: Durability) -> Result<Option<Csn>> {
+        self.commit_then(durability, || ())
+    }
+
+    /// [`Transaction::commit`], with something to do between the moment new snapshots see the commit
+    /// and the moment its locks are free: whoever waited for a lock then finds it done.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`]; `then` was not called.
+    pub fn commit_then(self, durability: Durability, then: impl FnOnce()) -> Result<Option<Csn>> {
         if self.xid.get() == Xid::INVALID && !self.files.borrow().at_commit.is_empty() {
             // The files go by a commit record, which needs a transaction.
             self.assign_xid()?;
@@ -397,6 +406,7 @@ impl Transaction {
             let files = &files.at_commit;
             committed = Some(self.manager().commit_transaction(xid, &subxids, files, durability)?);
         }
+        then();
         self.finish();
         Ok(committed)
     }

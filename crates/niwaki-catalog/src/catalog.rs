@@ -1,0 +1,180 @@
+//! The catalog of one open database: the committed state, and how it changes.
+
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Guard};
+use hashbrown::HashSet;
+use niwaki_env::sync::Mutex;
+use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use niwaki_table::Engine;
+use niwaki_txn::Transaction;
+
+use crate::definition::{Oid, RelationDefinition};
+use crate::error::Result;
+use crate::objects::{
+    OBJECTS_BY_NAME_FILE, OBJECTS_BY_OID_FILE, OBJECTS_FILE, Object, ObjectKind, Objects, damaged,
+};
+use crate::overlay::{Change, apply};
+use crate::relation::Relation;
+use crate::state::{CatalogState, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry};
+
+/// The catalog of one open database. Statements take [`Catalog::state`]; transactions with DDL go
+/// through a [`crate::CatalogTransaction`].
+pub struct Catalog {
+    engine: Arc<Engine>,
+    pub(crate) objects: Objects,
+    state: ArcSwap<CatalogState>,
+    /// The version of `state`, readable without touching it.
+    version: AtomicU64,
+    /// Held while a change is published: changes are applied one after the other.
+    publishing: Mutex<()>,
+    next_oid: AtomicU32,
+}
+
+impl std::fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Catalog").field("version", &self.version()).finish_non_exhaustive()
+    }
+}
+
+impl Catalog {
+    /// Numbers of the catalog's own files, which a new database must create, empty, before
+    /// [`Catalog::bootstrap`].
+    pub const OWN_FILES: [u64; 3] = [OBJECTS_FILE, OBJECTS_BY_OID_FILE, OBJECTS_BY_NAME_FILE];
+
+    /// Fills the catalog of a new database, whose files exist already and are empty.
+    ///
+    /// # Errors
+    /// Storage errors.
+    pub fn bootstrap(engine: &Arc<Engine>, transaction: &Transaction) -> Result<()> {
+        let objects = Objects::open(engine);
+        objects.insert(
+            transaction,
+            &Object {
+                oid: PUBLIC_SCHEMA,
+                schema: Oid::INVALID,
+                name: "public".to_owned(),
+                kind: ObjectKind::Schema,
+                definition: "{}".to_owned(),
+            },
+        )
+    }
+
+    /// Whether the catalog of this database was filled: false after a crash in the middle of
+    /// [`Catalog::bootstrap`].
+    ///
+    /// # Errors
+    /// Storage errors.
+    pub fn is_filled(engine: &Arc<Engine>, transaction: &Transaction) -> Result<bool> {
+        Ok(!Objects::open(engine).read_all(transaction)?.is_empty())
+    }
+
+    /// Reads the catalog. `views` are the system views, which are not stored. The transaction is for
+    /// reading alone.
+    ///
+    /// # Errors
+    /// [`crate::Error::Damaged`], or storage errors.
+    pub fn open(
+        engine: &Arc<Engine>,
+        transaction: &Transaction,
+        views: Vec<Relation>,
+    ) -> Result<Arc<Self>> {
+        let objects = Objects::open(engine);
+        let mut next_oid = Oid::FIRST_USER.0;
+        let mut changes = vec![
+            Change::PutSchema(SchemaEntry { oid: PG_CATALOG, name: "pg_catalog".to_owned() }),
+            Change::PutSchema(SchemaEntry {
+                oid: INFORMATION_SCHEMA,
+                name: "information_schema".to_owned(),
+            }),
+        ];
+        changes.extend(views.into_iter().map(|v| Change::PutView(Arc::new(v))));
+        for object in objects.read_all(transaction)? {
+            next_oid = next_oid.max(object.oid.0.saturating_add(1));
+            changes.push(match object.kind {
+                ObjectKind::Schema => {
+                    Change::PutSchema(SchemaEntry { oid: object.oid, name: object.name })
+                }
+                ObjectKind::Relation => {
+                    let definition: RelationDefinition =
+                        serde_json::from_str(&object.definition)
+                            .map_err(|e| damaged(object.oid.0, &e.to_string()))?;
+                    let same = definition.oid == object.oid
+                        && definition.schema == object.schema
+                        && definition.name == object.name;
+                    if !same {
+                        return Err(damaged(object.oid.0, "row and definition differ"));
+                    }
+                    Change::Put(Arc::new(definition))
+                }
+            });
+        }
+        let mut state = CatalogState::default();
+        apply(engine, &mut state, &changes);
+        state.set_version(1);
+        Ok(Arc::new(Self {
+            engine: Arc::clone(engine),
+            objects,
+            state: ArcSwap::from_pointee(state),
+            version: AtomicU64::new(1),
+            publishing: Mutex::new(()),
+            next_oid: AtomicU32::new(next_oid),
+        }))
+    }
+
+    /// The committed state now.
+    #[inline]
+    pub fn state(&self) -> Guard<Arc<CatalogState>> {
+        self.state.load()
+    }
+
+    /// The committed state now, to be kept.
+    #[inline]
+    pub fn state_arc(&self) -> Arc<CatalogState> {
+        self.state.load_full()
+    }
+
+    /// Version of the committed state: one atomic load, to see whether a plan is still right.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        // Acquire pairs with the release in `publish`: who sees the version loads that state.
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The tables' engine.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// The table in which definitions are stored, for `check` and VACUUM.
+    pub fn own_table(&self) -> &Arc<niwaki_table::Table> {
+        self.objects.table()
+    }
+
+    /// A number for a new object.
+    pub fn new_oid(&self) -> Oid {
+        // Relaxed: only the number's uniqueness matters.
+        Oid(self.next_oid.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Numbers of all files that belong to something: after recovery every other file is an orphan.
+    pub fn referenced_files(&self) -> HashSet<u64> {
+        let state = self.state();
+        Self::OWN_FILES
+            .into_iter()
+            .chain(state.relations().map(|r| r.file).filter(|f| *f != 0))
+            .collect()
+    }
+
+    /// Makes committed changes visible to all sessions. Called after the commit is published and
+    /// before its locks are released.
+    pub(crate) fn publish(&self, changes: &[Change]) {
+        let _one_at_a_time = self.publishing.lock();
+        let mut state = CatalogState::clone(&self.state.load());
+        apply(&self.engine, &mut state, changes);
+        let version = self.version() + 1;
+        state.set_version(version);
+        self.state.store(Arc::new(state));
+        self.version.store(version, Ordering::Release);
+    }
+}

@@ -1,0 +1,369 @@
+//! The table in which definitions are stored (`docs/format.md`, catalog).
+//!
+//! ```text
+//! oid int8 | part int4 | schema int8 | name text | kind int2 | definition text
+//! ```
+//!
+//! A definition is JSON text. One that is too long for a row is cut into parts; the rows of parts
+//! from 1 on have NULL as schema and name. Unique on (oid, part), and on (schema, name), which makes
+//! a transaction that creates a name wait for another one that is creating it.
+
+use std::sync::Arc;
+
+use niwaki_nbtree::IndexOptions;
+use niwaki_storage::{RelFile, RelFileId, Tid};
+use niwaki_table::{
+    Engine, Error as TableError, IndexDefinition, KeyColumn, Lookup, Modify, RowTarget, Table,
+    TableDefinition, Workspace,
+};
+use niwaki_txn::{Isolation, Snapshot, Transaction};
+use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid, encode_key};
+
+use crate::definition::Oid;
+use crate::error::{Error, Result};
+
+/// File of the table; 1 holds the states of transactions.
+pub(crate) const OBJECTS_FILE: u64 = 2;
+/// File of the index on (oid, part).
+pub(crate) const OBJECTS_BY_OID_FILE: u64 = 3;
+/// File of the index on (schema, name).
+pub(crate) const OBJECTS_BY_NAME_FILE: u64 = 4;
+
+/// Longest piece of a definition in one row, in bytes.
+const PART_BYTES: usize = 4000;
+
+const OID: usize = 0;
+const PART: usize = 1;
+const SCHEMA: usize = 2;
+const NAME: usize = 3;
+const KIND: usize = 4;
+const DEFINITION: usize = 5;
+const COLUMNS: usize = 6;
+
+/// What a stored object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ObjectKind {
+    Relation = 0,
+    Schema = 1,
+}
+
+/// A stored object, its parts joined.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Object {
+    pub(crate) oid: Oid,
+    /// 0 for a schema.
+    pub(crate) schema: Oid,
+    pub(crate) name: String,
+    pub(crate) kind: ObjectKind,
+    pub(crate) definition: String,
+}
+
+/// The table of definitions.
+#[derive(Debug)]
+pub(crate) struct Objects {
+    table: Arc<Table>,
+}
+
+fn file(id: u64) -> RelFile {
+    RelFile { id: RelFileId(id), logged: true }
+}
+
+fn column(oid: TypeOid) -> ColumnType {
+    ColumnType { oid, typmod: -1 }
+}
+
+fn ascending(oid: TypeOid) -> KeyOrder {
+    KeyOrder { oid, descending: false, nulls_first: false }
+}
+
+/// The layout never changes without a new format version.
+fn definition() -> TableDefinition {
+    let key = |columns: &[(usize, TypeOid)]| {
+        columns.iter().map(|(c, t)| KeyColumn { column: *c, order: ascending(*t) }).collect()
+    };
+    let index = |id: u64, name: &str, key| IndexDefinition {
+        id,
+        name: name.to_owned(),
+        file: file(id),
+        key,
+        include: Vec::new(),
+        unique: true,
+        primary: false,
+        valid: true,
+        options: IndexOptions::default(),
+    };
+    TableDefinition {
+        id: OBJECTS_FILE,
+        name: "niwaki_objects".to_owned(),
+        file: file(OBJECTS_FILE),
+        fillfactor: 70,
+        columns: vec![
+            column(TypeOid::INT8),
+            column(TypeOid::INT4),
+            column(TypeOid::INT8),
+            column(TypeOid::TEXT),
+            column(TypeOid::INT2),
+            column(TypeOid::TEXT),
+        ],
+        missing: Vec::new(),
+        indexes: vec![
+            index(
+                OBJECTS_BY_OID_FILE,
+                "niwaki_objects_oid_index",
+                key(&[(OID, TypeOid::INT8), (PART, TypeOid::INT4)]),
+            ),
+            index(
+                OBJECTS_BY_NAME_FILE,
+                "niwaki_objects_name_index",
+                key(&[(SCHEMA, TypeOid::INT8), (NAME, TypeOid::TEXT)]),
+            ),
+        ],
+    }
+}
+
+/// At REPEATABLE READ the catalog is read and changed as it is now, not as the transaction's
+/// snapshot saw it; table locks already keep others from changing the same object.
+struct CurrentView<'t> {
+    transaction: &'t Transaction,
+    isolation: Isolation,
+}
+
+impl<'t> CurrentView<'t> {
+    fn new(transaction: &'t Transaction) -> Result<Self> {
+        let isolation = transaction.isolation();
+        transaction.set_isolation(Isolation::ReadCommitted)?;
+        Ok(Self { transaction, isolation })
+    }
+
+    fn snapshot(&self) -> Result<Snapshot> {
+        Ok(self.transaction.snapshot_for_write()?)
+    }
+}
+
+impl Drop for CurrentView<'_> {
+    fn drop(&mut self) {
+        // Cannot fail: the transaction had this level before.
+        let _ = self.transaction.set_isolation(self.isolation);
+    }
+}
+
+impl Objects {
+    pub(crate) fn open(engine: &Arc<Engine>) -> Self {
+        Self { table: Table::open(engine, definition()) }
+    }
+
+    /// All objects that a new snapshot sees.
+    pub(crate) fn read_all(&self, transaction: &Transaction) -> Result<Vec<Object>> {
+        let snapshot = transaction.snapshot()?;
+        let mut parts: Vec<(u32, i32, Vec<Datum>)> = Vec::new();
+        crate::scan::for_each_row(&self.table, transaction, &snapshot, COLUMNS, &mut |row| {
+            let oid = row.first().and_then(as_oid).ok_or_else(|| damaged(0, "no oid"))?;
+            let Some(Datum::Int4(part)) = row.get(PART) else {
+                return Err(damaged(oid, "no part number"));
+            };
+            parts.push((oid, *part, row.to_vec()));
+            Ok(())
+        })?;
+        parts.sort_by_key(|(oid, part, _)| (*oid, *part));
+        let mut objects: Vec<Object> = Vec::new();
+        let mut next_part = 0;
+        for (oid, part, row) in parts {
+            let Some(Datum::Text(text)) = row.get(DEFINITION) else {
+                return Err(damaged(oid, "no definition"));
+            };
+            if part == 0 {
+                next_part = 1;
+                objects.push(Object {
+                    oid: Oid(oid),
+                    schema: Oid(row.get(SCHEMA).and_then(as_oid).unwrap_or(0)),
+                    name: match row.get(NAME) {
+                        Some(Datum::Text(t)) => t.to_string(),
+                        _ => return Err(damaged(oid, "no name")),
+                    },
+                    kind: match row.get(KIND) {
+                        Some(Datum::Int2(0)) => ObjectKind::Relation,
+                        Some(Datum::Int2(1)) => ObjectKind::Schema,
+                        other => return Err(damaged(oid, &format!("unknown kind {other:?}"))),
+                    },
+                    definition: text.to_string(),
+                });
+                continue;
+            }
+            match objects.last_mut() {
+                Some(last) if last.oid.0 == oid && part == next_part => {
+                    last.definition.push_str(text);
+                    next_part += 1;
+                }
+                _ => return Err(damaged(oid, &format!("part {part} without the one before"))),
+            }
+        }
+        Ok(objects)
+    }
+
+    /// Stores a new object.
+    pub(crate) fn insert(&self, transaction: &Transaction, object: &Object) -> Result<()> {
+        let mut work = Workspace::default();
+        for row in rows_of(object) {
+            self.table.insert(transaction, &row, &mut work).map_err(|e| duplicate(e, object))?;
+        }
+        transaction.next_command()?;
+        Ok(())
+    }
+
+    /// Replaces an object.
+    pub(crate) fn update(&self, transaction: &Transaction, object: &Object) -> Result<()> {
+        let current = CurrentView::new(transaction)?;
+        let mut work = Workspace::default();
+        let mut lookup = Lookup::default();
+        let rows = rows_of(object);
+        let mut part = 0;
+        loop {
+            let found = self.find(transaction, &current, object.oid, part, &mut lookup)?;
+            let new = usize::try_from(part).ok().and_then(|p| rows.get(p));
+            match (found, new) {
+                (None, None) if part > 0 => break,
+                (None, None) => return Err(damaged(object.oid.0, "no row to change")),
+                (None, Some(new)) => {
+                    if part == 0 {
+                        return Err(damaged(object.oid.0, "no row to change"));
+                    }
+                    self.table.insert(transaction, new, &mut work)?;
+                }
+                (Some((tid, old)), Some(new)) => {
+                    let snapshot = current.snapshot()?;
+                    let outcome = self
+                        .table
+                        .update(
+                            transaction,
+                            &snapshot,
+                            RowTarget::visible(tid),
+                            &old,
+                            new,
+                            &mut work,
+                        )
+                        .map_err(|e| duplicate(e, object))?;
+                    done(&outcome, object.oid)?;
+                }
+                (Some((tid, _)), None) => self.remove(transaction, &current, object.oid, tid)?,
+            }
+            part += 1;
+        }
+        transaction.next_command()?;
+        Ok(())
+    }
+
+    /// Removes an object.
+    pub(crate) fn delete(&self, transaction: &Transaction, oid: Oid) -> Result<()> {
+        let current = CurrentView::new(transaction)?;
+        let mut lookup = Lookup::default();
+        let mut part = 0;
+        while let Some((tid, _)) = self.find(transaction, &current, oid, part, &mut lookup)? {
+            self.remove(transaction, &current, oid, tid)?;
+            part += 1;
+        }
+        if part == 0 {
+            return Err(damaged(oid.0, "no row to remove"));
+        }
+        transaction.next_command()?;
+        Ok(())
+    }
+
+    fn find(
+        &self,
+        transaction: &Transaction,
+        current: &CurrentView<'_>,
+        oid: Oid,
+        part: i32,
+        lookup: &mut Lookup,
+    ) -> Result<Option<(Tid, Vec<Datum>)>> {
+        let mut key = Vec::new();
+        encode_key(&Datum::Int8(i64::from(oid.0)), ascending(TypeOid::INT8), &mut key);
+        encode_key(&Datum::Int4(part), ascending(TypeOid::INT4), &mut key);
+        let mut row = vec![Datum::Null; COLUMNS];
+        let needed = ColumnMask::all(COLUMNS);
+        let snapshot = current.snapshot()?;
+        let tid =
+            self.table.fetch_unique(transaction, &snapshot, 0, &key, &needed, &mut row, lookup)?;
+        Ok(tid.map(|tid| (tid, row)))
+    }
+
+    fn remove(
+        &self,
+        transaction: &Transaction,
+        current: &CurrentView<'_>,
+        oid: Oid,
+        tid: Tid,
+    ) -> Result<()> {
+        let snapshot = current.snapshot()?;
+        let target = RowTarget::visible(tid);
+        let outcome = self.table.delete(transaction, &snapshot, target)?;
+        done(&outcome, oid)
+    }
+
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+}
+
+fn rows_of(object: &Object) -> Vec<Vec<Datum>> {
+    let mut pieces = Vec::new();
+    let mut rest = object.definition.as_str();
+    while rest.len() > PART_BYTES {
+        let mut end = PART_BYTES;
+        while !rest.is_char_boundary(end) {
+            end -= 1;
+        }
+        let (piece, after) = rest.split_at(end);
+        pieces.push(piece);
+        rest = after;
+    }
+    pieces.push(rest);
+    pieces
+        .into_iter()
+        .zip(0..)
+        .map(|(piece, part)| {
+            let first = part == 0;
+            let or_null = |value: Datum| if first { value } else { Datum::Null };
+            vec![
+                Datum::Int8(i64::from(object.oid.0)),
+                Datum::Int4(part),
+                or_null(Datum::Int8(i64::from(object.schema.0))),
+                or_null(Datum::Text(object.name.as_str().into())),
+                Datum::Int2(object.kind as i16),
+                Datum::Text(piece.into()),
+            ]
+        })
+        .collect()
+}
+
+fn as_oid(value: &Datum) -> Option<u32> {
+    match value {
+        Datum::Int8(v) => u32::try_from(*v).ok(),
+        _ => None,
+    }
+}
+
+/// The locks held make every other outcome impossible.
+fn done(outcome: &Modify, oid: Oid) -> Result<()> {
+    match outcome {
+        Modify::Done { .. } => Ok(()),
+        _ => Err(Error::ConcurrentChange { oid: oid.0 }),
+    }
+}
+
+fn duplicate(error: TableError, object: &Object) -> Error {
+    match error {
+        TableError::UniqueViolation(_) => Error::Duplicate {
+            kind: match object.kind {
+                ObjectKind::Relation => "relation",
+                ObjectKind::Schema => "schema",
+            },
+            name: object.name.clone(),
+        },
+        other => other.into(),
+    }
+}
+
+pub(crate) fn damaged(oid: u32, detail: &str) -> Error {
+    Error::Damaged { oid, detail: detail.to_owned() }
+}

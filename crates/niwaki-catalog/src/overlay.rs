@@ -1,0 +1,278 @@
+//! The catalog as a transaction with DDL sees it, and how its changes become everybody's.
+
+use std::sync::Arc;
+
+use hashbrown::HashSet;
+use niwaki_table::{Engine, Sequence, Table};
+use niwaki_txn::Transaction;
+
+use crate::build;
+use crate::catalog::Catalog;
+use crate::definition::{Oid, RelationDefinition, RelationKind};
+use crate::error::Result;
+use crate::objects::{Object, ObjectKind, damaged};
+use crate::relation::{IndexEntry, Relation};
+use crate::state::{CatalogState, SchemaEntry};
+
+/// One change of the catalog.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    Put(Arc<RelationDefinition>),
+    Remove(Oid),
+    PutView(Arc<Relation>),
+    PutSchema(SchemaEntry),
+    RemoveSchema(Oid),
+}
+
+/// What one transaction changes in the catalog. Empty until its first DDL statement; costs nothing
+/// until then.
+///
+/// The caller ends it with the transaction: [`CatalogTransaction::take_for_commit`], whose changes are
+/// published after the commit while its locks are still held, or
+/// [`CatalogTransaction::rolled_back`].
+#[derive(Debug)]
+pub struct CatalogTransaction {
+    catalog: Arc<Catalog>,
+    changes: Vec<Change>,
+    overlay: Option<Overlay>,
+    /// Gives each overlay a version of its own.
+    overlays: u64,
+}
+
+#[derive(Debug)]
+struct Overlay {
+    base: u64,
+    changes: usize,
+    state: Arc<CatalogState>,
+}
+
+/// Overlays have versions from here on: no published state ever has one.
+const OVERLAY_VERSIONS: u64 = 1 << 63;
+
+impl CatalogTransaction {
+    /// For one session; used for one transaction after the other.
+    pub fn new(catalog: Arc<Catalog>) -> Self {
+        Self { catalog, changes: Vec::new(), overlay: None, overlays: 0 }
+    }
+
+    /// The catalog.
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
+    /// Whether nothing was changed yet.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// The version of the state that statements of this transaction see now.
+    #[inline]
+    pub fn version(&mut self) -> u64 {
+        if self.changes.is_empty() { self.catalog.version() } else { self.state().version() }
+    }
+
+    /// The state that statements of this transaction see now.
+    pub fn state(&mut self) -> Arc<CatalogState> {
+        if self.changes.is_empty() {
+            return self.catalog.state_arc();
+        }
+        let base = self.catalog.state();
+        if let Some(overlay) = &self.overlay
+            && overlay.base == base.version()
+            && overlay.changes == self.changes.len()
+        {
+            return Arc::clone(&overlay.state);
+        }
+        let mut state = CatalogState::clone(&base);
+        apply(self.catalog.engine(), &mut state, &self.changes);
+        self.overlays += 1;
+        state.set_version(OVERLAY_VERSIONS + self.overlays);
+        let state = Arc::new(state);
+        self.overlay = Some(Overlay {
+            base: base.version(),
+            changes: self.changes.len(),
+            state: Arc::clone(&state),
+        });
+        state
+    }
+
+    /// A mark to return to: a savepoint.
+    pub fn mark(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// Forgets the changes since the mark; their rows are rolled back by the transaction.
+    pub fn rollback_to(&mut self, mark: usize) {
+        self.changes.truncate(mark);
+        self.overlay = None;
+    }
+
+    /// The transaction was rolled back.
+    pub fn rolled_back(&mut self) {
+        self.changes.clear();
+        self.overlay = None;
+    }
+
+    /// The changes so far, to be published by a hook that runs inside the commit.
+    pub fn take_for_commit(&mut self) -> Option<CatalogChanges> {
+        if self.changes.is_empty() {
+            return None;
+        }
+        let changes = std::mem::take(&mut self.changes);
+        self.overlay = None;
+        Some(CatalogChanges { catalog: Arc::clone(&self.catalog), changes })
+    }
+
+    /// Adds a relation.
+    ///
+    /// # Errors
+    /// [`crate::Error::Duplicate`] when the schema has a relation of this name.
+    pub fn create(
+        &mut self,
+        transaction: &Transaction,
+        definition: RelationDefinition,
+    ) -> Result<()> {
+        self.catalog.objects.insert(transaction, &relation_object(&definition)?)?;
+        self.changes.push(Change::Put(Arc::new(definition)));
+        Ok(())
+    }
+
+    /// Replaces a relation's definition. The caller holds a lock that excludes other changes.
+    ///
+    /// # Errors
+    /// [`crate::Error::Duplicate`] when a new name is taken.
+    pub fn update(
+        &mut self,
+        transaction: &Transaction,
+        definition: RelationDefinition,
+    ) -> Result<()> {
+        self.catalog.objects.update(transaction, &relation_object(&definition)?)?;
+        self.changes.push(Change::Put(Arc::new(definition)));
+        Ok(())
+    }
+
+    /// Removes a relation. Files are the caller's business.
+    ///
+    /// # Errors
+    /// Storage errors.
+    pub fn remove(&mut self, transaction: &Transaction, oid: Oid) -> Result<()> {
+        self.catalog.objects.delete(transaction, oid)?;
+        self.changes.push(Change::Remove(oid));
+        Ok(())
+    }
+
+    /// Adds a schema.
+    ///
+    /// # Errors
+    /// [`crate::Error::Duplicate`] when there is one of this name.
+    pub fn create_schema(&mut self, transaction: &Transaction, name: &str) -> Result<Oid> {
+        let oid = self.catalog.new_oid();
+        let object = Object {
+            oid,
+            schema: Oid::INVALID,
+            name: name.to_owned(),
+            kind: ObjectKind::Schema,
+            definition: "{}".to_owned(),
+        };
+        self.catalog.objects.insert(transaction, &object)?;
+        self.changes.push(Change::PutSchema(SchemaEntry { oid, name: name.to_owned() }));
+        Ok(oid)
+    }
+
+    /// Removes a schema, which is empty.
+    ///
+    /// # Errors
+    /// Storage errors.
+    pub fn remove_schema(&mut self, transaction: &Transaction, oid: Oid) -> Result<()> {
+        self.catalog.objects.delete(transaction, oid)?;
+        self.changes.push(Change::RemoveSchema(oid));
+        Ok(())
+    }
+}
+
+/// Changes of a transaction that is committing.
+#[derive(Debug)]
+pub struct CatalogChanges {
+    catalog: Arc<Catalog>,
+    changes: Vec<Change>,
+}
+
+impl CatalogChanges {
+    /// Shows them to everybody; the transaction's locks are still held.
+    pub fn publish(self) {
+        self.catalog.publish(&self.changes);
+    }
+}
+
+fn relation_object(definition: &RelationDefinition) -> Result<Object> {
+    Ok(Object {
+        oid: definition.oid,
+        schema: definition.schema,
+        name: definition.name.clone(),
+        kind: ObjectKind::Relation,
+        definition: serde_json::to_string(definition)
+            .map_err(|e| damaged(definition.oid.0, &e.to_string()))?,
+    })
+}
+
+/// Applies changes in order. Tables are opened at the end, once each, when all of their indexes are
+/// known.
+pub(crate) fn apply(engine: &Arc<Engine>, state: &mut CatalogState, changes: &[Change]) {
+    let mut touched: HashSet<Oid> = HashSet::new();
+    for change in changes {
+        match change {
+            Change::PutSchema(schema) => state.put_schema(schema.clone()),
+            Change::RemoveSchema(oid) => state.remove_schema(*oid),
+            Change::PutView(view) => state.put(Arc::clone(view)),
+            Change::Remove(oid) => {
+                touched.insert(*oid);
+                if let Some(index) = state.relation(*oid).and_then(|r| r.index.as_ref()) {
+                    touched.insert(index.table);
+                }
+                state.remove(*oid);
+            }
+            Change::Put(definition) => {
+                touched.insert(definition.oid);
+                if let Some(index) = &definition.index {
+                    touched.insert(index.table);
+                }
+                let unopened = Relation::unopened(RelationDefinition::clone(definition));
+                state.put(Arc::new(unopened));
+            }
+        }
+    }
+    // Indexes of the touched tables.
+    let mut indexes: Vec<IndexEntry> = state
+        .relations()
+        .filter_map(|r| {
+            let definition = r.index.as_ref().filter(|i| touched.contains(&i.table))?.clone();
+            Some(IndexEntry { oid: r.oid, name: r.name.clone(), definition })
+        })
+        .collect();
+    indexes.sort_by_key(|i| i.oid);
+    for oid in touched {
+        let Some(relation) = state.relation(oid) else { continue };
+        let mut relation = Relation::unopened(relation.definition.clone());
+        match relation.kind {
+            RelationKind::Table => {
+                relation.indexes =
+                    indexes.iter().filter(|i| i.definition.table == oid).cloned().collect();
+                let files = |index: Oid| state.relation(index).map(|r| r.definition.clone());
+                let definition =
+                    build::table_definition(&relation.definition, &relation.indexes, &files);
+                relation.table = Some(Table::open(engine, definition));
+            }
+            RelationKind::Sequence => {
+                if let Some(sequence) = &relation.definition.sequence {
+                    let file = build::file_of(&relation.definition);
+                    let options = build::sequence_options(sequence);
+                    relation.number_generator =
+                        Some(Arc::new(Sequence::open(engine, file, options)));
+                }
+            }
+            RelationKind::Index | RelationKind::View => {}
+        }
+        state.put(Arc::new(relation));
+    }
+}
