@@ -186,4 +186,60 @@ mod tests {
             assert_eq!(DecodedEnd::decode(&bytes[..shorter]), None);
         }
     }
+
+    const FORMAT: &str = include_str!("../../../docs/format.md");
+
+    /// Offset, size and name of each row of the table under a heading; no size: to the end.
+    fn table(heading: &str) -> Vec<(usize, Option<usize>, &'static str)> {
+        let start = FORMAT.find(&format!("### {heading}\n")).expect("the heading is there");
+        let section = FORMAT[start..].lines().skip(1).take_while(|line| !line.starts_with('#'));
+        section
+            .filter(|line| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit())
+            .map(|line| {
+                let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
+                (cells[0].parse().unwrap(), cells[1].parse().ok(), cells[2])
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_document_has_the_bytes_of_an_end() {
+        let files = [RelFile { id: RelFileId(7), logged: true }];
+        let subxids = [Xid(11), Xid(12)];
+        let bytes = EndRecord { time_us: 5, subxids: &subxids, files: &files }.encode();
+        let mut end = 0;
+        for (at, size, name) in table("End of a transaction") {
+            assert_eq!(at, end, "{name} follows the field before");
+            end = size.map_or(bytes.len(), |size| at + size);
+            let field = &bytes[at..end];
+            match name {
+                "time_us" => assert_eq!(field, 5_i64.to_le_bytes()),
+                "subtransactions" => assert_eq!(field, 2_u32.to_le_bytes()),
+                "files" => assert_eq!(field, 1_u32.to_le_bytes()),
+                "lists" => {
+                    let expected = [11_u64, 12, 7].map(u64::to_le_bytes).concat();
+                    assert_eq!(field[..24], expected);
+                    assert_eq!(field[24..], [1]);
+                }
+                other => panic!("an unknown field {other}"),
+            }
+        }
+        assert_eq!(end, bytes.len());
+    }
+
+    #[test]
+    #[cfg(not(any(feature = "shuttle", feature = "loom")))]
+    fn the_document_has_the_bytes_of_a_status_page() {
+        use niwaki_storage::page::{HEADER_SIZE, PAGE_SIZE};
+        let rows = table("Status page");
+        assert_eq!(rows[0], (0, Some(HEADER_SIZE), "header"));
+        assert_eq!(rows[1], (HEADER_SIZE, Some(STATE_BYTES), "states"));
+        assert_eq!(HEADER_SIZE + STATE_BYTES, PAGE_SIZE);
+        assert_eq!(crate::xact::XIDS_PER_SEGMENT, 32_672);
+        assert!(FORMAT.contains("32,672 to a page"));
+        let mut packed = PackedStates::new();
+        packed.set(5, 99);
+        packed.set(6, 1);
+        assert_eq!(packed.0[..3], [0, 0b10_01_00, 0]);
+    }
 }

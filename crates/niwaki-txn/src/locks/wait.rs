@@ -140,7 +140,7 @@ impl Luck {
 
     fn is_worth_it(&self) -> bool {
         self.average.load(Ordering::Relaxed) >= LUCK_MIN
-            || self.skipped.fetch_add(1, Ordering::Relaxed) % TRY_ONE_OF == 0
+            || self.skipped.fetch_add(1, Ordering::Relaxed).is_multiple_of(TRY_ONE_OF)
     }
 
     fn learn(&self, rewarded: bool) {
