@@ -41,6 +41,16 @@ fn evaluate(
     if let Some(unit) = operation.strip_prefix("date_trunc:") {
         return datetime::date_trunc(unit, &a, settings);
     }
+    if let Some(month_and_day) = operation.strip_prefix("make_date:") {
+        let (month, day) = month_and_day.split_once(':').expect("month and day");
+        let part = |text: &str| text.parse().expect("a number");
+        return match &a {
+            Datum::Int4(year) => {
+                Ok(Datum::Date(datetime::make_date(*year, part(month), part(day))?))
+            }
+            other => panic!("make_date of {other:?}"),
+        };
+    }
     let binary = |operator| {
         let b = operand(target, b, context)?;
         arithmetic(operator, &a, &b, settings)
@@ -59,9 +69,19 @@ fn evaluate(
             }
             other => panic!("age of {other:?}"),
         },
-        "justify_hours" => match &a {
-            Datum::Interval(interval) => Ok(Datum::Interval(Arc::new(interval.justify_hours()?))),
-            other => panic!("justify_hours of {other:?}"),
+        "justify_hours" | "justify_days" | "justify_interval" => match &a {
+            Datum::Interval(interval) => Ok(Datum::Interval(Arc::new(match operation {
+                "justify_hours" => interval.justify_hours()?,
+                "justify_days" => interval.justify_days()?,
+                _ => interval.justify_interval()?,
+            }))),
+            other => panic!("{operation} of {other:?}"),
+        },
+        "to_timestamp" => match &a {
+            Datum::Float8(seconds) => {
+                Ok(Datum::TimestampTz(datetime::timestamp_from_unix(*seconds)?))
+            }
+            other => panic!("to_timestamp of {other:?}"),
         },
         "cast" => cast(&a, from, column_type(target), true, context),
         other => panic!("unknown operation {other}"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::calendar::{
     EPOCH_JULIAN_DAY, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND,
-    civil_from_days, days_from_civil, finite_timestamp, is_infinite, split,
+    check_timestamp, civil_from_days, days_from_civil, finite_timestamp, is_infinite, split,
 };
 use super::operations::clock;
 use super::{Civil, Interval, TimeZone, date_to_timestamp, date_to_timestamptz};
@@ -367,6 +367,8 @@ fn trunc_moment(name: &str, micros: i64, kind: TypeOid) -> Result<i64> {
     if is_infinite(micros) {
         return Ok(micros);
     }
+    // Bytes from disk may hold any number.
+    let micros = check_timestamp(micros)?;
     let unit = unit(name).ok_or_else(|| not_recognized(name, kind))?;
     let floor = |unit: i64| micros - micros.rem_euclid(unit);
     let day = |days: i64| finite_timestamp(i128::from(days) * i128::from(MICROS_PER_DAY));

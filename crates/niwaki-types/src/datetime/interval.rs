@@ -155,6 +155,52 @@ impl Interval {
         Ok(Self { months: self.months, days, micros })
     }
 
+    /// Moves each 30 days to months: `justify_days`.
+    ///
+    /// # Errors
+    /// `22008`
+    pub fn justify_days(&self) -> Result<Self> {
+        let mut months = i64::from(self.months) + i64::from(self.days / 30);
+        let mut days = self.days % 30;
+        if months > 0 && days < 0 {
+            days += 30;
+            months -= 1;
+        } else if months < 0 && days > 0 {
+            days -= 30;
+            months += 1;
+        }
+        let months = i32::try_from(months).map_err(|_| out_of_range())?;
+        Ok(Self { months, days, micros: self.micros })
+    }
+
+    /// Moves hours to days and days to months, and gives all parts one sign: `justify_interval`.
+    ///
+    /// # Errors
+    /// `22008`
+    pub fn justify_interval(&self) -> Result<Self> {
+        let mut days = i64::from(self.days) + self.micros / MICROS_PER_DAY;
+        let mut micros = self.micros % MICROS_PER_DAY;
+        let mut months = i64::from(self.months) + days / 30;
+        days %= 30;
+        if months > 0 && (days < 0 || (days == 0 && micros < 0)) {
+            days += 30;
+            months -= 1;
+        } else if months < 0 && (days > 0 || (days == 0 && micros > 0)) {
+            days -= 30;
+            months += 1;
+        }
+        if days > 0 && micros < 0 {
+            micros += MICROS_PER_DAY;
+            days -= 1;
+        } else if days < 0 && micros > 0 {
+            micros -= MICROS_PER_DAY;
+            days += 1;
+        }
+        let months = i32::try_from(months).map_err(|_| out_of_range())?;
+        let days = i32::try_from(days).map_err(|_| out_of_range())?;
+        Ok(Self { months, days, micros })
+    }
+
     /// Cuts the value to the fields, and rounds it to the precision, that a typmod names.
     ///
     /// # Errors

@@ -27,8 +27,9 @@ pub use interval::Interval;
 pub use interval_text::parse_interval;
 pub use moment_text::{parse_date, parse_timestamp, parse_timestamptz};
 pub use operations::{
-    add_days, age, date_to_timestamp, date_to_timestamptz, subtract_dates, subtract_timestamps,
-    timestamp_plus_interval, timestamp_to_date, timestamp_to_timestamptz,
-    timestamptz_plus_interval, timestamptz_to_date, timestamptz_to_timestamp,
+    add_days, age, date_to_timestamp, date_to_timestamptz, make_date, subtract_dates,
+    subtract_timestamps, timestamp_from_unix, timestamp_plus_interval, timestamp_to_date,
+    timestamp_to_timestamptz, timestamptz_plus_interval, timestamptz_to_date,
+    timestamptz_to_timestamp,
 };
 pub use zone::TimeZone;

@@ -126,6 +126,48 @@ pub fn age(a: i64, b: i64) -> Result<Interval> {
     Ok(Interval::new(months, days, micros * sign))
 }
 
+/// The moment so many seconds after 1970-01-01 00:00:00 UTC: `to_timestamp`.
+///
+/// # Errors
+/// `22008` when it is out of range or not a number.
+pub fn timestamp_from_unix(seconds: f64) -> Result<i64> {
+    if seconds.is_infinite() {
+        return Ok(if seconds > 0.0 { TIMESTAMP_INFINITY } else { TIMESTAMP_NEGATIVE_INFINITY });
+    }
+    if seconds.is_nan() {
+        return Err(TypeError::new("22008", "timestamp cannot be NaN"));
+    }
+    let out_of_range = || TypeError::new("22008", format!("timestamp out of range: \"{seconds}\""));
+    // 10,957 days lie between the two epochs.
+    let micros = ((seconds - 946_684_800.0) * 1e6).round_ties_even();
+    if micros.abs() >= 9.3e18 {
+        return Err(out_of_range());
+    }
+    finite_timestamp(micros as i128).map_err(|_| out_of_range())
+}
+
+/// The date of a year (negative before Christ), month and day: `make_date`.
+///
+/// # Errors
+/// `22008` when there is no such date.
+pub fn make_date(year: i32, month: i32, day: i32) -> Result<i32> {
+    let out_of_range = || {
+        TypeError::new(
+            "22008",
+            format!("date field value out of range: {year}-{month:02}-{day:02}"),
+        )
+    };
+    let astronomical = if year < 0 { i64::from(year) + 1 } else { i64::from(year) };
+    let month = u32::try_from(month).ok().filter(|month| (1..=12).contains(month));
+    let (Some(month), Ok(day)) = (month, u32::try_from(day)) else { return Err(out_of_range()) };
+    if year == 0 || day == 0 || day > days_in_month(astronomical, month) {
+        return Err(out_of_range());
+    }
+    finite_date(days_from_civil(astronomical, month, day)).map_err(|_| {
+        TypeError::new("22008", format!("date out of range: {year}-{month:02}-{day:02}"))
+    })
+}
+
 /// Midnight at the start of a date.
 ///
 /// # Errors

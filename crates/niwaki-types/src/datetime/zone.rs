@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::civil::DateTime;
 use jiff::tz::{self, AmbiguousOffset};
 
+use super::Interval;
 use super::calendar::{
     DAYS_PER_CYCLE, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND,
     civil_from_days, finite_timestamp, is_infinite, split,
@@ -49,12 +50,32 @@ impl TimeZone {
             return Self::fixed((hours * 3600.0).round() as i32).ok_or_else(unknown);
         }
         if let Ok(rules) = tz::TimeZone::get(name) {
-            let name = rules.iana_name().unwrap_or(name).into();
-            return Ok(Self { rules, name, is_utc: false });
+            let name: Arc<str> = rules.iana_name().unwrap_or(name).into();
+            // Containers are often set to the first of these.
+            let is_utc =
+                ["Etc/UTC", "GMT", "Etc/GMT", "UCT", "Zulu", "Universal"].contains(&&*name);
+            return Ok(Self { rules, name, is_utc });
         }
         // A POSIX rule needs a digit; without one jiff could only be guessing.
         let rules = tz::TimeZone::posix(name).map_err(|_| unknown())?;
         Ok(Self { rules, name: name.into(), is_utc: false })
+    }
+
+    /// The zone that `AT TIME ZONE` means by an interval: so far east of Greenwich.
+    ///
+    /// # Errors
+    /// `22023` when the interval has months or days, or is longer than zones are apart.
+    pub fn from_interval(offset: &Interval) -> Result<Self> {
+        if offset.months != 0 || offset.days != 0 {
+            return Err(TypeError::new(
+                "22023",
+                "interval time zone must not include months or days",
+            ));
+        }
+        i32::try_from(offset.micros / MICROS_PER_SECOND)
+            .ok()
+            .and_then(Self::fixed)
+            .ok_or_else(|| TypeError::new("22023", "interval time zone is out of range"))
     }
 
     /// A fixed offset in seconds east of Greenwich.

@@ -29,6 +29,8 @@ pub(crate) const SCALE_MAX: u32 = 16383;
 pub(crate) const INTEGER_DIGITS_MAX: u32 = 131_072;
 /// Largest precision a typmod can name; also the largest scale a division chooses by itself.
 pub(crate) const PRECISION_MAX: i32 = 1000;
+/// Digits that a hash depends on; fewer than fit 127 bits.
+const HASHED_DIGITS: u32 = 30;
 /// Significant digits that inexact operations deliver at least.
 const SIGNIFICANT_DIGITS_MIN: i32 = 16;
 
@@ -317,37 +319,26 @@ impl PartialEq for Numeric {
 impl Eq for Numeric {}
 
 impl Hash for Numeric {
-    /// Equal values hash alike whatever their scale.
+    /// Equal values hash alike whatever their scale: what is hashed is the exponent of the first
+    /// digit and the first [`HASHED_DIGITS`] digits without trailing zeros.
     fn hash<H: Hasher>(&self, state: &mut H) {
-        match &self.0 {
-            Repr::Small(value, scale) => {
-                let (mut value, mut scale) = (*value, i32::from(*scale));
-                while value != 0 && value % 10 == 0 {
-                    value /= 10;
-                    scale -= 1;
-                }
-                state.write_i128(value);
-                state.write_i32(if value == 0 { 0 } else { scale });
+        state.write_i8(self.rank());
+        state.write_u8(self.is_negative().into());
+        state.write_i32(self.leading_exponent().unwrap_or(0));
+        let excess = self.digits().saturating_sub(HASHED_DIGITS);
+        let mut leading = match &self.0 {
+            Repr::Small(value, _) => {
+                value.unsigned_abs() / small_power(excess).map_or(1, i128::unsigned_abs)
             }
-            Repr::Big(..) => {
-                // A big number may equal a small one with fewer trailing zeros, so both must be
-                // brought to the same form first.
-                let (mut value, mut scale) = match self.parts() {
-                    Some((value, scale)) => (value.into_owned(), scale as i32),
-                    None => return,
-                };
-                let ten = BigInt::from(10);
-                while (&value % &ten).sign() == Sign::NoSign {
-                    value /= &ten;
-                    scale -= 1;
-                }
-                match i128::try_from(&value) {
-                    Ok(small) => state.write_i128(small),
-                    Err(_) => value.hash(state),
-                }
-                state.write_i32(scale);
+            Repr::Big(value, _) => {
+                let leading = value.as_ref() / big_power(excess);
+                u128::try_from(leading.magnitude()).unwrap_or(0)
             }
-            _ => state.write_i8(self.rank()),
+            _ => 0,
+        };
+        while leading != 0 && leading % 10 == 0 {
+            leading /= 10;
         }
+        state.write_u128(leading);
     }
 }
