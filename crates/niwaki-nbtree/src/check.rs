@@ -66,7 +66,7 @@ impl Index {
     pub fn check(&self, each: &mut dyn FnMut(BatchEntry<'_>)) -> Result<CheckReport> {
         let mut checker =
             Checker { index: self, report: CheckReport::default(), visited: BTreeSet::new() };
-        if self.blocks()? > 0 {
+        if !self.is_empty()? {
             checker.run(each)?;
         }
         Ok(checker.report)

@@ -97,12 +97,16 @@ impl Index {
     /// Storage's.
     pub fn create(&self, xid: Xid) -> Result<()> {
         let _creation = self.creation.lock();
-        if self.blocks()? > 0 {
+        if !self.is_empty()? {
             return Ok(());
         }
-        let extension = self.storage.pool().extend(self.file, Fork::Main, 2)?;
-        let root_block = BlockNumber(extension.first.0 + 1);
-        let mut meta = self.pin(extension.first)?.into_write();
+        // Pages by which an earlier try had grown the file before a crash are there, and zero.
+        let blocks = self.blocks()?;
+        if blocks < 2 {
+            self.storage.pool().extend(self.file, Fork::Main, 2 - blocks)?;
+        }
+        let root_block = BlockNumber(META_BLOCK.0 + 1);
+        let mut meta = self.pin(META_BLOCK)?.into_write();
         let mut root = self.pin(root_block)?.into_write();
         let critical = self.storage.begin_change()?;
         root.init_index(0, flag::LEAF);
@@ -111,8 +115,14 @@ impl Index {
         self.log(wal::kind::PAGES, xid, pages, None);
         drop(critical);
         drop((meta, root));
-        self.keep_spare(extension.first.0 + 2..extension.first.0 + extension.count);
+        self.keep_spare(root_block.0 + 1..self.blocks()?);
         Ok(())
+    }
+
+    /// Whether the first pages were never made: growing the file is not logged, so a crash may leave
+    /// zero pages.
+    pub(crate) fn is_empty(&self) -> Result<bool> {
+        Ok(self.blocks()? == 0 || self.pin(META_BLOCK)?.read().is_new())
     }
 
     pub(crate) fn page_id(&self, block: BlockNumber) -> PageId {
@@ -190,10 +200,10 @@ impl Index {
     /// Root and its level from the metapage.
     #[cold]
     pub(crate) fn reload_root(&self) -> Result<Option<(BlockNumber, u16)>> {
-        if self.blocks()? == 0 {
+        let _creation = self.creation.lock();
+        if self.is_empty()? {
             return Ok(None);
         }
-        let _creation = self.creation.lock();
         let meta = self.read_meta()?;
         self.cache_root(meta.root, meta.level);
         Ok(Some((meta.root, meta.level)))

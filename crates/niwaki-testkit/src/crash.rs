@@ -287,8 +287,12 @@ pub fn follow<S: Subject>(
     steps: usize,
     mut done: impl FnMut(bool),
 ) -> Result<(), String> {
+    let trace = std::env::var_os("NIWAKI_TRACE").is_some();
     for number in 0..steps {
         let (session, step) = workload.next(model);
+        if trace {
+            eprintln!("step {number}, session {session}: {step:?}");
+        }
         let answer = subject
             .step(session, &step)
             .map_err(|error| format!("step {number}, session {session}, {step:?}: {error}"))?;

@@ -9,5 +9,6 @@ pub mod pages;
 pub mod schedules;
 pub mod sql;
 pub mod subject;
+pub mod tables;
 pub mod toy;
 pub mod workload;

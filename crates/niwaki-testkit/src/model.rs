@@ -155,7 +155,9 @@ impl Model {
         layers.unwrap_or_default().iter().filter_map(|layer| layer.savepoint).collect()
     }
 
-    /// Whether the statement would have to wait for another session's transaction.
+    /// Whether the statement is beyond the model: it would have to wait for another session's
+    /// transaction, or inserts a key that its snapshot still sees although a later commit deleted
+    /// it. (The insertion succeeds, as in PostgreSQL, and the snapshot then sees two rows.)
     ///
     /// Rows written and then rolled back to a savepoint count as free: the lock of such a row goes
     /// with the subtransaction.
@@ -163,6 +165,16 @@ impl Model {
         let (Step::Insert(key, _) | Step::Update(key, _) | Step::Delete(key)) = step else {
             return false;
         };
+        if let (Step::Insert(..), Some(transaction)) = (step, self.open.get(&session)) {
+            let snapshot = transaction.snapshot.unwrap_or(self.commits.len());
+            let fixed = transaction.isolation == Isolation::RepeatableRead;
+            let seen = self.versions.get(key).and_then(|versions| {
+                versions.iter().rev().find(|(commit, _)| *commit < snapshot).and_then(|(_, v)| *v)
+            });
+            if fixed && seen.is_some() && !self.exists(*key) {
+                return true;
+            }
+        }
         self.open.iter().any(|(other, transaction)| {
             *other != session && transaction.layers.iter().any(|l| l.writes.contains_key(key))
         })
@@ -293,6 +305,8 @@ impl Model {
         let reply = self.execute(&mut transaction, step);
         if matches!(reply, Reply::Error(_)) {
             transaction.failed = true;
+            // What the failed (sub)transaction wrote is undone at once.
+            transaction.layers.last_mut().expect("the first layer").writes.clear();
         }
         if transaction.explicit {
             self.open.insert(session, transaction);

@@ -99,7 +99,7 @@ fn group(value: Value) -> i64 {
 /// What a value's filler must hold; its length differs from value to value.
 fn filler(value: Value) -> String {
     let length = 40 + usize::try_from(value.rem_euclid(7)).unwrap_or(0) * 90;
-    format!("{value}-").repeat(length / 4 + 1)[..length].to_owned()
+    format!("{value}-").repeat(length / 2 + 1)[..length].to_owned()
 }
 
 impl SqlSubject {

@@ -1,0 +1,513 @@
+//! Tables, transactions and storage as a subject, without SQL: one table with a primary key and an
+//! index whose key changes with most updates.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use niwaki_env::Env;
+use niwaki_nbtree::IndexOptions;
+use niwaki_storage::{
+    CheckpointKind, Error as StorageError, RelFile, RelFileId, Storage, StorageOptions, Tid,
+};
+use niwaki_table::{
+    Direction, Engine, Error, IndexDefinition, KeyColumn, Lookup, Modify, PageRows, Result,
+    RowTarget, Table, TableDefinition, Workspace,
+};
+use niwaki_txn::{
+    BeginOptions, Durability, Error as TxnError, Isolation as Level, SessionControl, Snapshot,
+    Transaction, TransactionManager, TxnOptions,
+};
+use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid};
+use niwaki_vacuum::VacuumOptions;
+
+use crate::model::{Isolation, Key, Reply, Rows, Step, Value};
+use crate::subject::Subject;
+
+/// Files of heap, primary key and second index.
+const FILES: [u64; 3] = [16, 17, 18];
+/// How many values the second index's column takes: few, so that it returns to earlier ones.
+const GROUPS: Value = 5;
+/// Columns: key, value, group, filler.
+const COLUMNS: usize = 4;
+/// Age in transactions from which versions are frozen.
+const FREEZE_MIN_AGE: u64 = 8;
+/// Most entries on an index page, so that few rows make a deep tree.
+const PAGE_ITEMS_MAX: u16 = 6;
+
+/// An open database with one table; copies share it.
+#[derive(Clone)]
+pub struct TableDatabase {
+    manager: Arc<TransactionManager>,
+    storage: Arc<Storage>,
+    table: Arc<Table>,
+}
+
+/// One session's statements.
+pub struct TableSession {
+    database: TableDatabase,
+    control: Arc<SessionControl>,
+    transaction: Option<Transaction>,
+    /// Names of its savepoints, oldest first.
+    savepoints: Vec<String>,
+    failed: bool,
+    work: Workspace,
+    lookup: Lookup,
+}
+
+/// The database with the sessions of a workload.
+pub struct TableSubject {
+    database: TableDatabase,
+    sessions: BTreeMap<u32, TableSession>,
+}
+
+fn file(number: usize) -> RelFile {
+    RelFile { id: RelFileId(FILES[number]), logged: true }
+}
+
+fn definition() -> TableDefinition {
+    let index = |number: usize, name: &str, column: usize, oid, unique| IndexDefinition {
+        id: FILES[number],
+        name: name.to_owned(),
+        file: file(number),
+        key: vec![KeyColumn { column, order: KeyOrder::ascending(oid) }],
+        include: Vec::new(),
+        unique,
+        primary: unique,
+        valid: true,
+        options: IndexOptions { page_items_max: Some(PAGE_ITEMS_MAX), ..IndexOptions::default() },
+    };
+    let types = [TypeOid::INT8, TypeOid::INT8, TypeOid::INT4, TypeOid::TEXT];
+    TableDefinition {
+        id: 1,
+        name: "kv".to_owned(),
+        file: file(0),
+        fillfactor: 90,
+        columns: types.map(ColumnType::new).to_vec(),
+        missing: Vec::new(),
+        indexes: vec![
+            index(1, "kv_pkey", 0, TypeOid::INT8, true),
+            index(2, "kv_g", 2, TypeOid::INT4, false),
+        ],
+    }
+}
+
+fn row(key: Key, value: Value) -> Vec<Datum> {
+    let group = i32::try_from(value.rem_euclid(GROUPS)).expect("few groups");
+    let length = 40 + usize::try_from(value.rem_euclid(7)).expect("few lengths") * 90;
+    let filler = format!("{value}-").repeat(length / 2 + 1)[..length].to_owned();
+    vec![Datum::Int8(key), Datum::Int8(value), Datum::Int4(group), Datum::text(&filler)]
+}
+
+/// Key and value of a row whose columns belong together.
+fn judge(columns: &[Datum]) -> std::result::Result<(Key, Value), String> {
+    let [Datum::Int8(key), Datum::Int8(value), Datum::Int4(group), Datum::Text(filler)] = columns
+    else {
+        return Err(format!("a row of the wrong shape: {columns:?}"));
+    };
+    let expected = row(*key, *value);
+    let same =
+        matches!(&expected[2..], [Datum::Int4(g), Datum::Text(f)] if g == group && f == filler);
+    if same {
+        return Ok((*key, *value));
+    }
+    Err(format!("row {key} has value {value} and columns of another: {columns:?}"))
+}
+
+impl TableDatabase {
+    /// Opens, recovers, and makes the table if it is not there.
+    ///
+    /// # Errors
+    /// Whatever a layer says.
+    pub fn open(env: Env) -> Result<Self> {
+        let manager = TransactionManager::new(env.clone(), TxnOptions::default());
+        let mut managers = Engine::resource_managers();
+        managers.push(Arc::clone(&manager) as _);
+        let options = StorageOptions { shared_buffers: 32, ..StorageOptions::tiny() };
+        let (storage, _) = Storage::open(env, options, managers)?;
+        manager.attach(&storage)?;
+        let engine = Engine::new(Arc::clone(&storage), Arc::clone(&manager));
+        let control = manager.register_session()?;
+        for number in 0..FILES.len() {
+            if !storage.file_exists(file(number).id)? {
+                let transaction = manager.begin(&control, BeginOptions::default())?;
+                storage.create_file(file(number), transaction.write_xid()?)?;
+                transaction.commit(Durability::Flush)?;
+            }
+        }
+        let table = Table::open(&engine, definition());
+        Ok(Self { manager, storage, table })
+    }
+
+    /// A new session.
+    ///
+    /// # Errors
+    /// Too many sessions.
+    pub fn session(&self) -> Result<TableSession> {
+        Ok(TableSession {
+            database: self.clone(),
+            control: self.manager.register_session()?,
+            transaction: None,
+            savepoints: Vec::new(),
+            failed: false,
+            work: Workspace::new(),
+            lookup: Lookup::default(),
+        })
+    }
+
+    /// The storage.
+    pub fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    /// CHECKPOINT.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.storage.checkpoint(CheckpointKind::Requested, &[&*self.manager])?;
+        Ok(())
+    }
+
+    /// VACUUM, which freezes early.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn vacuum(&self, session: &SessionControl) -> Result<()> {
+        let options = VacuumOptions { freeze_min_age: FREEZE_MIN_AGE, ..VacuumOptions::default() };
+        niwaki_vacuum::vacuum(&self.table, session, &options)?;
+        Ok(())
+    }
+
+    /// Every invariant of heap and indexes; nothing pinned.
+    ///
+    /// # Errors
+    /// The first violation.
+    pub fn check(&self) -> std::result::Result<(), String> {
+        let report = self.table.check().map_err(|error| error.to_string())?;
+        if let Some(first) = report.corruptions.first() {
+            return Err(format!("{} violations, first {first:?}", report.corruptions.len()));
+        }
+        if self.storage.pool().is_idle() { Ok(()) } else { Err("a page is pinned".to_owned()) }
+    }
+}
+
+impl TableSession {
+    /// Executes one statement.
+    ///
+    /// # Errors
+    /// What the model does not know; SQLSTATEs that it does know are in the reply.
+    pub fn step(&mut self, step: &Step) -> std::result::Result<Reply, String> {
+        match self.execute(step) {
+            Ok(reply) => Ok(reply),
+            Err(error) => {
+                if self.transaction.is_some() {
+                    self.fail();
+                }
+                match state(&error) {
+                    Some(state) => Ok(Reply::Error(state.to_owned())),
+                    None => Err(error.to_string()),
+                }
+            }
+        }
+    }
+
+    fn execute(&mut self, step: &Step) -> Result<Reply> {
+        match step {
+            Step::Begin(isolation) => {
+                let isolation = match isolation {
+                    Isolation::ReadCommitted => Level::ReadCommitted,
+                    Isolation::RepeatableRead => Level::RepeatableRead,
+                };
+                let options = BeginOptions { isolation, ..BeginOptions::default() };
+                self.transaction = Some(self.database.manager.begin(&self.control, options)?);
+            }
+            Step::Commit | Step::Rollback => {
+                let failed = std::mem::take(&mut self.failed);
+                self.savepoints.clear();
+                match self.transaction.take() {
+                    Some(transaction) if *step == Step::Commit && !failed => {
+                        transaction.commit(Durability::Flush)?;
+                    }
+                    Some(transaction) => transaction.abort(),
+                    None => {}
+                }
+            }
+            Step::RollbackTo(name) => {
+                self.open().rollback_to(&name.to_string())?;
+                let at = self.position(*name);
+                self.savepoints.truncate(at + 1);
+                self.failed = false;
+            }
+            _ if self.failed => return Ok(Reply::Error("25P02".to_owned())),
+            Step::Savepoint(name) => {
+                self.open().savepoint(&name.to_string());
+                self.savepoints.push(name.to_string());
+            }
+            Step::Release(name) => {
+                self.open().release(&name.to_string())?;
+                let at = self.position(*name);
+                self.savepoints.truncate(at);
+            }
+            Step::Checkpoint => self.database.checkpoint()?,
+            Step::Vacuum => self.database.vacuum(&self.control)?,
+            _ => return self.statement(step),
+        }
+        Ok(Reply::Done(0))
+    }
+
+    /// A statement failed: what it and its (sub)transaction did is undone at once, and their locks
+    /// are free, although the session still has to say ROLLBACK.
+    fn fail(&mut self) {
+        self.failed = true;
+        match self.savepoints.last() {
+            Some(name) => self.open().rollback_to(name).expect("the newest savepoint"),
+            None => {
+                // A transaction that does nothing takes its place until then.
+                let failed = self.transaction.take();
+                drop(failed);
+                let nothing = self.database.manager.begin(&self.control, BeginOptions::default());
+                self.transaction = nothing.ok();
+            }
+        }
+    }
+
+    fn position(&self, name: u32) -> usize {
+        let name = name.to_string();
+        self.savepoints.iter().rposition(|other| *other == name).expect("a savepoint that exists")
+    }
+
+    fn open(&self) -> &Transaction {
+        self.transaction.as_ref().expect("a statement that needs a transaction")
+    }
+
+    fn statement(&mut self, step: &Step) -> Result<Reply> {
+        if let Some(transaction) = self.transaction.take() {
+            let reply = self.rows_statement(&transaction, step);
+            let next = transaction.next_command();
+            self.transaction = Some(transaction);
+            next?;
+            return reply;
+        }
+        let transaction = self.database.manager.begin(&self.control, BeginOptions::default())?;
+        let reply = self.rows_statement(&transaction, step)?;
+        transaction.commit(Durability::Flush)?;
+        Ok(reply)
+    }
+
+    fn rows_statement(&mut self, tx: &Transaction, step: &Step) -> Result<Reply> {
+        let table = Arc::clone(&self.database.table);
+        match step {
+            Step::Read(key) => {
+                let snapshot = tx.snapshot()?;
+                let found = self.find(tx, &snapshot, *key)?;
+                Ok(Reply::Row(found.map(|(_, columns)| value_of(&columns))))
+            }
+            Step::Scan => Ok(Reply::Rows(self.database.sequential(tx)?)),
+            Step::Insert(key, value) => {
+                // A statement fixes the snapshot of REPEATABLE READ even if it reads nothing.
+                let _snapshot = tx.snapshot()?;
+                table.insert(tx, &row(*key, *value), &mut self.work)?;
+                Ok(Reply::Done(1))
+            }
+            Step::Update(key, value) => self.modify(tx, *key, Some(&|_| *value)),
+            Step::Delete(key) => self.modify(tx, *key, None),
+            _ => unreachable!("handled by `execute`"),
+        }
+    }
+
+    /// Adds to the value of a row; returns how many rows that were.
+    ///
+    /// # Errors
+    /// As [`TableSession::step`], with the SQLSTATE as error.
+    pub fn add(&mut self, key: Key, amount: Value) -> std::result::Result<u64, String> {
+        let transaction = self.transaction.take().expect("inside a transaction");
+        let reply = self.modify(&transaction, key, Some(&|value| value + amount));
+        let next = transaction.next_command();
+        self.transaction = Some(transaction);
+        next.map_err(|error| error.to_string())?;
+        match reply {
+            Ok(Reply::Done(count)) => Ok(count),
+            Ok(other) => Err(format!("{other:?}")),
+            Err(error) => {
+                self.fail();
+                Err(state(&error).map_or_else(|| error.to_string(), str::to_owned))
+            }
+        }
+    }
+
+    /// Updates (or deletes) the row of a key as an executor does: what another transaction changed
+    /// meanwhile is judged again.
+    fn modify(
+        &mut self,
+        tx: &Transaction,
+        key: Key,
+        change: Option<&dyn Fn(Value) -> Value>,
+    ) -> Result<Reply> {
+        let table = Arc::clone(&self.database.table);
+        let snapshot = tx.snapshot_for_write()?;
+        let Some((root, mut old)) = self.find(tx, &snapshot, key)? else {
+            return Ok(Reply::Done(0));
+        };
+        let mut target = RowTarget::visible(root);
+        // Ends: each further turn follows a change that another transaction committed.
+        loop {
+            let outcome = match change {
+                Some(change) => {
+                    let new = row(key, change(value_of(&old)));
+                    table.update(tx, &snapshot, target, &old, &new, &mut self.work)?
+                }
+                None => table.delete(tx, &snapshot, target)?,
+            };
+            match outcome {
+                Modify::Done { .. } => return Ok(Reply::Done(1)),
+                Modify::Gone | Modify::SelfModified => return Ok(Reply::Done(0)),
+                Modify::Changed(changed) => {
+                    target = changed.target;
+                    let row = &changed.row;
+                    let all = ColumnMask::all(COLUMNS);
+                    table.deform_parts(row.natts, row.has_nulls, &row.bytes, &all, &mut old)?;
+                }
+            }
+        }
+    }
+
+    fn find(
+        &mut self,
+        tx: &Transaction,
+        snapshot: &Snapshot,
+        key: Key,
+    ) -> Result<Option<(Tid, Vec<Datum>)>> {
+        let table = &self.database.table;
+        let mut encoded = Vec::new();
+        table.encode_index_key(0, &row(key, 0), &mut encoded);
+        let mut out = vec![Datum::Null; COLUMNS];
+        let all = ColumnMask::all(COLUMNS);
+        let lookup = &mut self.lookup;
+        let found = table.fetch_unique(tx, snapshot, 0, &encoded, &all, &mut out, lookup)?;
+        Ok(found.map(|root| (root, out)))
+    }
+}
+
+fn value_of(columns: &[Datum]) -> Value {
+    match columns[1] {
+        Datum::Int8(value) => value,
+        ref other => panic!("value {other:?}"),
+    }
+}
+
+/// SQLSTATEs that the model knows, and deadlocks.
+fn state(error: &Error) -> Option<&'static str> {
+    match error {
+        Error::UniqueViolation(_) => Some("23505"),
+        Error::Transaction(TxnError::SerializationFailure { .. }) => Some("40001"),
+        Error::Transaction(TxnError::Deadlock { .. }) => Some("40P01"),
+        _ => None,
+    }
+}
+
+fn damaged(detail: String) -> Error {
+    Error::Storage(StorageError::Refused(detail))
+}
+
+impl TableDatabase {
+    /// All rows that the transaction sees, by a sequential scan.
+    ///
+    /// # Errors
+    /// Storage's, and rows whose columns do not belong together.
+    pub fn sequential(&self, tx: &Transaction) -> Result<Rows> {
+        let snapshot = tx.snapshot()?;
+        let mut scan = self.table.seq_scan(0..self.table.blocks()?);
+        let mut page = PageRows::new();
+        let mut rows = Rows::new();
+        let mut out = vec![Datum::Null; COLUMNS];
+        while scan.next_page(&self.table, tx, &snapshot, &mut page)? {
+            for found in page.iter() {
+                self.table.deform(found, &ColumnMask::all(COLUMNS), &mut out)?;
+                collect("a sequential scan", &out, &mut rows)?;
+            }
+        }
+        Ok(rows)
+    }
+
+    fn through_index(&self, tx: &Transaction, index: usize, direction: Direction) -> Result<Rows> {
+        let snapshot = tx.snapshot()?;
+        let unbounded: Bound<&[u8]> = Bound::Unbounded;
+        let mut scan = self.table.index_scan_bounds(index, unbounded, unbounded, direction);
+        let mut rows = Rows::new();
+        let mut order: Vec<i64> = Vec::new();
+        let mut out = vec![Datum::Null; COLUMNS];
+        let all = ColumnMask::all(COLUMNS);
+        while scan.next(&self.table, tx, &snapshot, &all, &mut out)?.is_some() {
+            collect("an index scan", &out, &mut rows)?;
+            order.push(match out[if index == 0 { 0 } else { 2 }] {
+                Datum::Int8(key) => key,
+                Datum::Int4(group) => group.into(),
+                ref other => return Err(damaged(format!("key {other:?}"))),
+            });
+        }
+        if direction == Direction::Backward {
+            order.reverse();
+        }
+        if !order.is_sorted() {
+            return Err(damaged(format!("index {index} is out of order: {order:?}")));
+        }
+        Ok(rows)
+    }
+
+    /// All committed rows, read in five ways that must agree.
+    ///
+    /// # Errors
+    /// The rows cannot be read, or two ways differ.
+    pub fn rows(&self) -> std::result::Result<Rows, String> {
+        let text = |error: Error| error.to_string();
+        let control = self.manager.register_session().map_err(|error| error.to_string())?;
+        let isolation = Level::RepeatableRead;
+        let options = BeginOptions { isolation, ..BeginOptions::default() };
+        let tx = self.manager.begin(&control, options).map_err(|error| error.to_string())?;
+        let sequential = self.sequential(&tx).map_err(text)?;
+        for index in 0..2 {
+            for direction in [Direction::Forward, Direction::Backward] {
+                let rows = self.through_index(&tx, index, direction).map_err(text)?;
+                if rows != sequential {
+                    return Err(format!(
+                        "index {index} {direction:?} sees {rows:?}, a sequential scan {sequential:?}"
+                    ));
+                }
+            }
+        }
+        tx.commit(Durability::Flush).map_err(|error| error.to_string())?;
+        Ok(sequential)
+    }
+}
+
+fn collect(how: &str, columns: &[Datum], rows: &mut Rows) -> Result<()> {
+    let (key, value) = judge(columns).map_err(|detail| damaged(format!("{how}: {detail}")))?;
+    match rows.insert(key, value) {
+        None => Ok(()),
+        Some(other) => Err(damaged(format!("{how}: row {key} came twice: {other}, {value}"))),
+    }
+}
+
+impl Subject for TableSubject {
+    fn open(env: Env) -> std::result::Result<Self, String> {
+        let database = TableDatabase::open(env).map_err(|error| error.to_string())?;
+        Ok(Self { database, sessions: BTreeMap::new() })
+    }
+
+    fn step(&mut self, session: u32, step: &Step) -> std::result::Result<Reply, String> {
+        if !self.sessions.contains_key(&session) {
+            let new = self.database.session().map_err(|error| error.to_string())?;
+            self.sessions.insert(session, new);
+        }
+        self.sessions.get_mut(&session).expect("just inserted").step(step)
+    }
+
+    fn rows(&mut self) -> std::result::Result<Rows, String> {
+        self.database.rows()
+    }
+
+    fn check(&mut self) -> std::result::Result<(), String> {
+        self.database.check()
+    }
+}

@@ -1,0 +1,36 @@
+//! Crash images of tables and transactions, without SQL.
+
+use niwaki_testkit::crash::{CrashPlan, CrashReport, run};
+use niwaki_testkit::tables::TableSubject;
+use niwaki_testkit::workload::Mix;
+
+fn plan(seed: u64) -> CrashPlan {
+    CrashPlan {
+        seed,
+        steps: 150,
+        mix: Mix {
+            keys: [4, 24, 200][usize::try_from(seed % 3).unwrap()],
+            sessions: [1, 3][usize::try_from(seed % 2).unwrap()],
+            ..Mix::default()
+        },
+        images_per_moment: 4,
+        second_crash_every: 200,
+        images_per_recovery_moment: 2,
+        ..CrashPlan::default()
+    }
+}
+
+#[test]
+fn tables_survive_every_crash() {
+    let seed = std::env::var("NIWAKI_CRASH_SEED").map(|text| text.parse().expect("a seed"));
+    let seeds = seed.map_or(0..12, |seed| seed..seed + 1);
+    let mut total = CrashReport::default();
+    for seed in seeds {
+        match run::<TableSubject>(&plan(seed)) {
+            Ok(report) => total.add(&report),
+            Err(failure) => panic!("{failure}"),
+        }
+    }
+    eprintln!("{total:?}");
+    assert!(total.images > 100, "{total:?}");
+}

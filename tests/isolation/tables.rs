@@ -1,0 +1,42 @@
+//! Sessions on tables and transactions, without SQL, see what the model says.
+
+use std::sync::Arc;
+
+use niwaki_env::Env;
+use niwaki_env::vfs::MemoryVfs;
+use niwaki_testkit::crash::follow;
+use niwaki_testkit::model::Model;
+use niwaki_testkit::subject::Subject;
+use niwaki_testkit::tables::TableSubject;
+use niwaki_testkit::workload::{Mix, Workload};
+
+fn run(seed: u64, mix: Mix, steps: usize) {
+    let env = Env::simulated(Arc::new(MemoryVfs::new()), seed);
+    let mut subject = TableSubject::open(env).expect("an empty database opens");
+    let mut model = Model::new();
+    let mut workload = Workload::new(mix, seed);
+    let outcome = follow(&mut subject, &mut model, &mut workload, steps, |_| {});
+    outcome.unwrap_or_else(|difference| panic!("seed {seed}: {difference}"));
+    let rows = subject.rows().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    assert_eq!(rows, model.visible(model.commits()), "seed {seed}");
+    subject.check().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+}
+
+#[test]
+fn one_session_agrees_with_the_model() {
+    for seed in 0..20 {
+        run(seed, Mix { keys: 8, ..Mix::default() }, 400);
+    }
+}
+
+#[test]
+fn four_sessions_agree_with_the_model() {
+    for seed in 0..30 {
+        run(seed, Mix { keys: 16, sessions: 4, ..Mix::default() }, 800);
+    }
+}
+
+#[test]
+fn many_keys_split_pages() {
+    run(1, Mix { keys: 2000, sessions: 2, ..Mix::default() }, 6000);
+}
