@@ -137,7 +137,13 @@ pub fn timestamp_from_unix(seconds: f64) -> Result<i64> {
     if seconds.is_nan() {
         return Err(TypeError::new("22008", "timestamp cannot be NaN"));
     }
-    let out_of_range = || TypeError::new("22008", format!("timestamp out of range: \"{seconds}\""));
+    let out_of_range = || {
+        let mut shown = Vec::new();
+        // Six significant digits, as C's %g has them.
+        crate::write_float8(seconds, 6 - 15, &mut shown);
+        let shown = String::from_utf8_lossy(&shown).into_owned();
+        TypeError::new("22008", format!("timestamp out of range: \"{shown}\""))
+    };
     // 10,957 days lie between the two epochs.
     let micros = ((seconds - 946_684_800.0) * 1e6).round_ties_even();
     if micros.abs() >= 9.3e18 {
@@ -164,7 +170,7 @@ pub fn make_date(year: i32, month: i32, day: i32) -> Result<i32> {
         return Err(out_of_range());
     }
     finite_date(days_from_civil(astronomical, month, day)).map_err(|_| {
-        TypeError::new("22008", format!("date out of range: {year}-{month:02}-{day:02}"))
+        TypeError::new("22008", format!("date out of range: {astronomical}-{month:02}-{day:02}"))
     })
 }
 
