@@ -72,6 +72,7 @@ impl Storage {
         let next_file = self.next_file.load(Ordering::Acquire);
         participate(redo)?;
         let pages = self.pool.write_dirty()?;
+        let redo = if cfg!(niwaki_bug = "late_redo") { self.wal.begin_checkpoint() } else { redo };
         let synced = self.files.sync();
         let time_us = self.env.clock.now_unix_us();
         let lsn = self.log_checkpoint(redo, next_file, time_us)?;

@@ -95,6 +95,22 @@ fn a_tail_torn_at_any_byte_is_cut_off() {
     }
 }
 
+/// A reused segment goes on, behind the tear, with records that were sound in their own time and
+/// place.
+#[test]
+fn records_of_an_older_use_of_the_file_are_not_taken() {
+    let killed = killed(20, true);
+    for whole in 10..20 {
+        let torn_at = killed.lsns[whole].0;
+        let older = killed.lsns[whole - 9].0;
+        let stale = killed.read(older, (killed.lsns[whole].0 - older) as usize);
+        let mut behind = stale.clone();
+        behind.extend(vec![0; 20_000]);
+        let copy = killed.overwrite(torn_at, &behind);
+        assert_eq!(killed.recovered(copy).unwrap(), whole as u64 + 1);
+    }
+}
+
 #[test]
 fn damage_in_front_of_durable_records_is_refused() {
     let killed = killed(20, true);

@@ -284,7 +284,10 @@ impl Plan {
         let mut payload = 0;
         for (index, page) in record.pages.iter().enumerate() {
             let image = match page.mode {
-                PageLog::Delta => full_page_writes && page.target.page.lsn().0 <= redo,
+                PageLog::Delta => {
+                    let old = page.target.page.lsn().0 <= redo;
+                    full_page_writes && old && !cfg!(niwaki_bug = "missing_image")
+                }
                 PageLog::ForceImage => true,
                 PageLog::Init => false,
             };
