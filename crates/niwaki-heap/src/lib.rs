@@ -27,7 +27,7 @@ pub use header::{TUPLE_HEADER_SIZE, flags};
 pub use insert::InsertOptions;
 pub use niwaki_txn::RowLockMode;
 pub use outcome::{Blocker, NewRow, Newest, Outcome, RowTarget, UpdateKind, VersionRow};
-pub use page::{MAX_TUPLE_SIZE, SPECIAL_SIZE};
+pub use page::{MAX_TUPLE_SIZE, SPECIAL_SIZE, mask_hints};
 pub use prune::Pruned;
 pub use read::DeadVersions;
 pub use redo::HeapRedo;

@@ -175,3 +175,18 @@ pub(crate) fn xmin(base: u64, tuple: Tuple<'_>) -> Xid {
 pub(crate) fn xmax(base: u64, tuple: Tuple<'_>) -> Xid {
     absolute(base, tuple.xmax())
 }
+
+/// Clears what may differ between a heap page and its redo: hints, and command numbers, which mean
+/// nothing after a crash. Does nothing to pages of other kinds.
+pub fn mask_hints(page: &mut Page) {
+    if page.kind() != PageKind::Heap {
+        return;
+    }
+    for offset in 1..=page.item_count() {
+        let Some(header) = header_mut(page, offset) else { continue };
+        let Some(tuple) = Tuple::new(header.as_slice()) else { continue };
+        let kept = tuple.flags() & !(flags::HINTS | flags::COMBO_CID);
+        header[8..12].fill(0);
+        header[20..22].copy_from_slice(&kept.to_le_bytes());
+    }
+}

@@ -1,0 +1,269 @@
+//! A table `(id int4 unique, v int4, t text)` with an index on `v`, on files in memory.
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use niwaki_env::Env;
+use niwaki_env::vfs::MemoryVfs;
+use niwaki_heap::VersionRow;
+use niwaki_nbtree::{IndexOptions, KeyRange};
+use niwaki_storage::compare::redo_equals_do;
+use niwaki_storage::page::{ItemState, Page, PageKind};
+use niwaki_storage::{OffsetNumber, Storage, StorageOptions};
+use niwaki_table::*;
+use niwaki_txn::*;
+use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid};
+use niwaki_vacuum::{VacuumOptions, VacuumSummary, vacuum};
+
+/// By id: v, length of t, and a number that tells one write from another.
+pub type Rows = BTreeMap<i32, (i32, usize, u64)>;
+
+/// A small generator (xorshift), so that a seed is all a run needs.
+pub struct Rng(u64);
+
+impl Rng {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def1)
+    }
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % bound
+    }
+}
+
+pub struct World {
+    pub engine: Arc<Engine>,
+    pub table: Arc<Table>,
+    pub sessions: Vec<Arc<SessionControl>>,
+    vfs: Arc<MemoryVfs>,
+    work: RefCell<Workspace>,
+    stamps: Cell<u64>,
+}
+
+pub fn open_on(vfs: &Arc<MemoryVfs>) -> Arc<Engine> {
+    let env = Env { vfs: Arc::clone(vfs) as _, ..Env::memory() };
+    let manager = TransactionManager::new(env.clone(), TxnOptions::default());
+    let mut managers = Engine::resource_managers();
+    managers.push(Arc::clone(&manager) as _);
+    let options = StorageOptions { shared_buffers: 64, ..StorageOptions::tiny() };
+    let (storage, _) = Storage::open(env, options, managers).unwrap();
+    manager.attach(&storage).unwrap();
+    Engine::new(storage, manager)
+}
+
+fn column(oid: TypeOid) -> ColumnType {
+    ColumnType::new(oid)
+}
+
+impl World {
+    pub fn new(sessions: usize, small_pages: bool) -> Self {
+        let vfs = Arc::new(MemoryVfs::new());
+        let engine = open_on(&vfs);
+        let sessions: Vec<_> =
+            (0..sessions).map(|_| engine.transactions().register_session().unwrap()).collect();
+        let tx = engine.transactions().begin(&sessions[0], BeginOptions::default()).unwrap();
+        let index = |id: u64, name: &str, column: usize, unique: bool| IndexDefinition {
+            id,
+            name: name.to_owned(),
+            file: engine.create_file(&tx, true).unwrap(),
+            key: vec![KeyColumn { column, order: KeyOrder::ascending(TypeOid::INT4) }],
+            include: Vec::new(),
+            unique,
+            primary: unique,
+            valid: true,
+            options: IndexOptions {
+                page_items_max: small_pages.then_some(5),
+                ..IndexOptions::default()
+            },
+        };
+        let definition = TableDefinition {
+            id: 1,
+            name: "t".to_owned(),
+            file: engine.create_file(&tx, true).unwrap(),
+            fillfactor: 100,
+            // `s` is the stamp's low half: it tells one write from another.
+            columns: vec![
+                column(TypeOid::INT4),
+                column(TypeOid::INT4),
+                column(TypeOid::TEXT),
+                column(TypeOid::INT4),
+            ],
+            missing: Vec::new(),
+            indexes: vec![index(2, "t_id", 0, true), index(3, "t_v", 1, false)],
+        };
+        tx.commit(Durability::Flush).unwrap();
+        let table = Table::open(&engine, definition);
+        Self {
+            engine,
+            table,
+            sessions,
+            vfs,
+            work: RefCell::new(Workspace::new()),
+            stamps: Cell::new(0),
+        }
+    }
+
+    /// The number of the next write.
+    pub fn stamp(&self) -> u64 {
+        self.stamps.set(self.stamps.get() + 1);
+        self.stamps.get()
+    }
+
+    pub fn begin(&self, session: usize, isolation: Isolation) -> Transaction {
+        let options = BeginOptions { isolation, ..BeginOptions::default() };
+        self.engine.transactions().begin(&self.sessions[session], options).unwrap()
+    }
+
+    /// A row as this write stores it.
+    pub fn row(&self, id: i32, v: i32, t: &str) -> Vec<Datum> {
+        let stamp = self.stamps.get() as i32;
+        vec![Datum::Int4(id), Datum::Int4(v), Datum::text(t), Datum::Int4(stamp)]
+    }
+
+    pub fn insert(&self, tx: &Transaction, id: i32, v: i32, t: &str) -> Result<()> {
+        self.table.insert(tx, &self.row(id, v, t), &mut self.work.borrow_mut()).map(drop)
+    }
+
+    pub fn update(
+        &self,
+        tx: &Transaction,
+        snapshot: &Snapshot,
+        target: RowTarget,
+        old: &[Datum],
+        new: (i32, i32, &str),
+    ) -> Result<Modify> {
+        let new = self.row(new.0, new.1, new.2);
+        self.table.update(tx, snapshot, target, old, &new, &mut self.work.borrow_mut())
+    }
+
+    /// The row with this id, by the unique index.
+    pub fn find(
+        &self,
+        tx: &Transaction,
+        snapshot: &Snapshot,
+        id: i32,
+    ) -> Option<(RowTarget, Vec<Datum>)> {
+        let mut key = Vec::new();
+        self.table.encode_index_key(0, &self.row(id, 0, ""), &mut key);
+        let mut out = vec![Datum::Null; 4];
+        let mut lookup = Lookup::default();
+        let all = ColumnMask::all(4);
+        self.table
+            .fetch_unique(tx, snapshot, 0, &key, &all, &mut out, &mut lookup)
+            .unwrap()
+            .map(|root| (RowTarget::visible(root), out))
+    }
+
+    pub fn values(&self, row: &VersionRow) -> (i32, i32, usize) {
+        let mut out = vec![Datum::Null; 4];
+        let all = ColumnMask::all(4);
+        self.table.deform_parts(row.natts, row.has_nulls, &row.bytes, &all, &mut out).unwrap();
+        let (id, (v, len, _)) = fields(&out);
+        (id, v, len)
+    }
+
+    /// All rows by a sequential scan, with which both indexes must agree in both directions.
+    pub fn rows(&self, tx: &Transaction, snapshot: &Snapshot) -> Rows {
+        let all = ColumnMask::all(4);
+        let mut out = vec![Datum::Null; 4];
+        let mut found = Vec::new();
+        let mut scan = self.table.seq_scan(0..self.table.blocks().unwrap());
+        let mut page = PageRows::new();
+        while scan.next_page(&self.table, tx, snapshot, &mut page).unwrap() {
+            for stored in page.iter() {
+                self.table.deform(stored, &all, &mut out).unwrap();
+                found.push((fields(&out), stored.root));
+            }
+        }
+        found.sort_unstable();
+        for index in 0..2 {
+            for direction in [Direction::Forward, Direction::Backward] {
+                let mut by_index = Vec::new();
+                let mut scan = self.table.index_scan(index, &KeyRange::ALL, direction);
+                while let Some(root) = scan.next(&self.table, tx, snapshot, &all, &mut out).unwrap()
+                {
+                    by_index.push((fields(&out), root));
+                }
+                by_index.sort_unstable();
+                assert_eq!(by_index, found, "index {index} {direction:?} against the heap");
+            }
+        }
+        let count = found.len();
+        let rows: Rows = found.into_iter().map(|(row, _)| row).collect();
+        assert_eq!(rows.len(), count, "an id comes twice");
+        rows
+    }
+
+    pub fn vacuum(&self, session: usize, freeze: bool) -> VacuumSummary {
+        let freeze_min_age = if freeze { 0 } else { u64::MAX };
+        let options =
+            VacuumOptions { freeze_min_age, dead_tids_max: 3, ..VacuumOptions::default() };
+        let summary = vacuum(&self.table, &self.sessions[session], &options).unwrap();
+        self.check();
+        summary
+    }
+
+    pub fn check(&self) {
+        let report = self.table.check().unwrap();
+        assert!(report.corruptions.is_empty(), "{:#?}", report.corruptions);
+    }
+
+    /// Opens a copy of the files as a killed process leaves them: redo makes the same pages, and the
+    /// committed rows are there.
+    pub fn compare_with_redo(&self, committed: &Rows) {
+        self.engine.storage().wal().flush(self.engine.storage().wal().insert_lsn());
+        let copy = Arc::new(self.vfs.fork());
+        let engine = open_on(&copy);
+        let mask = |page: &mut Page| {
+            niwaki_heap::mask_hints(page);
+            mask_index(page);
+        };
+        let differences = redo_equals_do(self.engine.storage(), engine.storage(), &mask).unwrap();
+        // States of transactions are written by checkpoints, not by redo.
+        let differences: Vec<_> = differences.into_iter().filter(|d| d.id.file.0 >= 16).collect();
+        assert!(differences.is_empty(), "{differences:?}");
+        let table = Table::open(&engine, self.table.definition().clone());
+        let session = engine.transactions().register_session().unwrap();
+        let world = World {
+            table,
+            sessions: vec![session],
+            vfs: copy,
+            work: RefCell::new(Workspace::new()),
+            stamps: Cell::new(0),
+            engine,
+        };
+        world.check();
+        let tx = world.begin(0, Isolation::ReadCommitted);
+        let snapshot = tx.snapshot().unwrap();
+        assert_eq!(&world.rows(&tx, &snapshot), committed, "after a crash");
+        drop(snapshot);
+        drop(tx);
+    }
+}
+
+/// Marks of dead entries are hints.
+fn mask_index(page: &mut Page) {
+    if page.kind() != PageKind::Nbtree {
+        return;
+    }
+    for offset in 1..=page.item_count() {
+        let number = OffsetNumber(offset);
+        let id = page.item_id(number);
+        if id.state() == ItemState::Dead && !id.is_empty() {
+            page.set_item_id(number, id.with_state(ItemState::Normal));
+        }
+    }
+}
+
+fn fields(row: &[Datum]) -> (i32, (i32, usize, u64)) {
+    match row {
+        [Datum::Int4(id), Datum::Int4(v), Datum::Text(t), Datum::Int4(stamp)] => {
+            (*id, (*v, t.len(), *stamp as u64))
+        }
+        other => panic!("{other:?}"),
+    }
+}
