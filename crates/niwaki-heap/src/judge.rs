@@ -2,8 +2,9 @@
 
 use niwaki_storage::Tid;
 use niwaki_storage::page::Page;
-use niwaki_txn::{RowKey, RowLockMode, View, XidStatus};
+use niwaki_txn::{RowKey, RowLockMode, Transaction, View, XidStatus};
 
+use crate::error::Result;
 use crate::header::{NO_LINK, Tuple, flags};
 use crate::outcome::Blocker;
 use crate::page;
@@ -39,6 +40,26 @@ impl Heap<'_> {
     /// which row it is.
     pub(crate) fn row_key(&self, root: Tid) -> RowKey {
         RowKey { file: self.relation.file.id, root, incarnation: 0 }
+    }
+
+    /// Called before an inner level of `transaction` ends a version that an outer level has locked: the
+    /// lock moves to memory, where a rollback to the savepoint leaves it.
+    pub(crate) fn keep_outer_lock(
+        &self,
+        transaction: &Transaction,
+        page: &Page,
+        tuple: Tuple<'_>,
+        root: Tid,
+    ) -> Result<()> {
+        if !tuple.has(flags::XMAX_LOCK_ONLY) {
+            return Ok(());
+        }
+        let holder = page::xmax(page::base(page), tuple);
+        if !transaction.is_mine(holder) || holder == transaction.write_xid()? {
+            return Ok(());
+        }
+        let key = self.row_key(root);
+        Ok(transaction.keep_row_lock(key, held_mode(tuple), holder)?)
     }
 
     /// Judges a version of the row at `root` that some snapshot sees, or that was the newest when it

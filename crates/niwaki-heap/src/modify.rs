@@ -153,6 +153,7 @@ impl<'e> Heap<'e> {
         let Some(old) = page::tuple(&page, at) else {
             return Err(corruption(page.id(), Some(at), "H1", "the version is gone"));
         };
+        self.keep_outer_lock(transaction, &page, old, root)?;
         let (prefix, suffix) = UpdateOnPage::shared(old.data(), row.bytes);
         let old_cid = transaction.delete_cid(page::xmin(page::base(&page), old), old.cid())?;
         let change = UpdateOnPage {
@@ -191,6 +192,8 @@ impl<'e> Heap<'e> {
         let Some(old) = page::tuple(&old_page, at) else {
             return Err(corruption(old_page.id(), Some(at), "H1", "the version is gone"));
         };
+        let old_root = Tid { block: old_page.id().block, offset: OffsetNumber(old.root()) };
+        self.keep_outer_lock(transaction, &old_page, old, old_root)?;
         let old_xmin = page::xmin(page::base(&old_page), old);
         let old_cid = transaction.delete_cid(old_xmin, old.cid())?;
         let new = new_page.is_new();
@@ -240,6 +243,7 @@ impl<'e> Heap<'e> {
         let Some(old) = page::tuple(&page, at) else {
             return Err(corruption(page.id(), Some(at), "H1", "the version is gone"));
         };
+        self.keep_outer_lock(transaction, &page, old, target.root)?;
         let cid = transaction.delete_cid(page::xmin(page::base(&page), old), old.cid())?;
         let xmax_flags = flags::KEYS_UPDATED;
         let end = EndVersion { offset: at, link: NO_LINK, xmax_flags, cid: Some(cid) };

@@ -9,7 +9,7 @@ use niwaki_storage::{Csn, RelFile, Xid};
 use crate::command::{ComboTable, CommandId, TupleCid};
 use crate::commit::Durability;
 use crate::error::{Error, Result};
-use crate::locks::{HeldLocks, LockMark};
+use crate::locks::{HeldLocks, LockKey, LockMark, RowKey, RowLockMode};
 use crate::manager::TransactionManager;
 use crate::session::SessionControl;
 use crate::snapshot::{Registration, Snapshot};
@@ -322,6 +322,36 @@ impl Transaction {
             drop_at_abort: files.at_abort.len(),
             locks: self.held.mark(),
         });
+    }
+
+    /// Keeps a row locked in memory that this transaction has locked in the row itself, by the id
+    /// `holder` of some level, when an inner level is about to write over it: a rollback to the
+    /// savepoint must not lose the outer level's lock. Never waits; call it under the page's latch.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] when too many row locks are kept.
+    pub fn keep_row_lock(&self, row: RowKey, mode: RowLockMode, holder: Xid) -> Result<()> {
+        // Whoever holds the row in memory now goes with the lock that is there already.
+        self.manager().locks().try_lock_row(self, row, mode)?;
+        let subxids = self.subxids.borrow();
+        // The top id is older than every savepoint that has seen it used.
+        let assigned = subxids.binary_search(&holder).map_or(0, |at| at + 1);
+        let mut levels = self.levels.borrow_mut();
+        let Some(first) = levels.iter().position(|level| level.subxids >= assigned) else {
+            return Ok(());
+        };
+        let lock = (LockKey::Row(row), 1 << mode as u8);
+        let mut queued = self.held.queued.borrow_mut();
+        let Some(at) = queued.iter().position(|held| *held == lock) else { return Ok(()) };
+        let to = levels[first].locks.queued;
+        if to <= at {
+            let lock = queued.remove(at);
+            queued.insert(to, lock);
+            for level in levels[first..].iter_mut().filter(|level| level.locks.queued <= at) {
+                level.locks.queued += 1;
+            }
+        }
+        Ok(())
     }
 
     /// How many savepoints are open.
