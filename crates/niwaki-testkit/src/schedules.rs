@@ -1,9 +1,10 @@
 //! Running a test in many schedules of the deterministic scheduler.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
-use shuttle::{Config, MaxSteps, Runner};
+use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
 /// Bytes of a simulated thread's stack: the SQL parser recurses.
 const STACK_BYTES: usize = 4 << 20;
@@ -22,17 +23,38 @@ pub fn schedules(default: usize) -> usize {
 }
 
 /// Runs `body` in half of the schedules at random, and in the other half with few but well placed
-/// switches. A failing schedule is printed by the scheduler, which can replay it.
+/// switches. A failing schedule is printed by its seed; `NIWAKI_SIM_SEED` runs that one alone.
 pub fn simulate(schedules: usize, body: impl Fn() + Send + Sync + 'static) {
+    let body = Arc::new(body);
+    let only = std::env::var("NIWAKI_SIM_SEED").ok();
+    if let Some(only) = only {
+        run(only.parse().expect("NIWAKI_SIM_SEED is a number"), &body);
+        return;
+    }
+    for seed in 0..schedules as u64 {
+        let result = catch_unwind(AssertUnwindSafe(|| run(seed, &body)));
+        if let Err(payload) = result {
+            eprintln!("again: NIWAKI_SIM_SEED={seed}, with the name of this test");
+            resume_unwind(payload);
+        }
+    }
+}
+
+fn run(seed: u64, body: &Arc<impl Fn() + Send + Sync + 'static>) {
     let mut config = Config::new();
     config.stack_size = STACK_BYTES;
     config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
     config.silence_warnings = true;
-    let body = Arc::new(body);
-    let again = Arc::clone(&body);
-    let half = schedules.div_ceil(2);
-    Runner::new(RandomScheduler::new(half), config.clone()).run(move || body());
-    Runner::new(PctScheduler::new(PREEMPTIONS, half), config).run(move || again());
+    // The seed says it shorter.
+    config.failure_persistence = FailurePersistence::None;
+    let body = Arc::clone(body);
+    if seed.is_multiple_of(2) {
+        let scheduler = RandomScheduler::new_from_seed(seed, 1);
+        Runner::new(scheduler, config).run(move || body());
+    } else {
+        let scheduler = PctScheduler::new_from_seed(seed, PREEMPTIONS, 1);
+        Runner::new(scheduler, config).run(move || body());
+    }
 }
 
 /// A number for this schedule, from the scheduler's own randomness: replaying gives it again.

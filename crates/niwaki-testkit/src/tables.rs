@@ -321,6 +321,9 @@ impl TableSession {
     /// # Errors
     /// As [`TableSession::step`], with the SQLSTATE as error.
     pub fn add(&mut self, key: Key, amount: Value) -> std::result::Result<u64, String> {
+        if self.failed {
+            return Err("25P02".to_owned());
+        }
         let transaction = self.transaction.take().expect("inside a transaction");
         let reply = self.modify(&transaction, key, Some(&|value| value + amount));
         let next = transaction.next_command();
