@@ -77,9 +77,7 @@ impl Index {
         let mut record = Vec::with_capacity(wal::OFFSET_SIZE + size);
         record.extend_from_slice(&[0; wal::OFFSET_SIZE]);
         push_leaf(&mut record, entry.key, entry.payload, entry.tid);
-        if unique.is_none()
-            && let Some(outcome) = self.insert_rightmost(entry, &mut record)?
-        {
+        if let Some(outcome) = self.insert_rightmost(entry, unique, &mut record)? {
             return Ok(outcome);
         }
         // Ends: every turn but the last finishes a split, of which there are finitely many.
@@ -96,6 +94,7 @@ impl Index {
     fn insert_rightmost(
         &self,
         entry: &NewEntry<'_>,
+        unique: Option<&dyn UniqueCheck>,
         record: &mut [u8],
     ) -> Result<Option<InsertOutcome>> {
         // Relaxed: whatever it says is verified under the latch.
@@ -104,19 +103,26 @@ impl Index {
             return Ok(None);
         }
         let pin = self.pin(block)?;
-        let Some(leaf) = pin.try_write() else { return Ok(None) };
+        let Some(mut leaf) = pin.try_write() else { return Ok(None) };
+        // At least one entry must be before the place: then it belongs to no page on the left. With
+        // a unique check the place is that of the first entry that can have the key.
+        let target = Target::entry(entry.key, entry.tid);
+        let first = if unique.is_some() { Target::before(entry.key) } else { target };
         let fine = leaf.verify(self.page_id(block), Some(0)).is_ok()
             && leaf.is_rightmost()
             && self.fits(&leaf, record.len() - wal::OFFSET_SIZE)
-            // At least one entry is before it: so it belongs to no page on the left.
             && leaf.entry_count() > 0
-            && Target::entry(entry.key, entry.tid).order_of(leaf.tuple(1)).is_lt();
+            && first.order_of(leaf.tuple(1)).is_lt();
         if !fine {
             return Ok(None);
         }
         count(&self.counters.fast_path_inserts, 1);
-        let offset = lower_bound(&leaf, 1, &Target::entry(entry.key, entry.tid));
-        let mut leaf = leaf;
+        if let Some(check) = unique
+            && let Some(outcome) = self.check_unique(&mut leaf, entry, check)?
+        {
+            return Ok(Some(outcome));
+        }
+        let offset = lower_bound(&leaf, 1, &target);
         if self.is_entry(&leaf, offset, entry) {
             return self.suppress(leaf, offset, entry.xid).map(Some);
         }

@@ -15,7 +15,7 @@ use crate::index::Index;
 use crate::page::{IndexPage, NO_BLOCK};
 use crate::range::{Direction, KeyBound, KeyRange};
 use crate::search::{Target, lower_bound, lower_bound_near};
-use crate::stats::count;
+use crate::stats::{count, count_roughly};
 
 /// A bound that the scan owns; its bytes are in the scan's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl Scan {
         self.direction = direction;
         self.next = Next::Start;
         self.batch.reset(NO_BLOCK, LeafVersion::default());
-        count(&index.counters.scans, 1);
+        count_roughly(&index.counters.scans, 1);
     }
 
     /// The entries that the last [`Scan::next`] found.
@@ -161,11 +161,11 @@ impl Scan {
                 Direction::Forward => self.read_forward(index, &leaf, block)?,
                 Direction::Backward => self.read_backward(index, &leaf, block)?,
             }
-            count(&index.counters.leaf_visits, 1);
+            count_roughly(&index.counters.leaf_visits, 1);
             if !self.batch.is_empty() {
                 under_latch(&self.batch);
                 drop(leaf);
-                count(&index.counters.entries_read, self.batch.len() as u64);
+                count_roughly(&index.counters.entries_read, self.batch.len() as u64);
                 return Ok(true);
             }
             drop(leaf);

@@ -4,8 +4,8 @@ use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// Counters of one index since it was opened. They are statistics: exact in sum, but not
-        /// read at one moment.
+        /// Counters of one index since it was opened. They are statistics: not read at one moment,
+        /// and those of scans may lose increments under contention.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct IndexStats { $($(#[$doc])* pub $name: u64,)* }
 
@@ -50,6 +50,13 @@ counters! {
     leaf_visits,
     /// Entries returned by scans.
     entries_read,
+}
+
+/// Adds to a counter of the read path, where a locked instruction would be felt: increments that
+/// several threads make at the same moment may be lost.
+#[inline]
+pub(crate) fn count_roughly(counter: &AtomicU64, by: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
 }
 
 /// Adds to a counter.
