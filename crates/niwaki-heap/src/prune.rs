@@ -76,10 +76,15 @@ const NOTHING: Version = Version {
 };
 
 fn look(txns: &TransactionManager, horizon: &Horizon, base: u64, tuple: Tuple<'_>) -> Version {
-    let begin = match txns.status(page::xmin(base, tuple)) {
-        XidStatus::Aborted => return Version { verdict: Verdict::Aborted, ..NOTHING },
-        XidStatus::InProgress => None,
-        XidStatus::Committed(csn) => Some(csn),
+    let begin = if tuple.has(flags::XMIN_ALL_VISIBLE) {
+        // Before every snapshot: the first commit of all gives the same verdicts.
+        Some(Csn(1))
+    } else {
+        match txns.status(page::xmin(base, tuple)) {
+            XidStatus::Aborted => return Version { verdict: Verdict::Aborted, ..NOTHING },
+            XidStatus::InProgress => None,
+            XidStatus::Committed(csn) => Some(csn),
+        }
     };
     let mut version = Version { verdict: Verdict::Keep, begin, ..NOTHING };
     if tuple.xmax() == 0 {
@@ -109,6 +114,16 @@ struct Planner<'p> {
     plan: PrunePlan,
     removed: u32,
     interval: Option<(Csn, Csn)>,
+}
+
+/// What a pass found.
+struct Findings {
+    plan: PrunePlan,
+    removed: u32,
+    /// Union of the lifetimes of what it removes.
+    interval: Option<(Csn, Csn)>,
+    /// Versions that stay and may be hinted as seen by every snapshot.
+    all_visible: Vec<u16>,
 }
 
 impl Planner<'_> {
@@ -252,12 +267,7 @@ impl Planner<'_> {
 
 impl Heap<'_> {
     /// Plans a pass over a heap page under its exclusive latch.
-    fn plan(
-        &self,
-        page: &Page,
-        horizon: &Horizon,
-        options: PruneOptions<'_>,
-    ) -> (PrunePlan, u32, Option<(Csn, Csn)>) {
+    fn plan(&self, page: &Page, horizon: &Horizon, options: PruneOptions<'_>) -> Findings {
         let base = page::base(page);
         let count = page.item_count();
         let versions = (0..=count)
@@ -278,9 +288,19 @@ impl Heap<'_> {
             let id = page.item_id(OffsetNumber(offset));
             let root = match id.state() {
                 ItemState::Redirect => true,
-                ItemState::Normal => {
-                    page::tuple(page, offset).is_some_and(|tuple| !tuple.has(flags::HEAP_ONLY))
-                }
+                ItemState::Normal => match page::tuple(page, offset) {
+                    // Most roots: one version that nobody touched.
+                    Some(tuple)
+                        if tuple.xmax() == 0
+                            && !tuple.has(flags::HEAP_ONLY | flags::STUB)
+                            && planner.version(offset).verdict == Verdict::Keep =>
+                    {
+                        planner.versions[usize::from(offset)].reached = true;
+                        false
+                    }
+                    Some(tuple) => !tuple.has(flags::HEAP_ONLY),
+                    None => false,
+                },
                 ItemState::Unused | ItemState::Dead => false,
             };
             if root {
@@ -295,7 +315,23 @@ impl Heap<'_> {
             .filter(|&offset| page.item_id(OffsetNumber(offset)).state() == ItemState::Dead)
             .collect();
         planner.keepers(options.freeze_before);
-        (planner.plan, planner.removed, planner.interval)
+        let flushed = self.storage.wal().flushed();
+        let all_visible = (1..=count)
+            .filter(|&offset| {
+                let version = planner.version(offset);
+                let begin = version.begin.filter(|_| version.verdict == Verdict::Keep);
+                begin.is_some_and(|begin| begin <= horizon.oldest() && begin.0 <= flushed.0)
+                    && page::tuple(page, offset).is_some_and(|tuple| {
+                        !tuple.has(flags::XMIN_ALL_VISIBLE | flags::STUB) && tuple.xmin() != 1
+                    })
+            })
+            .collect();
+        Findings {
+            plan: planner.plan,
+            removed: planner.removed,
+            interval: planner.interval,
+            all_visible,
+        }
     }
 
     /// One pass over a latched heap page.
@@ -305,7 +341,7 @@ impl Heap<'_> {
         horizon: &Horizon,
         options: PruneOptions<'_>,
     ) -> Result<Pruned> {
-        let (plan, removed, interval) = self.plan(page, horizon, options);
+        let Findings { plan, removed, interval, all_visible } = self.plan(page, horizon, options);
         let pruned =
             Pruned { removed, frozen: plan.frozen.len() as u32, freed: plan.freed.len() as u32 };
         if plan.is_empty() {
@@ -329,6 +365,13 @@ impl Heap<'_> {
                 removes: interval,
             },
         )?;
+        // Hints: the page is dirty already, and what they say spares the next pass its look-ups.
+        for offset in all_visible {
+            if let Some(header) = page::header_mut(page, offset) {
+                let flags = u16::from_le_bytes([header[20], header[21]]) | flags::XMIN_ALL_VISIBLE;
+                header[20..22].copy_from_slice(&flags.to_le_bytes());
+            }
+        }
         Ok(pruned)
     }
 
