@@ -18,7 +18,7 @@ pub mod store;
 pub mod types;
 pub mod utility;
 
-pub use analyze::analyze;
+pub use analyze::{analyze, analyze_without_parameters};
 pub use context::{
     AnalyzeContext, ColumnInfo, CommandTag, Completion, Environment, ExecContext, PlannerSettings,
     RowSink, Scratch,

@@ -153,6 +153,13 @@ impl Analyzer<'_> {
                 self.error("42P02", format!("there is no parameter ${number}"), location)
             })?;
         if self.params.len() <= index {
+            if !self.infer_params {
+                return Err(self.error(
+                    "42P02",
+                    format!("there is no parameter ${number}"),
+                    location,
+                ));
+            }
             self.params.resize(index + 1, TypeOid::UNKNOWN);
         }
         Ok(Expr::new(ExprKind::Param(index), self.params[index], location))
@@ -191,6 +198,18 @@ impl Analyzer<'_> {
         if let Some(table) = table
             && !table_seen
         {
+            if self.scopes.iter().any(|s| s.out_of_sight.iter().any(|name| name == table)) {
+                return Err(self
+                    .error(
+                        "42P01",
+                        format!("invalid reference to FROM-clause entry for table \"{table}\""),
+                        location,
+                    )
+                    .with_hint(format!(
+                        "There is an entry for table \"{table}\", but it cannot be referenced \
+                         from this part of the query."
+                    )));
+            }
             return Err(self.error(
                 "42P01",
                 format!("missing FROM-clause entry for table \"{table}\""),

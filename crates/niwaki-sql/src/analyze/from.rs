@@ -162,9 +162,14 @@ impl Analyzer<'_> {
             self.nested_query(select, None)?
         } else {
             // Without LATERAL the items before it are out of sight.
-            let hidden = std::mem::take(&mut self.scope()?.items);
+            let scope = self.scope()?;
+            let hidden = std::mem::take(&mut scope.items);
+            let before = std::mem::take(&mut scope.out_of_sight);
+            scope.out_of_sight = hidden.iter().map(|item| item.name.clone()).collect();
             let result = self.nested_query(select, None);
-            self.scope()?.items = hidden;
+            let scope = self.scope()?;
+            scope.items = hidden;
+            scope.out_of_sight = before;
             result?
         };
         let columns = self.renamed(plan.columns.clone(), sub.alias.as_ref(), &name)?;

@@ -36,6 +36,8 @@ pub(crate) struct Analyzer<'a> {
     source: &'a str,
     /// Types of the parameters so far; `UNKNOWN` where none is known yet.
     params: Vec<TypeOid>,
+    /// Whether there may be more parameters than were given types for.
+    infer_params: bool,
     /// Relations that the statement reads or writes, with the locks it needs.
     relations: Vec<(Arc<Relation>, TableLock)>,
     /// Number of nested plans made.
@@ -65,37 +67,54 @@ pub fn analyze(
         .map(|oid| if oid.0 == 0 { TypeOid::UNKNOWN } else { *oid })
         .collect();
     let mut analyzer = Analyzer::new(context, &statement.source, params);
-    match &*statement.node {
-        NodeEnum::SelectStmt(_)
-        | NodeEnum::InsertStmt(_)
-        | NodeEnum::UpdateStmt(_)
-        | NodeEnum::DeleteStmt(_) => {
-            let planned = analyzer.statement(&statement.node)?;
-            Ok(Statement::Query(Arc::new(planned)))
-        }
-        NodeEnum::ExplainStmt(explain) => {
-            let options = ExplainOptions::parse(&explain.options)?;
-            let query = explain
-                .query
-                .as_ref()
-                .and_then(|node| node.node.as_ref())
-                .ok_or_else(|| SqlError::internal("EXPLAIN without a statement"))?;
-            match query {
-                NodeEnum::SelectStmt(_)
-                | NodeEnum::InsertStmt(_)
-                | NodeEnum::UpdateStmt(_)
-                | NodeEnum::DeleteStmt(_) => {
-                    let planned = analyzer.statement(query)?;
-                    Ok(Statement::Query(Arc::new(planned.explained(options))))
-                }
-                _ => Err(SqlError::unsupported("EXPLAIN of this statement")),
-            }
-        }
-        _ => Ok(Statement::Utility(statement.clone())),
-    }
+    analyzer.infer_params = true;
+    analyzer.any_statement(statement)
+}
+
+/// Analyzes and plans one statement of a simple query, which can have no parameters.
+///
+/// # Errors
+/// As [`analyze`]; `42P02` for a parameter.
+pub fn analyze_without_parameters(
+    statement: &ParsedStatement,
+    context: &AnalyzeContext<'_>,
+) -> Result<Statement> {
+    Analyzer::new(context, &statement.source, Vec::new()).any_statement(statement)
 }
 
 impl<'a> Analyzer<'a> {
+    fn any_statement(&mut self, statement: &ParsedStatement) -> Result<Statement> {
+        let analyzer = self;
+        match &*statement.node {
+            NodeEnum::SelectStmt(_)
+            | NodeEnum::InsertStmt(_)
+            | NodeEnum::UpdateStmt(_)
+            | NodeEnum::DeleteStmt(_) => {
+                let planned = analyzer.statement(&statement.node)?;
+                Ok(Statement::Query(Arc::new(planned)))
+            }
+            NodeEnum::ExplainStmt(explain) => {
+                let options = ExplainOptions::parse(&explain.options)?;
+                let query = explain
+                    .query
+                    .as_ref()
+                    .and_then(|node| node.node.as_ref())
+                    .ok_or_else(|| SqlError::internal("EXPLAIN without a statement"))?;
+                match query {
+                    NodeEnum::SelectStmt(_)
+                    | NodeEnum::InsertStmt(_)
+                    | NodeEnum::UpdateStmt(_)
+                    | NodeEnum::DeleteStmt(_) => {
+                        let planned = analyzer.statement(query)?;
+                        Ok(Statement::Query(Arc::new(planned.explained(options))))
+                    }
+                    _ => Err(SqlError::unsupported("EXPLAIN of this statement")),
+                }
+            }
+            _ => Ok(Statement::Utility(statement.clone())),
+        }
+    }
+
     pub(crate) fn new(
         context: &'a AnalyzeContext<'a>,
         source: &'a str,
@@ -106,6 +125,7 @@ impl<'a> Analyzer<'a> {
             context,
             source,
             params,
+            infer_params: false,
             relations: Vec::new(),
             sub_plans: 0,
             ctes: Vec::new(),

@@ -26,6 +26,8 @@ pub(super) struct Scope {
     pub(super) place: Place,
     /// Inside an aggregate's arguments.
     pub(super) in_aggregate: bool,
+    /// Names of FROM items that a nested query cannot see, because it is not LATERAL.
+    pub(super) out_of_sight: Vec<String>,
     /// A nested query of this level that reads this level's row.
     pub(super) correlated_inside: bool,
 }

@@ -132,13 +132,17 @@ pub(super) fn compile(pattern: &str, insensitive: bool) -> Result<Rc<Regex>> {
     })
 }
 
-/// The last line of the library's report, which says what is wrong.
+/// What is wrong, from the last line of the library's report; in PostgreSQL's words where it has some.
 fn reason(error: &regex::Error) -> String {
-    error
-        .to_string()
-        .lines()
-        .last()
-        .map_or_else(String::new, |line| line.trim_start_matches("error: ").to_owned())
+    let text = error.to_string();
+    let line = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
+    match line {
+        "unclosed group" | "unopened group" => "parentheses () not balanced",
+        "unclosed character class" => "brackets [] not balanced",
+        "repetition operator missing expression" => "quantifier operand invalid",
+        other => other,
+    }
+    .to_owned()
 }
 
 /// PostgreSQL's escapes that the library spells differently. Back references are refused.

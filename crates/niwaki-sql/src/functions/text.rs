@@ -371,9 +371,10 @@ fn format_text(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
                 Err(_) => return Err(SqlError::new("22003", "number is out of range")),
             };
         }
-        let specifier = characters
-            .next()
-            .ok_or_else(|| SqlError::new("22023", "unterminated format() type specifier"))?;
+        let specifier = characters.next().ok_or_else(|| {
+            SqlError::new("22023", "unterminated format() type specifier")
+                .with_hint("For a single \"%\" use \"%%\".")
+        })?;
         if specifier == '%' {
             result.push('%');
             continue;

@@ -1,0 +1,258 @@
+//! Statements and their results, recorded from PostgreSQL 15: everything that needs no stored table.
+//!
+//! A script holds blocks: a statement, `----`, what it gives. Rows are one line each, values
+//! separated by `|`; errors are `error SQLSTATE: message` with `detail:` and `hint:` lines.
+
+use niwaki_catalog::{CatalogState, Oid, Relation, SearchPath, SystemSource};
+use niwaki_sql::store::{
+    LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState, Store, TableLock,
+};
+use niwaki_sql::{
+    AnalyzeContext, Environment, ExecContext, PlannerSettings, Result, Scratch, SqlError,
+    Statement, analyze_without_parameters,
+};
+use niwaki_storage::Tid;
+use niwaki_types::{ColumnMask, Datum, TextSettings};
+
+struct NoStore;
+
+fn no_tables<T>() -> Result<T> {
+    Err(SqlError::internal("this test has no tables"))
+}
+
+impl Store for NoStore {
+    fn lock_table(&mut self, _: &Relation, _: TableLock) -> Result<()> {
+        no_tables()
+    }
+    fn open_scan(&mut self, _: &Relation, _: ScanPath, _: &ColumnMask) -> Result<ScanState> {
+        no_tables()
+    }
+    fn next_rows(
+        &mut self,
+        _: &Relation,
+        _: &mut ScanState,
+        _: usize,
+        _: &mut RowBatch,
+    ) -> Result<bool> {
+        no_tables()
+    }
+    fn fetch_unique(
+        &mut self,
+        _: &Relation,
+        _: usize,
+        _: &[u8],
+        _: &ColumnMask,
+        _: &mut [Datum],
+    ) -> Result<Option<Tid>> {
+        no_tables()
+    }
+    fn insert(&mut self, _: &Relation, _: &[Datum]) -> Result<Tid> {
+        no_tables()
+    }
+    fn update(&mut self, _: &Relation, _: Tid, _: &[Datum], _: &[Datum]) -> Result<RowOutcome> {
+        no_tables()
+    }
+    fn delete(&mut self, _: &Relation, _: Tid, _: &[Datum]) -> Result<RowOutcome> {
+        no_tables()
+    }
+    fn lock_row(&mut self, _: &Relation, _: Tid, _: RowLock, _: LockWait) -> Result<RowOutcome> {
+        no_tables()
+    }
+    fn blocks(&mut self, _: &Relation) -> Result<u32> {
+        no_tables()
+    }
+}
+
+/// A session at a fixed moment, 2024-01-01 00:00 UTC.
+struct FixedSession;
+
+const NOW: i64 = 757_382_400_000_000;
+
+impl Environment for FixedSession {
+    fn check_interrupts(&mut self) -> Result<()> {
+        Ok(())
+    }
+    fn transaction_timestamp(&self) -> i64 {
+        NOW
+    }
+    fn statement_timestamp(&self) -> i64 {
+        NOW
+    }
+    fn clock_timestamp(&self) -> i64 {
+        NOW + 1
+    }
+    fn random(&mut self) -> u64 {
+        4
+    }
+    fn sleep(&mut self, _: u64) -> Result<()> {
+        Ok(())
+    }
+    fn nextval(&mut self, _: u32) -> Result<i64> {
+        no_tables()
+    }
+    fn currval(&mut self, _: u32) -> Result<i64> {
+        no_tables()
+    }
+    fn lastval(&mut self) -> Result<i64> {
+        no_tables()
+    }
+    fn setval(&mut self, _: u32, _: i64, _: bool) -> Result<i64> {
+        no_tables()
+    }
+    fn setting(&self, _: &str) -> Option<String> {
+        None
+    }
+    fn set_setting(&mut self, _: &str, value: &str, _: bool) -> Result<String> {
+        Ok(value.to_owned())
+    }
+    fn current_user(&self) -> String {
+        "postgres".to_owned()
+    }
+    fn session_user(&self) -> String {
+        "postgres".to_owned()
+    }
+    fn current_database(&self) -> String {
+        "postgres".to_owned()
+    }
+    fn current_schemas(&self, _: bool) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl SystemSource for FixedSession {
+    fn relation_bytes(&self, _: &CatalogState, _: Oid, _: &str) -> niwaki_catalog::Result<u64> {
+        Ok(0)
+    }
+    fn wal_insert_lsn(&self) -> u64 {
+        0
+    }
+    fn wal_flushed_lsn(&self) -> u64 {
+        0
+    }
+    fn session_id(&self) -> i32 {
+        1
+    }
+    fn cancel(&self, _: i32) -> bool {
+        false
+    }
+    fn terminate(&self, _: i32) -> bool {
+        false
+    }
+    fn blocking(&self, _: i32) -> Vec<i32> {
+        Vec::new()
+    }
+    fn view_rows(
+        &self,
+        _: &str,
+        _: &CatalogState,
+        _: &mut dyn FnMut(&[Datum]) -> niwaki_catalog::Result<()>,
+    ) -> niwaki_catalog::Result<()> {
+        Ok(())
+    }
+}
+
+fn run(sql: &str) -> Result<String> {
+    let catalog = CatalogState::default();
+    let path = SearchPath { schemas: Vec::new(), creation: None };
+    let text = TextSettings::default();
+    let context = AnalyzeContext {
+        catalog: &catalog,
+        path: &path,
+        text: &text,
+        now: NOW,
+        planner: PlannerSettings::default(),
+    };
+    let mut lines = Vec::new();
+    for statement in niwaki_sql::parse::parse(sql)? {
+        let Statement::Query(planned) = analyze_without_parameters(&statement, &context)? else {
+            return Err(SqlError::unsupported("a utility statement in this test"));
+        };
+        let mut rows: Vec<Vec<Datum>> = Vec::new();
+        let mut exec = ExecContext {
+            store: &mut NoStore,
+            environment: &mut FixedSession,
+            catalog: &catalog,
+            path: &path,
+            source: &FixedSession,
+            text: &text,
+            memory_limit: 64 << 20,
+            scratch: &mut Scratch::default(),
+        };
+        planned.execute(&mut exec, &[], &mut rows)?;
+        let columns = planned.columns();
+        for row in rows {
+            let values: Vec<String> = row
+                .iter()
+                .zip(&columns)
+                .map(|(value, column)| match value {
+                    Datum::Null => "NULL".to_owned(),
+                    value => niwaki_types::to_text(value, column.oid(), &text),
+                })
+                .collect();
+            lines.push(values.join("|"));
+        }
+    }
+    Ok(lines.join("\n"))
+}
+
+fn shown(sql: &str) -> String {
+    match run(sql) {
+        Ok(rows) => rows,
+        Err(error) => {
+            let mut text = format!("error {}: {}", error.sqlstate, error.message);
+            if let Some(detail) = &error.detail {
+                text.push_str(&format!("\ndetail: {detail}"));
+            }
+            if let Some(hint) = &error.hint {
+                text.push_str(&format!("\nhint: {hint}"));
+            }
+            text
+        }
+    }
+}
+
+fn check(name: &str, script: &str) {
+    let mut failures = Vec::new();
+    let mut checked = 0;
+    for block in script.split("\n\n") {
+        let Some((statement, expected)) = block.split_once("\n----") else { continue };
+        checked += 1;
+        let found = shown(statement.trim());
+        if found.trim_end() != expected.trim() {
+            failures
+                .push(format!("{statement}\n expected: {}\n found:    {found}", expected.trim()));
+        }
+    }
+    assert!(checked > 10, "script {name} has too few statements");
+    assert!(
+        failures.is_empty(),
+        "{} of {checked} differ:\n\n{}",
+        failures.len(),
+        failures.join("\n\n")
+    );
+}
+
+#[test]
+fn arithmetic() {
+    check("arithmetic", include_str!("../testscripts/arithmetic.test"));
+}
+
+#[test]
+fn strings() {
+    check("strings", include_str!("../testscripts/strings.test"));
+}
+
+#[test]
+fn conditions() {
+    check("conditions", include_str!("../testscripts/conditions.test"));
+}
+
+#[test]
+fn queries() {
+    check("queries", include_str!("../testscripts/queries.test"));
+}
+
+#[test]
+fn time() {
+    check("time", include_str!("../testscripts/time.test"));
+}
