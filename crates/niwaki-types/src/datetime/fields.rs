@@ -280,6 +280,9 @@ impl Reader {
 
     /// One number that is a year, a month or a day.
     fn take_field(&mut self, digits: &str) -> Result<(), Fault> {
+        if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(Fault::Syntax);
+        }
         let value: u32 = digits.parse().map_err(|_| Fault::FieldRange)?;
         let long = digits.len() >= 3;
         let year_first = self.order == DateOrder::YearMonthDay;
@@ -332,6 +335,12 @@ impl Reader {
                 self.take_field(fraction)
             }
             Some(_) => Err(Fault::Syntax),
+            // Beside other fields of a date, so long a number is no year.
+            None if digits.len() >= 6
+                && (self.year.is_some() || self.month.is_some() || self.day.is_some()) =>
+            {
+                Err(Fault::Syntax)
+            }
             None if digits.len() >= 6 && !self.has_date() => {
                 let (rest, day) = digits.split_at(digits.len() - 2);
                 let (year, month) = rest.split_at(rest.len() - 2);

@@ -109,8 +109,19 @@ impl Sum {
         Ok(())
     }
 
+    /// Seconds with a fraction leave nothing for milliseconds and microseconds to say.
+    fn mark_seconds(&mut self) -> Result<(), Fault> {
+        self.mark(Unit::Second)?;
+        self.mark(Unit::Millisecond)?;
+        self.mark(Unit::Microsecond)
+    }
+
     fn add(&mut self, number: Number, unit: Unit) -> Result<(), Fault> {
-        self.mark(unit)?;
+        if unit == Unit::Second && number.fraction != 0.0 {
+            self.mark_seconds()?;
+        } else {
+            self.mark(unit)?;
+        }
         let Number { whole, fraction } = number;
         match unit {
             Unit::Microsecond => self.add_time(number, 1),
@@ -208,14 +219,25 @@ fn read(text: &str, fields: i32) -> Result<Sum, Fault> {
         if item.contains(':') {
             sum.mark(Unit::Hour)?;
             sum.mark(Unit::Minute)?;
-            sum.mark(Unit::Second)?;
+            sum.mark_seconds()?;
             sum.micros += clock(item, fields)?;
         } else if item.trim_start_matches(['+', '-']).contains('-') {
             sum.mark(Unit::Year)?;
             sum.mark(Unit::Month)?;
             sum.months += year_month(item)?;
         } else {
+            if item.starts_with("+.") || item.starts_with("-.") {
+                return Err(Fault::Syntax);
+            }
             let number = number(item)?;
+            // An unsigned `7.years` starts like a date.
+            let unsigned = item.starts_with(|c: char| c.is_ascii_digit());
+            if unsigned
+                && item.ends_with('.')
+                && rest.starts_with(|c: char| c.is_ascii_alphabetic())
+            {
+                return Err(Fault::Syntax);
+            }
             let after = rest.trim_start_matches(crate::text_io::is_space);
             let (word, after_word) = split_while(after, |c| c.is_ascii_alphabetic());
             if word.is_empty() || word.eq_ignore_ascii_case("ago") {

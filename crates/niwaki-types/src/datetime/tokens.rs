@@ -88,10 +88,18 @@ fn number<'a>(text: &'a str, at: &mut usize, time_marker: bool) -> Token<'a> {
             } else {
                 run(bytes, end + 1, digit)
             };
+            // A month by name makes everything up to a blank one token, so that a `T` is no
+            // separator after it.
+            let belongs =
+                |byte: u8| if letters { byte.is_ascii_alphanumeric() } else { digit(byte) };
             let third = (bytes.get(second) == Some(&delimiter))
-                .then(|| run(bytes, second + 1, digit))
+                .then(|| run(bytes, second + 1, belongs))
                 .filter(|third| *third > second + 1);
             *at = third.unwrap_or(second);
+            if third.is_some() && delimiter == b'-' && bytes.get(*at) == Some(&delimiter) {
+                // A fourth field makes it no date.
+                *at = run(bytes, *at, |byte| byte.is_ascii_digit() || byte == b'-');
+            }
             if delimiter == b'.' && third.is_none() && !letters {
                 return Token::Number(&text[start..*at], false);
             }
@@ -122,7 +130,7 @@ fn word<'a>(text: &'a str, at: &mut usize) -> Token<'a> {
         let digit = |byte: u8| byte.is_ascii_digit();
         let second = run(bytes, end + 1, digit);
         *at = if bytes.get(second) == Some(&delimiter) {
-            run(bytes, second + 1, digit)
+            run(bytes, second + 1, |byte| byte.is_ascii_alphanumeric())
         } else {
             second
         };

@@ -56,7 +56,14 @@ impl TimeZone {
                 ["Etc/UTC", "GMT", "Etc/GMT", "UCT", "Zulu", "Universal"].contains(&&*name);
             return Ok(Self { rules, name, is_utc });
         }
-        // A POSIX rule needs a digit; without one jiff could only be guessing.
+        if let Some(zone) = name
+            .find(|c: char| !c.is_ascii_alphabetic())
+            .filter(|letters| *letters > 0)
+            .and_then(|letters| posix_offset(&name[letters..]))
+            .and_then(|west| Self::fixed(-west))
+        {
+            return Ok(Self { name: name.into(), ..zone });
+        }
         let rules = tz::TimeZone::posix(name).map_err(|_| unknown())?;
         Ok(Self { rules, name: name.into(), is_utc: false })
     }
@@ -144,6 +151,27 @@ impl TimeZone {
             AmbiguousOffset::Fold { after, .. } => after.seconds(),
         }
     }
+}
+
+/// Seconds west of Greenwich of the offset in a POSIX rule without summer time: `5`, `+5:30`.
+fn posix_offset(text: &str) -> Option<i32> {
+    let (negative, body) = match text.strip_prefix('-') {
+        Some(body) => (true, body),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let mut seconds = 0;
+    let mut parts = body.split(':');
+    for unit in [3600, 60, 1] {
+        let Some(part) = parts.next() else { break };
+        if part.is_empty() || part.len() > 2 || !part.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        seconds += part.parse::<i32>().ok()? * unit;
+    }
+    if parts.next().is_some() || seconds > 24 * 3600 {
+        return None;
+    }
+    Some(if negative { -seconds } else { seconds })
 }
 
 /// The same place in a cycle of 400 years for which there are rules.
