@@ -182,6 +182,19 @@ pub struct Completion {
 }
 
 impl Completion {
+    /// Writes the text of CommandComplete over what is in `out`, whose memory is used again.
+    pub fn write_tag(&self, out: &mut String) {
+        use std::fmt::Write as _;
+        out.clear();
+        out.push_str(self.tag.as_str());
+        // Writing to a string cannot fail.
+        let _ = match self.tag {
+            CommandTag::Insert => write!(out, " 0 {}", self.rows),
+            CommandTag::Explain => Ok(()),
+            _ => write!(out, " {}", self.rows),
+        };
+    }
+
     /// The text of CommandComplete: `SELECT 3`, `INSERT 0 1`, …
     pub fn command_tag(&self) -> String {
         match self.tag {

@@ -2,57 +2,47 @@
 
 use std::sync::Arc;
 
+use niwaki_catalog::Catalog;
 use niwaki_env::Env;
+use niwaki_env::sync::Mutex;
+use niwaki_env::sync::atomic::{AtomicBool, Ordering};
+use niwaki_sql::settings::Settings;
+use niwaki_storage::record::CheckpointParticipant;
+use niwaki_storage::{Background, CheckpointKind, RelFile, RelFileId, Storage, StorageOptions};
+use niwaki_table::Engine;
+use niwaki_txn::{BeginOptions, Durability, TransactionManager, TxnOptions};
 
 use crate::session::Session;
-use crate::{Result, SqlError};
+use crate::{Result, SqlError, views};
 
 /// How to open a database: settings by PostgreSQL's names, as `niwaki serve --set` takes them.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// `(name, value)`, for instance `("shared_buffers", "256MB")`.
     pub settings: Vec<(String, String)>,
+    background: bool,
 }
 
 impl Options {
-    /// The defaults.
+    /// The defaults: no thread of its own, as simulations need it.
     pub fn new() -> Self {
         Self::default()
     }
+
     /// Sets one setting.
     #[must_use]
     pub fn set(mut self, name: &str, value: &str) -> Self {
         self.settings.push((name.to_owned(), value.to_owned()));
         self
     }
-}
 
-/// One broken invariant that [`Database::check`] found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// Relation or file.
-    pub file: String,
-    /// Block, when one is concerned.
-    pub block: Option<u32>,
-    /// Item on the block, when one is concerned.
-    pub item: Option<u16>,
-    /// Name of the invariant (`X1`, `B2`, `checksum`, …).
-    pub invariant: String,
-    /// What was found.
-    pub detail: String,
-}
-
-/// What [`Database::check`] visited and found.
-#[derive(Clone, Debug, Default)]
-pub struct CheckReport {
-    /// Tables visited.
-    pub tables: usize,
-    /// Indexes visited.
-    pub indexes: usize,
-    /// Blocks read.
-    pub blocks: u64,
-    /// Broken invariants; empty when all is well.
-    pub violations: Vec<Violation>,
+    /// Whether a thread of the database's own writes the log of asynchronous commits and begins
+    /// checkpoints. Without it the caller does: [`Database::checkpoint`].
+    #[must_use]
+    pub fn background(mut self, background: bool) -> Self {
+        self.background = background;
+        self
+    }
 }
 
 /// An open database: a cheap handle, to be cloned and shared between threads. The last handle or
@@ -64,6 +54,19 @@ pub struct Database {
 
 struct Inner {
     env: Env,
+    settings: Settings,
+    engine: Arc<Engine>,
+    transactions: Arc<TransactionManager>,
+    catalog: Arc<Catalog>,
+    background: Mutex<Option<Background>>,
+    closes_on_drop: bool,
+    closed: AtomicBool,
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Database").field("catalog", &self.inner.catalog).finish_non_exhaustive()
+    }
 }
 
 impl Database {
@@ -73,7 +76,7 @@ impl Database {
     /// The directory is in use by another process, holds something else or another format version,
     /// or cannot be read or written.
     pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self> {
-        Self::open_with(Env::os(path.as_ref()), Options::default())
+        Self::open_with(Env::os(path.as_ref()), Options::default().background(true))
     }
 
     /// A new database in memory, gone with its last handle.
@@ -89,11 +92,44 @@ impl Database {
     /// # Errors
     /// As [`Database::open`]; also unknown settings and bad values.
     pub fn open_with(env: Env, options: Options) -> Result<Self> {
-        let _ = options;
-        Ok(Self { inner: Arc::new(Inner { env }) })
+        let mut settings = Settings::new();
+        for (name, value) in &options.settings {
+            settings.set_at_start(name, value, true)?;
+        }
+        let transactions = TransactionManager::new(env.clone(), txn_options(&settings));
+        let mut managers = Engine::resource_managers();
+        managers.push(Arc::clone(&transactions) as Arc<_>);
+        let (storage, summary) = Storage::open(env.clone(), storage_options(&settings), managers)?;
+        transactions.attach(&storage)?;
+        let engine = Engine::new(Arc::clone(&storage), Arc::clone(&transactions));
+        let catalog = open_catalog(&engine)?;
+        if summary.recovered {
+            tidy_after_crash(&engine, &catalog)?;
+        }
+        let background = if options.background {
+            let participants = vec![Arc::clone(&transactions) as Arc<dyn CheckpointParticipant>];
+            Some(storage.start_background(participants)?)
+        } else {
+            None
+        };
+        Ok(Self {
+            inner: Arc::new(Inner {
+                env,
+                settings,
+                engine,
+                transactions,
+                catalog,
+                background: Mutex::new(background),
+                closes_on_drop: options.background,
+                closed: AtomicBool::new(false),
+            }),
+        })
     }
 
     /// A new session for user and database `postgres`.
+    ///
+    /// # Panics
+    /// When there are too many sessions; [`Database::session_as`] reports that instead.
     pub fn session(&self) -> Session {
         self.session_as("postgres", "postgres", &[]).unwrap_or_else(|e| panic!("{e}"))
     }
@@ -102,23 +138,30 @@ impl Database {
     /// start-up packet in their order.
     ///
     /// # Errors
-    /// Unknown user (28000) or database (3D000); a bad setting.
+    /// Unknown user (28000) or database (3D000); a bad setting; too many sessions (53300).
     pub fn session_as(
         &self,
         user: &str,
         database: &str,
         settings: &[(String, String)],
     ) -> Result<Session> {
-        let _ = (user, database, settings);
-        Ok(Session::new(self.clone()))
+        if user != "postgres" {
+            return Err(SqlError::new("28000", format!("role \"{user}\" does not exist")));
+        }
+        if database != "postgres" {
+            return Err(SqlError::new("3D000", format!("database \"{database}\" does not exist")));
+        }
+        let mut own = self.inner.settings.for_session();
+        for (name, value) in settings {
+            own.set_at_start(name, value, false)?;
+        }
+        let control = self.inner.transactions.register_session()?;
+        Ok(Session::new(self.clone(), control, own, user, database))
     }
 
-    /// Visits everything and reports every invariant that does not hold.
-    ///
-    /// # Errors
-    /// Read errors; damage is no error but a finding.
-    pub fn check(&self) -> Result<CheckReport> {
-        Err(SqlError::unsupported("check"))
+    /// Sessions that may be open at once (`max_connections`).
+    pub fn max_connections(&self) -> usize {
+        usize::try_from(self.inner.settings.int("max_connections")).unwrap_or(1)
     }
 
     /// Writes a checkpoint.
@@ -126,12 +169,9 @@ impl Database {
     /// # Errors
     /// Write errors.
     pub fn checkpoint(&self) -> Result<()> {
-        Err(SqlError::unsupported("CHECKPOINT"))
-    }
-
-    /// Sessions that may be open at once (`max_connections`).
-    pub fn max_connections(&self) -> usize {
-        100
+        let storage = self.inner.engine.storage();
+        storage.checkpoint(CheckpointKind::Requested, &[&*self.inner.transactions])?;
+        Ok(())
     }
 
     /// The environment the database runs in.
@@ -142,7 +182,7 @@ impl Database {
     /// Asks the session with this number to cancel its statement if `secret` is its secret; the
     /// answer to a protocol CancelRequest.
     pub fn cancel(&self, session: i32, secret: u32) {
-        let _ = (session, secret);
+        self.inner.transactions.cancel_request(session, secret);
     }
 
     /// Ends all sessions (57P01), writes a last checkpoint and marks the directory as cleanly closed.
@@ -150,6 +190,127 @@ impl Database {
     /// # Errors
     /// Write errors; the next open recovers then.
     pub fn close(self) -> Result<()> {
+        for session in self.inner.transactions.session_infos() {
+            if let Some(session) = self.inner.transactions.session(session.backend) {
+                session.terminate();
+            }
+        }
+        self.inner.close()
+    }
+
+    pub(crate) fn catalog(&self) -> &Arc<Catalog> {
+        &self.inner.catalog
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.inner.engine
+    }
+
+    pub(crate) fn transactions(&self) -> &Arc<TransactionManager> {
+        &self.inner.transactions
+    }
+}
+
+impl Inner {
+    fn close(&self) -> Result<()> {
+        // Relaxed: only one of several closers does the work.
+        if self.closed.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        if let Some(background) = self.background.lock().take() {
+            background.stop();
+        }
+        self.engine.settle_sequences()?;
+        self.engine.storage().shutdown(&[&*self.transactions])?;
         Ok(())
     }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.closes_on_drop && !niwaki_env::sync::thread::panicking() {
+            // Nobody is left to be told; the next open recovers.
+            let _ = self.close();
+        }
+    }
+}
+
+fn txn_options(settings: &Settings) -> TxnOptions {
+    let defaults = TxnOptions::default();
+    let connections = usize::try_from(settings.int("max_connections")).unwrap_or(1);
+    TxnOptions {
+        // Some for the database's own work.
+        sessions_max: connections + 8,
+        deadlock_timeout: std::time::Duration::from_millis(settings.hot().deadlock_timeout_ms),
+        ..defaults
+    }
+}
+
+fn storage_options(settings: &Settings) -> StorageOptions {
+    let defaults = StorageOptions::default();
+    let number = |name: &str| u64::try_from(settings.int(name)).unwrap_or(0);
+    let wal_buffers = settings.int("wal_buffers");
+    StorageOptions {
+        shared_buffers: number("shared_buffers") as usize,
+        wal_buffers: match usize::try_from(wal_buffers) {
+            Ok(blocks) if blocks > 0 => blocks.max(8) * niwaki_storage::page::PAGE_SIZE,
+            _ => defaults.wal_buffers,
+        },
+        full_page_writes: settings.bool("full_page_writes"),
+        max_wal_bytes: number("max_wal_size") << 20,
+        checkpoint_timeout: std::time::Duration::from_secs(number("checkpoint_timeout")),
+        ..defaults
+    }
+}
+
+/// Reads the catalog; fills it first when the database is new.
+fn open_catalog(engine: &Arc<Engine>) -> Result<Arc<Catalog>> {
+    let transactions = engine.transactions();
+    let session = transactions.register_session()?;
+    let begin = || transactions.begin(&session, BeginOptions::default());
+    let storage = engine.storage();
+    let mut filled = true;
+    for id in Catalog::OWN_FILES {
+        filled &= storage.file_exists(RelFileId(id))?;
+    }
+    if filled {
+        let transaction = begin()?;
+        filled = Catalog::is_filled(engine, &transaction)?;
+        transaction.commit(Durability::Async)?;
+    }
+    if !filled {
+        let transaction = begin()?;
+        let xid = transaction.write_xid()?;
+        for id in Catalog::OWN_FILES {
+            // Files of an earlier attempt that was cut off are empty, or hold rows of a transaction
+            // that never committed.
+            if !storage.file_exists(RelFileId(id))? {
+                storage.create_file(RelFile { id: RelFileId(id), logged: true }, xid)?;
+            }
+        }
+        Catalog::bootstrap(engine, &transaction)?;
+        transaction.commit(Durability::Flush)?;
+    }
+    let transaction = begin()?;
+    let catalog = Catalog::open(engine, &transaction, views::all())?;
+    transaction.commit(Durability::Async)?;
+    Ok(catalog)
+}
+
+/// Empties unlogged relations and removes files that no relation has: those of transactions that a
+/// crash cut off.
+fn tidy_after_crash(engine: &Arc<Engine>, catalog: &Catalog) -> Result<()> {
+    let storage = engine.storage();
+    let state = catalog.state();
+    for relation in state.relations().filter(|r| !r.logged) {
+        storage.reset_unlogged(RelFileId(relation.file))?;
+        engine.forget(RelFileId(relation.file));
+    }
+    let referenced = catalog.referenced_files();
+    for file in storage.list_files()? {
+        if file >= niwaki_storage::FIRST_FILE && !referenced.contains(&file.0) {
+            storage.drop_file(RelFile { id: file, logged: true })?;
+        }
+    }
+    Ok(())
 }

@@ -1,12 +1,16 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod check;
 mod database;
 mod result;
 mod session;
+mod views;
 
-pub use database::{CheckReport, Database, Options, Violation};
+pub use check::{CheckReport, Violation};
+pub use database::{Database, Options};
 pub use niwaki_sql::{ColumnInfo, ErrorFields, RowSink, Severity, SqlError};
+pub use niwaki_txn::SessionControl;
 pub use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
 pub use result::{ExecuteOutcome, ResultSink};
 pub use session::{Prepared, Session, Terminator};

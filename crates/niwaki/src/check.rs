@@ -1,0 +1,86 @@
+//! `niwaki check`: everything is visited, every invariant tested.
+
+use std::sync::Arc;
+
+use niwaki_storage::Corruption;
+use niwaki_table::Table;
+
+use crate::Result;
+use crate::database::Database;
+
+/// One broken invariant that [`Database::check`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Relation or file.
+    pub file: String,
+    /// Block, when one is concerned.
+    pub block: Option<u32>,
+    /// Item on the block, when one is concerned.
+    pub item: Option<u16>,
+    /// Name of the invariant (`X1`, `B2`, `checksum`, …).
+    pub invariant: String,
+    /// What was found.
+    pub detail: String,
+}
+
+/// What [`Database::check`] visited and found.
+#[derive(Clone, Debug, Default)]
+pub struct CheckReport {
+    /// Tables visited.
+    pub tables: usize,
+    /// Indexes visited.
+    pub indexes: usize,
+    /// Blocks read.
+    pub blocks: u64,
+    /// Broken invariants; empty when all is well.
+    pub violations: Vec<Violation>,
+}
+
+impl Database {
+    /// Visits every table and index, the catalog's own included, and reports every invariant that
+    /// does not hold. Nobody else should write meanwhile.
+    ///
+    /// # Errors
+    /// Read errors; damage is no error but a finding.
+    pub fn check(&self) -> Result<CheckReport> {
+        let mut report = CheckReport::default();
+        let state = self.catalog().state_arc();
+        let mut tables: Vec<(String, Arc<Table>)> = state
+            .tables()
+            .filter_map(|r| Some((r.name.clone(), Arc::clone(r.table.as_ref()?))))
+            .collect();
+        tables.push(("niwaki_objects".to_owned(), Arc::clone(self.catalog().own_table())));
+        tables.sort_by(|a, b| a.0.cmp(&b.0));
+        for (name, table) in tables {
+            report.tables += 1;
+            report.indexes += table.definition().indexes.len();
+            check_table(&name, &table, &mut report)?;
+        }
+        Ok(report)
+    }
+}
+
+fn check_table(name: &str, table: &Table, report: &mut CheckReport) -> Result<()> {
+    match table.check() {
+        Ok(found) => {
+            report.blocks += found.blocks;
+            report.violations.extend(found.corruptions.iter().map(|c| violation(name, c)));
+            Ok(())
+        }
+        Err(niwaki_table::Error::Storage(niwaki_storage::Error::Corruption(corruption))) => {
+            report.violations.push(violation(name, &corruption));
+            Ok(())
+        }
+        Err(other) => Err(other.into()),
+    }
+}
+
+fn violation(table: &str, corruption: &Corruption) -> Violation {
+    Violation {
+        file: format!("{} (table {table})", corruption.file),
+        block: corruption.block,
+        item: corruption.item,
+        invariant: corruption.invariant.to_owned(),
+        detail: corruption.detail.clone(),
+    }
+}

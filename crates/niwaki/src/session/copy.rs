@@ -1,0 +1,405 @@
+//! COPY FROM STDIN and COPY TO STDOUT.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{Relation, RelationKind};
+use niwaki_sql::copy::{CopyInput, CopyOutput, Fields, context, context_column};
+use niwaki_sql::utility::{Copy, CopyDirection, CopyOptions, CopySource};
+use niwaki_sql::{Planned, RowSink, SqlError};
+use niwaki_table::{Error as TableError, InsertOptions, Table};
+use niwaki_txn::TableLockMode;
+use niwaki_types::{ColumnType, Datum, InputContext, TextSettings, TypeOid};
+
+use super::environment::UNIX_TO_POSTGRES_US;
+use super::errors::of_table;
+use super::{Session, cursor};
+use crate::Result;
+use crate::result::ResultSink;
+
+/// Rows that are inserted at once.
+const BATCH_ROWS: usize = 1000;
+/// Bytes of input after which a batch is inserted, however few rows it has.
+const BATCH_BYTES: usize = 256 * 1024;
+
+impl Session {
+    /// Runs COPY; returns the number of rows.
+    pub(super) fn copy(
+        &mut self,
+        copy: &Copy,
+        source: &str,
+        out: &mut dyn ResultSink,
+    ) -> Result<u64> {
+        match (&copy.source, copy.direction) {
+            (CopySource::Table { name, columns }, CopyDirection::From) => {
+                let relation = self.lock_by_name(name, TableLockMode::RowExclusive)?;
+                self.copy_from(&relation, columns, &copy.options, out)
+            }
+            (CopySource::Table { name, columns }, CopyDirection::To) => {
+                let relation = self.lock_by_name(name, TableLockMode::AccessShare)?;
+                if relation.kind != RelationKind::Table {
+                    return Err(SqlError::new(
+                        "42809",
+                        format!("cannot copy from {} \"{}\"", relation.kind.word(), relation.name),
+                    ));
+                }
+                let positions = positions_of(&relation, columns)?;
+                let list: Vec<String> = positions
+                    .iter()
+                    .map(|p| format!("\"{}\"", relation.columns[*p].name.replace('"', "\"\"")))
+                    .collect();
+                let sql =
+                    format!("SELECT {} FROM {}", list.join(", "), self.qualified_name(&relation));
+                let statements = niwaki_sql::parse::parse(&sql)?;
+                let statement =
+                    statements.first().ok_or_else(|| SqlError::internal("no statement"))?;
+                let planned = self.plan_locked(statement, &[])?;
+                self.copy_to(&planned, &copy.options, out)
+            }
+            (CopySource::Query(query), _) => {
+                let statement = cursor::statement_of(query, source);
+                let planned = self.plan_locked(&statement, &[])?;
+                if !planned.returns_rows() {
+                    return Err(SqlError::new("0A000", "COPY query must have a RETURNING clause"));
+                }
+                self.copy_to(&planned, &copy.options, out)
+            }
+        }
+    }
+
+    fn copy_to(
+        &mut self,
+        planned: &Arc<Planned>,
+        options: &CopyOptions,
+        out: &mut dyn ResultSink,
+    ) -> Result<u64> {
+        let columns = planned.columns();
+        let types = columns.iter().map(niwaki_sql::ColumnInfo::oid).collect();
+        let mut sink = CopySink {
+            output: CopyOutput::new(options.clone(), types, self.text.clone()),
+            out,
+            rows: 0,
+        };
+        sink.out.copy_out_begin(columns.len())?;
+        if options.header {
+            let line = sink.output.header(columns.iter().map(|c| c.name.as_str()));
+            sink.out.copy_out(line)?;
+        }
+        self.run_planned(planned, &[], &mut sink)?;
+        sink.out.copy_out_end();
+        Ok(sink.rows)
+    }
+
+    fn copy_from(
+        &mut self,
+        relation: &Arc<Relation>,
+        columns: &[String],
+        options: &CopyOptions,
+        out: &mut dyn ResultSink,
+    ) -> Result<u64> {
+        if relation.kind != RelationKind::Table {
+            return Err(SqlError::new(
+                "42809",
+                format!("cannot copy to {} \"{}\"", relation.kind.word(), relation.name),
+            ));
+        }
+        if options.freeze && !self.is_created_here(relation.oid) {
+            return Err(SqlError::new(
+                "55000",
+                "cannot perform COPY FREEZE because the table was not created or truncated in the current subtransaction",
+            ));
+        }
+        let positions = positions_of(relation, columns)?;
+        let missing: Vec<usize> = relation
+            .visible_columns()
+            .filter(|(p, c)| c.default.is_some() && !positions.contains(p))
+            .map(|(p, _)| p)
+            .collect();
+        let now = self.open_transaction()?.started_us() - UNIX_TO_POSTGRES_US;
+        let text = self.text.clone();
+        let mut reader = LineReader {
+            relation,
+            positions: &positions,
+            options,
+            text: &text,
+            now,
+            fields: Fields::new(),
+        };
+        // Checks and computed defaults need the executor, row by row.
+        let rows = if relation.checks.is_empty() && missing.is_empty() {
+            out.copy_in(positions.len())?;
+            self.copy_in_batches(&mut reader, out)?
+        } else {
+            let insert = self.insert_plan(relation, &positions)?;
+            out.copy_in(positions.len())?;
+            self.copy_in_rows(&mut reader, &insert, out)?
+        };
+        Ok(rows)
+    }
+
+    /// The fast way: many rows at a time, straight into the table.
+    fn copy_in_batches(
+        &mut self,
+        reader: &mut LineReader<'_>,
+        out: &mut dyn ResultSink,
+    ) -> Result<u64> {
+        let relation = reader.relation;
+        let table =
+            relation.table.as_ref().ok_or_else(|| SqlError::internal("a table without rows"))?;
+        let width = relation.columns.len();
+        let mut input = CopyInput::new();
+        let mut rows: Vec<Vec<Datum>> = Vec::with_capacity(BATCH_ROWS);
+        // Rows of the last batch, whose memory is used again.
+        let mut spare: Vec<Vec<Datum>> = Vec::new();
+        let mut first_line = 1;
+        let mut bytes = 0;
+        let mut total = 0;
+        skip_header(reader, &mut input, out)?;
+        loop {
+            let line = input.next_line(&mut |buffer| out.copy_in_data(buffer))?;
+            let full = rows.len() >= BATCH_ROWS || bytes >= BATCH_BYTES;
+            if (line.is_none() || full) && !rows.is_empty() {
+                self.insert_batch(relation, table, &rows, reader.options.freeze, first_line)?;
+                total += rows.len() as u64;
+                spare.append(&mut rows);
+                bytes = 0;
+            }
+            let Some(line) = line else { return Ok(total) };
+            if rows.is_empty() {
+                first_line = input.line_number();
+                self.control.check_interrupts().map_err(niwaki_txn::Error::from)?;
+            }
+            let mut row = spare.pop().unwrap_or_else(|| vec![Datum::Null; width]);
+            let text = input.line(&line);
+            bytes += text.len();
+            reader.read(text, input.line_number(), &mut row)?;
+            reader
+                .refuse_nulls(text, input.line_number(), &row, &mut |oid| self.schema_name(oid))?;
+            rows.push(row);
+        }
+    }
+
+    fn insert_batch(
+        &mut self,
+        relation: &Relation,
+        table: &Table,
+        rows: &[Vec<Datum>],
+        freeze: bool,
+        first_line: u64,
+    ) -> Result<()> {
+        let transaction = self
+            .transaction
+            .as_ref()
+            .ok_or_else(|| SqlError::internal("no transaction is open"))?;
+        let options = InsertOptions { frozen: freeze, ..InsertOptions::default() };
+        table.insert_many(transaction, rows, options, &mut self.work).map_err(|error| {
+            let line = first_line + failed_row(&error, rows) as u64;
+            let state = self.catalog.state();
+            of_table(error, relation, &state)
+                .with_context(format!("COPY {}, line {line}", relation.name))
+        })
+    }
+
+    /// The general way: each row by an INSERT, with its defaults and checks.
+    fn copy_in_rows(
+        &mut self,
+        reader: &mut LineReader<'_>,
+        insert: &Arc<Planned>,
+        out: &mut dyn ResultSink,
+    ) -> Result<u64> {
+        if reader.options.freeze {
+            return Err(SqlError::unsupported(
+                "COPY FREEZE into a table with CHECK constraints or computed defaults",
+            ));
+        }
+        let relation = reader.relation;
+        let mut input = CopyInput::new();
+        let mut row = vec![Datum::Null; relation.columns.len()];
+        let mut nowhere: Vec<Vec<Datum>> = Vec::new();
+        let mut total = 0;
+        skip_header(reader, &mut input, out)?;
+        while let Some(line) = input.next_line(&mut |buffer| out.copy_in_data(buffer))? {
+            let number = input.line_number();
+            reader.read(input.line(&line), number, &mut row)?;
+            let parameters: Vec<Datum> = reader.positions.iter().map(|p| row[*p].clone()).collect();
+            self.run_planned(insert, &parameters, &mut nowhere).map_err(|error| {
+                error.with_context(context(&relation.name, number, input.line(&line)))
+            })?;
+            total += 1;
+        }
+        Ok(total)
+    }
+
+    /// `INSERT INTO table (columns) VALUES ($1, …)`, its locks held.
+    fn insert_plan(&mut self, relation: &Relation, positions: &[usize]) -> Result<Arc<Planned>> {
+        let names: Vec<String> = positions
+            .iter()
+            .map(|p| format!("\"{}\"", relation.columns[*p].name.replace('"', "\"\"")))
+            .collect();
+        let values: Vec<String> = (1..=positions.len()).map(|n| format!("${n}")).collect();
+        let types: Vec<TypeOid> =
+            positions.iter().map(|p| relation.columns[*p].column_type().oid).collect();
+        let sql = format!(
+            "INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE VALUES ({})",
+            self.qualified_name(relation),
+            names.join(", "),
+            values.join(", ")
+        );
+        let statements = niwaki_sql::parse::parse(&sql)?;
+        let statement = statements.first().ok_or_else(|| SqlError::internal("no statement"))?;
+        self.plan_locked(statement, &types)
+    }
+}
+
+/// Turns rows of a query into COPY data.
+struct CopySink<'o> {
+    output: CopyOutput,
+    out: &'o mut dyn ResultSink,
+    rows: u64,
+}
+
+impl RowSink for CopySink<'_> {
+    fn row(&mut self, row: &[Datum]) -> Result<()> {
+        self.rows += 1;
+        self.out.copy_out(self.output.row(row))
+    }
+}
+
+/// Turns lines into rows.
+struct LineReader<'r> {
+    relation: &'r Relation,
+    positions: &'r [usize],
+    options: &'r CopyOptions,
+    text: &'r TextSettings,
+    now: i64,
+    fields: Fields,
+}
+
+impl LineReader<'_> {
+    /// Reads a line into `row`; columns that the line does not have stay as they are.
+    fn read(&mut self, line: &[u8], number: u64, row: &mut [Datum]) -> Result<()> {
+        let table = &self.relation.name;
+        self.fields
+            .split(line, self.options)
+            .map_err(|e| e.with_context(format!("COPY {table}, line {number}")))?;
+        if self.fields.len() > self.positions.len() {
+            return Err(SqlError::new("22P04", "extra data after last expected column")
+                .with_context(context(table, number, line)));
+        }
+        let input = InputContext { settings: self.text, now: self.now };
+        for (i, position) in self.positions.iter().enumerate() {
+            let column = &self.relation.columns[*position];
+            if i >= self.fields.len() {
+                return Err(SqlError::new(
+                    "22P04",
+                    format!("missing data for column \"{}\"", column.name),
+                )
+                .with_context(context(table, number, line)));
+            }
+            let value = self.fields.get(i);
+            let wanted: ColumnType = column.column_type();
+            row[*position] = match value {
+                None => Datum::Null,
+                Some(text) => niwaki_types::input(wanted, text, &input).map_err(|e| {
+                    SqlError::from(e).with_context(context_column(
+                        table,
+                        number,
+                        &column.name,
+                        Some(text),
+                    ))
+                })?,
+            };
+        }
+        Ok(())
+    }
+
+    /// 23502 for a NULL where none may be.
+    fn refuse_nulls(
+        &self,
+        line: &[u8],
+        number: u64,
+        row: &[Datum],
+        schema: &mut dyn FnMut(niwaki_catalog::Oid) -> String,
+    ) -> Result<()> {
+        for (position, column) in self.relation.visible_columns() {
+            if column.not_null && matches!(row[position], Datum::Null) {
+                let table = &self.relation.name;
+                let shown: Vec<String> = self
+                    .relation
+                    .visible_columns()
+                    .map(|(p, c)| match &row[p] {
+                        Datum::Null => "null".to_owned(),
+                        value => niwaki_types::to_text(value, c.column_type().oid, self.text),
+                    })
+                    .collect();
+                return Err(SqlError::new(
+                    "23502",
+                    format!(
+                        "null value in column \"{}\" of relation \"{table}\" violates not-null constraint",
+                        column.name
+                    ),
+                )
+                .with_detail(format!("Failing row contains ({}).", shown.join(", ")))
+                .with_table(schema(self.relation.schema), table.clone())
+                .with_column(column.name.clone())
+                .with_context(context(table, number, line)));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn skip_header(
+    reader: &LineReader<'_>,
+    input: &mut CopyInput,
+    out: &mut dyn ResultSink,
+) -> Result<()> {
+    if reader.options.header {
+        input.next_line(&mut |buffer| out.copy_in_data(buffer))?;
+    }
+    Ok(())
+}
+
+/// Positions of the columns that COPY names, or of all.
+fn positions_of(relation: &Relation, columns: &[String]) -> Result<Vec<usize>> {
+    if columns.is_empty() {
+        return Ok(relation.visible_columns().map(|(p, _)| p).collect());
+    }
+    let mut positions = Vec::with_capacity(columns.len());
+    for name in columns {
+        let position = relation.column_position(name).ok_or_else(|| {
+            SqlError::new(
+                "42703",
+                format!("column \"{name}\" of relation \"{}\" does not exist", relation.name),
+            )
+        })?;
+        if positions.contains(&position) {
+            return Err(SqlError::new(
+                "42701",
+                format!("column \"{name}\" specified more than once"),
+            ));
+        }
+        positions.push(position);
+    }
+    Ok(positions)
+}
+
+/// Which row of a batch met a key that was there already: the second with that key, or else the
+/// first.
+fn failed_row(error: &TableError, rows: &[Vec<Datum>]) -> usize {
+    let TableError::UniqueViolation(violation) = error else { return 0 };
+    let mut same = rows.iter().enumerate().filter(|(_, row)| {
+        violation
+            .key
+            .iter()
+            .all(|(column, value)| row.get(*column).is_some_and(|v| same_value(v, value)))
+    });
+    let first = same.next();
+    same.next().or(first).map_or(0, |(i, _)| i)
+}
+
+/// Whether two values of one column are the same, for finding a row again.
+fn same_value(a: &Datum, b: &Datum) -> bool {
+    let settings = TextSettings::default();
+    niwaki_types::to_text(a, TypeOid::TEXT, &settings)
+        == niwaki_types::to_text(b, TypeOid::TEXT, &settings)
+}

@@ -1,0 +1,146 @@
+//! Cursors, and statements run by EXECUTE.
+
+use std::sync::Arc;
+
+use niwaki_sql::parse::ParsedStatement;
+use niwaki_sql::utility::FetchCount;
+use niwaki_sql::{ColumnInfo, Progress, RowSink, SqlError};
+use niwaki_types::Datum;
+use pg_query::NodeEnum;
+
+use super::extended::{Action, Portal, PortalState, Statement};
+use super::{Block, Session};
+use crate::Result;
+use crate::result::ResultSink;
+
+/// A statement inside another one, with the positions of the whole text.
+pub(super) fn statement_of(node: &Arc<NodeEnum>, source: &str) -> ParsedStatement {
+    let source: Arc<str> = Arc::from(source);
+    let end = source.len();
+    ParsedStatement { node: Arc::clone(node), source, start: 0, end }
+}
+
+/// Counts rows, and passes them on unless they are to be skipped.
+struct Counting<'o> {
+    out: Option<&'o mut dyn RowSink>,
+    rows: u64,
+}
+
+impl RowSink for Counting<'_> {
+    fn row(&mut self, row: &[Datum]) -> Result<()> {
+        self.rows += 1;
+        match &mut self.out {
+            Some(out) => out.row(row),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Session {
+    /// Runs a prepared statement to its end and leaves its tag in `self.tag`.
+    pub(super) fn run_prepared(
+        &mut self,
+        statement: Arc<Statement>,
+        parameters: Vec<Datum>,
+        out: &mut dyn ResultSink,
+    ) -> Result<()> {
+        match &statement.action {
+            Action::Empty => {
+                self.tag.clear();
+                Ok(())
+            }
+            Action::Utility(_) => Err(SqlError::unsupported("EXECUTE of a utility statement")),
+            Action::Query(_) => {
+                let mut portal =
+                    Portal { statement, parameters, running: None, state: PortalState::Ready };
+                let planned = self.lock_portal(&mut portal)?;
+                let completion = self.run_planned(&planned, &portal.parameters, out)?;
+                completion.write_tag(&mut self.tag);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn declare_cursor(
+        &mut self,
+        name: &str,
+        query: &Arc<NodeEnum>,
+        source: &str,
+    ) -> Result<()> {
+        if self.block != Block::Explicit {
+            return Err(SqlError::new(
+                "25P01",
+                "DECLARE CURSOR can only be used in transaction blocks",
+            ));
+        }
+        if self.portals.contains_key(name) {
+            return Err(SqlError::new("42P03", format!("cursor \"{name}\" already exists")));
+        }
+        let statement = self.prepare_parsed(Some(statement_of(query, source)), Vec::new())?;
+        if statement.described.columns.is_none() {
+            return Err(SqlError::new("42601", "DECLARE CURSOR needs a SELECT"));
+        }
+        let mut portal = Portal {
+            statement: Arc::new(statement),
+            parameters: Vec::new(),
+            running: None,
+            state: PortalState::Ready,
+        };
+        // A cursor sees what was there when it was declared.
+        self.start_portal(&mut portal)?;
+        portal.state = PortalState::Suspended;
+        self.portals.insert(name.to_owned(), portal);
+        Ok(())
+    }
+
+    pub(super) fn cursor_columns(&self, name: &str) -> Result<Option<Arc<[ColumnInfo]>>> {
+        let portal = self.portals.get(name).ok_or_else(|| no_cursor(name))?;
+        Ok(portal.statement.described.columns.clone())
+    }
+
+    pub(super) fn fetch_cursor(
+        &mut self,
+        name: &str,
+        count: FetchCount,
+        is_move: bool,
+        out: &mut dyn ResultSink,
+    ) -> Result<u64> {
+        let (key, mut portal) = self.portals.remove_entry(name).ok_or_else(|| no_cursor(name))?;
+        let rows: &mut dyn RowSink = out;
+        let mut counting = Counting { out: if is_move { None } else { Some(rows) }, rows: 0 };
+        let limit = match count {
+            FetchCount::All => 0,
+            FetchCount::Rows(0) => {
+                self.portals.insert(key, portal);
+                return Ok(0);
+            }
+            FetchCount::Rows(n) => n,
+        };
+        if portal.state == PortalState::Suspended
+            && let Some(running) = portal.running.as_mut()
+        {
+            if let Progress::Complete(_) = self.advance(running, limit, &mut counting)? {
+                portal.state = PortalState::Done;
+                portal.running = None;
+            }
+        }
+        let fetched = counting.rows;
+        self.portals.insert(key, portal);
+        Ok(fetched)
+    }
+
+    pub(super) fn close_cursor(&mut self, name: Option<&str>) -> Result<&'static str> {
+        let Some(name) = name else {
+            self.portals.clear();
+            return Ok("CLOSE CURSOR ALL");
+        };
+        if self.portals.remove(name).is_none() {
+            return Err(no_cursor(name));
+        }
+        Ok("CLOSE CURSOR")
+    }
+}
+
+fn no_cursor(name: &str) -> SqlError {
+    SqlError::new("34000", format!("cursor \"{name}\" does not exist"))
+}

@@ -1,0 +1,167 @@
+//! Constraints: CHECK, PRIMARY KEY, UNIQUE.
+
+use niwaki_catalog::{
+    Check, ConstraintKind, IndexColumn, IndexEntry, RelationDefinition, RelationKind,
+};
+use niwaki_sql::SqlError;
+use niwaki_sql::utility::{ConstraintSpec, ConstraintSpecKind};
+
+use super::create_index::NewIndex;
+use super::{Definer, names};
+use crate::Result;
+
+/// Names of a table's constraints, given ones and made-up ones.
+pub(super) struct ConstraintNames(Vec<String>);
+
+impl ConstraintNames {
+    pub(super) fn of(table: &RelationDefinition, indexes: &[IndexEntry]) -> Self {
+        let checks = table.checks.iter().map(|c| c.name.clone());
+        let indexes =
+            indexes.iter().filter(|i| i.definition.constraint.is_some()).map(|i| i.name.clone());
+        Self(checks.chain(indexes).collect())
+    }
+
+    /// Takes a given name.
+    fn take(&mut self, name: &str, table: &str) -> Result<()> {
+        if self.0.iter().any(|n| n == name) {
+            return Err(SqlError::new(
+                "42710",
+                format!("constraint \"{name}\" for relation \"{table}\" already exists"),
+            ));
+        }
+        self.0.push(name.to_owned());
+        Ok(())
+    }
+}
+
+/// The columns of a primary key are NOT NULL.
+pub(super) fn set_key_not_null(
+    table: &mut RelationDefinition,
+    constraint: &ConstraintSpec,
+) -> Result<()> {
+    if let ConstraintSpecKind::Unique { primary: true, columns, .. } = &constraint.kind {
+        for name in columns {
+            let column = table.columns.iter_mut().find(|c| !c.dropped && c.name == *name);
+            column.ok_or_else(|| no_key_column(name))?.not_null = true;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn no_key_column(name: &str) -> SqlError {
+    SqlError::new("42703", format!("column \"{name}\" named in key does not exist"))
+}
+
+impl Definer<'_> {
+    /// Adds a CHECK constraint to a definition; does nothing for other constraints.
+    pub(super) fn add_check(
+        &mut self,
+        table: &mut RelationDefinition,
+        taken: &mut ConstraintNames,
+        constraint: &ConstraintSpec,
+    ) -> Result<()> {
+        let ConstraintSpecKind::Check { expression, column } = &constraint.kind else {
+            return Ok(());
+        };
+        let name = match &constraint.name {
+            Some(name) => {
+                taken.take(name, &table.name)?;
+                name.clone()
+            }
+            None => {
+                // Checks have no relation of their own, so only the table's names count.
+                let mut number = 0u32;
+                loop {
+                    let label =
+                        if number == 0 { "check".to_owned() } else { format!("check{number}") };
+                    let name = names::object_name(&table.name, column.as_deref(), &label);
+                    if taken.take(&name, &table.name).is_ok() {
+                        break name;
+                    }
+                    number += 1;
+                }
+            }
+        };
+        table.checks.push(Check { name, expression: expression.clone() });
+        table.checks.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(())
+    }
+
+    /// Creates the index of a PRIMARY KEY or UNIQUE constraint; does nothing for other constraints.
+    /// `table` is stored already.
+    pub(super) fn add_unique(
+        &mut self,
+        table: &mut RelationDefinition,
+        taken: &mut ConstraintNames,
+        constraint: &ConstraintSpec,
+    ) -> Result<()> {
+        let ConstraintSpecKind::Unique { primary, columns, include, options } = &constraint.kind
+        else {
+            return Ok(());
+        };
+        let relation = self.current(table.oid)?;
+        if *primary && relation.primary_key().is_some() {
+            return Err(SqlError::new(
+                "42P16",
+                format!("multiple primary keys for table \"{}\" are not allowed", table.name),
+            ));
+        }
+        let position = |name: &String| {
+            let found = table.columns.iter().position(|c| !c.dropped && c.name == *name);
+            found.and_then(|p| u16::try_from(p).ok()).ok_or_else(|| no_key_column(name))
+        };
+        let mut key = Vec::with_capacity(columns.len());
+        for (i, name) in columns.iter().enumerate() {
+            if columns[..i].contains(name) {
+                let what = if *primary { "primary key" } else { "unique" };
+                return Err(SqlError::new(
+                    "42701",
+                    format!("column \"{name}\" appears twice in {what} constraint"),
+                ));
+            }
+            key.push(IndexColumn {
+                column: position(name)?,
+                descending: false,
+                nulls_first: false,
+            });
+        }
+        let include_positions = include.iter().map(position).collect::<Result<Vec<_>>>()?;
+        let state = self.state();
+        let name = match &constraint.name {
+            Some(name) => {
+                taken.take(name, &table.name)?;
+                self.name_is_free(table.schema, name, false)?;
+                name.clone()
+            }
+            None => {
+                let joined;
+                let (second, label) = if *primary {
+                    (None, "pkey")
+                } else {
+                    let all: Vec<String> = columns.iter().chain(include).cloned().collect();
+                    joined = names::joined(&all);
+                    (Some(joined.as_str()), "key")
+                };
+                let name =
+                    names::free_name(&state, table.schema, &taken.0, &table.name, second, label);
+                taken.take(&name, &table.name)?;
+                name
+            }
+        };
+        let mut index_options = niwaki_catalog::RelationOptions::default();
+        super::options::set(RelationKind::Index, &mut index_options, options)?;
+        self.add_index(NewIndex {
+            table: table.oid,
+            name,
+            key,
+            include: include_positions,
+            unique: true,
+            constraint: Some(if *primary {
+                ConstraintKind::PrimaryKey
+            } else {
+                ConstraintKind::Unique
+            }),
+            options: index_options,
+        })
+    }
+}

@@ -1,0 +1,319 @@
+//! CREATE TABLE.
+
+use niwaki_catalog::{
+    Column, Oid, RelationDefinition, RelationKind, RelationOptions, RelationStats,
+};
+use niwaki_sql::SqlError;
+use niwaki_sql::utility::{ColumnSpec, CreateTable, SequenceOptions};
+
+use super::constraint::ConstraintNames;
+use super::{Definer, names, options};
+use crate::Result;
+
+/// Most columns of a table.
+pub(super) const COLUMNS_MAX: usize = 1600;
+/// Names that every table has already.
+const SYSTEM_COLUMNS: &[&str] = &["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"];
+
+impl Definer<'_> {
+    pub(super) fn create_table(&mut self, spec: &CreateTable) -> Result<()> {
+        let schema = self.creation_schema(&spec.name)?;
+        let name = &spec.name.name;
+        if !self.name_is_free(schema, name, spec.if_not_exists)? {
+            return Ok(());
+        }
+        check_columns(&spec.columns)?;
+        let mut table_options = RelationOptions::default();
+        options::set(RelationKind::Table, &mut table_options, &spec.options)?;
+        let oid = self.session.new_oid();
+        let mut table = RelationDefinition {
+            oid,
+            schema,
+            name: name.clone(),
+            kind: RelationKind::Table,
+            file: self.new_file(spec.logged)?,
+            logged: spec.logged,
+            columns: Vec::new(),
+            checks: Vec::new(),
+            options: table_options,
+            index: None,
+            sequence: None,
+            stats: RelationStats::default(),
+        };
+        for (position, column) in spec.columns.iter().enumerate() {
+            let column = self.new_column(&table, column, position)?;
+            table.columns.push(column);
+        }
+        let mut taken = ConstraintNames::of(&table, &[]);
+        for constraint in &spec.constraints {
+            self.add_check(&mut table, &mut taken, constraint)?;
+        }
+        for constraint in &spec.constraints {
+            super::constraint::set_key_not_null(&mut table, constraint)?;
+        }
+        self.create(table.clone())?;
+        self.session.note_created(oid);
+        for constraint in &spec.constraints {
+            self.add_unique(&mut table, &mut taken, constraint)?;
+        }
+        self.check_expressions(oid)
+    }
+
+    /// The stored form of a new column; creates the sequence of a serial or identity column.
+    pub(super) fn new_column(
+        &mut self,
+        table: &RelationDefinition,
+        spec: &ColumnSpec,
+        position: usize,
+    ) -> Result<Column> {
+        let mut column = Column {
+            name: spec.name.clone(),
+            type_oid: spec.column_type.oid.0,
+            typmod: spec.column_type.typmod,
+            not_null: spec.not_null,
+            default: spec.default.clone(),
+            identity: None,
+            sequence: None,
+            missing: None,
+            dropped: false,
+        };
+        let options = match &spec.identity {
+            Some((identity, options)) => {
+                column.identity = Some(*identity);
+                Some(options.clone())
+            }
+            None if spec.serial => Some(SequenceOptions::default()),
+            None => None,
+        };
+        if let Some(mut options) = options {
+            options.type_oid.get_or_insert(column.type_oid);
+            let position = u16::try_from(position).map_err(|_| too_many_columns())?;
+            let state = self.state();
+            let given = options.sequence_name.take();
+            let sequence_name = match given {
+                Some(name) => name.name,
+                None => names::free_name(
+                    &state,
+                    table.schema,
+                    &[],
+                    &table.name,
+                    Some(&column.name),
+                    "seq",
+                ),
+            };
+            let sequence = self.add_sequence(
+                table.schema,
+                &sequence_name,
+                &options,
+                table.logged,
+                Some((table.oid, position)),
+            )?;
+            column.sequence = Some(sequence);
+            column.default = Some(self.nextval_text(table.schema, &sequence_name));
+        }
+        Ok(column)
+    }
+
+    /// `nextval('name'::regclass)`, with the schema where the search path needs it.
+    pub(super) fn nextval_text(&mut self, schema: Oid, name: &str) -> String {
+        let state = self.state();
+        let mut qualified = String::new();
+        let visible = self.session.search_path().schemas.contains(&schema);
+        if let Some(schema) = state.schema(schema).filter(|_| !visible) {
+            qualified.push_str(&quoted(&schema.name));
+            qualified.push('.');
+        }
+        qualified.push_str(&quoted(name));
+        format!("nextval('{}'::regclass)", qualified.replace('\'', "''"))
+    }
+
+    /// Analyzes defaults and checks of a table, so that a bad one is refused when it is defined.
+    pub(super) fn check_expressions(&mut self, oid: Oid) -> Result<()> {
+        let relation = self.current(oid)?;
+        let state = self.state();
+        let schema = state.schema(relation.schema).map(|s| quoted(&s.name)).unwrap_or_default();
+        let table = format!("{schema}.{}", quoted(&relation.name));
+        for column in relation.columns.iter().filter(|c| !c.dropped) {
+            let Some(default) = &column.default else { continue };
+            refuse_subquery(default, "DEFAULT expression")?;
+            let overriding =
+                if column.identity.is_some() { "OVERRIDING SYSTEM VALUE " } else { "" };
+            let sql = format!(
+                "INSERT INTO {table} ({}) {overriding}VALUES ({default})",
+                quoted(&column.name)
+            );
+            self.session.analyze_text(&sql).map_err(|mut e| {
+                e.position = None;
+                e
+            })?;
+        }
+        for check in &relation.checks {
+            refuse_subquery(&check.expression, "check constraint")?;
+            let sql = format!("SELECT 1 FROM {table} WHERE ({})", check.expression);
+            self.session.analyze_text(&sql).map_err(|mut e| {
+                e.position = None;
+                e
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a nested query where only a plain expression may stand.
+fn refuse_subquery(expression: &str, place: &str) -> Result<()> {
+    let sql = format!("SELECT {expression}");
+    let statements = niwaki_sql::parse::parse(&sql)?;
+    let nested = statements.first().is_some_and(|s| {
+        s.node.nodes().iter().any(|(node, ..)| matches!(node, pg_query::NodeRef::SubLink(_)))
+    });
+    if nested {
+        return Err(SqlError::new("0A000", format!("cannot use subquery in {place}")));
+    }
+    Ok(())
+}
+
+fn check_columns(columns: &[ColumnSpec]) -> Result<()> {
+    if columns.len() > COLUMNS_MAX {
+        return Err(too_many_columns());
+    }
+    for (i, column) in columns.iter().enumerate() {
+        check_column_name(&column.name)?;
+        if columns[..i].iter().any(|c| c.name == column.name) {
+            return Err(SqlError::new(
+                "42701",
+                format!("column \"{}\" specified more than once", column.name),
+            ));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn check_column_name(name: &str) -> Result<()> {
+    if SYSTEM_COLUMNS.contains(&name) {
+        return Err(SqlError::new(
+            "42701",
+            format!("column name \"{name}\" conflicts with a system column name"),
+        ));
+    }
+    Ok(())
+}
+
+pub(super) fn too_many_columns() -> SqlError {
+    SqlError::new("54011", format!("tables can have at most {COLUMNS_MAX} columns"))
+}
+
+/// An identifier as SQL text, always quoted: it may be a reserved word.
+pub(super) fn quoted(name: &str) -> String {
+    let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        && !is_reserved(name);
+    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+/// Words that cannot be a column or table name without quotes.
+fn is_reserved(word: &str) -> bool {
+    const RESERVED: &[&str] = &[
+        "all",
+        "analyse",
+        "analyze",
+        "and",
+        "any",
+        "array",
+        "as",
+        "asc",
+        "asymmetric",
+        "authorization",
+        "binary",
+        "both",
+        "case",
+        "cast",
+        "check",
+        "collate",
+        "collation",
+        "column",
+        "concurrently",
+        "constraint",
+        "create",
+        "cross",
+        "current_catalog",
+        "current_date",
+        "current_role",
+        "current_schema",
+        "current_time",
+        "current_timestamp",
+        "current_user",
+        "default",
+        "deferrable",
+        "desc",
+        "distinct",
+        "do",
+        "else",
+        "end",
+        "except",
+        "false",
+        "fetch",
+        "for",
+        "foreign",
+        "freeze",
+        "from",
+        "full",
+        "grant",
+        "group",
+        "having",
+        "ilike",
+        "in",
+        "initially",
+        "inner",
+        "intersect",
+        "into",
+        "is",
+        "isnull",
+        "join",
+        "lateral",
+        "leading",
+        "left",
+        "like",
+        "limit",
+        "localtime",
+        "localtimestamp",
+        "natural",
+        "not",
+        "notnull",
+        "null",
+        "offset",
+        "on",
+        "only",
+        "or",
+        "order",
+        "outer",
+        "overlaps",
+        "placing",
+        "primary",
+        "references",
+        "returning",
+        "right",
+        "select",
+        "session_user",
+        "similar",
+        "some",
+        "symmetric",
+        "system_user",
+        "table",
+        "tablesample",
+        "then",
+        "to",
+        "trailing",
+        "true",
+        "union",
+        "unique",
+        "user",
+        "using",
+        "variadic",
+        "verbose",
+        "when",
+        "where",
+        "window",
+        "with",
+    ];
+    RESERVED.binary_search(&word).is_ok()
+}

@@ -1,0 +1,216 @@
+//! DROP.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{ConstraintKind, Oid, Relation, RelationKind};
+use niwaki_sql::SqlError;
+use niwaki_sql::utility::{Drop, Name};
+use niwaki_txn::TableLockMode;
+
+use super::{Definer, wrong_kind};
+use crate::Result;
+
+impl Definer<'_> {
+    pub(super) fn drop(&mut self, spec: &Drop) -> Result<&'static str> {
+        let Some(kind) = spec.kind else {
+            for name in &spec.names {
+                self.drop_schema(name, spec.if_exists, spec.cascade)?;
+            }
+            return Ok("DROP SCHEMA");
+        };
+        let mut relations: Vec<Arc<Relation>> = Vec::new();
+        for name in &spec.names {
+            let found = self.lock_relation(
+                name,
+                kind.word(),
+                TableLockMode::AccessExclusive,
+                spec.if_exists,
+            )?;
+            let Some(relation) = found else { continue };
+            if relation.kind == RelationKind::View {
+                return Err(SqlError::new(
+                    "42501",
+                    format!("permission denied: \"{}\" is a system catalog", relation.name),
+                ));
+            }
+            if relation.kind != kind {
+                return Err(wrong_kind(&relation, kind));
+            }
+            if !relations.iter().any(|r| r.oid == relation.oid) {
+                relations.push(relation);
+            }
+        }
+        for relation in &relations {
+            match kind {
+                RelationKind::Table => self.drop_table(relation)?,
+                RelationKind::Index => self.drop_index(relation)?,
+                _ => self.drop_sequence(relation, spec.cascade)?,
+            }
+        }
+        Ok(match kind {
+            RelationKind::Index => "DROP INDEX",
+            RelationKind::Sequence => "DROP SEQUENCE",
+            _ => "DROP TABLE",
+        })
+    }
+
+    /// Removes a locked table with its indexes and the sequences of its columns.
+    fn drop_table(&mut self, table: &Relation) -> Result<()> {
+        for index in &table.indexes {
+            self.remove_with_files(index.oid)?;
+        }
+        for column in &table.columns {
+            if let Some(sequence) = column.sequence.filter(|_| !column.dropped) {
+                self.remove_with_files(sequence)?;
+            }
+        }
+        let state = self.state();
+        let owned: Vec<Oid> = state
+            .relations()
+            .filter(|r| {
+                let owner = r.sequence.as_ref().and_then(|s| s.owned_by);
+                owner.is_some_and(|(t, _)| t == table.oid)
+            })
+            .map(|r| r.oid)
+            .collect();
+        for sequence in owned {
+            self.remove_with_files(sequence)?;
+        }
+        self.remove_with_files(table.oid)
+    }
+
+    fn drop_index(&mut self, relation: &Relation) -> Result<()> {
+        let Some(index) = relation.index.as_ref() else {
+            return Err(wrong_kind(relation, RelationKind::Index));
+        };
+        self.lock(index.table, TableLockMode::AccessExclusive)?;
+        let table = self.current(index.table)?;
+        if index.constraint.is_some() {
+            let name = &relation.name;
+            return Err(SqlError::new(
+                "2BP01",
+                format!(
+                    "cannot drop index {name} because constraint {name} on table {} requires it",
+                    table.name
+                ),
+            )
+            .with_hint(format!(
+                "You can drop constraint {name} on table {} instead.",
+                table.name
+            )));
+        }
+        self.remove_with_files(relation.oid)
+    }
+
+    fn drop_sequence(&mut self, relation: &Relation, cascade: bool) -> Result<()> {
+        let state = self.state();
+        let owner = relation.sequence.as_ref().and_then(|s| s.owned_by);
+        let needed_by = owner.and_then(|(table, position)| {
+            let table = state.relation(table)?;
+            let column = table.columns.get(usize::from(position))?;
+            // Only a column that draws from it needs it.
+            (column.sequence == Some(relation.oid)).then(|| (Arc::clone(table), position))
+        });
+        if let Some((table, position)) = needed_by {
+            let mut definition = table.definition.clone();
+            let column = definition
+                .columns
+                .get_mut(usize::from(position))
+                .ok_or_else(|| SqlError::internal("owner column"))?;
+            if column.identity.is_some() || !cascade {
+                return Err(SqlError::new(
+                    "2BP01",
+                    format!(
+                        "cannot drop sequence {} because other objects depend on it",
+                        relation.name
+                    ),
+                )
+                .with_detail(format!(
+                    "default value for column {} of table {} depends on sequence {}",
+                    column.name, table.name, relation.name
+                ))
+                .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            }
+            self.lock(table.oid, TableLockMode::AccessExclusive)?;
+            column.default = None;
+            column.sequence = None;
+            self.update(definition)?;
+        }
+        self.remove_with_files(relation.oid)
+    }
+
+    fn drop_schema(&mut self, name: &Name, if_exists: bool, cascade: bool) -> Result<()> {
+        let state = self.state();
+        let Some(schema) = state.schema_by_name(&name.name).cloned() else {
+            let message = format!("schema \"{}\" does not exist", name.name);
+            if if_exists {
+                self.notice(format!("{message}, skipping"));
+                return Ok(());
+            }
+            return Err(SqlError::new("3F000", message));
+        };
+        if schema.oid < Oid::FIRST_USER && schema.oid != niwaki_catalog::PUBLIC_SCHEMA {
+            return Err(SqlError::new(
+                "2BP01",
+                format!(
+                    "cannot drop schema {} because it is required by the database system",
+                    schema.name
+                ),
+            ));
+        }
+        let members: Vec<Arc<Relation>> =
+            state.relations().filter(|r| r.schema == schema.oid).cloned().collect();
+        if !members.is_empty() && !cascade {
+            return Err(SqlError::new(
+                "2BP01",
+                format!("cannot drop schema {} because other objects depend on it", schema.name),
+            )
+            .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        for kind in [RelationKind::Table, RelationKind::Sequence] {
+            for member in members.iter().filter(|m| m.kind == kind) {
+                // A sequence may have gone with its table.
+                if self.state().relation(member.oid).is_none() {
+                    continue;
+                }
+                self.lock(member.oid, TableLockMode::AccessExclusive)?;
+                let member = self.current(member.oid)?;
+                match kind {
+                    RelationKind::Table => self.drop_table(&member)?,
+                    _ => self.drop_sequence(&member, true)?,
+                }
+            }
+        }
+        let transaction = self.session.transaction.as_ref().ok_or_else(super::no_transaction)?;
+        self.session.catalog.remove_schema(transaction, schema.oid)?;
+        Ok(())
+    }
+
+    pub(super) fn remove_with_files(&mut self, oid: Oid) -> Result<()> {
+        let Some(relation) = self.state().relation(oid).cloned() else { return Ok(()) };
+        self.drop_file(&relation.definition)?;
+        self.remove(oid)
+    }
+
+    /// Removes the index of a constraint, or a check. False when there is none of this name.
+    pub(super) fn drop_constraint(&mut self, table: &Relation, name: &str) -> Result<bool> {
+        let index =
+            table.indexes.iter().find(|i| i.name == name && i.definition.constraint.is_some());
+        if let Some(index) = index {
+            debug_assert!(matches!(
+                index.definition.constraint,
+                Some(ConstraintKind::PrimaryKey | ConstraintKind::Unique)
+            ));
+            self.remove_with_files(index.oid)?;
+            return Ok(true);
+        }
+        let mut definition = table.definition.clone();
+        let before = definition.checks.len();
+        definition.checks.retain(|c| c.name != name);
+        if definition.checks.len() == before {
+            return Ok(false);
+        }
+        self.update(definition)?;
+        Ok(true)
+    }
+}

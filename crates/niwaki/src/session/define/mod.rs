@@ -1,0 +1,239 @@
+//! Statements that define: CREATE, ALTER, DROP, TRUNCATE.
+//!
+//! Each resolves its names, takes the lock that PostgreSQL takes, resolves again if the catalog
+//! changed while it waited, and then changes the catalog in the session's transaction.
+
+mod alter;
+mod alter_column;
+mod constraint;
+mod create_index;
+mod create_table;
+mod drop;
+mod names;
+mod options;
+mod rename;
+mod sequence;
+mod truncate;
+
+use std::sync::Arc;
+
+use niwaki_catalog::{CatalogState, Oid, PG_CATALOG, Relation, RelationKind};
+use niwaki_sql::SqlError;
+use niwaki_sql::utility::{Name, Utility};
+use niwaki_txn::{TableId, TableLockMode, Transaction, WaitPolicy};
+
+use crate::Result;
+use crate::result::ResultSink;
+use crate::session::Session;
+
+/// Runs a defining statement; returns its command tag.
+pub(super) fn run(
+    session: &mut Session,
+    utility: &Utility,
+    out: &mut dyn ResultSink,
+) -> Result<&'static str> {
+    let mut definer = Definer { session, out };
+    match utility {
+        Utility::CreateSchema { name, if_not_exists } => {
+            definer.create_schema(name, *if_not_exists)?;
+            Ok("CREATE SCHEMA")
+        }
+        Utility::CreateTable(table) => {
+            definer.create_table(table)?;
+            Ok("CREATE TABLE")
+        }
+        Utility::CreateIndex(index) => {
+            definer.create_index(index)?;
+            Ok("CREATE INDEX")
+        }
+        Utility::CreateSequence { name, options, if_not_exists, logged } => {
+            definer.create_sequence(name, options, *if_not_exists, *logged)?;
+            Ok("CREATE SEQUENCE")
+        }
+        Utility::AlterSequence { name, options, if_exists } => {
+            definer.alter_sequence(name, options, *if_exists)?;
+            Ok("ALTER SEQUENCE")
+        }
+        Utility::Drop(drop) => definer.drop(drop),
+        Utility::Alter { name, kind, if_exists, commands } => {
+            definer.alter(name, *kind, *if_exists, commands)
+        }
+        Utility::Rename(rename) => definer.rename(rename),
+        Utility::Truncate { names, restart_identity } => {
+            definer.truncate(names, *restart_identity)?;
+            Ok("TRUNCATE TABLE")
+        }
+        _ => Err(SqlError::internal("not a defining statement")),
+    }
+}
+
+/// A defining statement at work.
+struct Definer<'s> {
+    session: &'s mut Session,
+    out: &'s mut dyn ResultSink,
+}
+
+impl Definer<'_> {
+    fn state(&mut self) -> Arc<CatalogState> {
+        self.session.catalog.state()
+    }
+
+    fn transaction(&self) -> Result<&Transaction> {
+        self.session.open_transaction()
+    }
+
+    fn notice(&mut self, message: impl Into<String>) {
+        self.session.notice(self.out, "00000", message);
+    }
+
+    /// The schema in which `name` is to be created.
+    fn creation_schema(&mut self, name: &Name) -> Result<Oid> {
+        let state = self.state();
+        let oid = match &name.schema {
+            Some(schema) => {
+                state
+                    .schema_by_name(schema)
+                    .ok_or_else(|| {
+                        SqlError::new("3F000", format!("schema \"{schema}\" does not exist"))
+                            .with_position(name.position)
+                    })?
+                    .oid
+            }
+            None => self.session.search_path().creation.ok_or_else(|| {
+                SqlError::new("3F000", "no schema has been selected to create in")
+                    .with_position(name.position)
+            })?,
+        };
+        if oid == PG_CATALOG || oid == niwaki_catalog::INFORMATION_SCHEMA {
+            return Err(SqlError::new("42501", format!("permission denied to create \"{name}\""))
+                .with_detail("System catalog modifications are currently disallowed."));
+        }
+        Ok(oid)
+    }
+
+    /// Whether `name` is free in the schema; false after a notice when it is taken and that is
+    /// allowed (IF NOT EXISTS).
+    fn name_is_free(&mut self, schema: Oid, name: &str, if_not_exists: bool) -> Result<bool> {
+        if self.state().lookup(schema, name).is_none() {
+            return Ok(true);
+        }
+        if !if_not_exists {
+            return Err(SqlError::new("42P07", format!("relation \"{name}\" already exists")));
+        }
+        self.session.notice(
+            self.out,
+            "42P07",
+            format!("relation \"{name}\" already exists, skipping"),
+        );
+        Ok(false)
+    }
+
+    /// Finds and locks a relation; `None` after a notice when it is missing and that is allowed.
+    fn lock_relation(
+        &mut self,
+        name: &Name,
+        word: &str,
+        mode: TableLockMode,
+        if_exists: bool,
+    ) -> Result<Option<Arc<Relation>>> {
+        match self.session.lock_by_name(name, mode) {
+            Ok(relation) => Ok(Some(relation)),
+            Err(error) if error.sqlstate == "42P01" => {
+                let message = format!("{word} \"{name}\" does not exist");
+                if if_exists {
+                    self.notice(format!("{message}, skipping"));
+                    return Ok(None);
+                }
+                Err(SqlError::new("42P01", message).with_position(name.position))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Locks one more relation that belongs to a locked one.
+    fn lock(&self, oid: Oid, mode: TableLockMode) -> Result<()> {
+        let transaction = self.transaction()?;
+        transaction.manager().locks().acquire_table(
+            transaction,
+            TableId(u64::from(oid.0)),
+            mode,
+            WaitPolicy::Block,
+        )?;
+        Ok(())
+    }
+
+    /// The relation as it is now.
+    fn current(&mut self, oid: Oid) -> Result<Arc<Relation>> {
+        self.state()
+            .relation(oid)
+            .cloned()
+            .ok_or_else(|| SqlError::internal(format!("relation {oid} has gone")))
+    }
+
+    fn create_schema(&mut self, name: &str, if_not_exists: bool) -> Result<()> {
+        if name.starts_with("pg_") {
+            return Err(SqlError::new("42939", format!("unacceptable schema name \"{name}\""))
+                .with_detail("The prefix \"pg_\" is reserved for system schemas."));
+        }
+        if self.state().schema_by_name(name).is_some() {
+            let message = format!("schema \"{name}\" already exists");
+            if !if_not_exists {
+                return Err(SqlError::new("42P06", message));
+            }
+            self.session.notice(self.out, "42P06", format!("{message}, skipping"));
+            return Ok(());
+        }
+        let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
+        self.session.catalog.create_schema(transaction, name)?;
+        Ok(())
+    }
+
+    fn create(&mut self, definition: niwaki_catalog::RelationDefinition) -> Result<()> {
+        let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
+        Ok(self.session.catalog.create(transaction, definition)?)
+    }
+
+    fn update(&mut self, definition: niwaki_catalog::RelationDefinition) -> Result<()> {
+        let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
+        Ok(self.session.catalog.update(transaction, definition)?)
+    }
+
+    fn remove(&mut self, oid: Oid) -> Result<()> {
+        let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
+        Ok(self.session.catalog.remove(transaction, oid)?)
+    }
+
+    /// New, empty files.
+    fn new_file(&self, logged: bool) -> Result<u64> {
+        let engine = self.session.engine();
+        Ok(engine.create_file(self.transaction()?, logged)?.id.0)
+    }
+
+    /// The files of a relation go when the transaction commits.
+    fn drop_file(&self, definition: &niwaki_catalog::RelationDefinition) -> Result<()> {
+        let file = niwaki_storage::RelFile {
+            id: niwaki_storage::RelFileId(definition.file),
+            logged: definition.logged,
+        };
+        self.session.engine().drop_at_commit(self.transaction()?, file);
+        Ok(())
+    }
+}
+
+fn no_transaction() -> SqlError {
+    SqlError::internal("no transaction is open")
+}
+
+/// 42809: a statement for one kind of relation met another.
+fn wrong_kind(relation: &Relation, wanted: RelationKind) -> SqlError {
+    let article = |word: &str| if word.starts_with('i') { "an" } else { "a" };
+    let word = wanted.word();
+    let error =
+        SqlError::new("42809", format!("\"{}\" is not {} {word}", relation.name, article(word)));
+    match relation.kind {
+        RelationKind::Table => error.with_hint("Use DROP TABLE to remove a table."),
+        RelationKind::Index => error.with_hint("Use DROP INDEX to remove an index."),
+        RelationKind::Sequence => error.with_hint("Use DROP SEQUENCE to remove a sequence."),
+        RelationKind::View => error,
+    }
+}

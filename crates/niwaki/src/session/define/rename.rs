@@ -1,0 +1,120 @@
+//! ALTER … RENAME.
+
+use niwaki_catalog::RelationKind;
+use niwaki_sql::SqlError;
+use niwaki_sql::utility::{Rename, RenameTarget};
+use niwaki_txn::TableLockMode;
+
+use super::create_table::check_column_name;
+use super::{Definer, wrong_kind};
+use crate::Result;
+
+impl Definer<'_> {
+    pub(super) fn rename(&mut self, spec: &Rename) -> Result<&'static str> {
+        let tag = match spec.kind {
+            RelationKind::Index => "ALTER INDEX",
+            RelationKind::Sequence => "ALTER SEQUENCE",
+            _ => "ALTER TABLE",
+        };
+        let found = self.lock_relation(
+            &spec.relation,
+            "relation",
+            TableLockMode::AccessExclusive,
+            spec.if_exists,
+        )?;
+        let Some(relation) = found else { return Ok(tag) };
+        if relation.kind == RelationKind::View {
+            return Err(SqlError::new(
+                "42501",
+                format!("permission denied: \"{}\" is a system catalog", relation.name),
+            ));
+        }
+        // ALTER TABLE may rename anything, as in PostgreSQL.
+        if spec.kind != RelationKind::Table && relation.kind != spec.kind {
+            return Err(wrong_kind(&relation, spec.kind));
+        }
+        let mut definition = relation.definition.clone();
+        match &spec.target {
+            RenameTarget::Relation => {
+                self.name_is_free(relation.schema, &spec.to, false)?;
+                definition.name.clone_from(&spec.to);
+                if let Some(index) = &relation.index {
+                    self.lock(index.table, TableLockMode::AccessExclusive)?;
+                }
+                self.update(definition)?;
+                if relation.kind == RelationKind::Sequence {
+                    self.rename_in_default(&relation, &spec.to)?;
+                }
+            }
+            RenameTarget::Column(from) => {
+                check_column_name(&spec.to)?;
+                let position = relation.column_position(from).ok_or_else(|| {
+                    SqlError::new("42703", format!("column \"{from}\" does not exist"))
+                })?;
+                if relation.column_position(&spec.to).is_some() {
+                    return Err(SqlError::new(
+                        "42701",
+                        format!(
+                            "column \"{}\" of relation \"{}\" already exists",
+                            spec.to, relation.name
+                        ),
+                    ));
+                }
+                if !relation.checks.is_empty() {
+                    return Err(SqlError::unsupported(
+                        "RENAME COLUMN of a table with CHECK constraints",
+                    ));
+                }
+                definition.columns[position].name.clone_from(&spec.to);
+                self.update(definition)?;
+            }
+            RenameTarget::Constraint(from) => {
+                let index = relation
+                    .indexes
+                    .iter()
+                    .find(|i| i.name == *from && i.definition.constraint.is_some());
+                if let Some(index) = index {
+                    self.name_is_free(relation.schema, &spec.to, false)?;
+                    let mut definition = self.current(index.oid)?.definition.clone();
+                    definition.name.clone_from(&spec.to);
+                    self.update(definition)?;
+                } else if let Some(check) = definition.checks.iter_mut().find(|c| c.name == *from) {
+                    check.name.clone_from(&spec.to);
+                    definition.checks.sort_by(|a, b| a.name.cmp(&b.name));
+                    self.update(definition)?;
+                } else {
+                    return Err(SqlError::new(
+                        "42704",
+                        format!(
+                            "constraint \"{from}\" for table \"{}\" does not exist",
+                            relation.name
+                        ),
+                    ));
+                }
+            }
+        }
+        Ok(tag)
+    }
+
+    /// Defaults are kept as text, so the column that draws from a renamed sequence is told.
+    fn rename_in_default(&mut self, sequence: &niwaki_catalog::Relation, to: &str) -> Result<()> {
+        let state = self.state();
+        let users: Vec<_> = state
+            .tables()
+            .filter(|t| t.columns.iter().any(|c| c.sequence == Some(sequence.oid)))
+            .cloned()
+            .collect();
+        for table in users {
+            self.lock(table.oid, TableLockMode::AccessExclusive)?;
+            let mut definition = table.definition.clone();
+            let text = self.nextval_text(sequence.schema, to);
+            for column in &mut definition.columns {
+                if column.sequence == Some(sequence.oid) {
+                    column.default = Some(text.clone());
+                }
+            }
+            self.update(definition)?;
+        }
+        Ok(())
+    }
+}

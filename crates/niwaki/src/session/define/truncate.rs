@@ -1,0 +1,42 @@
+//! TRUNCATE: new, empty files, so that a rollback brings the rows back.
+
+use niwaki_catalog::{Oid, RelationKind};
+use niwaki_sql::SqlError;
+use niwaki_sql::utility::Name;
+use niwaki_txn::TableLockMode;
+
+use super::Definer;
+use crate::Result;
+
+impl Definer<'_> {
+    pub(super) fn truncate(&mut self, names: &[Name], restart_identity: bool) -> Result<()> {
+        let mut done: Vec<Oid> = Vec::new();
+        for name in names {
+            let relation = self.session.lock_by_name(name, TableLockMode::AccessExclusive)?;
+            if relation.kind != RelationKind::Table {
+                return Err(SqlError::new(
+                    "42809",
+                    format!("\"{}\" is not a table", relation.name),
+                ));
+            }
+            if done.contains(&relation.oid) {
+                continue;
+            }
+            done.push(relation.oid);
+            let mut files = vec![relation.oid];
+            files.extend(relation.indexes.iter().map(|i| i.oid));
+            if restart_identity {
+                files.extend(relation.columns.iter().filter_map(|c| c.sequence));
+            }
+            for oid in files {
+                let mut definition = self.current(oid)?.definition.clone();
+                self.drop_file(&definition)?;
+                definition.file = self.new_file(definition.logged)?;
+                definition.stats = niwaki_catalog::RelationStats::default();
+                self.update(definition)?;
+            }
+            self.session.note_created(relation.oid);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,179 @@
+//! Session services for functions.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use niwaki_catalog::{CatalogState, Oid, RelationKind, SearchPath};
+use niwaki_env::Env;
+use niwaki_sql::settings::Settings;
+use niwaki_sql::{Environment, SqlError};
+use niwaki_table::Sequence;
+use niwaki_txn::{SessionControl, Transaction};
+
+use crate::Result;
+
+/// Microseconds between 1970 and 2000.
+pub(super) const UNIX_TO_POSTGRES_US: i64 = 946_684_800_000_000;
+
+/// What `nextval` gave in this session.
+#[derive(Debug, Default)]
+pub(super) struct SequenceValues {
+    values: hashbrown::HashMap<u32, i64>,
+    last: Option<u32>,
+}
+
+impl SequenceValues {
+    pub(super) fn clear(&mut self) {
+        self.values.clear();
+        self.last = None;
+    }
+}
+
+/// The session, as functions use it.
+pub(super) struct SessionEnvironment<'s> {
+    pub(super) env: &'s Env,
+    pub(super) control: &'s SessionControl,
+    pub(super) transaction: &'s Transaction,
+    pub(super) state: &'s CatalogState,
+    pub(super) path: &'s SearchPath,
+    pub(super) settings: &'s RefCell<&'s mut Settings>,
+    pub(super) sequences: &'s mut SequenceValues,
+    pub(super) user: &'s str,
+    pub(super) database: &'s str,
+    pub(super) statement_started_us: i64,
+}
+
+impl SessionEnvironment<'_> {
+    fn sequence(&self, oid: u32) -> Result<&Sequence> {
+        let relation = self.state.relation(Oid(oid)).ok_or_else(|| {
+            SqlError::new("42P01", format!("could not open relation with OID {oid}"))
+        })?;
+        if relation.kind != RelationKind::Sequence {
+            return Err(SqlError::new("42809", format!("\"{}\" is not a sequence", relation.name)));
+        }
+        relation
+            .number_generator
+            .as_deref()
+            .ok_or_else(|| SqlError::internal("a sequence without its numbers"))
+    }
+
+    fn sequence_name(&self, oid: u32) -> String {
+        self.state.relation(Oid(oid)).map_or_else(|| oid.to_string(), |r| r.name.clone())
+    }
+}
+
+impl Environment for SessionEnvironment<'_> {
+    fn check_interrupts(&mut self) -> Result<()> {
+        self.control.check_interrupts().map_err(|e| niwaki_txn::Error::from(e).into())
+    }
+
+    fn transaction_timestamp(&self) -> i64 {
+        self.transaction.started_us() - UNIX_TO_POSTGRES_US
+    }
+
+    fn statement_timestamp(&self) -> i64 {
+        self.statement_started_us - UNIX_TO_POSTGRES_US
+    }
+
+    fn clock_timestamp(&self) -> i64 {
+        self.env.clock.now_unix_us() - UNIX_TO_POSTGRES_US
+    }
+
+    fn random(&mut self) -> u64 {
+        self.env.rng.next_u64()
+    }
+
+    fn sleep(&mut self, microseconds: u64) -> Result<()> {
+        self.control
+            .sleep(Duration::from_micros(microseconds))
+            .map_err(|e| niwaki_txn::Error::from(e).into())
+    }
+
+    fn nextval(&mut self, sequence: u32) -> Result<i64> {
+        let value = self.sequence(sequence)?.nextval(self.transaction).map_err(|e| match e {
+            niwaki_table::Error::SequenceLimit { which, limit } => SqlError::new(
+                "2200H",
+                format!(
+                    "nextval: reached {which} value of sequence \"{}\" ({limit})",
+                    self.sequence_name(sequence)
+                ),
+            ),
+            other => other.into(),
+        })?;
+        self.sequences.values.insert(sequence, value);
+        self.sequences.last = Some(sequence);
+        Ok(value)
+    }
+
+    fn currval(&mut self, sequence: u32) -> Result<i64> {
+        self.sequence(sequence)?;
+        self.sequences.values.get(&sequence).copied().ok_or_else(|| {
+            SqlError::new(
+                "55000",
+                format!(
+                    "currval of sequence \"{}\" is not yet defined in this session",
+                    self.sequence_name(sequence)
+                ),
+            )
+        })
+    }
+
+    fn lastval(&mut self) -> Result<i64> {
+        self.sequences
+            .last
+            .and_then(|oid| self.sequences.values.get(&oid).copied())
+            .ok_or_else(|| SqlError::new("55000", "lastval is not yet defined in this session"))
+    }
+
+    fn setval(&mut self, sequence: u32, value: i64, is_called: bool) -> Result<i64> {
+        let handle = self.sequence(sequence)?;
+        let options = handle.options();
+        if !(options.minimum..=options.maximum).contains(&value) {
+            return Err(SqlError::new(
+                "22003",
+                format!(
+                    "setval: value {value} is out of bounds for sequence \"{}\" ({}..{})",
+                    self.sequence_name(sequence),
+                    options.minimum,
+                    options.maximum
+                ),
+            ));
+        }
+        handle.setval(self.transaction, value, is_called)?;
+        if is_called {
+            self.sequences.values.insert(sequence, value);
+        }
+        Ok(value)
+    }
+
+    fn setting(&self, name: &str) -> Option<String> {
+        self.settings.borrow().show(name).ok()
+    }
+
+    fn set_setting(&mut self, name: &str, value: &str, local: bool) -> Result<String> {
+        let mut settings = self.settings.borrow_mut();
+        settings.set(name, value, local)?;
+        Ok(settings.show(name)?)
+    }
+
+    fn current_user(&self) -> String {
+        self.user.to_owned()
+    }
+
+    fn session_user(&self) -> String {
+        self.user.to_owned()
+    }
+
+    fn current_database(&self) -> String {
+        self.database.to_owned()
+    }
+
+    fn current_schemas(&self, implicit: bool) -> Vec<String> {
+        self.path
+            .schemas
+            .iter()
+            .filter(|s| implicit || **s != niwaki_catalog::PG_CATALOG)
+            .filter_map(|s| self.state.schema(*s).map(|s| s.name.clone()))
+            .collect()
+    }
+}

@@ -1,0 +1,377 @@
+//! Prepared statements and portals: the extended protocol, message by message.
+
+use std::sync::Arc;
+
+use niwaki_sql::parse::ParsedStatement;
+use niwaki_sql::utility::Utility;
+use niwaki_sql::{ColumnInfo, Planned, Progress, SqlError, Statement as Analyzed};
+use niwaki_types::{Datum, TypeOid};
+
+use super::query::Running;
+use super::{Prepared, Session};
+use crate::Result;
+use crate::result::{ExecuteOutcome, ResultSink};
+
+/// A prepared statement.
+pub(super) struct Statement {
+    pub(super) described: Prepared,
+    pub(super) parsed: Option<ParsedStatement>,
+    /// The types the client gave, for making the plan again.
+    pub(super) given_types: Vec<TypeOid>,
+    pub(super) action: Action,
+    /// What the plan depends on.
+    pub(super) version: (u64, u64),
+}
+
+/// What a statement does.
+#[derive(Clone)]
+pub(super) enum Action {
+    Empty,
+    Query(Arc<Planned>),
+    Utility(Arc<Utility>),
+}
+
+/// A statement with values for its parameters, ready to run or running.
+pub(super) struct Portal {
+    pub(super) statement: Arc<Statement>,
+    pub(super) parameters: Vec<Datum>,
+    pub(super) running: Option<Running>,
+    pub(super) state: PortalState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PortalState {
+    Ready,
+    Suspended,
+    Done,
+}
+
+impl Session {
+    /// Prepares a statement under a name; the unnamed one is replaced. `param_types` may be shorter
+    /// than the parameters, and hold 0 where the type is to be inferred.
+    ///
+    /// # Errors
+    /// Syntax, analysis; 42P05 when the name is taken.
+    pub fn parse(&mut self, name: &str, sql: &str, param_types: &[u32]) -> Result<()> {
+        self.begin_statement();
+        if !name.is_empty() && self.statements.contains_key(name) {
+            return Err(SqlError::new(
+                "42P05",
+                format!("prepared statement \"{name}\" already exists"),
+            ));
+        }
+        let mut statements = niwaki_sql::parse::parse(sql)?;
+        if statements.len() > 1 {
+            return Err(SqlError::new(
+                "42601",
+                "cannot insert multiple commands into a prepared statement",
+            ));
+        }
+        let types: Vec<TypeOid> = param_types.iter().map(|t| TypeOid(*t)).collect();
+        let statement = self.prepare_parsed(statements.pop(), types)?;
+        self.statements.insert(name.to_owned(), Arc::new(statement));
+        Ok(())
+    }
+
+    /// Analyzes a statement; the result can be kept.
+    pub(super) fn prepare_parsed(
+        &mut self,
+        parsed: Option<ParsedStatement>,
+        given_types: Vec<TypeOid>,
+    ) -> Result<Statement> {
+        let Some(parsed) = parsed else {
+            return Ok(Statement {
+                described: Prepared { parameters: Arc::from([]), columns: None },
+                parsed: None,
+                given_types,
+                action: Action::Empty,
+                version: (0, 0),
+            });
+        };
+        if let Some(utility) = niwaki_sql::utility::read(&parsed.node, &parsed.source)? {
+            if self.block == super::Block::Failed && !utility.ends_failed_transaction() {
+                self.refuse_in_failed_block()?;
+            }
+            let columns = self.utility_columns(&utility)?;
+            return Ok(Statement {
+                described: Prepared { parameters: Arc::from([]), columns },
+                parsed: Some(parsed),
+                given_types,
+                action: Action::Utility(Arc::new(utility)),
+                version: (0, 0),
+            });
+        }
+        self.refuse_in_failed_block()?;
+        self.ensure_transaction()?;
+        let version = self.plan_version();
+        match self.analyze(&parsed, &given_types)? {
+            Analyzed::Query(planned) => Ok(Statement {
+                described: Prepared {
+                    parameters: Arc::from(planned.params()),
+                    columns: planned.returns_rows().then(|| Arc::from(planned.columns())),
+                },
+                parsed: Some(parsed),
+                given_types,
+                action: Action::Query(planned),
+                version,
+            }),
+            Analyzed::Utility(_) => Err(SqlError::unsupported("this statement")),
+        }
+    }
+
+    /// A prepared statement.
+    ///
+    /// # Errors
+    /// 26000 when there is none of this name.
+    pub fn statement(&mut self, name: &str) -> Result<&Prepared> {
+        self.statements.get(name).map(|s| &s.described).ok_or_else(|| no_statement(name))
+    }
+
+    /// Makes a portal of a prepared statement. `parameter` is called once for each parameter in
+    /// order, with its number from 0 and its type.
+    ///
+    /// # Errors
+    /// 26000, 08P01 when `count` is not the statement's, 42P03 when the portal exists, `parameter`'s.
+    pub fn bind(
+        &mut self,
+        portal: &str,
+        statement: &str,
+        parameter: &mut dyn FnMut(usize, TypeOid) -> Result<Datum>,
+        count: usize,
+    ) -> Result<()> {
+        let found = self.statements.get(statement).ok_or_else(|| no_statement(statement))?;
+        let found = Arc::clone(found);
+        let types = &found.described.parameters;
+        if types.len() != count {
+            return Err(SqlError::new(
+                "08P01",
+                format!(
+                    "bind message supplies {count} parameters, but prepared statement \"{statement}\" requires {}",
+                    types.len()
+                ),
+            ));
+        }
+        if self.block == super::Block::Failed {
+            let ends = matches!(&found.action, Action::Utility(u) if u.ends_failed_transaction());
+            if !ends {
+                self.refuse_in_failed_block()?;
+            }
+        }
+        // The unnamed portal's memory is used again.
+        let mut old = None;
+        if portal.is_empty() {
+            old = self.portals.remove("");
+        } else if self.portals.contains_key(portal) {
+            return Err(SqlError::new("42P03", format!("portal \"{portal}\" already exists")));
+        }
+        let mut parameters = old.map(|p| p.parameters).unwrap_or_default();
+        parameters.clear();
+        for (i, type_oid) in types.iter().enumerate() {
+            parameters.push(parameter(i, *type_oid)?);
+        }
+        let portal_entry =
+            Portal { statement: found, parameters, running: None, state: PortalState::Ready };
+        self.portals.insert(portal.to_owned(), portal_entry);
+        Ok(())
+    }
+
+    /// Columns of a portal's result; empty when it returns no rows.
+    ///
+    /// # Errors
+    /// 34000 when there is no such portal.
+    pub fn portal_columns(&self, portal: &str) -> Result<&[ColumnInfo]> {
+        let portal = self.portals.get(portal).ok_or_else(|| no_portal(portal))?;
+        Ok(portal.statement.described.columns.as_deref().unwrap_or_default())
+    }
+
+    /// Whether a portal's statement returns rows at all (a row description without columns exists).
+    ///
+    /// # Errors
+    /// 34000 when there is no such portal.
+    pub fn portal_returns_rows(&self, portal: &str) -> Result<bool> {
+        let portal = self.portals.get(portal).ok_or_else(|| no_portal(portal))?;
+        Ok(portal.statement.described.columns.is_some())
+    }
+
+    /// Runs a portal, or goes on with it, up to `max_rows` rows (0: all).
+    ///
+    /// # Errors
+    /// 34000, and the statement's.
+    pub fn execute_portal(
+        &mut self,
+        portal: &str,
+        max_rows: u64,
+        out: &mut dyn ResultSink,
+    ) -> Result<ExecuteOutcome> {
+        // The portal leaves the session while it runs, because it runs in the session.
+        let (name, mut running) =
+            self.portals.remove_entry(portal).ok_or_else(|| no_portal(portal))?;
+        self.begin_statement();
+        self.report_settings(out);
+        let outcome = self.execute(&mut running, max_rows, out);
+        self.control.end_statement();
+        // The end of the transaction ends its portals.
+        if outcome.is_ok() && self.transaction.is_some() {
+            self.portals.insert(name, running);
+        }
+        outcome
+    }
+
+    pub(super) fn execute(
+        &mut self,
+        portal: &mut Portal,
+        max_rows: u64,
+        out: &mut dyn ResultSink,
+    ) -> Result<ExecuteOutcome> {
+        match &portal.statement.action {
+            Action::Empty => {
+                out.empty_query();
+                Ok(ExecuteOutcome::Empty)
+            }
+            Action::Utility(utility) => {
+                if portal.state == PortalState::Done {
+                    return Err(already_done());
+                }
+                portal.state = PortalState::Done;
+                let utility = Arc::clone(utility);
+                let source = portal.statement.parsed.as_ref().map(|p| Arc::clone(&p.source));
+                self.run_utility(&utility, source.as_deref().unwrap_or(""), false, out)?;
+                self.complete(out);
+                Ok(ExecuteOutcome::Complete)
+            }
+            Action::Query(_) => self.execute_query(portal, max_rows, out),
+        }
+    }
+
+    fn execute_query(
+        &mut self,
+        portal: &mut Portal,
+        max_rows: u64,
+        out: &mut dyn ResultSink,
+    ) -> Result<ExecuteOutcome> {
+        self.refuse_in_failed_block()?;
+        self.ensure_transaction()?;
+        match portal.state {
+            PortalState::Ready if max_rows == 0 => {
+                // In one go, without anything kept between calls.
+                let planned = self.lock_portal(portal)?;
+                let completion = self.run_planned(&planned, &portal.parameters, out)?;
+                portal.state = PortalState::Done;
+                completion.write_tag(&mut self.tag);
+                self.complete(out);
+                return Ok(ExecuteOutcome::Complete);
+            }
+            PortalState::Ready => self.start_portal(portal)?,
+            PortalState::Suspended => {}
+            PortalState::Done => {
+                // PostgreSQL gives no more rows of a finished SELECT, and refuses to repeat others.
+                if portal.statement.described.columns.is_none() {
+                    return Err(already_done());
+                }
+                self.tag.clear();
+                self.tag.push_str("SELECT 0");
+                self.complete(out);
+                return Ok(ExecuteOutcome::Complete);
+            }
+        }
+        let running = portal
+            .running
+            .as_mut()
+            .ok_or_else(|| SqlError::internal("a portal without a query"))?;
+        match self.advance(running, max_rows, out)? {
+            Progress::Complete(completion) => {
+                portal.state = PortalState::Done;
+                portal.running = None;
+                completion.write_tag(&mut self.tag);
+                self.complete(out);
+                Ok(ExecuteOutcome::Complete)
+            }
+            Progress::Suspended { .. } => {
+                portal.state = PortalState::Suspended;
+                Ok(ExecuteOutcome::Suspended)
+            }
+        }
+    }
+
+    /// Locks, and makes the plan again when the catalog changed.
+    pub(super) fn lock_portal(&mut self, portal: &mut Portal) -> Result<Arc<Planned>> {
+        loop {
+            let Action::Query(planned) = &portal.statement.action else {
+                return Err(SqlError::internal("not a query"));
+            };
+            if self.lock_for(planned, portal.statement.version)? {
+                return Ok(Arc::clone(planned));
+            }
+            let renewed = self.renew(&portal.statement)?;
+            portal.statement = renewed;
+            // Locks are kept, so only DDL on other relations can make this go round again.
+        }
+    }
+
+    /// Begins a portal that may be stopped and continued.
+    pub(super) fn start_portal(&mut self, portal: &mut Portal) -> Result<()> {
+        let planned = self.lock_portal(portal)?;
+        let parameters = std::mem::take(&mut portal.parameters);
+        portal.running = Some(self.start(&planned, parameters)?);
+        Ok(())
+    }
+
+    /// The same statement with a plan for the catalog of now; also what the next Bind finds.
+    fn renew(&mut self, old: &Arc<Statement>) -> Result<Arc<Statement>> {
+        let new = self.prepare_parsed(old.parsed.clone(), old.given_types.clone())?;
+        if new.described.columns != old.described.columns
+            || new.described.parameters != old.described.parameters
+        {
+            return Err(SqlError::new("0A000", "cached plan must not change result type"));
+        }
+        let new = Arc::new(new);
+        for statement in self.statements.values_mut() {
+            if Arc::ptr_eq(statement, old) {
+                *statement = Arc::clone(&new);
+            }
+        }
+        Ok(new)
+    }
+
+    /// Forgets a prepared statement; none of this name is no error.
+    pub fn close_statement(&mut self, name: &str) {
+        self.statements.remove(name);
+    }
+
+    /// Forgets a portal; none of this name is no error.
+    pub fn close_portal(&mut self, name: &str) {
+        self.portals.remove(name);
+    }
+
+    /// Ends the implicit transaction of the messages since the last call: commits, or rolls back
+    /// after [`Session::error`].
+    ///
+    /// # Errors
+    /// The commit's.
+    pub fn sync(&mut self, out: &mut dyn ResultSink) -> Result<()> {
+        let result = self.end_implicit();
+        self.report_settings(out);
+        result
+    }
+
+    /// Tells the sink that a statement is done.
+    pub(super) fn complete(&mut self, out: &mut dyn ResultSink) {
+        self.report_settings(out);
+        out.complete(&self.tag);
+    }
+}
+
+fn already_done() -> SqlError {
+    SqlError::new("55000", "portal cannot be run anymore")
+}
+
+fn no_statement(name: &str) -> SqlError {
+    if name.is_empty() {
+        return SqlError::new("26000", "unnamed prepared statement does not exist");
+    }
+    SqlError::new("26000", format!("prepared statement \"{name}\" does not exist"))
+}
+
+fn no_portal(name: &str) -> SqlError {
+    SqlError::new("34000", format!("portal \"{name}\" does not exist"))
+}

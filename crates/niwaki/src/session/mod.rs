@@ -1,0 +1,368 @@
+//! A session: one user's statements, one after the other, with settings, prepared statements, portals
+//! and at most one transaction.
+
+mod copy;
+mod cursor;
+mod define;
+mod environment;
+pub(crate) mod errors;
+mod extended;
+mod maintain;
+mod query;
+mod simple;
+mod source;
+mod store;
+mod transaction;
+mod utility;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use niwaki_catalog::{CatalogTransaction, Oid, Relation, SearchPath};
+use niwaki_sql::settings::Settings;
+use niwaki_sql::utility::Name;
+use niwaki_sql::{ColumnInfo, Scratch, Severity, SqlError};
+use niwaki_table::{Engine, Lookup, Workspace};
+use niwaki_txn::{SessionControl, TableId, TableLockMode, Transaction, WaitPolicy};
+use niwaki_types::{TextSettings, TypeOid};
+
+use crate::Result;
+use crate::database::Database;
+use crate::result::ResultSink;
+
+use environment::SequenceValues;
+use extended::{Portal, Statement};
+pub(crate) use source::{DATABASE_OID, schema_name};
+use transaction::{Block, Level};
+
+/// A prepared statement, as Describe shows it.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// Types of the parameters `$1`, `$2`, ….
+    pub parameters: Arc<[TypeOid]>,
+    /// Columns of the result; `None` when the statement returns no rows.
+    pub columns: Option<Arc<[ColumnInfo]>>,
+}
+
+/// Ends a session from another thread.
+#[derive(Clone, Debug)]
+pub struct Terminator {
+    control: std::sync::Weak<SessionControl>,
+}
+
+impl Terminator {
+    /// Asks the session to end (57P01); what it runs is interrupted.
+    pub fn terminate(&self) {
+        if let Some(control) = self.control.upgrade() {
+            control.terminate();
+        }
+    }
+}
+
+/// One session. It belongs to one thread at a time.
+pub struct Session {
+    database: Database,
+    control: Arc<SessionControl>,
+    settings: Settings,
+    text: TextSettings,
+    catalog: CatalogTransaction,
+    /// Present exactly while `block` is `Implicit` or `Explicit`, or `Failed` below a savepoint.
+    transaction: Option<Transaction>,
+    block: Block,
+    levels: Vec<Level>,
+    /// Relations whose files are new in this transaction: COPY FREEZE may use them.
+    created: Vec<Oid>,
+    path: Option<CachedPath>,
+    statements: HashMap<String, Arc<Statement>>,
+    portals: HashMap<String, Portal>,
+    sequences: SequenceValues,
+    work: Workspace,
+    lookup: Lookup,
+    scratch: Scratch,
+    user: String,
+    database_name: String,
+    /// When the running statement began, in microseconds since 1970.
+    statement_started_us: i64,
+    /// The text settings changed since the sink was told.
+    text_changed: bool,
+    tag: String,
+}
+
+/// The search path, resolved for one state of catalog and settings.
+struct CachedPath {
+    catalog: u64,
+    settings: u64,
+    path: Arc<SearchPath>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("id", &self.id())
+            .field("block", &self.block)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    pub(crate) fn new(
+        database: Database,
+        control: Arc<SessionControl>,
+        settings: Settings,
+        user: &str,
+        database_name: &str,
+    ) -> Self {
+        let catalog = CatalogTransaction::new(Arc::clone(database.catalog()));
+        let mut session = Self {
+            database,
+            control,
+            settings,
+            text: TextSettings::default(),
+            catalog,
+            transaction: None,
+            block: Block::Idle,
+            levels: Vec::new(),
+            created: Vec::new(),
+            path: None,
+            statements: HashMap::new(),
+            portals: HashMap::new(),
+            sequences: SequenceValues::default(),
+            work: Workspace::default(),
+            lookup: Lookup::default(),
+            scratch: Scratch::default(),
+            user: user.to_owned(),
+            database_name: database_name.to_owned(),
+            statement_started_us: 0,
+            text_changed: true,
+            tag: String::new(),
+        };
+        session.settings_changed();
+        session
+    }
+
+    /// `b'I'` idle, `b'T'` in a transaction block, `b'E'` in a failed one.
+    pub fn transaction_status(&self) -> u8 {
+        match self.block {
+            Block::Idle | Block::Implicit => b'I',
+            Block::Explicit => b'T',
+            Block::Failed => b'E',
+        }
+    }
+
+    /// This session as locks and interrupts know it: cancel, terminate, wait.
+    pub fn control(&self) -> &Arc<SessionControl> {
+        &self.control
+    }
+
+    /// A handle by which another thread ends this session (57P01), whatever it does.
+    pub fn terminator(&self) -> Terminator {
+        Terminator { control: Arc::downgrade(&self.control) }
+    }
+
+    /// Whether somebody asked for the end of this session: shutdown, `pg_terminate_backend`.
+    pub fn is_terminated(&self) -> bool {
+        self.control.is_terminated()
+    }
+
+    /// This session's number, as `pg_backend_pid()` gives it and BackendKeyData names it.
+    pub fn id(&self) -> i32 {
+        self.control.backend()
+    }
+
+    /// The secret of this session's cancel key.
+    pub fn secret(&self) -> u32 {
+        self.control.secret()
+    }
+
+    /// Names and values of the settings that a client is told at start.
+    pub fn reported_settings(&self) -> Vec<(&'static str, String)> {
+        self.settings.reported().collect()
+    }
+
+    /// How values are shown as text now.
+    pub fn text_settings(&self) -> &TextSettings {
+        &self.text
+    }
+
+    /// How long the client may stay silent now (`idle_in_transaction_session_timeout` inside a
+    /// transaction, `idle_session_timeout` outside); `None`: for ever.
+    pub fn idle_timeout(&self) -> Option<Duration> {
+        let hot = self.settings.hot();
+        let ms = match self.block {
+            Block::Idle => hot.idle_session_timeout_ms,
+            _ => hot.idle_in_transaction_timeout_ms,
+        };
+        (ms > 0).then(|| Duration::from_millis(ms))
+    }
+
+    /// What to tell a client that stayed silent for longer than [`Session::idle_timeout`] (25P03 or
+    /// 57P05).
+    pub fn idle_timeout_error(&self) -> SqlError {
+        if self.block == Block::Idle {
+            SqlError::new("57P05", "terminating connection due to idle-session timeout")
+        } else {
+            SqlError::new("25P03", "terminating connection due to idle-in-transaction timeout")
+        }
+        .with_severity(Severity::Fatal)
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    fn engine(&self) -> &Arc<Engine> {
+        self.database.engine()
+    }
+
+    fn new_oid(&self) -> Oid {
+        self.database.catalog().new_oid()
+    }
+
+    fn open_transaction(&self) -> Result<&Transaction> {
+        self.transaction.as_ref().ok_or_else(|| SqlError::internal("no transaction is open"))
+    }
+
+    /// Sends a notice, if `client_min_messages` lets it through.
+    fn notice(&self, out: &mut dyn ResultSink, sqlstate: &'static str, message: impl Into<String>) {
+        self.send(out, &SqlError::new(sqlstate, message).with_severity(Severity::Notice));
+    }
+
+    /// Sends a warning, if `client_min_messages` lets it through.
+    fn warning(
+        &self,
+        out: &mut dyn ResultSink,
+        sqlstate: &'static str,
+        message: impl Into<String>,
+    ) {
+        self.send(out, &SqlError::new(sqlstate, message).with_severity(Severity::Warning));
+    }
+
+    fn send(&self, out: &mut dyn ResultSink, notice: &SqlError) {
+        let least = self.settings.text("client_min_messages");
+        let wanted = match &*least {
+            "error" => false,
+            "warning" => notice.severity == Severity::Warning,
+            _ => true,
+        };
+        if wanted {
+            out.notice(notice);
+        }
+    }
+
+    /// The search path of now.
+    fn search_path(&mut self) -> Arc<SearchPath> {
+        let catalog = self.catalog.version();
+        let settings = self.settings.hot().plan_version;
+        if let Some(cached) = &self.path
+            && cached.catalog == catalog
+            && cached.settings == settings
+        {
+            return Arc::clone(&cached.path);
+        }
+        let path =
+            Arc::new(self.catalog.state().search_path(&self.settings.search_path(), &self.user));
+        self.path = Some(CachedPath { catalog, settings, path: Arc::clone(&path) });
+        path
+    }
+
+    /// Finds a relation and locks it. Whoever waits for a lock may find another relation under the
+    /// name afterwards, so the name is looked up until lock and name agree.
+    fn lock_by_name(&mut self, name: &Name, mode: TableLockMode) -> Result<Arc<Relation>> {
+        loop {
+            let found = self.find_relation(name)?;
+            let transaction = self.open_transaction()?;
+            transaction.manager().locks().acquire_table(
+                transaction,
+                TableId(u64::from(found.oid.0)),
+                mode,
+                WaitPolicy::Block,
+            )?;
+            let again = self.find_relation(name)?;
+            if again.oid == found.oid {
+                return Ok(again);
+            }
+            // Each round waits for the end of a transaction that renamed or replaced the relation.
+        }
+    }
+
+    /// Finds a relation by name.
+    fn find_relation(&mut self, name: &Name) -> Result<Arc<Relation>> {
+        let path = self.search_path();
+        let state = self.catalog.state();
+        match state.resolve(&path, name.schema.as_deref(), &name.name) {
+            Ok(relation) => Ok(Arc::clone(relation)),
+            Err(error) => Err(SqlError::from(error).with_position(name.position)),
+        }
+    }
+
+    fn schema_name(&mut self, oid: Oid) -> String {
+        self.catalog.state().schema(oid).map(|s| s.name.clone()).unwrap_or_default()
+    }
+
+    /// `schema.name` as SQL text.
+    fn qualified_name(&mut self, relation: &Relation) -> String {
+        let quote = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+        format!("{}.{}", quote(&self.schema_name(relation.schema)), quote(&relation.name))
+    }
+
+    /// The relation's files are new in this transaction.
+    fn note_created(&mut self, oid: Oid) {
+        if !self.created.contains(&oid) {
+            self.created.push(oid);
+        }
+    }
+
+    /// Takes over what settings mean elsewhere, after they changed.
+    fn settings_changed(&mut self) {
+        let hot = self.settings.hot();
+        let timeout = hot.lock_timeout_ms;
+        self.control.set_lock_timeout((timeout > 0).then(|| Duration::from_millis(timeout)));
+        let same = self.text.extra_float_digits == hot.extra_float_digits
+            && self.text.time_zone == hot.time_zone;
+        if !same {
+            self.text.extra_float_digits = hot.extra_float_digits;
+            // The name was checked when it was set.
+            let zone = Arc::clone(&hot.time_zone);
+            let _ = self.text.set_time_zone(&zone);
+            self.text.time_zone = zone;
+            self.text_changed = true;
+        }
+    }
+
+    /// Tells the sink what changed of the settings it is interested in.
+    fn report_settings(&mut self, out: &mut dyn ResultSink) {
+        if let Some(changed) = self.settings.take_changed() {
+            for (name, value) in changed {
+                out.parameter_status(name, &value);
+            }
+        }
+        if self.text_changed {
+            self.text_changed = false;
+            out.text_settings(&self.text);
+        }
+    }
+
+    /// Begins a statement: its clock and its time limit.
+    fn begin_statement(&mut self) {
+        self.statement_started_us = self.database.env().clock.now_unix_us();
+        let ms = self.settings.hot().statement_timeout_ms;
+        self.control.begin_statement((ms > 0).then(|| Duration::from_millis(ms)));
+    }
+
+    /// Forgets everything that belongs to the session but not to its transaction: DISCARD ALL.
+    fn forget_everything(&mut self) {
+        self.portals.clear();
+        self.statements.clear();
+        self.sequences.clear();
+        self.settings.reset_all();
+        self.settings_changed();
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.abandon_transaction();
+    }
+}

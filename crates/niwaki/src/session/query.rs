@@ -1,0 +1,283 @@
+//! Queries: plans, snapshots, executions.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use niwaki_sql::parse::ParsedStatement;
+use niwaki_sql::{
+    AnalyzeContext, CommandTag, Completion, ExecContext, Execution, Planned, PlannerSettings,
+    Progress, RowSink, SqlError, Statement as Analyzed,
+};
+use niwaki_txn::{Snapshot, TableId, WaitPolicy};
+use niwaki_types::{ColumnType, Datum, TypeOid};
+
+use super::Session;
+use super::environment::{SessionEnvironment, UNIX_TO_POSTGRES_US};
+use super::source::SessionSource;
+use super::store::{TableStore, lock_mode};
+use crate::Result;
+
+/// A query that has begun: its place in the plan, and what it sees. A suspended portal keeps it.
+pub(super) struct Running {
+    execution: Execution,
+    snapshot: Snapshot,
+}
+
+impl Session {
+    /// Analyzes a statement against the catalog of now. A transaction is open.
+    pub(super) fn analyze(
+        &mut self,
+        statement: &ParsedStatement,
+        parameter_types: &[TypeOid],
+    ) -> Result<Analyzed> {
+        let path = self.search_path();
+        let state = self.catalog.state();
+        let hot = self.settings.hot();
+        let now = self
+            .transaction
+            .as_ref()
+            .map_or(self.statement_started_us, niwaki_txn::Transaction::started_us)
+            - UNIX_TO_POSTGRES_US;
+        let context = AnalyzeContext {
+            catalog: &state,
+            path: &path,
+            text: &self.text,
+            now,
+            planner: PlannerSettings {
+                enable_seqscan: hot.enable_seqscan,
+                enable_indexscan: hot.enable_indexscan,
+                enable_tidscan: hot.enable_tidscan,
+                ..PlannerSettings::default()
+            },
+        };
+        niwaki_sql::analyze(statement, &context, parameter_types)
+    }
+
+    /// What plans depend on: they are right while this stays the same.
+    pub(super) fn plan_version(&mut self) -> (u64, u64) {
+        (self.catalog.version(), self.settings.hot().plan_version)
+    }
+
+    /// Takes the table locks of a plan. False when the catalog changed since the plan was made: then
+    /// it must be made again; the locks stay, so that this ends.
+    pub(super) fn lock_for(&mut self, planned: &Planned, version: (u64, u64)) -> Result<bool> {
+        let transaction = self.open_transaction()?;
+        for (relation, lock) in planned.relations() {
+            if relation.view.is_some() {
+                continue;
+            }
+            transaction.manager().locks().acquire_table(
+                transaction,
+                TableId(u64::from(relation.oid.0)),
+                lock_mode(*lock),
+                WaitPolicy::Block,
+            )?;
+        }
+        Ok(self.plan_version() == version)
+    }
+
+    /// What a statement with this plan sees from now on. Its locks are held.
+    fn snapshot_for(&self, planned: &Planned) -> Result<Snapshot> {
+        let transaction = self.open_transaction()?;
+        if !planned.writes() {
+            return Ok(transaction.snapshot()?);
+        }
+        if transaction.read_only() && planned.tag() != CommandTag::Select {
+            return Err(SqlError::new(
+                "25006",
+                format!("cannot execute {} in a read-only transaction", planned.tag().as_str()),
+            ));
+        }
+        Ok(transaction.snapshot_for_write()?)
+    }
+
+    /// Begins a query that may be stopped and continued. Its locks are held.
+    pub(super) fn start(
+        &mut self,
+        planned: &Arc<Planned>,
+        parameters: Vec<Datum>,
+    ) -> Result<Running> {
+        let snapshot = self.snapshot_for(planned)?;
+        Ok(Running { execution: Execution::new(Arc::clone(planned), parameters), snapshot })
+    }
+
+    /// Runs a query up to `max_rows` rows (0: all).
+    pub(super) fn advance(
+        &mut self,
+        running: &mut Running,
+        max_rows: u64,
+        out: &mut dyn RowSink,
+    ) -> Result<Progress> {
+        let Running { execution, snapshot } = running;
+        let progress =
+            self.with_context(snapshot, &mut |context| execution.run(context, max_rows, out))?;
+        if matches!(progress, Progress::Complete(_)) {
+            self.open_transaction()?.next_command()?;
+        }
+        Ok(progress)
+    }
+
+    /// Runs a query to its end in one go. Its locks are held.
+    pub(super) fn run_planned(
+        &mut self,
+        planned: &Arc<Planned>,
+        parameters: &[Datum],
+        out: &mut dyn RowSink,
+    ) -> Result<Completion> {
+        let snapshot = self.snapshot_for(planned)?;
+        let completion =
+            self.with_context(&snapshot, &mut |context| planned.execute(context, parameters, out))?;
+        self.open_transaction()?.next_command()?;
+        Ok(completion)
+    }
+
+    /// Calls `run` with everything that a statement needs while it runs.
+    fn with_context<T>(
+        &mut self,
+        snapshot: &Snapshot,
+        run: &mut dyn FnMut(&mut ExecContext<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let path = self.search_path();
+        let state = self.catalog.state();
+        let transaction = self
+            .transaction
+            .as_ref()
+            .ok_or_else(|| SqlError::internal("no transaction is open"))?;
+        let memory_limit = self.settings.hot().work_mem_bytes;
+        let mut store = TableStore {
+            transaction,
+            snapshot,
+            state: &state,
+            work: &mut self.work,
+            lookup: &mut self.lookup,
+            pending: None,
+        };
+        let settings = RefCell::new(&mut self.settings);
+        let source = SessionSource {
+            database: &self.database,
+            session: self.control.backend(),
+            settings: &settings,
+        };
+        let mut environment = SessionEnvironment {
+            env: self.database.env(),
+            control: &self.control,
+            transaction,
+            state: &state,
+            path: &path,
+            settings: &settings,
+            sequences: &mut self.sequences,
+            user: &self.user,
+            database: &self.database_name,
+            statement_started_us: self.statement_started_us,
+        };
+        let mut context = ExecContext {
+            store: &mut store,
+            environment: &mut environment,
+            catalog: &state,
+            path: &path,
+            source: &source,
+            text: &self.text,
+            memory_limit,
+            scratch: &mut self.scratch,
+        };
+        run(&mut context)
+    }
+
+    /// Analyzes, locks and runs a query to its end.
+    pub(super) fn run_query(
+        &mut self,
+        statement: &ParsedStatement,
+        out: &mut dyn RowSink,
+    ) -> Result<Completion> {
+        let planned = self.plan_locked(statement, &[])?;
+        self.run_planned(&planned, &[], out)
+    }
+
+    /// A plan whose locks are held and which is right for the catalog of now.
+    pub(super) fn plan_locked(
+        &mut self,
+        statement: &ParsedStatement,
+        parameter_types: &[TypeOid],
+    ) -> Result<Arc<Planned>> {
+        loop {
+            let version = self.plan_version();
+            let Analyzed::Query(planned) = self.analyze(statement, parameter_types)? else {
+                return Err(SqlError::internal("not a query"));
+            };
+            if self.lock_for(&planned, version)? {
+                return Ok(planned);
+            }
+            // Locks are kept, so only DDL on other relations can make this go round again.
+        }
+    }
+
+    /// Runs a query of the session's own, with all rows as result.
+    pub(super) fn internal_query(&mut self, sql: &str) -> Result<Vec<Vec<Datum>>> {
+        let statements = niwaki_sql::parse::parse(sql)?;
+        let statement =
+            statements.first().ok_or_else(|| SqlError::internal("an empty internal query"))?;
+        let mut rows: Vec<Vec<Datum>> = Vec::new();
+        self.run_query(statement, &mut rows)?;
+        Ok(rows)
+    }
+
+    /// Analyzes a query of the session's own, for its errors.
+    pub(super) fn analyze_text(&mut self, sql: &str) -> Result<()> {
+        let statements = niwaki_sql::parse::parse(sql)?;
+        for statement in &statements {
+            self.analyze(statement, &[])?;
+        }
+        Ok(())
+    }
+
+    /// The value of an expression without columns, converted as an assignment to a column would.
+    pub(super) fn evaluate_as(&mut self, expression: &str, to: ColumnType) -> Result<Datum> {
+        let sql = format!("SELECT CAST(({expression}) AS {})", niwaki_sql::types::format_type(to));
+        let mut rows = self.internal_query(&sql)?;
+        let value = rows.pop().and_then(|mut row| row.pop());
+        value.ok_or_else(|| SqlError::internal("an expression without a value"))
+    }
+
+    /// Whether an expression may give another value each time.
+    pub(super) fn is_volatile(&self, expression: &str) -> Result<bool> {
+        const VOLATILE: &[&str] = &[
+            "random",
+            "clock_timestamp",
+            "timeofday",
+            "nextval",
+            "setval",
+            "currval",
+            "lastval",
+            "gen_random_uuid",
+            "pg_sleep",
+            "set_config",
+        ];
+        let statements = niwaki_sql::parse::parse(&format!("SELECT {expression}"))?;
+        Ok(statements.iter().any(|s| {
+            s.node.nodes().iter().any(|(node, ..)| match node {
+                pg_query::NodeRef::FuncCall(call) => call.funcname.iter().any(|n| {
+                    matches!(&n.node, Some(pg_query::NodeEnum::String(s))
+                        if VOLATILE.contains(&s.sval.as_str()))
+                }),
+                _ => false,
+            })
+        }))
+    }
+
+    /// Names of the columns that an expression reads.
+    pub(super) fn columns_of_expression(&self, expression: &str) -> Result<Vec<String>> {
+        let statements = niwaki_sql::parse::parse(&format!("SELECT {expression}"))?;
+        let mut names = Vec::new();
+        for statement in &statements {
+            for (node, ..) in statement.node.nodes() {
+                let pg_query::NodeRef::ColumnRef(column) = node else { continue };
+                if let Some(pg_query::NodeEnum::String(s)) =
+                    column.fields.last().and_then(|n| n.node.as_ref())
+                {
+                    names.push(s.sval.clone());
+                }
+            }
+        }
+        Ok(names)
+    }
+}

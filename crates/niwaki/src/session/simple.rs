@@ -1,0 +1,73 @@
+//! Query strings of any number of statements.
+
+use niwaki_sql::parse::ParsedStatement;
+
+use super::{Block, Session};
+use crate::Result;
+use crate::result::ResultSink;
+
+impl Session {
+    /// Runs a query string of any number of statements, in one implicit transaction unless it says
+    /// otherwise; a failure ends it.
+    ///
+    /// # Errors
+    /// The failed statement's. The caller reports it and calls [`Session::error`].
+    pub fn simple_query(&mut self, sql: &str, out: &mut dyn ResultSink) -> Result<()> {
+        // The unnamed statement and portal do not survive a simple query.
+        self.statements.remove("");
+        self.portals.remove("");
+        self.begin_statement();
+        self.report_settings(out);
+        let result = self.simple_statements(sql, out);
+        self.control.end_statement();
+        result
+    }
+
+    fn simple_statements(&mut self, sql: &str, out: &mut dyn ResultSink) -> Result<()> {
+        let statements = niwaki_sql::parse::parse(sql)?;
+        if statements.is_empty() {
+            out.empty_query();
+            return Ok(());
+        }
+        let last = statements.len() - 1;
+        for (i, statement) in statements.iter().enumerate() {
+            if i > 0 {
+                self.begin_statement();
+            }
+            self.simple_statement(statement, last > 0, out)?;
+            // What a client is told to be done is committed.
+            if i == last {
+                self.end_implicit()?;
+            }
+            self.complete(out);
+        }
+        Ok(())
+    }
+
+    /// Runs one statement and leaves its tag in `self.tag`.
+    fn simple_statement(
+        &mut self,
+        statement: &ParsedStatement,
+        several: bool,
+        out: &mut dyn ResultSink,
+    ) -> Result<()> {
+        if let Some(utility) = niwaki_sql::utility::read(&statement.node, &statement.source)? {
+            if let Some(columns) = self.utility_columns(&utility)? {
+                if self.block == Block::Failed {
+                    self.refuse_in_failed_block()?;
+                }
+                out.columns(&columns)?;
+            }
+            return self.run_utility(&utility, &statement.source, several, out);
+        }
+        self.refuse_in_failed_block()?;
+        self.ensure_transaction()?;
+        let planned = self.plan_locked(statement, &[])?;
+        if planned.returns_rows() {
+            out.columns(&planned.columns())?;
+        }
+        let completion = self.run_planned(&planned, &[], out)?;
+        completion.write_tag(&mut self.tag);
+        Ok(())
+    }
+}

@@ -1,0 +1,377 @@
+//! What system views and administration functions ask of the running database.
+
+use std::cell::RefCell;
+
+use niwaki_catalog::{CatalogState, Oid, RelationKind, SystemSource};
+use niwaki_sql::settings::{Context, Kind, Settings, Unit};
+use niwaki_storage::{Fork, RelFileId};
+use niwaki_txn::LockKey;
+use niwaki_types::{Datum, Numeric};
+
+use crate::database::Database;
+
+type Result<T> = niwaki_catalog::Result<T>;
+
+/// The database as one session's statements see it.
+pub(super) struct SessionSource<'s> {
+    pub(super) database: &'s Database,
+    pub(super) session: i32,
+    pub(super) settings: &'s RefCell<&'s mut Settings>,
+}
+
+fn text(value: impl AsRef<str>) -> Datum {
+    Datum::Text(value.as_ref().into())
+}
+
+fn count(value: u64) -> Datum {
+    Datum::Int8(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+impl SystemSource for SessionSource<'_> {
+    fn relation_bytes(&self, state: &CatalogState, oid: Oid, fork: &str) -> Result<u64> {
+        let Some(relation) = state.relation(oid) else {
+            return Err(niwaki_catalog::Error::Undefined {
+                kind: "relation",
+                name: format!("with OID {oid}"),
+            });
+        };
+        let fork = match fork {
+            "main" => Fork::Main,
+            "fsm" => Fork::FreeSpace,
+            "vm" => Fork::Visibility,
+            _ => return Ok(0),
+        };
+        if relation.kind == RelationKind::View {
+            return Ok(0);
+        }
+        let pool = self.database.engine().storage().pool();
+        let blocks = pool.blocks(RelFileId(relation.file), fork)?;
+        Ok(u64::from(blocks) * niwaki_storage::page::PAGE_SIZE as u64)
+    }
+
+    fn wal_insert_lsn(&self) -> u64 {
+        self.database.engine().storage().wal().insert_lsn().0
+    }
+
+    fn wal_flushed_lsn(&self) -> u64 {
+        self.database.engine().storage().wal().flushed().0
+    }
+
+    fn session_id(&self) -> i32 {
+        self.session
+    }
+
+    fn cancel(&self, session: i32) -> bool {
+        let found = self.database.transactions().session(session);
+        found.is_some_and(|s| {
+            s.cancel();
+            true
+        })
+    }
+
+    fn terminate(&self, session: i32) -> bool {
+        let found = self.database.transactions().session(session);
+        found.is_some_and(|s| {
+            s.terminate();
+            true
+        })
+    }
+
+    fn blocking(&self, session: i32) -> Vec<i32> {
+        let locks = self.database.transactions().locks().infos();
+        let Some(waiting) = locks.iter().find(|l| l.backend == session && !l.granted) else {
+            return Vec::new();
+        };
+        let mut found: Vec<i32> = locks
+            .iter()
+            .filter(|l| l.granted && l.key == waiting.key && l.backend != session)
+            .map(|l| l.backend)
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    fn view_rows(
+        &self,
+        view: &str,
+        state: &CatalogState,
+        row: &mut dyn FnMut(&[Datum]) -> Result<()>,
+    ) -> Result<()> {
+        match view {
+            "pg_settings" => self.settings_rows(row),
+            "pg_stat_activity" => self.activity_rows(row),
+            "pg_locks" => self.lock_rows(row),
+            "pg_stat_user_tables" => self.table_rows(state, row),
+            "pg_stat_user_indexes" => self.index_rows(state, row),
+            "pg_statio_user_tables" => self.table_io_rows(state, row),
+            "pg_statio_user_indexes" => self.index_io_rows(state, row),
+            "pg_stat_wal" => self.wal_rows(row),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl SessionSource<'_> {
+    fn settings_rows(&self, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
+        for (definition, setting) in self.settings.borrow().rows() {
+            let (vartype, unit, min, max, words) = match definition.kind {
+                Kind::Bool(_) => ("bool", None, None, None, None),
+                Kind::Int { unit, min, max, .. } => {
+                    ("integer", unit_word(unit), Some(min.to_string()), Some(max.to_string()), None)
+                }
+                Kind::Float { min, max, .. } => {
+                    ("real", None, Some(min.to_string()), Some(max.to_string()), None)
+                }
+                Kind::Enum(words) => ("enum", None, None, None, Some(words)),
+                Kind::Text(_) => ("string", None, None, None, None),
+            };
+            let optional = |t: Option<String>| t.map_or(Datum::Null, text);
+            let context = match definition.context {
+                Context::Internal => "internal",
+                Context::Server => "postmaster",
+                Context::SessionStart => "backend",
+                Context::User => "user",
+            };
+            row(&[
+                text(setting.name),
+                text(&setting.plain),
+                unit.map_or(Datum::Null, text),
+                text("Niwaki"),
+                text(setting.description),
+                text(context),
+                text(vartype),
+                text(if setting.plain == setting.boot { "default" } else { "session" }),
+                optional(min),
+                optional(max),
+                words.map_or(Datum::Null, |w| text(format!("{{{}}}", w.join(",")))),
+                text(&setting.boot),
+                text(&setting.reset),
+                Datum::Bool(false),
+            ])?;
+        }
+        Ok(())
+    }
+
+    fn activity_rows(&self, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
+        for session in self.database.transactions().session_infos() {
+            let waiting = session.waiting_for;
+            let event = waiting.map(|(key, _)| match key {
+                LockKey::Table(_) => "relation",
+                LockKey::Row(_) | LockKey::Tuple { .. } => "tuple",
+                LockKey::Transaction(_) => "transactionid",
+            });
+            let state = if session.backend == self.session {
+                "active"
+            } else if waiting.is_some() {
+                "active"
+            } else if session.in_transaction {
+                "idle in transaction"
+            } else {
+                "idle"
+            };
+            row(&[
+                Datum::Oid(DATABASE_OID),
+                text("postgres"),
+                Datum::Int4(session.backend),
+                Datum::Oid(10),
+                text("postgres"),
+                event.map_or(Datum::Null, |_| text("Lock")),
+                event.map_or(Datum::Null, text),
+                text(state),
+                session.xid.map_or(Datum::Null, |x| Datum::Oid(x.0 as u32)),
+                text("client backend"),
+            ])?;
+        }
+        Ok(())
+    }
+
+    fn lock_rows(&self, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
+        for lock in self.database.transactions().locks().infos() {
+            let (kind, relation, page, tuple, xid) = match lock.key {
+                LockKey::Table(table) => {
+                    let oid = u32::try_from(table.0).unwrap_or(0);
+                    ("relation", Datum::Oid(oid), Datum::Null, Datum::Null, Datum::Null)
+                }
+                LockKey::Row(key) => (
+                    "tuple",
+                    Datum::Null,
+                    Datum::Int4(key.root.block.0 as i32),
+                    Datum::Int2(key.root.offset.0 as i16),
+                    Datum::Null,
+                ),
+                LockKey::Tuple { tid, .. } => (
+                    "tuple",
+                    Datum::Null,
+                    Datum::Int4(tid.block.0 as i32),
+                    Datum::Int2(tid.offset.0 as i16),
+                    Datum::Null,
+                ),
+                LockKey::Transaction(xid) => (
+                    "transactionid",
+                    Datum::Null,
+                    Datum::Null,
+                    Datum::Null,
+                    Datum::Oid(xid.0 as u32),
+                ),
+            };
+            row(&[
+                text(kind),
+                Datum::Oid(DATABASE_OID),
+                relation,
+                page,
+                tuple,
+                xid,
+                Datum::Int4(lock.backend),
+                text(lock.mode),
+                Datum::Bool(lock.granted),
+                Datum::Bool(lock.fast_path),
+            ])?;
+        }
+        Ok(())
+    }
+
+    fn table_rows(
+        &self,
+        state: &CatalogState,
+        row: &mut dyn FnMut(&[Datum]) -> Result<()>,
+    ) -> Result<()> {
+        for relation in state.tables() {
+            let Some(table) = &relation.table else { continue };
+            let stats = table.stats();
+            let counted = relation.stats.tuples.max(0.0) as u64;
+            let live = if relation.stats.tuples >= 0.0 {
+                counted
+            } else {
+                stats.inserted.saturating_sub(stats.deleted)
+            };
+            row(&[
+                Datum::Oid(relation.oid.0),
+                text(schema_name(state, relation.schema)),
+                text(&relation.name),
+                count(stats.seq_scans),
+                count(stats.seq_rows),
+                count(stats.index_scans),
+                count(stats.index_rows),
+                count(stats.inserted),
+                count(stats.updated),
+                count(stats.deleted),
+                count(stats.hot_updated),
+                count(live),
+                count((stats.updated + stats.deleted).saturating_sub(stats.hot_updated)),
+            ])?;
+        }
+        Ok(())
+    }
+
+    fn index_rows(
+        &self,
+        state: &CatalogState,
+        row: &mut dyn FnMut(&[Datum]) -> Result<()>,
+    ) -> Result<()> {
+        for relation in state.tables() {
+            let Some(table) = &relation.table else { continue };
+            let scans = table.stats().index_scans;
+            for index in &relation.indexes {
+                row(&[
+                    Datum::Oid(relation.oid.0),
+                    Datum::Oid(index.oid.0),
+                    text(schema_name(state, relation.schema)),
+                    text(&relation.name),
+                    text(&index.name),
+                    // Scans are counted for the table, which is exact when it has one index.
+                    if relation.indexes.len() == 1 { count(scans) } else { Datum::Null },
+                ])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn file_io(&self, file: u64) -> (u64, u64) {
+        let stats =
+            self.database.engine().storage().pool().statistics_of(RelFileId(file), Fork::Main);
+        (stats.reads, stats.hits)
+    }
+
+    fn table_io_rows(
+        &self,
+        state: &CatalogState,
+        row: &mut dyn FnMut(&[Datum]) -> Result<()>,
+    ) -> Result<()> {
+        for relation in state.tables() {
+            let (read, hit) = self.file_io(relation.file);
+            let mut index = (0, 0);
+            for entry in &relation.indexes {
+                if let Some(own) = state.relation(entry.oid) {
+                    let (read, hit) = self.file_io(own.file);
+                    index = (index.0 + read, index.1 + hit);
+                }
+            }
+            row(&[
+                Datum::Oid(relation.oid.0),
+                text(schema_name(state, relation.schema)),
+                text(&relation.name),
+                count(read),
+                count(hit),
+                count(index.0),
+                count(index.1),
+            ])?;
+        }
+        Ok(())
+    }
+
+    fn index_io_rows(
+        &self,
+        state: &CatalogState,
+        row: &mut dyn FnMut(&[Datum]) -> Result<()>,
+    ) -> Result<()> {
+        for relation in state.tables() {
+            for entry in &relation.indexes {
+                let Some(own) = state.relation(entry.oid) else { continue };
+                let (read, hit) = self.file_io(own.file);
+                row(&[
+                    Datum::Oid(relation.oid.0),
+                    Datum::Oid(entry.oid.0),
+                    text(schema_name(state, relation.schema)),
+                    text(&relation.name),
+                    text(&entry.name),
+                    count(read),
+                    count(hit),
+                ])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn wal_rows(&self, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
+        let stats = self.database.engine().storage().wal().statistics();
+        let bytes = Numeric::from(i64::try_from(stats.bytes).unwrap_or(i64::MAX));
+        row(&[
+            count(stats.records),
+            count(stats.images),
+            Datum::Numeric(std::sync::Arc::new(bytes)),
+            count(stats.writes),
+            count(stats.syncs),
+        ])
+    }
+}
+
+/// The number that the one database has in PostgreSQL.
+pub(crate) const DATABASE_OID: u32 = 5;
+
+pub(crate) fn schema_name(state: &CatalogState, oid: Oid) -> String {
+    state.schema(oid).map(|s| s.name.clone()).unwrap_or_default()
+}
+
+fn unit_word(unit: Unit) -> Option<&'static str> {
+    match unit {
+        Unit::None => None,
+        Unit::Blocks => Some("8kB"),
+        Unit::Bytes => Some("B"),
+        Unit::Kilobytes => Some("kB"),
+        Unit::Megabytes => Some("MB"),
+        Unit::Milliseconds => Some("ms"),
+        Unit::Seconds => Some("s"),
+        Unit::Minutes => Some("min"),
+    }
+}

@@ -1,0 +1,344 @@
+//! Stored tables as one statement sees them.
+
+use std::ops::{Bound, Range, RangeBounds};
+
+use niwaki_catalog::{CatalogState, Relation};
+use niwaki_sql::SqlError;
+use niwaki_sql::store::{
+    LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState, Store, TableLock,
+};
+use niwaki_storage::Tid;
+use niwaki_table::{
+    ChangedRow, Direction, IndexScan, LockOutcome, Lookup, Modify, PageRows, RowLockMode,
+    RowTarget, SeqScan, Table, Workspace,
+};
+use niwaki_txn::{Snapshot, TableId, TableLockMode, Transaction, WaitPolicy};
+use niwaki_types::{ColumnMask, Datum};
+
+use super::errors::of_table;
+use crate::Result;
+
+/// The session's transaction and the statement's snapshot, as the executor uses them.
+pub(super) struct TableStore<'s> {
+    pub(super) transaction: &'s Transaction,
+    pub(super) snapshot: &'s Snapshot,
+    pub(super) state: &'s CatalogState,
+    pub(super) work: &'s mut Workspace,
+    pub(super) lookup: &'s mut Lookup,
+    /// The newest version of a row that the executor is judging again: its next change goes there.
+    pub(super) pending: Option<RowTarget>,
+}
+
+/// A scan between two batches.
+enum Scan {
+    Sequential {
+        scan: SeqScan,
+        page: PageRows,
+        next: usize,
+        mask: ColumnMask,
+    },
+    Index(Box<IndexScan>, ColumnMask),
+    Tids {
+        tids: Vec<Tid>,
+        next: usize,
+        mask: ColumnMask,
+    },
+    Range {
+        scan: SeqScan,
+        page: PageRows,
+        next: usize,
+        bounds: (Bound<Tid>, Bound<Tid>),
+        mask: ColumnMask,
+    },
+}
+
+/// The blocks that hold the addresses between two bounds.
+fn blocks_of(lower: &Bound<Tid>, upper: &Bound<Tid>, blocks: u32) -> Range<u32> {
+    let first = match lower {
+        Bound::Included(tid) | Bound::Excluded(tid) => tid.block.0,
+        Bound::Unbounded => 0,
+    };
+    let end = match upper {
+        Bound::Included(tid) | Bound::Excluded(tid) => tid.block.0.saturating_add(1),
+        Bound::Unbounded => blocks,
+    };
+    let end = end.min(blocks);
+    first.min(end)..end
+}
+
+fn table(relation: &Relation) -> Result<&Table> {
+    relation
+        .table
+        .as_deref()
+        .ok_or_else(|| SqlError::internal(format!("\"{}\" has no rows", relation.name)))
+}
+
+pub(super) fn lock_mode(lock: TableLock) -> TableLockMode {
+    match lock {
+        TableLock::AccessShare => TableLockMode::AccessShare,
+        TableLock::RowShare => TableLockMode::RowShare,
+        TableLock::RowExclusive => TableLockMode::RowExclusive,
+    }
+}
+
+impl TableStore<'_> {
+    /// Where a change of the row at `tid` goes.
+    fn target(&mut self, tid: Tid) -> RowTarget {
+        match self.pending.take() {
+            Some(target) if target.root == tid => target,
+            _ => RowTarget::visible(tid),
+        }
+    }
+
+    fn changed(&mut self, relation: &Relation, changed: ChangedRow) -> Result<RowOutcome> {
+        let table = table(relation)?;
+        let mut row = vec![Datum::Null; relation.columns.len()];
+        let all = ColumnMask::all(row.len());
+        let stored = &changed.row;
+        table
+            .deform_parts(stored.natts, stored.has_nulls, &stored.bytes, &all, &mut row)
+            .map_err(|e| of_table(e, relation, self.state))?;
+        self.pending = Some(changed.target);
+        Ok(RowOutcome::Changed { tid: changed.target.root, row })
+    }
+
+    fn outcome(&mut self, relation: &Relation, outcome: Modify) -> Result<RowOutcome> {
+        Ok(match outcome {
+            Modify::Done { root } => RowOutcome::Done(root),
+            Modify::Changed(changed) => return self.changed(relation, changed),
+            Modify::Gone => RowOutcome::Gone,
+            Modify::SelfModified => RowOutcome::SelfModified,
+        })
+    }
+}
+
+impl Store for TableStore<'_> {
+    fn lock_table(&mut self, relation: &Relation, lock: TableLock) -> Result<()> {
+        self.transaction.manager().locks().acquire_table(
+            self.transaction,
+            TableId(u64::from(relation.oid.0)),
+            lock_mode(lock),
+            WaitPolicy::Block,
+        )?;
+        Ok(())
+    }
+
+    fn open_scan(
+        &mut self,
+        relation: &Relation,
+        path: ScanPath,
+        columns: &ColumnMask,
+    ) -> Result<ScanState> {
+        let table = table(relation)?;
+        let mask = columns.clone();
+        let failed = |e| of_table(e, relation, self.state);
+        let scan = match path {
+            ScanPath::Sequential => {
+                let blocks = table.blocks().map_err(failed)?;
+                Scan::Sequential {
+                    scan: table.seq_scan(0..blocks),
+                    page: PageRows::new(),
+                    next: 0,
+                    mask,
+                }
+            }
+            ScanPath::TidRange(lower, upper) => {
+                let blocks = blocks_of(&lower, &upper, table.blocks().map_err(failed)?);
+                Scan::Range {
+                    scan: table.seq_scan(blocks),
+                    page: PageRows::new(),
+                    next: 0,
+                    bounds: (lower, upper),
+                    mask,
+                }
+            }
+            ScanPath::Tids(tids) => Scan::Tids { tids, next: 0, mask },
+            ScanPath::Index { index, lower, upper, forward } => {
+                let direction = if forward { Direction::Forward } else { Direction::Backward };
+                let scan = table.index_scan_bounds(
+                    index,
+                    lower.as_ref().map(Vec::as_slice),
+                    upper.as_ref().map(Vec::as_slice),
+                    direction,
+                );
+                Scan::Index(Box::new(scan), mask)
+            }
+        };
+        Ok(Box::new(scan))
+    }
+
+    fn next_rows(
+        &mut self,
+        relation: &Relation,
+        scan: &mut ScanState,
+        limit: usize,
+        out: &mut RowBatch,
+    ) -> Result<bool> {
+        let table = table(relation)?;
+        let scan = scan
+            .downcast_mut::<Scan>()
+            .ok_or_else(|| SqlError::internal("a scan of another store"))?;
+        let failed = |e| of_table(e, relation, self.state);
+        self.transaction.session().check_interrupts().map_err(niwaki_txn::Error::from)?;
+        let width = out.width;
+        match scan {
+            Scan::Sequential { scan, page, next, mask } => {
+                let mut taken = 0;
+                loop {
+                    while let Some(stored) = page.get(*next) {
+                        if taken >= limit {
+                            return Ok(true);
+                        }
+                        *next += 1;
+                        taken += 1;
+                        let start = out.values.len();
+                        out.values.resize(start + width, Datum::Null);
+                        table.deform(stored, mask, &mut out.values[start..]).map_err(failed)?;
+                        out.tids.push(stored.root);
+                    }
+                    *next = 0;
+                    let more = scan.next_page(table, self.transaction, self.snapshot, page);
+                    if !more.map_err(failed)? {
+                        return Ok(false);
+                    }
+                }
+            }
+            Scan::Range { scan, page, next, bounds, mask } => {
+                let mut taken = 0;
+                loop {
+                    while let Some(stored) = page.get(*next) {
+                        if taken >= limit {
+                            return Ok(true);
+                        }
+                        *next += 1;
+                        if !bounds.contains(&stored.root) {
+                            continue;
+                        }
+                        taken += 1;
+                        let start = out.values.len();
+                        out.values.resize(start + width, Datum::Null);
+                        table.deform(stored, mask, &mut out.values[start..]).map_err(failed)?;
+                        out.tids.push(stored.root);
+                    }
+                    *next = 0;
+                    let more = scan.next_page(table, self.transaction, self.snapshot, page);
+                    if !more.map_err(failed)? {
+                        return Ok(false);
+                    }
+                }
+            }
+            Scan::Index(scan, mask) => {
+                for _ in 0..limit {
+                    let start = out.values.len();
+                    out.values.resize(start + width, Datum::Null);
+                    let row = &mut out.values[start..];
+                    let found = scan.next(table, self.transaction, self.snapshot, mask, row);
+                    match found.map_err(failed)? {
+                        Some(tid) => out.tids.push(tid),
+                        None => {
+                            out.values.truncate(start);
+                            return Ok(false);
+                        }
+                    }
+                }
+                Ok(true)
+            }
+            Scan::Tids { tids, next, mask } => {
+                let mut taken = 0;
+                while let Some(tid) = tids.get(*next) {
+                    if taken == limit {
+                        return Ok(true);
+                    }
+                    *next += 1;
+                    let start = out.values.len();
+                    out.values.resize(start + width, Datum::Null);
+                    let row = &mut out.values[start..];
+                    let found = table.fetch(self.transaction, self.snapshot, *tid, mask, row);
+                    if found.map_err(failed)? {
+                        out.tids.push(*tid);
+                        taken += 1;
+                    } else {
+                        out.values.truncate(start);
+                    }
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    fn fetch_unique(
+        &mut self,
+        relation: &Relation,
+        index: usize,
+        key: &[u8],
+        columns: &ColumnMask,
+        row: &mut [Datum],
+    ) -> Result<Option<Tid>> {
+        table(relation)?
+            .fetch_unique(self.transaction, self.snapshot, index, key, columns, row, self.lookup)
+            .map_err(|e| of_table(e, relation, self.state))
+    }
+
+    fn insert(&mut self, relation: &Relation, row: &[Datum]) -> Result<Tid> {
+        table(relation)?
+            .insert(self.transaction, row, self.work)
+            .map_err(|e| of_table(e, relation, self.state))
+    }
+
+    fn update(
+        &mut self,
+        relation: &Relation,
+        tid: Tid,
+        old: &[Datum],
+        new: &[Datum],
+    ) -> Result<RowOutcome> {
+        let target = self.target(tid);
+        let outcome = table(relation)?
+            .update(self.transaction, self.snapshot, target, old, new, self.work)
+            .map_err(|e| of_table(e, relation, self.state))?;
+        self.outcome(relation, outcome)
+    }
+
+    fn delete(&mut self, relation: &Relation, tid: Tid, _old: &[Datum]) -> Result<RowOutcome> {
+        let target = self.target(tid);
+        let outcome = table(relation)?
+            .delete(self.transaction, self.snapshot, target)
+            .map_err(|e| of_table(e, relation, self.state))?;
+        self.outcome(relation, outcome)
+    }
+
+    fn lock_row(
+        &mut self,
+        relation: &Relation,
+        tid: Tid,
+        lock: RowLock,
+        wait: LockWait,
+    ) -> Result<RowOutcome> {
+        let target = self.target(tid);
+        let strength = match lock {
+            RowLock::KeyShare => RowLockMode::KeyShare,
+            RowLock::Share => RowLockMode::Share,
+            RowLock::NoKeyUpdate => RowLockMode::NoKeyUpdate,
+            RowLock::Update => RowLockMode::Update,
+        };
+        let wait = match wait {
+            LockWait::Block => niwaki_table::LockWait::Block,
+            LockWait::Skip => niwaki_table::LockWait::Skip,
+            LockWait::Error => niwaki_table::LockWait::Error,
+        };
+        let outcome = table(relation)?
+            .lock_row(self.transaction, self.snapshot, target, strength, wait)
+            .map_err(|e| of_table(e, relation, self.state))?;
+        Ok(match outcome {
+            LockOutcome::Locked => RowOutcome::Done(tid),
+            LockOutcome::Changed(changed) => return self.changed(relation, changed),
+            LockOutcome::Gone => RowOutcome::Gone,
+            LockOutcome::SelfModified => RowOutcome::SelfModified,
+            LockOutcome::Skipped => RowOutcome::Locked,
+        })
+    }
+
+    fn blocks(&mut self, relation: &Relation) -> Result<u32> {
+        table(relation)?.blocks().map_err(|e| of_table(e, relation, self.state))
+    }
+}

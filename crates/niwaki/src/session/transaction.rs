@@ -1,0 +1,307 @@
+//! Transaction blocks.
+//!
+//! ```text
+//!            statement                     BEGIN
+//!   Idle ───────────────► Implicit ──────────────────► Explicit ◄─────────┐
+//!    ▲  ◄── Sync, end of query ─┘                        │   │ error      │ ROLLBACK TO
+//!    └──────────── COMMIT, ROLLBACK ─────────────────────┘   ▼            │
+//!    └──────────── COMMIT (rolls back), ROLLBACK ───────── Failed ────────┘
+//! ```
+
+use niwaki_catalog::Oid;
+use niwaki_sql::SqlError;
+use niwaki_sql::utility::{TransactionCommand, TransactionModes};
+use niwaki_txn::{BeginOptions, Durability, Isolation};
+
+use super::Session;
+use crate::Result;
+use crate::result::ResultSink;
+
+/// Where a session is between transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Block {
+    /// No transaction.
+    Idle,
+    /// A transaction that ends with the message or query that began it.
+    Implicit,
+    /// After BEGIN.
+    Explicit,
+    /// A statement failed after BEGIN: everything but its end is refused.
+    Failed,
+}
+
+/// What a savepoint remembers besides the transaction's own part.
+#[derive(Debug)]
+pub(super) struct Level {
+    name: String,
+    catalog: usize,
+    settings: usize,
+    created: usize,
+}
+
+impl Session {
+    /// Opens an implicit transaction unless one is open.
+    pub(super) fn ensure_transaction(&mut self) -> Result<()> {
+        if self.block == Block::Idle {
+            self.begin(TransactionModes::default())?;
+            self.block = Block::Implicit;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, modes: TransactionModes) -> Result<()> {
+        let repeatable = modes.repeatable_read.unwrap_or_else(|| {
+            &*self.settings.text("default_transaction_isolation") == "repeatable read"
+        });
+        let read_only =
+            modes.read_only.unwrap_or_else(|| self.settings.bool("default_transaction_read_only"));
+        let options = BeginOptions {
+            isolation: if repeatable {
+                Isolation::RepeatableRead
+            } else {
+                Isolation::ReadCommitted
+            },
+            read_only,
+            started_us: Some(self.statement_started_us).filter(|us| *us != 0),
+        };
+        self.transaction = Some(self.database.transactions().begin(&self.control, options)?);
+        Ok(())
+    }
+
+    /// 25P02 while the transaction block is failed.
+    pub(super) fn refuse_in_failed_block(&self) -> Result<()> {
+        if self.block == Block::Failed {
+            return Err(SqlError::new(
+                "25P02",
+                "current transaction is aborted, commands ignored until end of transaction block",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Ends an implicit transaction with a commit; does nothing in a block.
+    pub(super) fn end_implicit(&mut self) -> Result<()> {
+        if self.block == Block::Implicit {
+            return self.commit();
+        }
+        Ok(())
+    }
+
+    /// Commits whatever is open.
+    pub(super) fn commit(&mut self) -> Result<()> {
+        self.portals.clear();
+        let Some(transaction) = self.transaction.take() else {
+            self.block = Block::Idle;
+            return Ok(());
+        };
+        self.block = Block::Idle;
+        self.levels.clear();
+        self.created.clear();
+        let durability = if self.settings.hot().synchronous_commit {
+            Durability::Flush
+        } else {
+            Durability::Async
+        };
+        let result = match self.catalog.take_for_commit() {
+            None => transaction.commit(durability),
+            // Others see the definitions before they get the locks that kept them waiting.
+            Some(changes) => transaction.commit_then(durability, || changes.publish()),
+        };
+        match result {
+            Ok(_) => {
+                self.settings.commit();
+                self.settings_changed();
+                Ok(())
+            }
+            Err(error) => {
+                self.settings.rollback();
+                self.settings_changed();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Rolls back whatever is open.
+    pub(super) fn rollback(&mut self) {
+        self.abandon_transaction();
+        self.block = Block::Idle;
+    }
+
+    /// Frees the transaction and undoes what it did in this session's memory.
+    pub(super) fn abandon_transaction(&mut self) {
+        self.portals.clear();
+        self.levels.clear();
+        self.created.clear();
+        self.catalog.rolled_back();
+        if let Some(transaction) = self.transaction.take() {
+            transaction.abort();
+        }
+        self.settings.rollback();
+        self.settings_changed();
+    }
+
+    /// A statement or message failed: an open transaction block is in the failed state (25P02) from
+    /// now on, an implicit transaction is rolled back.
+    pub fn error(&mut self) {
+        self.control.end_statement();
+        match self.block {
+            Block::Idle | Block::Failed => {}
+            Block::Implicit => self.rollback(),
+            Block::Explicit => {
+                self.block = Block::Failed;
+                if let Some(innermost) = self.levels.len().checked_sub(1) {
+                    // Only what came after the innermost savepoint is lost; the rest waits for
+                    // ROLLBACK TO.
+                    if self.undo_to(innermost).is_err() {
+                        self.abandon_transaction();
+                    }
+                } else {
+                    self.abandon_transaction();
+                }
+            }
+        }
+    }
+
+    /// Runs BEGIN and its like; returns the command tag.
+    pub(super) fn transaction_command(
+        &mut self,
+        command: &TransactionCommand,
+        out: &mut dyn ResultSink,
+    ) -> Result<&'static str> {
+        match command {
+            TransactionCommand::Begin { modes, start } => {
+                self.begin_block(*modes, out)?;
+                Ok(if *start { "START TRANSACTION" } else { "BEGIN" })
+            }
+            TransactionCommand::Commit { chain } => self.end_block(true, *chain, out),
+            TransactionCommand::Rollback { chain } => self.end_block(false, *chain, out),
+            TransactionCommand::Savepoint(name) => {
+                self.require_block("SAVEPOINT")?;
+                let catalog = self.catalog.mark();
+                self.levels.push(Level {
+                    name: name.clone(),
+                    catalog,
+                    settings: self.settings.mark(),
+                    created: self.created.len(),
+                });
+                self.open_transaction()?.savepoint(name);
+                Ok("SAVEPOINT")
+            }
+            TransactionCommand::Release(name) => {
+                self.require_block("RELEASE SAVEPOINT")?;
+                let at = self.level(name)?;
+                self.levels.truncate(at);
+                self.open_transaction()?.release(name)?;
+                Ok("RELEASE")
+            }
+            TransactionCommand::RollbackTo(name) => {
+                self.require_block("ROLLBACK TO SAVEPOINT")?;
+                let at = self.level(name)?;
+                self.undo_to(at)?;
+                self.block = Block::Explicit;
+                Ok("ROLLBACK")
+            }
+        }
+    }
+
+    fn begin_block(&mut self, modes: TransactionModes, out: &mut dyn ResultSink) -> Result<()> {
+        match self.block {
+            Block::Idle => self.begin(modes)?,
+            // What ran before in the same message or query belongs to the block.
+            Block::Implicit => self.set_modes(modes)?,
+            Block::Explicit | Block::Failed => {
+                self.warning(out, "25001", "there is already a transaction in progress");
+                return Ok(());
+            }
+        }
+        self.block = Block::Explicit;
+        Ok(())
+    }
+
+    fn end_block(
+        &mut self,
+        commit: bool,
+        chain: bool,
+        out: &mut dyn ResultSink,
+    ) -> Result<&'static str> {
+        let in_block = matches!(self.block, Block::Explicit | Block::Failed);
+        if !in_block {
+            if chain {
+                let word = if commit { "COMMIT" } else { "ROLLBACK" };
+                return Err(SqlError::new(
+                    "25P01",
+                    format!("{word} AND CHAIN can only be used in transaction blocks"),
+                ));
+            }
+            self.warning(out, "25P01", "there is no transaction in progress");
+        }
+        let modes = self.transaction.as_ref().map(|t| TransactionModes {
+            repeatable_read: Some(t.isolation() == Isolation::RepeatableRead),
+            read_only: Some(t.read_only()),
+        });
+        let committed = commit && self.block != Block::Failed;
+        if committed {
+            self.commit()?;
+        } else {
+            self.rollback();
+        }
+        if chain {
+            self.begin(modes.unwrap_or_default())?;
+            self.block = Block::Explicit;
+        }
+        Ok(if committed { "COMMIT" } else { "ROLLBACK" })
+    }
+
+    /// SET TRANSACTION.
+    pub(super) fn set_modes(&mut self, modes: TransactionModes) -> Result<()> {
+        let transaction = self.open_transaction()?;
+        if let Some(repeatable) = modes.repeatable_read {
+            transaction.set_isolation(if repeatable {
+                Isolation::RepeatableRead
+            } else {
+                Isolation::ReadCommitted
+            })?;
+        }
+        if let Some(read_only) = modes.read_only {
+            transaction.set_read_only(read_only);
+        }
+        Ok(())
+    }
+
+    fn require_block(&self, word: &str) -> Result<()> {
+        if matches!(self.block, Block::Explicit | Block::Failed) {
+            return Ok(());
+        }
+        Err(SqlError::new("25P01", format!("{word} can only be used in transaction blocks")))
+    }
+
+    fn level(&self, name: &str) -> Result<usize> {
+        self.levels
+            .iter()
+            .rposition(|l| l.name == name)
+            .ok_or_else(|| SqlError::new("3B001", format!("savepoint \"{name}\" does not exist")))
+    }
+
+    /// Undoes everything since a savepoint, which stays.
+    fn undo_to(&mut self, at: usize) -> Result<()> {
+        self.levels.truncate(at + 1);
+        let Some(level) = self.levels.last() else {
+            return Err(SqlError::internal("savepoint"));
+        };
+        self.catalog.rollback_to(level.catalog);
+        self.settings.rollback_to(level.settings);
+        self.created.truncate(level.created);
+        self.portals.clear();
+        let name = level.name.clone();
+        self.settings_changed();
+        let transaction = self.open_transaction()?;
+        transaction.rollback_to(&name)?;
+        Ok(())
+    }
+
+    /// Whether COPY FREEZE may load the relation: its files are new in this transaction.
+    pub(super) fn is_created_here(&self, oid: Oid) -> bool {
+        let since = self.levels.last().map_or(0, |l| l.created);
+        self.created.iter().skip(since).any(|c| *c == oid)
+    }
+}

@@ -1,0 +1,402 @@
+//! Statements about the session itself, and the way to those that define, maintain and copy.
+
+use std::sync::Arc;
+
+use niwaki_sql::utility::{LockMode, Name, SetCommand, TransactionModes, Utility};
+use niwaki_sql::{ColumnInfo, SqlError};
+use niwaki_txn::{TableId, TableLockMode, WaitPolicy};
+use niwaki_types::{ColumnType, Datum, TypeOid};
+
+use super::{Block, Session, cursor, define};
+use crate::Result;
+use crate::result::ResultSink;
+
+fn text_column(name: &str) -> ColumnInfo {
+    ColumnInfo {
+        name: name.to_owned(),
+        column_type: ColumnType { oid: TypeOid::TEXT, typmod: -1 },
+        table: 0,
+        attribute: 0,
+    }
+}
+
+impl Session {
+    /// Columns of what a utility statement returns; `None` when it returns no rows.
+    pub(super) fn utility_columns(
+        &mut self,
+        utility: &Utility,
+    ) -> Result<Option<Arc<[ColumnInfo]>>> {
+        Ok(match utility {
+            Utility::Show(name) if name == "all" => Some(Arc::from([
+                text_column("name"),
+                text_column("setting"),
+                text_column("description"),
+            ])),
+            Utility::Show(name) => {
+                // An unknown name is refused before a row description is sent.
+                self.settings.show(name)?;
+                Some(Arc::from([text_column(&self.settings.canonical_name(name))]))
+            }
+            Utility::Fetch { name, is_move: false, .. } => self.cursor_columns(name)?,
+            Utility::Execute { name, .. } => {
+                let statement = self.statements.get(name).ok_or_else(|| {
+                    SqlError::new("26000", format!("prepared statement \"{name}\" does not exist"))
+                })?;
+                statement.described.columns.clone()
+            }
+            _ => None,
+        })
+    }
+
+    /// Runs a utility statement and leaves its tag in `self.tag`. `several`: it is one of several in
+    /// a query string.
+    pub(super) fn run_utility(
+        &mut self,
+        utility: &Utility,
+        source: &str,
+        several: bool,
+        out: &mut dyn ResultSink,
+    ) -> Result<()> {
+        if self.block == Block::Failed && !utility.ends_failed_transaction() {
+            self.refuse_in_failed_block()?;
+        }
+        if let Utility::Transaction(command) = utility {
+            // A query string or pipeline that began a transaction keeps it for the block.
+            let tag = self.transaction_command(command, out)?;
+            tag.clone_into(&mut self.tag);
+            return Ok(());
+        }
+        if let Some(word) = utility.refuses_transaction_block() {
+            if self.block == Block::Explicit || several {
+                return Err(SqlError::new(
+                    "25001",
+                    format!("{word} cannot run inside a transaction block"),
+                ));
+            }
+        }
+        if let Utility::Vacuum(vacuum) = utility
+            && vacuum.vacuum
+        {
+            // VACUUM has transactions of its own.
+            self.end_implicit()?;
+            self.tag.clear();
+            self.tag.push_str("VACUUM");
+            return self.vacuum(vacuum, out);
+        }
+        self.ensure_transaction()?;
+        self.refuse_writing(utility)?;
+        let tag: &'static str = match utility {
+            Utility::Transaction(_) => "",
+            Utility::Set(command) => self.set(command, out)?,
+            Utility::Show(name) => self.show(name, out)?,
+            Utility::Vacuum(vacuum) => {
+                self.analyze_tables(vacuum, out)?;
+                "ANALYZE"
+            }
+            Utility::Checkpoint => {
+                self.database.checkpoint()?;
+                "CHECKPOINT"
+            }
+            Utility::Copy(copy) => {
+                let rows = self.copy(copy, source, out)?;
+                self.tag = format!("COPY {rows}");
+                return self.next_command();
+            }
+            Utility::Prepare { name, types, query } => {
+                self.prepare_by_name(name, types, query, source)?;
+                "PREPARE"
+            }
+            Utility::Execute { name, parameters } => {
+                return self.execute_by_name(name, parameters, out);
+            }
+            Utility::Deallocate(None) => {
+                self.statements.clear();
+                "DEALLOCATE ALL"
+            }
+            Utility::Deallocate(Some(name)) => {
+                if self.statements.remove(name).is_none() {
+                    return Err(SqlError::new(
+                        "26000",
+                        format!("prepared statement \"{name}\" does not exist"),
+                    ));
+                }
+                "DEALLOCATE"
+            }
+            Utility::Discard(tag) => {
+                match *tag {
+                    "DISCARD ALL" => self.forget_everything(),
+                    "DISCARD SEQUENCES" => self.sequences.clear(),
+                    // Plans are made again when they must; there are no temporary tables.
+                    _ => {}
+                }
+                tag
+            }
+            Utility::Lock { names, mode, nowait } => {
+                self.lock_tables(names, *mode, *nowait)?;
+                "LOCK TABLE"
+            }
+            Utility::DeclareCursor { name, query } => {
+                self.declare_cursor(name, query, source)?;
+                "DECLARE CURSOR"
+            }
+            Utility::Fetch { name, count, is_move } => {
+                let rows = self.fetch_cursor(name, *count, *is_move, out)?;
+                let word = if *is_move { "MOVE" } else { "FETCH" };
+                self.tag = format!("{word} {rows}");
+                return Ok(());
+            }
+            Utility::CloseCursor(name) => self.close_cursor(name.as_deref())?,
+            Utility::Nothing(tag) => tag,
+            Utility::CreateSchema { .. }
+            | Utility::CreateTable(_)
+            | Utility::CreateIndex(_)
+            | Utility::CreateSequence { .. }
+            | Utility::AlterSequence { .. }
+            | Utility::Drop(_)
+            | Utility::Alter { .. }
+            | Utility::Rename(_)
+            | Utility::Truncate { .. } => define::run(self, utility, out)?,
+        };
+        self.tag.clear();
+        self.tag.push_str(tag);
+        self.next_command()
+    }
+
+    /// Ends the command, if its transaction is still open.
+    fn next_command(&mut self) -> Result<()> {
+        if let Some(transaction) = &self.transaction {
+            transaction.next_command()?;
+        }
+        Ok(())
+    }
+
+    /// 25006 for what writes in a READ ONLY transaction.
+    fn refuse_writing(&self, utility: &Utility) -> Result<()> {
+        let word = match utility {
+            Utility::CreateTable(_) => "CREATE TABLE",
+            Utility::CreateIndex(_) => "CREATE INDEX",
+            Utility::CreateSchema { .. } => "CREATE SCHEMA",
+            Utility::CreateSequence { .. } => "CREATE SEQUENCE",
+            Utility::AlterSequence { .. } => "ALTER SEQUENCE",
+            Utility::Drop(_) => "DROP TABLE",
+            Utility::Alter { .. } | Utility::Rename(_) => "ALTER TABLE",
+            Utility::Truncate { .. } => "TRUNCATE TABLE",
+            Utility::Copy(copy) if copy.direction == niwaki_sql::utility::CopyDirection::From => {
+                "COPY FROM"
+            }
+            _ => return Ok(()),
+        };
+        if self.open_transaction()?.read_only() {
+            return Err(SqlError::new(
+                "25006",
+                format!("cannot execute {word} in a read-only transaction"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, command: &SetCommand, out: &mut dyn ResultSink) -> Result<&'static str> {
+        let in_block = self.block == Block::Explicit;
+        match command {
+            SetCommand::Value { name, value, local } => {
+                if *local && !in_block {
+                    self.warning(out, "25P01", "SET LOCAL can only be used in transaction blocks");
+                }
+                if let Some(modes) = transaction_mode(name, value)? {
+                    self.set_modes(modes)?;
+                } else {
+                    self.settings.set(name, value, *local)?;
+                }
+            }
+            SetCommand::Default { name, local, .. } => self.settings.reset(name, *local)?,
+            SetCommand::ResetAll => self.settings.reset_all(),
+            SetCommand::Transaction { modes, session: false } => {
+                if !in_block {
+                    self.warning(
+                        out,
+                        "25P01",
+                        "SET TRANSACTION can only be used in transaction blocks",
+                    );
+                }
+                self.set_modes(*modes)?;
+            }
+            SetCommand::Transaction { modes, session: true } => {
+                if let Some(repeatable) = modes.repeatable_read {
+                    let level = if repeatable { "repeatable read" } else { "read committed" };
+                    self.settings.set("default_transaction_isolation", level, false)?;
+                }
+                if let Some(read_only) = modes.read_only {
+                    let value = if read_only { "on" } else { "off" };
+                    self.settings.set("default_transaction_read_only", value, false)?;
+                }
+            }
+        }
+        self.settings_changed();
+        Ok(match command {
+            SetCommand::Default { reset: true, .. } | SetCommand::ResetAll => "RESET",
+            _ => "SET",
+        })
+    }
+
+    fn show(&mut self, name: &str, out: &mut dyn ResultSink) -> Result<&'static str> {
+        let text = |t: String| Datum::Text(Arc::from(t));
+        if name == "all" {
+            for (_, row) in self.settings.rows() {
+                out.row(&[
+                    text(row.name.to_owned()),
+                    text(row.shown),
+                    text(row.description.to_owned()),
+                ])?;
+            }
+            return Ok("SHOW");
+        }
+        let transaction = self.open_transaction()?;
+        let value = match name {
+            "transaction_isolation" => match transaction.isolation() {
+                niwaki_txn::Isolation::RepeatableRead => "repeatable read".to_owned(),
+                _ => "read committed".to_owned(),
+            },
+            "transaction_read_only" => {
+                if transaction.read_only() { "on" } else { "off" }.to_owned()
+            }
+            _ => self.settings.show(name)?,
+        };
+        out.row(&[text(value)])?;
+        Ok("SHOW")
+    }
+
+    fn lock_tables(&mut self, names: &[Name], mode: LockMode, nowait: bool) -> Result<()> {
+        if self.block != Block::Explicit {
+            return Err(SqlError::new(
+                "25P01",
+                "LOCK TABLE can only be used in transaction blocks",
+            ));
+        }
+        let mode = match mode {
+            LockMode::AccessShare => TableLockMode::AccessShare,
+            LockMode::RowShare => TableLockMode::RowShare,
+            LockMode::RowExclusive => TableLockMode::RowExclusive,
+            LockMode::ShareUpdateExclusive => TableLockMode::ShareUpdateExclusive,
+            LockMode::Share => TableLockMode::Share,
+            LockMode::ShareRowExclusive => TableLockMode::ShareRowExclusive,
+            LockMode::Exclusive => TableLockMode::Exclusive,
+            LockMode::AccessExclusive => TableLockMode::AccessExclusive,
+        };
+        for name in names {
+            let relation = self.find_relation(name)?;
+            if relation.table.is_none() {
+                return Err(SqlError::new(
+                    "42809",
+                    format!("\"{}\" is not a table or view", relation.name),
+                ));
+            }
+            if nowait {
+                let transaction = self.open_transaction()?;
+                transaction
+                    .manager()
+                    .locks()
+                    .acquire_table(
+                        transaction,
+                        TableId(u64::from(relation.oid.0)),
+                        mode,
+                        WaitPolicy::NoWait,
+                    )
+                    .map_err(|e| match e {
+                        niwaki_txn::Error::LockNotAvailable { .. } => SqlError::new(
+                            "55P03",
+                            format!("could not obtain lock on relation \"{}\"", relation.name),
+                        ),
+                        other => other.into(),
+                    })?;
+            }
+            self.lock_by_name(name, mode)?;
+        }
+        Ok(())
+    }
+
+    fn prepare_by_name(
+        &mut self,
+        name: &str,
+        types: &[u32],
+        query: &Arc<pg_query::NodeEnum>,
+        source: &str,
+    ) -> Result<()> {
+        if self.statements.contains_key(name) {
+            return Err(SqlError::new(
+                "42P05",
+                format!("prepared statement \"{name}\" already exists"),
+            ));
+        }
+        let parsed = cursor::statement_of(query, source);
+        let types = types.iter().map(|t| TypeOid(*t)).collect();
+        let statement = self.prepare_parsed(Some(parsed), types)?;
+        self.statements.insert(name.to_owned(), Arc::new(statement));
+        Ok(())
+    }
+
+    fn execute_by_name(
+        &mut self,
+        name: &str,
+        parameters: &[String],
+        out: &mut dyn ResultSink,
+    ) -> Result<()> {
+        let statement = self.statements.get(name).cloned().ok_or_else(|| {
+            SqlError::new("26000", format!("prepared statement \"{name}\" does not exist"))
+        })?;
+        let types = Arc::clone(&statement.described.parameters);
+        if types.len() != parameters.len() {
+            return Err(SqlError::new(
+                "42601",
+                format!("wrong number of parameters for prepared statement \"{name}\""),
+            )
+            .with_detail(format!(
+                "Expected {} parameters but got {}.",
+                types.len(),
+                parameters.len()
+            )));
+        }
+        let mut values = Vec::with_capacity(types.len());
+        for (text, oid) in parameters.iter().zip(types.iter()) {
+            values.push(self.evaluate_as(text, ColumnType { oid: *oid, typmod: -1 })?);
+        }
+        self.run_prepared(statement, values, out)
+    }
+}
+
+/// `SET transaction_isolation` and `SET transaction_read_only` mean the running transaction.
+fn transaction_mode(name: &str, value: &str) -> Result<Option<TransactionModes>> {
+    let mut modes = TransactionModes::default();
+    match name.to_ascii_lowercase().as_str() {
+        "transaction_isolation" => {
+            modes.repeatable_read = Some(match value.to_ascii_lowercase().as_str() {
+                "read committed" | "read uncommitted" => false,
+                "repeatable read" => true,
+                "serializable" => {
+                    return Err(SqlError::unsupported("isolation level SERIALIZABLE"));
+                }
+                _ => {
+                    return Err(SqlError::new(
+                        "22023",
+                        format!(
+                            "invalid value for parameter \"transaction_isolation\": \"{value}\""
+                        ),
+                    ));
+                }
+            });
+        }
+        "transaction_read_only" => {
+            modes.read_only = Some(match value.to_ascii_lowercase().as_str() {
+                "on" | "true" | "yes" | "1" => true,
+                "off" | "false" | "no" | "0" => false,
+                _ => {
+                    return Err(SqlError::new(
+                        "22023",
+                        "parameter \"transaction_read_only\" requires a Boolean value",
+                    ));
+                }
+            });
+        }
+        _ => return Ok(None),
+    }
+    Ok(Some(modes))
+}
