@@ -366,12 +366,16 @@ impl Heap<'_> {
             },
         )?;
         // Hints: the page is dirty already, and what they say spares the next pass its look-ups.
+        if all_visible.is_empty() {
+            return Ok(pruned);
+        }
         for offset in all_visible {
             if let Some(header) = page::header_mut(page, offset) {
                 let flags = u16::from_le_bytes([header[20], header[21]]) | flags::XMIN_ALL_VISIBLE;
                 header[20..22].copy_from_slice(&flags.to_le_bytes());
             }
         }
+        page.mark_hint();
         Ok(pruned)
     }
 
