@@ -150,8 +150,7 @@ impl SnapshotSlots {
         if seeded_bug!("slots_before_published") {
             horizon.current = self.published();
         }
-        horizon.snapshots.sort_unstable();
-        horizon.snapshots.dedup();
+        horizon.snapshots.settle();
         horizon.oldest_following = oldest_following;
     }
 }
@@ -161,7 +160,7 @@ impl SnapshotSlots {
 pub struct Horizon {
     current: Csn,
     /// Sorted, distinct.
-    snapshots: Vec<Csn>,
+    snapshots: CsnList,
     oldest_following: Csn,
     /// Whether versions between snapshots may go too.
     interval: bool,
@@ -185,21 +184,23 @@ impl Horizon {
             return false;
         }
         let first = if self.interval { begin } else { Csn(0) };
-        let at = self.snapshots.partition_point(|&snapshot| snapshot < first);
-        self.snapshots.get(at).is_none_or(|&snapshot| snapshot >= end)
+        let snapshots = self.snapshots.as_slice();
+        let at = snapshots.partition_point(|&snapshot| snapshot < first);
+        snapshots.get(at).is_none_or(|&snapshot| snapshot >= end)
     }
 
     /// Whether every snapshot, present and future, is either before `begin` or at `end` or after it.
     pub(crate) fn none_between(&self, begin: Csn, end: Csn) -> bool {
-        let at = self.snapshots.partition_point(|&snapshot| snapshot < begin);
-        end <= self.current && self.snapshots.get(at).is_none_or(|&snapshot| snapshot >= end)
+        let snapshots = self.snapshots.as_slice();
+        let at = snapshots.partition_point(|&snapshot| snapshot < begin);
+        end <= self.current && snapshots.get(at).is_none_or(|&snapshot| snapshot >= end)
     }
 
     /// The oldest registered snapshot, or C when there is none: what committed at or before it is
     /// seen by all snapshots, present and future.
     #[inline]
     pub fn oldest(&self) -> Csn {
-        self.snapshots.first().map_or(self.current, |&first| first.min(self.current))
+        self.snapshots.as_slice().first().map_or(self.current, |&first| first.min(self.current))
     }
 
     /// Like [`Horizon::oldest`], of snapshots that may follow chains: what stubs wait for (rule 9b.6).
@@ -216,7 +217,62 @@ impl Horizon {
 
     /// The registered snapshots, sorted and distinct.
     pub fn snapshots(&self) -> &[Csn] {
-        &self.snapshots
+        self.snapshots.as_slice()
+    }
+}
+
+/// Snapshots that a [`CsnList`] holds without an allocation.
+const INLINE_SNAPSHOTS: usize = 8;
+
+/// A list of CSNs that is short in most cases: every index scan makes one.
+#[derive(Clone, Debug, Default)]
+struct CsnList {
+    inline: [Csn; INLINE_SNAPSHOTS],
+    inline_used: usize,
+    /// All of them, once they are too many.
+    many: Vec<Csn>,
+}
+
+impl CsnList {
+    fn clear(&mut self) {
+        self.inline_used = 0;
+        self.many.clear();
+    }
+
+    fn push(&mut self, csn: Csn) {
+        if self.many.is_empty() && self.inline_used < INLINE_SNAPSHOTS {
+            self.inline[self.inline_used] = csn;
+            self.inline_used += 1;
+            return;
+        }
+        if self.many.is_empty() {
+            self.many.extend_from_slice(&self.inline);
+        }
+        self.many.push(csn);
+    }
+
+    /// Sorts, and leaves each value once.
+    fn settle(&mut self) {
+        if self.many.is_empty() {
+            let used = &mut self.inline[..self.inline_used];
+            used.sort_unstable();
+            let mut kept = 0;
+            for at in 0..used.len() {
+                if at == 0 || used[at] != used[kept - 1] {
+                    used[kept] = used[at];
+                    kept += 1;
+                }
+            }
+            self.inline_used = kept;
+        } else {
+            self.many.sort_unstable();
+            self.many.dedup();
+        }
+    }
+
+    #[inline]
+    fn as_slice(&self) -> &[Csn] {
+        if self.many.is_empty() { &self.inline[..self.inline_used] } else { &self.many }
     }
 }
 
@@ -330,6 +386,26 @@ impl Drop for Snapshot {
             self.registration.slots.release(self.registration.index);
             // Release: pairs with the acquire in `take`.
             self.registration.handles.store(0, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_any_length_is_sorted_and_distinct() {
+        let mut list = CsnList::default();
+        for length in [0, 1, 2, 7, 8, 9, 30, 3] {
+            let numbers: Vec<_> = (0..length).map(|at| Csn(at * 7 % 11 / 2)).collect();
+            list.clear();
+            numbers.iter().for_each(|csn| list.push(*csn));
+            list.settle();
+            let mut expected = numbers;
+            expected.sort_unstable();
+            expected.dedup();
+            assert_eq!(list.as_slice(), expected, "of {length}");
         }
     }
 }

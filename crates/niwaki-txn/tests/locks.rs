@@ -163,6 +163,26 @@ fn a_savepoint_takes_its_locks_with_it() {
     assert!(strongest(1));
 }
 
+/// A lock that went through the lock table before a savepoint, since somebody had a strong lock then,
+/// was taken again on the fast path inside it, moved, and lost with the savepoint.
+#[test]
+fn a_savepoint_does_not_take_what_was_there_before() {
+    let manager = manager();
+    let (holder, other) = (begin(&manager), begin(&manager));
+    assert!(lock(&other, 1, TableLockMode::Share).unwrap());
+    assert!(lock(&holder, 1, TableLockMode::AccessShare).unwrap());
+    assert!(manager.locks().infos().iter().all(|info| !info.fast_path));
+    drop(other);
+    holder.savepoint("s");
+    assert!(lock(&holder, 1, TableLockMode::AccessShare).unwrap());
+    let third = begin(&manager);
+    assert!(!try_lock(&third, 1, TableLockMode::AccessExclusive));
+    holder.rollback_to("s").unwrap();
+    assert!(!try_lock(&third, 1, TableLockMode::AccessExclusive));
+    drop(holder);
+    assert!(try_lock(&third, 1, TableLockMode::AccessExclusive));
+}
+
 #[test]
 fn nowait_and_skip_do_not_wait() {
     let manager = manager();

@@ -73,7 +73,7 @@ fn lock_step() -> impl Strategy<Value = LockStep> {
     prop_oneof![
         // More tables than fast slots.
         8 => (who.clone(), 0..20_u64, 0..8_usize).prop_map(|(w, t, m)| LockStep::Table(w, t, m)),
-        8 => (who.clone(), 0..3_u64, 0..3_usize).prop_map(|(w, t, m)| LockStep::Table(w, t, m)),
+        16 => (who.clone(), 0..2_u64, 0..3_usize).prop_map(|(w, t, m)| LockStep::Table(w, t, m)),
         3 => (who.clone(), 0..3_u32, 0..4_usize).prop_map(|(w, r, m)| LockStep::Row(w, r, m)),
         2 => who.clone().prop_map(LockStep::Savepoint),
         2 => who.clone().prop_map(LockStep::RollbackTo),
@@ -103,7 +103,7 @@ fn conflict(what: Lockable, one: usize, other: usize) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Removable is exactly: ended at or before C, and no snapshot in between (rule 9b.3).
     #[test]
@@ -141,7 +141,7 @@ proptest! {
 
     /// The lock table, with fast slots, transfers and savepoints, grants what a plain list would.
     #[test]
-    fn locks_are_granted_as_a_list_would(steps in proptest::collection::vec(lock_step(), 1..80)) {
+    fn locks_are_granted_as_a_list_would(steps in proptest::collection::vec(lock_step(), 1..120)) {
         let manager = manager(true);
         let mut real: Vec<_> = (0..TRANSACTIONS).map(|_| begin(&manager)).collect();
         let mut model: Vec<_> = (0..TRANSACTIONS).map(|_| ModelTransaction::default()).collect();

@@ -183,7 +183,13 @@ fn random_locks() {
 
 #[test]
 fn random_locks_exclude_each_other_and_are_given_back() {
-    assert!(run(None, 2000, random_locks));
+    assert!(run(None, 10_000, random_locks));
+}
+
+#[test]
+fn moving_a_lock_that_is_not_held_yet_is_found() {
+    // Not a bug that was thought up: the first version had it.
+    assert!(!run(Some("tentative_locks_moved"), 40_000, random_locks));
 }
 
 #[test]

@@ -2,23 +2,28 @@
 //! write.
 //!
 //! ```text
-//! weak locker                          strong locker
-//! own slot := (table, mode)            strong[table] += 1
-//! fence                                fence
-//! strong[table] = 0 ?  → held          move every session's (table, mode) to the lock table
-//! else take it back, queue             queue
+//! weak locker                            strong locker
+//! own slot := (table, mode), tentative   strong[table] += 1
+//! fence                                  fence
+//! strong[table] = 0 ?                    for every session's slot of the table:
+//!   → own slot := (table, mode), held      wait while it is tentative,
+//!   else own slot := 0, queue              move it to the lock table if it is held
 //! ```
 //!
-//! Either the weak locker sees the count, or the strong one sees the slot. A slot is emptied by
-//! compare-and-exchange from both sides, so a lock is in the slot or in the table, never in both and
-//! never in neither.
+//! Either the weak locker sees the count, or the strong one sees the slot. Only held locks are moved:
+//! a tentative one may belong to a session that is about to see an older strong lock than the mover's.
+//! A held slot is emptied by compare-and-exchange from both sides, so a lock is in the slot or in the
+//! table, never in both and never in neither.
 
 use std::sync::Arc;
 
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicU32, Ordering, fence};
+use niwaki_env::sync::{spin_loop, thread};
 
-use super::held::{FAST_SLOTS, HeldLocks, WEAK_MODES, fast_table, fast_word, fits_fast_word};
+use super::held::{
+    FAST_SLOTS, HeldLocks, TENTATIVE, WEAK_MODES, fast_table, fast_word, fits_fast_word,
+};
 use super::mode::Mode;
 use super::queue::Partition;
 use super::{LockKey, LockManager, LockMark, TableId, TableLockMode};
@@ -27,6 +32,9 @@ use crate::xact::limit;
 
 /// Counters of strong locks; tables share one when their numbers collide, which costs only speed.
 const STRONG_COUNTERS: usize = limit(1024, 8, 2);
+
+/// How often a mover looks at a tentative slot before it offers the processor to its owner.
+const TENTATIVE_SPINS: u32 = 100;
 
 /// How many strong locks are held or wanted, by table.
 #[derive(Debug)]
@@ -86,13 +94,12 @@ impl LockManager {
                 return self.widen_fast(session, held, at, word | bit);
             }
         }
-        if used == FAST_SLOTS || !fits_fast_word(table) {
+        if used == FAST_SLOTS || !fits_fast_word(table) || held.is_queued(table) {
             return Fast::Ask;
         }
         let word = fast_word(table, bit);
-        let slot = &session.fast.0[used];
-        // Release: who moves the lock to the lock table sees what its owner did before.
-        slot.store(word, Ordering::Release);
+        // Relaxed: the fence orders it, and nobody acts on a tentative slot.
+        session.fast.0[used].store(word | TENTATIVE, Ordering::Relaxed);
         self.settle_fast(session, held, used, 0, word)
     }
 
@@ -101,13 +108,16 @@ impl LockManager {
     fn widen_fast(&self, session: &SessionControl, held: &HeldLocks, at: usize, word: u64) -> Fast {
         let before = held.fast[at].get();
         let slot = &session.fast.0[at];
-        if slot.compare_exchange(before, word, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        let widened = word | TENTATIVE;
+        if slot.compare_exchange(before, widened, Ordering::AcqRel, Ordering::Acquire).is_err() {
             // It was moved to the lock table; the new mode goes there too.
             return Fast::Ask;
         }
         self.settle_fast(session, held, at, before, word)
     }
 
+    /// Ends the tentative state of a slot: `word` is held if nobody wants a strong lock, else the slot
+    /// is what it was `before`.
     #[inline]
     fn settle_fast(
         &self,
@@ -117,17 +127,17 @@ impl LockManager {
         before: u64,
         word: u64,
     ) -> Fast {
-        // Pairs with the fence in `move_fast_locks`.
+        // Pairs with the fence in `announce`.
         fence(Ordering::SeqCst);
+        // Acquire: pairs with the release when a strong lock goes; its holder's work is seen.
         let strong = self.strong.of(fast_table(word)).load(Ordering::Acquire) != 0
             && !seeded_bug!("fast_lock_without_check");
         let slot = &session.fast.0[at];
-        if strong
-            && slot.compare_exchange(word, before, Ordering::AcqRel, Ordering::Acquire).is_ok()
-        {
+        // Release: who moves the lock sees what its owner did before.
+        slot.store(if strong { before } else { word }, Ordering::Release);
+        if strong {
             return Fast::Ask;
         }
-        // Held, in the slot or, if a strong locker was quicker than the taking back, in the table.
         held.fast[at].set(word);
         held.fast_used.set(held.fast_used.get().max(at + 1));
         Fast::Held
@@ -142,11 +152,22 @@ impl LockManager {
     ) {
         for session in sessions {
             for slot in &session.fast.0 {
-                // Ends: the owner adds at most two more modes, or empties the slot.
+                let mut spins = 0;
+                // Ends: the owner settles a tentative slot three instructions later, and adds at
+                // most two more modes, or empties the slot.
                 loop {
                     let word = slot.load(Ordering::Acquire);
                     if word == 0 || fast_table(word) != table {
                         break;
+                    }
+                    if word & TENTATIVE != 0 && !seeded_bug!("tentative_locks_moved") {
+                        spins += 1;
+                        if spins < TENTATIVE_SPINS {
+                            spin_loop()
+                        } else {
+                            thread::yield_now()
+                        }
+                        continue;
                     }
                     let moved = slot.compare_exchange(word, 0, Ordering::AcqRel, Ordering::Acquire);
                     if moved.is_ok() {

@@ -10,10 +10,12 @@ use super::{LockKey, TableId};
 pub(crate) const FAST_SLOTS: usize = 16;
 /// Low bits of a slot: the weak modes held.
 pub(crate) const WEAK_MODES: u64 = 0b111;
-const WEAK_BITS: u32 = 3;
+/// Bit of a slot: its session has not looked yet whether anybody wants a strong lock.
+pub(crate) const TENTATIVE: u64 = 0b1000;
+const LOW_BITS: u32 = 4;
 
 /// A session's fast-path locks: table and weak modes in one word each, 0 when free. Written by the
-/// session, and emptied by those who want a strong lock and move what they find to the lock table.
+/// session; those who want a strong lock empty what is not tentative, moving it to the lock table.
 #[repr(align(64))]
 #[derive(Debug)]
 pub(crate) struct FastSlots(pub(crate) [AtomicU64; FAST_SLOTS]);
@@ -26,17 +28,17 @@ impl FastSlots {
 
 /// The word of a table and a set of weak modes.
 pub(crate) fn fast_word(table: TableId, modes: u64) -> u64 {
-    table.0 << WEAK_BITS | modes
+    table.0 << LOW_BITS | modes
 }
 
 /// The table of a word.
 pub(crate) fn fast_table(word: u64) -> TableId {
-    TableId(word >> WEAK_BITS)
+    TableId(word >> LOW_BITS)
 }
 
 /// Whether the number fits in a fast-path word.
 pub(crate) fn fits_fast_word(table: TableId) -> bool {
-    table.0.leading_zeros() >= WEAK_BITS
+    table.0.leading_zeros() >= LOW_BITS
 }
 
 /// Locks of one transaction.
@@ -49,6 +51,8 @@ pub(crate) struct HeldLocks {
     pub(crate) fast_used: Cell<usize>,
     /// Locks in the lock table, in the order in which they were taken.
     pub(crate) queued: RefCell<Vec<(LockKey, u8)>>,
+    /// How many of them are on tables.
+    queued_tables: Cell<usize>,
 }
 
 /// A place in [`HeldLocks`]: what was taken after it goes when a savepoint is rolled back.
@@ -65,7 +69,32 @@ impl HeldLocks {
             fast: [const { Cell::new(0) }; FAST_SLOTS],
             fast_used: Cell::new(0),
             queued: RefCell::default(),
+            queued_tables: Cell::new(0),
         }
+    }
+
+    /// Whether the lock table has any lock of this transaction on the table.
+    pub(crate) fn is_queued(&self, table: TableId) -> bool {
+        self.queued_tables.get() > 0
+            && self.queued.borrow().iter().any(|(key, _)| *key == LockKey::Table(table))
+    }
+
+    /// Notes a lock in the lock table.
+    pub(crate) fn push(&self, key: LockKey, modes: u8) {
+        if let LockKey::Table(_) = key {
+            self.queued_tables.set(self.queued_tables.get() + 1);
+        }
+        self.queued.borrow_mut().push((key, modes));
+    }
+
+    /// Takes back the last note, down to `keep` of them.
+    pub(crate) fn pop(&self, keep: usize) -> Option<(LockKey, u8)> {
+        let mut queued = self.queued.borrow_mut();
+        let popped = if queued.len() > keep { queued.pop() } else { None };
+        if let Some((LockKey::Table(_), _)) = popped {
+            self.queued_tables.set(self.queued_tables.get() - 1);
+        }
+        popped
     }
 
     /// Whether some set of modes held on the table satisfies `covers`.

@@ -3,7 +3,7 @@
 use niwaki_env::sync::atomic::Ordering;
 
 use super::deadlock::Graph;
-use super::held::{WEAK_MODES, fast_table};
+use super::held::{TENTATIVE, WEAK_MODES, fast_table};
 use super::queue::bits;
 use super::{LockInfo, LockKey, LockManager, RowLockMode, TableLockMode};
 use crate::session::SessionControl;
@@ -17,6 +17,9 @@ impl LockManager {
         for session in &sessions {
             for slot in &session.fast.0 {
                 let word = slot.load(Ordering::Acquire);
+                if word & TENTATIVE != 0 {
+                    continue;
+                }
                 let key = LockKey::Table(fast_table(word));
                 for bit in bits((word & WEAK_MODES) as u8) {
                     infos.push(LockInfo { fast_path: true, ..info(session, key, bit, true) });

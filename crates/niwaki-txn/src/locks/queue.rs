@@ -146,7 +146,7 @@ impl LockManager {
         self.announce(&key, mode)?;
         let result = self.acquire_announced(transaction.session(), key, mode, policy, true);
         if let Ok(Acquired::Now) = result {
-            transaction.held.queued.borrow_mut().push((key, mode.bit));
+            transaction.held.push(key, mode.bit);
         } else {
             self.retract(&key, mode);
         }
@@ -334,9 +334,7 @@ impl LockManager {
     }
 
     fn release_queued(&self, session: &SessionControl, held: &HeldLocks, keep: usize) {
-        let mut queued = held.queued.borrow_mut();
-        while queued.len() > keep {
-            let Some((key, modes)) = queued.pop() else { break };
+        while let Some((key, modes)) = held.pop(keep) {
             self.release(session, &key, modes);
         }
     }

@@ -28,9 +28,9 @@ pub(crate) const ABORTED: u64 = 1;
 pub(crate) const ANCIENT: u64 = 2;
 
 /// Entries of the directory: 2.1 thousand million transactions at once.
-const ENTRIES: usize = limit(1 << 16, 256, 2);
+const ENTRIES: usize = limit(1 << 16, 1024, 2);
 /// Frames: 1 GiB of states; reached only when thousands of transactions stay open for days.
-const FRAMES: usize = limit(4096, 128, 2);
+const FRAMES: usize = limit(4096, 1024, 2);
 const FRAME_BITS: u32 = 12;
 
 type Frame = Box<[AtomicU64]>;

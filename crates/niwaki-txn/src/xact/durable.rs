@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicBool, Ordering};
 use niwaki_env::sync::{Mutex, RwLock};
 use niwaki_storage::{
@@ -163,6 +164,9 @@ impl TransactionManager {
                 segments.push((segment, self.pack(segment)));
             }
             for xid in pending.xids() {
+                if seeded_bug!("states_without_commit_queue") {
+                    break;
+                }
                 if let Ok(at) = segments.binary_search_by_key(&segment_of(xid), |(at, _)| *at) {
                     segments[at].1.set(place_of(xid), super::ANCIENT);
                 }
@@ -303,7 +307,10 @@ impl ResourceManager for TransactionManager {
                 let segment = record.body.try_into().map(u64::from_le_bytes);
                 redo.page(0)?;
                 // The page knows more than the replayed part of the log.
-                self.states.close_segment(segment.map_err(|_| short())?);
+                let segment = segment.map_err(|_| short())?;
+                if !seeded_bug!("redo_keeps_shrunk_segment") {
+                    self.states.close_segment(segment);
+                }
                 Ok(())
             }
             other => Err(corrupt(&format!("unknown kind {other} of a transaction record"))),

@@ -10,7 +10,7 @@ pub(crate) use status_page::{PackedStates, STATE_BYTES};
 
 /// Transactions per segment: as many as one status page holds at two bits each. Few under a
 /// scheduler, so that segments come and go all the time.
-pub(crate) const XIDS_PER_SEGMENT: u64 = limit(STATE_BYTES * 4, 32, 4) as u64;
+pub(crate) const XIDS_PER_SEGMENT: u64 = limit(STATE_BYTES * 4, 8, 4) as u64;
 
 /// A limit that shrinks under the deterministic scheduler, and again under the model checker.
 pub(crate) const fn limit(real: usize, scheduled: usize, model_checked: usize) -> usize {

@@ -1,0 +1,199 @@
+//! Crashes under the deterministic scheduler: sessions commit, abort and roll back savepoints while
+//! checkpoints run and segments shrink; then the machine stops, at a moment that the schedule
+//! chooses, with unsynced writes kept, lost and torn. What recovers holds every commit that was
+//! reported (W2), nothing that was aborted, and a transaction with all of its parts or with none.
+//!
+//! `cargo test -p niwaki-txn --features shuttle --test crashes`; `NIWAKI_SCHEDULES` sets how many
+//! schedules are tried.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use niwaki_env::sync::{Mutex, thread};
+use niwaki_env::vfs::{CrashOptions, FaultyVfs, Vfs};
+use niwaki_env::{Env, bugs};
+use niwaki_storage::{CheckpointKind, Storage, StorageOptions, Xid};
+use niwaki_txn::{BeginOptions, Durability, TransactionManager, TxnOptions, XidStatus};
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::scheduler::RandomScheduler;
+use shuttle::{Config, MaxSteps, Runner};
+
+/// The planted bug is one for the whole process.
+static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn schedules(default: usize) -> usize {
+    let text = std::env::var("NIWAKI_SCHEDULES").ok();
+    text.map_or(default, |text| text.parse().expect("a number"))
+}
+
+fn run(bug: Option<&'static str>, schedules: usize) -> bool {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut config = Config::new();
+    config.max_steps = MaxSteps::FailAfter(3_000_000);
+    config.silence_warnings = true;
+    config.stack_size = 1 << 20;
+    bugs::plant(bug);
+    let passed = catch_unwind(AssertUnwindSafe(|| {
+        Runner::new(RandomScheduler::new(schedules), config).run(crash);
+    }))
+    .is_ok();
+    bugs::plant(None);
+    passed
+}
+
+fn open(vfs: Arc<dyn Vfs>) -> (Arc<Storage>, Arc<TransactionManager>) {
+    let env = Env::simulated(vfs, 1);
+    let options = TxnOptions {
+        spin: Duration::ZERO,
+        deadlock_timeout: Duration::from_millis(1),
+        ..TxnOptions::default()
+    };
+    let manager = TransactionManager::new(env.clone(), options);
+    let managers = vec![Arc::clone(&manager) as _];
+    let storage = StorageOptions { shared_buffers: 16, ..StorageOptions::tiny() };
+    let (storage, _) = Storage::open(env, storage, managers).expect("it opens");
+    manager.attach(&storage).expect("it is not open yet");
+    (storage, manager)
+}
+
+/// What is known of one transaction.
+#[derive(Clone, Debug, Default)]
+struct Fate {
+    /// Its ids that count if it commits.
+    kept: Vec<Xid>,
+    /// Its ids that were rolled back.
+    undone: Vec<Xid>,
+    /// It was reported committed, durably.
+    durable: bool,
+    /// It was reported aborted.
+    aborted: bool,
+}
+
+fn work(manager: &Arc<TransactionManager>, fates: &Mutex<Vec<Fate>>) {
+    let session = manager.register_session().expect("room");
+    let mut rng = thread_rng();
+    for _ in 0..4 {
+        let transaction = manager.begin(&session, BeginOptions::default()).expect("begins");
+        let mut fate = Fate::default();
+        let at = {
+            let mut fates = fates.lock();
+            fates.push(Fate::default());
+            fates.len() - 1
+        };
+        fate.kept.push(transaction.write_xid().expect("an id"));
+        if rng.gen_bool(0.4) {
+            transaction.savepoint("s");
+            fate.undone.push(transaction.write_xid().expect("an id"));
+            transaction.rollback_to("s").expect("it is there");
+            fate.kept.push(transaction.write_xid().expect("an id"));
+        }
+        // Known before it can have ended.
+        fates.lock()[at] = fate;
+        let durability = match rng.gen_range(0..4) {
+            0 => None,
+            1 => Some(Durability::Async),
+            _ => Some(Durability::Flush),
+        };
+        match durability {
+            None => {
+                transaction.abort();
+                fates.lock()[at].aborted = true;
+            }
+            Some(durability) => {
+                transaction.commit(durability).expect("room on disk");
+                fates.lock()[at].durable = durability == Durability::Flush;
+            }
+        }
+    }
+}
+
+fn check(manager: &TransactionManager, fates: &[Fate], survivors: &str) {
+    for fate in fates {
+        let states: Vec<_> = fate.kept.iter().map(|xid| manager.status(*xid)).collect();
+        let committed = states.iter().filter(|state| matches!(state, XidStatus::Committed(_)));
+        let committed = committed.count();
+        assert!(
+            committed == 0 || committed == states.len(),
+            "half a transaction: {fate:?} is {states:?} ({survivors})"
+        );
+        // What never reached the disk has no state; its ids may be given again.
+        assert!(
+            !fate.durable || committed == states.len(),
+            "a reported commit is lost: {fate:?} is {states:?} ({survivors})"
+        );
+        assert!(
+            !fate.aborted || committed == 0,
+            "an abort became a commit: {fate:?} is {states:?} ({survivors})"
+        );
+        if fate.durable {
+            for xid in &fate.undone {
+                assert_eq!(manager.status(*xid), XidStatus::Aborted, "{xid} was rolled back");
+            }
+            assert!(fate.kept.iter().all(|xid| *xid < manager.next_xid()));
+        }
+    }
+}
+
+fn crash() {
+    let vfs = FaultyVfs::new();
+    let (storage, manager) = open(Arc::new(vfs.clone()));
+    let fates = Arc::new(Mutex::new(Vec::new()));
+    let workers: Vec<_> = (0..2)
+        .map(|_| {
+            let (manager, fates) = (Arc::clone(&manager), Arc::clone(&fates));
+            thread::spawn(move || work(&manager, &fates))
+        })
+        .collect();
+    let checkpointer = {
+        let (storage, manager) = (Arc::clone(&storage), Arc::clone(&manager));
+        thread::spawn(move || {
+            for _ in 0..2 {
+                storage.checkpoint(CheckpointKind::Requested, &[&*manager]).expect("room on disk");
+            }
+        })
+    };
+    // Some crashes come when everything is done: then checkpoints have ended in all ways they can.
+    let moments = thread_rng().gen_range(0..300);
+    let late = moments >= 200;
+    let mut running = workers;
+    running.push(checkpointer);
+    if late {
+        running.drain(..).for_each(|thread| thread.join().expect("it ends"));
+    }
+    for _ in 0..moments {
+        thread::yield_now();
+    }
+    // First what was promised by now, then what a crash may leave behind.
+    let promised = fates.lock().clone();
+    let options = CrashOptions { images_max: 4, ..CrashOptions::default() };
+    let images = vfs.crash_images(&options);
+    running.drain(..).for_each(|thread| thread.join().expect("it ends"));
+    drop((storage, manager));
+    for image in images {
+        let files = Arc::new(image.vfs);
+        // Twice: recovery itself is cut off and begun again by the second opening.
+        for _ in 0..2 {
+            let (_storage, manager) = open(Arc::new(files.fork()) as _);
+            check(&manager, &promised, &image.survivors);
+            let (storage, manager) = open(Arc::clone(&files) as _);
+            check(&manager, &promised, &image.survivors);
+            drop((storage, manager));
+        }
+    }
+}
+
+#[test]
+fn commits_survive_a_crash_at_any_moment() {
+    assert!(run(None, schedules(300)));
+}
+
+#[test]
+fn a_checkpoint_that_forgets_the_commit_queue_is_found() {
+    assert!(!run(Some("states_without_commit_queue"), schedules(3000)));
+}
+
+#[test]
+fn redo_that_keeps_a_shrunk_segment_is_found() {
+    assert!(!run(Some("redo_keeps_shrunk_segment"), schedules(3000)));
+}
