@@ -3,16 +3,20 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use loom::thread;
-use niwaki_env::bugs;
 use niwaki_env::sync::atomic::{AtomicBool, Ordering};
-use niwaki_storage::{Csn, Xid};
+use niwaki_env::{Env, bugs};
+use niwaki_storage::{Csn, Lsn, RelFile, Xid};
 
 use crate::command::CommandId;
 use crate::commit::mark_and_publish;
 use crate::snapshot::{Horizon, Registration, SnapshotSlots};
 use crate::xact::{XIDS_PER_SEGMENT, XactStates};
+use crate::{
+    BeginOptions, CommitLog, TableId, TableLockMode, TransactionManager, TxnOptions, WaitPolicy,
+};
 
 /// The planted bug is one for the whole process.
 static ONE_MODEL_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -177,4 +181,57 @@ fn a_reused_frame_is_noticed() {
 #[test]
 fn no_state_of_another_transaction_is_read() {
     assert!(check(None, a_reused_frame_is_noticed));
+}
+
+struct NoLog;
+
+impl CommitLog for NoLog {
+    fn append(&self, _: u8, _: Xid, _: &[u8]) -> crate::Result<Lsn> {
+        Ok(Lsn(100))
+    }
+    fn flush(&self, _: Lsn) {}
+    fn flushed(&self) -> Lsn {
+        Lsn(100)
+    }
+    fn drop_file(&self, _: RelFile) {}
+}
+
+/// A weak lock on the fast path against a strong one: never both.
+fn fast_against_strong() {
+    let options = TxnOptions { spin: Duration::ZERO, ..TxnOptions::default() };
+    let manager = TransactionManager::new(Env::memory(), options);
+    manager.attach_log(Arc::new(NoLog)).expect("it is not open yet");
+    let held = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
+    let sessions = [0, 1].map(|_| manager.register_session().expect("room"));
+    let lock = |at: usize, mode: TableLockMode| {
+        let (manager, held) = (Arc::clone(&manager), Arc::clone(&held));
+        let session = Arc::clone(&sessions[at]);
+        move || {
+            let options = BeginOptions { started_us: Some(0), ..BeginOptions::default() };
+            let transaction = manager.begin(&session, options).expect("begins");
+            let locks = manager.locks();
+            if locks
+                .acquire_table(&transaction, TableId(1), mode, WaitPolicy::Skip)
+                .expect("no wait")
+            {
+                held[at].store(true, Ordering::SeqCst);
+                assert!(!held[1 - at].load(Ordering::SeqCst), "both have the table");
+                held[at].store(false, Ordering::SeqCst);
+            }
+            drop(transaction);
+        }
+    };
+    let weak = thread::spawn(lock(0, TableLockMode::AccessShare));
+    lock(1, TableLockMode::AccessExclusive)();
+    weak.join().expect("it ends");
+}
+
+#[test]
+fn a_fast_lock_and_a_strong_one_exclude_each_other() {
+    assert!(check(None, fast_against_strong));
+}
+
+#[test]
+fn a_fast_lock_that_does_not_look_is_found() {
+    assert!(!check(Some("fast_lock_without_check"), fast_against_strong));
 }

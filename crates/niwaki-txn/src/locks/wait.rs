@@ -151,7 +151,7 @@ impl Luck {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(feature = "shuttle", feature = "loom"))))]
 mod tests {
     use super::*;
 

@@ -178,7 +178,7 @@ pub(crate) fn place_of(xid: Xid) -> usize {
     (xid.0 % XIDS_PER_SEGMENT) as usize
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(feature = "shuttle", feature = "loom"))))]
 mod tests {
     use super::*;
 
