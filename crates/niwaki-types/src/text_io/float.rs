@@ -66,21 +66,11 @@ pub fn write_float8(value: f64, extra_float_digits: i32, out: &mut Vec<u8>) {
     match limit {
         Some(digits) => buffer.write(format_args!("{:.*e}", digits - 1, magnitude)),
         None => {
-            buffer.write(format_args!("{magnitude:e}"));
             let bits = magnitude.to_bits();
             let (exponent, fraction) = ((bits >> 52) as i32, bits & ((1 << 52) - 1));
-            // A text half-way to a neighbour reads back only because ties go to even; PostgreSQL
-            // does not rely on that and shows more digits.
-            if exponent != 0 && buffer.is_half_way(fraction | 1 << 52, exponent - 1075, 53) {
-                for digits in 2..=17usize {
-                    buffer.write(format_args!("{:.*e}", digits - 1, magnitude));
-                    if buffer.text().parse() == Ok(magnitude)
-                        && !buffer.is_half_way(fraction | 1 << 52, exponent - 1075, 53)
-                    {
-                        break;
-                    }
-                }
-            }
+            // Subnormals have the exponent of the smallest normal number, and no leading one.
+            let leading = u64::from(exponent != 0) << 52;
+            buffer.write_shortest(magnitude, fraction | leading, exponent.max(1) - 1075, 53);
         }
     }
     layout(value.is_sign_negative(), &buffer, limit.unwrap_or(15), out);
@@ -97,19 +87,11 @@ pub fn write_float4(value: f32, extra_float_digits: i32, out: &mut Vec<u8>) {
     match limit {
         Some(digits) => buffer.write(format_args!("{:.*e}", digits - 1, magnitude)),
         None => {
-            buffer.write(format_args!("{magnitude:e}"));
             let bits = magnitude.to_bits();
-            let (exponent, fraction) = ((bits >> 23) as i32, u64::from(bits & ((1 << 23) - 1)));
-            if exponent != 0 && buffer.is_half_way(fraction | 1 << 23, exponent - 150, 24) {
-                for digits in 2..=9usize {
-                    buffer.write(format_args!("{:.*e}", digits - 1, magnitude));
-                    if buffer.text().parse() == Ok(magnitude)
-                        && !buffer.is_half_way(fraction | 1 << 23, exponent - 150, 24)
-                    {
-                        break;
-                    }
-                }
-            }
+            let (exponent, fraction) = ((bits >> 23) as i32, bits & ((1 << 23) - 1));
+            let leading = u32::from(exponent != 0) << 23;
+            let mantissa = u64::from(fraction | leading);
+            buffer.write_shortest(magnitude, mantissa, exponent.max(1) - 150, 24);
         }
     }
     layout(value.is_sign_negative(), &buffer, limit.unwrap_or(6), out);
@@ -129,6 +111,41 @@ impl Scientific {
         debug_assert!(written.is_ok(), "17 digits, a point and an exponent fit");
         let left = rest.len();
         self.length = self.bytes.len() - left;
+    }
+
+    /// Writes the shortest text that reads back as `value`, which is `mantissa * 2^exponent`; `bits`
+    /// is the width of a full mantissa. Where Rust's choice is not PostgreSQL's, this is.
+    fn write_shortest<F>(&mut self, value: F, mantissa: u64, exponent: i32, bits: u32)
+    where
+        F: Copy + PartialEq + std::fmt::LowerExp + std::str::FromStr,
+    {
+        self.write(format_args!("{value:e}"));
+        if mantissa == 0 {
+            return;
+        }
+        let reads_back = |text: &Self| text.text().parse().is_ok_and(|read: F| read == value);
+        // A text half-way to a neighbour reads back only because ties go to even; PostgreSQL does
+        // not rely on that and shows more digits.
+        if self.is_half_way(mantissa, exponent, bits) {
+            for digits in 1..17usize {
+                self.write(format_args!("{value:.digits$e}"));
+                if reads_back(self) && !self.is_half_way(mantissa, exponent, bits) {
+                    return;
+                }
+            }
+        }
+        // When two texts are equally near, the last digit is even. They are if the exact decimal
+        // form has just one digit more, which is then a five: as many as there are binary ones.
+        let (_, count, first) = self.parts();
+        let binary_places = -exponent - mantissa.trailing_zeros() as i32;
+        let decimal_places = count as i32 - 1 - first;
+        if binary_places > 0 && binary_places == decimal_places + 1 {
+            let mut even = Self::default();
+            even.write(format_args!("{:.*e}", count - 1, value));
+            if reads_back(&even) {
+                *self = even;
+            }
+        }
     }
 
     fn text(&self) -> &str {
