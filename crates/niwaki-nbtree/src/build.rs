@@ -82,13 +82,17 @@ impl Index {
     /// Storage's; [`niwaki_storage::Error::Refused`] when the index is not empty.
     pub fn builder(&self, xid: Xid) -> Result<IndexBuilder<'_>> {
         self.create(xid)?;
-        let meta = self.read_meta()?;
-        let root = self.read(meta.root, meta.level)?;
-        if meta.level != 0 || root.entry_count() != 0 {
-            let message = format!("index \"{}\" is not empty", self.name);
-            return Err(niwaki_storage::Error::Refused(message).into());
-        }
-        drop(root);
+        let meta = match self.read_meta()? {
+            Some(meta)
+                if meta.level == 0 && self.read(meta.root, meta.level)?.entry_count() == 0 =>
+            {
+                meta
+            }
+            _ => {
+                let message = format!("index \"{}\" is not empty", self.name);
+                return Err(niwaki_storage::Error::Refused(message).into());
+            }
+        };
         Ok(IndexBuilder {
             index: self,
             xid,

@@ -30,7 +30,7 @@ pub(crate) enum Descent {
     At(BlockNumber),
     /// An inner page with an unfinished split, and its level.
     Incomplete(BlockNumber, u16),
-    /// The file has no blocks.
+    /// The index has no pages.
     Empty,
 }
 
@@ -45,53 +45,31 @@ impl Index {
         path: &mut Path,
     ) -> Result<Descent> {
         let Some((mut block, mut here)) = self.root()? else { return Ok(Descent::Empty) };
+        if here < level {
+            // The tree has grown since the root was cached.
+            match self.reload_root()? {
+                Some((root, root_level)) if root_level >= level => {
+                    (block, here) = (root, root_level);
+                }
+                _ => return Err(self.damaged(block, None, "B2", format!("no level {level}"))),
+            }
+        }
         let mut moves = 0;
-        let mut root_checked = false;
         while here > level {
             match self.inner_step(block, here, target, finisher)? {
                 InnerStep::Down(child) => {
                     path.note(here, block);
                     block = child;
                     here -= 1;
-                    root_checked = true;
-                }
-                InnerStep::Right(right) if root_checked => {
-                    self.count_move(&mut moves, block)?;
-                    block = right;
                 }
                 InnerStep::Right(right) => {
-                    // A root has no right sibling: the cached one is outdated, or its split is
-                    // under way, and then the way right is the way.
-                    root_checked = true;
-                    match self.reload_root()? {
-                        Some((root, level)) if root != block => (block, here) = (root, level),
-                        _ => block = right,
-                    }
+                    self.count_move(&mut moves, block)?;
+                    block = right;
                 }
                 InnerStep::Incomplete => return Ok(Descent::Incomplete(block, here)),
             }
         }
-        // An outdated root below the wanted level, or at it with a sibling: start from the real one.
-        if here < level || (!root_checked && self.is_outdated_root(block, here)?) {
-            let Some((root, root_level)) = self.reload_root()? else { return Ok(Descent::Empty) };
-            if root_level < level {
-                return Err(self.damaged(
-                    root,
-                    None,
-                    "B2",
-                    format!("no level {level} in the tree"),
-                ));
-            }
-            if (root, root_level) != (block, here) {
-                return self.descend(target, level, finisher, path);
-            }
-        }
         Ok(Descent::At(block))
-    }
-
-    /// Whether a page taken for the root, on which a descent ends at once, has a right sibling.
-    fn is_outdated_root(&self, block: BlockNumber, level: u16) -> Result<bool> {
-        Ok(!self.read(block, level)?.is_rightmost())
     }
 
     /// Reads one inner page under its shared latch. The one place to change when readers shall do
@@ -123,7 +101,7 @@ impl Index {
         }
     }
 
-    /// The leaf where `target` belongs, latched for reading; `None` when the file has no blocks.
+    /// The leaf where `target` belongs, latched for reading; `None` when the index has no pages.
     #[inline]
     pub(crate) fn read_leaf(&self, target: &Target<'_>) -> Result<Option<PageRead<'_>>> {
         let Descent::At(mut block) = self.descend(target, 0, false, &mut Path::new())? else {
@@ -159,13 +137,15 @@ impl Index {
         }
     }
 
-    /// Counts a step to the right.
+    /// Counts a step to the right of `block`. A root has no right sibling, so if this is the cached
+    /// root, it is not the root any more, or will soon be none: the next search asks the metapage.
     #[inline]
     pub(crate) fn count_move(&self, moves: &mut u32, block: BlockNumber) -> Result<()> {
         *moves += 1;
         if *moves > MOVES_MAX {
             return Err(self.damaged(block, None, "B2", "right links do not come to an end"));
         }
+        self.forget_root(block);
         Ok(())
     }
 }

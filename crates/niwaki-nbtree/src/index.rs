@@ -24,8 +24,8 @@ pub(crate) const MOVES_MAX: u32 = 1_000_000;
 
 /// One index. Shared by all sessions; every operation takes `&self`.
 ///
-/// A file without blocks is an empty index: the first insertion makes its first pages. So recovery
-/// empties an unlogged index by cutting its file to nothing.
+/// A file without blocks, or with an all-zero metapage, is an empty index: the first insertion makes
+/// its first pages. So recovery empties an unlogged index by cutting its file to nothing.
 pub struct Index {
     pub(crate) storage: Arc<Storage>,
     pub(crate) file: RelFile,
@@ -39,14 +39,13 @@ pub struct Index {
     pub(crate) rightmost: AtomicU32,
     /// Pages by which the file grew and that no split has used yet.
     spare: Mutex<Vec<BlockNumber>>,
-    /// Held while the first pages are made.
-    creation: Mutex<()>,
     pub(crate) counters: Counters,
 }
 
 impl Index {
-    /// A handle for the index in `file`. Does no I/O; the file may be empty. There must be one
-    /// handle at a time for a file. `name` is for messages.
+    /// A handle for the index in `file`. Does no I/O; the file may be empty. Several handles for one
+    /// file are right, but each learns about the root and the rightmost leaf for itself. `name` is
+    /// for messages.
     pub fn new(storage: Arc<Storage>, file: RelFile, name: &str, options: IndexOptions) -> Self {
         Self {
             storage,
@@ -56,7 +55,6 @@ impl Index {
             root: AtomicU64::new(0),
             rightmost: AtomicU32::new(0),
             spare: Mutex::new(Vec::new()),
-            creation: Mutex::new(()),
             counters: Counters::default(),
         }
     }
@@ -89,40 +87,34 @@ impl Index {
         Ok(self.storage.pool().blocks(self.file.id, Fork::Main)?)
     }
 
-    /// Makes the first pages of an index whose file has no blocks: metapage and an empty root. Does
-    /// nothing if they are there. Insertion does it on its own; this is for those who want it done
-    /// before.
+    /// Makes the first pages of an empty index: metapage and an empty root. Does nothing if they are
+    /// there. Insertion does it on its own; this is for those who want it done before.
     ///
     /// # Errors
     /// Storage's.
     pub fn create(&self, xid: Xid) -> Result<()> {
-        let _creation = self.creation.lock();
-        if !self.is_empty()? {
+        const FIRST_ROOT: BlockNumber = BlockNumber(1);
+        // Ends: every turn lets the file grow. A crash may have left it grown, and nothing in it.
+        while self.blocks()? <= FIRST_ROOT.0 {
+            let extension = self.storage.pool().extend(self.file, Fork::Main, 2)?;
+            let end = extension.first.0 + extension.count;
+            self.keep_spare(extension.first.0.max(FIRST_ROOT.0 + 1)..end);
+        }
+        let mut meta = self.pin(META_BLOCK)?.into_write();
+        if !meta.is_new() {
             return Ok(());
         }
-        // Pages by which an earlier try had grown the file before a crash are there, and zero.
-        let blocks = self.blocks()?;
-        if blocks < 2 {
-            self.storage.pool().extend(self.file, Fork::Main, 2 - blocks)?;
+        let mut root = self.pin(FIRST_ROOT)?.into_write();
+        if !root.is_new() {
+            return Err(self.damaged(META_BLOCK, None, "B2", "the metapage is lost"));
         }
-        let root_block = BlockNumber(META_BLOCK.0 + 1);
-        let mut meta = self.pin(META_BLOCK)?.into_write();
-        let mut root = self.pin(root_block)?.into_write();
         let critical = self.storage.begin_change()?;
         root.init_index(0, flag::LEAF);
-        Meta::new(root_block, 0).write_new(&mut meta);
+        Meta::new(FIRST_ROOT, 0).write_new(&mut meta);
         let pages = &mut [LoggedPage::image(&mut meta), LoggedPage::image(&mut root)];
         self.log(wal::kind::PAGES, xid, pages, None);
         drop(critical);
-        drop((meta, root));
-        self.keep_spare(root_block.0 + 1..self.blocks()?);
         Ok(())
-    }
-
-    /// Whether the first pages were never made: growing the file is not logged, so a crash may leave
-    /// zero pages.
-    pub(crate) fn is_empty(&self) -> Result<bool> {
-        Ok(self.blocks()? == 0 || self.pin(META_BLOCK)?.read().is_new())
     }
 
     pub(crate) fn page_id(&self, block: BlockNumber) -> PageId {
@@ -181,13 +173,19 @@ impl Index {
         }
     }
 
-    /// Reads the metapage.
-    pub(crate) fn read_meta(&self) -> Result<Meta> {
+    /// Reads the metapage; `None` when nobody has made the first pages yet.
+    pub(crate) fn read_meta(&self) -> Result<Option<Meta>> {
+        if self.blocks()? == 0 {
+            return Ok(None);
+        }
         let page = self.pin(META_BLOCK)?.into_read();
-        Meta::read(&page, self.page_id(META_BLOCK)).map_err(storage_damage)
+        if page.is_new() {
+            return Ok(None);
+        }
+        Meta::read(&page, self.page_id(META_BLOCK)).map(Some).map_err(storage_damage)
     }
 
-    /// Root and its level, from the cache if it is there; `None` when the file has no blocks.
+    /// Root and its level, from the cache if it is there; `None` when the index has no pages.
     #[inline]
     pub(crate) fn root(&self) -> Result<Option<(BlockNumber, u16)>> {
         // Relaxed: an outdated value is as good, and pages are read under their latches.
@@ -200,13 +198,17 @@ impl Index {
     /// Root and its level from the metapage.
     #[cold]
     pub(crate) fn reload_root(&self) -> Result<Option<(BlockNumber, u16)>> {
-        let _creation = self.creation.lock();
-        if self.is_empty()? {
-            return Ok(None);
-        }
-        let meta = self.read_meta()?;
+        let Some(meta) = self.read_meta()? else { return Ok(None) };
         self.cache_root(meta.root, meta.level);
         Ok(Some((meta.root, meta.level)))
+    }
+
+    /// Empties the cache if it says that this block is the root.
+    #[inline]
+    pub(crate) fn forget_root(&self, block: BlockNumber) {
+        if self.root.load(Ordering::Relaxed) as u32 == block.0 {
+            self.root.store(0, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn cache_root(&self, root: BlockNumber, level: u16) {

@@ -204,7 +204,7 @@ impl Index {
         let mut moves = 0;
         while is_beyond(&leaf, target) {
             let next = leaf.next();
-            self.count_move(&mut moves, next)?;
+            self.count_move(&mut moves, leaf.id().block)?;
             let right = self.write(next, 0)?;
             leaf = right;
             if leaf.is_incomplete() {

@@ -216,7 +216,7 @@ impl Index {
         let level = left.level() + 1;
         let separator = self.high_key_copy(&left, left_block)?;
         let target = separator.target();
-        if self.read_meta()?.root == left_block {
+        if self.read_meta()?.is_some_and(|meta| meta.root == left_block) {
             return self.new_root(&mut left, &right, &separator, xid);
         }
         let mut parent = self.write_parent(level, &target, path)?;
