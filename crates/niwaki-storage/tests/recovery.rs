@@ -215,3 +215,39 @@ fn another_format_and_a_second_process_are_refused() {
     let error = open_with(&env, StorageOptions::tiny()).unwrap_err();
     assert!(matches!(error, Error::Corruption(_)), "{error}");
 }
+
+#[test]
+fn the_background_makes_checkpoints_by_volume_and_by_time() {
+    use niwaki_env::clock::ManualClock;
+    use std::time::Duration;
+    let clock = Arc::new(ManualClock::new());
+    let env = niwaki_env::Env { clock: clock.clone(), ..env_on(Arc::new(MemoryVfs::new())) };
+    let (storage, _) = open(&env);
+    let items = Items::create(&storage);
+    items.extend(40).unwrap();
+    let mut last = Duration::ZERO;
+    storage.background_step(&mut last, &[]).unwrap();
+    assert_eq!(storage.wal().flushed(), storage.wal().insert_lsn(), "the rest is flushed");
+    let start = storage.control().redo;
+    let mut number = 0;
+    while storage.wal().insert_lsn().0 - start.0 < storage.options().max_wal_bytes / 2 {
+        assert_eq!(storage.control().redo, start, "too early");
+        items.add((number % 40) as u32, &item(number)).unwrap();
+        items.remove((number % 40) as u32, &item(number)).unwrap();
+        number += 1;
+        storage.background_step(&mut last, &[]).unwrap();
+    }
+    storage.background_step(&mut last, &[]).unwrap();
+    let by_volume = storage.control().redo;
+    assert!(by_volume > start);
+    items.add(0, &item(1)).unwrap();
+    storage.background_step(&mut last, &[]).unwrap();
+    assert_eq!(storage.control().redo, by_volume);
+    clock.advance(storage.options().checkpoint_timeout);
+    storage.background_step(&mut last, &[]).unwrap();
+    let by_time = storage.control().redo;
+    assert!(by_time > by_volume);
+    // The background thread does the same, and ends.
+    let background = storage.start_background(Vec::new()).unwrap();
+    background.stop();
+}

@@ -22,6 +22,14 @@ impl Page {
         (self.lower().saturating_sub(HEADER_SIZE as u16)) / ITEM_ID_SIZE as u16
     }
 
+    /// All line pointers in order, the first of which has offset number 1.
+    #[inline]
+    pub fn item_ids(&self) -> impl DoubleEndedIterator<Item = ItemId> + '_ {
+        let end = HEADER_SIZE + usize::from(self.item_count()) * ITEM_ID_SIZE;
+        let (slots, _) = self.0.get(HEADER_SIZE..end).unwrap_or(&[]).as_chunks::<ITEM_ID_SIZE>();
+        slots.iter().map(|slot| ItemId(u32::from_le_bytes(*slot)))
+    }
+
     /// The line pointer; one that does not exist reads as UNUSED.
     #[inline]
     pub fn item_id(&self, number: OffsetNumber) -> ItemId {
@@ -89,11 +97,7 @@ impl Page {
 
     /// Bytes of all stored tuples; `special_offset - lower - stored_bytes` is free after compacting.
     pub fn stored_bytes(&self) -> usize {
-        (1..=self.item_count())
-            .map(|n| self.item_id(OffsetNumber(n)))
-            .filter(|id| id.has_storage())
-            .map(|id| usize::from(id.len()))
-            .sum()
+        self.item_ids().map(|id| if id.has_storage() { usize::from(id.len()) } else { 0 }).sum()
     }
 
     /// Bytes that would lie between line pointers and tuples after [`Page::compact`].
@@ -105,9 +109,8 @@ impl Page {
 
     /// The lowest UNUSED line pointer.
     pub fn first_unused(&self) -> Option<OffsetNumber> {
-        (1..=self.item_count())
-            .map(OffsetNumber)
-            .find(|&n| self.item_id(n).state() == ItemState::Unused)
+        let at = self.item_ids().position(|id| id.state() == ItemState::Unused)?;
+        u16::try_from(at + 1).ok().map(OffsetNumber)
     }
 
     /// Takes `len` bytes off the free space; the caller checked that they are there.
@@ -297,9 +300,20 @@ impl Page {
         if lower > special || special > self.0.len() || lower + self.stored_bytes() > special {
             return;
         }
-        let old = self.0;
+        // Tuples that lie in the order of their line pointers and are in place already stay there.
         let mut at = special;
-        for number in (1..=self.item_count()).map(OffsetNumber) {
+        let mut first = 1;
+        for id in self.item_ids() {
+            if id.has_storage() {
+                if usize::from(id.offset()) + usize::from(id.len()) != at {
+                    break;
+                }
+                at = usize::from(id.offset());
+            }
+            first += 1;
+        }
+        let old = self.0;
+        for number in (first..=self.item_count()).map(OffsetNumber) {
             let id = self.item_id(number);
             if !id.has_storage() {
                 continue;
