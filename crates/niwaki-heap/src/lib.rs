@@ -35,3 +35,6 @@ pub use relation::{Heap, HeapRegistry, HeapRelation};
 pub use rows::{PageRows, RowRef};
 pub use unique::UniqueProbe;
 pub use vacuum::PageVacuum;
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,12 @@
 //! A table `(id int4 unique, v int4, t text)` with an index on `v`, on files in memory.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use niwaki_env::Env;
+use niwaki_env::sync::Mutex;
+use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 use niwaki_env::vfs::MemoryVfs;
 use niwaki_heap::VersionRow;
 use niwaki_nbtree::{IndexOptions, KeyRange};
@@ -40,13 +41,16 @@ pub struct World {
     pub table: Arc<Table>,
     pub sessions: Vec<Arc<SessionControl>>,
     vfs: Arc<MemoryVfs>,
-    work: RefCell<Workspace>,
-    stamps: Cell<u64>,
+    work: Mutex<Workspace>,
+    stamps: AtomicU64,
 }
 
 pub fn open_on(vfs: &Arc<MemoryVfs>) -> Arc<Engine> {
     let env = Env { vfs: Arc::clone(vfs) as _, ..Env::memory() };
-    let manager = TransactionManager::new(env.clone(), TxnOptions::default());
+    // Deadlocks are what the tests of threads are about.
+    let deadlock_timeout = std::time::Duration::from_millis(2);
+    let options = TxnOptions { deadlock_timeout, ..TxnOptions::default() };
+    let manager = TransactionManager::new(env.clone(), options);
     let mut managers = Engine::resource_managers();
     managers.push(Arc::clone(&manager) as _);
     let options = StorageOptions { shared_buffers: 64, ..StorageOptions::tiny() };
@@ -102,15 +106,14 @@ impl World {
             table,
             sessions,
             vfs,
-            work: RefCell::new(Workspace::new()),
-            stamps: Cell::new(0),
+            work: Mutex::new(Workspace::new()),
+            stamps: AtomicU64::new(0),
         }
     }
 
     /// The number of the next write.
     pub fn stamp(&self) -> u64 {
-        self.stamps.set(self.stamps.get() + 1);
-        self.stamps.get()
+        self.stamps.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     pub fn begin(&self, session: usize, isolation: Isolation) -> Transaction {
@@ -120,12 +123,27 @@ impl World {
 
     /// A row as this write stores it.
     pub fn row(&self, id: i32, v: i32, t: &str) -> Vec<Datum> {
-        let stamp = self.stamps.get() as i32;
+        let stamp = self.stamps.load(Ordering::Relaxed) as i32;
         vec![Datum::Int4(id), Datum::Int4(v), Datum::text(t), Datum::Int4(stamp)]
     }
 
     pub fn insert(&self, tx: &Transaction, id: i32, v: i32, t: &str) -> Result<()> {
-        self.table.insert(tx, &self.row(id, v, t), &mut self.work.borrow_mut()).map(drop)
+        self.table.insert(tx, &self.row(id, v, t), &mut self.work.lock()).map(drop)
+    }
+
+    /// [`World::insert`] with memory of its own: it may wait.
+    pub fn insert_with(&self, tx: &Transaction, id: i32, v: i32, t: &str) -> Result<()> {
+        self.table.insert(tx, &self.row(id, v, t), &mut Workspace::new()).map(drop)
+    }
+
+    /// Prunes every page.
+    pub fn prune(&self) {
+        let horizon = self.engine.transactions().horizon();
+        for block in 0..self.table.blocks().unwrap() {
+            let mut dead = Vec::new();
+            let oldest = niwaki_storage::Xid::INVALID;
+            self.table.heap().vacuum_page(block, &horizon, oldest, &mut dead).unwrap();
+        }
     }
 
     pub fn update(
@@ -137,7 +155,7 @@ impl World {
         new: (i32, i32, &str),
     ) -> Result<Modify> {
         let new = self.row(new.0, new.1, new.2);
-        self.table.update(tx, snapshot, target, old, &new, &mut self.work.borrow_mut())
+        self.table.update(tx, snapshot, target, old, &new, &mut self.work.lock())
     }
 
     /// The row with this id, by the unique index.
@@ -232,8 +250,8 @@ impl World {
             table,
             sessions: vec![session],
             vfs: copy,
-            work: RefCell::new(Workspace::new()),
-            stamps: Cell::new(0),
+            work: Mutex::new(Workspace::new()),
+            stamps: AtomicU64::new(0),
             engine,
         };
         world.check();
@@ -266,4 +284,9 @@ fn fields(row: &[Datum]) -> (i32, (i32, usize, u64)) {
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// A world for threads.
+pub fn open_world(sessions: usize) -> World {
+    World::new(sessions, true)
 }
