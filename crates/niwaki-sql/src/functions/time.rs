@@ -182,7 +182,7 @@ fn age(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
 /// `AT TIME ZONE`
 fn at_zone(a: &Datum, b: &Datum) -> Result<Datum> {
     let Datum::Text(name) = a else { return Err(wrong_types("timezone")) };
-    let zone = niwaki_types::TimeZone::get(name)
+    let zone = niwaki_types::TimeZone::get_or_abbreviation(name)
         .map_err(|_| SqlError::new("22023", format!("time zone \"{name}\" not recognized")))?;
     match b {
         Datum::Timestamp(t) => {

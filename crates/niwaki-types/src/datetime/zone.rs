@@ -33,14 +33,14 @@ impl TimeZone {
         Self { rules: tz::TimeZone::UTC, name: "UTC".into(), is_utc: true }
     }
 
-    /// The zone that `SET TimeZone` and `AT TIME ZONE` mean by `name`: a name of the zone database
+    /// The zone that `SET TimeZone` means by `name`: a name of the zone database
     /// in any mix of upper and lower case, a POSIX rule, or a number of hours east of Greenwich.
     ///
     /// # Errors
     /// `22023` when there is none.
     pub fn get(name: &str) -> Result<Self> {
         let unknown = || TypeError::new("22023", format!("time zone \"{name}\" not recognized"));
-        if name.eq_ignore_ascii_case("utc") || name.eq_ignore_ascii_case("default") {
+        if name.eq_ignore_ascii_case("utc") {
             return Ok(Self::utc());
         }
         if let Ok(hours) = name.parse::<f64>() {
@@ -56,16 +56,28 @@ impl TimeZone {
                 ["Etc/UTC", "GMT", "Etc/GMT", "UCT", "Zulu", "Universal"].contains(&&*name);
             return Ok(Self { rules, name, is_utc });
         }
-        if let Some(zone) = name
-            .find(|c: char| !c.is_ascii_alphabetic())
-            .filter(|letters| *letters > 0)
-            .and_then(|letters| posix_offset(&name[letters..]))
-            .and_then(|west| Self::fixed(-west))
-        {
+        // An abbreviation, which may stand in angle brackets, and an offset without summer time.
+        let offset = match name.strip_prefix('<') {
+            Some(rest) => rest.split_once('>').map(|(_, offset)| offset),
+            None => Some(name.trim_start_matches(|c: char| c.is_ascii_alphabetic())),
+        };
+        if let Some(zone) = offset.and_then(posix_offset).and_then(|west| Self::fixed(-west)) {
             return Ok(Self { name: name.into(), ..zone });
         }
         let rules = tz::TimeZone::posix(name).map_err(|_| unknown())?;
         Ok(Self { rules, name: name.into(), is_utc: false })
+    }
+
+    /// The zone that `AT TIME ZONE` means by `name`: an abbreviation such as `PDT`, else as
+    /// [`TimeZone::get`].
+    ///
+    /// # Errors
+    /// `22023` when there is none.
+    pub fn get_or_abbreviation(name: &str) -> Result<Self> {
+        match abbreviation(name).and_then(Self::fixed) {
+            Some(zone) => Ok(zone),
+            None => Self::get(name),
+        }
     }
 
     /// The zone that `AT TIME ZONE` means by an interval: so far east of Greenwich.

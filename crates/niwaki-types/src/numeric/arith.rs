@@ -45,7 +45,7 @@ impl Numeric {
         self.add(&other.neg())
     }
 
-    /// Product; its scale is the sum of the two, at most [`SCALE_MAX`].
+    /// Product; its scale is the sum of the two, at most 16383.
     ///
     /// # Errors
     /// `22003` when the result has too many digits.

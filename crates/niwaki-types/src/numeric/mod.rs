@@ -111,7 +111,7 @@ impl Numeric {
     /// `coefficient` divided by ten to the power of `scale`.
     ///
     /// # Panics
-    /// If `scale` exceeds [`SCALE_MAX`].
+    /// If `scale` exceeds 16383.
     pub const fn new(coefficient: i128, scale: u16) -> Self {
         assert!(scale as u32 <= SCALE_MAX, "scale of a numeric");
         Self(Repr::Small(coefficient, scale))
@@ -320,7 +320,7 @@ impl Eq for Numeric {}
 
 impl Hash for Numeric {
     /// Equal values hash alike whatever their scale: what is hashed is the exponent of the first
-    /// digit and the first [`HASHED_DIGITS`] digits without trailing zeros.
+    /// digit and the first 30 digits without trailing zeros.
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_i8(self.rank());
         state.write_u8(self.is_negative().into());
