@@ -37,4 +37,6 @@ pub use unique::UniqueProbe;
 pub use vacuum::PageVacuum;
 
 #[cfg(test)]
+mod format_tests;
+#[cfg(test)]
 mod tests;

@@ -18,6 +18,7 @@ pub struct HeapRedo;
 
 impl HeapRedo {
     /// What [`niwaki_storage::Storage::open`] is given.
+    #[expect(clippy::new_ret_no_self, reason = "storage takes it as a trait object")]
     pub fn new() -> Arc<dyn ResourceManager> {
         Arc::new(Self)
     }
