@@ -10,8 +10,14 @@ use prost as _;
 
 use crate::error::{Result, SqlError};
 
-/// How deeply a query may nest before it is refused with `54001`.
+/// How deeply the messages of a syntax tree may nest before the query is refused with `54001`: the
+/// library writes, reads and drops them recursively on the session's stack.
 const NESTING_MAX: usize = 1_000;
+/// Messages that a bracket, an operator, a nested query and a CASE or join add to the depth.
+const BRACKET_DEPTH: usize = 4;
+const OPERATOR_DEPTH: usize = 2;
+const SELECT_DEPTH: usize = 8;
+const CLAUSE_DEPTH: usize = 4;
 
 /// One statement of a query text.
 #[derive(Clone, Debug)]
@@ -86,18 +92,69 @@ fn nesting_bound(query: &str) -> usize {
         position += 1;
         match byte {
             b'\'' | b'"' => {
-                while bytes.get(position).is_some_and(|b| *b != byte) {
+                // E'…' has escapes, in which a quote does not end the string.
+                let escapes = byte == b'\''
+                    && position >= 2
+                    && matches!(bytes.get(position - 2), Some(b'e' | b'E'));
+                while let Some(inner) = bytes.get(position) {
+                    position += 1;
+                    if *inner == byte {
+                        break;
+                    }
+                    if escapes && *inner == b'\\' {
+                        position += 1;
+                    }
+                }
+            }
+            b'-' if bytes.get(position) == Some(&b'-') => {
+                while bytes.get(position).is_some_and(|b| !matches!(b, b'\n' | b'\r')) {
                     position += 1;
                 }
+            }
+            b'/' if bytes.get(position) == Some(&b'*') => {
+                // Comments nest.
+                let mut open = 1usize;
                 position += 1;
+                while open > 0 && position < bytes.len() {
+                    match (bytes.get(position), bytes.get(position + 1)) {
+                        (Some(b'/'), Some(b'*')) => {
+                            open += 1;
+                            position += 1;
+                        }
+                        (Some(b'*'), Some(b'/')) => {
+                            open -= 1;
+                            position += 1;
+                        }
+                        _ => {}
+                    }
+                    position += 1;
+                }
+            }
+            b'$' => {
+                // $tag$ … $tag$
+                let rest = &bytes[position..];
+                let tag = rest
+                    .iter()
+                    .position(|b| !(b.is_ascii_alphanumeric() || *b == b'_' || *b >= 0x80));
+                if let Some(length) = tag
+                    && rest.get(length) == Some(&b'$')
+                    && !rest.first().is_some_and(u8::is_ascii_digit)
+                {
+                    let quote = &bytes[position - 1..=position + length];
+                    position += length + 1;
+                    while position < bytes.len() && !bytes[position..].starts_with(quote) {
+                        position += 1;
+                    }
+                    position += quote.len();
+                }
             }
             b'(' | b'[' => {
                 levels.push(0);
-                sum += 1;
+                sum += BRACKET_DEPTH;
             }
             b')' | b']' => {
                 if levels.len() > 1 {
-                    sum -= levels.pop().unwrap_or(0) + 1;
+                    sum -= levels.pop().unwrap_or(0) + BRACKET_DEPTH;
                 }
             }
             b',' | b';' => {
@@ -112,8 +169,8 @@ fn nesting_bound(query: &str) -> usize {
                     position += 1;
                 }
                 if let Some(level) = levels.last_mut() {
-                    *level += 1;
-                    sum += 1;
+                    *level += OPERATOR_DEPTH;
+                    sum += OPERATOR_DEPTH;
                 }
             }
             b'a'..=b'z' | b'A'..=b'Z' | b'_' => {
@@ -122,24 +179,24 @@ fn nesting_bound(query: &str) -> usize {
                     position += 1;
                 }
                 let word = &query[start..position];
-                let nests = [
-                    "not",
-                    "case",
-                    "union",
-                    "intersect",
-                    "except",
-                    "is",
-                    "join",
-                    "collate",
-                    "else",
-                ]
-                .iter()
-                .any(|keyword| word.eq_ignore_ascii_case(keyword));
+                let is = |keyword: &str| word.eq_ignore_ascii_case(keyword);
+                let depth = if is("select") {
+                    SELECT_DEPTH
+                } else if ["case", "union", "intersect", "except", "join", "else"]
+                    .iter()
+                    .any(|keyword| is(keyword))
+                {
+                    CLAUSE_DEPTH
+                } else if ["not", "is", "collate"].iter().any(|keyword| is(keyword)) {
+                    OPERATOR_DEPTH
+                } else {
+                    0
+                };
                 // AND and OR start a new operand, whose operators do not nest in the earlier ones'.
-                if nests {
+                if depth > 0 {
                     if let Some(level) = levels.last_mut() {
-                        *level += 1;
-                        sum += 1;
+                        *level += depth;
+                        sum += depth;
                     }
                 } else if word.eq_ignore_ascii_case("and") || word.eq_ignore_ascii_case("or") {
                     if let Some(level) = levels.last_mut() {

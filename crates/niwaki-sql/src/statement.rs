@@ -102,9 +102,6 @@ impl Planned {
     #[inline]
     pub fn is_valid(&self, catalog: &CatalogState) -> bool {
         self.catalog_version == catalog.version()
-            || self.relations.iter().all(|(relation, _)| {
-                catalog.relation(relation.oid).is_some_and(|now| Arc::ptr_eq(now, relation))
-            }) && !self.relations.is_empty()
     }
 
     /// Takes the table locks of the statement. [`execute`](Self::execute) and

@@ -456,7 +456,7 @@ impl Analyzer<'_> {
                 condition: None,
             })),
         };
-        let (input, _) = plan_from(tree, conditions, &used, &[], settings);
+        let (input, _) = plan_from(tree, conditions, &used, &[], None, settings);
         let node =
             self.modify(kind, Arc::clone(relation), name, input, 0, values, returning, recheck)?;
         Ok(match node {

@@ -216,6 +216,9 @@ impl Analyzer<'_> {
                 location,
             ));
         }
+        if matches!(name, "xmin" | "xmax" | "cmin" | "cmax") && !self.scopes.is_empty() {
+            return Err(self.unsupported(format!("system column {name}"), location));
+        }
         let shown = table.map_or_else(|| format!("\"{name}\""), |t| format!("{t}.{name}"));
         Err(self.error("42703", format!("column {shown} does not exist"), location))
     }

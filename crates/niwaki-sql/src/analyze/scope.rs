@@ -182,7 +182,12 @@ impl Scope {
 /// A system column of a FROM item as an expression.
 pub(super) fn system_column(item: &Item, name: &str) -> Option<Expr> {
     let relation = item.relation.as_ref()?;
-    let number = SYSTEM_COLUMNS.iter().position(|(n, ..)| *n == name)?;
+    // Rows of a view have no address of their own.
+    if relation.kind != niwaki_catalog::RelationKind::Table && name != "tableoid" {
+        return None;
+    }
+    // Scans do not give xmin yet; asking for it is refused by name.
+    let number = SYSTEM_COLUMNS.iter().position(|(n, ..)| *n == name && *n != "xmin")?;
     let slot = item.start + relation.columns.len() + number;
     Some(Expr::slot(slot, ColumnType::new(SYSTEM_COLUMNS[number].1)))
 }

@@ -197,6 +197,7 @@ impl Analyzer<'_> {
             Vec::new()
         };
         let settings = self.context.planner;
+        let wanted_rows = wanted_rows(select).filter(|_| simple);
         if !locks.is_empty() {
             for lock in &locks {
                 self.note_relation(&lock.relation, TableLock::RowShare);
@@ -213,7 +214,7 @@ impl Analyzer<'_> {
             matches!(&tree, Some(crate::plan::FromTree::Leaf(crate::plan::TreeLeaf::Table { .. })));
         let recheck = conjunction(conditions.clone());
         let (mut node, ordered) = match tree {
-            Some(tree) => plan_from(tree, conditions, &used, &wanted_order, settings),
+            Some(tree) => plan_from(tree, conditions, &used, &wanted_order, wanted_rows, settings),
             None => {
                 let node = match conjunction(conditions) {
                     Some(condition) => {
@@ -879,6 +880,19 @@ impl Analyzer<'_> {
         };
         Ok((node, columns))
     }
+}
+
+/// Rows that LIMIT and OFFSET let through; a guess when they are not constants.
+fn wanted_rows(select: &protobuf::SelectStmt) -> Option<f64> {
+    let constant = |node: &Option<Box<Node>>| match node.as_ref()?.node.as_ref()? {
+        NodeEnum::AConst(constant) => match &constant.val {
+            Some(a_const::Val::Ival(integer)) => Some(f64::from(integer.ival)),
+            _ => Some(0.0),
+        },
+        _ => Some(100.0),
+    };
+    let count = constant(&select.limit_count)?;
+    Some(count + constant(&select.limit_offset).unwrap_or(0.0))
 }
 
 /// Values in the rows of a query's plan, sort keys included.

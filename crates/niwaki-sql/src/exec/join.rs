@@ -39,6 +39,8 @@ pub(super) struct Join {
     /// What is tried with the current outer row; `None` when the next one is due.
     inner: Option<Inner>,
     matched: bool,
+    /// Memory accounted before an inner side that runs anew for each outer row.
+    memory: usize,
     hasher: DefaultHashBuilder,
 }
 
@@ -54,6 +56,7 @@ impl Join {
             kept: None,
             inner: None,
             matched: false,
+            memory: 0,
             hasher: DefaultHashBuilder::default(),
         }
     }
@@ -99,6 +102,7 @@ impl Join {
     /// Finds what is to be tried with a new outer row.
     fn open(&mut self, join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Inner> {
         if join.inner_depends {
+            self.memory = rt.state.memory;
             return Ok(Inner::Running(start(&join.inner)));
         }
         if self.kept.is_none() {
@@ -183,6 +187,9 @@ impl Step for Join {
                 }
                 self.matched = true;
                 return Ok(true);
+            }
+            if join.inner_depends {
+                rt.state.memory = self.memory;
             }
             self.inner = None;
             if join.kind == JoinKind::Left && !self.matched {

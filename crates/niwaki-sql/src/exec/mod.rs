@@ -105,7 +105,12 @@ pub(crate) fn sub_query_rows(
         return Ok(Arc::clone(known));
     }
     rt.state.outer.push(if plan.correlated { row.to_vec() } else { Vec::new() });
+    let memory = rt.state.memory;
     let rows = collect(plan, limit, rt);
+    if plan.correlated {
+        // The rows go away with this row of the outer query.
+        rt.state.memory = memory;
+    }
     rt.state.outer.pop();
     let rows = Arc::new(rows?);
     if !plan.correlated {

@@ -69,14 +69,16 @@ pub(crate) fn plan_from(
     conditions: Vec<Expr>,
     used: &[bool],
     order: &[SortKey],
+    limit: Option<f64>,
     settings: PlannerSettings,
 ) -> (PlanNode, bool) {
-    let planner = Planner { used, settings };
+    let planner = Planner { used, limit, settings };
     planner.tree(tree, conditions, order, &|_| false)
 }
 
 struct Planner<'a> {
     used: &'a [bool],
+    limit: Option<f64>,
     settings: PlannerSettings,
 }
 
@@ -90,7 +92,8 @@ impl Planner<'_> {
     ) -> (PlanNode, bool) {
         match tree {
             FromTree::Leaf(TreeLeaf::Table { relation, name, start, .. }) => {
-                let context = ScanContext { settings: self.settings, available, order };
+                let context =
+                    ScanContext { settings: self.settings, available, order, limit: self.limit };
                 let (plan, ordered) =
                     plan_scan(&relation, &name, start, self.used, conditions, &context);
                 (PlanNode::Scan(plan), ordered)
@@ -114,7 +117,11 @@ impl Planner<'_> {
                 };
                 (node, order.is_empty())
             }
-            FromTree::Join(join) => (self.join(*join, conditions, available), order.is_empty()),
+            FromTree::Join(join) => {
+                // A limit on the join's rows says little about its tables.
+                let planner = Planner { limit: None, ..*self };
+                (planner.join(*join, conditions, available), order.is_empty())
+            }
         }
     }
 
@@ -228,7 +235,8 @@ impl Planner<'_> {
             return false;
         }
         let all = conditions.iter().chain(join_conditions).cloned().collect();
-        let context = ScanContext { settings: self.settings, available: known, order: &[] };
+        let context =
+            ScanContext { settings: self.settings, available: known, order: &[], limit: None };
         let (plan, _) = plan_scan(relation, name, *start, self.used, all, &context);
         matches!(plan.path, ScanPath::Index { .. })
             && plan.is_unique_point()

@@ -100,6 +100,8 @@ pub(crate) struct ScanContext<'a> {
     pub(crate) available: &'a dyn Fn(usize) -> bool,
     /// The order that the query wants, over the table's slots; empty for none.
     pub(crate) order: &'a [SortKey],
+    /// Rows that the query wants at most, once they are in order.
+    pub(crate) limit: Option<f64>,
 }
 
 /// Plans the scan of a table under conditions that read its slots and available ones. Returns the plan
@@ -137,7 +139,18 @@ pub(crate) fn plan_scan(
         ordered: context.order.is_empty(),
     };
     let table = Table { relation, start, width, rows };
-    let total = |c: &Candidate| c.cost + if c.ordered { 0.0 } else { sort_cost };
+    let total = |c: &Candidate| {
+        if !c.ordered {
+            return c.cost + sort_cost;
+        }
+        match context.limit {
+            // Rows that come in order need not all be read.
+            Some(limit) if c.cost < DISABLED_COST => {
+                c.cost * (limit / c.rows.max(1.0)).clamp(0.0, 1.0)
+            }
+            _ => c.cost,
+        }
+    };
     for candidate in tid_candidates(&table, &conditions, context)
         .into_iter()
         .chain(index_candidates(&table, &conditions, context))

@@ -1,0 +1,67 @@
+//! Statements that nest deeply end in a result or in 54001, never in a crash of the process.
+
+use niwaki_catalog::{CatalogState, SearchPath};
+use niwaki_sql::{AnalyzeContext, PlannerSettings, analyze, parse};
+use niwaki_types::TextSettings;
+
+/// `None` when the statement was analyzed, else the SQLSTATE.
+fn outcome(sql: &str) -> Option<&'static str> {
+    let catalog = CatalogState::default();
+    let path = SearchPath { schemas: Vec::new(), creation: None };
+    let text = TextSettings::default();
+    let context = AnalyzeContext {
+        catalog: &catalog,
+        path: &path,
+        text: &text,
+        now: 0,
+        planner: PlannerSettings::default(),
+    };
+    let statements = match parse::parse(sql) {
+        Ok(statements) => statements,
+        Err(error) => return Some(error.sqlstate),
+    };
+    statements.iter().find_map(|s| analyze(s, &context, &[]).err()).map(|error| error.sqlstate)
+}
+
+#[test]
+fn deep_statements_are_answered() {
+    for depth in [10usize, 100, 400, 900, 2_000, 20_000, 100_000] {
+        let wrapped = |open: &str, inner: &str, close: &str| {
+            format!("select {}{inner}{}", open.repeat(depth), close.repeat(depth))
+        };
+        let statements = [
+            wrapped("(", "1", ")"),
+            wrapped("1 + (", "1", ")"),
+            wrapped("abs(", "1", ")"),
+            wrapped("not ", "true", ""),
+            wrapped("- ", "1", ""),
+            wrapped("(select ", "1", ")"),
+            wrapped("case when true then ", "1", " end"),
+            wrapped("1 + ", "1", ""),
+            wrapped("array[", "1", "]"),
+            wrapped("", "1", "::int"),
+            wrapped("coalesce(1, ", "1", ")"),
+            wrapped("true and (false or ", "true", ")"),
+            format!(
+                "select * from {}(values (1)) as t{}",
+                "(select * from ".repeat(depth),
+                ") as s".repeat(depth)
+            ),
+            format!("select 1{}", " union select 1".repeat(depth)),
+            format!("select 1 where 1 in ({}1)", "1, ".repeat(depth)),
+        ];
+        for statement in statements {
+            assert!(
+                matches!(
+                    found,
+                    None | Some("54001" | "0A000" | "42804" | "42725" | "42883" | "54000")
+                ),
+                "depth {depth}: {found:?} for {}…",
+                &statement[..60.min(statement.len())]
+            );
+            if depth == 10 && !statement.contains("array") {
+                assert_eq!(found, None, "{statement}");
+            }
+        }
+    }
+}
