@@ -51,6 +51,7 @@ fn deep_statements_are_answered() {
             format!("select 1 where 1 in ({}1)", "1, ".repeat(depth)),
         ];
         for statement in statements {
+            let found = outcome(&statement);
             assert!(
                 matches!(
                     found,
