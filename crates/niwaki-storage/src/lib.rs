@@ -2,6 +2,7 @@
 
 mod background;
 pub mod buffer;
+mod check;
 mod checkpoint;
 pub mod compare;
 mod control;
@@ -16,6 +17,7 @@ pub mod wal;
 
 pub use background::Background;
 pub use buffer::{BufferPool, Extension, FileStatistics, PageRead, PageWrite, Pin};
+pub use check::StorageReport;
 pub use checkpoint::{CheckpointKind, CheckpointSummary};
 pub use control::{Control, FORMAT_VERSION};
 pub use error::{Corruption, Error, Result};

@@ -190,3 +190,34 @@ fn noise_in_the_log_never_panics() {
         }
     }
 }
+
+/// `check` finds what recovery would stumble over, and all pages that are damaged.
+#[test]
+fn a_check_finds_damage_in_log_and_files() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let (storage, _) = open(&env_on(vfs.clone()));
+    let items = Items::create(&storage);
+    items.extend(40).unwrap();
+    for number in 0..80 {
+        items.add((number % 40) as u32, &item(number)).unwrap();
+    }
+    storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
+    let from = items.add(3, &item(80)).unwrap().unwrap();
+    items.add(4, &item(81)).unwrap();
+    let report = storage.check().unwrap();
+    assert!(report.corruptions.is_empty(), "{report:?}");
+    assert_eq!((report.blocks, report.files), (40, 1));
+    assert_eq!(report.records, 3, "the checkpoint's record and two more");
+    // The pool has 32 frames: the last pages read are in it, the first ones are not.
+    let disk = vfs.open(&format!("base/{}.main", items.file.id), OpenMode::Existing).unwrap();
+    for block in [1, 2] {
+        disk.write_at(&[0xee; 3], block * 8192 + 8000).unwrap();
+    }
+    let payload = storage.control().wal_segment_bytes - SEGMENT_HEADER_SIZE;
+    let path = format!("wal/00000001{:016x}", from.0 / payload);
+    let log = vfs.open(&path, OpenMode::Existing).unwrap();
+    log.write_at(&[0xee], SEGMENT_HEADER_SIZE + from.0 % payload + 45).unwrap();
+    let report = storage.check().unwrap();
+    let found: Vec<_> = report.corruptions.iter().map(|c| (c.invariant, c.block)).collect();
+    assert_eq!(found, [("checksum", Some(1)), ("checksum", Some(2)), ("W2", None)]);
+}

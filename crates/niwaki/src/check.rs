@@ -51,6 +51,9 @@ impl Database {
             .collect();
         tables.push(("niwaki_objects".to_owned(), Arc::clone(self.catalog().own_table())));
         tables.sort_by(|a, b| a.0.cmp(&b.0));
+        // Every page of every file first: a damaged one ends the visit of its table.
+        let storage = self.engine().storage().check()?;
+        report.violations.extend(storage.corruptions.iter().map(of_file));
         for (name, table) in tables {
             report.tables += 1;
             report.indexes += table.definition().indexes.len();
@@ -76,8 +79,13 @@ fn check_table(name: &str, table: &Table, report: &mut CheckReport) -> Result<()
 }
 
 fn violation(table: &str, corruption: &Corruption) -> Violation {
+    let file = format!("{} (table {table})", corruption.file);
+    Violation { file, ..of_file(corruption) }
+}
+
+fn of_file(corruption: &Corruption) -> Violation {
     Violation {
-        file: format!("{} (table {table})", corruption.file),
+        file: corruption.file.clone(),
         block: corruption.block,
         item: corruption.item,
         invariant: corruption.invariant.to_owned(),

@@ -312,9 +312,14 @@ impl BufferPool {
         let wanted = count.max(1);
         // Those who wait now are likely to be served by what is left over.
         let count = wanted.saturating_mul(waiting + 1).min(wanted.max(EXTENSION_MAX));
-        let grown = self.files.grow(&open, count);
+        let grown = match self.files.grow(&open, count) {
+            Err(Error::DiskFull { .. }) if count > wanted => {
+                self.files.grow(&open, wanted).map(|first| (first, wanted))
+            }
+            other => other.map(|first| (first, count)),
+        };
         drop(growing);
-        Ok(Extension { first: BlockNumber(grown?), count })
+        grown.map(|(first, count)| Extension { first: BlockNumber(first), count })
     }
 
     /// Grows a fork until it has at least `blocks` pages (redo).

@@ -182,7 +182,11 @@ impl Segments {
         let file = self.env.vfs.open(NEW_SEGMENT, OpenMode::CreateIfAbsent).map_err(failed)?;
         // A leftover of a crash may hold records of any age.
         file.set_len(0).map_err(failed)?;
-        self.clear(&file, 0).map_err(failed)?;
+        if let Err(error) = self.clear(&file, 0) {
+            // What there was of room is needed elsewhere.
+            let _ = file.set_len(0);
+            return Err(failed(error));
+        }
         self.finish(&file, NEW_SEGMENT, number)
     }
 
