@@ -33,8 +33,9 @@ const FOLLOWS: u64 = 1;
 /// How often a collector looks at a PENDING before it offers the processor to the taker.
 const PENDING_SPINS: u32 = 100;
 
-/// A cache line of its own: takers write theirs at every statement.
-#[repr(align(64))]
+/// A cache line of its own, and the neighbour that processors fetch with it: takers write theirs at
+/// every statement.
+#[repr(align(128))]
 #[derive(Debug)]
 struct Slot(AtomicU64);
 
@@ -49,7 +50,7 @@ pub(crate) struct SnapshotSlots {
 }
 
 /// The published CSN, on a cache line of its own: every statement reads it.
-#[repr(align(64))]
+#[repr(align(128))]
 #[derive(Debug)]
 struct Published(AtomicU64);
 
@@ -276,7 +277,9 @@ impl CsnList {
     }
 }
 
-/// One slot and the number of snapshot handles that share it. Reused by its session.
+/// One slot and the number of snapshot handles that share it. Reused by its session, which writes it
+/// at every statement: no other session's may be beside it.
+#[repr(align(128))]
 pub(crate) struct Registration {
     slots: Arc<SnapshotSlots>,
     index: u32,

@@ -16,7 +16,7 @@ const LOW_BITS: u32 = 4;
 
 /// A session's fast-path locks: table and weak modes in one word each, 0 when free. Written by the
 /// session; those who want a strong lock empty what is not tentative, moving it to the lock table.
-#[repr(align(64))]
+#[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct FastSlots(pub(crate) [AtomicU64; FAST_SLOTS]);
 
