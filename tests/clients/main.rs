@@ -149,7 +149,8 @@ fn a_stop_tells_sessions_and_the_second_server_is_refused() {
     let data = dir.path().join("data");
     let mut server = Server::start(&data, &[]);
     let mut client = server.client();
-    client.batch_execute("create table t (a int); begin; insert into t values (1)").unwrap();
+    client.batch_execute("create table t (a int)").unwrap();
+    client.batch_execute("begin; insert into t values (1)").unwrap();
     let refused = Server::try_start(&data, &[]).unwrap_err();
     assert!(refused.contains(&server.pid().to_string()), "names the holder: {refused}");
     assert!(server.stop(), "a clean stop: {}", server.stderr());
