@@ -17,6 +17,9 @@ use crate::range::{Direction, KeyBound, KeyRange};
 use crate::search::{Target, lower_bound, lower_bound_near};
 use crate::stats::{count, count_roughly};
 
+/// After how many leaves a scan looks whether it goes round in a ring.
+const LEAVES_PER_LOOK: u32 = 256;
+
 /// A bound that the scan owns; its bytes are in the scan's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -86,6 +89,8 @@ pub struct Scan {
     upper: OwnedBound,
     direction: Direction,
     next: Next,
+    /// Leaves read since the start.
+    leaves: u32,
     batch: LeafBatch,
 }
 
@@ -96,6 +101,7 @@ impl Default for Scan {
             upper: OwnedBound::NONE,
             direction: Direction::Forward,
             next: Next::Done,
+            leaves: 0,
             batch: LeafBatch::default(),
         }
     }
@@ -108,6 +114,7 @@ impl Scan {
         self.upper.set(range.upper);
         self.direction = direction;
         self.next = Next::Start;
+        self.leaves = 0;
         self.batch.reset(NO_BLOCK, LeafVersion::default());
         count_roughly(&index.counters.scans, 1);
     }
@@ -140,9 +147,7 @@ impl Scan {
         index: &Index,
         mut under_latch: impl FnMut(&LeafBatch),
     ) -> Result<bool> {
-        // Ends: every turn reads another leaf, and `Index::left_of` and this loop count those
-        // that gave nothing.
-        let mut moves = 0;
+        // Ends: every turn reads another leaf, and they are counted.
         loop {
             let leaf = match self.next {
                 Next::Start => self.first_leaf(index)?,
@@ -162,15 +167,25 @@ impl Scan {
                 Direction::Backward => self.read_backward(index, &leaf, block)?,
             }
             count_roughly(&index.counters.leaf_visits, 1);
+            self.count_leaf(index, block)?;
             if !self.batch.is_empty() {
                 under_latch(&self.batch);
                 drop(leaf);
                 count_roughly(&index.counters.entries_read, self.batch.len() as u64);
                 return Ok(true);
             }
-            drop(leaf);
-            index.count_move(&mut moves, block)?;
         }
+    }
+
+    /// Counts the leaf just read. No scan of a sound index reads a page twice, so one that has read
+    /// more leaves than there are pages goes round in a ring.
+    #[inline]
+    fn count_leaf(&mut self, index: &Index, block: BlockNumber) -> Result<()> {
+        self.leaves = self.leaves.saturating_add(1);
+        if self.leaves % LEAVES_PER_LOOK == 0 && self.leaves > index.blocks()? {
+            return Err(index.damaged(block, None, "B2", "sibling links do not come to an end"));
+        }
+        Ok(())
     }
 
     fn first_leaf<'a>(&self, index: &'a Index) -> Result<Option<PageRead<'a>>> {

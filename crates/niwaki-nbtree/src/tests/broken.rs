@@ -219,12 +219,7 @@ fn any_damage_is_survived() {
         let mut scan = crate::Scan::default();
         for direction in [crate::Direction::Forward, crate::Direction::Backward] {
             scan.start(&index, &crate::KeyRange::ALL, direction);
-            // A damaged right link may lead in a ring, whose end only the count of moves is.
-            for _ in 0..200 {
-                if !scan.next(&index).unwrap_or(false) {
-                    break;
-                }
-            }
+            while scan.next(&index).unwrap_or(false) {}
         }
         let key = [rng.below(70) as u8, 1];
         let _ = index.insert(&super::entry(&key, Tid::new(99, 1)), None, None);
@@ -258,4 +253,20 @@ fn a_pivot_of_minus_infinity_comes_first_only() {
         assert!(page.overwrite_item(offset, &tuple));
     });
     assert!(found.contains(&"B1"), "{found:?}");
+}
+
+#[test]
+fn a_scan_of_a_ring_ends_with_an_error() {
+    let index = tree();
+    let leaves = level(&index, 0);
+    damage(&index, leaves[5], |page| page.set_next(leaves[2]));
+    let mut scan = crate::Scan::default();
+    scan.start(&index, &crate::KeyRange::ALL, crate::Direction::Forward);
+    let error = loop {
+        match scan.next(&index) {
+            Ok(more) => assert!(more, "the ring has no end"),
+            Err(error) => break error,
+        }
+    };
+    assert!(error.to_string().contains("B2"), "{error}");
 }
