@@ -1,5 +1,6 @@
 //! Insertion: unique check, suppression of duplicates, room on the leaf.
 
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_storage::buffer::PageWrite;
 use niwaki_storage::record::LoggedPage;
@@ -184,7 +185,7 @@ impl Index {
                 self.finish_split(block, 0, path)?;
                 return Ok(None);
             }
-            if !is_beyond(&leaf, target) {
+            if !is_beyond(&leaf, target) || seeded_bug!("insert_without_move_right") {
                 return Ok(Some(leaf));
             }
             self.count_move(&mut moves, block)?;
@@ -205,8 +206,13 @@ impl Index {
         while is_beyond(&leaf, target) {
             let next = leaf.next();
             self.count_move(&mut moves, leaf.id().block)?;
-            let right = self.write(next, 0)?;
-            leaf = right;
+            if seeded_bug!("unique_moves_right_uncoupled") {
+                drop(leaf);
+                leaf = self.write(next, 0)?;
+            } else {
+                let right = self.write(next, 0)?;
+                leaf = right;
+            }
             if leaf.is_incomplete() {
                 drop(leaf);
                 self.finish_split(next, 0, path)?;
@@ -349,7 +355,9 @@ impl Index {
     /// The entry is there: X2. Its mark goes, logged, and the leaf's version moves either way, so
     /// that nobody marks it on the strength of what was read before (rule 9b.13).
     fn suppress(&self, mut leaf: PageWrite<'_>, offset: u16, xid: Xid) -> Result<InsertOutcome> {
-        leaf.bump_version();
+        if !seeded_bug!("suppression_keeps_version") {
+            leaf.bump_version();
+        }
         if change::is_dead(&leaf, offset) {
             let critical = self.storage.begin_change()?;
             let cleared = change::set_dead(&mut leaf, offset, false);

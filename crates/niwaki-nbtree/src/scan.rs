@@ -5,6 +5,7 @@
 //! it goes by the left link, and then right until it finds the page whose right link leads to the leaf
 //! it came from: pages that splits put in between come first.
 
+use niwaki_env::seeded_bug;
 use niwaki_storage::BlockNumber;
 use niwaki_storage::buffer::PageRead;
 
@@ -268,7 +269,7 @@ impl Index {
         let mut moves = 0;
         loop {
             let page = self.read(block, 0)?;
-            if page.next() == from {
+            if page.next() == from || seeded_bug!("backward_scan_trusts_left_link") {
                 return Ok(Some(page));
             }
             if page.is_rightmost() {

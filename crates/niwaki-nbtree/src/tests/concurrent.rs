@@ -17,16 +17,65 @@ use crate::{
 /// Runs a scenario under many interleavings.
 fn interleave(scenario: fn(u64)) {
     #[cfg(feature = "shuttle")]
-    niwaki_env::sync::__shuttle::check_random(
-        move || {
-            scenario(niwaki_env::sync::__shuttle::rand::Rng::r#gen(
-                &mut niwaki_env::sync::__shuttle::rand::thread_rng(),
-            ))
-        },
-        300,
-    );
+    scheduled::simulate(None, 300, scenario);
     #[cfg(not(feature = "shuttle"))]
     (0..100).for_each(scenario);
+}
+
+#[cfg(feature = "shuttle")]
+mod scheduled {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use niwaki_env::bugs;
+    use niwaki_env::sync::__shuttle as shuttle;
+    use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
+
+    /// The planted bug is one for the whole process, and the tests run side by side.
+    static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+    /// Runs the scenario with the bug planted, under so many schedules.
+    pub(super) fn simulate(bug: Option<&'static str>, schedules: usize, scenario: fn(u64)) {
+        let guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        bugs::plant(bug);
+        let seeds = AtomicU64::new(0);
+        let run = catch_unwind(AssertUnwindSafe(|| {
+            shuttle::check_random(
+                move || scenario(seeds.fetch_add(1, Ordering::Relaxed)),
+                schedules,
+            );
+        }));
+        bugs::plant(None);
+        drop(guard);
+        if let Err(panic) = run {
+            std::panic::resume_unwind(panic);
+        }
+    }
+
+    /// The scenario must fail in one of many schedules once the bug is planted.
+    pub(super) fn finds(bug: &'static str, scenario: fn(u64)) {
+        let found = catch_unwind(AssertUnwindSafe(|| simulate(Some(bug), 3000, scenario)));
+        assert!(found.is_err(), "nothing noticed {bug}");
+    }
+
+    #[test]
+    fn a_suppression_that_keeps_the_version_is_found() {
+        finds("suppression_keeps_version", super::restored_entry);
+    }
+
+    #[test]
+    fn unique_checks_that_let_each_other_pass_are_found() {
+        finds("unique_moves_right_uncoupled", super::unique_insertions);
+    }
+
+    #[test]
+    fn a_backward_scan_that_trusts_its_left_link_is_found() {
+        finds("backward_scan_trusts_left_link", super::scans_among_splits);
+    }
+
+    #[test]
+    fn an_insertion_that_does_not_move_right_is_found() {
+        finds("insert_without_move_right", super::scans_among_splits);
+    }
 }
 
 /// Work per thread: little where every step is scheduled, more on the machine.
@@ -72,33 +121,35 @@ fn scan_and_verify(index: &Index, fixed: &[Vec<u8>], direction: Direction) {
 
 #[test]
 fn scans_among_splits_see_each_entry_once() {
-    interleave(|seed| {
-        let index = tiny();
-        let keys = Arc::new(fixed(&index));
-        let mut threads = Vec::new();
-        for number in 0..2u64 {
-            let index = Arc::clone(&index);
-            threads.push(spawn(move || {
-                let rng = SeededRng::new(seed.wrapping_mul(31).wrapping_add(number));
-                for step in 0..STEPS {
-                    let key = [rng.below(250) as u8, number as u8];
-                    insert(&index, &key, Tid::new(step as u32, 1));
-                }
-            }));
-        }
-        for direction in [Direction::Forward, Direction::Backward] {
-            let (index, keys) = (Arc::clone(&index), Arc::clone(&keys));
-            threads.push(spawn(move || {
-                for _ in 0..1 + STEPS / 20 {
-                    scan_and_verify(&index, &keys, direction);
-                }
-            }));
-        }
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
-        scan_and_verify(&index, &keys, Direction::Forward);
-        assert_eq!(index.check(&mut |_| {}).unwrap().incomplete_splits, 0);
-        checked(&index);
-    });
+    interleave(scans_among_splits);
+}
+
+fn scans_among_splits(seed: u64) {
+    let index = tiny();
+    let keys = Arc::new(fixed(&index));
+    let mut threads = Vec::new();
+    for number in 0..2u64 {
+        let index = Arc::clone(&index);
+        threads.push(spawn(move || {
+            let rng = SeededRng::new(seed.wrapping_mul(31).wrapping_add(number));
+            for step in 0..STEPS {
+                let key = [rng.below(250) as u8, number as u8];
+                insert(&index, &key, Tid::new(step as u32, 1));
+            }
+        }));
+    }
+    for direction in [Direction::Forward, Direction::Backward] {
+        let (index, keys) = (Arc::clone(&index), Arc::clone(&keys));
+        threads.push(spawn(move || {
+            for _ in 0..1 + STEPS / 20 {
+                scan_and_verify(&index, &keys, direction);
+            }
+        }));
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    scan_and_verify(&index, &keys, Direction::Forward);
+    assert_eq!(index.check(&mut |_| {}).unwrap().incomplete_splits, 0);
+    checked(&index);
 }
 
 #[test]
@@ -146,47 +197,48 @@ impl UniqueCheck for NobodyElse {
 
 #[test]
 fn of_two_unique_insertions_of_a_key_one_succeeds() {
-    interleave(|_| {
-        let index = tiny();
-        // Dead versions that are not in the way spread the key over several leaves.
-        for n in 0..7u32 {
-            insert(&index, &[5], Tid::new(50 + n, 1));
-            insert(&index, &[4], Tid::new(50 + n, 1));
-        }
-        struct OldOnesAreFine;
-        impl UniqueCheck for OldOnesAreFine {
-            fn check(&self, key: &[u8], tid: Tid) -> Result<UniqueVerdict> {
-                if (50..60).contains(&tid.block.0) {
-                    return Ok(UniqueVerdict::NotConflicting);
-                }
-                NobodyElse.check(key, tid)
+    interleave(unique_insertions);
+}
+
+fn unique_insertions(_: u64) {
+    let index = tiny();
+    // Dead versions that are not in the way spread the key over several leaves.
+    for n in 0..7u32 {
+        insert(&index, &[5], Tid::new(50 + n, 1));
+        insert(&index, &[4], Tid::new(50 + n, 1));
+    }
+    struct OldOnesAreFine;
+    impl UniqueCheck for OldOnesAreFine {
+        fn check(&self, key: &[u8], tid: Tid) -> Result<UniqueVerdict> {
+            if (50..60).contains(&tid.block.0) {
+                return Ok(UniqueVerdict::NotConflicting);
             }
+            NobodyElse.check(key, tid)
         }
-        let threads: Vec<_> = [3u32, 53, 99]
-            .into_iter()
-            .map(|block| {
-                let index = Arc::clone(&index);
-                thread::spawn(move || {
-                    let new = entry(&[5], Tid::new(block, 7));
-                    // Block 53 counts as old, so its TID must tell: it lies among the others.
-                    index.insert(&new, Some(&OldOnesAreFine), None).unwrap()
-                })
+    }
+    let threads: Vec<_> = [3u32, 53, 99]
+        .into_iter()
+        .map(|block| {
+            let index = Arc::clone(&index);
+            thread::spawn(move || {
+                let new = entry(&[5], Tid::new(block, 7));
+                // Block 53 counts as old, so its TID must tell: it lies among the others.
+                index.insert(&new, Some(&OldOnesAreFine), None).unwrap()
             })
-            .collect();
-        let outcomes: Vec<InsertOutcome> =
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-        let entries = checked(&index);
-        let count = entries.iter().filter(|(key, tid)| key == &[5] && tid.offset.0 == 7).count();
-        let inserted =
-            outcomes.iter().filter(|&&outcome| outcome == InsertOutcome::Inserted).count();
-        assert_eq!(count, inserted);
-        let in_the_way = [outcomes[0], outcomes[2]];
-        assert_eq!(
-            in_the_way.iter().filter(|&&outcome| outcome == InsertOutcome::Inserted).count(),
-            1,
-            "{outcomes:?}"
-        );
-    });
+        })
+        .collect();
+    let outcomes: Vec<InsertOutcome> =
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    let entries = checked(&index);
+    let count = entries.iter().filter(|(key, tid)| key == &[5] && tid.offset.0 == 7).count();
+    let inserted = outcomes.iter().filter(|&&outcome| outcome == InsertOutcome::Inserted).count();
+    assert_eq!(count, inserted);
+    let in_the_way = [outcomes[0], outcomes[2]];
+    assert_eq!(
+        in_the_way.iter().filter(|&&outcome| outcome == InsertOutcome::Inserted).count(),
+        1,
+        "{outcomes:?}"
+    );
 }
 
 /// A pass of vacuum among splits visits every entry that was there when it began.
@@ -219,31 +271,33 @@ fn vacuum_among_splits_misses_nothing() {
 /// Rule 9b.13: a mark never lands on an entry that somebody inserted again after the scan read it.
 #[test]
 fn a_restored_entry_is_never_marked() {
-    interleave(|_| {
-        let index = tiny();
-        insert(&index, b"k", Tid::new(1, 1));
-        let restorer = {
-            let index = Arc::clone(&index);
-            spawn(move || {
-                assert_eq!(insert(&index, b"k", Tid::new(1, 1)), InsertOutcome::AlreadyThere);
-                // From here on the entry is wanted, whoever read the leaf before.
-                let mut scan = Scan::default();
-                scan.start(&index, &KeyRange::equal(b"k"), Direction::Forward);
-                assert!(scan.next(&index).unwrap());
-            })
-        };
-        let mut scan = Scan::default();
-        scan.start(&index, &KeyRange::equal(b"k"), Direction::Forward);
-        // What a reader knows of before the restoration it may mark; here it reads the truth that
-        // "nobody restored it yet" from the index's own counter, under the leaf latch.
-        let mut restored = false;
-        let found =
-            scan.next_with(&index, |_| restored = index.stats().suppressed_duplicates > 0).unwrap();
-        if found && !restored {
-            index.mark_dead(scan.batch(), &[0]).unwrap();
-        }
-        restorer.join().unwrap();
-        scan.start(&index, &KeyRange::equal(b"k"), Direction::Forward);
-        assert!(scan.next(&index).unwrap(), "the entry is there for good");
-    });
+    interleave(restored_entry);
+}
+
+fn restored_entry(_: u64) {
+    let index = tiny();
+    insert(&index, b"k", Tid::new(1, 1));
+    let restorer = {
+        let index = Arc::clone(&index);
+        spawn(move || {
+            assert_eq!(insert(&index, b"k", Tid::new(1, 1)), InsertOutcome::AlreadyThere);
+            // From here on the entry is wanted, whoever read the leaf before.
+            let mut scan = Scan::default();
+            scan.start(&index, &KeyRange::equal(b"k"), Direction::Forward);
+            assert!(scan.next(&index).unwrap());
+        })
+    };
+    let mut scan = Scan::default();
+    scan.start(&index, &KeyRange::equal(b"k"), Direction::Forward);
+    // What a reader knows of before the restoration it may mark; here it reads the truth that
+    // "nobody restored it yet" from the index's own counter, under the leaf latch.
+    let mut restored = false;
+    let found =
+        scan.next_with(&index, |_| restored = index.stats().suppressed_duplicates > 0).unwrap();
+    if found && !restored {
+        index.mark_dead(scan.batch(), &[0]).unwrap();
+    }
+    restorer.join().unwrap();
+    scan.start(&index, &KeyRange::equal(b"k"), Direction::Forward);
+    assert!(scan.next(&index).unwrap(), "the entry is there for good");
 }
