@@ -1,12 +1,16 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod api;
 mod check;
 mod database;
 mod result;
 mod session;
 mod views;
 
+pub use api::{
+    FromValue, Params, PreparedQuery, Query, QuerySource, Row, Rows, ToValue, Transaction,
+};
 pub use check::{CheckReport, Violation};
 pub use database::{Database, Options};
 pub use niwaki_sql::{ColumnInfo, ErrorFields, RowSink, Severity, SqlError};

@@ -114,3 +114,421 @@ fn create_insert_select() {
         ["DELETE 2", "1", "SELECT 1"]
     );
 }
+
+#[test]
+fn definitions_roll_back() {
+    let db = database();
+    let mut s = db.session();
+    run(&mut s, "create table kept (a int); insert into kept values (1)");
+    assert_eq!(
+        run(
+            &mut s,
+            "begin; create table t (a serial primary key); insert into t default values;
+             alter table kept add column b int default 7; truncate kept; drop table kept; rollback;
+             select * from kept"
+        ),
+        [
+            "BEGIN",
+            "CREATE TABLE",
+            "INSERT 0 1",
+            "ALTER TABLE",
+            "TRUNCATE TABLE",
+            "DROP TABLE",
+            "ROLLBACK",
+            "1",
+            "SELECT 1"
+        ]
+    );
+    assert_eq!(run(&mut s, "select * from t"), ["ERROR 42P01: relation \"t\" does not exist"]);
+    assert_eq!(
+        run(
+            &mut s,
+            "begin; savepoint a; create table t (a int); rollback to a; create table t (b text);
+             insert into t values ('x'); commit; select b from t"
+        ),
+        [
+            "BEGIN",
+            "SAVEPOINT",
+            "CREATE TABLE",
+            "ROLLBACK",
+            "CREATE TABLE",
+            "INSERT 0 1",
+            "COMMIT",
+            "x",
+            "SELECT 1"
+        ]
+    );
+}
+
+#[test]
+fn alter_table() {
+    let db = database();
+    let mut s = db.session();
+    run(&mut s, "create table t (a int, b text); insert into t values (1, 'x'), (2, null)");
+    assert_eq!(
+        run(
+            &mut s,
+            "alter table t add column c numeric(5,2) default 1.5, add d date; select * from t"
+        ),
+        ["ALTER TABLE", "1|x|1.50|NULL", "2|NULL|1.50|NULL", "SELECT 2"]
+    );
+    assert_eq!(
+        run(&mut s, "alter table t alter b set not null"),
+        ["ERROR 23502: column \"b\" of relation \"t\" contains null values"]
+    );
+    assert_eq!(
+        run(&mut s, "alter table t add constraint pos check (a > 1)"),
+        ["ERROR 23514: check constraint \"pos\" of relation \"t\" is violated by some row"]
+    );
+    assert_eq!(
+        run(&mut s, "alter table t add check (a > 0); insert into t (a) values (0)"),
+        [
+            "ALTER TABLE",
+            "ERROR 23514: new row for relation \"t\" violates check constraint \"t_a_check\" / Failing row contains (0, null, 1.50, null)."
+        ]
+    );
+    // The failed query string was one transaction.
+    assert_eq!(
+        run(
+            &mut s,
+            "insert into t (a) values (0); delete from t where a = 0; alter table t drop column b; select * from t"
+        ),
+        ["INSERT 0 1", "DELETE 1", "ALTER TABLE", "1|1.50|NULL", "2|1.50|NULL", "SELECT 2"]
+    );
+    assert_eq!(
+        run(
+            &mut s,
+            "alter table t rename column c to cc; alter table t rename to u; select cc from u limit 1"
+        ),
+        ["ALTER TABLE", "ALTER TABLE", "1.50", "SELECT 1"]
+    );
+    assert_eq!(
+        run(&mut s, "alter table u add primary key (a); insert into u values (1)"),
+        [
+            "ALTER TABLE",
+            "ERROR 23505: duplicate key value violates unique constraint \"u_pkey\" / Key (a)=(1) already exists."
+        ]
+    );
+    assert_eq!(
+        run(
+            &mut s,
+            "alter table u alter cc set default 3, alter a drop not null; insert into u (a) values (5) returning *"
+        ),
+        ["ALTER TABLE", "5|3.00|NULL", "INSERT 0 1"]
+    );
+    assert_eq!(
+        run(&mut s, "alter table nope add x int"),
+        ["ERROR 42P01: relation \"nope\" does not exist"]
+    );
+    assert_eq!(
+        run(&mut s, "alter table if exists nope add x int"),
+        ["NOTICE: relation \"nope\" does not exist, skipping", "ALTER TABLE"]
+    );
+}
+
+#[test]
+fn indexes() {
+    let db = database();
+    let mut s = db.session();
+    run(&mut s, "create table t (a int, b text); insert into t values (1, 'x'), (1, 'y')");
+    assert_eq!(
+        run(&mut s, "create unique index on t (a)"),
+        ["ERROR 23505: could not create unique index \"t_a_idx\" / Key (a)=(1) is duplicated."]
+    );
+    assert_eq!(
+        run(
+            &mut s,
+            "create index on t (a, b desc) include (b); create unique index u on t (b);
+             create index if not exists u on t (a);
+             select indexname, indexdef from pg_indexes where tablename = 't' order by 1"
+        ),
+        [
+            "CREATE INDEX",
+            "CREATE INDEX",
+            "NOTICE: relation \"u\" already exists, skipping",
+            "CREATE INDEX",
+            "t_a_b_b1_idx|CREATE INDEX t_a_b_b1_idx ON public.t USING btree (a, b DESC) INCLUDE (b)",
+            "u|CREATE UNIQUE INDEX u ON public.t USING btree (b)",
+            "SELECT 2"
+        ]
+    );
+    assert_eq!(
+        run(&mut s, "insert into t values (2, 'x')"),
+        [
+            "ERROR 23505: duplicate key value violates unique constraint \"u\" / Key (b)=(x) already exists."
+        ]
+    );
+    assert_eq!(
+        run(&mut s, "drop index u; insert into t values (2, 'x'); drop index u"),
+        ["DROP INDEX", "INSERT 0 1", "ERROR 42704: index \"u\" does not exist"]
+    );
+}
+
+#[test]
+fn transaction_blocks() {
+    let db = database();
+    let mut s = db.session();
+    run(&mut s, "create table t (a int primary key)");
+    assert_eq!(s.transaction_status(), b'I');
+    assert_eq!(run(&mut s, "begin"), ["BEGIN"]);
+    assert_eq!(s.transaction_status(), b'T');
+    assert_eq!(run(&mut s, "insert into t values (1)"), ["INSERT 0 1"]);
+    assert_eq!(run(&mut s, "select 1/0"), ["ERROR 22012: division by zero"]);
+    assert_eq!(s.transaction_status(), b'E');
+    let aborted = "ERROR 25P02: current transaction is aborted, commands ignored until end of transaction block";
+    assert_eq!(run(&mut s, "select 1"), [aborted]);
+    assert_eq!(run(&mut s, "commit"), ["ROLLBACK"]);
+    assert_eq!(s.transaction_status(), b'I');
+    assert_eq!(run(&mut s, "select count(*) from t"), ["0", "SELECT 1"]);
+    assert_eq!(
+        run(&mut s, "begin; insert into t values (1); savepoint s; insert into t values (2)"),
+        ["BEGIN", "INSERT 0 1", "SAVEPOINT", "INSERT 0 1"]
+    );
+    assert_eq!(run(&mut s, "insert into t values (1)").len(), 1);
+    assert_eq!(s.transaction_status(), b'E');
+    assert_eq!(
+        run(&mut s, "rollback to s; insert into t values (3); commit; select * from t order by 1"),
+        ["ROLLBACK", "INSERT 0 1", "COMMIT", "1", "3", "SELECT 2"]
+    );
+    assert_eq!(run(&mut s, "commit"), ["WARNING: there is no transaction in progress", "COMMIT"]);
+    assert_eq!(
+        run(&mut s, "begin; begin; rollback"),
+        ["BEGIN", "WARNING: there is already a transaction in progress", "BEGIN", "ROLLBACK"]
+    );
+    assert_eq!(
+        run(&mut s, "begin isolation level serializable"),
+        ["ERROR 0A000: isolation level SERIALIZABLE is not supported yet"]
+    );
+    assert_eq!(
+        run(&mut s, "begin read only; insert into t values (9)"),
+        ["BEGIN", "ERROR 25006: cannot execute INSERT in a read-only transaction"]
+    );
+    run(&mut s, "rollback");
+    // Several statements are one transaction; its failure undoes them all.
+    assert_eq!(run(&mut s, "insert into t values (10); select 1/0").len(), 2);
+    assert_eq!(run(&mut s, "select count(*) from t where a = 10"), ["0", "SELECT 1"]);
+    assert_eq!(run(&mut s, ""), ["(empty)"]);
+}
+
+#[test]
+fn copy_in_and_out() {
+    let db = database();
+    let mut s = db.session();
+    run(&mut s, "create table t (a int primary key, b text, c numeric(4,1))");
+    assert_eq!(
+        run_copy(&mut s, "copy t from stdin", "1\tx\t1.25\n2\t\\N\t\\N\n3\ta\\tb\t9\n\\.\n"),
+        ["copy in 3", "COPY 3"]
+    );
+    assert_eq!(
+        run(&mut s, "copy t to stdout"),
+        ["copy out 3", "1\tx\t1.3", "2\t\\N\t\\N", "3\ta\\tb\t9.0", "COPY 3"]
+    );
+    assert_eq!(
+        run(&mut s, "copy (select a + 1 from t where a < 3 order by 1) to stdout (delimiter ',')"),
+        ["copy out 1", "2", "3", "COPY 2"]
+    );
+    assert_eq!(
+        run_copy(&mut s, "copy t from stdin", "4\tx\t1\n5\ty\tz\n"),
+        [
+            "copy in 3",
+            "ERROR 22P02: invalid input syntax for type numeric: \"z\" / COPY t, line 2, column c: \"z\""
+        ]
+    );
+    assert_eq!(
+        run_copy(&mut s, "copy t (a, b) from stdin", "4\n"),
+        ["copy in 2", "ERROR 22P04: missing data for column \"b\" / COPY t, line 1: \"4\""]
+    );
+    assert_eq!(
+        run_copy(&mut s, "copy t (a) from stdin", "4\t5\n"),
+        [
+            "copy in 1",
+            "ERROR 22P04: extra data after last expected column / COPY t, line 1: \"4\t5\""
+        ]
+    );
+    assert_eq!(
+        run_copy(&mut s, "copy t (a) from stdin", "4\n5\n4\n"),
+        [
+            "copy in 1",
+            "ERROR 23505: duplicate key value violates unique constraint \"t_pkey\" / Key (a)=(4) already exists. / COPY t, line 3"
+        ]
+    );
+    assert_eq!(
+        run_copy(&mut s, "copy t (b) from stdin", "x\n"),
+        [
+            "copy in 1",
+            "ERROR 23502: null value in column \"a\" of relation \"t\" violates not-null constraint / Failing row contains (null, x, null). / COPY t, line 1: \"x\""
+        ]
+    );
+    assert_eq!(
+        run_copy(&mut s, "copy t from stdin with freeze", ""),
+        [
+            "ERROR 55000: cannot perform COPY FREEZE because the table was not created or truncated in the current subtransaction"
+        ]
+    );
+    run(&mut s, "begin; truncate t");
+    assert_eq!(
+        run_copy(&mut s, "copy t (a) from stdin with (freeze on)", "1\n2\n"),
+        ["copy in 1", "COPY 2"]
+    );
+    assert_eq!(run(&mut s, "commit; select count(*) from t"), ["COMMIT", "2", "SELECT 1"]);
+    // Defaults and checks go the general way.
+    run(&mut s, "create table d (id serial, a int check (a > 0))");
+    assert_eq!(run_copy(&mut s, "copy d (a) from stdin", "5\n6\n"), ["copy in 1", "COPY 2"]);
+    assert_eq!(
+        run_copy(&mut s, "copy d (a) from stdin", "5\n0\n"),
+        [
+            "copy in 1",
+            "ERROR 23514: new row for relation \"d\" violates check constraint \"d_a_check\" / Failing row contains (4, 0). / COPY d, line 2: \"0\""
+        ]
+    );
+    assert_eq!(run(&mut s, "select * from d order by id"), ["1|5", "2|6", "SELECT 2"]);
+    assert_eq!(
+        run(&mut s, "select n_tup_ins > 0 from pg_stat_user_tables where relname = 'd'"),
+        ["t", "SELECT 1"]
+    );
+}
+
+#[test]
+fn settings_take_part_in_transactions() {
+    let db = database();
+    let mut s = db.session();
+    assert_eq!(run(&mut s, "set work_mem = '8MB'; show work_mem"), ["SET", "8MB", "SHOW"]);
+    assert_eq!(
+        run(&mut s, "begin; set local work_mem = '1MB'; show work_mem; commit; show work_mem"),
+        ["BEGIN", "SET", "1MB", "SHOW", "COMMIT", "8MB", "SHOW"]
+    );
+    assert_eq!(
+        run(&mut s, "begin; set work_mem = '2MB'; rollback; show work_mem"),
+        ["BEGIN", "SET", "ROLLBACK", "8MB", "SHOW"]
+    );
+    assert_eq!(run(&mut s, "reset work_mem; show work_mem"), ["RESET", "4MB", "SHOW"]);
+    assert_eq!(
+        run(&mut s, "show nonsense"),
+        ["ERROR 42704: unrecognized configuration parameter \"nonsense\""]
+    );
+    assert_eq!(
+        run(
+            &mut s,
+            "set timezone = 'Europe/Berlin'; select '2024-07-01 00:00+00'::timestamptz::text"
+        ),
+        ["SET", "2024-07-01 02:00:00+02", "SELECT 1"]
+    );
+    assert_eq!(
+        run(&mut s, "select current_setting('TimeZone'), set_config('work_mem', '3MB', false)"),
+        ["Europe/Berlin|3MB", "SELECT 1"]
+    );
+    assert_eq!(
+        run(
+            &mut s,
+            "begin isolation level repeatable read; show transaction_isolation; commit; show transaction_isolation"
+        ),
+        ["BEGIN", "repeatable read", "SHOW", "COMMIT", "read committed", "SHOW"]
+    );
+    assert_eq!(
+        run(&mut s, "create extension if not exists pageinspect; checkpoint; discard all"),
+        [
+            "CREATE EXTENSION",
+            "CHECKPOINT",
+            "ERROR 25001: DISCARD ALL cannot run inside a transaction block"
+        ]
+    );
+}
+
+#[test]
+fn prepared_by_name_and_cursors() {
+    let db = database();
+    let mut s = db.session();
+    run(&mut s, "create table t (a int); insert into t select generate_series(1, 10)");
+    assert_eq!(
+        run(
+            &mut s,
+            "prepare p (int) as select a from t where a > $1 order by a; execute p (8); deallocate p; execute p(1)"
+        ),
+        [
+            "PREPARE",
+            "9",
+            "10",
+            "SELECT 2",
+            "DEALLOCATE",
+            "ERROR 26000: prepared statement \"p\" does not exist"
+        ]
+    );
+    assert_eq!(
+        run(
+            &mut s,
+            "begin; declare c cursor for select a from t order by a; fetch 2 from c; move 1 from c; fetch c; close c; commit"
+        ),
+        [
+            "BEGIN",
+            "DECLARE CURSOR",
+            "1",
+            "2",
+            "FETCH 2",
+            "MOVE 1",
+            "4",
+            "FETCH 1",
+            "CLOSE CURSOR",
+            "COMMIT"
+        ]
+    );
+    assert_eq!(run(&mut s, "vacuum"), ["VACUUM"]);
+    assert_eq!(run(&mut s, "vacuum analyze t"), ["VACUUM"]);
+    assert_eq!(
+        run(&mut s, "analyze t; select reltuples from pg_class where relname = 't'"),
+        ["ANALYZE", "10", "SELECT 1"]
+    );
+    assert_eq!(
+        run(&mut s, "begin; vacuum t"),
+        ["BEGIN", "ERROR 25001: VACUUM cannot run inside a transaction block"]
+    );
+}
+
+#[test]
+fn sequences_and_identity() {
+    let db = database();
+    let mut s = db.session();
+    assert_eq!(
+        run(
+            &mut s,
+            "create sequence q start 5 increment 2 maxvalue 8; select nextval('q'), nextval('q'), currval('q')"
+        ),
+        ["CREATE SEQUENCE", "5|7|7", "SELECT 1"]
+    );
+    assert_eq!(
+        run(&mut s, "select nextval('q')"),
+        ["ERROR 2200H: nextval: reached maximum value of sequence \"q\" (8)"]
+    );
+    assert_eq!(
+        run(
+            &mut s,
+            "alter sequence q restart with 3 maxvalue 100; select nextval('q'); drop sequence q"
+        ),
+        ["ALTER SEQUENCE", "3", "SELECT 1", "DROP SEQUENCE"]
+    );
+    run(&mut s, "create table t (id int generated always as identity, b int)");
+    assert_eq!(
+        run(&mut s, "insert into t (b) values (1), (2) returning id"),
+        ["1", "2", "INSERT 0 2"]
+    );
+    assert_eq!(run(&mut s, "insert into t (id, b) values (9, 1)")[0][..12], *"ERROR 428C9:");
+    assert_eq!(run(&mut s, "drop sequence t_id_seq")[0][..12], *"ERROR 2BP01:");
+    assert_eq!(
+        run(&mut s, "truncate t restart identity; insert into t (b) values (1) returning id"),
+        ["TRUNCATE TABLE", "1", "INSERT 0 1"]
+    );
+    assert_eq!(
+        run(
+            &mut s,
+            "drop table t; select count(*) from pg_class where relname like 't_%' and relkind = 'S'"
+        ),
+        ["DROP TABLE", "0", "SELECT 1"]
+    );
+    assert_eq!(
+        run(&mut s, "drop table if exists t, u"),
+        [
+            "NOTICE: table \"t\" does not exist, skipping",
+            "NOTICE: table \"u\" does not exist, skipping",
+            "DROP TABLE"
+        ]
+    );
+}

@@ -13,8 +13,8 @@ use crate::Result;
 use crate::result::{ExecuteOutcome, ResultSink};
 
 /// A prepared statement.
-pub(super) struct Statement {
-    pub(super) described: Prepared,
+pub(crate) struct Statement {
+    pub(crate) described: Prepared,
     pub(super) parsed: Option<ParsedStatement>,
     /// The types the client gave, for making the plan again.
     pub(super) given_types: Vec<TypeOid>,
@@ -25,7 +25,7 @@ pub(super) struct Statement {
 
 /// What a statement does.
 #[derive(Clone)]
-pub(super) enum Action {
+pub(crate) enum Action {
     Empty,
     Query(Arc<Planned>),
     Utility(Arc<Utility>),
@@ -208,7 +208,7 @@ impl Session {
             self.portals.remove_entry(portal).ok_or_else(|| no_portal(portal))?;
         self.begin_statement();
         self.report_settings(out);
-        let outcome = self.execute(&mut running, max_rows, out);
+        let outcome = self.run_portal(&mut running, max_rows, out);
         self.control.end_statement();
         // The end of the transaction ends its portals.
         if outcome.is_ok() && self.transaction.is_some() {
@@ -217,7 +217,7 @@ impl Session {
         outcome
     }
 
-    pub(super) fn execute(
+    pub(super) fn run_portal(
         &mut self,
         portal: &mut Portal,
         max_rows: u64,
@@ -352,6 +352,38 @@ impl Session {
         let result = self.end_implicit();
         self.report_settings(out);
         result
+    }
+
+    /// Prepares a statement that no name leads to.
+    pub(crate) fn prepare_text(&mut self, sql: &str) -> Result<Arc<Statement>> {
+        self.begin_statement();
+        let mut statements = niwaki_sql::parse::parse(sql)?;
+        if statements.len() > 1 {
+            return Err(SqlError::new(
+                "42601",
+                "cannot insert multiple commands into a prepared statement",
+            ));
+        }
+        Ok(Arc::new(self.prepare_parsed(statements.pop(), Vec::new())?))
+    }
+
+    /// Runs a statement that no portal leads to, to its end.
+    pub(crate) fn run_prepared_once(
+        &mut self,
+        statement: Arc<Statement>,
+        parameters: Vec<Datum>,
+        out: &mut dyn ResultSink,
+    ) -> Result<()> {
+        self.begin_statement();
+        let mut portal = Portal { statement, parameters, running: None, state: PortalState::Ready };
+        let result = self.run_portal(&mut portal, 0, out);
+        self.control.end_statement();
+        result.map(|_| ())
+    }
+
+    /// Ends the implicit transaction of a statement of the program's own.
+    pub(crate) fn end_message(&mut self) -> Result<()> {
+        self.end_implicit()
     }
 
     /// Tells the sink that a statement is done.

@@ -32,7 +32,8 @@ use crate::database::Database;
 use crate::result::ResultSink;
 
 use environment::SequenceValues;
-use extended::{Portal, Statement};
+use extended::Portal;
+pub(crate) use extended::Statement;
 pub(crate) use source::{DATABASE_OID, schema_name};
 use transaction::{Block, Level};
 

@@ -60,8 +60,16 @@ impl Definer<'_> {
         taken: &mut ConstraintNames,
         constraint: &ConstraintSpec,
     ) -> Result<()> {
-        let ConstraintSpecKind::Check { expression, column } = &constraint.kind else {
+        let ConstraintSpecKind::Check { expression, .. } = &constraint.kind else {
             return Ok(());
+        };
+        // A check over one column is named after it.
+        let mut columns = self.session.columns_of_expression(expression)?;
+        columns.sort();
+        columns.dedup();
+        let column = match columns.as_slice() {
+            [one] => Some(one.as_str()),
+            _ => None,
         };
         let name = match &constraint.name {
             Some(name) => {
@@ -74,7 +82,7 @@ impl Definer<'_> {
                 loop {
                     let label =
                         if number == 0 { "check".to_owned() } else { format!("check{number}") };
-                    let name = names::object_name(&table.name, column.as_deref(), &label);
+                    let name = names::object_name(&table.name, column, &label);
                     if taken.take(&name, &table.name).is_ok() {
                         break name;
                     }

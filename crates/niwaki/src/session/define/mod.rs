@@ -144,7 +144,8 @@ impl Definer<'_> {
                     self.notice(format!("{message}, skipping"));
                     return Ok(None);
                 }
-                Err(SqlError::new("42P01", message).with_position(name.position))
+                let sqlstate = if word == "index" { "42704" } else { "42P01" };
+                Err(SqlError::new(sqlstate, message).with_position(name.position))
             }
             Err(error) => Err(error),
         }

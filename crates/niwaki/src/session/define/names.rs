@@ -59,11 +59,20 @@ pub(super) fn free_name(
 /// Column names joined as PostgreSQL joins them for index names.
 pub(super) fn joined(columns: &[String]) -> String {
     let mut text = String::new();
+    let mut used: Vec<String> = Vec::with_capacity(columns.len());
     for column in columns {
         if !text.is_empty() {
             text.push('_');
         }
-        text.push_str(column);
+        // A column that comes twice gets a number.
+        let mut name = column.clone();
+        let mut number = 0u32;
+        while used.contains(&name) {
+            number += 1;
+            name = format!("{column}{number}");
+        }
+        text.push_str(&name);
+        used.push(name);
         if text.len() >= NAME_BYTES_MAX {
             break;
         }

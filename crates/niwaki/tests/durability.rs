@@ -1,0 +1,102 @@
+//! What a crash, or a clean end, leaves of definitions and rows.
+
+use niwaki::{Database, Datum, Options};
+use niwaki_env::Env;
+
+fn one(db: &Database, sql: &str) -> String {
+    let mut s = db.session();
+    let rows = s.query(sql, ()).unwrap();
+    let row = rows.into_iter().next().expect("a row");
+    match &row[0] {
+        Datum::Int8(v) => v.to_string(),
+        Datum::Int4(v) => v.to_string(),
+        Datum::Text(t) => t.to_string(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// The handle goes without being closed: the next open finds what a killed process leaves.
+fn reopen(db: Database, env: &Env) -> Database {
+    drop(db);
+    Database::open_with(env.clone(), Options::new()).unwrap()
+}
+
+#[test]
+fn committed_work_survives_and_other_work_does_not() {
+    let env = Env::memory();
+    let db = Database::open_with(env.clone(), Options::new()).unwrap();
+    let mut s = db.session();
+    s.execute("create table t (id bigserial primary key, b text unique)", ()).unwrap();
+    s.execute("create unlogged table u (a int primary key)", ()).unwrap();
+    for i in 0..300 {
+        s.execute("insert into t (b) values ($1)", (format!("row {i}"),)).unwrap();
+    }
+    s.execute("insert into u select generate_series(1, 100)", ()).unwrap();
+    s.execute("update t set b = 'changed' where id = 7", ()).unwrap();
+    s.execute("delete from t where id = 8", ()).unwrap();
+    // Open at the moment of the crash.
+    s.execute("begin", ()).unwrap();
+    s.execute("create table gone (a int)", ()).unwrap();
+    s.execute("insert into t (b) values ('gone')", ()).unwrap();
+    s.execute("truncate u", ()).unwrap();
+    std::mem::forget(s);
+    let (db, env) = reopen_forgotten(db, &env);
+    assert_eq!(one(&db, "select count(*) from t"), "299");
+    assert_eq!(one(&db, "select b from t where id = 7"), "changed");
+    assert_eq!(one(&db, "select count(*) from u"), "0");
+    let mut s = db.session();
+    assert_eq!(s.execute("select * from gone", ()).unwrap_err().sqlstate, "42P01");
+    s.execute("insert into u values (1)", ()).unwrap();
+    let id = s.query_one("insert into t (b) values ('new') returning id", ()).unwrap();
+    let id: i64 = id.get(0).unwrap();
+    assert!(id > 300, "a sequence gave {id} again");
+    assert_eq!(
+        s.execute("insert into t (b) values ('changed')", ()).unwrap_err().sqlstate,
+        "23505"
+    );
+    drop(s);
+    let report = db.check().unwrap();
+    assert_eq!(report.violations, []);
+    assert_eq!((report.tables, report.indexes), (3, 5));
+
+    // A clean end, and again.
+    db.close().unwrap();
+    let db = Database::open_with(env.clone(), Options::new()).unwrap();
+    assert_eq!(one(&db, "select count(*) from t"), "300");
+    assert_eq!(one(&db, "select count(*) from u"), "1");
+    let db = reopen(db, &env);
+    assert_eq!(one(&db, "select count(*) from t"), "300");
+    assert_eq!(db.check().unwrap().violations, []);
+}
+
+/// The crashed handle's memory is never given back, as little as a killed process gives it back;
+/// only its lock on the directory goes.
+fn reopen_forgotten(db: Database, env: &Env) -> (Database, Env) {
+    std::mem::forget(db);
+    crash_copy(env)
+}
+
+/// A second world with the same files.
+fn crash_copy(env: &Env) -> (Database, Env) {
+    let other = Env::memory();
+    for dir in ["", "base", "wal"] {
+        if !dir.is_empty() {
+            other.vfs.create_dir(dir).unwrap();
+        }
+        for name in env.vfs.list(dir).unwrap() {
+            let path = if dir.is_empty() { name } else { format!("{dir}/{name}") };
+            if path == "lock" {
+                continue;
+            }
+            let Ok(from) = env.vfs.open(&path, niwaki_env::vfs::OpenMode::Existing) else {
+                continue;
+            };
+            let mut bytes = vec![0; usize::try_from(from.len().unwrap()).unwrap()];
+            let read = from.read_at(&mut bytes, 0).unwrap();
+            assert_eq!(read, bytes.len());
+            let to = other.vfs.open(&path, niwaki_env::vfs::OpenMode::CreateNew).unwrap();
+            to.write_at(&bytes, 0).unwrap();
+        }
+    }
+    (Database::open_with(other.clone(), Options::new()).unwrap(), other)
+}

@@ -1,0 +1,188 @@
+//! The wire-level half of a session: prepared statements, portals, and when transactions end.
+
+use niwaki::{
+    ColumnInfo, Database, Datum, ExecuteOutcome, ResultSink, RowSink, Session, SqlError, TypeOid,
+};
+
+#[derive(Default)]
+struct Sink {
+    rows: Vec<Vec<Datum>>,
+    tags: Vec<String>,
+}
+
+impl RowSink for Sink {
+    fn row(&mut self, row: &[Datum]) -> niwaki::Result<()> {
+        self.rows.push(row.to_vec());
+        Ok(())
+    }
+}
+
+impl ResultSink for Sink {
+    fn columns(&mut self, _: &[ColumnInfo]) -> niwaki::Result<()> {
+        Ok(())
+    }
+    fn complete(&mut self, tag: &str) {
+        self.tags.push(tag.to_owned());
+    }
+    fn empty_query(&mut self) {
+        self.tags.push("(empty)".to_owned());
+    }
+    fn notice(&mut self, _: &SqlError) {}
+    fn parameter_status(&mut self, _: &str, _: &str) {}
+    fn copy_in(&mut self, _: usize) -> niwaki::Result<()> {
+        Ok(())
+    }
+    fn copy_in_data(&mut self, _: &mut Vec<u8>) -> niwaki::Result<bool> {
+        Ok(false)
+    }
+    fn copy_out_begin(&mut self, _: usize) -> niwaki::Result<()> {
+        Ok(())
+    }
+    fn copy_out(&mut self, _: &[u8]) -> niwaki::Result<()> {
+        Ok(())
+    }
+    fn copy_out_end(&mut self) {}
+}
+
+fn bind(s: &mut Session, portal: &str, statement: &str, values: &[Datum]) -> niwaki::Result<()> {
+    s.bind(portal, statement, &mut |i, _| Ok(values[i].clone()), values.len())
+}
+
+fn run(s: &mut Session, portal: &str, max: u64) -> niwaki::Result<(ExecuteOutcome, Sink)> {
+    let mut sink = Sink::default();
+    let outcome = s.execute_portal(portal, max, &mut sink)?;
+    Ok((outcome, sink))
+}
+
+fn session(db: &Database) -> Session {
+    let mut s = db.session();
+    s.execute("create table t (a int primary key, b text)", ()).unwrap();
+    s.execute("insert into t select g, 'row ' || g from generate_series(1, 10) g", ()).unwrap();
+    s
+}
+
+#[test]
+fn prepared_statements_describe_themselves_and_run() {
+    let db = Database::in_memory().unwrap();
+    let mut s = session(&db);
+    s.parse("get", "select b, a + $2 as c from t where a = $1", &[]).unwrap();
+    let described = s.statement("get").unwrap();
+    assert_eq!(&*described.parameters, [TypeOid::INT4, TypeOid::INT4]);
+    let columns = described.columns.clone().unwrap();
+    assert_eq!((columns[0].name.as_str(), columns[1].name.as_str()), ("b", "c"));
+    assert_eq!((columns[0].attribute, columns[0].oid()), (2, TypeOid::TEXT));
+    for i in 1..=3 {
+        bind(&mut s, "", "get", &[Datum::Int4(i), Datum::Int4(100)]).unwrap();
+        let (outcome, sink) = run(&mut s, "", 0).unwrap();
+        assert_eq!(outcome, ExecuteOutcome::Complete);
+        assert_eq!(sink.tags, ["SELECT 1"]);
+        assert!(matches!(sink.rows[0][1], Datum::Int4(c) if c == i + 100));
+        s.sync(&mut Sink::default()).unwrap();
+        assert_eq!(s.transaction_status(), b'I');
+    }
+    assert_eq!(s.parse("get", "select 1", &[]).unwrap_err().sqlstate, "42P05");
+    s.error();
+    assert_eq!(bind(&mut s, "", "get", &[]).unwrap_err().sqlstate, "08P01");
+    s.error();
+    // A failure forgets no prepared statement.
+    assert!(s.statement("get").is_ok());
+    s.close_statement("get");
+    assert_eq!(s.statement("get").unwrap_err().sqlstate, "26000");
+    assert_eq!(run(&mut s, "nope", 0).err().unwrap().sqlstate, "34000");
+}
+
+#[test]
+fn portals_stop_at_row_limits() {
+    let db = Database::in_memory().unwrap();
+    let mut s = session(&db);
+    s.parse("", "select a from t order by a", &[]).unwrap();
+    bind(&mut s, "p", "", &[]).unwrap();
+    let (outcome, sink) = run(&mut s, "p", 4).unwrap();
+    assert_eq!((outcome, sink.rows.len()), (ExecuteOutcome::Suspended, 4));
+    let (outcome, sink) = run(&mut s, "p", 4).unwrap();
+    assert_eq!((outcome, sink.rows.len()), (ExecuteOutcome::Suspended, 4));
+    let (outcome, sink) = run(&mut s, "p", 4).unwrap();
+    assert_eq!((outcome, sink.rows.len()), (ExecuteOutcome::Complete, 2));
+    assert_eq!(sink.tags, ["SELECT 2"]);
+    s.sync(&mut Sink::default()).unwrap();
+    assert_eq!(run(&mut s, "p", 0).err().unwrap().sqlstate, "34000");
+    // What returns no rows does not stop.
+    s.parse("", "insert into t values (11, 'x'), (12, 'y')", &[]).unwrap();
+    bind(&mut s, "", "", &[]).unwrap();
+    let (outcome, sink) = run(&mut s, "", 1).unwrap();
+    assert_eq!((outcome, sink.tags), (ExecuteOutcome::Complete, vec!["INSERT 0 2".to_owned()]));
+    s.parse("", "commit", &[]).unwrap();
+    bind(&mut s, "", "", &[]).unwrap();
+    assert_eq!(run(&mut s, "", 1).unwrap().0, ExecuteOutcome::Complete);
+    s.parse("", "", &[]).unwrap();
+    bind(&mut s, "", "", &[]).unwrap();
+    assert_eq!(run(&mut s, "", 0).unwrap().0, ExecuteOutcome::Empty);
+}
+
+#[test]
+fn a_pipeline_is_one_transaction_up_to_sync() {
+    let db = Database::in_memory().unwrap();
+    let mut s = session(&db);
+    let mut other = db.session();
+    let count = |other: &mut Session| -> i64 {
+        other.query_one("select count(*) from t", ()).unwrap().get(0).unwrap()
+    };
+    s.parse("ins", "insert into t values ($1, 'p')", &[]).unwrap();
+    for i in [20, 21] {
+        bind(&mut s, "", "ins", &[Datum::Int4(i)]).unwrap();
+        run(&mut s, "", 0).unwrap();
+    }
+    assert_eq!(count(&mut other), 10);
+    s.sync(&mut Sink::default()).unwrap();
+    assert_eq!(count(&mut other), 12);
+    // One failure undoes everything since the last Sync.
+    bind(&mut s, "", "ins", &[Datum::Int4(22)]).unwrap();
+    run(&mut s, "", 0).unwrap();
+    bind(&mut s, "", "ins", &[Datum::Int4(20)]).unwrap();
+    assert_eq!(run(&mut s, "", 0).err().unwrap().sqlstate, "23505");
+    s.error();
+    s.sync(&mut Sink::default()).unwrap();
+    assert_eq!(count(&mut other), 12);
+    // Portals outlive Sync inside a block.
+    s.execute("begin", ()).unwrap();
+    s.parse("all", "select a from t order by a", &[]).unwrap();
+    bind(&mut s, "p", "all", &[]).unwrap();
+    assert_eq!(run(&mut s, "p", 3).unwrap().0, ExecuteOutcome::Suspended);
+    s.sync(&mut Sink::default()).unwrap();
+    assert_eq!(s.transaction_status(), b'T');
+    assert_eq!(run(&mut s, "p", 3).unwrap().1.rows.len(), 3);
+    s.execute("commit", ()).unwrap();
+    assert_eq!(run(&mut s, "p", 3).err().unwrap().sqlstate, "34000");
+}
+
+#[test]
+fn plans_follow_definitions_of_other_sessions() {
+    let db = Database::in_memory().unwrap();
+    let mut s = session(&db);
+    let mut other = db.session();
+    s.parse("one", "select b from t where a = $1", &[]).unwrap();
+    s.parse("star", "select * from t where a = $1", &[]).unwrap();
+    s.sync(&mut Sink::default()).unwrap();
+    let mut get = |s: &mut Session, name: &str| -> niwaki::Result<Vec<Datum>> {
+        bind(s, "", name, &[Datum::Int4(1)])?;
+        let result = run(s, "", 0);
+        if result.is_err() {
+            s.error();
+        }
+        s.sync(&mut Sink::default()).unwrap();
+        Ok(result?.1.rows.pop().unwrap_or_default())
+    };
+    assert_eq!(get(&mut s, "one").unwrap().len(), 1);
+    other.execute("alter table t drop constraint t_pkey", ()).unwrap();
+    assert_eq!(get(&mut s, "one").unwrap().len(), 1);
+    other.execute("create index on t (b); truncate t", ()).unwrap();
+    assert_eq!(get(&mut s, "one").unwrap().len(), 0);
+    other.execute("insert into t values (1, 'again')", ()).unwrap();
+    assert!(matches!(&get(&mut s, "one").unwrap()[0], Datum::Text(t) if &**t == "again"));
+    other.execute("alter table t add column c int", ()).unwrap();
+    assert_eq!(get(&mut s, "one").unwrap().len(), 1);
+    let error = get(&mut s, "star").unwrap_err();
+    assert_eq!(error.message, "cached plan must not change result type");
+    other.execute("drop table t", ()).unwrap();
+    assert_eq!(get(&mut s, "one").unwrap_err().sqlstate, "42P01");
+}

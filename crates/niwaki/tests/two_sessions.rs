@@ -1,0 +1,171 @@
+//! Two sessions at once: what one sees of the other, and who waits for whom.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use niwaki::{Database, Session};
+use niwaki_env::sync::thread;
+
+fn int(s: &mut Session, sql: &str) -> i64 {
+    s.query_one(sql, ()).unwrap().get(0).unwrap()
+}
+
+fn database() -> (Database, Session, Session) {
+    let db = Database::in_memory().unwrap();
+    let mut a = db.session();
+    let b = db.session();
+    a.execute("create table t (id int primary key, v int)", ()).unwrap();
+    a.execute("insert into t values (1, 10), (2, 20)", ()).unwrap();
+    (db, a, b)
+}
+
+/// Runs `work` in a thread, and returns when its session waits for a lock.
+fn start_waiting<T: Send + 'static>(
+    db: &Database,
+    mut session: Session,
+    work: impl FnOnce(&mut Session) -> T + Send + 'static,
+) -> (mpsc::Receiver<T>, thread::JoinHandle<Session>) {
+    let (send, receive) = mpsc::channel();
+    let id = session.id();
+    let handle = thread::spawn(move || {
+        send.send(work(&mut session)).unwrap();
+        session
+    });
+    let mut watcher = db.session();
+    // Ends: the other session either waits or the test hangs, which the test runner reports.
+    while int(
+        &mut watcher,
+        &format!("select count(*) from pg_locks where pid = {id} and not granted"),
+    ) == 0
+    {
+        thread::yield_now();
+    }
+    (receive, handle)
+}
+
+#[test]
+fn uncommitted_work_is_invisible() {
+    let (_db, mut a, mut b) = database();
+    a.execute("begin", ()).unwrap();
+    a.execute("update t set v = 11 where id = 1", ()).unwrap();
+    a.execute("insert into t values (3, 30)", ()).unwrap();
+    assert_eq!(int(&mut b, "select v from t where id = 1"), 10);
+    assert_eq!(int(&mut b, "select count(*) from t"), 2);
+    a.execute("commit", ()).unwrap();
+    assert_eq!(int(&mut b, "select v from t where id = 1"), 11);
+    assert_eq!(int(&mut b, "select count(*) from t"), 3);
+}
+
+#[test]
+fn repeatable_read_keeps_its_snapshot_and_refuses_lost_updates() {
+    let (_db, mut a, mut b) = database();
+    b.execute("begin isolation level repeatable read", ()).unwrap();
+    assert_eq!(int(&mut b, "select v from t where id = 1"), 10);
+    a.execute("update t set v = v + 1 where id = 1", ()).unwrap();
+    assert_eq!(int(&mut b, "select v from t where id = 1"), 10);
+    let error = b.execute("update t set v = v + 1 where id = 1", ()).unwrap_err();
+    assert_eq!(error.sqlstate, "40001");
+    b.execute("rollback", ()).unwrap();
+    assert_eq!(int(&mut b, "select v from t where id = 1"), 11);
+}
+
+#[test]
+fn read_committed_updates_wait_and_see_the_newest_version() {
+    let (db, mut a, b) = database();
+    a.execute("begin", ()).unwrap();
+    a.execute("update t set v = v + 1 where id = 1", ()).unwrap();
+    let (done, handle) =
+        start_waiting(&db, b, |b| b.execute("update t set v = v + 1 where id = 1", ()));
+    a.execute("commit", ()).unwrap();
+    assert_eq!(done.recv().unwrap().unwrap(), 1);
+    handle.join().unwrap();
+    assert_eq!(int(&mut a, "select v from t where id = 1"), 12);
+}
+
+#[test]
+fn deadlocks_are_broken() {
+    let (db, mut a, mut b) = database();
+    a.execute("set deadlock_timeout = '20ms'", ()).unwrap();
+    a.execute("begin", ()).unwrap();
+    b.execute("begin", ()).unwrap();
+    a.execute("update t set v = 0 where id = 1", ()).unwrap();
+    b.execute("update t set v = 0 where id = 2", ()).unwrap();
+    let (done, handle) = start_waiting(&db, b, |b| {
+        let result = b.execute("update t set v = 0 where id = 1", ());
+        let _ = b.execute("rollback", ());
+        result
+    });
+    let mine = a.execute("update t set v = 0 where id = 2", ());
+    let _ = a.execute("rollback", ());
+    let theirs = done.recv_timeout(Duration::from_secs(30)).unwrap();
+    handle.join().unwrap();
+    let failed: Vec<_> = [mine, theirs].into_iter().filter_map(Result::err).collect();
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert_eq!(failed[0].sqlstate, "40P01");
+}
+
+#[test]
+fn definitions_wait_for_readers_and_names_are_looked_up_again() {
+    let (db, mut a, b) = database();
+    a.execute("begin", ()).unwrap();
+    a.execute(
+        "alter table t rename to old; create table t (id int, v int); insert into t values (7, 70)",
+        (),
+    )
+    .unwrap();
+    let (done, handle) =
+        start_waiting(&db, b, |b| b.query("select v from t", ()).map(|rows| rows.len()));
+    a.execute("commit", ()).unwrap();
+    // It waited for the table that had the name before, and then reads the one that has it now.
+    assert_eq!(done.recv().unwrap().unwrap(), 1);
+    handle.join().unwrap();
+}
+
+#[test]
+fn two_creators_of_one_name() {
+    let (db, mut a, b) = database();
+    a.execute("begin", ()).unwrap();
+    a.execute("create table same (a int)", ()).unwrap();
+    let (done, handle) = start_waiting(&db, b, |b| b.execute("create table same (b int)", ()));
+    a.execute("commit", ()).unwrap();
+    assert_eq!(done.recv().unwrap().unwrap_err().sqlstate, "42P07");
+    handle.join().unwrap();
+}
+
+#[test]
+fn lock_timeout_cancel_and_terminate_end_a_wait() {
+    let (db, mut a, mut b) = database();
+    a.execute("begin", ()).unwrap();
+    a.execute("update t set v = 0 where id = 1", ()).unwrap();
+    b.execute("set lock_timeout = '10ms'", ()).unwrap();
+    let error = b.execute("update t set v = 1 where id = 1", ()).unwrap_err();
+    assert_eq!(error.sqlstate, "55P03");
+    b.execute("set lock_timeout = 0; set statement_timeout = '10ms'", ()).unwrap();
+    let error = b.execute("update t set v = 1 where id = 1", ()).unwrap_err();
+    assert_eq!(error.sqlstate, "57014");
+    b.execute("set statement_timeout = 0", ()).unwrap();
+    let (id, secret) = (b.id(), b.secret());
+    let (done, handle) =
+        start_waiting(&db, b, |b| b.execute("update t set v = 1 where id = 1", ()));
+    db.cancel(id, secret.wrapping_add(1));
+    db.cancel(id, secret);
+    assert_eq!(done.recv().unwrap().unwrap_err().sqlstate, "57014");
+    let b = handle.join().unwrap();
+    let (done, handle) =
+        start_waiting(&db, b, |b| b.execute("update t set v = 1 where id = 1", ()));
+    a.execute(&format!("select pg_terminate_backend({id})"), ()).unwrap();
+    assert_eq!(done.recv().unwrap().unwrap_err().sqlstate, "57P01");
+    assert!(handle.join().unwrap().is_terminated());
+}
+
+#[test]
+fn row_locks() {
+    let (_db, mut a, mut b) = database();
+    a.execute("begin", ()).unwrap();
+    a.query("select * from t where id = 1 for update", ()).unwrap();
+    let error = b.query("select * from t where id = 1 for update nowait", ()).unwrap_err();
+    assert_eq!(error.sqlstate, "55P03");
+    let free = b.query("select id from t order by id for update skip locked", ()).unwrap();
+    assert_eq!(free.len(), 1);
+    a.execute("commit", ()).unwrap();
+}
