@@ -75,12 +75,23 @@ const NOTHING: Version = Version {
     reached: false,
 };
 
-fn look(txns: &TransactionManager, horizon: &Horizon, base: u64, tuple: Tuple<'_>) -> Version {
+/// Judges one version. `inserter` remembers the state of the last inserter: the rows of a page have
+/// few.
+fn look(
+    txns: &TransactionManager,
+    horizon: &Horizon,
+    base: u64,
+    tuple: Tuple<'_>,
+    inserter: &mut (u32, XidStatus),
+) -> Version {
     let begin = if tuple.has(flags::XMIN_ALL_VISIBLE) {
         // Before every snapshot: the first commit of all gives the same verdicts.
         Some(Csn(1))
     } else {
-        match txns.status(page::xmin(base, tuple)) {
+        if inserter.0 != tuple.xmin() {
+            *inserter = (tuple.xmin(), txns.status(page::xmin(base, tuple)));
+        }
+        match inserter.1 {
             XidStatus::Aborted => return Version { verdict: Verdict::Aborted, ..NOTHING },
             XidStatus::InProgress => None,
             XidStatus::Committed(csn) => Some(csn),
@@ -98,6 +109,11 @@ fn look(txns: &TransactionManager, horizon: &Horizon, base: u64, tuple: Tuple<'_
     match (begin, status) {
         (_, XidStatus::Aborted) => version.xmax_aborted = true,
         (Some(begin), XidStatus::Committed(end)) if horizon.removable(begin, end) => {
+            // The log says exactly which snapshots could have seen it.
+            let begin = match txns.status(page::xmin(base, tuple)) {
+                XidStatus::Committed(exact) => exact,
+                XidStatus::Aborted | XidStatus::InProgress => begin,
+            };
             version.verdict = Verdict::Removable(begin, end);
         }
         _ => {}
@@ -126,7 +142,7 @@ struct Findings {
     all_visible: Vec<u16>,
 }
 
-impl Planner<'_> {
+impl<'p> Planner<'p> {
     fn version(&self, offset: u16) -> Version {
         self.versions.get(usize::from(offset)).copied().unwrap_or(NOTHING)
     }
@@ -141,10 +157,10 @@ impl Planner<'_> {
         self.versions[usize::from(offset)].verdict = Verdict::None;
     }
 
-    /// Cuts the chain at one root.
-    fn chain(&mut self, root: u16) {
+    /// Cuts the chain at one root. `members` is scratch memory.
+    fn chain(&mut self, root: u16, members: &mut Vec<(u16, Tuple<'p>)>) {
         let id = self.page.item_id(OffsetNumber(root));
-        let mut members = Vec::new();
+        members.clear();
         for (offset, tuple) in Chain::new(self.page, root) {
             members.push((offset, tuple));
             // The walk follows the header; what really ends here is known now.
@@ -152,7 +168,7 @@ impl Planner<'_> {
                 break;
             }
         }
-        for (offset, _) in &members {
+        for (offset, _) in members.iter() {
             self.versions[usize::from(*offset)].reached = true;
         }
         let stub = members.first().filter(|(_, tuple)| tuple.has(flags::STUB)).copied();
@@ -270,9 +286,11 @@ impl Heap<'_> {
     fn plan(&self, page: &Page, horizon: &Horizon, options: PruneOptions<'_>) -> Findings {
         let base = page::base(page);
         let count = page.item_count();
+        // One answer per inserter and pass, also where it ends meanwhile.
+        let mut inserter = (0, XidStatus::Aborted);
         let versions = (0..=count)
             .map(|offset| match page::tuple(page, offset) {
-                Some(tuple) => look(self.txns, horizon, base, tuple),
+                Some(tuple) => look(self.txns, horizon, base, tuple, &mut inserter),
                 None => NOTHING,
             })
             .collect();
@@ -284,6 +302,7 @@ impl Heap<'_> {
             removed: 0,
             interval: None,
         };
+        let mut members = Vec::new();
         for offset in 1..=count {
             let id = page.item_id(OffsetNumber(offset));
             let root = match id.state() {
@@ -304,7 +323,7 @@ impl Heap<'_> {
                 ItemState::Unused | ItemState::Dead => false,
             };
             if root {
-                planner.chain(offset);
+                planner.chain(offset, &mut members);
             }
         }
         planner.orphans();
