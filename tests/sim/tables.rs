@@ -1,195 +1,20 @@
-//! Tables and transactions under the deterministic scheduler: transfers between a few rows, a reader
-//! with one snapshot, vacuum and checkpoints beside them; then a crash at some moment.
+//! Tables and transactions under the deterministic scheduler; what happens is in
+//! `niwaki_testkit::transfers`.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex};
-
-use niwaki_env::Env;
-use niwaki_env::rng::{Rng, SeededRng};
-use niwaki_env::sync::thread;
-use niwaki_env::vfs::{CrashOptions, FaultyVfs, MemoryVfs};
-use niwaki_testkit::model::{Isolation, Reply, Step};
-use niwaki_testkit::schedules::{schedules, seed, simulate};
-use niwaki_testkit::tables::{TableDatabase, TableSession};
-
-const ACCOUNTS: i64 = 4;
-const EACH: i64 = 100;
-const TOTAL: i64 = ACCOUNTS * EACH;
-
-fn open(env: Env) -> TableDatabase {
-    TableDatabase::open(env).expect("the database opens")
-}
-
-fn run(session: &mut TableSession, step: &Step) -> Reply {
-    session.step(step).unwrap_or_else(|error| panic!("{step:?}: {error}"))
-}
-
-/// Rows 0..ACCOUNTS hold money; row 1000 + writer counts that writer's transfers.
-fn prepare(database: &TableDatabase, writers: i64) {
-    let mut session = database.session().expect("a session");
-    for account in 0..ACCOUNTS {
-        run(&mut session, &Step::Insert(account, EACH));
-    }
-    for writer in 0..writers {
-        run(&mut session, &Step::Insert(1000 + writer, 0));
-    }
-}
-
-/// One transfer; true when it was committed, false when a deadlock or conflict undid it.
-fn transfer(session: &mut TableSession, rng: &SeededRng, writer: i64) -> bool {
-    let account = || i64::try_from(rng.below(ACCOUNTS.unsigned_abs())).unwrap();
-    let (from, mut to) = (account(), account());
-    if from == to {
-        to = (to + 1) % ACCOUNTS;
-    }
-    let amount = 1 + i64::try_from(rng.below(9)).unwrap();
-    let repeatable = rng.chance(1, 3);
-    let level = if repeatable { Isolation::RepeatableRead } else { Isolation::ReadCommitted };
-    run(session, &Step::Begin(level));
-    let mut changes = vec![(from, -amount), (1000 + writer, 1), (to, amount)];
-    if rng.chance(1, 2) {
-        changes.reverse();
-    }
-    for (number, (key, amount)) in changes.into_iter().enumerate() {
-        if number == 1 && rng.chance(1, 3) {
-            run(session, &Step::Savepoint(1));
-            let undone = session.add(account(), 1000);
-            if undone.is_ok() {
-                run(session, &Step::RollbackTo(1));
-            }
-        }
-        match session.add(key, amount) {
-            Ok(count) => assert_eq!(count, 1, "row {key}"),
-            Err(state) => {
-                assert!(matches!(&*state, "40P01" | "40001" | "25P02"), "{state}");
-                run(session, &Step::Rollback);
-                return false;
-            }
-        }
-    }
-    if rng.chance(1, 6) {
-        run(session, &Step::Rollback);
-        return false;
-    }
-    run(session, &Step::Commit);
-    true
-}
-
-fn read(session: &mut TableSession) -> (i64, Vec<i64>) {
-    let Reply::Rows(rows) = run(session, &Step::Scan) else { panic!("a scan gives rows") };
-    let total = rows.range(..ACCOUNTS).map(|(_, value)| value).sum();
-    (total, rows.range(1000..).map(|(_, value)| *value).collect())
-}
-
-fn read_steadily(mut session: TableSession) {
-    run(&mut session, &Step::Begin(Isolation::RepeatableRead));
-    let first = read(&mut session);
-    assert_eq!(first.0, TOTAL, "money appeared or vanished");
-    for _ in 0..2 {
-        assert_eq!(read(&mut session), first, "one snapshot gave two answers");
-        for key in 0..ACCOUNTS {
-            assert!(matches!(run(&mut session, &Step::Read(key)), Reply::Row(Some(_))), "{key}");
-        }
-    }
-    run(&mut session, &Step::Commit);
-}
+use niwaki_testkit::schedules::{schedules, simulate};
+use niwaki_testkit::transfers;
 
 #[test]
 fn transfers_neither_make_nor_lose_money() {
-    simulate(schedules(60), || {
-        const WRITERS: i64 = 3;
-        let seed = seed();
-        let database = open(Env::simulated(Arc::new(MemoryVfs::new()), seed));
-        prepare(&database, WRITERS);
-        let mut threads = Vec::new();
-        for writer in 0..WRITERS {
-            let mut session = database.session().expect("a session");
-            threads.push(thread::spawn(move || {
-                let rng = SeededRng::new(seed ^ writer.unsigned_abs() << 32);
-                (0..4).filter(|_| transfer(&mut session, &rng, writer)).count() as i64
-            }));
-        }
-        let session = database.session().expect("a session");
-        let reader = thread::spawn(move || read_steadily(session));
-        let mut session = database.session().expect("a session");
-        let cleaner = thread::spawn(move || {
-            run(&mut session, &Step::Vacuum);
-            run(&mut session, &Step::Checkpoint);
-            run(&mut session, &Step::Vacuum);
-        });
-        let done: Vec<i64> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-        reader.join().expect("the reader");
-        cleaner.join().expect("the cleaner");
-        let rows = database.rows().expect("the rows");
-        let total: i64 = rows.range(..ACCOUNTS).map(|(_, value)| value).sum();
-        let counts: Vec<i64> = rows.range(1000..).map(|(_, value)| *value).collect();
-        assert_eq!((total, counts), (TOTAL, done));
-        database.check().expect("the check");
-    });
+    simulate(schedules(60), transfers::run);
 }
 
 #[test]
 fn acknowledged_transfers_survive_a_crash() {
-    simulate(schedules(60), || {
-        const WRITERS: i64 = 2;
-        let seed = seed();
-        let disk = FaultyVfs::new();
-        let database = open(Env::simulated(Arc::new(disk.clone()), seed));
-        prepare(&database, WRITERS);
-        disk.record();
-        let base = disk.changes();
-        // Writer, changes of the disk when a transfer began and when it was acknowledged.
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let mut threads = Vec::new();
-        for writer in 0..WRITERS {
-            let mut session = database.session().expect("a session");
-            let (disk, log) = (disk.clone(), Arc::clone(&log));
-            threads.push(thread::spawn(move || {
-                let rng = SeededRng::new(seed ^ writer.unsigned_abs() << 32);
-                for _ in 0..4 {
-                    let began = disk.changes() - base;
-                    if transfer(&mut session, &rng, writer) {
-                        log.lock().unwrap().push((writer, began, disk.changes() - base));
-                    }
-                }
-            }));
-        }
-        let mut session = database.session().expect("a session");
-        threads.push(thread::spawn(move || {
-            run(&mut session, &Step::Checkpoint);
-            run(&mut session, &Step::Vacuum);
-        }));
-        threads.into_iter().for_each(|thread| thread.join().expect("a thread"));
-        drop(database);
-        let log = log.lock().unwrap().clone();
-        let history = disk.history().expect("recording was on");
-        let rng = SeededRng::new(seed);
-        let moment = rng.below(history.len() as u64 + 1);
-        let mut replay = history.replay();
-        while (replay.done() as u64) < moment && replay.step().is_some() {}
-        let options =
-            CrashOptions { images_max: 3, seed: rng.next_u64(), ..CrashOptions::default() };
-        for image in replay.images(&options) {
-            let verified = catch_unwind(AssertUnwindSafe(|| verify(&image.vfs, &log, moment)));
-            if let Err(payload) = verified {
-                eprintln!("seed {seed}, moment {moment}, survivors: {}", image.survivors);
-                eprintln!("{}", replay.recent(40).join("\n"));
-                std::panic::resume_unwind(payload);
-            }
-        }
-    });
+    simulate(schedules(60), transfers::run_and_crash);
 }
 
-fn verify(files: &MemoryVfs, log: &[(i64, u64, u64)], moment: u64) {
-    let database = open(Env::simulated(Arc::new(files.fork()), 1));
-    let rows = database.rows().expect("the rows");
-    let total: i64 = rows.range(..ACCOUNTS).map(|(_, value)| value).sum();
-    assert_eq!(total, TOTAL, "money appeared or vanished");
-    for (key, count) in rows.range(1000..) {
-        let mine = || log.iter().filter(|(writer, ..)| writer + 1000 == *key);
-        let least = mine().filter(|(_, _, end)| *end <= moment).count() as i64;
-        let most = mine().filter(|(_, from, _)| *from <= moment).count() as i64;
-        assert!((least..=most).contains(count), "{key}: {count} not in {least}..={most}");
-    }
-    database.check().expect("the check");
+#[test]
+fn a_snapshot_gives_one_answer() {
+    simulate(schedules(400), transfers::contend);
 }

@@ -6,6 +6,7 @@
 //! second with both halves latched; if it never comes to that (a crash, no room on disk), the next
 //! inserter that meets the mark does it.
 
+use niwaki_env::seeded_bug;
 use niwaki_storage::buffer::PageWrite;
 use niwaki_storage::page::Page;
 use niwaki_storage::record::LoggedPage;
@@ -368,7 +369,9 @@ fn fill_right(
     let mut writer = Rebuild::new(right, old.level(), flags);
     writer.page.set_prev(left);
     writer.page.set_next(old.next());
-    if let Some(high_key) = old.high_key() {
+    if let Some(high_key) = old.high_key()
+        && !seeded_bug!("split_forgets_high_key")
+    {
         writer.push(high_key);
     }
     for position in first_right..whole.len() {

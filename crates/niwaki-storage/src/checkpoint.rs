@@ -9,6 +9,7 @@
 //! A record before the redo position has its pages dirty (they are marked before it is inserted) or
 //! written already, so the walk over dirty frames meets them. A record behind it is replayed.
 
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
 
 use crate::error::Result;
@@ -72,7 +73,7 @@ impl Storage {
         let next_file = self.next_file.load(Ordering::Acquire);
         participate(redo)?;
         let pages = self.pool.write_dirty()?;
-        let redo = if cfg!(niwaki_bug = "late_redo") { self.wal.begin_checkpoint() } else { redo };
+        let redo = if seeded_bug!("late_redo") { self.wal.begin_checkpoint() } else { redo };
         let synced = self.files.sync();
         let time_us = self.env.clock.now_unix_us();
         let lsn = self.log_checkpoint(redo, next_file, time_us)?;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use niwaki_env::Env;
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_env::sync::{Mutex, RwLock};
 
@@ -123,7 +124,7 @@ impl<'r> Redo<'r> {
         let rewritten = page.image.is_some() || page.init;
         let pin = if rewritten { pool.pin_to_rewrite(id)? } else { pool.pin(id)? };
         let mut guard = pin.into_write();
-        if guard.lsn() >= self.record.lsn && !cfg!(niwaki_bug = "redo_twice") {
+        if guard.lsn() >= self.record.lsn && !seeded_bug!("redo_twice") {
             return Ok(RedoPage::Done);
         }
         if let Some(image) = page.image {

@@ -11,4 +11,6 @@ pub mod sql;
 pub mod subject;
 pub mod tables;
 pub mod toy;
+#[cfg(feature = "shuttle")]
+pub mod transfers;
 pub mod workload;

@@ -155,9 +155,7 @@ impl Pages {
             let writes = Writes::from([(0, number.into())]);
             self.log(FILES[1], &BTreeMap::from([(block, writes)]))?;
         }
-        if !niwaki_env::seeded_bug!("ack_before_flush") {
-            self.storage.wal().flush(lsn);
-        }
+        self.storage.wal().flush(lsn);
         Ok(())
     }
 

@@ -10,6 +10,8 @@ use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 const STACK_BYTES: usize = 4 << 20;
 /// Scheduling points after which a schedule counts as endless.
 const STEPS_MAX: usize = 20_000_000;
+/// Most schedules of one seed.
+const BATCH: usize = 200;
 /// Places where the second scheduler changes priorities.
 const PREEMPTIONS: usize = 3;
 
@@ -23,16 +25,19 @@ pub fn schedules(default: usize) -> usize {
 }
 
 /// Runs `body` in half of the schedules at random, and in the other half with few but well placed
-/// switches. A failing schedule is printed by its seed; `NIWAKI_SIM_SEED` runs that one alone.
+/// switches (PCT, which learns from the first schedule of a batch how long they are). Batches have
+/// at most [`BATCH`] schedules and a seed each; the seed of a failing one is printed, and
+/// `NIWAKI_SIM_SEED` runs that one alone.
 pub fn simulate(schedules: usize, body: impl Fn() + Send + Sync + 'static) {
     let body = Arc::new(body);
     let only = std::env::var("NIWAKI_SIM_SEED").ok();
     if let Some(only) = only {
-        run(only.parse().expect("NIWAKI_SIM_SEED is a number"), &body);
+        run(only.parse().expect("NIWAKI_SIM_SEED is a number"), BATCH, &body);
         return;
     }
-    for seed in 0..schedules as u64 {
-        let result = catch_unwind(AssertUnwindSafe(|| run(seed, &body)));
+    let batch = schedules.div_ceil(2).min(BATCH);
+    for seed in 0..schedules.div_ceil(batch) as u64 {
+        let result = catch_unwind(AssertUnwindSafe(|| run(seed, batch, &body)));
         if let Err(payload) = result {
             eprintln!("again: NIWAKI_SIM_SEED={seed}, with the name of this test");
             resume_unwind(payload);
@@ -40,7 +45,7 @@ pub fn simulate(schedules: usize, body: impl Fn() + Send + Sync + 'static) {
     }
 }
 
-fn run(seed: u64, body: &Arc<impl Fn() + Send + Sync + 'static>) {
+fn run(seed: u64, schedules: usize, body: &Arc<impl Fn() + Send + Sync + 'static>) {
     let mut config = Config::new();
     config.stack_size = STACK_BYTES;
     config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
@@ -49,10 +54,10 @@ fn run(seed: u64, body: &Arc<impl Fn() + Send + Sync + 'static>) {
     config.failure_persistence = FailurePersistence::None;
     let body = Arc::clone(body);
     if seed.is_multiple_of(2) {
-        let scheduler = RandomScheduler::new_from_seed(seed, 1);
+        let scheduler = RandomScheduler::new_from_seed(seed, schedules);
         Runner::new(scheduler, config).run(move || body());
     } else {
-        let scheduler = PctScheduler::new_from_seed(seed, PREEMPTIONS, 1);
+        let scheduler = PctScheduler::new_from_seed(seed, PREEMPTIONS, schedules);
         Runner::new(scheduler, config).run(move || body());
     }
 }

@@ -184,6 +184,9 @@ impl Horizon {
         if end > self.current && !seeded_bug!("removable_without_published") {
             return false;
         }
+        if seeded_bug!("removable_ignores_snapshots") {
+            return true;
+        }
         let first = if self.interval { begin } else { Csn(0) };
         let snapshots = self.snapshots.as_slice();
         let at = snapshots.partition_point(|&snapshot| snapshot < first);

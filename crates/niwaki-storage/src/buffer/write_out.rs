@@ -1,5 +1,6 @@
 //! Writing dirty pages.
 
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
 
 use super::frame::{DIRTY, LOADING, PIN_MASK, VALID, WRITING};
@@ -61,7 +62,7 @@ impl BufferPool {
 
     fn write_copy(&self, index: u32, copy: &mut Page) -> Result<()> {
         let id = self.frames[index as usize].tag().id();
-        if !cfg!(niwaki_bug = "page_before_log") {
+        if !seeded_bug!("page_before_log") {
             self.wal.flush(copy.lsn());
         }
         if !copy.is_new() {

@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicU8, Ordering};
 use niwaki_env::sync::{Parker, thread};
 use niwaki_env::vfs::VfsFile;
@@ -184,7 +185,7 @@ impl Wal {
             self.counters.writes.fetch_add(1, Ordering::Relaxed);
             leader.spare.clear();
         }
-        if cfg!(niwaki_bug = "acknowledged_before_sync") {
+        if seeded_bug!("acknowledged_before_sync") {
             self.flushed.store(leader.written, Ordering::Release);
             return;
         }
@@ -193,7 +194,7 @@ impl Wal {
         }
         for file in leader.unsynced.drain(..) {
             if let Err(error) = file.sync_data()
-                && !cfg!(niwaki_bug = "ignored_sync_failure")
+                && !seeded_bug!("ignored_sync_failure")
             {
                 self.env.abort(&format!("could not sync the log: {error}"));
             }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_env::Env;
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use niwaki_env::sync::plain_atomic::AtomicU64 as Counter;
@@ -286,7 +287,7 @@ impl Plan {
             let image = match page.mode {
                 PageLog::Delta => {
                     let old = page.target.page.lsn().0 <= redo;
-                    full_page_writes && old && !cfg!(niwaki_bug = "missing_image")
+                    full_page_writes && old && !seeded_bug!("missing_image")
                 }
                 PageLog::ForceImage => true,
                 PageLog::Init => false,

@@ -2,6 +2,8 @@
 
 use super::encode::{Header, RECORD_HEADER_SIZE, is_intact, padded};
 use super::segment::Segments;
+use niwaki_env::seeded_bug;
+
 use crate::error::{Corruption, Error, Result};
 use crate::ids::Lsn;
 
@@ -81,7 +83,7 @@ impl<'s> WalReader<'s> {
         }
         let at = (position - self.start) as usize;
         let Some(header) = Header::get(&self.window[at..]) else { return Ok(None) };
-        if header.position != position && !cfg!(niwaki_bug = "stale_segment") {
+        if header.position != position && !seeded_bug!("stale_segment") {
             return Ok(None);
         }
         let length = header.length as usize;

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use niwaki_env::Env;
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_env::vfs::{OpenMode, VfsFile};
@@ -204,7 +205,7 @@ impl Segments {
     }
 
     fn sync_folder(&self) {
-        if cfg!(niwaki_bug = "no_folder_sync") {
+        if seeded_bug!("no_folder_sync") {
             return;
         }
         if let Err(e) = self.env.vfs.sync_dir(WAL_FOLDER) {

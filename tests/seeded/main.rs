@@ -1,0 +1,161 @@
+//! The suites find bugs: each bug planted in the engine makes one of them fail.
+//!
+//! One build holds all bugs (`niwaki_env::seeded_bug!`); planting is a global switch, so everything
+//! runs in one test, one bug after the other. The suites run under the deterministic scheduler, some
+//! with one thread only. Run with `--features shuttle`.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+
+use niwaki_env::Env;
+use niwaki_env::bugs::{plant, visits};
+use niwaki_env::vfs::MemoryVfs;
+use niwaki_testkit::crash::{self, CrashPlan, follow};
+use niwaki_testkit::model::Model;
+use niwaki_testkit::pages::PageStore;
+use niwaki_testkit::schedules::simulate;
+use niwaki_testkit::subject::Subject;
+use niwaki_testkit::tables::TableSubject;
+use niwaki_testkit::transfers;
+use niwaki_testkit::workload::{Mix, Workload};
+
+/// Seeds tried before a bug counts as not found.
+const SEEDS: u64 = 6;
+/// Schedules tried before a bug counts as not found.
+const SCHEDULES: usize = 300;
+
+/// The same for schedules of the shortest scenario.
+const CONTENTIONS: usize = 4000;
+
+type Suite = fn() -> Result<(), String>;
+
+/// Bug, what it does, and the suite that must find it.
+const BUGS: [(&str, &str, Suite); 11] = [
+    ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
+    ("missing_image", "no image of a page at its first change after a checkpoint", pages),
+    ("page_before_log", "a page is written before the log that describes it", pages),
+    ("redo_twice", "redo does not look at the page's LSN", tables),
+    ("no_folder_sync", "a new log segment's name is not synced", pages),
+    ("late_redo", "a checkpoint's redo position is taken after the pages were written", together),
+    ("removable_ignores_snapshots", "pruning removes what an open snapshot sees", sessions),
+    (
+        "removable_without_published",
+        "pruning removes what is not deleted for everybody yet",
+        together,
+    ),
+    ("split_forgets_high_key", "the right half of a split has no high key", sessions),
+    ("publish_before_marking", "a commit is published before its state is there", together),
+    ("slots_before_published", "the collector reads the slots first", together),
+    ("snapshot_without_pending", "a snapshot is taken without saying so first", together),
+];
+
+/// Runs in a single simulated thread, and hands the result out.
+fn alone(body: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Result<(), String> {
+    let result = Arc::new(Mutex::new(Ok(())));
+    let inside = Arc::clone(&result);
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        simulate(1, move || *inside.lock().unwrap() = body());
+    }));
+    match ran {
+        Ok(()) => result.lock().unwrap().clone(),
+        Err(payload) => Err(crash::describe(&*payload)),
+    }
+}
+
+/// Crash images of the storage layer.
+fn pages() -> Result<(), String> {
+    for seed in 0..SEEDS {
+        let keys = [60, 12, 300][usize::try_from(seed % 3).unwrap()];
+        let plan = CrashPlan {
+            seed,
+            steps: 250,
+            mix: Mix { keys, ..Mix::default() },
+            images_per_moment: 4,
+            second_crash_every: 0,
+            from_nothing: seed % 2 == 1,
+            ..CrashPlan::default()
+        };
+        alone(move || match crash::run::<PageStore>(&plan) {
+            Ok(_) => Ok(()),
+            Err(failure) => Err(failure.to_string()),
+        })?;
+    }
+    Ok(())
+}
+
+/// Crash images of tables.
+fn tables() -> Result<(), String> {
+    for seed in 0..SEEDS {
+        let plan = CrashPlan {
+            seed,
+            steps: 120,
+            images_per_moment: 3,
+            second_crash_every: 40,
+            images_per_recovery_moment: 1,
+            ..CrashPlan::default()
+        };
+        alone(move || match crash::run::<TableSubject>(&plan) {
+            Ok(_) => Ok(()),
+            Err(failure) => Err(failure.to_string()),
+        })?;
+    }
+    Ok(())
+}
+
+/// Interleaved sessions against the model.
+fn sessions() -> Result<(), String> {
+    for seed in 0..SEEDS {
+        alone(move || {
+            let env = Env::simulated(Arc::new(MemoryVfs::new()), seed);
+            let mut subject = TableSubject::open(env)?;
+            let mut model = Model::new();
+            let mix = Mix { keys: 16, sessions: 4, ..Mix::default() };
+            let mut workload = Workload::new(mix, seed);
+            follow(&mut subject, &mut model, &mut workload, 400, |_| {})?;
+            subject.rows().map(drop)?;
+            subject.check()
+        })?;
+    }
+    Ok(())
+}
+
+/// Concurrent transfers in many schedules, with and without a crash.
+fn together() -> Result<(), String> {
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        simulate(CONTENTIONS, transfers::contend);
+        simulate(SCHEDULES, transfers::run);
+        simulate(SCHEDULES, transfers::run_and_crash);
+    }));
+    ran.map_err(|payload| crash::describe(&*payload))
+}
+
+#[test]
+fn every_planted_bug_is_found() {
+    let only = std::env::var("NIWAKI_BUG").ok();
+    let suites: [(&str, Suite); 4] =
+        [("pages", pages), ("tables", tables), ("sessions", sessions), ("together", together)];
+    for (name, suite) in suites {
+        if only.is_none() {
+            plant(None);
+            suite().unwrap_or_else(|error| panic!("suite {name} fails without a bug: {error}"));
+        }
+    }
+    let mut missed = Vec::new();
+    for (bug, what, suite) in BUGS {
+        if only.as_deref().is_some_and(|only| only != bug) {
+            continue;
+        }
+        plant(Some(bug));
+        let outcome = suite();
+        let met = visits();
+        plant(None);
+        match outcome {
+            Err(error) => {
+                let first = error.lines().next().unwrap_or_default();
+                eprintln!("{bug}: found after {met} visits: {first:.200}");
+            }
+            Ok(()) => missed.push(format!("{bug} ({what}; met {met} times)")),
+        }
+    }
+    assert!(missed.is_empty(), "planted and not found: {missed:#?}");
+}
