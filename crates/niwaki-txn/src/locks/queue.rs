@@ -1,9 +1,10 @@
 //! The lock table: taking, waiting, releasing.
 
-use std::hash::BuildHasher;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{BuildHasher, BuildHasherDefault};
 use std::sync::Arc;
 
-use hashbrown::{DefaultHashBuilder, HashMap};
+use hashbrown::HashMap;
 use niwaki_env::sync::atomic::{AtomicUsize, Ordering, fence};
 use niwaki_env::sync::{Mutex, MutexGuard};
 
@@ -27,7 +28,6 @@ pub(crate) const PARTITIONS: usize = limit(16, 2, 1);
 #[derive(Debug)]
 pub struct LockManager {
     pub(crate) partitions: [Mutex<Partition>; PARTITIONS],
-    hasher: DefaultHashBuilder,
     pub(crate) registry: Arc<Registry>,
     pub(super) strong: StrongCounts,
     pub(super) rows: RowCounts,
@@ -39,10 +39,13 @@ pub struct LockManager {
     pub(super) luck: Luck,
 }
 
+/// The same in every process, so that a schedule can be run again.
+type FixedHash = BuildHasherDefault<DefaultHasher>;
+
 /// A part of the lock table.
 #[derive(Debug, Default)]
 pub(crate) struct Partition {
-    pub(crate) entries: HashMap<LockKey, Entry>,
+    pub(crate) entries: HashMap<LockKey, Entry, FixedHash>,
 }
 
 impl Partition {
@@ -72,7 +75,6 @@ impl LockManager {
     pub(crate) fn new(options: &TxnOptions, registry: Arc<Registry>) -> Self {
         Self {
             partitions: std::array::from_fn(|_| Mutex::new(Partition::default())),
-            hasher: DefaultHashBuilder::default(),
             registry,
             strong: StrongCounts::new(),
             rows: RowCounts::new(options.row_locks_max),
@@ -85,7 +87,7 @@ impl LockManager {
 
     pub(crate) fn partition_of(&self, key: &LockKey) -> usize {
         // The low bits choose the place inside the partition's map.
-        (self.hasher.hash_one(key) >> 32) as usize % PARTITIONS
+        (FixedHash::default().hash_one(key) >> 32) as usize % PARTITIONS
     }
 
     fn partition(&self, key: &LockKey) -> &Mutex<Partition> {

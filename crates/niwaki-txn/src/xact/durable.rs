@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicBool, Ordering};
-use niwaki_env::sync::{Mutex, RwLock};
+use niwaki_env::sync::{Mutex, RwLock, thread};
 use niwaki_storage::{
     BlockNumber, CheckpointParticipant, Corruption, Csn, DecodedRecord, Fork, LoggedPage, Lsn,
     Manager, PageId, PageKind, Record, Redo, RelFile, RelFileId, ResourceManager, Storage, Xid,
@@ -20,7 +20,7 @@ use niwaki_storage::{
 
 use super::directory::{ABORTED, RUNNING, place_of};
 use super::status_page::{PackedStates, unpack};
-use super::{XIDS_PER_SEGMENT, segment_of};
+use super::{XIDS_PER_SEGMENT, limit, segment_of};
 use crate::error::Result;
 use crate::manager::TransactionManager;
 use crate::record::{
@@ -31,6 +31,11 @@ use crate::snapshot::Horizon;
 
 /// The relation of the status pages; its number is reserved.
 pub(crate) const STATUS_FILE: RelFile = RelFile { id: RelFileId(1), logged: true };
+
+/// Copies of status pages kept in memory; 1 MiB, four million transactions.
+const PAGES_KEPT: usize = limit(128, 4, 2);
+/// How often a pool without a free frame is asked again.
+const PIN_TRIES: u32 = 10_000;
 
 /// What is known of shrunk segments.
 #[derive(Debug, Default)]
@@ -43,6 +48,8 @@ pub(crate) struct Shrunk {
     shrinking: Mutex<()>,
     /// Highest segment that recovery met.
     highest: Mutex<Option<u64>>,
+    /// Copies of status pages: a look at one pins nothing and cannot fail.
+    pages: RwLock<BTreeMap<u64, PackedStates>>,
 }
 
 /// What a segment holds.
@@ -65,7 +72,7 @@ impl TransactionManager {
         }
         let segment = segment_of(xid);
         let Some(storage) = self.storage.get() else { return RUNNING };
-        match page_state(storage, xid) {
+        match self.shrunk.page_state(storage, xid) {
             Ok(super::ANCIENT) => {
                 let recent = self.shrunk.recent.read();
                 recent.get(&segment).map_or(super::ANCIENT, |csn| csn.0)
@@ -98,6 +105,7 @@ impl TransactionManager {
             if let Some((_, last)) = summary.commits {
                 self.shrunk.recent.write().insert(segment, Csn(last));
             }
+            self.shrunk.keep_page(segment, self.pack(segment));
             self.states.close_segment(segment);
         }
         let oldest = self.horizon().oldest();
@@ -247,17 +255,62 @@ fn status_page_of(segment: u64) -> Result<PageId> {
     Ok(PageId { file: STATUS_FILE.id, fork: Fork::Main, block: BlockNumber(block) })
 }
 
-fn page_state(storage: &Storage, xid: Xid) -> Result<u64> {
-    let id = status_page_of(segment_of(xid))?;
-    let pin = storage.pool().pin(id)?;
+/// Reads a status page.
+fn read_status_page(storage: &Storage, segment: u64) -> Result<PackedStates> {
+    let id = status_page_of(segment)?;
+    let mut tries = 0;
+    let pin = loop {
+        match storage.pool().pin(id) {
+            // Ends: others give their pins back, or the bound is met.
+            Err(niwaki_storage::Error::NoBuffers) if tries < PIN_TRIES => {
+                tries += 1;
+                thread::yield_now();
+            }
+            pin => break pin?,
+        }
+    };
     let page = pin.read();
     if page.kind() != PageKind::XactStatus {
         return Err(corrupt_page(id, "it is not a status page").into());
     }
-    match unpack(page.raw(), place_of(xid)) {
+    PackedStates::from_bytes(page.raw())
+        .ok_or_else(|| corrupt_page(id, "it has another size").into())
+}
+
+impl Shrunk {
+    /// The state of a transaction by its segment's page.
+    fn page_state(&self, storage: &Storage, xid: Xid) -> Result<u64> {
+        let segment = segment_of(xid);
+        if let Some(states) = self.pages.read().get(&segment) {
+            return state_on_page(states, xid);
+        }
+        let states = read_status_page(storage, segment)?;
+        let state = state_on_page(&states, xid);
+        self.keep_page(segment, states);
+        state
+    }
+
+    /// Keeps a copy of a status page; it stays true, since a status page never changes.
+    fn keep_page(&self, segment: u64, states: PackedStates) {
+        let mut pages = self.pages.write();
+        // Any of them, but the same in every run of a schedule: the oldest would be the wrong one
+        // where an old report reads old rows.
+        let victim = segment as usize % PAGES_KEPT;
+        if pages.len() >= PAGES_KEPT
+            && let Some(victim) = pages.keys().nth(victim).copied()
+        {
+            pages.remove(&victim);
+        }
+        pages.insert(segment, states);
+    }
+}
+
+fn state_on_page(states: &PackedStates, xid: Xid) -> Result<u64> {
+    let id = status_page_of(segment_of(xid))?;
+    match unpack(&states.0[..], place_of(xid)) {
         Some(RUNNING) => {
-            Err(corrupt_page(id, &format!("transaction {xid} is neither committed nor aborted"))
-                .into())
+            let detail = format!("transaction {xid} is neither committed nor aborted");
+            Err(corrupt_page(id, &detail).into())
         }
         Some(state) => Ok(state),
         None => Err(corrupt_page(id, &format!("transaction {xid} has meaningless bits")).into()),

@@ -16,12 +16,17 @@ const COMMITTED_BITS: u8 = 1;
 const ABORTED_BITS: u8 = 2;
 
 /// The states of one segment in two bits each.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct PackedStates(pub(crate) Box<[u8; STATE_BYTES]>);
 
 impl PackedStates {
     pub(crate) fn new() -> Self {
         Self(Box::new([0; STATE_BYTES]))
+    }
+
+    /// A copy of a page's states; `None` when it has another size.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        Some(Self(Box::new(*bytes.first_chunk::<STATE_BYTES>()?)))
     }
 
     /// Stores the state of the segment's transaction number `at`: running, aborted, or, for any
