@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(parse(&deep).unwrap_err().sqlstate, "54001");
         let long_sum = format!("select 1{}", " + 1".repeat(5_000));
         assert_eq!(parse(&long_sum).unwrap_err().sqlstate, "54001");
-        let moderate = format!("select 1{}", " + 1".repeat(500));
+        let moderate = format!("select 1{}", " + 1".repeat(400));
         assert_eq!(parse(&moderate).unwrap().len(), 1);
         let flat = format!("select 1 where {}true", "1 = 1 and ".repeat(5_000));
         assert_eq!(parse(&flat).unwrap().len(), 1);

@@ -36,6 +36,8 @@ pub struct Planned {
     catalog_version: u64,
     point: Option<PointPlan>,
     explain: Option<ExplainOptions>,
+    /// Result columns of type regclass: they leave as names, which only the catalog knows.
+    names: Vec<usize>,
 }
 
 impl Planned {
@@ -48,7 +50,13 @@ impl Planned {
         sub_plans: usize,
         catalog_version: u64,
     ) -> Self {
-        let point = PointPlan::of(&root, columns.len());
+        let names: Vec<usize> = columns
+            .iter()
+            .enumerate()
+            .filter(|(_, column)| column.oid() == TypeOid::REGCLASS)
+            .map(|(number, _)| number)
+            .collect();
+        let point = PointPlan::of(&root, columns.len()).filter(|_| names.is_empty());
         Self {
             root,
             columns,
@@ -59,6 +67,7 @@ impl Planned {
             catalog_version,
             point,
             explain: None,
+            names,
         }
     }
 
@@ -240,6 +249,14 @@ impl Execution {
                 break;
             }
             rt.tick()?;
+            for number in &planned.names {
+                if let Some(value) = self.row.get_mut(*number)
+                    && !value.is_null()
+                {
+                    let name = crate::expr::value_text(value, TypeOid::REGCLASS, rt.exec);
+                    *value = Datum::Text(name.into());
+                }
+            }
             // Values that rows are only sorted by stand behind the columns.
             sink.row(self.row.get(..width).unwrap_or(&self.row))?;
             rows += 1;
