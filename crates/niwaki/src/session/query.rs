@@ -17,6 +17,9 @@ use super::source::SessionSource;
 use super::store::{TableStore, lock_mode};
 use crate::Result;
 
+/// Memory that a statement may hold for sorting, hashing and keeping rows, whatever `work_mem` says.
+const STATEMENT_MEMORY_MIN_BYTES: usize = 64 << 20;
+
 /// A query that has begun: its place in the plan, and what it sees. A suspended portal keeps it.
 pub(super) struct Running {
     execution: Execution,
@@ -143,7 +146,9 @@ impl Session {
             .transaction
             .as_ref()
             .ok_or_else(|| SqlError::internal("no transaction is open"))?;
-        let memory_limit = self.settings.hot().work_mem_bytes;
+        // Sorts and hash tables cannot spill to disk yet, so they get more than PostgreSQL's would
+        // before the statement is refused.
+        let memory_limit = self.settings.hot().work_mem_bytes.max(STATEMENT_MEMORY_MIN_BYTES);
         let mut store = TableStore {
             transaction,
             snapshot,
@@ -204,6 +209,9 @@ impl Session {
             let Analyzed::Query(planned) = self.analyze(statement, parameter_types)? else {
                 return Err(SqlError::internal("not a query"));
             };
+            if parameter_types.is_empty() && !planned.params().is_empty() {
+                return Err(SqlError::new("42P02", "there is no parameter $1"));
+            }
             if self.lock_for(&planned, version)? {
                 return Ok(planned);
             }
