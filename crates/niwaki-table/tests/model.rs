@@ -42,7 +42,8 @@ struct Run {
 impl Run {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let world = World::new(READERS + 2, rng.below(2) == 0);
+        let logged = rng.below(8) > 0;
+        let world = World::new(READERS + 2, rng.below(2) == 0, logged);
         Self {
             world,
             rng,
@@ -91,6 +92,13 @@ impl Run {
         }
         if self.rng.below(4) == 0 {
             self.verify();
+        }
+        if self.rng.below(40) == 0 {
+            self.world.checkpoint();
+        }
+        // What a crash now would leave: open transactions are gone, the rest is there.
+        if self.rng.below(80) == 0 {
+            self.world.compare_with_redo(&self.committed);
         }
     }
 
@@ -512,6 +520,9 @@ impl Run {
         let left = self.world.vacuum(HELPER, true);
         assert_eq!(left.remaining, self.committed.len() as u64, "versions left after vacuum");
         self.world.check();
+        // Six rows of at most half a page, on as many pages as once were needed at a time.
+        let blocks = self.world.table.blocks().unwrap();
+        assert!(blocks <= 40, "{blocks} blocks");
         let tx = self.world.begin(HELPER, Isolation::ReadCommitted);
         let snapshot = tx.snapshot().unwrap();
         assert_eq!(self.world.rows(&tx, &snapshot), self.committed);

@@ -12,7 +12,9 @@ use niwaki_heap::VersionRow;
 use niwaki_nbtree::{IndexOptions, KeyRange};
 use niwaki_storage::compare::redo_equals_do;
 use niwaki_storage::page::{ItemState, Page, PageKind};
-use niwaki_storage::{OffsetNumber, Storage, StorageOptions};
+use niwaki_storage::{
+    CheckpointKind, CheckpointParticipant, OffsetNumber, Storage, StorageOptions,
+};
 use niwaki_table::*;
 use niwaki_txn::*;
 use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid};
@@ -64,7 +66,7 @@ fn column(oid: TypeOid) -> ColumnType {
 }
 
 impl World {
-    pub fn new(sessions: usize, small_pages: bool) -> Self {
+    pub fn new(sessions: usize, small_pages: bool, logged: bool) -> Self {
         let vfs = Arc::new(MemoryVfs::new());
         let engine = open_on(&vfs);
         let sessions: Vec<_> =
@@ -73,7 +75,7 @@ impl World {
         let index = |id: u64, name: &str, column: usize, unique: bool| IndexDefinition {
             id,
             name: name.to_owned(),
-            file: engine.create_file(&tx, true).unwrap(),
+            file: engine.create_file(&tx, logged).unwrap(),
             key: vec![KeyColumn { column, order: KeyOrder::ascending(TypeOid::INT4) }],
             include: Vec::new(),
             unique,
@@ -87,7 +89,7 @@ impl World {
         let definition = TableDefinition {
             id: 1,
             name: "t".to_owned(),
-            file: engine.create_file(&tx, true).unwrap(),
+            file: engine.create_file(&tx, logged).unwrap(),
             fillfactor: 100,
             // `s` is the stamp's low half: it tells one write from another.
             columns: vec![
@@ -225,6 +227,12 @@ impl World {
         summary
     }
 
+    pub fn checkpoint(&self) {
+        let transactions: &dyn CheckpointParticipant = &**self.engine.transactions();
+        let storage = self.engine.storage();
+        storage.checkpoint(CheckpointKind::Requested, &[transactions]).unwrap();
+    }
+
     pub fn check(&self) {
         let report = self.table.check().unwrap();
         assert!(report.corruptions.is_empty(), "{:#?}", report.corruptions);
@@ -233,6 +241,9 @@ impl World {
     /// Opens a copy of the files as a killed process leaves them: redo makes the same pages, and the
     /// committed rows are there.
     pub fn compare_with_redo(&self, committed: &Rows) {
+        if !self.table.definition().file.logged {
+            return;
+        }
         self.engine.storage().wal().flush(self.engine.storage().wal().insert_lsn());
         let copy = Arc::new(self.vfs.fork());
         let engine = open_on(&copy);
@@ -288,5 +299,5 @@ fn fields(row: &[Datum]) -> (i32, (i32, usize, u64)) {
 
 /// A world for threads.
 pub fn open_world(sessions: usize) -> World {
-    World::new(sessions, true)
+    World::new(sessions, true, true)
 }
