@@ -1,5 +1,7 @@
 //! What survives: commits, aborts, numbers; over real storage in memory, with and without a clean end.
 
+#![cfg(not(any(feature = "shuttle", feature = "loom")))]
+
 use std::sync::Arc;
 
 use niwaki_env::Env;

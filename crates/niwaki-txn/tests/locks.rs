@@ -1,5 +1,7 @@
 //! Locks between real threads: who waits, who gets it, who gives up.
 
+#![cfg(not(any(feature = "shuttle", feature = "loom")))]
+
 use std::sync::Arc;
 use std::time::Duration;
 

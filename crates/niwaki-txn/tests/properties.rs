@@ -1,5 +1,7 @@
 //! Random histories against models that are too simple to be wrong.
 
+#![cfg(not(any(feature = "shuttle", feature = "loom")))]
+
 use std::sync::Arc;
 
 use niwaki_env::Env;
