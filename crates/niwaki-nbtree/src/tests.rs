@@ -33,6 +33,7 @@ pub(crate) fn index_in(storage: &Arc<Storage>, options: IndexOptions) -> Index {
 }
 
 /// An index in a database of its own.
+#[cfg(not(feature = "shuttle"))]
 pub(crate) fn index(options: IndexOptions) -> Index {
     index_in(&storage(2000), options)
 }
