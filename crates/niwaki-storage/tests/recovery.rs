@@ -247,6 +247,9 @@ fn the_background_makes_checkpoints_by_volume_and_by_time() {
     storage.background_step(&mut last, &[]).unwrap();
     let by_time = storage.control().redo;
     assert!(by_time > by_volume);
+    clock.advance(storage.options().checkpoint_timeout);
+    storage.background_step(&mut last, &[]).unwrap();
+    assert_eq!(storage.control().redo, by_time, "nothing happened since");
     // The background thread does the same, and ends.
     let background = storage.start_background(Vec::new()).unwrap();
     background.stop();
