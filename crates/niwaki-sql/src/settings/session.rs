@@ -22,6 +22,10 @@ pub struct HotSettings {
     pub deadlock_timeout_ms: u64,
     /// Whether COMMIT waits for the log (`synchronous_commit` is not off).
     pub synchronous_commit: bool,
+    /// Whether `default_transaction_isolation` is repeatable read.
+    pub default_repeatable_read: bool,
+    /// `default_transaction_read_only`
+    pub default_read_only: bool,
     /// `extra_float_digits`
     pub extra_float_digits: i32,
     /// `TimeZone`
@@ -98,6 +102,8 @@ impl Settings {
             idle_session_timeout_ms: 0,
             deadlock_timeout_ms: 1000,
             synchronous_commit: true,
+            default_repeatable_read: false,
+            default_read_only: false,
             extra_float_digits: 1,
             time_zone: Arc::from("Etc/UTC"),
             enable_seqscan: true,
@@ -308,6 +314,12 @@ impl Settings {
         self.refresh_hot();
     }
 
+    /// Whether the running transaction set anything, so that its end may change settings.
+    #[inline]
+    pub fn is_touched(&self) -> bool {
+        !self.undo.is_empty()
+    }
+
     /// The transaction failed: everything it set is undone.
     pub fn rollback(&mut self) {
         self.rollback_to(0);
@@ -389,6 +401,9 @@ impl Settings {
             idle_session_timeout_ms: ms(self.int("idle_session_timeout")),
             deadlock_timeout_ms: ms(self.int("deadlock_timeout")),
             synchronous_commit: &*self.text("synchronous_commit") != "off",
+            default_repeatable_read: &*self.text("default_transaction_isolation")
+                == "repeatable read",
+            default_read_only: self.bool("default_transaction_read_only"),
             extra_float_digits: i32::try_from(self.int("extra_float_digits")).unwrap_or(1),
             time_zone: self.text("TimeZone"),
             enable_seqscan: self.bool("enable_seqscan"),

@@ -157,14 +157,10 @@ impl Session {
                 self.refuse_in_failed_block()?;
             }
         }
-        // The unnamed portal's memory is used again.
-        let mut old = None;
-        if portal.is_empty() {
-            old = self.portals.remove("");
-        } else if self.portals.contains_key(portal) {
+        if !portal.is_empty() && self.portals.contains_key(portal) {
             return Err(SqlError::new("42P03", format!("portal \"{portal}\" already exists")));
         }
-        let mut parameters = old.map(|p| p.parameters).unwrap_or_default();
+        let mut parameters = std::mem::take(&mut self.spare_parameters);
         parameters.clear();
         for (i, type_oid) in types.iter().enumerate() {
             parameters.push(parameter(i, *type_oid)?);
@@ -257,6 +253,7 @@ impl Session {
                 let planned = self.lock_portal(portal)?;
                 let completion = self.run_planned(&planned, &portal.parameters, out)?;
                 portal.state = PortalState::Done;
+                self.spare_parameters = std::mem::take(&mut portal.parameters);
                 completion.write_tag(&mut self.tag);
                 self.complete(out);
                 return Ok(ExecuteOutcome::Complete);

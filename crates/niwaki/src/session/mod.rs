@@ -25,7 +25,7 @@ use niwaki_sql::utility::Name;
 use niwaki_sql::{ColumnInfo, Scratch, Severity, SqlError};
 use niwaki_table::{Engine, Lookup, Workspace};
 use niwaki_txn::{SessionControl, TableId, TableLockMode, Transaction, WaitPolicy};
-use niwaki_types::{TextSettings, TypeOid};
+use niwaki_types::{Datum, TextSettings, TypeOid};
 
 use crate::Result;
 use crate::database::Database;
@@ -78,6 +78,8 @@ pub struct Session {
     statements: HashMap<String, Arc<Statement>>,
     portals: HashMap<String, Portal>,
     sequences: SequenceValues,
+    /// Memory of the last unnamed portal's parameters.
+    spare_parameters: Vec<Datum>,
     work: Workspace,
     lookup: Lookup,
     scratch: Scratch,
@@ -129,6 +131,7 @@ impl Session {
             statements: HashMap::new(),
             portals: HashMap::new(),
             sequences: SequenceValues::default(),
+            spare_parameters: Vec::new(),
             work: Workspace::default(),
             lookup: Lookup::default(),
             scratch: Scratch::default(),

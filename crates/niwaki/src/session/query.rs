@@ -155,6 +155,7 @@ impl Session {
             state: &state,
             work: &mut self.work,
             lookup: &mut self.lookup,
+            locked: true,
             pending: None,
         };
         let settings = RefCell::new(&mut self.settings);

@@ -25,6 +25,8 @@ pub(super) struct TableStore<'s> {
     pub(super) state: &'s CatalogState,
     pub(super) work: &'s mut Workspace,
     pub(super) lookup: &'s mut Lookup,
+    /// The session took the locks of the plan already, and looked at the catalog again.
+    pub(super) locked: bool,
     /// The newest version of a row that the executor is judging again: its next change goes there.
     pub(super) pending: Option<RowTarget>,
 }
@@ -114,6 +116,9 @@ impl TableStore<'_> {
 
 impl Store for TableStore<'_> {
     fn lock_table(&mut self, relation: &Relation, lock: TableLock) -> Result<()> {
+        if self.locked {
+            return Ok(());
+        }
         self.transaction.manager().locks().acquire_table(
             self.transaction,
             TableId(u64::from(relation.oid.0)),

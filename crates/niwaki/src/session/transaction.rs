@@ -50,11 +50,9 @@ impl Session {
     }
 
     fn begin(&mut self, modes: TransactionModes) -> Result<()> {
-        let repeatable = modes.repeatable_read.unwrap_or_else(|| {
-            &*self.settings.text("default_transaction_isolation") == "repeatable read"
-        });
-        let read_only =
-            modes.read_only.unwrap_or_else(|| self.settings.bool("default_transaction_read_only"));
+        let hot = self.settings.hot();
+        let repeatable = modes.repeatable_read.unwrap_or(hot.default_repeatable_read);
+        let read_only = modes.read_only.unwrap_or(hot.default_read_only);
         let options = BeginOptions {
             isolation: if repeatable {
                 Isolation::RepeatableRead
@@ -109,8 +107,10 @@ impl Session {
         };
         match result {
             Ok(_) => {
-                self.settings.commit();
-                self.settings_changed();
+                if self.settings.is_touched() {
+                    self.settings.commit();
+                    self.settings_changed();
+                }
                 Ok(())
             }
             Err(error) => {
@@ -136,8 +136,10 @@ impl Session {
         if let Some(transaction) = self.transaction.take() {
             transaction.abort();
         }
-        self.settings.rollback();
-        self.settings_changed();
+        if self.settings.is_touched() {
+            self.settings.rollback();
+            self.settings_changed();
+        }
     }
 
     /// A statement or message failed: an open transaction block is in the failed state (25P02) from
