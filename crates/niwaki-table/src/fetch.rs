@@ -14,7 +14,7 @@ use crate::table::Table;
 #[derive(Debug, Default)]
 pub struct Lookup {
     scan: Scan,
-    dead: Vec<usize>,
+    unseen: Vec<usize>,
 }
 
 impl Table {
@@ -59,17 +59,17 @@ impl Table {
         lookup.scan.start(handle, &KeyRange::equal(key), Direction::Forward);
         // Ends with the entries of the key.
         while lookup.scan.next(handle)? {
-            lookup.dead.clear();
+            lookup.unseen.clear();
             let entries = Entries { table: self, index, batch: lookup.scan.batch() };
             for position in 0..entries.batch.len() {
-                let found = entries.read(&view, position, needed, out, &mut lookup.dead)?;
+                let found = entries.read(&view, position, needed, out, &mut lookup.unseen)?;
                 if let Some(root) = found {
-                    entries.mark(&lookup.dead)?;
+                    entries.mark(&mut lookup.unseen)?;
                     count(&self.counters.index_rows, 1);
                     return Ok(Some(root));
                 }
             }
-            entries.mark(&lookup.dead)?;
+            entries.mark(&mut lookup.unseen)?;
         }
         Ok(None)
     }

@@ -17,8 +17,8 @@ pub(crate) struct Entries<'s> {
 }
 
 impl Entries<'_> {
-    /// Reads the row of the entry at `position`, if the view sees it. Notes in `dead` an entry that
-    /// leads nobody anywhere.
+    /// Reads the row of the entry at `position`, if the view sees it. Notes in `unseen` an entry
+    /// that leads it nowhere.
     #[inline]
     pub(crate) fn read(
         &self,
@@ -26,30 +26,45 @@ impl Entries<'_> {
         position: usize,
         needed: &ColumnMask,
         out: &mut [Datum],
-        dead: &mut Vec<usize>,
+        unseen: &mut Vec<usize>,
     ) -> Result<Option<Tid>> {
         let Some(entry) = self.batch.get(position) else { return Ok(None) };
         let (root, key) = (entry.tid, entry.key);
         if self.table.fetch_with_key(view, self.index, root, key, needed, out)? {
             return Ok(Some(root));
         }
-        // A snapshot that sees nothing here is the hint that perhaps nobody does.
-        let horizon = view.transaction().manager().horizon();
-        let gone = self.table.heap().dead_versions(root, &horizon, |row| {
-            !row.mixed || self.table.has_key(self.index, row, key)
-        })?;
-        if gone.is_some() {
-            dead.push(position);
-        }
+        unseen.push(position);
         Ok(None)
     }
 
-    /// Marks what was noted, if the leaf is still as it was.
+    /// Marks, of the entries noted in `unseen`, those that lead nobody anywhere, if the leaf is still as
+    /// it was. Leaves `unseen` empty.
     #[inline]
-    pub(crate) fn mark(&self, dead: &[usize]) -> Result<()> {
-        if !dead.is_empty() {
-            self.table.indexes[self.index].handle.mark_dead(self.batch, dead)?;
+    pub(crate) fn mark(&self, unseen: &mut Vec<usize>) -> Result<()> {
+        if unseen.is_empty() { Ok(()) } else { self.mark_unseen(unseen) }
+    }
+
+    /// What one snapshot does not see is perhaps dead to all; asked once for a leaf, because the horizon
+    /// costs more than an entry.
+    fn mark_unseen(&self, unseen: &mut Vec<usize>) -> Result<()> {
+        let horizon = self.table.engine.transactions().horizon();
+        let heap = self.table.heap();
+        let mut dead = 0;
+        for at in 0..unseen.len() {
+            let position = unseen[at];
+            let Some(entry) = self.batch.get(position) else { continue };
+            let versions = heap.dead_versions(entry.tid, &horizon, |row| {
+                !row.mixed || self.table.has_key(self.index, row, entry.key)
+            })?;
+            if versions.is_some() {
+                unseen[dead] = position;
+                dead += 1;
+            }
         }
+        if dead > 0 {
+            self.table.indexes[self.index].handle.mark_dead(self.batch, &unseen[..dead])?;
+        }
+        unseen.clear();
         Ok(())
     }
 }
@@ -61,7 +76,7 @@ pub struct IndexScan {
     scan: Scan,
     /// Next entry of the scan's batch.
     position: usize,
-    dead: Vec<usize>,
+    unseen: Vec<usize>,
 }
 
 impl Table {
@@ -76,7 +91,7 @@ impl Table {
         count(&self.counters.index_scans, 1);
         let mut scan = Scan::default();
         scan.start(&self.indexes[index].handle, range, direction);
-        IndexScan { index, scan, position: 0, dead: Vec::new() }
+        IndexScan { index, scan, position: 0, unseen: Vec::new() }
     }
 
     /// As [`Table::index_scan`], with bounds in `std`'s terms.
@@ -120,13 +135,12 @@ impl IndexScan {
             while self.position < entries.batch.len() {
                 let position = self.position;
                 self.position += 1;
-                if let Some(root) = entries.read(&view, position, needed, out, &mut self.dead)? {
+                if let Some(root) = entries.read(&view, position, needed, out, &mut self.unseen)? {
                     count(&table.counters.index_rows, 1);
                     return Ok(Some(root));
                 }
             }
-            entries.mark(&self.dead)?;
-            self.dead.clear();
+            entries.mark(&mut self.unseen)?;
             self.position = 0;
             if !self.scan.next(&table.indexes[self.index].handle)? {
                 return Ok(None);

@@ -93,6 +93,7 @@ impl Table {
     }
 
     /// An index's operations.
+    #[expect(clippy::should_implement_trait, reason = "no part of the table, and nothing to index")]
     pub fn index(&self, index: usize) -> &Index {
         &self.indexes[index].handle
     }

@@ -15,8 +15,14 @@ use niwaki_storage::page::{ItemState, Page, PageKind};
 use niwaki_storage::{
     CheckpointKind, CheckpointParticipant, OffsetNumber, Storage, StorageOptions,
 };
-use niwaki_table::*;
-use niwaki_txn::*;
+use niwaki_table::{
+    Direction, Engine, IndexDefinition, KeyColumn, Lookup, Modify, PageRows, Result, RowTarget,
+    Table, TableDefinition, Workspace,
+};
+use niwaki_txn::{
+    BeginOptions, Durability, Isolation, SessionControl, Snapshot, Transaction, TransactionManager,
+    TxnOptions,
+};
 use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid};
 use niwaki_vacuum::{VacuumOptions, VacuumSummary, vacuum};
 
