@@ -113,9 +113,8 @@ impl Planned {
         self.catalog_version == catalog.version()
     }
 
-    /// Takes the table locks of the statement. [`execute`](Self::execute) and
-    /// [`Execution::run`] do so themselves; a session that must look at the catalog again after
-    /// waiting for a lock calls this first.
+    /// Takes the table locks of the statement. Execution itself takes none: they must be held before
+    /// the statement's snapshot is taken, and the catalog looked at again after waiting for one.
     ///
     /// # Errors
     /// `55P03`, `40P01`, `57014` while waiting.
@@ -126,7 +125,7 @@ impl Planned {
         Ok(())
     }
 
-    /// Runs the statement to its end.
+    /// Runs the statement to its end. Its table locks are held.
     ///
     /// # Errors
     /// The statement's.
@@ -137,7 +136,6 @@ impl Planned {
         sink: &mut dyn RowSink,
     ) -> Result<Completion> {
         if let (Some(point), None) = (&self.point, &self.explain) {
-            self.lock_relations(exec)?;
             let mut state = State::default();
             let mut rt = Runtime { exec, params, state: &mut state };
             let rows = point.run(&mut rt, sink)?;
@@ -217,7 +215,6 @@ impl Execution {
         let planned = Arc::clone(&self.planned);
         if !self.started {
             self.started = true;
-            planned.lock_relations(exec)?;
             if let Some(options) = &planned.explain {
                 let lines = self.explain(options, exec)?;
                 self.lines = Some(lines.into_iter());

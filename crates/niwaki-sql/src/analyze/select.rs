@@ -179,7 +179,15 @@ impl Analyzer<'_> {
             || !self.scope()?.aggregates.is_empty()
             || !select.group_clause.is_empty();
         if !locks.is_empty() && (grouped || distinct) {
-            let what = if grouped { "aggregate functions" } else { "DISTINCT clause" };
+            let what = if distinct {
+                "DISTINCT clause"
+            } else if !select.group_clause.is_empty() {
+                "GROUP BY clause"
+            } else if having.is_some() {
+                "HAVING clause"
+            } else {
+                "aggregate functions"
+            };
             return Err(SqlError::new("0A000", format!("FOR UPDATE is not allowed with {what}")));
         }
         // The order may come from an index when rows go from the scan to the result one by one.

@@ -1,0 +1,73 @@
+//! What a client would see, as lines of text.
+
+use niwaki::{ColumnInfo, Datum, ResultSink, RowSink, Session, SqlError, TypeOid};
+
+/// Collects rows.
+#[derive(Default)]
+pub(crate) struct Lines {
+    lines: Vec<String>,
+    types: Vec<TypeOid>,
+}
+
+impl RowSink for Lines {
+    fn row(&mut self, row: &[Datum]) -> niwaki::Result<()> {
+        let settings = niwaki::TextSettings::default();
+        let values: Vec<String> = row
+            .iter()
+            .zip(&self.types)
+            .map(|(value, oid)| match value {
+                Datum::Null => "NULL".to_owned(),
+                value => niwaki_types::to_text(value, *oid, &settings),
+            })
+            .collect();
+        self.lines.push(values.join("|"));
+        Ok(())
+    }
+}
+
+impl ResultSink for Lines {
+    fn columns(&mut self, columns: &[ColumnInfo]) -> niwaki::Result<()> {
+        self.types = columns.iter().map(ColumnInfo::oid).collect();
+        Ok(())
+    }
+    fn complete(&mut self, _: &str) {}
+    fn empty_query(&mut self) {}
+    fn notice(&mut self, _: &SqlError) {}
+    fn parameter_status(&mut self, _: &str, _: &str) {}
+    fn copy_in(&mut self, _: usize) -> niwaki::Result<()> {
+        Ok(())
+    }
+    fn copy_in_data(&mut self, _: &mut Vec<u8>) -> niwaki::Result<bool> {
+        Ok(false)
+    }
+    fn copy_out_begin(&mut self, _: usize) -> niwaki::Result<()> {
+        Ok(())
+    }
+    fn copy_out(&mut self, _: &[u8]) -> niwaki::Result<()> {
+        Ok(())
+    }
+    fn copy_out_end(&mut self) {}
+}
+
+/// Runs a query string; rows and errors as lines.
+pub(crate) fn run(session: &mut Session, sql: &str) -> String {
+    let mut lines = Lines::default();
+    if let Err(error) = session.simple_query(sql, &mut lines) {
+        session.error();
+        lines.lines.push(format!("error {}: {}", error.sqlstate, error.message));
+        let fields = [
+            ("detail", &error.detail),
+            ("hint", &error.hint),
+            ("schema", &error.schema),
+            ("table", &error.table),
+            ("column", &error.column),
+            ("constraint", &error.constraint),
+        ];
+        for (name, value) in fields {
+            if let Some(value) = value {
+                lines.lines.push(format!("{name}: {value}"));
+            }
+        }
+    }
+    lines.lines.join("\n")
+}

@@ -1,0 +1,116 @@
+//! Two sessions on the same rows: READ COMMITTED judges the newest version again, REPEATABLE READ
+//! refuses, locks are waited for, skipped or refused.
+
+mod common;
+
+use common::run;
+use niwaki::{Database, Session};
+use niwaki_env::sync::thread;
+
+/// A table of three rows, and two sessions.
+fn sessions() -> (Database, Session, Session) {
+    let database = Database::in_memory().unwrap();
+    let mut first = database.session();
+    let second = database.session();
+    let setup = "create table t (id int primary key, v int); \
+                 insert into t values (1, 10), (2, 20), (3, 30)";
+    assert_eq!(run(&mut first, setup), "");
+    (database, first, second)
+}
+
+/// Runs `statement` in `waiter` while `holder` has an open transaction that it must wait for; then
+/// `holder` commits. Returns what the statement gave, and the session.
+fn blocked_by(
+    database: &Database,
+    holder: &mut Session,
+    mut waiter: Session,
+    statement: &'static str,
+) -> (String, Session) {
+    let waiting = waiter.id();
+    let worker = thread::spawn(move || (run(&mut waiter, statement), waiter));
+    let mut watcher = database.session();
+    let question = format!("select cardinality(pg_blocking_pids({waiting}))");
+    // Ends when the other session waits, which it does soon or the test's own time limit strikes.
+    while run(&mut watcher, &question) != "1" {
+        thread::yield_now();
+    }
+    assert_eq!(run(holder, "commit"), "");
+    worker.join().unwrap()
+}
+
+#[test]
+fn an_update_is_not_lost() {
+    let (database, mut a, b) = sessions();
+    run(&mut a, "begin; update t set v = v + 1 where id = 1");
+    let (found, mut b) =
+        blocked_by(&database, &mut a, b, "update t set v = v + 100 where id = 1 returning v");
+    assert_eq!(found, "111");
+    assert_eq!(run(&mut b, "select v from t where id = 1"), "111");
+}
+
+#[test]
+fn conditions_are_judged_on_the_newest_version() {
+    let (database, mut a, b) = sessions();
+    run(&mut a, "begin; update t set v = 500 where id = 2");
+    let (found, mut b) =
+        blocked_by(&database, &mut a, b, "update t set v = v + 1 where v < 100 returning id");
+    assert_eq!(found, "1\n3");
+    assert_eq!(run(&mut b, "select id, v from t order by id"), "1|11\n2|500\n3|31");
+}
+
+#[test]
+fn a_deleted_row_is_left_alone() {
+    let (database, mut a, b) = sessions();
+    run(&mut a, "begin; delete from t where id = 3");
+    let (found, mut b) =
+        blocked_by(&database, &mut a, b, "update t set v = 0 where id = 3 returning id");
+    assert_eq!(found, "");
+    assert_eq!(run(&mut b, "select count(*) from t"), "2");
+}
+
+#[test]
+fn for_update_returns_the_newest_version() {
+    let (database, mut a, b) = sessions();
+    run(&mut a, "begin; update t set v = v * 2 where id = 1");
+    let (found, _) = blocked_by(&database, &mut a, b, "select v from t where id = 1 for update");
+    assert_eq!(found, "20");
+}
+
+#[test]
+fn repeatable_read_refuses_a_second_update() {
+    let (database, mut a, mut b) = sessions();
+    assert_eq!(
+        run(&mut b, "begin isolation level repeatable read; select v from t where id = 1"),
+        "10"
+    );
+    run(&mut a, "begin; update t set v = 11 where id = 1");
+    let (found, mut b) = blocked_by(&database, &mut a, b, "update t set v = 12 where id = 1");
+    assert_eq!(found, "error 40001: could not serialize access due to concurrent update");
+    run(&mut b, "rollback");
+    assert_eq!(run(&mut b, "select v from t where id = 1"), "11");
+}
+
+#[test]
+fn locked_rows_are_skipped_or_refused() {
+    let (_database, mut a, mut b) = sessions();
+    run(&mut a, "begin; select * from t where id = 2 for update");
+    assert_eq!(run(&mut b, "select id from t order by id for update skip locked"), "1\n3");
+    assert_eq!(
+        run(&mut b, "select id from t where id = 2 for update nowait"),
+        "error 55P03: could not obtain lock on row in relation \"t\""
+    );
+    // A key share lock goes along with an update of other columns, but not with FOR UPDATE.
+    run(&mut a, "commit; begin; update t set v = 1 where id = 2");
+    assert_eq!(run(&mut b, "select id from t where id = 2 for key share nowait"), "2");
+    run(&mut a, "commit");
+}
+
+#[test]
+fn a_statement_does_not_meet_its_own_changes() {
+    let (_database, mut a, _b) = sessions();
+    run(&mut a, "create index t_v on t (v)");
+    // Through the index on the column it changes, forward: each row is met once.
+    run(&mut a, "set enable_seqscan = off");
+    assert_eq!(run(&mut a, "update t set v = v + 15 where v > 0 returning id"), "1\n2\n3");
+    assert_eq!(run(&mut a, "insert into t select id + 100, v from t; select count(*) from t"), "6");
+}
