@@ -38,11 +38,6 @@ const BUGS: [(&str, &str, Suite); 11] = [
     ("no_folder_sync", "a new log segment's name is not synced", pages),
     ("late_redo", "a checkpoint's redo position is taken after the pages were written", together),
     ("removable_ignores_snapshots", "pruning removes what an open snapshot sees", sessions),
-    (
-        "removable_without_published",
-        "pruning removes what is not deleted for everybody yet",
-        together,
-    ),
     ("split_forgets_high_key", "the right half of a split has no high key", sessions),
     ("publish_before_marking", "a commit is published before its state is there", together),
     ("slots_before_published", "the collector reads the slots first", together),
