@@ -26,11 +26,11 @@ fn plan(seed: u64) -> CrashPlan {
     CrashPlan {
         seed,
         mix,
-        steps: if seed % 3 == 2 { 150 } else { 60 },
+        steps: if seed % 3 == 2 { 100 } else { 40 },
         from_nothing: seed % 8 == 0,
-        images_per_moment: if seed % 3 == 2 { 4 } else { 10 },
-        second_crash_every: 60,
-        images_per_recovery_moment: 2,
+        images_per_moment: if seed % 3 == 2 { 2 } else { 4 },
+        second_crash_every: 150,
+        images_per_recovery_moment: 1,
         ..CrashPlan::default()
     }
 }

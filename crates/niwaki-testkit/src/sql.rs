@@ -74,8 +74,13 @@ impl ResultSink for Collected {
 /// The statement's.
 pub fn query(session: &mut Session, sql: &str) -> niwaki::Result<Collected> {
     let mut collected = Collected::default();
-    session.simple_query(sql, &mut collected)?;
-    Ok(collected)
+    match session.simple_query(sql, &mut collected) {
+        Ok(()) => Ok(collected),
+        Err(error) => {
+            session.error();
+            Err(error)
+        }
+    }
 }
 
 /// The number that a value is.
