@@ -1,5 +1,5 @@
 //! A table `(id int4 unique, v int4, t text)` with an index on `v`, on files in memory.
-#![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use niwaki_env::Env;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
-use niwaki_env::vfs::MemoryVfs;
+use niwaki_env::vfs::{MemoryVfs, Vfs};
 use niwaki_heap::VersionRow;
 use niwaki_nbtree::{IndexOptions, KeyRange};
 use niwaki_storage::compare::redo_equals_do;
@@ -54,17 +54,25 @@ pub struct World {
 }
 
 pub fn open_on(vfs: &Arc<MemoryVfs>) -> Arc<Engine> {
-    let env = Env { vfs: Arc::clone(vfs) as _, ..Env::memory() };
+    open_engine(Arc::clone(vfs) as _, 64).unwrap()
+}
+
+/// An engine on these files, with a pool of so many pages.
+pub fn open_engine(
+    vfs: Arc<dyn Vfs>,
+    shared_buffers: usize,
+) -> niwaki_storage::Result<Arc<Engine>> {
+    let env = Env { vfs, ..Env::memory() };
     // Deadlocks are what the tests of threads are about.
     let deadlock_timeout = std::time::Duration::from_millis(2);
     let options = TxnOptions { deadlock_timeout, ..TxnOptions::default() };
     let manager = TransactionManager::new(env.clone(), options);
     let mut managers = Engine::resource_managers();
     managers.push(Arc::clone(&manager) as _);
-    let options = StorageOptions { shared_buffers: 64, ..StorageOptions::tiny() };
-    let (storage, _) = Storage::open(env, options, managers).unwrap();
+    let options = StorageOptions { shared_buffers, ..StorageOptions::tiny() };
+    let (storage, _) = Storage::open(env, options, managers)?;
     manager.attach(&storage).unwrap();
-    Engine::new(storage, manager)
+    Ok(Engine::new(storage, manager))
 }
 
 fn column(oid: TypeOid) -> ColumnType {
@@ -75,6 +83,17 @@ impl World {
     pub fn new(sessions: usize, small_pages: bool, logged: bool) -> Self {
         let vfs = Arc::new(MemoryVfs::new());
         let engine = open_on(&vfs);
+        Self::on(engine, vfs, sessions, small_pages, logged)
+    }
+
+    /// A new table in an engine; `vfs` is what [`World::compare_with_redo`] copies.
+    pub fn on(
+        engine: Arc<Engine>,
+        vfs: Arc<MemoryVfs>,
+        sessions: usize,
+        small_pages: bool,
+        logged: bool,
+    ) -> Self {
         let sessions: Vec<_> =
             (0..sessions).map(|_| engine.transactions().register_session().unwrap()).collect();
         let tx = engine.transactions().begin(&sessions[0], BeginOptions::default()).unwrap();
@@ -116,6 +135,20 @@ impl World {
             vfs,
             work: Mutex::new(Workspace::new()),
             stamps: AtomicU64::new(0),
+        }
+    }
+
+    /// The table of another world, in an engine on a copy of its files.
+    pub fn reopened(engine: Arc<Engine>, definition: &TableDefinition) -> Self {
+        let table = Table::open(&engine, definition.clone());
+        let session = engine.transactions().register_session().unwrap();
+        Self {
+            table,
+            sessions: vec![session],
+            vfs: Arc::new(MemoryVfs::new()),
+            work: Mutex::new(Workspace::new()),
+            stamps: AtomicU64::new(0),
+            engine,
         }
     }
 
@@ -261,16 +294,7 @@ impl World {
         // States of transactions are written by checkpoints, not by redo.
         let differences: Vec<_> = differences.into_iter().filter(|d| d.id.file.0 >= 16).collect();
         assert!(differences.is_empty(), "{differences:?}");
-        let table = Table::open(&engine, self.table.definition().clone());
-        let session = engine.transactions().register_session().unwrap();
-        let world = World {
-            table,
-            sessions: vec![session],
-            vfs: copy,
-            work: Mutex::new(Workspace::new()),
-            stamps: AtomicU64::new(0),
-            engine,
-        };
+        let world = World::reopened(engine, self.table.definition());
         world.check();
         let tx = world.begin(0, Isolation::ReadCommitted);
         let snapshot = tx.snapshot().unwrap();

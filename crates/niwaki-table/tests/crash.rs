@@ -1,0 +1,119 @@
+//! Crash images of a table's work: at every change of the file system, with unsynced writes kept,
+//! lost and torn, recovery gives the rows of some commit, none before the last that was acknowledged,
+//! and heap and indexes agree.
+
+mod support;
+
+use std::sync::Arc;
+
+use niwaki_env::vfs::{CrashOptions, FaultyVfs, MemoryVfs, Vfs};
+use niwaki_table::Modify;
+use niwaki_txn::{Durability, Isolation, Transaction};
+
+use support::{Rng, Rows, World, open_engine};
+
+/// Rows after a commit, and the number of file changes made when it was acknowledged.
+struct Committed {
+    rows: Rows,
+    at: u64,
+}
+
+/// Changes one row, or inserts it; true if something was done.
+fn change(world: &World, rng: &mut Rng, tx: &Transaction, rows: &mut Rows) {
+    let id = rng.below(8) as i32;
+    let v = rng.below(3) as i32;
+    let len = if rng.below(5) == 0 { 2500 } else { rng.below(60) as usize };
+    let text = "x".repeat(len);
+    let stamp = world.stamp();
+    let snapshot = tx.snapshot_for_write().unwrap();
+    let found = world.find(tx, &snapshot, id);
+    match found {
+        None => {
+            world.insert(tx, id, v, &text).unwrap();
+            rows.insert(id, (v, len, stamp));
+        }
+        Some((target, _)) if rng.below(5) == 0 => {
+            let done = world.table.delete(tx, &snapshot, target).unwrap();
+            assert!(matches!(done, Modify::Done { .. }));
+            rows.remove(&id);
+        }
+        Some((target, old)) => {
+            let v = if rng.below(2) == 0 { rows[&id].0 } else { v };
+            let done = world.update(tx, &snapshot, target, &old, (id, v, &text)).unwrap();
+            assert!(matches!(done, Modify::Done { .. }));
+            rows.insert(id, (v, len, stamp));
+        }
+    }
+    tx.next_command().unwrap();
+}
+
+#[test]
+fn every_moment_recovers() {
+    let vfs = FaultyVfs::new();
+    vfs.record();
+    let shared: Arc<dyn Vfs> = Arc::new(vfs.clone());
+    // Few frames, so that pages are written before their time.
+    let engine = open_engine(shared, 16).unwrap();
+    let world = World::on(engine, Arc::new(MemoryVfs::new()), 2, true, true);
+    let mut rng = Rng::new(7);
+    let mut rows = Rows::new();
+    let mut history = vec![Committed { rows: rows.clone(), at: vfs.changes() }];
+    for round in 0..60 {
+        let tx = world.begin(0, Isolation::ReadCommitted);
+        let mut after = rows.clone();
+        change(&world, &mut rng, &tx, &mut after);
+        if rng.below(3) == 0 {
+            tx.savepoint("s");
+            change(&world, &mut rng, &tx, &mut after.clone());
+            tx.rollback_to("s").unwrap();
+            tx.next_command().unwrap();
+        }
+        change(&world, &mut rng, &tx, &mut after);
+        if rng.below(6) == 0 {
+            tx.abort();
+        } else {
+            tx.commit(Durability::Flush).unwrap();
+            rows = after;
+            history.push(Committed { rows: rows.clone(), at: vfs.changes() });
+        }
+        if round % 15 == 7 {
+            world.vacuum(1, round % 2 == 0);
+        }
+        if round % 20 == 11 {
+            world.checkpoint();
+        }
+    }
+    let definition = world.table.definition().clone();
+    let changes = vfs.history().unwrap();
+    let mut replay = changes.replay();
+    let mut images = 0;
+    while let Some(operation) = replay.step() {
+        let at = replay.done() as u64;
+        if at < history[0].at {
+            continue;
+        }
+        let acknowledged = history.iter().rposition(|committed| committed.at <= at).unwrap_or(0);
+        // What was being committed at that moment may be there or not.
+        let possible = &history[acknowledged..(acknowledged + 2).min(history.len())];
+        let options = CrashOptions { images_max: 4, seed: at, ..CrashOptions::default() };
+        for image in replay.images(&options) {
+            images += 1;
+            let what = format!("after change {at} ({operation:?}), kept {}", image.survivors);
+            let engine = match open_engine(Arc::new(image.vfs), 32) {
+                Ok(engine) => engine,
+                Err(error) => panic!("{what}: {error}"),
+            };
+            let recovered = World::reopened(engine, &definition);
+            let report = recovered.table.check().unwrap();
+            assert!(report.corruptions.is_empty(), "{what}: {:#?}", report.corruptions);
+            let tx = recovered.begin(0, Isolation::ReadCommitted);
+            let snapshot = tx.snapshot().unwrap();
+            let found = recovered.rows(&tx, &snapshot);
+            let known = possible.iter().any(|committed| committed.rows == found);
+            assert!(known, "{what}: commit {acknowledged} or the next, not {found:?}");
+            drop(snapshot);
+            drop(tx);
+        }
+    }
+    assert!(images > 400, "only {images} images");
+}
