@@ -38,6 +38,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     // Before anything that takes time: a signal during recovery must not be lost.
     let mut signals = Signals::new([SIGTERM, SIGINT])
         .map_err(|error| format!("could not handle signals: {error}"))?;
+    niwaki_env::vfs::raise_open_files_limit();
     let database = arguments.data.open()?;
     let options = ServerOptions {
         listen: arguments.listen,

@@ -20,7 +20,7 @@ pub use faulty::{
 };
 pub use image::{CrashImage, CrashOptions};
 pub use memory::MemoryVfs;
-pub use os::OsVfs;
+pub use os::{OsVfs, raise_open_files_limit};
 
 use std::fmt::Debug;
 use std::io;

@@ -50,6 +50,20 @@ fn with_path(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
+/// Raises the process's limit of open files to what the system allows it: a relation keeps its files
+/// open, and the usual limit of 1,024 is a few hundred tables. For programs; a library leaves the
+/// limits of its process alone. Returns the limit, `None` when there is none.
+pub fn raise_open_files_limit() -> Option<u64> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        // The old limit serves as well, only not as far.
+        Err(_) => limit.current,
+    }
+}
+
 impl Vfs for OsVfs {
     fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn VfsFile>> {
         let full = self.full(path)?;

@@ -86,3 +86,10 @@ fn a_fork_is_independent() {
     assert_eq!(first.dump()["a"], b"two");
     assert_eq!(second.dump()["a"], b"one");
 }
+
+#[test]
+fn the_limit_of_open_files_is_as_high_as_it_may_be() {
+    let first = raise_open_files_limit();
+    assert!(first.is_none_or(|limit| limit > 0));
+    assert_eq!(raise_open_files_limit(), first);
+}
