@@ -152,10 +152,8 @@ fn nesting_bound(query: &str) -> usize {
                 levels.push(0);
                 sum += BRACKET_DEPTH;
             }
-            b')' | b']' => {
-                if levels.len() > 1 {
-                    sum -= levels.pop().unwrap_or(0) + BRACKET_DEPTH;
-                }
+            b')' | b']' if levels.len() > 1 => {
+                sum -= levels.pop().unwrap_or(0) + BRACKET_DEPTH;
             }
             b',' | b';' => {
                 if let Some(level) = levels.last_mut() {
@@ -198,11 +196,11 @@ fn nesting_bound(query: &str) -> usize {
                         *level += depth;
                         sum += depth;
                     }
-                } else if word.eq_ignore_ascii_case("and") || word.eq_ignore_ascii_case("or") {
-                    if let Some(level) = levels.last_mut() {
-                        sum -= *level;
-                        *level = 0;
-                    }
+                } else if (word.eq_ignore_ascii_case("and") || word.eq_ignore_ascii_case("or"))
+                    && let Some(level) = levels.last_mut()
+                {
+                    sum -= *level;
+                    *level = 0;
                 }
             }
             _ => {}

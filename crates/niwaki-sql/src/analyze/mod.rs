@@ -1,6 +1,11 @@
 //! From syntax trees to typed, planned statements: names, types, coercions, and PostgreSQL's errors
 //! for what does not fit.
 
+#![expect(
+    clippy::wrong_self_convention,
+    reason = "`to_bool(self, expr)` converts the expression, not the analyzer"
+)]
+
 mod call;
 mod coerce;
 mod dml;

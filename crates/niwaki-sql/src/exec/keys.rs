@@ -55,6 +55,7 @@ pub(super) fn key_order(relation: &Relation, index: usize, column: usize) -> Key
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "the parts of one index condition")]
 /// The ranges of keys that satisfy the conditions, in the order of the scan, without overlap.
 pub(super) fn key_ranges(
     relation: &Relation,

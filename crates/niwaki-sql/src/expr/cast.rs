@@ -12,6 +12,7 @@ use crate::types::{CastContext, CastPath, cast_path, element_of};
 ///
 /// # Errors
 /// `22003`, `22P02`, `42P01` (regclass) and whatever the target's input function says.
+#[expect(clippy::only_used_in_recursion, reason = "casts to types of a fixed length will need it")]
 pub(crate) fn cast_value(
     value: &Datum,
     from: TypeOid,

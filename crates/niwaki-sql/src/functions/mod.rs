@@ -72,7 +72,6 @@ impl Function {
 }
 
 /// Short names for the types of signatures.
-#[expect(clippy::upper_case_acronyms, reason = "the names of the types they stand for")]
 pub(crate) struct T;
 
 impl T {

@@ -310,7 +310,6 @@ fn array_order(a: &Datum, b: &Datum) -> Ordering {
 
 macro_rules! comparisons {
     ($($module:ident $order:ident;)*) => {$(
-        #[expect(clippy::unnecessary_wraps, reason = "the signature of every function")]
         mod $module {
             use niwaki_types::Datum;
             use crate::error::Result;

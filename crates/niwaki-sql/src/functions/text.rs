@@ -655,7 +655,7 @@ fn decode(source: &Datum, format: &Datum) -> Result<Datum> {
     match text(format)?.to_ascii_lowercase().as_str() {
         "hex" => {
             let digits: Vec<char> = source.chars().filter(|c| !c.is_whitespace()).collect();
-            if digits.len() % 2 != 0 {
+            if !digits.len().is_multiple_of(2) {
                 return Err(SqlError::new(
                     "22023",
                     "invalid hexadecimal data: odd number of digits",

@@ -145,7 +145,7 @@ fn local_timestamp(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
     convert_time(&now, TypeOid::TIMESTAMP, exec.text)
 }
 
-fn field<'v>(values: &'v [Datum]) -> Result<(&'v str, &'v Datum)> {
+fn field(values: &[Datum]) -> Result<(&str, &Datum)> {
     match values {
         [Datum::Text(name), value] => Ok((name, value)),
         _ => Err(wrong_types("extract")),

@@ -11,12 +11,14 @@ use niwaki_catalog::Relation;
 use niwaki_types::TypeOid;
 
 /// What FROM says, with slots given out.
+#[expect(clippy::large_enum_variant, reason = "few, and short-lived")]
 pub(crate) enum FromTree {
     Leaf(TreeLeaf),
     Join(Box<JoinTree>),
 }
 
 /// One FROM item.
+#[expect(clippy::large_enum_variant, reason = "few, and short-lived")]
 pub(crate) enum TreeLeaf {
     Table {
         relation: Arc<Relation>,
