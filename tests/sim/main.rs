@@ -19,7 +19,7 @@ const ACCOUNTS: i64 = 4;
 const EACH: i64 = 100;
 
 fn open(env: Env) -> Database {
-    let options = Options::new().set("shared_buffers", "256kB");
+    let options = Options::new().small_files(true).set("shared_buffers", "256kB");
     Database::open_with(env, options).expect("the database opens")
 }
 

@@ -113,7 +113,7 @@ impl SqlSubject {
     /// # Errors
     /// Whatever the database says.
     pub fn open_with(env: Env, settings: &[(&str, &str)]) -> Result<Self, String> {
-        let mut options = Options::new();
+        let mut options = Options::new().small_files(true);
         for (name, value) in TINY.iter().chain(settings) {
             options = options.set(name, value);
         }

@@ -21,6 +21,7 @@ pub struct Options {
     /// `(name, value)`, for instance `("shared_buffers", "256MB")`.
     pub settings: Vec<(String, String)>,
     background: bool,
+    small_files: bool,
 }
 
 impl Options {
@@ -41,6 +42,14 @@ impl Options {
     #[must_use]
     pub fn background(mut self, background: bool) -> Self {
         self.background = background;
+        self
+    }
+
+    /// Log segments of 64 KiB and relation segments of 16 pages, for a database that is created: tests
+    /// meet the ends of files often then, and open thousands of databases.
+    #[must_use]
+    pub fn small_files(mut self, small_files: bool) -> Self {
+        self.small_files = small_files;
         self
     }
 }
@@ -99,7 +108,14 @@ impl Database {
         let transactions = TransactionManager::new(env.clone(), txn_options(&settings));
         let mut managers = Engine::resource_managers();
         managers.push(Arc::clone(&transactions) as Arc<_>);
-        let (storage, summary) = Storage::open(env.clone(), storage_options(&settings), managers)?;
+        let mut storage = storage_options(&settings);
+        if options.small_files {
+            let tiny = StorageOptions::tiny();
+            storage.wal_segment_bytes = tiny.wal_segment_bytes;
+            storage.wal_buffers = tiny.wal_buffers;
+            storage.segment_blocks = tiny.segment_blocks;
+        }
+        let (storage, summary) = Storage::open(env.clone(), storage, managers)?;
         transactions.attach(&storage)?;
         let engine = Engine::new(Arc::clone(&storage), Arc::clone(&transactions));
         let catalog = open_catalog(&engine)?;
