@@ -126,6 +126,13 @@ pub trait Environment {
     /// # Errors
     /// `42704` for an unknown name, `22023` for a bad value.
     fn set_setting(&mut self, name: &str, value: &str, local: bool) -> Result<String>;
+    /// The running transaction's number, which it gets now if it had none (`txid_current`).
+    ///
+    /// # Errors
+    /// `25006` in a read-only transaction; `0A000` where there are no transactions.
+    fn transaction_id(&mut self) -> Result<u64> {
+        Err(crate::SqlError::unsupported("a transaction id outside of a session"))
+    }
     /// Name of the current user.
     fn current_user(&self) -> String;
     /// Name of the session's user.

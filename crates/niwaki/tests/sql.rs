@@ -532,3 +532,71 @@ fn sequences_and_identity() {
         ]
     );
 }
+
+#[test]
+fn functions_and_views_that_scripts_measure_with() {
+    let db = database();
+    let mut s = db.session();
+    run(
+        &mut s,
+        "create table t (a int primary key, b int); insert into t select g, g from generate_series(1, 1000) g; update t set b = 0 where a < 11",
+    );
+    assert_eq!(
+        run(
+            &mut s,
+            "select n_tup_ins, n_tup_upd, n_tup_del from pg_stat_user_tables where relname = 't'"
+        ),
+        ["1000|10|0", "SELECT 1"]
+    );
+    assert_eq!(
+        run(
+            &mut s,
+            "select pg_relation_size('t') > 8192, pg_relation_size('t_pkey') > 8192,
+                    pg_table_size('t') >= pg_relation_size('t'),
+                    pg_total_relation_size('t') > pg_table_size('t')"
+        ),
+        ["t|t|t|t", "SELECT 1"]
+    );
+    assert_eq!(
+        run(&mut s, "select wal_records > 1000, wal_bytes > 10000 from pg_stat_wal"),
+        ["t|t", "SELECT 1"]
+    );
+    assert_eq!(
+        run(
+            &mut s,
+            "select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') > 0, txid_current() = txid_current(),
+                    pg_isolation_test_session_is_blocked(pg_backend_pid(), '{1,2}')"
+        ),
+        ["t|t|f", "SELECT 1"]
+    );
+    assert_eq!(
+        run(
+            &mut s,
+            "select relname, relkind, relnatts from pg_class where relname like 't%' order by 1"
+        ),
+        ["t|r|2", "t_pkey|i|1", "SELECT 2"]
+    );
+    assert_eq!(
+        run(
+            &mut s,
+            "select attname, format_type(atttypid, atttypmod), attnotnull from pg_attribute
+             where attrelid = 't'::regclass and attnum > 0 order by attnum"
+        ),
+        ["a|integer|t", "b|integer|f", "SELECT 2"]
+    );
+    assert_eq!(
+        run(&mut s, "select setting, unit from pg_settings where name = 'shared_buffers'"),
+        ["16384|8kB", "SELECT 1"]
+    );
+    assert_eq!(
+        run(&mut s, "select count(*) from pg_locks where relation = 't'::regclass"),
+        ["0", "SELECT 1"]
+    );
+    assert_eq!(
+        run(
+            &mut s,
+            "begin; lock table t in share mode; select mode, granted from pg_locks where relation = 't'::regclass; commit"
+        ),
+        ["BEGIN", "LOCK TABLE", "ShareLock|t", "SELECT 1", "COMMIT"]
+    );
+}

@@ -295,6 +295,19 @@ fn pg_encoding_to_char(values: &[Datum]) -> Result<Datum> {
     })
 }
 
+fn txid_current(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
+    let id = exec.environment.transaction_id()?;
+    i64::try_from(id).map(Datum::Int8).map_err(|_| wrong())
+}
+
+/// Whether the session waits for one of the listed ones; PostgreSQL's isolation tester asks this.
+fn is_blocked(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let [Datum::Int4(session), Datum::Array(_, others)] = values else { return Err(wrong()) };
+    let blocking = exec.source.blocking(*session);
+    let found = others.iter().any(|o| matches!(o, Datum::Int4(o) if blocking.contains(o)));
+    Ok(Datum::Bool(found))
+}
+
 pub(super) const FUNCTIONS: &[Function] = functions! {
     "nextval" (REGCLASS) INT8 strict single volatile Context(nextval);
     "currval" (REGCLASS) INT8 strict single volatile Context(currval);
@@ -327,6 +340,8 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "pg_cancel_backend" (INT4) BOOL strict single volatile Context(cancel_backend);
     "pg_terminate_backend" (INT4) BOOL strict single volatile Context(terminate_backend);
     "pg_blocking_pids" (INT4) INTS strict single volatile Context(blocking_pids);
+    "txid_current" () INT8 strict single volatile Context(txid_current);
+    "pg_isolation_test_session_is_blocked" (INT4, INTS) BOOL strict single volatile Context(is_blocked);
     "pg_is_in_recovery" () BOOL strict single volatile Pure(is_in_recovery);
     "pg_get_userbyid" (OID) NAME strict single stable Pure(user_by_id);
     "format_type" (OID, INT4) TEXT nullable single stable Pure(format_type);

@@ -156,6 +156,14 @@ impl Environment for SessionEnvironment<'_> {
         Ok(settings.show(name)?)
     }
 
+    fn transaction_id(&mut self) -> Result<u64> {
+        self.transaction.write_xid()?;
+        self.transaction
+            .xid()
+            .map(|xid| xid.0)
+            .ok_or_else(|| SqlError::internal("a transaction without a number"))
+    }
+
     fn current_user(&self) -> String {
         self.user.to_owned()
     }
