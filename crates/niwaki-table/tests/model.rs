@@ -1,7 +1,8 @@
 //! A table against a multi-version model: transactions with savepoints, interleaved on one thread, old
 //! readers, vacuum at any moment, crashes. Values come from few, so that they collide.
 //!
-//! A run is determined by its seed; a failure prints it, and `SEED=n` repeats that run alone.
+//! A run is determined by its seed; a failure prints it, and `SEED=n` repeats that run alone. `RUNS=n`
+//! makes as many runs, with seeds from `FIRST=n` on.
 
 mod support;
 
@@ -546,7 +547,8 @@ fn every_schedule_agrees_with_the_model() {
         return run(seed, 400);
     }
     let runs = std::env::var("RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(60);
-    for seed in 0..runs {
+    let first = std::env::var("FIRST").ok().and_then(|first| first.parse().ok()).unwrap_or(0);
+    for seed in first..first + runs {
         let outcome = std::panic::catch_unwind(|| run(seed, 400));
         if let Err(panic) = outcome {
             eprintln!("to repeat: SEED={seed}");
