@@ -183,7 +183,7 @@ impl Scan {
     #[inline]
     fn count_leaf(&mut self, index: &Index, block: BlockNumber) -> Result<()> {
         self.leaves = self.leaves.saturating_add(1);
-        if self.leaves % LEAVES_PER_LOOK == 0 && self.leaves > index.blocks()? {
+        if self.leaves.is_multiple_of(LEAVES_PER_LOOK) && self.leaves > index.blocks()? {
             return Err(index.damaged(block, None, "B2", "sibling links do not come to an end"));
         }
         Ok(())

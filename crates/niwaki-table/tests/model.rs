@@ -131,15 +131,12 @@ impl Run {
         }
         let mine: Vec<i32> = open.touched.iter().flatten().copied().collect();
         for view in &mut open.views {
-            let own: Rows = view
-                .iter()
-                .filter(|(id, _)| mine.contains(id))
-                .map(|(k, v)| (*k, v.clone()))
-                .collect();
+            let own: Rows =
+                view.iter().filter(|(id, _)| mine.contains(id)).map(|(k, v)| (*k, *v)).collect();
             *view = committed
                 .iter()
                 .filter(|(id, _)| !mine.contains(id))
-                .map(|(k, v)| (*k, v.clone()))
+                .map(|(k, v)| (*k, *v))
                 .collect();
             view.extend(own);
         }
@@ -457,7 +454,7 @@ impl Run {
         open.tx.commit(Durability::Flush).unwrap();
         for id in open.touched.into_iter().flatten() {
             match view.get(&id) {
-                Some(row) => self.committed.insert(id, row.clone()),
+                Some(row) => self.committed.insert(id, *row),
                 None => self.committed.remove(&id),
             };
         }

@@ -190,7 +190,7 @@ impl Session {
             .transaction
             .as_ref()
             .ok_or_else(|| SqlError::internal("no transaction is open"))?;
-        let options = InsertOptions { frozen: freeze, ..InsertOptions::default() };
+        let options = InsertOptions { frozen: freeze };
         table.insert_many(transaction, rows, options, &mut self.work).map_err(|error| {
             let line = first_line + failed_row(&error, rows) as u64;
             let state = self.catalog.state();

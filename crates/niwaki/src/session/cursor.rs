@@ -118,11 +118,10 @@ impl Session {
         };
         if portal.state == PortalState::Suspended
             && let Some(running) = portal.running.as_mut()
+            && let Progress::Complete(_) = self.advance(running, limit, &mut counting)?
         {
-            if let Progress::Complete(_) = self.advance(running, limit, &mut counting)? {
-                portal.state = PortalState::Done;
-                portal.running = None;
-            }
+            portal.state = PortalState::Done;
+            portal.running = None;
         }
         let fetched = counting.rows;
         self.portals.insert(key, portal);

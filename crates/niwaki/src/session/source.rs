@@ -161,9 +161,7 @@ impl SessionSource<'_> {
                 LockKey::Row(_) | LockKey::Tuple { .. } => "tuple",
                 LockKey::Transaction(_) => "transactionid",
             });
-            let state = if session.backend == self.session {
-                "active"
-            } else if waiting.is_some() {
+            let state = if session.backend == self.session || waiting.is_some() {
                 "active"
             } else if session.in_transaction {
                 "idle in transaction"

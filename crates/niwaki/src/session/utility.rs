@@ -66,13 +66,13 @@ impl Session {
             tag.clone_into(&mut self.tag);
             return Ok(());
         }
-        if let Some(word) = utility.refuses_transaction_block() {
-            if self.block == Block::Explicit || several {
-                return Err(SqlError::new(
-                    "25001",
-                    format!("{word} cannot run inside a transaction block"),
-                ));
-            }
+        if let Some(word) = utility.refuses_transaction_block()
+            && (self.block == Block::Explicit || several)
+        {
+            return Err(SqlError::new(
+                "25001",
+                format!("{word} cannot run inside a transaction block"),
+            ));
         }
         if let Utility::Vacuum(vacuum) = utility
             && vacuum.vacuum
