@@ -163,7 +163,7 @@ fn plans_follow_definitions_of_other_sessions() {
     s.parse("one", "select b from t where a = $1", &[]).unwrap();
     s.parse("star", "select * from t where a = $1", &[]).unwrap();
     s.sync(&mut Sink::default()).unwrap();
-    let mut get = |s: &mut Session, name: &str| -> niwaki::Result<Vec<Datum>> {
+    let get = |s: &mut Session, name: &str| -> niwaki::Result<Vec<Datum>> {
         bind(s, "", name, &[Datum::Int4(1)])?;
         let result = run(s, "", 0);
         if result.is_err() {

@@ -367,6 +367,11 @@ pub(crate) fn invalid_utf8(text: &[u8], at: usize) -> ProtocolError {
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "a test that panics has failed, as it should"
+)]
 mod tests {
     use super::*;
 

@@ -27,16 +27,16 @@ use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid};
 use niwaki_vacuum::{VacuumOptions, VacuumSummary, vacuum};
 
 /// By id: v, length of t, and a number that tells one write from another.
-pub type Rows = BTreeMap<i32, (i32, usize, u64)>;
+pub(crate) type Rows = BTreeMap<i32, (i32, usize, u64)>;
 
 /// A small generator (xorshift), so that a seed is all a run needs.
-pub struct Rng(u64);
+pub(crate) struct Rng(u64);
 
 impl Rng {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def1)
     }
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -44,7 +44,7 @@ impl Rng {
     }
 }
 
-pub struct World {
+pub(crate) struct World {
     pub engine: Arc<Engine>,
     pub table: Arc<Table>,
     pub sessions: Vec<Arc<SessionControl>>,
@@ -53,12 +53,12 @@ pub struct World {
     stamps: AtomicU64,
 }
 
-pub fn open_on(vfs: &Arc<MemoryVfs>) -> Arc<Engine> {
+pub(crate) fn open_on(vfs: &Arc<MemoryVfs>) -> Arc<Engine> {
     open_engine(Arc::clone(vfs) as _, 64).unwrap()
 }
 
 /// An engine on these files, with a pool of so many pages.
-pub fn open_engine(
+pub(crate) fn open_engine(
     vfs: Arc<dyn Vfs>,
     shared_buffers: usize,
 ) -> niwaki_storage::Result<Arc<Engine>> {
@@ -80,14 +80,14 @@ fn column(oid: TypeOid) -> ColumnType {
 }
 
 impl World {
-    pub fn new(sessions: usize, small_pages: bool, logged: bool) -> Self {
+    pub(crate) fn new(sessions: usize, small_pages: bool, logged: bool) -> Self {
         let vfs = Arc::new(MemoryVfs::new());
         let engine = open_on(&vfs);
         Self::on(engine, vfs, sessions, small_pages, logged)
     }
 
     /// A new table in an engine; `vfs` is what [`World::compare_with_redo`] copies.
-    pub fn on(
+    pub(crate) fn on(
         engine: Arc<Engine>,
         vfs: Arc<MemoryVfs>,
         sessions: usize,
@@ -139,7 +139,7 @@ impl World {
     }
 
     /// The table of another world, in an engine on a copy of its files.
-    pub fn reopened(engine: Arc<Engine>, definition: &TableDefinition) -> Self {
+    pub(crate) fn reopened(engine: Arc<Engine>, definition: &TableDefinition) -> Self {
         let table = Table::open(&engine, definition.clone());
         let session = engine.transactions().register_session().unwrap();
         Self {
@@ -153,32 +153,32 @@ impl World {
     }
 
     /// The number of the next write.
-    pub fn stamp(&self) -> u64 {
+    pub(crate) fn stamp(&self) -> u64 {
         self.stamps.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    pub fn begin(&self, session: usize, isolation: Isolation) -> Transaction {
+    pub(crate) fn begin(&self, session: usize, isolation: Isolation) -> Transaction {
         let options = BeginOptions { isolation, ..BeginOptions::default() };
         self.engine.transactions().begin(&self.sessions[session], options).unwrap()
     }
 
     /// A row as this write stores it.
-    pub fn row(&self, id: i32, v: i32, t: &str) -> Vec<Datum> {
+    pub(crate) fn row(&self, id: i32, v: i32, t: &str) -> Vec<Datum> {
         let stamp = self.stamps.load(Ordering::Relaxed) as i32;
         vec![Datum::Int4(id), Datum::Int4(v), Datum::text(t), Datum::Int4(stamp)]
     }
 
-    pub fn insert(&self, tx: &Transaction, id: i32, v: i32, t: &str) -> Result<()> {
+    pub(crate) fn insert(&self, tx: &Transaction, id: i32, v: i32, t: &str) -> Result<()> {
         self.table.insert(tx, &self.row(id, v, t), &mut self.work.lock()).map(drop)
     }
 
     /// [`World::insert`] with memory of its own: it may wait.
-    pub fn insert_with(&self, tx: &Transaction, id: i32, v: i32, t: &str) -> Result<()> {
+    pub(crate) fn insert_with(&self, tx: &Transaction, id: i32, v: i32, t: &str) -> Result<()> {
         self.table.insert(tx, &self.row(id, v, t), &mut Workspace::new()).map(drop)
     }
 
     /// Prunes every page.
-    pub fn prune(&self) {
+    pub(crate) fn prune(&self) {
         let horizon = self.engine.transactions().horizon();
         for block in 0..self.table.blocks().unwrap() {
             let mut dead = Vec::new();
@@ -187,7 +187,7 @@ impl World {
         }
     }
 
-    pub fn update(
+    pub(crate) fn update(
         &self,
         tx: &Transaction,
         snapshot: &Snapshot,
@@ -200,7 +200,7 @@ impl World {
     }
 
     /// The row with this id, by the unique index.
-    pub fn find(
+    pub(crate) fn find(
         &self,
         tx: &Transaction,
         snapshot: &Snapshot,
@@ -217,7 +217,7 @@ impl World {
             .map(|root| (RowTarget::visible(root), out))
     }
 
-    pub fn values(&self, row: &VersionRow) -> (i32, i32, usize) {
+    pub(crate) fn values(&self, row: &VersionRow) -> (i32, i32, usize) {
         let mut out = vec![Datum::Null; 4];
         let all = ColumnMask::all(4);
         self.table.deform_parts(row.natts, row.has_nulls, &row.bytes, &all, &mut out).unwrap();
@@ -226,7 +226,7 @@ impl World {
     }
 
     /// All rows by a sequential scan, with which both indexes must agree in both directions.
-    pub fn rows(&self, tx: &Transaction, snapshot: &Snapshot) -> Rows {
+    pub(crate) fn rows(&self, tx: &Transaction, snapshot: &Snapshot) -> Rows {
         let all = ColumnMask::all(4);
         let mut out = vec![Datum::Null; 4];
         let mut found = Vec::new();
@@ -257,7 +257,7 @@ impl World {
         rows
     }
 
-    pub fn vacuum(&self, session: usize, freeze: bool) -> VacuumSummary {
+    pub(crate) fn vacuum(&self, session: usize, freeze: bool) -> VacuumSummary {
         let freeze_min_age = if freeze { 0 } else { u64::MAX };
         let options =
             VacuumOptions { freeze_min_age, dead_tids_max: 3, ..VacuumOptions::default() };
@@ -266,20 +266,20 @@ impl World {
         summary
     }
 
-    pub fn checkpoint(&self) {
+    pub(crate) fn checkpoint(&self) {
         let transactions: &dyn CheckpointParticipant = &**self.engine.transactions();
         let storage = self.engine.storage();
         storage.checkpoint(CheckpointKind::Requested, &[transactions]).unwrap();
     }
 
-    pub fn check(&self) {
+    pub(crate) fn check(&self) {
         let report = self.table.check().unwrap();
         assert!(report.corruptions.is_empty(), "{:#?}", report.corruptions);
     }
 
     /// Opens a copy of the files as a killed process leaves them: redo makes the same pages, and the
     /// committed rows are there.
-    pub fn compare_with_redo(&self, committed: &Rows) {
+    pub(crate) fn compare_with_redo(&self, committed: &Rows) {
         if !self.table.definition().file.logged {
             return;
         }
@@ -328,6 +328,6 @@ fn fields(row: &[Datum]) -> (i32, (i32, usize, u64)) {
 }
 
 /// A world for threads.
-pub fn open_world(sessions: usize) -> World {
+pub(crate) fn open_world(sessions: usize) -> World {
     World::new(sessions, true, true)
 }
