@@ -6,6 +6,7 @@ use arc_swap::{ArcSwap, Guard};
 use hashbrown::HashSet;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use niwaki_storage::RelFileId;
 use niwaki_table::Engine;
 use niwaki_txn::Transaction;
 
@@ -170,8 +171,22 @@ impl Catalog {
     /// before its locks are released.
     pub(crate) fn publish(&self, changes: &[Change]) {
         let _one_at_a_time = self.publishing.lock();
-        let mut state = CatalogState::clone(&self.state.load());
+        let old = self.state.load();
+        let mut state = CatalogState::clone(&old);
         apply(&self.engine, &mut state, changes);
+        // What the engine remembers of files that nothing names any more.
+        for change in changes {
+            let oid = match change {
+                Change::Put(definition) => definition.oid,
+                Change::Remove(oid) => *oid,
+                _ => continue,
+            };
+            if let Some(before) = old.relation(oid)
+                && state.relation(oid).is_none_or(|now| now.file != before.file)
+            {
+                self.engine.forget(RelFileId(before.file));
+            }
+        }
         let version = self.version() + 1;
         state.set_version(version);
         self.state.store(Arc::new(state));

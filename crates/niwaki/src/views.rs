@@ -71,6 +71,7 @@ pub(crate) fn all() -> Vec<Relation> {
         view(3350, "pg_partitioned_table", PG_PARTITIONED_TABLE, state(nothing)),
         view(1247, "pg_type", PG_TYPE, state(pg_type)),
         view(1262, "pg_database", PG_DATABASE, state(pg_database)),
+        view(2601, "pg_am", PG_AM, state(pg_am)),
         view(12000, "pg_tables", PG_TABLES, state(pg_tables)),
         view(12001, "pg_indexes", PG_INDEXES, state(pg_indexes)),
         view(12002, "pg_settings", PG_SETTINGS, source("pg_settings")),
@@ -212,6 +213,7 @@ const PG_DATABASE: Columns = &[
     ("datconnlimit", INT4),
     ("dattablespace", OID),
 ];
+const PG_AM: Columns = &[("oid", OID), ("amname", NAME), ("amtype", CHAR)];
 const PG_TABLES: Columns = &[
     ("schemaname", NAME),
     ("tablename", NAME),
@@ -556,6 +558,11 @@ fn pg_database(_: &CatalogState, emit: Emit<'_>) -> Result<()> {
         Datum::Int4(-1),
         Datum::Oid(1663),
     ])
+}
+
+fn pg_am(_: &CatalogState, emit: Emit<'_>) -> Result<()> {
+    emit(&[Datum::Oid(2), text("heap"), text("t")])?;
+    emit(&[Datum::Oid(403), text("btree"), text("i")])
 }
 
 fn pg_tables(state: &CatalogState, emit: Emit<'_>) -> Result<()> {

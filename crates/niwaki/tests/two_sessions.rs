@@ -169,3 +169,17 @@ fn row_locks() {
     assert_eq!(free.len(), 1);
     a.execute("commit", ()).unwrap();
 }
+
+/// A prepared plan of one session is never run on files that another session's TRUNCATE replaced.
+#[test]
+fn truncate_and_drop_under_prepared_plans() {
+    let (_db, mut a, mut b) = database();
+    let read = b.prepare("select v from t where id = $1").unwrap();
+    for round in 0..20 {
+        assert_eq!(b.query(&read, (1,)).unwrap().len(), 1, "round {round}");
+        a.execute("begin; truncate t; insert into t values (1, 5)", ()).unwrap();
+        a.execute(if round % 2 == 0 { "commit" } else { "rollback" }, ()).unwrap();
+    }
+    a.execute("drop table t", ()).unwrap();
+    assert_eq!(b.query(&read, (1,)).unwrap_err().sqlstate, "42P01");
+}
