@@ -50,3 +50,8 @@ fn plans() {
 fn catalog() {
     check("catalog", include_str!("../testscripts/catalog.test"));
 }
+
+#[test]
+fn columns() {
+    check("columns", include_str!("../testscripts/columns.test"));
+}
