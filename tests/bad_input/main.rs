@@ -192,3 +192,82 @@ fn a_row_over_a_page_is_refused_by_size() {
         "{error:?}"
     );
 }
+
+/// A file system of limited size, unmounted when dropped.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    /// `None` where mounting is not allowed.
+    fn mount(path: &std::path::Path, size: &str) -> Option<Self> {
+        std::fs::create_dir_all(path).unwrap();
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"])
+            .arg(path)
+            .output()
+            .is_ok_and(|output| output.status.success());
+        mounted.then(|| Self(path.to_owned()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).output();
+    }
+}
+
+/// A full disk fails statements, not the server; what was acknowledged stays; with room again, work
+/// goes on.
+#[test]
+fn a_full_disk_fails_the_statement_and_loses_nothing() {
+    let dir = TempDir::new("full");
+    let Some(disk) = SmallDisk::mount(&dir.path().join("disk"), "120m") else {
+        println!("skipped: mounting a tmpfs needs root");
+        return;
+    };
+    let data = disk.0.join("data");
+    let ballast = disk.0.join("ballast");
+    let mut server =
+        Server::start(&data, &["--set", "shared_buffers=2MB", "--set", "max_wal_size=48MB"]);
+    let mut client = server.client();
+    client.batch_execute("create table t (id int primary key, filler text)").unwrap();
+    // The rest of the disk but a little.
+    let mut full = std::fs::File::create(&ballast).unwrap();
+    let chunk = vec![0; 1 << 20];
+    while full.write_all(&chunk).is_ok() {}
+    drop(full);
+    let length = std::fs::metadata(&ballast).unwrap().len();
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(&ballast)
+        .unwrap()
+        .set_len(length - (6 << 20))
+        .unwrap();
+
+    let mut acknowledged = 0_i64;
+    let error = loop {
+        let sql = format!(
+            "insert into t select g, repeat('x', 500) from generate_series({}, {}) g",
+            acknowledged + 1,
+            acknowledged + 100
+        );
+        match client.batch_execute(&sql) {
+            Ok(()) => acknowledged += 100,
+            Err(error) => break error,
+        }
+        assert!(acknowledged < 1_000_000, "the disk never fills");
+    };
+    let code = error.code().map(|code| code.code().to_owned());
+    assert_eq!(code.as_deref(), Some("53100"), "after {acknowledged} rows: {error:?}");
+    let count = |client: &mut postgres::Client| -> i64 {
+        client.query_one("select count(*) from t", &[]).unwrap().get(0)
+    };
+    assert_eq!(count(&mut client), acknowledged, "the session goes on");
+    std::fs::remove_file(&ballast).unwrap();
+    client.batch_execute("insert into t values (0, 'room again')").unwrap();
+    server.kill();
+    server.restart();
+    assert_eq!(count(&mut server.client()), acknowledged + 1);
+    assert!(server.stop());
+    assert!(!server.stderr().contains("panicked"), "a panic");
+    support::check(&data);
+}
