@@ -6,6 +6,7 @@ import pathlib
 import re
 import subprocess
 import tempfile
+import time
 
 from servers import ROOT, Niwaki
 
@@ -119,6 +120,26 @@ def seeded(_long):
     return True, "every planted bug is found", {"output": output[-4000:]}
 
 
+def locks(_long):
+    """FOR UPDATE over 5 million rows takes less than 64 MB."""
+    with Niwaki({"shared_buffers": "64MB", "max_wal_size": "8GB"}) as server:
+        server.psql("create table big (a int); insert into big select g from generate_series(1, 5000000) g; checkpoint")
+        server.psql("select count(*) from big")
+        before = server.resident_bytes()
+        script = server.dir / "lock.sql"
+        script.write_text("\\set FETCH_COUNT 10000\nbegin;\n\\o /dev/null\nselect a from big for update;\n\\o\n"
+                          "select pg_sleep(3);\ncommit;\n")
+        locking = subprocess.Popen(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", script], env=server.environment(), stdout=subprocess.DEVNULL)
+        largest = before
+        while locking.poll() is None:
+            largest = max(largest, server.resident_bytes())
+            time.sleep(0.05)
+        if locking.returncode != 0:
+            raise RuntimeError("the locking statement failed")
+    grown = (largest - before) / 2**20
+    return grown < 64, f"{grown:.1f} MiB", {"bytes": largest - before}
+
+
 def speed(long):
     """TPC-B-like and select-only, prepared, 1 and 8 clients, beside PostgreSQL 15."""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
@@ -137,4 +158,4 @@ def speed(long):
     return not missed, "; ".join(rows) + (f"; missed: {', '.join(missed)}" if missed else ""), result
 
 
-STEPS = {"build": build, "pgbench": pgbench, "clients": clients, "kill": kill, "crash": crash, "models": models, "seeded": seeded, "speed": speed}
+STEPS = {"build": build, "pgbench": pgbench, "clients": clients, "kill": kill, "crash": crash, "models": models, "seeded": seeded, "locks": locks, "speed": speed}
