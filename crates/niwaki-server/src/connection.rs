@@ -45,6 +45,14 @@ impl Socket {
         }
     }
 
+    /// Bounds every later blocking write; `None` waits for ever.
+    pub(crate) fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.set_write_timeout(timeout),
+            Self::Unix(stream) => stream.set_write_timeout(timeout),
+        }
+    }
+
     fn read(&self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => (&*stream).read(bytes),

@@ -6,7 +6,6 @@ mod report;
 mod server;
 mod session;
 mod startup;
-mod value;
 mod wire;
 
 pub use server::{Server, ServerOptions, StartError};

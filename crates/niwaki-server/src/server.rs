@@ -22,6 +22,8 @@ use crate::wire::backend;
 
 /// Stack of a session's thread: deep expressions are bounded by `max_stack_depth`, well below it.
 const SESSION_STACK_BYTES: usize = 8 << 20;
+/// How long a listener that could not accept waits for a session to end before it tries again.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 /// How long a clean stop waits for sessions to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -217,8 +219,12 @@ fn accept(shared: &Arc<Shared>, mut next: impl FnMut() -> io::Result<Socket>) {
                     connection(&shared, &socket);
                 });
             }
-            // The client left already; or no file descriptor is free, and somebody must go first.
-            Err(_) => thread::yield_now(),
+            // The client left already; or no file descriptor is free, until a session ends: waiting
+            // for that, with a bound, keeps a core from spinning.
+            Err(_) => {
+                let mut sessions = shared.sessions.lock();
+                shared.ended.wait_for(&mut sessions, ACCEPT_PAUSE);
+            }
         }
     }
 }

@@ -22,7 +22,6 @@ use niwaki_types::{ColumnType, InputContext};
 
 use crate::connection::{Input, Output, Socket};
 use crate::report;
-use crate::value;
 use crate::wire::backend::{self, Field};
 use crate::wire::frontend::{self, Bind, Integers, Message, ProtocolError};
 
@@ -115,7 +114,7 @@ impl<'c> Wire<'c> {
                 table: column.table,
                 attribute: column.attribute,
                 type_oid: column.oid().0,
-                type_size: value::type_size(column.oid()),
+                type_size: niwaki::type_length(column.oid()),
                 typmod: column.column_type.typmod,
                 format: formats.of(i),
             }),
@@ -370,7 +369,9 @@ fn fail(session: &mut Session, wire: &mut Wire<'_>, error: &SqlError) -> bool {
 
 /// Reports an error that ends the session.
 pub(crate) fn fatal(wire: &mut Wire<'_>, error: &SqlError) {
-    // A client that does not read its socket must not keep the thread for ever.
+    // A client that does not read its socket must not keep the thread for ever. If the bound cannot
+    // be set the socket is gone, and the write fails at once.
+    let _ = wire.socket.set_write_timeout(Some(FATAL_WRITE_TIMEOUT));
     report::append_fatal(&mut wire.output.bytes, error);
     wire.flush();
 }
@@ -547,6 +548,9 @@ fn bind_portal(
 
 /// Microseconds from 1970-01-01 to 2000-01-01.
 const UNIX_TO_2000_US: i64 = 946_684_800_000_000;
+
+/// How long the last words to a client may take.
+const FATAL_WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a client may take to send its start-up packet.
 pub(crate) const STARTUP_TIMEOUT: Duration = Duration::from_secs(10);

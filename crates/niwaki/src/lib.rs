@@ -18,6 +18,7 @@ pub use niwaki_txn::SessionControl;
 pub use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
 pub use result::{ExecuteOutcome, ResultSink};
 pub use session::{Prepared, Session, Terminator};
+pub use views::type_length;
 
 /// Result of everything in this crate.
 pub type Result<T> = std::result::Result<T, SqlError>;

@@ -398,8 +398,9 @@ fn pg_namespace(state: &CatalogState, emit: Emit<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of a value of fixed length, -1 for others: `pg_type.typlen`.
-fn type_length(oid: TypeOid) -> i16 {
+/// Bytes of a value of fixed length, -1 for variable ones, -2 for an untyped literal:
+/// `pg_type.typlen`, and the size in a RowDescription.
+pub fn type_length(oid: TypeOid) -> i16 {
     match oid {
         TypeOid::BOOL | TypeOid::CHAR => 1,
         TypeOid::INT2 => 2,
