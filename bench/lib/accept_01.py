@@ -1,32 +1,14 @@
 """Issue 01: real pgbench runs, a commit survives kill -9, crash images, speed beside PostgreSQL 15."""
 
 import json
-import os
 import pathlib
 import re
 import subprocess
 import tempfile
 import time
 
-from servers import ROOT, Niwaki
-
-TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-
-
-def command(*arguments, env=None, timeout=None):
-    done = subprocess.run(arguments, cwd=ROOT, env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=timeout)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(map(str, arguments))}: {done.stdout[-3000:]}{done.stderr[-3000:]}")
-    return done.stdout + done.stderr
-
-
-def cargo_test(*arguments, env=None):
-    output = command("cargo", "test", "--release", *arguments, env={"NIWAKI_BINARY": str(TARGET / "release" / "niwaki"), **(env or {})})
-    passed = sum(int(n) for n in re.findall(r"test result: ok\. (\d+) passed", output))
-    if passed == 0:
-        raise RuntimeError(f"cargo test {' '.join(arguments)} ran no test")
-    return passed, output
-
+from servers import Niwaki
+from steps import TARGET, cargo_test, command
 
 def build(_long):
     """The release binary, under 15 MB."""

