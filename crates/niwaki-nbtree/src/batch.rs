@@ -2,9 +2,24 @@
 
 use niwaki_storage::{BlockNumber, Tid};
 
+use crate::page::NO_BLOCK;
+
 /// Version of a leaf's contents; changes whenever the leaf does, and never comes back (rule 9b.13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct LeafVersion(pub(crate) u64);
+
+/// A leaf as it was when it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeafRead {
+    pub(crate) block: BlockNumber,
+    pub(crate) version: LeafVersion,
+}
+
+/// Where an entry was on its leaf. Means something together with a [`LeafRead`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EntryPlace {
+    pub(crate) offset: u16,
+}
 
 /// One entry of a [`LeafBatch`].
 #[derive(Clone, Copy, Debug)]
@@ -99,9 +114,15 @@ impl LeafBatch {
         self.bytes.extend_from_slice(payload);
     }
 
+    /// The leaf that they came from, to mark entries on it later; `None` before the first was read.
+    pub fn leaf(&self) -> Option<LeafRead> {
+        let block = self.block.filter(|&block| block != NO_BLOCK)?;
+        Some(LeafRead { block, version: self.version })
+    }
+
     /// Where entry number `position` was on the leaf.
     #[inline]
-    pub(crate) fn offset(&self, position: usize) -> Option<u16> {
-        self.slots.get(position).map(|slot| slot.offset)
+    pub fn place(&self, position: usize) -> Option<EntryPlace> {
+        self.slots.get(position).map(|slot| EntryPlace { offset: slot.offset })
     }
 }

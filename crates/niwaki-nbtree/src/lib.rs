@@ -13,6 +13,7 @@ mod insert;
 mod options;
 mod page;
 mod range;
+mod ranges;
 mod scan;
 mod search;
 mod separator;
@@ -24,7 +25,7 @@ mod table;
 mod tuple;
 mod wal;
 
-pub use batch::{BatchEntry, LeafBatch, LeafVersion};
+pub use batch::{BatchEntry, EntryPlace, LeafBatch, LeafRead, LeafVersion};
 pub use build::IndexBuilder;
 pub use check::CheckReport;
 pub use delete::VacuumSummary;
@@ -33,6 +34,7 @@ pub use index::Index;
 pub use insert::{InsertOutcome, NewEntry};
 pub use options::{IndexOptions, SplitStrategy};
 pub use range::{Direction, KeyBound, KeyRange};
+pub use ranges::{KeyRanges, OneRange, Place, RangeStep};
 pub use scan::Scan;
 pub use stats::IndexStats;
 pub use table::{

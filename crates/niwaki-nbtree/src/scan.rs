@@ -9,68 +9,24 @@ use niwaki_env::seeded_bug;
 use niwaki_storage::BlockNumber;
 use niwaki_storage::buffer::PageRead;
 
-use crate::batch::{LeafBatch, LeafVersion};
+use crate::batch::{EntryPlace, LeafBatch, LeafRead, LeafVersion};
 use crate::change;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::page::{IndexPage, NO_BLOCK};
-use crate::range::{Direction, KeyBound, KeyRange};
-use crate::search::{Target, lower_bound, lower_bound_near};
+use crate::range::{Direction, KeyRange};
+use crate::ranges::{KeyRanges, Kind, OneRange, Place, RangeStep};
+use crate::search::{is_beyond, lower_bound, lower_bound_near};
 use crate::stats::{count, count_roughly};
 
 /// After how many leaves a scan looks whether it goes round in a ring.
 const LEAVES_PER_LOOK: u32 = 256;
 
-/// A bound that the scan owns; its bytes are in the scan's buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Unbounded,
-    Included,
-    Excluded,
-}
-
-#[derive(Debug)]
-struct OwnedBound {
-    kind: Kind,
-    bytes: Vec<u8>,
-}
-
-impl OwnedBound {
-    const NONE: Self = Self { kind: Kind::Unbounded, bytes: Vec::new() };
-
-    fn set(&mut self, bound: KeyBound<'_>) {
-        let (kind, bytes): (_, &[u8]) = match bound {
-            KeyBound::Unbounded => (Kind::Unbounded, &[]),
-            KeyBound::Included(bytes) => (Kind::Included, bytes),
-            KeyBound::Excluded(bytes) => (Kind::Excluded, bytes),
-        };
-        self.kind = kind;
-        self.bytes.clear();
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    /// The place before the first entry inside this lower bound.
-    #[inline]
-    fn begin(&self) -> Target<'_> {
-        match self.kind {
-            Kind::Unbounded | Kind::Included => Target::before(&self.bytes),
-            Kind::Excluded => Target::after(&self.bytes),
-        }
-    }
-
-    /// The place behind the last entry inside this upper bound.
-    #[inline]
-    fn end(&self) -> Target<'_> {
-        match self.kind {
-            Kind::Unbounded | Kind::Included => Target::after(&self.bytes),
-            Kind::Excluded => Target::up_to(&self.bytes),
-        }
-    }
-}
-
 /// Where a scan goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
+    /// Where the first of its ranges says.
+    Ask,
     /// At the first leaf of the range.
     Start,
     /// Forward: at this leaf.
@@ -83,14 +39,15 @@ enum Next {
     Done,
 }
 
-/// A scan of a range. Create it once and start it again and again: it keeps its memory.
+/// A scan of a range, or of several. Create it once and start it again and again: it keeps its memory.
 #[derive(Debug)]
 pub struct Scan {
-    lower: OwnedBound,
-    upper: OwnedBound,
+    range: Place,
+    /// The entries from here on belong to no range yet: the next one decides where to go on.
+    seeking: bool,
     direction: Direction,
     next: Next,
-    /// Leaves read since the start.
+    /// Leaves read since the last descent.
     leaves: u32,
     batch: LeafBatch,
 }
@@ -98,8 +55,8 @@ pub struct Scan {
 impl Default for Scan {
     fn default() -> Self {
         Self {
-            lower: OwnedBound::NONE,
-            upper: OwnedBound::NONE,
+            range: Place::default(),
+            seeking: false,
             direction: Direction::Forward,
             next: Next::Done,
             leaves: 0,
@@ -111,13 +68,28 @@ impl Default for Scan {
 impl Scan {
     /// Makes it a scan of `range`; reads nothing yet. The bounds are copied.
     pub fn start(&mut self, index: &Index, range: &KeyRange<'_>, direction: Direction) {
-        self.lower.set(range.lower);
-        self.upper.set(range.upper);
+        self.range.set_lower(range.lower);
+        self.range.set_upper(range.upper);
+        self.begin(index, direction, Next::Start);
+    }
+
+    /// Makes it a scan of several ranges, which [`Scan::next_with`] is given; reads nothing yet.
+    pub fn start_ranges(&mut self, index: &Index, direction: Direction) {
+        self.begin(index, direction, Next::Ask);
+    }
+
+    fn begin(&mut self, index: &Index, direction: Direction, next: Next) {
+        self.seeking = false;
         self.direction = direction;
-        self.next = Next::Start;
+        self.next = next;
         self.leaves = 0;
         self.batch.reset(NO_BLOCK, LeafVersion::default());
         count_roughly(&index.counters.scans, 1);
+    }
+
+    /// Which way it goes.
+    pub fn direction(&self) -> Direction {
+        self.direction
     }
 
     /// The entries that the last [`Scan::next`] found.
@@ -134,23 +106,35 @@ impl Scan {
     /// Storage's.
     #[inline]
     pub fn next(&mut self, index: &Index) -> Result<bool> {
-        self.next_with(index, |_| {})
+        self.next_with(index, None::<&mut OneRange>, |_| {})
     }
 
-    /// [`Scan::next`], calling `under_latch` with the filled batch while the leaf's shared latch is
-    /// held: for what must be read at the same moment, like the table's unmix counter (rule 9b.2) or
-    /// visibility map bits. It must not latch anything.
+    /// [`Scan::next`], for a scan of several ranges (`ranges`, the same each time), and with
+    /// something to do at the same moment: `under_latch` is called with the filled batch while the
+    /// leaf's shared latch is held, for what must be read then, like the table's unmix counter (rule
+    /// 9b.2) or visibility map bits. It must not latch anything.
     ///
     /// # Errors
-    /// Storage's.
-    pub fn next_with(
+    /// Storage's; what `ranges` says.
+    pub fn next_with<R: KeyRanges>(
         &mut self,
         index: &Index,
+        mut ranges: Option<&mut R>,
         mut under_latch: impl FnMut(&LeafBatch),
     ) -> Result<bool> {
-        // Ends: every turn reads another leaf, and they are counted.
+        // Ends: every turn reads another leaf; between descents they are counted, and every descent
+        // leads further on.
         loop {
+            if self.next == Next::Ask {
+                self.next = Next::Done;
+                if let Some(ranges) = ranges.as_deref_mut()
+                    && self.ask(ranges, None).is_some_and(|more| more)
+                {
+                    self.next = Next::Start;
+                }
+            }
             let leaf = match self.next {
+                Next::Ask => None,
                 Next::Start => self.first_leaf(index)?,
                 Next::Leaf(block) => Some(index.read(block, 0)?),
                 Next::LeftOf { from, left } => index.left_of(from, left)?,
@@ -163,9 +147,10 @@ impl Scan {
             };
             let block = leaf.id().block;
             self.batch.reset(block, LeafVersion(leaf.version()));
+            let ranges = ranges.as_deref_mut();
             match self.direction {
-                Direction::Forward => self.read_forward(index, &leaf, block)?,
-                Direction::Backward => self.read_backward(index, &leaf, block)?,
+                Direction::Forward => self.read_forward(index, &leaf, block, ranges)?,
+                Direction::Backward => self.read_backward(index, &leaf, block, ranges)?,
             }
             count_roughly(&index.counters.leaf_visits, 1);
             self.count_leaf(index, block)?;
@@ -189,61 +174,141 @@ impl Scan {
         Ok(())
     }
 
-    fn first_leaf<'a>(&self, index: &'a Index) -> Result<Option<PageRead<'a>>> {
+    fn first_leaf<'a>(&mut self, index: &'a Index) -> Result<Option<PageRead<'a>>> {
+        self.leaves = 0;
         match self.direction {
-            Direction::Forward => index.read_leaf(&self.lower.begin()),
-            Direction::Backward => index.read_leaf(&self.upper.end()),
+            Direction::Forward => index.read_leaf(&self.range.lower.begin()),
+            Direction::Backward => index.read_leaf(&self.range.upper.end()),
         }
     }
 
-    fn read_forward(
+    /// Asks where to go on; false at the end of the scan, `None` where `found` is no key.
+    fn ask<R: KeyRanges>(&mut self, ranges: &mut R, found: Option<&[u8]>) -> Option<bool> {
+        let step = ranges.next(found, &mut self.range)?;
+        self.seeking = step == RangeStep::Seek;
+        Some(step != RangeStep::End)
+    }
+
+    fn read_forward<R: KeyRanges>(
         &mut self,
         index: &Index,
         leaf: &PageRead<'_>,
         block: BlockNumber,
+        mut ranges: Option<&mut R>,
     ) -> Result<()> {
         let first = leaf.first_entry();
-        let from = match self.next {
-            Next::Start => lower_bound(leaf, first, &self.lower.begin()),
+        let mut from = match self.next {
+            Next::Start => lower_bound(leaf, first, &self.range.lower.begin()),
             _ => first,
         };
-        let end = self.upper.end();
-        let stop = match self.upper.kind {
-            Kind::Unbounded => leaf.item_count() + 1,
-            _ => lower_bound_near(leaf, from, &end),
-        };
-        for offset in from..stop {
-            copy(&mut self.batch, index, leaf, block, offset)?;
+        // Ends: each range leads further to the right (`KeyRanges`).
+        loop {
+            if !self.seeking {
+                let end = self.range.upper.end();
+                let stop = match self.range.upper.kind {
+                    Kind::Unbounded => leaf.item_count() + 1,
+                    _ => lower_bound_near(leaf, from, &end),
+                };
+                for offset in from..stop {
+                    copy(&mut self.batch, index, leaf, block, offset)?;
+                }
+                let reached_end = stop <= leaf.item_count()
+                    || leaf.high_key().is_none_or(|key| end.order_of(key).is_ge());
+                if !reached_end {
+                    self.next = Next::Leaf(leaf.next());
+                    return Ok(());
+                }
+                from = stop;
+            }
+            self.next = Next::Done;
+            let Some(ranges) = ranges.as_deref_mut() else { return Ok(()) };
+            let found = match from <= leaf.item_count() {
+                true => Some(index.leaf_tuple(leaf, block, from)?.key),
+                // What was sought may be further on; the range that ended here is known.
+                false if self.seeking => {
+                    if !leaf.is_rightmost() {
+                        self.next = Next::Leaf(leaf.next());
+                    }
+                    return Ok(());
+                }
+                false => None,
+            };
+            match self.ask(ranges, found) {
+                Some(true) => {}
+                Some(false) => return Ok(()),
+                None => return Err(not_a_key(index, block, from)),
+            }
+            let begin = self.range.lower.begin();
+            if is_beyond(leaf, &begin) {
+                self.next = Next::Start;
+                return Ok(());
+            }
+            from = lower_bound_near(leaf, from, &begin);
         }
-        let reached_end = stop <= leaf.item_count()
-            || leaf.high_key().is_none_or(|key| end.order_of(key).is_ge());
-        self.next = if reached_end { Next::Done } else { Next::Leaf(leaf.next()) };
-        Ok(())
     }
 
-    fn read_backward(
+    fn read_backward<R: KeyRanges>(
         &mut self,
         index: &Index,
         leaf: &PageRead<'_>,
         block: BlockNumber,
+        mut ranges: Option<&mut R>,
     ) -> Result<()> {
         let first = leaf.first_entry();
-        let stop = match self.next {
-            Next::Start => lower_bound(leaf, first, &self.upper.end()),
+        let left = leaf.prev();
+        let mut stop = match self.next {
+            Next::Start => lower_bound(leaf, first, &self.range.upper.end()),
             _ => leaf.item_count() + 1,
         };
-        let from = match self.lower.kind {
-            Kind::Unbounded => first,
-            _ => lower_bound(leaf, first, &self.lower.begin()),
-        };
-        for offset in (from..stop).rev() {
-            copy(&mut self.batch, index, leaf, block, offset)?;
+        // Ends: each range leads further to the left (`KeyRanges`).
+        loop {
+            if !self.seeking {
+                let from = match self.range.lower.kind {
+                    Kind::Unbounded => first,
+                    _ => lower_bound(leaf, first, &self.range.lower.begin()),
+                };
+                for offset in (from..stop).rev() {
+                    copy(&mut self.batch, index, leaf, block, offset)?;
+                }
+                if from == first && left != NO_BLOCK {
+                    self.next = Next::LeftOf { from: block, left };
+                    return Ok(());
+                }
+                stop = stop.min(from);
+            }
+            self.next = Next::Done;
+            let Some(ranges) = ranges.as_deref_mut() else { return Ok(()) };
+            let found = match stop > first {
+                true => Some(index.leaf_tuple(leaf, block, stop - 1)?.key),
+                false if self.seeking => {
+                    if left != NO_BLOCK {
+                        self.next = Next::LeftOf { from: block, left };
+                    }
+                    return Ok(());
+                }
+                false => None,
+            };
+            match self.ask(ranges, found) {
+                Some(true) => {}
+                Some(false) => return Ok(()),
+                None => return Err(not_a_key(index, block, stop - 1)),
+            }
+            let end = lower_bound(leaf, first, &self.range.upper.end());
+            if end == first {
+                // Nothing here is in it, but to the left there may be.
+                if left != NO_BLOCK {
+                    self.next = Next::Start;
+                }
+                return Ok(());
+            }
+            stop = stop.min(end);
         }
-        let left = leaf.prev();
-        let reached_end = from > first || left == NO_BLOCK;
-        self.next = if reached_end { Next::Done } else { Next::LeftOf { from: block, left } };
-        Ok(())
     }
+}
+
+#[cold]
+fn not_a_key(index: &Index, block: BlockNumber, offset: u16) -> Error {
+    index.damaged(block, Some(offset), "format", "not a key of the index's columns")
 }
 
 /// Copies an entry into the batch unless it is marked LP_DEAD.
@@ -281,27 +346,39 @@ impl Index {
         }
     }
 
-    /// Marks entries of a batch LP_DEAD, given by ascending or descending position. Only if the leaf
-    /// still is as it was when the batch was read (rule 9b.13), and nobody else is at it: the mark is
-    /// a hint, it does not make the page dirty, and is never logged. The caller knows that no
-    /// snapshot, present or future, finds a version through these entries, and that the commits which
-    /// justify this are flushed. Returns how many were marked.
+    /// Marks entries of a batch LP_DEAD, given by position: [`Index::mark_dead_places`].
     ///
     /// # Errors
     /// Storage's.
     pub fn mark_dead(&self, batch: &LeafBatch, positions: &[usize]) -> Result<usize> {
-        let Some(block) = batch.block().filter(|&block| block != NO_BLOCK) else { return Ok(0) };
-        if positions.is_empty() {
+        let Some(leaf) = batch.leaf() else { return Ok(0) };
+        let mut places: Vec<EntryPlace> =
+            positions.iter().filter_map(|&position| batch.place(position)).collect();
+        self.mark_dead_places(leaf, &mut places)
+    }
+
+    /// Marks entries LP_DEAD. Only if the leaf still is as it was when they were read (rule 9b.13), and
+    /// nobody else is at it: the mark is a hint, it does not make the page dirty, and is never logged.
+    /// The caller knows that no snapshot, present or future, finds a version through these entries, and
+    /// that the commits which justify this are flushed. Returns how many were marked.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn mark_dead_places(&self, read: LeafRead, places: &mut [EntryPlace]) -> Result<usize> {
+        if places.is_empty() {
             return Ok(0);
         }
-        let pin = self.pin(block)?;
+        let pin = self.pin(read.block)?;
         let Some(mut leaf) = pin.try_write() else { return Ok(0) };
-        if LeafVersion(leaf.version()) != batch.version() {
+        let unchanged = LeafVersion(leaf.version()) == read.version;
+        if !unchanged && !seeded_bug!("marks_whatever_the_version") {
             return Ok(0);
         }
         let mut marked = 0;
-        for offset in positions.iter().filter_map(|&position| batch.offset(position)) {
-            marked += usize::from(change::set_dead(&mut leaf, offset, true));
+        for place in places {
+            if place.offset <= leaf.item_count() {
+                marked += usize::from(change::set_dead(&mut leaf, place.offset, true));
+            }
         }
         leaf.mark_hint();
         count(&self.counters.marked_dead, marked as u64);

@@ -486,10 +486,10 @@ fn describe_scan(scan: &ScanPlan, names: &Names, exec: &ExecContext<'_>) -> Show
             shown.title = format!("Tid Range Scan on {target}");
             shown.detail("TID Cond", all(conditions));
         }
-        PathPlan::Index { index, forward, conditions, .. } => {
-            let index = &scan.relation.indexes[*index].name;
+        PathPlan::Index(path) => {
+            let index = &scan.relation.indexes[path.index].name;
             shown.node_type = "Index Scan";
-            let direction = if *forward { "" } else { " Backward" };
+            let direction = if path.forward { "" } else { " Backward" };
             shown.title = format!(
                 "Index Scan{direction} using {} on {target}",
                 crate::functions::quote_identifier(index)
@@ -498,8 +498,8 @@ fn describe_scan(scan: &ScanPlan, names: &Names, exec: &ExecContext<'_>) -> Show
             if shown.cost == 0.0 {
                 shown.cost = 8.0;
             }
-            if !conditions.is_empty() {
-                shown.detail("Index Cond", all(conditions));
+            if !path.conditions.is_empty() {
+                shown.detail("Index Cond", all(&path.conditions));
             }
         }
     }

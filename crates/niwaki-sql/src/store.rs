@@ -5,6 +5,7 @@ use std::ops::Bound;
 
 use niwaki_catalog::Relation;
 use niwaki_storage::Tid;
+use niwaki_table::ScanKeys;
 use niwaki_types::{ColumnMask, Datum};
 
 use crate::error::Result;
@@ -53,14 +54,12 @@ pub enum ScanPath {
     Tids(Vec<Tid>),
     /// The blocks between two addresses.
     TidRange(Bound<Tid>, Bound<Tid>),
-    /// Entries of an index whose encoded key lies between two bounds.
+    /// The entries of an index with some keys, in its order.
     Index {
         /// The store's number of the index.
         index: usize,
-        /// Lower bound on the encoded key.
-        lower: Bound<Vec<u8>>,
-        /// Upper bound on the encoded key.
-        upper: Bound<Vec<u8>>,
+        /// Which keys.
+        keys: ScanKeys,
         /// Ascending order of the encoded keys.
         forward: bool,
     },

@@ -1,13 +1,14 @@
-//! Reading the rows of a range of an index, in its order.
+//! Reading the rows of some keys of an index, in its order.
 
-use niwaki_nbtree::{Direction, KeyBound, KeyRange, LeafBatch, Scan};
+use niwaki_nbtree::{Direction, KeyRange, LeafBatch, Scan};
 use niwaki_storage::Tid;
 use niwaki_txn::{Snapshot, Transaction, View};
-use niwaki_types::{ColumnMask, Datum};
+use niwaki_types::{ColumnMask, Datum, TypeError};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::keys::{KeyWalk, ScanKeys, WalkState};
 use crate::stats::count;
-use crate::table::Table;
+use crate::table::{Table, TableIndex};
 
 /// The entries of one leaf, on their way to rows.
 pub(crate) struct Entries<'s> {
@@ -69,11 +70,14 @@ impl Entries<'_> {
     }
 }
 
-/// A scan over a range of an index. Holds no latch and no pin between calls.
+/// A scan over some keys of an index, in its order. Holds no latch and no pin between calls.
 #[derive(Debug)]
 pub struct IndexScan {
     index: usize,
     scan: Scan,
+    keys: ScanKeys,
+    /// Set when the keys are several ranges.
+    walk: Option<WalkState>,
     /// Next entry of the scan's batch.
     position: usize,
     unseen: Vec<usize>,
@@ -91,26 +95,23 @@ impl Table {
         count(&self.counters.index_scans, 1);
         let mut scan = Scan::default();
         scan.start(&self.indexes[index].handle, range, direction);
-        IndexScan { index, scan, position: 0, unseen: Vec::new() }
+        IndexScan { index, scan, keys: ScanKeys::ALL, walk: None, position: 0, unseen: Vec::new() }
     }
 
-    /// As [`Table::index_scan`], with bounds in `std`'s terms.
-    pub fn index_scan_bounds(
-        &self,
-        index: usize,
-        lower: std::ops::Bound<&[u8]>,
-        upper: std::ops::Bound<&[u8]>,
-        direction: Direction,
-    ) -> IndexScan {
-        self.index_scan(index, &KeyRange { lower: bound(lower), upper: bound(upper) }, direction)
-    }
-}
-
-fn bound(bound: std::ops::Bound<&[u8]>) -> KeyBound<'_> {
-    match bound {
-        std::ops::Bound::Unbounded => KeyBound::Unbounded,
-        std::ops::Bound::Included(bytes) => KeyBound::Included(bytes),
-        std::ops::Bound::Excluded(bytes) => KeyBound::Excluded(bytes),
+    /// Begins a scan of the entries of `index` with these keys. One scan, however many ranges they
+    /// make: entries come in the order of the index, each once, and no leaf is read twice.
+    pub fn index_scan_keys(&self, index: usize, keys: ScanKeys, direction: Direction) -> IndexScan {
+        let (mut lower, mut upper) = (Vec::new(), Vec::new());
+        let mut scan = Scan::default();
+        if !keys.is_empty() {
+            if let Some(range) = keys.one_range(&mut lower, &mut upper) {
+                return IndexScan { keys, ..self.index_scan(index, &range, direction) };
+            }
+            scan.start_ranges(&self.indexes[index].handle, direction);
+        }
+        count(&self.counters.index_scans, 1);
+        let walk = Some(WalkState::default());
+        IndexScan { index, scan, keys, walk, position: 0, unseen: Vec::new() }
     }
 }
 
@@ -119,7 +120,8 @@ impl IndexScan {
     /// table) and returns its address; `None` at the end. Each row comes once.
     ///
     /// # Errors
-    /// Storage's; [`crate::Error::Type`] (XX001) when a row is damaged.
+    /// Storage's; the session's interrupts; [`crate::Error::Type`] (XX001) when a row or a key is
+    /// damaged.
     pub fn next(
         &mut self,
         table: &Table,
@@ -129,12 +131,16 @@ impl IndexScan {
         out: &mut [Datum],
     ) -> Result<Option<Tid>> {
         let view = tx.view(snapshot);
-        // Ends with the range.
+        let order = &table.indexes[self.index].order;
+        // Ends with the keys.
         loop {
             let entries = Entries { table, index: self.index, batch: self.scan.batch() };
-            while self.position < entries.batch.len() {
+            while let Some(entry) = entries.batch.get(self.position) {
                 let position = self.position;
                 self.position += 1;
+                if !self.keys.compares(entry.key, order).ok_or_else(damaged_key)? {
+                    continue;
+                }
                 if let Some(root) = entries.read(&view, position, needed, out, &mut self.unseen)? {
                     count(&table.counters.index_rows, 1);
                     return Ok(Some(root));
@@ -142,9 +148,23 @@ impl IndexScan {
             }
             entries.mark(&mut self.unseen)?;
             self.position = 0;
-            if !self.scan.next(&table.indexes[self.index].handle)? {
+            tx.session().check_interrupts().map_err(|why| Error::Transaction(why.into()))?;
+            if !self.next_leaf(table)? {
                 return Ok(None);
             }
         }
     }
+
+    fn next_leaf(&mut self, table: &Table) -> Result<bool> {
+        let TableIndex { handle, order, .. } = &table.indexes[self.index];
+        let Some(state) = &mut self.walk else { return Ok(self.scan.next(handle)?) };
+        let direction = self.scan.direction();
+        let mut walk = KeyWalk { keys: &self.keys, order, direction, state };
+        Ok(self.scan.next_with(handle, Some(&mut walk), |_| {})?)
+    }
+}
+
+#[cold]
+fn damaged_key() -> Error {
+    Error::Type(TypeError::corrupt("an index entry's key is not one of its columns"))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_heap::{Heap, HeapRelation, RowRef};
 use niwaki_nbtree::{Index, IndexStats};
 use niwaki_storage::Tid;
-use niwaki_types::{ColumnMask, ColumnType, Datum, RowView, encode_key, form_row};
+use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, RowView, encode_key, form_row};
 
 use crate::definition::{IndexDefinition, TableDefinition};
 use crate::engine::Engine;
@@ -21,6 +21,8 @@ pub(crate) struct TableIndex {
     pub(crate) include: Vec<ColumnType>,
     /// Columns whose values decide the key.
     pub(crate) key_mask: ColumnMask,
+    /// Types and order of the key columns.
+    pub(crate) order: Vec<KeyOrder>,
 }
 
 /// A table that statements read and write. Immutable; DDL opens another one, which finds the same
@@ -51,6 +53,7 @@ impl Table {
                     handle: engine.index(index),
                     include: index.include.iter().map(|&c| definition.columns[c]).collect(),
                     key_mask,
+                    order: index.key.iter().map(|key| key.order).collect(),
                 }
             })
             .collect();

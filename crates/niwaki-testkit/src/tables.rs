@@ -2,11 +2,10 @@
 //! index whose key changes with most updates.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use niwaki_env::Env;
-use niwaki_nbtree::IndexOptions;
+use niwaki_nbtree::{IndexOptions, KeyRange};
 use niwaki_storage::{
     CheckpointKind, Error as StorageError, RelFile, RelFileId, Storage, StorageOptions, Tid,
 };
@@ -435,8 +434,7 @@ impl TableDatabase {
 
     fn through_index(&self, tx: &Transaction, index: usize, direction: Direction) -> Result<Rows> {
         let snapshot = tx.snapshot()?;
-        let unbounded: Bound<&[u8]> = Bound::Unbounded;
-        let mut scan = self.table.index_scan_bounds(index, unbounded, unbounded, direction);
+        let mut scan = self.table.index_scan(index, &KeyRange::ALL, direction);
         let mut rows = Rows::new();
         let mut order: Vec<i64> = Vec::new();
         let mut out = vec![Datum::Null; COLUMNS];

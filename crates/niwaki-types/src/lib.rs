@@ -29,7 +29,7 @@ pub use datum::*;
 pub use error::{Result, TypeError};
 pub use key::{
     KeyOrder, MARKER_NULL_FIRST, MARKER_NULL_LAST, MARKER_VALUE, decode_key, encode_key,
-    key_equal_is_image_equal,
+    key_equal_is_image_equal, key_length,
 };
 pub use layout::{ColumnMask, RowView, form_row};
 pub use numeric::{Numeric, numeric_precision_scale, numeric_typmod};

@@ -55,3 +55,8 @@ fn catalog() {
 fn columns() {
     check("columns", include_str!("../testscripts/columns.test"));
 }
+
+#[test]
+fn array_keys() {
+    check("array_keys", include_str!("../testscripts/array_keys.test"));
+}

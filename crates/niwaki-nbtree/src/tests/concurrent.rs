@@ -10,8 +10,8 @@ use niwaki_storage::{Result, Tid, Xid};
 
 use super::{checked, entry, insert};
 use crate::{
-    Direction, EntryDecision, Index, IndexOptions, InsertOutcome, KeyRange, Scan, UniqueCheck,
-    UniqueVerdict,
+    Direction, EntryDecision, Index, IndexOptions, InsertOutcome, KeyRange, OneRange, Scan,
+    UniqueCheck, UniqueVerdict,
 };
 
 /// Runs a scenario under many interleavings.
@@ -292,8 +292,11 @@ fn restored_entry(_: u64) {
     // What a reader knows of before the restoration it may mark; here it reads the truth that
     // "nobody restored it yet" from the index's own counter, under the leaf latch.
     let mut restored = false;
-    let found =
-        scan.next_with(&index, |_| restored = index.stats().suppressed_duplicates > 0).unwrap();
+    let found = scan
+        .next_with(&index, None::<&mut OneRange>, |_| {
+            restored = index.stats().suppressed_duplicates > 0;
+        })
+        .unwrap();
     if found && !restored {
         index.mark_dead(scan.batch(), &[0]).unwrap();
     }

@@ -1,14 +1,14 @@
 //! The index against an ordered set: whatever is done, both hold the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use niwaki_storage::{Tid, Xid};
 use proptest::prelude::*;
 
 use super::{checked, entry, index};
 use crate::{
-    Direction, EntryDecision, Index, IndexOptions, InsertOutcome, KeyBound, KeyRange, NewEntry,
-    Scan, SplitStrategy,
+    Direction, EntryDecision, Index, IndexOptions, InsertOutcome, KeyBound, KeyRange, KeyRanges,
+    NewEntry, Place, RangeStep, Scan, SplitStrategy,
 };
 
 type Model = BTreeMap<(Vec<u8>, Tid), Vec<u8>>;
@@ -27,6 +27,16 @@ enum Step {
     Scan {
         lower: Bound,
         upper: Bound,
+        backward: bool,
+    },
+    /// Reads the keys that begin with one of these bytes.
+    Ranges {
+        firsts: BTreeSet<u8>,
+        backward: bool,
+    },
+    /// Reads the keys whose second byte is this one, learning the first bytes on the way.
+    Skip {
+        second: u8,
         backward: bool,
     },
     /// Marks what a scan of the key returns at even positions, then inserts these again.
@@ -85,9 +95,111 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (key(), tid()).prop_map(|(key, tid)| Step::Delete { key, tid }),
         3 => (bound(), bound(), any::<bool>())
             .prop_map(|(lower, upper, backward)| Step::Scan { lower, upper, backward }),
+        2 => (prop::collection::btree_set(first_byte(), 0..6), any::<bool>())
+            .prop_map(|(firsts, backward)| Step::Ranges { firsts, backward }),
+        2 => (first_byte(), any::<bool>())
+            .prop_map(|(second, backward)| Step::Skip { second, backward }),
         1 => key().prop_map(|key| Step::MarkAndRestore { key }),
         1 => (0u32..6).prop_map(|block| Step::Vacuum { block }),
     ]
+}
+
+fn first_byte() -> impl Strategy<Value = u8> {
+    prop_oneof![3 => 0u8..5, 1 => Just(255u8), 1 => any::<u8>()]
+}
+
+/// Keys that begin with one of some bytes.
+struct Firsts {
+    bytes: Vec<u8>,
+    direction: Direction,
+    /// How many are behind the scan.
+    done: usize,
+}
+
+impl KeyRanges for Firsts {
+    fn next(&mut self, found: Option<&[u8]>, place: &mut Place) -> Option<RangeStep> {
+        let Some(found) = found else {
+            let Some(&byte) = self.bytes.get(self.done) else { return Some(RangeStep::End) };
+            self.done += 1;
+            place.set_lower(KeyBound::Included(&[byte]));
+            place.set_upper(KeyBound::Included(&[byte]));
+            return Some(RangeStep::Range);
+        };
+        while let Some(byte) = self.bytes.get(self.done) {
+            let behind = match self.direction {
+                Direction::Forward => found.first() > Some(byte),
+                Direction::Backward => found.first() < Some(byte),
+            };
+            if !behind {
+                break;
+            }
+            self.done += 1;
+        }
+        self.next(None, place)
+    }
+}
+
+/// Keys with one second byte.
+struct SecondByte {
+    second: u8,
+    direction: Direction,
+    first: Option<u8>,
+}
+
+impl KeyRanges for SecondByte {
+    fn next(&mut self, found: Option<&[u8]>, place: &mut Place) -> Option<RangeStep> {
+        let forward = self.direction == Direction::Forward;
+        let past = match (found, self.first) {
+            (None, None) => {
+                place.set_lower(KeyBound::Unbounded);
+                place.set_upper(KeyBound::Unbounded);
+                return Some(RangeStep::Seek);
+            }
+            (None, Some(first)) => first,
+            (Some([]), _) => {
+                place.set_lower(KeyBound::Included(&[0]));
+                return Some(if forward { RangeStep::Seek } else { RangeStep::End });
+            }
+            (Some([first, rest @ ..]), _) => {
+                let behind = match forward {
+                    true => rest.first().is_some_and(|byte| *byte > self.second),
+                    false => rest.first().is_none_or(|byte| *byte < self.second),
+                };
+                if !behind {
+                    self.first = Some(*first);
+                    place.set_lower(KeyBound::Included(&[*first, self.second]));
+                    place.set_upper(KeyBound::Included(&[*first, self.second]));
+                    return Some(RangeStep::Range);
+                }
+                *first
+            }
+        };
+        place.set_lower(KeyBound::Excluded(&[past]));
+        place.set_upper(KeyBound::Excluded(&[past]));
+        Some(RangeStep::Seek)
+    }
+}
+
+/// Compares a scan of several ranges with what the model has.
+fn check_ranges(
+    index: &Index,
+    model: &Model,
+    backward: bool,
+    mut ranges: impl KeyRanges,
+    wanted: impl Fn(&[u8]) -> bool,
+) {
+    let direction = if backward { Direction::Backward } else { Direction::Forward };
+    let mut scan = Scan::default();
+    scan.start_ranges(index, direction);
+    let mut found = Vec::new();
+    while scan.next_with(index, Some(&mut ranges), |_| {}).unwrap() {
+        found.extend(scan.batch().iter().map(|entry| (entry.key.to_vec(), entry.tid)));
+    }
+    let mut expected: Vec<_> = model.keys().filter(|(key, _)| wanted(key)).cloned().collect();
+    if backward {
+        expected.reverse();
+    }
+    assert_eq!(found, expected);
 }
 
 fn options() -> impl Strategy<Value = IndexOptions> {
@@ -148,6 +260,21 @@ fn run(index: &Index, model: &mut Model, step: &Step) {
                 direction = Direction::Backward;
             }
             assert_eq!(scan_all(index, &range, direction), expected);
+        }
+        Step::Ranges { firsts, backward } => {
+            let direction = if *backward { Direction::Backward } else { Direction::Forward };
+            let mut bytes: Vec<u8> = firsts.iter().copied().collect();
+            if *backward {
+                bytes.reverse();
+            }
+            let ranges = Firsts { bytes, direction, done: 0 };
+            let wanted = |key: &[u8]| key.first().is_some_and(|byte| firsts.contains(byte));
+            check_ranges(index, model, *backward, ranges, wanted);
+        }
+        Step::Skip { second, backward } => {
+            let direction = if *backward { Direction::Backward } else { Direction::Forward };
+            let ranges = SecondByte { second: *second, direction, first: None };
+            check_ranges(index, model, *backward, ranges, |key| key.get(1) == Some(second));
         }
         Step::MarkAndRestore { key } => mark_and_restore(index, model, key),
         Step::Vacuum { block } => vacuum(index, model, *block),

@@ -1,17 +1,15 @@
-//! Values into bounds of an index scan.
+//! Values into the keys of an index scan.
 
 use std::ops::Bound;
 
 use niwaki_catalog::Relation;
 use niwaki_storage::Tid;
+use niwaki_table::{ColumnKeys, ScanKeys};
 use niwaki_types::{Datum, KeyOrder, MARKER_VALUE, TypeOid, encode_key};
 
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
-use crate::plan::KeyCondition;
-
-/// A range of encoded keys.
-pub(super) type KeyRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+use crate::plan::{IndexPath, KeyCondition};
 
 /// A value as a value of the column's own type, if the type has it.
 pub(super) enum Fit {
@@ -55,81 +53,60 @@ pub(super) fn key_order(relation: &Relation, index: usize, column: usize) -> Key
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "the parts of one index condition")]
-/// The ranges of keys that satisfy the conditions, in the order of the scan, without overlap.
-pub(super) fn key_ranges(
+/// The keys that satisfy the conditions on an index's leading columns; `None` when none can.
+pub(super) fn scan_keys(
     relation: &Relation,
-    index: usize,
-    equal: &[KeyCondition],
-    lower: Option<&(Expr, bool)>,
-    upper: Option<&(Expr, bool)>,
-    forward: bool,
+    path: &IndexPath,
     row: &[Datum],
     rt: &mut Runtime<'_, '_>,
-) -> Result<Vec<KeyRange>> {
-    let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
-    for (column, condition) in equal.iter().enumerate() {
-        let order = key_order(relation, index, column);
-        let values = match condition {
-            KeyCondition::Equal(expr) => vec![expr.eval(row, rt)?],
-            KeyCondition::Any(expr) => match expr.eval(row, rt)? {
-                Datum::Array(_, values) => values.to_vec(),
-                _ => Vec::new(),
-            },
-        };
-        let mut next = Vec::with_capacity(prefixes.len() * values.len());
-        for value in &values {
-            // A value outside the type, or NULL, equals nothing.
-            let Fit::Value(value) = fit(value, order.oid) else { continue };
-            for prefix in &prefixes {
-                let mut key = prefix.clone();
-                encode_key(&value, order, &mut key);
-                next.push(key);
+) -> Result<Option<ScanKeys>> {
+    let mut columns = Vec::with_capacity(path.keys.len());
+    for (column, condition) in path.keys.iter().enumerate() {
+        let order = key_order(relation, path.index, column);
+        columns.push(match condition {
+            KeyCondition::Free => ColumnKeys::Any,
+            KeyCondition::Equal(expr) => {
+                let mut values = Vec::new();
+                add_value(&expr.eval(row, rt)?, order, &mut values);
+                ColumnKeys::Values(values)
             }
-        }
-        prefixes = next;
-    }
-    prefixes.sort_unstable();
-    prefixes.dedup();
-    if !forward {
-        prefixes.reverse();
-    }
-    if lower.is_none() && upper.is_none() {
-        return Ok(prefixes
-            .into_iter()
-            .map(|prefix| {
-                if prefix.is_empty() {
-                    (Bound::Unbounded, Bound::Unbounded)
-                } else {
-                    (Bound::Included(prefix.clone()), Bound::Included(prefix))
+            KeyCondition::Any(expr) => {
+                let mut values = Vec::new();
+                if let Datum::Array(_, elements) = expr.eval(row, rt)? {
+                    elements.iter().for_each(|value| add_value(value, order, &mut values));
                 }
-            })
-            .collect());
+                ColumnKeys::values(values)
+            }
+            KeyCondition::Null => {
+                let mut key = Vec::new();
+                encode_key(&Datum::Null, order, &mut key);
+                ColumnKeys::Values(vec![key])
+            }
+            KeyCondition::Range { lower, upper } => {
+                let low = side(lower.as_ref(), order, true, row, rt)?;
+                let high = side(upper.as_ref(), order, false, row, rt)?;
+                let (Some(low), Some(high)) = (low, high) else { return Ok(None) };
+                // In a descending column the encoded bounds change places.
+                let (lower, upper) = if order.descending { (high, low) } else { (low, high) };
+                ColumnKeys::Range { lower, upper }
+            }
+        });
     }
-    let order = key_order(relation, index, equal.len());
-    let low = side(lower, order, true, row, rt)?;
-    let high = side(upper, order, false, row, rt)?;
-    let (Some(low), Some(high)) = (low, high) else { return Ok(Vec::new()) };
-    // In a descending column the encoded bounds change places.
-    let (low, high) = if order.descending { (high, low) } else { (low, high) };
-    Ok(prefixes
-        .into_iter()
-        .map(|prefix| {
-            let whole = |bound: &Bound<Vec<u8>>| {
-                let with = |bytes: &Vec<u8>| [prefix.as_slice(), bytes].concat();
-                match bound {
-                    Bound::Included(bytes) => Bound::Included(with(bytes)),
-                    Bound::Excluded(bytes) => Bound::Excluded(with(bytes)),
-                    // No bound of the column, but neither NULLs nor other prefixes.
-                    Bound::Unbounded => Bound::Included(with(&vec![MARKER_VALUE])),
-                }
-            };
-            (whole(&low), whole(&high))
-        })
-        .collect())
+    let keys = ScanKeys { columns, bounding: path.bounding };
+    Ok((!keys.is_empty()).then_some(keys))
 }
 
-/// One bound of the range column: `None` when nothing can satisfy it, `Unbounded` when all values do.
+/// Appends the encoding of a value. One outside the type, or NULL, equals nothing.
+fn add_value(value: &Datum, order: KeyOrder, out: &mut Vec<Vec<u8>>) {
+    if let Fit::Value(value) = fit(value, order.oid) {
+        let mut key = Vec::new();
+        encode_key(&value, order, &mut key);
+        out.push(key);
+    }
+}
+
+/// One bound of a range: `None` when nothing can satisfy it. Where all values do it is the marker of
+/// values, so that NULLs stay outside.
 fn side(
     bound: Option<&(Expr, bool)>,
     order: KeyOrder,
@@ -137,11 +114,12 @@ fn side(
     row: &[Datum],
     rt: &mut Runtime<'_, '_>,
 ) -> Result<Option<Bound<Vec<u8>>>> {
-    let Some((expr, inclusive)) = bound else { return Ok(Some(Bound::Unbounded)) };
+    let all = || Bound::Included(vec![MARKER_VALUE]);
+    let Some((expr, inclusive)) = bound else { return Ok(Some(all())) };
     Ok(match fit(&expr.eval(row, rt)?, order.oid) {
         Fit::Null => None,
-        Fit::Below => is_lower.then_some(Bound::Unbounded),
-        Fit::Above => (!is_lower).then_some(Bound::Unbounded),
+        Fit::Below => is_lower.then(all),
+        Fit::Above => (!is_lower).then(all),
         Fit::Value(value) => {
             let mut bytes = Vec::new();
             encode_key(&value, order, &mut bytes);

@@ -65,8 +65,8 @@ fn point_keys(input: &PlanNode) -> Option<Vec<KeyOrder>> {
     if !scan.is_unique_point() {
         return None;
     }
-    let PathPlan::Index { index, equal, .. } = &scan.path else { return None };
-    Some((0..equal.len()).map(|column| key_order(&scan.relation, *index, column)).collect())
+    let PathPlan::Index(path) = &scan.path else { return None };
+    Some((0..path.keys.len()).map(|column| key_order(&scan.relation, path.index, column)).collect())
 }
 
 /// Fetches the row of a unique key into the scratch row; false when there is none.
@@ -77,11 +77,11 @@ fn fetch(
     scratch: &mut Scratch,
     rt: &mut Runtime<'_, '_>,
 ) -> Result<bool> {
-    let PathPlan::Index { index, equal, .. } = &scan.path else {
+    let PathPlan::Index(path) = &scan.path else {
         return Err(SqlError::internal("a point statement without an index"));
     };
     scratch.key.clear();
-    for (condition, order) in equal.iter().zip(keys) {
+    for (condition, order) in path.keys.iter().zip(keys) {
         let KeyCondition::Equal(expr) = condition else { return Ok(false) };
         let mut space = Datum::Null;
         let value = expr.eval_ref(&[], rt, &mut space)?;
@@ -95,8 +95,13 @@ fn fetch(
     }
     let columns = scan.relation.columns.len();
     let place = &mut scratch.row[scan.start..scan.start + columns];
-    let found =
-        rt.exec.store.fetch_unique(&scan.relation, *index, &scratch.key, &scan.columns, place)?;
+    let found = rt.exec.store.fetch_unique(
+        &scan.relation,
+        path.index,
+        &scratch.key,
+        &scan.columns,
+        place,
+    )?;
     let Some(tid) = found else { return Ok(false) };
     fill_system(scan, tid, &mut scratch.row);
     match &scan.filter {

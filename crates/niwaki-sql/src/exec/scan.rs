@@ -1,6 +1,5 @@
 //! Scans of stored tables.
 
-use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use niwaki_storage::Tid;
 use niwaki_types::Datum;
 
 use super::Step;
-use super::keys::{KeyRange, addresses, key_ranges};
+use super::keys::{addresses, scan_keys};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
 use crate::plan::{PathPlan, PlanNode, ScanPlan};
@@ -23,8 +22,6 @@ const FIRST_INDEX_ROWS: usize = 32;
 pub(super) struct TableScan {
     plan: Arc<PlanNode>,
     started: bool,
-    /// Ranges of keys that are still to be read.
-    ranges: VecDeque<KeyRange>,
     state: Option<ScanState>,
     more: bool,
     batch: RowBatch,
@@ -37,7 +34,6 @@ impl TableScan {
         Self {
             plan: Arc::clone(plan),
             started: false,
-            ranges: VecDeque::new(),
             state: None,
             more: false,
             batch: RowBatch::default(),
@@ -58,20 +54,10 @@ impl TableScan {
                 let (Some(lower), Some(upper)) = (lower, upper) else { return Ok(()) };
                 ScanPath::TidRange(lower, upper)
             }
-            PathPlan::Index { index, equal, lower, upper, forward, .. } => {
+            PathPlan::Index(path) => {
                 self.batch_rows = FIRST_INDEX_ROWS;
-                self.ranges = key_ranges(
-                    &scan.relation,
-                    *index,
-                    equal,
-                    lower.as_ref(),
-                    upper.as_ref(),
-                    *forward,
-                    row,
-                    rt,
-                )?
-                .into();
-                return Ok(());
+                let Some(keys) = scan_keys(&scan.relation, path, row, rt)? else { return Ok(()) };
+                ScanPath::Index { index: path.index, keys, forward: path.forward }
             }
         };
         self.state = Some(rt.exec.store.open_scan(&scan.relation, path, &scan.columns)?);
@@ -83,15 +69,8 @@ impl TableScan {
     fn refill(&mut self, scan: &ScanPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         self.batch.clear();
         self.position = 0;
-        loop {
-            if !self.more {
-                let Some((lower, upper)) = self.ranges.pop_front() else { return Ok(false) };
-                let PathPlan::Index { index, forward, .. } = &scan.path else { return Ok(false) };
-                let path = ScanPath::Index { index: *index, lower, upper, forward: *forward };
-                self.state = Some(rt.exec.store.open_scan(&scan.relation, path, &scan.columns)?);
-                self.more = true;
-            }
-            let Some(state) = &mut self.state else { return Ok(false) };
+        let Some(state) = &mut self.state else { return Ok(false) };
+        while self.more {
             rt.exec.environment.check_interrupts()?;
             self.more =
                 rt.exec.store.next_rows(&scan.relation, state, self.batch_rows, &mut self.batch)?;
@@ -100,6 +79,7 @@ impl TableScan {
                 return Ok(true);
             }
         }
+        Ok(false)
     }
 }
 

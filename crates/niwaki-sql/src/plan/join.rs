@@ -240,7 +240,7 @@ impl Planner<'_> {
         let context =
             ScanContext { settings: self.settings, available: known, order: &[], limit: None };
         let (plan, _) = plan_scan(relation, name, *start, self.used, all, &context);
-        matches!(plan.path, ScanPath::Index { .. })
+        matches!(plan.path, ScanPath::Index(_))
             && plan.is_unique_point()
             && self.settings.enable_indexscan
     }

@@ -18,7 +18,7 @@ use crate::store::{LockWait, RowLock};
 
 pub(crate) use conditions::{SlotRange, conjunction, reads_nothing, split_conjuncts};
 pub(crate) use join::{FromTree, JoinTree, TreeLeaf, plan_from};
-pub(crate) use scan::{KeyCondition, ScanPath as PathPlan, ScanPlan};
+pub(crate) use scan::{IndexPath, KeyCondition, ScanPath as PathPlan, ScanPlan};
 
 /// A nested query with its own rows.
 #[derive(Clone, Debug)]

@@ -54,27 +54,36 @@ pub(crate) enum ScanPath {
         upper: Option<(Expr, bool)>,
         conditions: Vec<Expr>,
     },
-    Index {
-        /// Position among the table's indexes.
-        index: usize,
-        /// Conditions on the first key columns.
-        equal: Vec<KeyCondition>,
-        /// Bounds on the key column after them: value, inclusive.
-        lower: Option<(Expr, bool)>,
-        upper: Option<(Expr, bool)>,
-        forward: bool,
-        /// The conditions as they were written, for EXPLAIN.
-        conditions: Vec<Expr>,
-    },
+    Index(IndexPath),
 }
 
-/// A condition that fixes a key column.
+/// The keys of an index that a scan reads.
+#[derive(Clone, Debug)]
+pub(crate) struct IndexPath {
+    /// Position among the table's indexes.
+    pub(crate) index: usize,
+    /// Conditions on the first key columns.
+    pub(crate) keys: Vec<KeyCondition>,
+    /// How many of them bound the scan; the others are compared entry by entry.
+    pub(crate) bounding: usize,
+    pub(crate) forward: bool,
+    /// The conditions as they were written, for EXPLAIN.
+    pub(crate) conditions: Vec<Expr>,
+}
+
+/// What is known of a key column.
 #[derive(Clone, Debug)]
 pub(crate) enum KeyCondition {
+    /// Nothing.
+    Free,
     /// `column = value`
     Equal(Expr),
     /// `column = ANY (array)`
     Any(Expr),
+    /// Bounds: value, inclusive. Without any: `column IS NOT NULL`.
+    Range { lower: Option<(Expr, bool)>, upper: Option<(Expr, bool)> },
+    /// `column IS NULL`
+    Null,
 }
 
 impl ScanPlan {
@@ -82,15 +91,18 @@ impl ScanPlan {
     /// fixed to one value.
     pub(crate) fn is_unique_point(&self) -> bool {
         match &self.path {
-            ScanPath::Index { index, equal, .. } => {
-                let definition = &self.relation.indexes[*index].definition;
-                definition.unique
-                    && equal.len() == definition.key.len()
-                    && equal.iter().all(|c| matches!(c, KeyCondition::Equal(_)))
+            ScanPath::Index(path) => {
+                let definition = &self.relation.indexes[path.index].definition;
+                definition.unique && is_point(definition.key.len(), &path.keys)
             }
             _ => false,
         }
     }
+}
+
+/// Whether the conditions fix every one of `columns` key columns to a value.
+fn is_point(columns: usize, keys: &[KeyCondition]) -> bool {
+    keys.len() == columns && keys.iter().all(|c| matches!(c, KeyCondition::Equal(_)))
 }
 
 /// What a scan can rely on.
@@ -367,6 +379,110 @@ fn tid_candidates(
     candidates
 }
 
+/// What the conditions say about one key column.
+struct ColumnMatch {
+    key: KeyCondition,
+    /// The conditions it stands for, by number.
+    covered: Vec<usize>,
+    selectivity: f64,
+    /// Ranges that the scan has for each of those before it, estimated.
+    ranges: f64,
+}
+
+fn match_column(
+    table: &Table<'_>,
+    column: &IndexColumn,
+    conditions: &[Expr],
+    context: &ScanContext<'_>,
+) -> Option<ColumnMatch> {
+    let slot = table.start + usize::from(column.column);
+    let stored = table.relation.columns[usize::from(column.column)].column_type().oid;
+    let matching = |number: usize| {
+        let condition = conditions.get(number)?;
+        let found = slot_condition(condition, table, context)?;
+        let value_type =
+            if found.any { crate::types::element_of(found.value.ty)? } else { found.value.ty };
+        (found.slot == slot
+            && key_compatible(stored, value_type)
+            && key_compatible(stored, found.column_type))
+        .then_some(found)
+    };
+    let numbers = 0..conditions.len();
+    let equal = numbers
+        .clone()
+        .filter_map(|n| matching(n).map(|f| (n, f)))
+        .filter(|(_, f)| f.operator == "=")
+        // One value is better than several.
+        .min_by_key(|(_, f)| f.any);
+    if let Some((number, found)) = equal {
+        let value = found.value.clone();
+        let (key, selectivity, ranges) = if found.any {
+            (KeyCondition::Any(value), 0.02, array_length(found.value))
+        } else {
+            (KeyCondition::Equal(value), 0.005, 1.0)
+        };
+        return Some(ColumnMatch { key, covered: vec![number], selectivity, ranges });
+    }
+    let (mut lower, mut upper, mut covered) = (None, None, Vec::new());
+    for number in numbers {
+        if let Some(negated) = null_test(&conditions[number], slot) {
+            if !negated {
+                let (key, covered) = (KeyCondition::Null, vec![number]);
+                return Some(ColumnMatch { key, covered, selectivity: 0.005, ranges: 1.0 });
+            }
+            // What a bound ensures as well.
+            covered.push(number);
+            continue;
+        }
+        let Some(found) = matching(number) else { continue };
+        let inclusive = found.operator.ends_with('=');
+        let side = match found.operator {
+            ">" | ">=" => &mut lower,
+            "<" | "<=" => &mut upper,
+            _ => continue,
+        };
+        if side.is_none() {
+            *side = Some((found.value.clone(), inclusive));
+            covered.push(number);
+        }
+    }
+    if covered.is_empty() {
+        return None;
+    }
+    let selectivity = match (lower.is_some(), upper.is_some()) {
+        (true, true) => 0.005,
+        (false, false) => 0.995,
+        _ => 1.0 / 3.0,
+    };
+    Some(ColumnMatch {
+        key: KeyCondition::Range { lower, upper },
+        covered,
+        selectivity,
+        ranges: 1.0,
+    })
+}
+
+/// `slot IS NULL` (false) or `IS NOT NULL` (true).
+fn null_test(condition: &Expr, wanted: usize) -> Option<bool> {
+    match &condition.kind {
+        ExprKind::IsNull { argument, negated } => match argument.kind {
+            ExprKind::Slot { depth: 0, slot } if slot == wanted => Some(*negated),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// How many values a list has, or is taken to have.
+fn array_length(array: &Expr) -> f64 {
+    match &array.kind {
+        ExprKind::Array(values) => values.len() as f64,
+        ExprKind::Const(niwaki_types::Datum::Array(_, values)) => values.len() as f64,
+        ExprKind::Const(_) => 0.0,
+        _ => 10.0,
+    }
+}
+
 fn index_candidates(
     table: &Table<'_>,
     conditions: &[Expr],
@@ -378,93 +494,51 @@ fn index_candidates(
         if !index.definition.valid {
             continue;
         }
-        let key = &index.definition.key;
-        let mut equal = Vec::new();
-        let mut covered = Vec::new();
-        let mut lower = None;
-        let mut upper = None;
-        let mut selectivity = 1.0;
-        let mut ranges = 1.0;
-        for column in key {
-            let slot = table.start + usize::from(column.column);
-            let matching = |number: usize| {
-                let condition = conditions.get(number)?;
-                let found = slot_condition(condition, table, context)?;
-                let value_type = if found.any {
-                    crate::types::element_of(found.value.ty)?
-                } else {
-                    found.value.ty
-                };
-                let stored = table.relation.columns[usize::from(column.column)].column_type().oid;
-                (found.slot == slot
-                    && key_compatible(stored, value_type)
-                    && key_compatible(stored, found.column_type))
-                .then_some(found)
-            };
-            let numbers = 0..conditions.len();
-            if let Some((number, found)) = numbers
-                .clone()
-                .filter_map(|n| matching(n).map(|f| (n, f)))
-                .filter(|(_, f)| f.operator == "=")
-                // One value is better than several.
-                .min_by_key(|(_, f)| f.any)
-            {
-                covered.push(number);
-                if found.any {
-                    ranges *= 10.0;
-                    selectivity *= 0.02;
-                    equal.push(KeyCondition::Any(found.value.clone()));
-                } else {
-                    selectivity *= 0.005;
-                    equal.push(KeyCondition::Equal(found.value.clone()));
-                }
+        let columns = &index.definition.key;
+        let (mut keys, mut covered) = (Vec::new(), Vec::new());
+        let mut bounding = 0;
+        let mut open = true;
+        let (mut selectivity, mut read, mut ranges) = (1.0, 1.0, 1.0);
+        for (number, column) in columns.iter().enumerate() {
+            let Some(found) = match_column(table, column, conditions, context) else {
+                open = false;
                 continue;
-            }
-            for number in numbers {
-                let Some(found) = matching(number) else { continue };
-                match found.operator {
-                    ">" | ">=" if lower.is_none() => {
-                        lower = Some((found.value.clone(), found.operator == ">="));
-                        covered.push(number);
-                    }
-                    "<" | "<=" if upper.is_none() => {
-                        upper = Some((found.value.clone(), found.operator == "<="));
-                        covered.push(number);
-                    }
-                    _ => {}
-                }
-            }
-            selectivity *= match (lower.is_some(), upper.is_some()) {
-                (true, true) => 0.005,
-                (true, false) | (false, true) => 1.0 / 3.0,
-                (false, false) => 1.0,
             };
-            break;
+            keys.resize(number, KeyCondition::Free);
+            if open {
+                bounding = number + 1;
+                read *= found.selectivity;
+                ranges *= found.ranges;
+                open = !matches!(found.key, KeyCondition::Range { .. });
+            }
+            selectivity *= found.selectivity;
+            keys.push(found.key);
+            covered.extend(found.covered);
         }
-        let order = index_order(table, key, &equal, context.order);
-        if covered.is_empty() && order.is_none() {
+        let order = index_order(table, columns, &keys, context.order);
+        if bounding == 0 && order.is_none() {
             continue;
         }
-        let point = index.definition.unique
-            && equal.len() == key.len()
-            && equal.iter().all(|c| matches!(c, KeyCondition::Equal(_)));
+        let point = index.definition.unique && is_point(columns.len(), &keys);
         let rows = if point { 1.0 } else { (table.rows * selectivity).max(1.0) };
         // A point of a unique index always wins: it stays right however the table grows.
         let cost = if point {
             0.0
         } else {
             // Entries next to each other often lie on the same heap page.
-            ranges * 2.0 + rows * (RANDOM_PAGE_COST / 10.0 + ROW_COST)
+            ranges * 2.0
+                + (table.rows * read).max(1.0) * ROW_COST
+                + rows * (RANDOM_PAGE_COST / 10.0 + ROW_COST)
         } + disabled;
+        covered.sort_unstable();
         candidates.push(Candidate {
-            path: ScanPath::Index {
+            path: ScanPath::Index(IndexPath {
                 index: position,
-                equal,
-                lower,
-                upper,
+                keys,
+                bounding,
                 forward: order.unwrap_or(true),
                 conditions: covered.iter().map(|n| conditions[*n].clone()).collect(),
-            },
+            }),
             covered,
             rows,
             cost,
@@ -477,30 +551,30 @@ fn index_candidates(
 /// Whether the index gives the wanted order: `Some(true)` forward, `Some(false)` backward.
 fn index_order(
     table: &Table<'_>,
-    key: &[IndexColumn],
-    equal: &[KeyCondition],
+    columns: &[IndexColumn],
+    keys: &[KeyCondition],
     order: &[SortKey],
 ) -> Option<bool> {
     if order.is_empty() {
         return None;
     }
-    // A list of values gives its ranges in key order, but only as the first column.
-    if equal.iter().any(|c| matches!(c, KeyCondition::Any(_))) {
-        return None;
-    }
+    let slot_of = |column: &IndexColumn| table.start + usize::from(column.column);
+    // Columns fixed to one value have no order of their own.
+    let fixed = |position: usize| {
+        matches!(keys.get(position), Some(KeyCondition::Equal(_) | KeyCondition::Null))
+    };
     let mut direction = None;
     let mut position = 0;
     for wanted in order {
         let ExprKind::Slot { depth: 0, slot } = wanted.expr.kind else { return None };
-        // Columns fixed to one value have no order of their own.
-        let fixed =
-            key.iter().take(equal.len()).any(|k| table.start + usize::from(k.column) == slot);
-        if fixed {
+        if (0..keys.len()).any(|at| fixed(at) && slot_of(&columns[at]) == slot) {
             continue;
         }
-        position = position.max(equal.len());
-        let column = key.get(position)?;
-        if table.start + usize::from(column.column) != slot {
+        while fixed(position) {
+            position += 1;
+        }
+        let column = columns.get(position)?;
+        if slot_of(column) != slot {
             return None;
         }
         let same =

@@ -220,6 +220,54 @@ pub fn decode_key(bytes: &[u8], order: KeyOrder) -> Result<(Option<Datum>, usize
     }
 }
 
+/// How many bytes at the front of `bytes` are the first column's encoding. Allocates nothing.
+///
+/// # Errors
+/// `XX001` when the bytes are not an encoding of the type.
+#[inline]
+pub fn key_length(bytes: &[u8], order: KeyOrder) -> Result<usize> {
+    let fixed = match order.oid {
+        TypeOid::INT4 | TypeOid::DATE => 5,
+        TypeOid::INT8 | TypeOid::TIMESTAMP | TypeOid::TIMESTAMPTZ => 9,
+        _ => 0,
+    };
+    match bytes.first() {
+        Some(&MARKER_VALUE) if fixed > 0 && bytes.len() >= fixed => Ok(fixed),
+        Some(&MARKER_VALUE) => other_length(bytes, order),
+        _ => Ok(decode_key(bytes, order)?.1),
+    }
+}
+
+fn other_length(bytes: &[u8], order: KeyOrder) -> Result<usize> {
+    let body = bytes.get(1..).unwrap_or_default();
+    let flip = inversion(order) as u8;
+    Ok(1 + match order.oid {
+        TypeOid::TEXT
+        | TypeOid::VARCHAR
+        | TypeOid::NAME
+        | TypeOid::CHAR
+        | TypeOid::UNKNOWN
+        | TypeOid::BPCHAR => body.iter().position(|byte| byte ^ flip == END).ok_or_else(ended)? + 1,
+        TypeOid::BYTEA => {
+            // Every zero byte has another one behind it, which tells whether it ends the value.
+            let mut at = 0;
+            loop {
+                let zero = body.iter().skip(at).position(|byte| byte ^ flip == ESCAPE);
+                at += zero.ok_or_else(ended)? + 2;
+                match body.get(at - 1).ok_or_else(ended)? ^ flip {
+                    END => break at,
+                    ESCAPED_ZERO => {}
+                    other => {
+                        let text = format!("index key has the escape {other}");
+                        return Err(TypeError::corrupt(text));
+                    }
+                }
+            }
+        }
+        _ => decode_value(body, order)?.1,
+    })
+}
+
 /// Takes `N` bytes from the front, inverted when the column is descending.
 #[inline]
 fn take<const N: usize>(bytes: &[u8], order: KeyOrder) -> Result<[u8; N]> {

@@ -46,6 +46,7 @@ proptest! {
         encode_key(&other, order, &mut bytes);
         let (decoded, taken) = decode_key(&bytes, order).expect("an own encoding");
         prop_assert_eq!(taken, length);
+        prop_assert_eq!(key_length(&bytes, order).expect("an own encoding"), length);
         if value.is_null() {
             prop_assert!(decoded.is_some_and(|decoded| decoded.is_null()));
         } else if key_equal_is_image_equal(order.oid) {
@@ -71,6 +72,9 @@ proptest! {
     ) {
         if let Ok((_, taken)) = decode_key(&bytes, order) {
             prop_assert!(taken <= bytes.len());
+        }
+        if let Ok(length) = key_length(&bytes, order) {
+            prop_assert!(length <= bytes.len());
         }
     }
 }

@@ -158,15 +158,9 @@ impl Store for TableStore<'_> {
                 }
             }
             ScanPath::Tids(tids) => Scan::Tids { tids, next: 0, mask },
-            ScanPath::Index { index, lower, upper, forward } => {
+            ScanPath::Index { index, keys, forward } => {
                 let direction = if forward { Direction::Forward } else { Direction::Backward };
-                let scan = table.index_scan_bounds(
-                    index,
-                    lower.as_ref().map(Vec::as_slice),
-                    upper.as_ref().map(Vec::as_slice),
-                    direction,
-                );
-                Scan::Index(Box::new(scan), mask)
+                Scan::Index(Box::new(table.index_scan_keys(index, keys, direction)), mask)
             }
         };
         Ok(Box::new(scan))

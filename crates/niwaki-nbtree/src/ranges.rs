@@ -1,0 +1,118 @@
+//! Several ranges in one scan: who knows them says, place by place, where the scan goes on.
+//!
+//! Array keys (`IN`, `= ANY`) are ranges that are known beforehand; a skip scan learns its next range
+//! from the key that comes next. To the scan both are one thing: it asks for the next range with the
+//! first key that it has not read yet, and goes there on the same leaf, or by a new descent.
+
+use crate::range::KeyBound;
+use crate::search::Target;
+
+/// What [`KeyRanges::next`] decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RangeStep {
+    /// The entries between both bounds are wanted.
+    Range,
+    /// No range is known: go to the bound on the scan's side (the lower one of a forward scan), and ask
+    /// again with the key found there.
+    Seek,
+    /// Nothing further is wanted.
+    End,
+}
+
+/// The ranges of a scan, in its direction, without overlap.
+///
+/// Called under a leaf's shared latch: it compares bytes, latches nothing and waits for nothing (rule
+/// 9b.16).
+pub trait KeyRanges {
+    /// Writes what comes next to `place`. `found` is the key of the next entry in the scan's direction,
+    /// or `None` when it is not known: at the beginning, and at the end of a leaf; then the place
+    /// after the last range given is wanted.
+    ///
+    /// With `found`, a range must hold it or lie beyond it, and a seek must lead beyond it: so every
+    /// call moves the scan on. `None`: `found` is no key of this index, which is damaged.
+    fn next(&mut self, found: Option<&[u8]>, place: &mut Place) -> Option<RangeStep>;
+}
+
+/// The ranges of a scan that has one, which it was started with: there is none after it.
+#[derive(Clone, Copy, Debug)]
+pub struct OneRange;
+
+impl KeyRanges for OneRange {
+    fn next(&mut self, _: Option<&[u8]>, _: &mut Place) -> Option<RangeStep> {
+        Some(RangeStep::End)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Unbounded,
+    Included,
+    Excluded,
+}
+
+/// A bound with bytes of its own.
+#[derive(Debug)]
+pub(crate) struct OwnedBound {
+    pub(crate) kind: Kind,
+    bytes: Vec<u8>,
+}
+
+impl OwnedBound {
+    const NONE: Self = Self { kind: Kind::Unbounded, bytes: Vec::new() };
+
+    fn set(&mut self, bound: KeyBound<'_>) {
+        let (kind, bytes): (_, &[u8]) = match bound {
+            KeyBound::Unbounded => (Kind::Unbounded, &[]),
+            KeyBound::Included(bytes) => (Kind::Included, bytes),
+            KeyBound::Excluded(bytes) => (Kind::Excluded, bytes),
+        };
+        self.kind = kind;
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The place before the first entry inside this lower bound.
+    #[inline]
+    pub(crate) fn begin(&self) -> Target<'_> {
+        match self.kind {
+            Kind::Unbounded | Kind::Included => Target::before(&self.bytes),
+            Kind::Excluded => Target::after(&self.bytes),
+        }
+    }
+
+    /// The place behind the last entry inside this upper bound.
+    #[inline]
+    pub(crate) fn end(&self) -> Target<'_> {
+        match self.kind {
+            Kind::Unbounded | Kind::Included => Target::after(&self.bytes),
+            Kind::Excluded => Target::up_to(&self.bytes),
+        }
+    }
+}
+
+/// A range, or an end of one, that the scan keeps: its memory is used again.
+#[derive(Debug)]
+pub struct Place {
+    pub(crate) lower: OwnedBound,
+    pub(crate) upper: OwnedBound,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self { lower: OwnedBound::NONE, upper: OwnedBound::NONE }
+    }
+}
+
+impl Place {
+    /// Sets the lower bound.
+    #[inline]
+    pub fn set_lower(&mut self, bound: KeyBound<'_>) {
+        self.lower.set(bound);
+    }
+
+    /// Sets the upper bound.
+    #[inline]
+    pub fn set_upper(&mut self, bound: KeyBound<'_>) {
+        self.upper.set(bound);
+    }
+}

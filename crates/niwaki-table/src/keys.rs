@@ -1,0 +1,298 @@
+//! Which keys of an index a scan wants, column by column, and the ways between them.
+//!
+//! The leading columns *bound* the scan: it goes from one range of keys to the next, and reads nothing
+//! in between. Columns behind them are only compared. With a list of values for a column the next range
+//! follows from the list (array keys); with a column of which nothing, or a range, is asked before one
+//! that bounds, the next value is read from the index (skip scan). One walk does both: it compares the
+//! columns of the next key in the index with what is wanted, from the left, and where they part it knows
+//! the smallest (backward: the greatest) key that can still be wanted.
+
+use std::cmp::Ordering;
+use std::ops::Bound;
+
+use niwaki_nbtree::{Direction, KeyBound, KeyRange, KeyRanges, Place, RangeStep};
+use niwaki_types::{KeyOrder, key_length};
+
+/// What is wanted of one key column. All bytes are encodings of single values, as the index orders them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ColumnKeys {
+    /// Anything.
+    Any,
+    /// One of these values: ascending, each once.
+    Values(Vec<Vec<u8>>),
+    /// Values between these bounds. A bound may be the beginning of an encoding, like the marker of
+    /// values that are not NULL; then it covers all that begin so.
+    Range {
+        /// Lower bound of the encoding.
+        lower: Bound<Vec<u8>>,
+        /// Upper bound of the encoding.
+        upper: Bound<Vec<u8>>,
+    },
+}
+
+impl ColumnKeys {
+    /// One of `values`, in any order.
+    pub fn values(mut values: Vec<Vec<u8>>) -> Self {
+        values.sort_unstable();
+        values.dedup();
+        Self::Values(values)
+    }
+
+    /// Where an encoded value lies to what is wanted: inside, before or after all of it. A value
+    /// between two of a list counts as before.
+    fn place(&self, value: &[u8]) -> Ordering {
+        match self {
+            Self::Any => Ordering::Equal,
+            Self::Values(values) => match values.binary_search_by(|v| v.as_slice().cmp(value)) {
+                Ok(_) => Ordering::Equal,
+                Err(at) if at == values.len() => Ordering::Greater,
+                Err(_) => Ordering::Less,
+            },
+            Self::Range { lower, upper } => {
+                let head = |bound: &[u8]| value[..value.len().min(bound.len())].cmp(bound);
+                let below = match lower {
+                    Bound::Unbounded => false,
+                    Bound::Included(bound) => head(bound).is_lt(),
+                    Bound::Excluded(bound) => head(bound).is_le(),
+                };
+                let above = match upper {
+                    Bound::Unbounded => false,
+                    Bound::Included(bound) => head(bound).is_gt(),
+                    Bound::Excluded(bound) => head(bound).is_ge(),
+                };
+                match (below, above) {
+                    (true, _) => Ordering::Less,
+                    (_, true) => Ordering::Greater,
+                    _ => Ordering::Equal,
+                }
+            }
+        }
+    }
+}
+
+/// Which keys a scan wants.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScanKeys {
+    /// Conditions on the first key columns, at most as many as the index has; the last one is not
+    /// [`ColumnKeys::Any`].
+    pub columns: Vec<ColumnKeys>,
+    /// How many of them bound the scan; the others are compared entry by entry. Columns before the last
+    /// bounding one that are not lists make it a skip scan.
+    pub bounding: usize,
+}
+
+impl ScanKeys {
+    /// Every key.
+    pub const ALL: Self = Self { columns: Vec::new(), bounding: 0 };
+
+    /// Whether no key can fulfil the conditions.
+    pub fn is_empty(&self) -> bool {
+        self.columns.iter().any(|c| matches!(c, ColumnKeys::Values(values) if values.is_empty()))
+    }
+
+    /// The one range that the bounding columns make, if they make one: `lower` and `upper` are room for
+    /// its ends.
+    pub(crate) fn one_range<'b>(
+        &self,
+        lower: &'b mut Vec<u8>,
+        upper: &'b mut Vec<u8>,
+    ) -> Option<KeyRange<'b>> {
+        for column in &self.columns[..self.bounding.saturating_sub(1)] {
+            let ColumnKeys::Values(values) = column else { return None };
+            let [value] = values.as_slice() else { return None };
+            lower.extend_from_slice(value);
+        }
+        upper.extend_from_slice(lower);
+        let last = self.columns[..self.bounding].last();
+        let (low, high) = match last {
+            None | Some(ColumnKeys::Any) => return Some(KeyRange::ALL),
+            Some(ColumnKeys::Values(values)) => {
+                let [value] = values.as_slice() else { return None };
+                (Bound::Included(value), Bound::Included(value))
+            }
+            Some(ColumnKeys::Range { lower, upper }) => (lower.as_ref(), upper.as_ref()),
+        };
+        Some(KeyRange { lower: join(lower, low), upper: join(upper, high) })
+    }
+
+    /// Whether a key fulfils the conditions that do not bound the scan. `None`: it is no key.
+    #[inline]
+    pub(crate) fn compares(&self, key: &[u8], order: &[KeyOrder]) -> Option<bool> {
+        if self.columns.len() == self.bounding {
+            return Some(true);
+        }
+        let mut rest = key;
+        for (number, column) in self.columns.iter().enumerate() {
+            let (value, tail) =
+                rest.split_at_checked(key_length(rest, *order.get(number)?).ok()?)?;
+            if number >= self.bounding && column.place(value).is_ne() {
+                return Some(false);
+            }
+            rest = tail;
+        }
+        Some(true)
+    }
+}
+
+/// A column's bound behind the columns before it, which are in `prefix` already.
+fn join<'b>(prefix: &'b mut Vec<u8>, bound: Bound<&Vec<u8>>) -> KeyBound<'b> {
+    match bound {
+        Bound::Included(bytes) => {
+            prefix.extend_from_slice(bytes);
+            KeyBound::Included(prefix)
+        }
+        Bound::Excluded(bytes) => {
+            prefix.extend_from_slice(bytes);
+            KeyBound::Excluded(prefix)
+        }
+        Bound::Unbounded if prefix.is_empty() => KeyBound::Unbounded,
+        Bound::Unbounded => KeyBound::Included(prefix),
+    }
+}
+
+/// Where a walk over [`ScanKeys`] is.
+#[derive(Debug, Default)]
+pub(crate) struct WalkState {
+    /// Values of the leading columns of the range given last.
+    prefix: Vec<u8>,
+    /// Where each of them ends.
+    ends: Vec<usize>,
+    /// A bound, while it is put together.
+    bound: Vec<u8>,
+    begun: bool,
+}
+
+/// The walk from range to range. It borrows what it needs for one step of the scan.
+pub(crate) struct KeyWalk<'a> {
+    pub(crate) keys: &'a ScanKeys,
+    pub(crate) order: &'a [KeyOrder],
+    pub(crate) direction: Direction,
+    pub(crate) state: &'a mut WalkState,
+}
+
+impl KeyWalk<'_> {
+    fn forward(&self) -> bool {
+        self.direction == Direction::Forward
+    }
+
+    fn push(&mut self, value: &[u8]) {
+        self.state.prefix.extend_from_slice(value);
+        self.state.ends.push(self.state.prefix.len());
+    }
+
+    /// The first wanted range whose leading columns have the values of the prefix.
+    fn begin(&mut self, place: &mut Place) -> RangeStep {
+        let keys = self.keys;
+        // Ends: each turn goes one column on.
+        loop {
+            let column = self.state.ends.len();
+            if column == keys.bounding {
+                place.set_lower(KeyBound::Included(&self.state.prefix));
+                place.set_upper(KeyBound::Included(&self.state.prefix));
+                return RangeStep::Range;
+            }
+            match &keys.columns[column] {
+                ColumnKeys::Values(values) => {
+                    let value = if self.forward() { values.first() } else { values.last() };
+                    let Some(value) = value else { return RangeStep::End };
+                    self.push(value);
+                }
+                ColumnKeys::Range { lower, upper } => {
+                    self.bounds(lower.as_ref(), upper.as_ref(), place);
+                    let last = column + 1 == keys.bounding;
+                    return if last { RangeStep::Range } else { RangeStep::Seek };
+                }
+                ColumnKeys::Any => {
+                    self.bounds(Bound::Unbounded, Bound::Unbounded, place);
+                    return RangeStep::Seek;
+                }
+            }
+        }
+    }
+
+    /// Sets both bounds: the prefix, and a range of the column behind it.
+    fn bounds(&mut self, lower: Bound<&Vec<u8>>, upper: Bound<&Vec<u8>>, place: &mut Place) {
+        let state = &mut *self.state;
+        state.bound.clone_from(&state.prefix);
+        place.set_lower(join(&mut state.bound, lower));
+        state.bound.clone_from(&state.prefix);
+        place.set_upper(join(&mut state.bound, upper));
+    }
+
+    /// The first wanted range behind all keys that begin with the prefix.
+    fn carry(&mut self, place: &mut Place) -> RangeStep {
+        let keys = self.keys;
+        // Ends: each turn takes a column off.
+        while let Some(end) = self.state.ends.pop() {
+            let column = self.state.ends.len();
+            let start = self.state.ends.last().copied().unwrap_or(0);
+            let ColumnKeys::Values(values) = &keys.columns[column] else {
+                // Which value comes next, the index knows.
+                let past = &self.state.prefix[..end];
+                place.set_lower(KeyBound::Excluded(past));
+                place.set_upper(KeyBound::Excluded(past));
+                self.state.prefix.truncate(start);
+                return RangeStep::Seek;
+            };
+            let value = &self.state.prefix[start..end];
+            let next = self.neighbour(values, value);
+            self.state.prefix.truncate(start);
+            if let Some(value) = next {
+                self.push(value);
+                return self.begin(place);
+            }
+        }
+        RangeStep::End
+    }
+
+    /// The next value of a list, in the direction of the scan, that is not `value`.
+    fn neighbour<'v>(&self, values: &'v [Vec<u8>], value: &[u8]) -> Option<&'v Vec<u8>> {
+        let below = values.partition_point(|v| v.as_slice() < value);
+        if self.forward() {
+            let same = values.get(below).is_some_and(|v| v == value);
+            values.get(below + usize::from(same))
+        } else {
+            below.checked_sub(1).and_then(|at| values.get(at))
+        }
+    }
+}
+
+impl KeyRanges for KeyWalk<'_> {
+    fn next(&mut self, found: Option<&[u8]>, place: &mut Place) -> Option<RangeStep> {
+        let keys = self.keys;
+        let Some(found) = found else {
+            let begun = std::mem::replace(&mut self.state.begun, true);
+            return Some(if begun { self.carry(place) } else { self.begin(place) });
+        };
+        self.state.prefix.clear();
+        self.state.ends.clear();
+        let mut rest = found;
+        for (column, wanted) in keys.columns[..keys.bounding].iter().enumerate() {
+            let length = key_length(rest, *self.order.get(column)?).ok()?;
+            let (value, tail) = rest.split_at_checked(length)?;
+            rest = tail;
+            let order = wanted.place(value);
+            if order.is_eq() {
+                let range = matches!(wanted, ColumnKeys::Range { .. });
+                if range && column + 1 == keys.bounding {
+                    return Some(self.begin(place));
+                }
+                self.push(value);
+                continue;
+            }
+            if let ColumnKeys::Values(values) = wanted {
+                let next = self.neighbour(values, value);
+                return Some(match next {
+                    Some(value) => {
+                        self.push(value);
+                        self.begin(place)
+                    }
+                    None => self.carry(place),
+                });
+            }
+            let ahead = if self.forward() { order.is_lt() } else { order.is_gt() };
+            return Some(if ahead { self.begin(place) } else { self.carry(place) });
+        }
+        Some(self.begin(place))
+    }
+}
