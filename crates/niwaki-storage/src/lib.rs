@@ -16,7 +16,7 @@ mod storage;
 pub mod wal;
 
 pub use background::Background;
-pub use buffer::{BufferPool, Extension, FileStatistics, PageRead, PageWrite, Pin};
+pub use buffer::{BufferPool, Extension, FileStatistics, Glance, PageRead, PageWrite, Pin};
 pub use check::StorageReport;
 pub use checkpoint::{CheckpointKind, CheckpointSummary};
 pub use control::{Control, FORMAT_VERSION};

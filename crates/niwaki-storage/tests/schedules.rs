@@ -5,9 +5,10 @@ mod support;
 
 use std::sync::Arc;
 
-use niwaki_env::Env;
+use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_env::sync::thread;
 use niwaki_env::vfs::MemoryVfs;
+use niwaki_env::{Env, bugs};
 use niwaki_storage::*;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner};
@@ -139,4 +140,73 @@ fn drop_and_checkpoint() {
 #[test]
 fn files_change_beside_a_checkpoint() {
     explore(1500, drop_and_checkpoint);
+}
+
+/// Readers glance at pages, or latch and publish them, while a writer adds to them and frames change hands.
+/// What a glance that holds saw is one state of the page, and no older than what was done before.
+fn glances_beside_changes() {
+    const BLOCKS: u32 = 5;
+    const ADDED: u64 = 2;
+    let env = Env::simulated(Arc::new(MemoryVfs::new()), 1);
+    let (storage, _) = open_with(&env, tiny(4)).unwrap();
+    let items = Arc::new(Items::create(&storage));
+    items.extend(BLOCKS).unwrap();
+    for block in 0..BLOCKS {
+        items.add(block, &item(0)).unwrap();
+    }
+    let done = Arc::new(AtomicU64::new(0));
+    let readers: Vec<_> = (0..2)
+        .map(|_| {
+            let (items, done) = (Arc::clone(&items), Arc::clone(&done));
+            thread::spawn(move || {
+                for _ in 0..3 {
+                    let before = done.load(Ordering::Acquire);
+                    for block in 0..BLOCKS {
+                        let pool = items.storage.pool();
+                        let Some(glance) = pool.glance(items.page_id(block)) else {
+                            pool.pin(items.page_id(block)).unwrap().read().publish();
+                            continue;
+                        };
+                        let count = glance.item_count();
+                        let id = glance.item_id(count);
+                        let mut last = vec![0; usize::from(id.len())];
+                        glance.copy(usize::from(id.offset()), &mut last);
+                        if glance.holds() {
+                            assert!(u64::from(count) > before, "{count} items after {before}");
+                            assert_eq!(last, item(u64::from(count) - 1), "not one state");
+                        }
+                    }
+                }
+            })
+        })
+        .collect();
+    for number in 1..=ADDED {
+        for block in 0..BLOCKS {
+            items.add(block, &item(number)).unwrap();
+        }
+        done.store(number, Ordering::Release);
+    }
+    for reader in readers {
+        reader.join().unwrap();
+    }
+}
+
+#[test]
+fn glances_see_one_state_and_no_old_one() {
+    explore(1000, glances_beside_changes);
+}
+
+/// The planted bug must be found.
+fn finds(bug: &'static str, test: fn()) {
+    bugs::plant(Some(bug));
+    let found = std::panic::catch_unwind(|| explore(3000, test)).is_err();
+    bugs::plant(None);
+    assert!(found, "nothing noticed {bug}");
+}
+
+#[test]
+#[ignore = "plants bugs for the whole process: run alone"]
+fn broken_glances_are_found() {
+    finds("glance_unchecked", glances_beside_changes);
+    finds("copy_outlives_change", glances_beside_changes);
 }

@@ -12,7 +12,7 @@
 //!
 //! A frame is in the table exactly while LOADING or VALID. Its name (`file`, `place`) changes only
 //! while it is CLAIMED: not valid, and pinned by the claimer alone. Only a VALID frame can be pinned
-//! without the partition's lock. DIRTY and WRITING occur only with VALID.
+//! without the partition's lock. DIRTY, WRITING and COPIED occur only with VALID.
 
 use niwaki_env::sync::RwLock;
 use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -35,6 +35,9 @@ pub(crate) const LOADING: u64 = 1 << 34;
 /// Being written by one thread.
 pub(crate) const WRITING: u64 = 1 << 35;
 
+/// There may be a copy of the page (`optimistic.rs`), which a change of the page must drop first. Set
+/// under the shared latch, taken away under the exclusive one; comes and goes with VALID.
+pub(crate) const COPIED: u64 = 1 << 36;
 /// End of a chain of frames.
 pub(crate) const NONE: u32 = u32::MAX;
 

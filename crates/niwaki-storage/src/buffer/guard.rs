@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_env::sync::{RwLockReadGuard, RwLockWriteGuard, thread};
 
-use super::frame::Frame;
+use super::frame::{COPIED, Frame};
 use super::pool::BufferPool;
 use crate::ids::{Lsn, PageId};
 use crate::page::Page;
@@ -71,6 +71,7 @@ impl<'p> Pin<'p> {
     pub fn into_write(self) -> PageWrite<'p> {
         let (pool, frame, index) = (self.pool, self.frame, self.index);
         let latch = frame.latch.write();
+        pool.before_change(frame);
         // SAFETY: the frame is pinned (by `self`, which the guard keeps) and latched exclusively for
         // as long as the guard lives.
         let page = unsafe { pool.page_mut(index) };
@@ -89,6 +90,7 @@ impl<'p> Pin<'p> {
         latch: RwLockWriteGuard<'a, ()>,
         pin: Option<Pin<'a>>,
     ) -> PageWrite<'a> {
+        self.pool.before_change(self.frame);
         // SAFETY: `self` outlives the guard and keeps the frame pinned; the guard holds the
         // exclusive latch.
         let page = unsafe { self.pool.page_mut(self.index) };
@@ -147,6 +149,15 @@ impl<'p> PageRead<'p> {
     #[inline]
     pub fn version(&self) -> u64 {
         self.frame.version.load(Ordering::Relaxed)
+    }
+
+    /// Makes a copy of the page for [`BufferPool::glance`], unless there is no place for it now. For
+    /// pages that are read much more often than changed: the next change drops the copy.
+    #[cold]
+    pub fn publish(&self) {
+        if self.pool.copies.make(self.frame.tag(), self.page) {
+            self.frame.state.fetch_or(COPIED, Ordering::Relaxed);
+        }
     }
 
     /// Gives the latch back and keeps the page pinned.

@@ -3,6 +3,7 @@
 mod arena;
 mod frame;
 mod guard;
+mod optimistic;
 mod pool;
 mod replace;
 mod stats;
@@ -11,8 +12,9 @@ mod write_out;
 
 pub(crate) use guard::LogTarget;
 pub use guard::{PageRead, PageWrite, Pin};
+pub use optimistic::Glance;
 pub use pool::{BufferPool, Extension};
 pub use stats::{FileStatistics, PoolStatistics};
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests;

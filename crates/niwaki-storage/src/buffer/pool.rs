@@ -7,8 +7,11 @@ use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use niwaki_env::sync::{Condvar, Mutex, thread};
 
 use super::arena::Arena;
-use super::frame::{DIRTY, Frame, LOADING, PIN_MASK, PIN_ONE, Tag, USAGE_ONE, VALID, WRITING};
+use super::frame::{
+    COPIED, DIRTY, Frame, LOADING, PIN_MASK, PIN_ONE, Tag, USAGE_ONE, VALID, WRITING,
+};
 use super::guard::Pin;
+use super::optimistic::{Copies, Glance};
 use super::table::PageTable;
 use crate::error::{Corruption, Error, Result};
 use crate::files::{BASE, Files, ForkFile, fork_file_name};
@@ -41,6 +44,7 @@ pub struct BufferPool {
     pub(super) frames: Box<[Frame]>,
     pub(super) arena: Arena,
     pub(super) table: PageTable,
+    pub(super) copies: Copies,
     pub(super) hand: AtomicU32,
     versions: AtomicU64,
     io: Box<[IoWait]>,
@@ -56,6 +60,7 @@ impl BufferPool {
             frames: (0..frames).map(|_| Frame::new()).collect(),
             arena: Arena::new(frames),
             table: PageTable::new(frames),
+            copies: Copies::new(frames),
             hand: AtomicU32::new(0),
             versions: AtomicU64::new(1),
             io: (0..IO_WAITS).map(|_| IoWait::default()).collect(),
@@ -108,6 +113,13 @@ impl BufferPool {
             return Ok(pin);
         }
         self.pin_slowly(tag, false)
+    }
+
+    /// A look at a page without a pin or a latch, if somebody made a copy of it
+    /// ([`PageRead::publish`](super::PageRead::publish)). Writes to no shared memory.
+    #[inline]
+    pub fn glance(&self, id: PageId) -> Option<Glance<'_>> {
+        self.copies.glance(Tag::of(id))
     }
 
     /// Pins a page that redo will overwrite as a whole: what is on disk may be torn, and reads as
@@ -234,7 +246,8 @@ impl BufferPool {
                 frame.version.store(self.next_version(), Ordering::Relaxed);
                 frame.hits.store(0, Ordering::Relaxed);
                 frame.dirtied.store(0, Ordering::Relaxed);
-                self.end_io(index, VALID, LOADING);
+                let copied = if self.copies.has(tag) { COPIED } else { 0 };
+                self.end_io(index, VALID | copied, LOADING);
                 Ok(Pin::new(self, frame, index))
             }
             Err(error) => {
@@ -337,6 +350,7 @@ impl BufferPool {
     /// uses them any more (an exclusive lock on the table); only writers of dirty pages may hold a
     /// pin, and are waited for.
     pub(crate) fn forget(&self, file: RelFileId, fork: Fork, first: BlockNumber) {
+        self.copies.forget(file, fork, first);
         for index in 0..self.frames.len() as u32 {
             let frame = &self.frames[index as usize];
             // A glance without a lock: a frame that is not in the table now cannot come to hold one
@@ -371,10 +385,22 @@ impl BufferPool {
         let taken =
             frame.state.compare_exchange(state, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         if taken {
-            debug_assert!(state & VALID != 0 && state & !(VALID | DIRTY) < VALID);
+            debug_assert!(state & VALID != 0 && state & !(VALID | DIRTY | COPIED) < VALID);
             self.table.unlink(&self.frames, tag, index);
         }
         taken
+    }
+
+    /// The caller has just latched the page for writing: no copy of it may be believed from now on.
+    #[inline]
+    pub(super) fn before_change(&self, frame: &Frame) {
+        // Relaxed: COPIED is set and cleared under the latch.
+        if frame.state.load(Ordering::Relaxed) & COPIED != 0
+            && !niwaki_env::seeded_bug!("copy_outlives_change")
+        {
+            self.copies.drop_copy(frame.tag());
+            frame.state.fetch_and(!COPIED, Ordering::Relaxed);
+        }
     }
 
     /// The fork's file, for those who count and write.

@@ -18,5 +18,5 @@ pub use read::{ReadEnd, WalReader};
 pub use segment::{SEGMENT_HEADER_SIZE, SegmentHeader};
 pub(crate) use segment::{Segments, WAL_FOLDER};
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests;
