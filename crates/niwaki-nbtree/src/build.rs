@@ -246,7 +246,6 @@ impl IndexBuilder<'_> {
         let pages = &mut [LoggedPage::delta(&mut page, delta)];
         self.index.log(wal::kind::META, self.xid, pages, None);
         drop(critical);
-        self.index.cache_root(meta.root, meta.level);
         Ok(())
     }
 }

@@ -1,17 +1,17 @@
 //! From the root to the page where a key belongs.
 //!
-//! Lehman and Yao: one latch at a time on the way down. Between reading a downlink and latching the
+//! Lehman and Yao: one page at a time on the way down. Between reading a downlink and reading the
 //! page it names, that page may split; then the key lies beyond its high key, and the search moves
-//! right. How inner pages are read is decided here alone ([`Index::inner_step`]).
+//! right. Inner pages are read without a latch ([`Index::inner_step`]).
 
 use niwaki_storage::BlockNumber;
 use niwaki_storage::buffer::{PageRead, PageWrite};
-use niwaki_storage::page::Page;
+use niwaki_storage::page::{PAGE_SIZE, Page};
 
 use crate::error::Result;
 use crate::index::{Index, MOVES_MAX, Path};
-use crate::page::{IndexPage, META_BLOCK};
-use crate::search::{Target, downlink_item, is_beyond};
+use crate::page::{IndexPage, LEVEL_AT, META_BLOCK, SPECIAL_SIZE, flag};
+use crate::search::{Keys, Target, downlink_item, is_beyond, lies_beyond};
 use crate::tuple::PivotTuple;
 
 /// What reading one inner page tells.
@@ -46,13 +46,7 @@ impl Index {
     ) -> Result<Descent> {
         let Some((mut block, mut here)) = self.root()? else { return Ok(Descent::Empty) };
         if here < level {
-            // The tree has grown since the root was cached.
-            match self.reload_root()? {
-                Some((root, root_level)) if root_level >= level => {
-                    (block, here) = (root, root_level);
-                }
-                _ => return Err(self.damaged(block, None, "B2", format!("no level {level}"))),
-            }
+            return Err(self.damaged(block, None, "B2", format!("no level {level}")));
         }
         let mut moves = 0;
         while here > level {
@@ -72,8 +66,8 @@ impl Index {
         Ok(Descent::At(block))
     }
 
-    /// Reads one inner page under its shared latch. The one place to change when readers shall do
-    /// without the latch: everything it uses of the page is copied into the answer.
+    /// Reads one inner page: at a glance if that succeeds, under its shared latch otherwise. Everything it
+    /// uses of the page is copied into the answer.
     #[inline]
     fn inner_step(
         &self,
@@ -82,7 +76,51 @@ impl Index {
         target: &Target<'_>,
         finisher: bool,
     ) -> Result<InnerStep> {
+        match self.glance_step(block, level, target, finisher) {
+            Some(step) => Ok(step),
+            None => self.latched_step(block, level, target, finisher),
+        }
+    }
+
+    /// Without pin, latch or any write to shared memory. `None`: there is nothing to glance at, or the page
+    /// is being changed, or it is not what was expected, which the latch will show. One try is
+    /// enough: whoever changes a page drops its copy, so a second would meet the writer's latch too.
+    #[inline]
+    fn glance_step(
+        &self,
+        block: BlockNumber,
+        level: u16,
+        target: &Target<'_>,
+        finisher: bool,
+    ) -> Option<InnerStep> {
+        let page = self.storage.pool().glance(self.page_id(block))?;
+        let special = page.u64_at(PAGE_SIZE - SPECIAL_SIZE + LEVEL_AT);
+        let flags = (special >> 16) as u16;
+        if special as u16 != level || (finisher && flags & flag::INCOMPLETE_SPLIT != 0) {
+            return None;
+        }
+        let step = if lies_beyond(&page, target) {
+            InnerStep::Right(page.right())
+        } else {
+            let at = usize::from(page.item_id(downlink_item(&page, target)?).offset());
+            let child = BlockNumber(page.u64_at(at) as u32);
+            if child == META_BLOCK {
+                return None;
+            }
+            InnerStep::Down(child)
+        };
+        page.holds().then_some(step)
+    }
+
+    fn latched_step(
+        &self,
+        block: BlockNumber,
+        level: u16,
+        target: &Target<'_>,
+        finisher: bool,
+    ) -> Result<InnerStep> {
         let page = self.read(block, level)?;
+        page.publish();
         if finisher && page.is_incomplete() {
             return Ok(InnerStep::Incomplete);
         }
@@ -137,15 +175,13 @@ impl Index {
         }
     }
 
-    /// Counts a step to the right of `block`. A root has no right sibling, so if this is the cached
-    /// root, it is not the root any more, or will soon be none: the next search asks the metapage.
+    /// Counts a step to the right of `block`.
     #[inline]
     pub(crate) fn count_move(&self, moves: &mut u32, block: BlockNumber) -> Result<()> {
         *moves += 1;
         if *moves > MOVES_MAX {
             return Err(self.damaged(block, None, "B2", "right links do not come to an end"));
         }
-        self.forget_root(block);
         Ok(())
     }
 }

@@ -1,10 +1,10 @@
-//! The handle of one index: its file, its cached root, and how its pages are reached.
+//! The handle of one index: its file, its root, and how its pages are reached.
 
 use std::fmt;
 use std::sync::Arc;
 
 use niwaki_env::sync::Mutex;
-use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use niwaki_env::sync::atomic::AtomicU32;
 use niwaki_storage::buffer::{PageRead, PageWrite, Pin};
 use niwaki_storage::page::Page;
 use niwaki_storage::record::{LoggedPage, Manager, Record};
@@ -31,10 +31,6 @@ pub struct Index {
     pub(crate) file: RelFile,
     pub(crate) name: Box<str>,
     pub(crate) options: IndexOptions,
-    /// Level (high half) and block (low half) of the root as last read from the metapage; 0 when not
-    /// read yet. It may be outdated: a page that was the root stays the leftmost of its level, from
-    /// where links lead to every key, so a search that starts there is right, only slower.
-    root: AtomicU64,
     /// The rightmost leaf as last seen by an insertion; 0 when unknown.
     pub(crate) rightmost: AtomicU32,
     /// Pages by which the file grew and that no split has used yet.
@@ -52,7 +48,6 @@ impl Index {
             file,
             name: name.into(),
             options,
-            root: AtomicU64::new(0),
             rightmost: AtomicU32::new(0),
             spare: Mutex::new(Vec::new()),
             counters: Counters::default(),
@@ -182,37 +177,28 @@ impl Index {
         if page.is_new() {
             return Ok(None);
         }
-        Meta::read(&page, self.page_id(META_BLOCK)).map(Some).map_err(storage_damage)
+        let meta = Meta::read(&page, self.page_id(META_BLOCK)).map_err(storage_damage)?;
+        page.publish();
+        Ok(Some(meta))
     }
 
-    /// Root and its level, from the cache if it is there; `None` when the index has no pages.
+    /// Root and its level; `None` when the index has no pages.
     #[inline]
     pub(crate) fn root(&self) -> Result<Option<(BlockNumber, u16)>> {
-        // Relaxed: an outdated value is as good, and pages are read under their latches.
-        match self.root.load(Ordering::Relaxed) {
-            0 => self.reload_root(),
-            cached => Ok(Some((BlockNumber(cached as u32), (cached >> 32) as u16))),
+        match self.glance_at_root() {
+            Some(root) => Ok(Some(root)),
+            None => Ok(self.read_meta()?.map(|meta| (meta.root, meta.level))),
         }
     }
 
-    /// Root and its level from the metapage.
-    #[cold]
-    pub(crate) fn reload_root(&self) -> Result<Option<(BlockNumber, u16)>> {
-        let Some(meta) = self.read_meta()? else { return Ok(None) };
-        self.cache_root(meta.root, meta.level);
-        Ok(Some((meta.root, meta.level)))
-    }
-
-    /// Empties the cache if it says that this block is the root.
+    /// The metapage's answer without a latch. What was published was verified before.
     #[inline]
-    pub(crate) fn forget_root(&self, block: BlockNumber) {
-        if self.root.load(Ordering::Relaxed) as u32 == block.0 {
-            self.root.store(0, Ordering::Relaxed);
-        }
-    }
-
-    pub(crate) fn cache_root(&self, root: BlockNumber, level: u16) {
-        self.root.store((u64::from(level) << 32) | u64::from(root.0), Ordering::Relaxed);
+    fn glance_at_root(&self) -> Option<(BlockNumber, u16)> {
+        let page = self.storage.pool().glance(self.page_id(META_BLOCK))?;
+        let at = usize::from(page.item_id(1).offset());
+        let root = BlockNumber(page.u64_at(at + Meta::ROOT_AT) as u32);
+        let level = page.u64_at(at + Meta::LEVEL_AT) as u16;
+        page.holds().then_some((root, level))
     }
 
     /// A new page for a split of the page `above`, always with a higher block number: so whatever

@@ -25,8 +25,8 @@ pub(crate) const META_BLOCK: BlockNumber = BlockNumber(0);
 pub(crate) const NO_BLOCK: BlockNumber = BlockNumber(0);
 
 const PREV_AT: usize = 0;
-const NEXT_AT: usize = 4;
-const LEVEL_AT: usize = 8;
+pub(crate) const NEXT_AT: usize = 4;
+pub(crate) const LEVEL_AT: usize = 8;
 const FLAGS_AT: usize = 10;
 const RESERVED_AT: usize = 12;
 
@@ -243,6 +243,8 @@ impl Meta {
     pub(crate) const VERSION: u16 = 1;
     /// Byte of the level, for the test of the format description.
     pub(crate) const LEVEL_AT: usize = 16;
+    /// Byte of the root.
+    pub(crate) const ROOT_AT: usize = 8;
 
     pub(crate) fn new(root: BlockNumber, level: u16) -> Self {
         Self { root, level, fast_root: root, fast_level: level, deleted_pages: 0 }
@@ -252,7 +254,7 @@ impl Meta {
         let mut b = [0; Self::SIZE];
         put(&mut b, 0, &Self::MAGIC.to_le_bytes());
         put(&mut b, 4, &Self::VERSION.to_le_bytes());
-        put(&mut b, 8, &self.root.0.to_le_bytes());
+        put(&mut b, Self::ROOT_AT, &self.root.0.to_le_bytes());
         put(&mut b, 12, &self.fast_root.0.to_le_bytes());
         put(&mut b, Self::LEVEL_AT, &self.level.to_le_bytes());
         put(&mut b, 18, &self.fast_level.to_le_bytes());
@@ -276,7 +278,7 @@ impl Meta {
             return Err(damage(id, None, "format", detail));
         }
         let meta = Self {
-            root: BlockNumber(read_u32(b, 8)),
+            root: BlockNumber(read_u32(b, Self::ROOT_AT)),
             fast_root: BlockNumber(read_u32(b, 12)),
             level: read_u16(b, Self::LEVEL_AT),
             fast_level: read_u16(b, 18),

@@ -84,7 +84,7 @@ impl Scan {
         self.next = next;
         self.leaves = 0;
         self.batch.reset(NO_BLOCK, LeafVersion::default());
-        count_roughly(&index.counters.scans, 1);
+        count_roughly(&index.counters.reads().scans, 1);
     }
 
     /// Which way it goes.
@@ -152,12 +152,12 @@ impl Scan {
                 Direction::Forward => self.read_forward(index, &leaf, block, ranges)?,
                 Direction::Backward => self.read_backward(index, &leaf, block, ranges)?,
             }
-            count_roughly(&index.counters.leaf_visits, 1);
+            count_roughly(&index.counters.reads().leaf_visits, 1);
             self.count_leaf(index, block)?;
             if !self.batch.is_empty() {
                 under_latch(&self.batch);
                 drop(leaf);
-                count_roughly(&index.counters.entries_read, self.batch.len() as u64);
+                count_roughly(&index.counters.reads().entries_read, self.batch.len() as u64);
                 return Ok(true);
             }
         }

@@ -7,12 +7,14 @@
 
 use std::cmp::Ordering;
 
-use niwaki_storage::Tid;
 use niwaki_storage::page::{HEADER_SIZE, ItemId, PAGE_SIZE, Page};
+use niwaki_storage::{BlockNumber, Glance, Tid};
 
-use crate::page::{IndexPage, LINE_POINTER};
-use crate::tuple::{INFO_AT, TUPLE_HEADER, info, sort_key, tid_number};
+use crate::page::{IndexPage, LINE_POINTER, NEXT_AT, NO_BLOCK, SPECIAL_SIZE};
+use crate::tuple::{INFO_AT, PIVOT_MAX, TUPLE_HEADER, info, sort_key, tid_number};
 
+/// The item that is the high key on a page with a right sibling, the first entry on one without.
+const HIGH_KEY: u16 = 1;
 /// Bytes of a key that are compared as one number.
 const WORD: usize = 16;
 /// Fewer items than this are searched by halving alone.
@@ -116,39 +118,123 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The first bytes of an item's key as a number. On a damaged page it is some number.
+/// What a search reads of a page: of one under its latch, or of a [`Glance`] at one, where everything is
+/// anything until the glance is known to hold.
+pub(crate) trait Keys {
+    /// Number of items.
+    fn items(&self) -> u16;
+    /// The right sibling; [`NO_BLOCK`] if there is none.
+    fn right(&self) -> BlockNumber;
+    /// The beginning of an item's tuple: its info word, and the first bytes of its key as a number. On
+    /// a damaged page they are some numbers.
+    fn head(&self, item: u16) -> (u16, u128);
+    /// How an item lies to `target`.
+    fn order(&self, item: u16, target: &Target<'_>) -> Ordering;
+}
+
+/// Where a tuple may begin, so that its head ends on the page. A key never reaches the last 16 bytes of
+/// the page: the special area is there.
 #[inline]
-fn item_word(page: &Page, item: u16) -> u128 {
-    let slot = HEADER_SIZE + usize::from(item).wrapping_sub(1) * LINE_POINTER;
-    let Some(id) = page.0.get(slot..).and_then(|bytes| bytes.first_chunk::<LINE_POINTER>()) else {
-        return 0;
-    };
-    // A key never reaches the last 16 bytes of the page: the special area is there.
-    let at =
-        usize::from(ItemId(u32::from_le_bytes(*id)).offset()).min(PAGE_SIZE - TUPLE_HEADER - WORD);
-    let head = &page.0[at..at + TUPLE_HEADER + WORD];
-    let length = u16::from_le_bytes([head[INFO_AT], head[INFO_AT + 1]]) & info::KEY_LENGTH;
-    let mut key = [0; WORD];
-    key.copy_from_slice(&head[TUPLE_HEADER..]);
-    u128::from_be_bytes(key) & first_bytes(usize::from(length))
+fn head_at(id: ItemId) -> usize {
+    usize::from(id.offset()).min(PAGE_SIZE - TUPLE_HEADER - WORD)
+}
+
+impl Keys for Page {
+    #[inline]
+    fn items(&self) -> u16 {
+        self.item_count()
+    }
+
+    #[inline]
+    fn right(&self) -> BlockNumber {
+        self.next()
+    }
+
+    #[inline]
+    fn head(&self, item: u16) -> (u16, u128) {
+        let slot = HEADER_SIZE + usize::from(item).wrapping_sub(1) * LINE_POINTER;
+        let Some(id) = self.0.get(slot..).and_then(|bytes| bytes.first_chunk::<LINE_POINTER>())
+        else {
+            return (0, 0);
+        };
+        let at = head_at(ItemId(u32::from_le_bytes(*id)));
+        let head = &self.0[at..at + TUPLE_HEADER + WORD];
+        let mut key = [0; WORD];
+        key.copy_from_slice(&head[TUPLE_HEADER..]);
+        (u16::from_le_bytes([head[INFO_AT], head[INFO_AT + 1]]), u128::from_be_bytes(key))
+    }
+
+    #[inline]
+    fn order(&self, item: u16, target: &Target<'_>) -> Ordering {
+        target.order_of(self.tuple(item))
+    }
+}
+
+impl Keys for Glance<'_> {
+    #[inline]
+    fn items(&self) -> u16 {
+        self.item_count()
+    }
+
+    #[inline]
+    fn right(&self) -> BlockNumber {
+        BlockNumber(self.u32_at(PAGE_SIZE - SPECIAL_SIZE + NEXT_AT))
+    }
+
+    #[inline]
+    fn head(&self, item: u16) -> (u16, u128) {
+        let at = head_at(self.item_id(item));
+        let half = |at| u128::from(self.u64_at(at).swap_bytes());
+        let key = (half(at + TUPLE_HEADER) << 64) | half(at + TUPLE_HEADER + WORD / 2);
+        ((self.u64_at(at) >> (8 * INFO_AT)) as u16, key)
+    }
+
+    fn order(&self, item: u16, target: &Target<'_>) -> Ordering {
+        /// Most tuples are shorter; a larger buffer would cost more to clear than the comparison.
+        const SHORT: usize = 128;
+        let id = self.item_id(item);
+        let (at, len) = (usize::from(id.offset()), usize::from(id.len()).min(PIVOT_MAX));
+        if len <= SHORT {
+            let mut bytes = [0; SHORT];
+            self.copy(at, &mut bytes[..len]);
+            target.order_of(&bytes[..len])
+        } else {
+            let mut bytes = [0; PIVOT_MAX];
+            self.copy(at, &mut bytes[..len]);
+            target.order_of(&bytes[..len])
+        }
+    }
+}
+
+/// The first bytes of an item's key as a number, those that the key has.
+#[inline]
+fn item_word(page: &impl Keys, item: u16) -> u128 {
+    let (info, word) = page.head(item);
+    word & first_bytes(usize::from(info & info::KEY_LENGTH))
 }
 
 /// Whether an item lies before `target`.
 #[inline]
-fn is_before(page: &Page, item: u16, target: &Target<'_>) -> bool {
+fn is_before(page: &impl Keys, item: u16, target: &Target<'_>) -> bool {
     match (item_word(page, item) & target.mask).cmp(&target.word) {
         Ordering::Less => true,
         Ordering::Greater => false,
         // Cold where keys differ early; there the compiler keeps this out of the loop.
-        Ordering::Equal => target.order_of(page.tuple(item)) == Ordering::Less,
+        Ordering::Equal => page.order(item, target) == Ordering::Less,
     }
 }
 
 /// First item in `from..=item_count()` that is not before `target`; `item_count() + 1` if all are.
 #[inline]
 pub(crate) fn lower_bound(page: &Page, from: u16, target: &Target<'_>) -> u16 {
+    bound(page, from, target)
+}
+
+/// [`lower_bound`], on a page that may be glanced at.
+#[inline]
+fn bound(page: &impl Keys, from: u16, target: &Target<'_>) -> u16 {
     let mut low = from;
-    let mut high = page.item_count() + 1;
+    let mut high = page.items() + 1;
     if high.saturating_sub(low) >= INTERPOLATE_MIN {
         (low, high) = narrow(page, low, high, target);
     }
@@ -166,7 +252,7 @@ pub(crate) fn lower_bound(page: &Page, from: u16, target: &Target<'_>) -> u16 {
 /// Narrows the range in which the bound lies by looking where it would be if keys were spread evenly,
 /// and a little further on. Four looks at most, whatever comes of it.
 #[inline]
-fn narrow(page: &Page, mut low: u16, mut high: u16, target: &Target<'_>) -> (u16, u16) {
+fn narrow(page: &impl Keys, mut low: u16, mut high: u16, target: &Target<'_>) -> (u16, u16) {
     let first = item_word(page, low) & target.mask;
     let last = item_word(page, high - 1) & target.mask;
     if !(first < target.word && target.word < last) {
@@ -219,21 +305,24 @@ pub(crate) fn lower_bound_near(page: &Page, from: u16, target: &Target<'_>) -> u
 /// Whether `target` lies beyond the page's high key, so that the search goes on to the right.
 #[inline]
 pub(crate) fn is_beyond(page: &Page, target: &Target<'_>) -> bool {
-    match page.high_key() {
-        Some(high_key) => target.order_of(high_key) == Ordering::Less,
-        None => false,
-    }
+    lies_beyond(page, target)
+}
+
+/// [`is_beyond`], on a page that may be glanced at.
+#[inline]
+pub(crate) fn lies_beyond(page: &impl Keys, target: &Target<'_>) -> bool {
+    page.right() != NO_BLOCK && is_before(page, HIGH_KEY, target)
 }
 
 /// The item of an inner page whose downlink leads to `target`: the last pivot before it. The first
 /// pivot counts as minus infinity. `None` on an empty page, which an inner page never is.
 #[inline]
-pub(crate) fn downlink_item(page: &Page, target: &Target<'_>) -> Option<u16> {
-    let first = page.first_entry();
-    if first > page.item_count() {
+pub(crate) fn downlink_item(page: &impl Keys, target: &Target<'_>) -> Option<u16> {
+    let first = if page.right() == NO_BLOCK { HIGH_KEY } else { HIGH_KEY + 1 };
+    if first > page.items() {
         return None;
     }
-    Some(lower_bound(page, first + 1, target) - 1)
+    Some(bound(page, first + 1, target) - 1)
 }
 
 #[cfg(test)]

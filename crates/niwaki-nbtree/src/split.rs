@@ -323,7 +323,6 @@ impl Index {
         ];
         self.log(wal::kind::NEW_ROOT, xid, pages, None);
         drop(critical);
-        self.cache_root(block, level);
         Ok(())
     }
 

@@ -1,27 +1,61 @@
 //! What one index has done since it was opened.
 
-use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
+use niwaki_env::sync::plain_atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Over how many cache lines the counters of the read path are spread.
+const SHARDS: usize = 16;
 
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// Counters of one index since it was opened. They are statistics: not read at one moment,
-        /// and those of scans may lose increments under contention.
+    (
+        { $($(#[$doc:meta])* $name:ident),* $(,)? }
+        { $($(#[$read_doc:meta])* $read_name:ident),* $(,)? }
+    ) => {
+        /// Counters of one index since it was opened. They are statistics: not read at one moment.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct IndexStats { $($(#[$doc])* pub $name: u64,)* }
+        pub struct IndexStats {
+            $($(#[$doc])* pub $name: u64,)*
+            $($(#[$read_doc])* pub $read_name: u64,)*
+        }
 
         #[derive(Debug, Default)]
-        pub(crate) struct Counters { $(pub(crate) $name: AtomicU64,)* }
+        pub(crate) struct Counters {
+            $(pub(crate) $name: AtomicU64,)*
+            reads: [ReadCounters; SHARDS],
+        }
+
+        /// What reading counts, each thread in a place of its own: readers share no write.
+        #[derive(Debug, Default)]
+        #[repr(align(64))]
+        pub(crate) struct ReadCounters { $(pub(crate) $read_name: AtomicU64,)* }
 
         impl Counters {
             pub(crate) fn read(&self) -> IndexStats {
                 // Relaxed: nothing else is ordered by a statistic.
-                IndexStats { $($name: self.$name.load(Ordering::Relaxed),)* }
+                IndexStats {
+                    $($name: self.$name.load(Ordering::Relaxed),)*
+                    $($read_name: self.reads.iter()
+                        .map(|shard| shard.$read_name.load(Ordering::Relaxed))
+                        .fold(0, u64::wrapping_add),)*
+                }
+            }
+
+            /// This thread's counters of the read path, for [`count_roughly`].
+            #[inline]
+            pub(crate) fn reads(&self) -> &ReadCounters {
+                &self.reads[SHARD.with(|shard| *shard)]
             }
         }
     };
 }
 
-counters! {
+/// Threads that counted so far.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+niwaki_env::thread_local! {
+    static SHARD: usize = THREADS.fetch_add(1, Ordering::Relaxed) % SHARDS;
+}
+
+counters! {{
     /// Entries inserted.
     inserts,
     /// Insertions of an entry that was there already.
@@ -44,16 +78,17 @@ counters! {
     vacuumed_entries,
     /// Entries marked LP_DEAD.
     marked_dead,
+}{
     /// Scans started.
     scans,
     /// Leaf pages visited by scans.
     leaf_visits,
     /// Entries returned by scans.
     entries_read,
-}
+}}
 
-/// Adds to a counter of the read path, where a locked instruction would be felt: increments that
-/// several threads make at the same moment may be lost.
+/// Adds to a counter of the read path, where a locked instruction would be felt: of increments that two
+/// threads with one shard make at the same moment one may be lost.
 #[inline]
 pub(crate) fn count_roughly(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);

@@ -25,6 +25,9 @@ pub(crate) const ENTRY_MAX: usize = 2704;
 const _: () =
     assert!(3 * (ENTRY_MAX + TID_SIZE + crate::page::LINE_POINTER) <= crate::page::USABLE_BYTES);
 
+/// Largest pivot: the longest key, and a TID.
+pub(crate) const PIVOT_MAX: usize = ENTRY_MAX + TID_SIZE;
+
 /// Bits of the info word.
 pub(crate) mod info {
     pub(crate) const KEY_LENGTH: u16 = 0x0fff;
