@@ -1,12 +1,20 @@
 //! From definitions to what the table layer opens.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use niwaki_nbtree::{IndexOptions, SplitStrategy};
 use niwaki_storage::{RelFile, RelFileId};
-use niwaki_table::{IndexDefinition as TableIndex, KeyColumn, SequenceOptions, TableDefinition};
-use niwaki_types::{ColumnType, Datum, InputContext, KeyOrder, TextSettings, TypeOid};
+use niwaki_table::{
+    ExpressionError, HeapOnlyUpdates, IndexDefinition as TableIndex, KeyColumn, KeyExpression,
+    KeySource, SequenceOptions, TableDefinition, UniqueCheckTime,
+};
+use niwaki_types::{ColumnMask, ColumnType, Datum, InputContext, KeyOrder, TextSettings};
 
+use crate::compile::ExpressionCompiler;
 use crate::definition::{
-    ConstraintKind, Oid, RelationDefinition, RelationOptions, SequenceDefinition,
+    ConstraintKind, ConstraintTime, Oid, RelationDefinition, RelationOptions, SequenceDefinition,
+    StoredExpression,
 };
 use crate::relation::IndexEntry;
 
@@ -27,40 +35,16 @@ pub(crate) fn sequence_options(sequence: &SequenceDefinition) -> SequenceOptions
 
 /// What the table layer knows of a table. `definition_of` gives an index's own definition.
 pub(crate) fn table_definition(
+    compiler: &dyn ExpressionCompiler,
     table: &RelationDefinition,
     indexes: &[IndexEntry],
     definition_of: &dyn Fn(Oid) -> Option<RelationDefinition>,
 ) -> TableDefinition {
-    let column_type = |position: u16| {
-        table.columns.get(usize::from(position)).map_or(TypeOid::UNKNOWN, |c| TypeOid(c.type_oid))
-    };
     let indexes = indexes
         .iter()
         .filter_map(|entry| {
             let own = definition_of(entry.oid)?;
-            Some(TableIndex {
-                id: u64::from(entry.oid.0),
-                name: entry.name.clone(),
-                file: file_of(&own),
-                key: entry
-                    .definition
-                    .key
-                    .iter()
-                    .map(|k| KeyColumn {
-                        column: usize::from(k.column),
-                        order: KeyOrder {
-                            oid: column_type(k.column),
-                            descending: k.descending,
-                            nulls_first: k.nulls_first,
-                        },
-                    })
-                    .collect(),
-                include: entry.definition.include.iter().map(|c| usize::from(*c)).collect(),
-                unique: entry.definition.unique,
-                primary: entry.definition.constraint == Some(ConstraintKind::PrimaryKey),
-                valid: entry.definition.valid,
-                options: index_options(&own.options),
-            })
+            Some(table_index(compiler, table, entry, &own))
         })
         .collect();
     TableDefinition {
@@ -68,9 +52,76 @@ pub(crate) fn table_definition(
         name: table.name.clone(),
         file: file_of(table),
         fillfactor: table.options.fillfactor().unwrap_or(100),
+        heap_only_updates: match table.options.get("heap_only_updates") {
+            Some("off") => HeapOnlyUpdates::Off,
+            // `any_key` is as `same_keys` until chains may hold several keys.
+            _ => HeapOnlyUpdates::SameKeys,
+        },
         columns: table.columns.iter().map(|c| c.column_type()).collect(),
         missing: missing(table),
         indexes,
+    }
+}
+
+fn table_index(
+    compiler: &dyn ExpressionCompiler,
+    table: &RelationDefinition,
+    entry: &IndexEntry,
+    own: &RelationDefinition,
+) -> TableIndex {
+    let definition = &entry.definition;
+    let compile = |expression: &StoredExpression| {
+        compiler.compile(table, expression).unwrap_or_else(|error| {
+            let columns = (0..table.columns.len()).collect();
+            Arc::new(Unreadable { columns, error }) as Arc<dyn KeyExpression>
+        })
+    };
+    let key = definition.key.iter().map(|key| KeyColumn {
+        source: match &key.expression {
+            Some(expression) => KeySource::Expression(compile(expression)),
+            None => KeySource::Column(usize::from(key.column)),
+        },
+        order: KeyOrder {
+            oid: key.type_oid(table),
+            descending: key.descending,
+            nulls_first: key.nulls_first,
+        },
+    });
+    TableIndex {
+        include: definition.include.iter().map(|c| usize::from(*c)).collect(),
+        predicate: definition.predicate.as_ref().map(compile),
+        unique: definition.unique,
+        nulls_not_distinct: definition.nulls_not_distinct,
+        check_time: match definition.check_time {
+            ConstraintTime::AtOnce => UniqueCheckTime::AtOnce,
+            ConstraintTime::Statement | ConstraintTime::Transaction => UniqueCheckTime::Later,
+        },
+        primary: definition.constraint == Some(ConstraintKind::PrimaryKey),
+        ready: definition.ready,
+        valid: definition.valid,
+        options: index_options(&own.options),
+        ..TableIndex::new(u64::from(entry.oid.0), &entry.name, file_of(own), key.collect())
+    }
+}
+
+/// An expression that cannot be read. Its table opens all the same, and refuses what would need it.
+#[derive(Debug)]
+struct Unreadable {
+    columns: ColumnMask,
+    error: ExpressionError,
+}
+
+impl KeyExpression for Unreadable {
+    fn columns(&self) -> &ColumnMask {
+        &self.columns
+    }
+
+    fn evaluate(&self, _row: &[Datum]) -> Result<Datum, ExpressionError> {
+        Err(Arc::clone(&self.error))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 
@@ -102,7 +153,7 @@ pub fn missing_text(value: &Datum, column: ColumnType) -> Option<String> {
     Some(niwaki_types::to_text(value, column.oid, &TextSettings::default()))
 }
 
-fn index_options(options: &RelationOptions) -> IndexOptions {
+pub(crate) fn index_options(options: &RelationOptions) -> IndexOptions {
     let default = IndexOptions::default();
     let switch = |name: &str, otherwise: bool| match options.get(name) {
         Some(text) => matches!(text, "on" | "true" | "1"),

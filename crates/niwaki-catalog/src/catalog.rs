@@ -10,6 +10,8 @@ use niwaki_storage::RelFileId;
 use niwaki_table::Engine;
 use niwaki_txn::Transaction;
 
+use crate::build;
+use crate::compile::ExpressionCompiler;
 use crate::definition::{Oid, RelationDefinition};
 use crate::error::Result;
 use crate::objects::{
@@ -23,6 +25,7 @@ use crate::state::{CatalogState, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, 
 /// through a [`crate::CatalogTransaction`].
 pub struct Catalog {
     engine: Arc<Engine>,
+    compiler: Arc<dyn ExpressionCompiler>,
     pub(crate) objects: Objects,
     state: ArcSwap<CatalogState>,
     /// The version of `state`, readable without touching it.
@@ -70,7 +73,8 @@ impl Catalog {
         Ok(!Objects::open(engine).read_all(transaction)?.is_empty())
     }
 
-    /// Reads the catalog. `views` are the system views, which are not stored. The transaction is for
+    /// Reads the catalog. `views` are the system views, which are not stored; `compiler` reads the
+    /// expressions of indexes. The transaction is for
     /// reading alone.
     ///
     /// # Errors
@@ -79,6 +83,7 @@ impl Catalog {
         engine: &Arc<Engine>,
         transaction: &Transaction,
         views: Vec<Relation>,
+        compiler: Arc<dyn ExpressionCompiler>,
     ) -> Result<Arc<Self>> {
         let objects = Objects::open(engine);
         let mut next_oid = Oid::FIRST_USER.0;
@@ -111,10 +116,11 @@ impl Catalog {
             });
         }
         let mut state = CatalogState::default();
-        apply(engine, &mut state, &changes);
+        apply(engine, &*compiler, &mut state, &changes);
         state.set_version(1);
         Ok(Arc::new(Self {
             engine: Arc::clone(engine),
+            compiler,
             objects,
             state: ArcSwap::from_pointee(state),
             version: AtomicU64::new(1),
@@ -140,6 +146,11 @@ impl Catalog {
     pub fn version(&self) -> u64 {
         // Acquire pairs with the release in `publish`: who sees the version loads that state.
         self.version.load(Ordering::Acquire)
+    }
+
+    /// What reads the expressions of indexes.
+    pub fn compiler(&self) -> &dyn ExpressionCompiler {
+        &*self.compiler
     }
 
     /// The tables' engine.
@@ -173,7 +184,7 @@ impl Catalog {
         let _one_at_a_time = self.publishing.lock();
         let old = self.state.load();
         let mut state = CatalogState::clone(&old);
-        apply(&self.engine, &mut state, changes);
+        apply(&self.engine, &*self.compiler, &mut state, changes);
         // What the engine remembers of files that nothing names any more.
         for change in changes {
             let oid = match change {
@@ -185,6 +196,12 @@ impl Catalog {
                 && state.relation(oid).is_none_or(|now| now.file != before.file)
             {
                 self.engine.forget(RelFileId(before.file));
+            }
+            if let Change::Put(definition) = change
+                && definition.index.is_some()
+            {
+                let options = build::index_options(&definition.options);
+                self.engine.set_index_options(RelFileId(definition.file), options);
             }
         }
         let version = self.version() + 1;

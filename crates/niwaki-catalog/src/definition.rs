@@ -132,15 +132,85 @@ pub struct Constraint {
     pub index: Oid,
 }
 
+/// A text over the columns of a table, as the catalog stores it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredExpression {
+    /// SQL that reads back to the same expression, whatever a session's settings.
+    #[serde(rename = "sql")]
+    pub text: String,
+    /// As PostgreSQL shows it (`pg_get_indexdef`).
+    #[serde(rename = "show")]
+    pub shown: String,
+    /// Oid of the type of its values.
+    #[serde(rename = "t")]
+    pub type_oid: u32,
+}
+
 /// One key column of an index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexColumn {
-    /// Position in the table's columns, from 0, dropped ones counted.
+    /// Position in the table's columns, from 0, dropped ones counted; [`IndexColumn::NO_COLUMN`] for
+    /// an expression, so that it never equals a column's.
     pub column: u16,
     /// DESC
     pub descending: bool,
     /// NULLS FIRST (the default of DESC)
     pub nulls_first: bool,
+    /// Set when the values are computed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expression: Option<StoredExpression>,
+    /// Name of the operator class, when it is not the type's default one.
+    #[serde(rename = "class", default, skip_serializing_if = "Option::is_none")]
+    pub operator_class: Option<String>,
+}
+
+impl IndexColumn {
+    /// What [`IndexColumn::column`] is for an expression: no table has so many columns.
+    pub const NO_COLUMN: u16 = u16::MAX;
+
+    /// A column of the table, ascending, NULLs last.
+    pub fn ascending(column: u16) -> Self {
+        Self {
+            column,
+            descending: false,
+            nulls_first: false,
+            expression: None,
+            operator_class: None,
+        }
+    }
+
+    /// Oid of the type of its values.
+    pub fn type_oid(&self, table: &RelationDefinition) -> TypeOid {
+        match &self.expression {
+            Some(expression) => TypeOid(expression.type_oid),
+            None => table
+                .columns
+                .get(usize::from(self.column))
+                .map_or(TypeOid::UNKNOWN, |column| TypeOid(column.type_oid)),
+        }
+    }
+
+    /// What messages and definitions call it: the column's name, or the expression.
+    pub fn shown<'d>(&'d self, table: &'d RelationDefinition) -> &'d str {
+        match &self.expression {
+            Some(expression) => &expression.shown,
+            None => table.columns.get(usize::from(self.column)).map_or("?", |c| c.name.as_str()),
+        }
+    }
+}
+
+/// When a constraint is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum ConstraintTime {
+    /// NOT DEFERRABLE: with each row.
+    #[default]
+    AtOnce,
+    /// DEFERRABLE INITIALLY IMMEDIATE: at the end of the statement, unless SET CONSTRAINTS says
+    /// otherwise.
+    Statement,
+    /// DEFERRABLE INITIALLY DEFERRED: at the end of the transaction, unless SET CONSTRAINTS says
+    /// otherwise.
+    Transaction,
 }
 
 /// What makes a relation an index.
@@ -156,8 +226,48 @@ pub struct IndexDefinition {
     pub unique: bool,
     /// The constraint it holds, if it was made by one.
     pub constraint: Option<ConstraintKind>,
-    /// Whether scans may use it (a build that was interrupted leaves false).
+    /// Whether scans may use it (a concurrent build that was interrupted leaves false).
     pub valid: bool,
+    /// Whether it takes entries: false while a concurrent build has not filled it.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub ready: bool,
+    /// WHERE of a partial index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicate: Option<StoredExpression>,
+    /// NULLS NOT DISTINCT
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub nulls_not_distinct: bool,
+    /// When its constraint is checked.
+    #[serde(rename = "check", default, skip_serializing_if = "is_at_once")]
+    pub check_time: ConstraintTime,
+}
+
+impl IndexDefinition {
+    /// A plain index of a table: not unique, ready and valid.
+    pub fn new(table: Oid, key: Vec<IndexColumn>) -> Self {
+        Self {
+            table,
+            key,
+            include: Vec::new(),
+            unique: false,
+            constraint: None,
+            valid: true,
+            ready: true,
+            predicate: None,
+            nulls_not_distinct: false,
+            check_time: ConstraintTime::AtOnce,
+        }
+    }
+
+    /// Whether equal keys cannot be there even for a moment: what plans may rely on.
+    pub fn is_unique_at_once(&self) -> bool {
+        self.unique && self.valid && self.check_time == ConstraintTime::AtOnce
+    }
+
+    /// Expressions and predicate.
+    pub fn expressions(&self) -> impl Iterator<Item = &StoredExpression> {
+        self.key.iter().filter_map(|key| key.expression.as_ref()).chain(&self.predicate)
+    }
 }
 
 /// What makes a relation a sequence; its current value is on its page, not here.
@@ -267,6 +377,17 @@ fn is_no_typmod(v: &i32) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
 fn is_false(v: &bool) -> bool {
     !*v
+}
+fn yes() -> bool {
+    true
+}
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_yes(v: &bool) -> bool {
+    *v
+}
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_at_once(v: &ConstraintTime) -> bool {
+    *v == ConstraintTime::AtOnce
 }
 fn is_default(v: &RelationOptions) -> bool {
     v.0.is_empty()

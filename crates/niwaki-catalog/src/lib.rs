@@ -3,6 +3,7 @@
 
 mod build;
 mod catalog;
+mod compile;
 mod definition;
 mod error;
 mod objects;
@@ -14,11 +15,13 @@ mod system;
 
 pub use build::missing_text;
 pub use catalog::Catalog;
+pub use compile::ExpressionCompiler;
 pub use overlay::{CatalogChanges, CatalogTransaction};
 
 pub use definition::{
-    Check, Column, Constraint, ConstraintKind, Identity, IndexColumn, IndexDefinition, Oid,
-    RelationDefinition, RelationKind, RelationOptions, RelationStats, SequenceDefinition,
+    Check, Column, Constraint, ConstraintKind, ConstraintTime, Identity, IndexColumn,
+    IndexDefinition, Oid, RelationDefinition, RelationKind, RelationOptions, RelationStats,
+    SequenceDefinition, StoredExpression,
 };
 pub use error::{Error, Result};
 pub use relation::{IndexEntry, Relation};

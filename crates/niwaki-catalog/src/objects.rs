@@ -10,11 +10,10 @@
 
 use std::sync::Arc;
 
-use niwaki_nbtree::IndexOptions;
 use niwaki_storage::{RelFile, RelFileId, Tid};
 use niwaki_table::{
-    Engine, Error as TableError, IndexDefinition, KeyColumn, Lookup, Modify, RowTarget, Table,
-    TableDefinition, Workspace,
+    Engine, Error as TableError, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup, Modify,
+    RowTarget, Table, TableDefinition, Workspace,
 };
 use niwaki_txn::{Isolation, Snapshot, Transaction};
 use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid, encode_key};
@@ -79,24 +78,18 @@ fn ascending(oid: TypeOid) -> KeyOrder {
 /// The layout never changes without a new format version.
 fn definition() -> TableDefinition {
     let key = |columns: &[(usize, TypeOid)]| {
-        columns.iter().map(|(c, t)| KeyColumn { column: *c, order: ascending(*t) }).collect()
+        columns.iter().map(|(c, t)| KeyColumn::column(*c, ascending(*t))).collect()
     };
     let index = |id: u64, name: &str, key| IndexDefinition {
-        id,
-        name: name.to_owned(),
-        file: file(id),
-        key,
-        include: Vec::new(),
         unique: true,
-        primary: false,
-        valid: true,
-        options: IndexOptions::default(),
+        ..IndexDefinition::new(id, name, file(id), key)
     };
     TableDefinition {
         id: OBJECTS_FILE,
         name: "niwaki_objects".to_owned(),
         file: file(OBJECTS_FILE),
         fillfactor: 70,
+        heap_only_updates: HeapOnlyUpdates::SameKeys,
         columns: vec![
             column(TypeOid::INT8),
             column(TypeOid::INT4),

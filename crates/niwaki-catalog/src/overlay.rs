@@ -8,6 +8,7 @@ use niwaki_txn::Transaction;
 
 use crate::build;
 use crate::catalog::Catalog;
+use crate::compile::ExpressionCompiler;
 use crate::definition::{Oid, RelationDefinition, RelationKind};
 use crate::error::Result;
 use crate::objects::{Object, ObjectKind, damaged};
@@ -85,7 +86,7 @@ impl CatalogTransaction {
             return Arc::clone(&overlay.state);
         }
         let mut state = CatalogState::clone(&base);
-        apply(self.catalog.engine(), &mut state, &self.changes);
+        apply(self.catalog.engine(), self.catalog.compiler(), &mut state, &self.changes);
         self.overlays += 1;
         state.set_version(OVERLAY_VERSIONS + self.overlays);
         let state = Arc::new(state);
@@ -218,7 +219,12 @@ fn relation_object(definition: &RelationDefinition) -> Result<Object> {
 
 /// Applies changes in order. Tables are opened at the end, once each, when all of their indexes are
 /// known.
-pub(crate) fn apply(engine: &Arc<Engine>, state: &mut CatalogState, changes: &[Change]) {
+pub(crate) fn apply(
+    engine: &Arc<Engine>,
+    compiler: &dyn ExpressionCompiler,
+    state: &mut CatalogState,
+    changes: &[Change],
+) {
     let mut touched: HashSet<Oid> = HashSet::new();
     for change in changes {
         match change {
@@ -259,8 +265,12 @@ pub(crate) fn apply(engine: &Arc<Engine>, state: &mut CatalogState, changes: &[C
                 relation.indexes =
                     indexes.iter().filter(|i| i.definition.table == oid).cloned().collect();
                 let files = |index: Oid| state.relation(index).map(|r| r.definition.clone());
-                let definition =
-                    build::table_definition(&relation.definition, &relation.indexes, &files);
+                let definition = build::table_definition(
+                    compiler,
+                    &relation.definition,
+                    &relation.indexes,
+                    &files,
+                );
                 relation.table = Some(Table::open(engine, definition));
             }
             RelationKind::Sequence => {

@@ -42,8 +42,8 @@ impl std::ops::Deref for Relation {
 }
 
 impl Relation {
-    /// Only the definition; the catalog adds the rest.
-    pub(crate) fn unopened(definition: RelationDefinition) -> Self {
+    /// Only the definition: names can be looked up, rows cannot be read. The catalog adds the rest.
+    pub fn unopened(definition: RelationDefinition) -> Self {
         Self { definition, indexes: Vec::new(), table: None, number_generator: None, view: None }
     }
     /// A system view.

@@ -3,13 +3,27 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{
-    Catalog, CatalogTransaction, Column, Error, Oid, PUBLIC_SCHEMA, RelationDefinition,
-    RelationKind, RelationOptions, RelationStats,
+    Catalog, CatalogTransaction, Column, Error, ExpressionCompiler, Oid, PUBLIC_SCHEMA,
+    RelationDefinition, RelationKind, RelationOptions, RelationStats, StoredExpression,
 };
 use niwaki_env::Env;
 use niwaki_storage::{RelFile, RelFileId, Storage, StorageOptions};
-use niwaki_table::Engine;
+use niwaki_table::{Engine, ExpressionError, KeyExpression};
 use niwaki_txn::{BeginOptions, Durability, SessionControl, TransactionManager, TxnOptions};
+
+/// These definitions have no expressions.
+#[derive(Debug)]
+struct NoExpressions;
+
+impl ExpressionCompiler for NoExpressions {
+    fn compile(
+        &self,
+        _: &RelationDefinition,
+        _: &StoredExpression,
+    ) -> Result<Arc<dyn KeyExpression>, ExpressionError> {
+        unreachable!("no index here has an expression")
+    }
+}
 
 struct World {
     catalog: Arc<Catalog>,
@@ -35,7 +49,7 @@ fn open(env: &Env) -> World {
         tx.commit(Durability::Flush).unwrap();
     }
     let tx = transactions.begin(&session, BeginOptions::default()).unwrap();
-    let catalog = Catalog::open(&engine, &tx, Vec::new()).unwrap();
+    let catalog = Catalog::open(&engine, &tx, Vec::new(), Arc::new(NoExpressions)).unwrap();
     tx.abort();
     World { catalog, transactions, session }
 }

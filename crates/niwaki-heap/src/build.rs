@@ -1,8 +1,8 @@
 //! The heap's part of an index build: every version that somebody may see, and `mixed` on roots whose
 //! chains hold more than one key (rule 9b.12).
 
-use niwaki_storage::{LoggedPage, Mixed, OffsetNumber, PageKind, Tid};
-use niwaki_txn::{Horizon, Transaction, XidStatus};
+use niwaki_storage::{LoggedPage, Mixed, OffsetNumber, PageKind, Tid, Xid};
+use niwaki_txn::{Horizon, XidStatus};
 
 use crate::change::{self, kind};
 use crate::error::{Result, corruption};
@@ -14,14 +14,14 @@ use crate::rows::RowRef;
 
 impl Heap<'_> {
     /// Gives every version of a block to `visit` that is neither aborted nor removable, with whether
-    /// it is live: the newest of its row as far as `transaction` is concerned. Under the page's shared
-    /// latch: `visit` must not wait, nor come back here.
+    /// it is live: the newest of its row for the transaction whose numbers `is_mine` recognizes. Under
+    /// the page's shared latch: `visit` must not wait, nor come back here.
     ///
     /// # Errors
     /// Storage's.
     pub fn visit_versions(
         &self,
-        transaction: &Transaction,
+        is_mine: &dyn Fn(Xid) -> bool,
         block: u32,
         horizon: &Horizon,
         mut visit: impl FnMut(RowRef<'_>, bool),
@@ -45,7 +45,7 @@ impl Heap<'_> {
                     XidStatus::InProgress => None,
                     XidStatus::Aborted => continue,
                 };
-                let mut live = inserted.is_some() || transaction.is_mine(xmin);
+                let mut live = inserted.is_some() || is_mine(xmin);
                 if tuple.has_deleter() {
                     let xmax = page::xmax(base, tuple);
                     match self.txns.status(xmax) {
@@ -55,7 +55,7 @@ impl Heap<'_> {
                             }
                             live = false;
                         }
-                        XidStatus::InProgress => live &= !transaction.is_mine(xmax),
+                        XidStatus::InProgress => live &= !is_mine(xmax),
                         XidStatus::Aborted => {}
                     }
                 }
@@ -65,12 +65,11 @@ impl Heap<'_> {
         Ok(())
     }
 
-    /// Sets `mixed` on these roots of a block, logged.
+    /// Sets `mixed` on these roots of a block, logged for `xid`.
     ///
     /// # Errors
     /// Storage's.
-    pub fn set_mixed(&self, transaction: &Transaction, block: u32, roots: &[u16]) -> Result<()> {
-        let xid = transaction.write_xid()?;
+    pub fn set_mixed(&self, xid: Xid, block: u32, roots: &[u16]) -> Result<()> {
         let mut page = self.pin_write(block)?;
         let _critical = self.storage.begin_change()?;
         if !change::set_mixed(&mut page, roots.iter().copied(), Mixed::Yes) {

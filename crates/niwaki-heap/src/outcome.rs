@@ -3,6 +3,8 @@
 use niwaki_storage::{Tid, Xid};
 use niwaki_txn::RowKey;
 
+use crate::rows::RowRef;
+
 /// A row to store.
 #[derive(Clone, Copy, Debug)]
 pub struct NewRow<'a> {
@@ -42,6 +44,12 @@ pub struct VersionRow {
     pub has_nulls: bool,
     /// The stored values.
     pub bytes: Vec<u8>,
+}
+
+impl From<RowRef<'_>> for VersionRow {
+    fn from(row: RowRef<'_>) -> Self {
+        Self { natts: row.natts, has_nulls: row.has_nulls, bytes: row.bytes.to_vec() }
+    }
 }
 
 /// Why an operation cannot go on now. No latch is held when it is returned; wait, then try again.

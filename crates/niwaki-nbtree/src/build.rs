@@ -123,7 +123,7 @@ impl IndexBuilder<'_> {
         }
         let equal = before.is_some_and(|before| before.key == key);
         let cut = before.map(|before| {
-            let truncate = self.index.options.suffix_truncation;
+            let truncate = self.index.options().suffix_truncation;
             let cut = separator((before.key, before.tid), (key, tid), truncate);
             (cut.key.to_vec(), cut.tid)
         });
@@ -208,7 +208,7 @@ impl IndexBuilder<'_> {
     fn is_full(&self, level: usize, tuple_bytes: usize) -> bool {
         let open = &self.levels[level];
         let percent = if level == 0 {
-            usize::from(self.index.options.fillfactor.clamp(10, 100))
+            usize::from(self.index.options().fillfactor.clamp(10, 100))
         } else {
             INNER_FILLFACTOR
         };

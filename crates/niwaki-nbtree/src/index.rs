@@ -11,7 +11,7 @@ use niwaki_storage::record::{LoggedPage, Manager, Record};
 use niwaki_storage::{BlockNumber, Corruption, Fork, PageId, RelFile, Storage, Xid};
 
 use crate::error::Result;
-use crate::options::IndexOptions;
+use crate::options::{IndexOptions, OptionsCell};
 use crate::page::{IndexPage, META_BLOCK, Meta, NO_BLOCK, damage, flag};
 use crate::stats::{Counters, IndexStats};
 use crate::table::RemovedInterval;
@@ -30,7 +30,7 @@ pub struct Index {
     pub(crate) storage: Arc<Storage>,
     pub(crate) file: RelFile,
     pub(crate) name: Box<str>,
-    pub(crate) options: IndexOptions,
+    options: OptionsCell,
     /// The rightmost leaf as last seen by an insertion; 0 when unknown.
     pub(crate) rightmost: AtomicU32,
     /// Pages by which the file grew and that no split has used yet.
@@ -47,7 +47,7 @@ impl Index {
             storage,
             file,
             name: name.into(),
-            options,
+            options: OptionsCell::new(options),
             rightmost: AtomicU32::new(0),
             spare: Mutex::new(Vec::new()),
             counters: Counters::default(),
@@ -64,9 +64,15 @@ impl Index {
         &self.name
     }
 
-    /// Its settings.
-    pub fn options(&self) -> &IndexOptions {
-        &self.options
+    /// Its settings now.
+    #[inline]
+    pub fn options(&self) -> IndexOptions {
+        self.options.get()
+    }
+
+    /// Changes its settings; operations that run already may still go by the old ones.
+    pub fn set_options(&self, options: IndexOptions) {
+        self.options.set(options);
     }
 
     /// What happened since it was opened.
@@ -252,7 +258,7 @@ impl Index {
     /// Most entries that a page may hold, from the options.
     #[inline]
     pub(crate) fn items_max(&self) -> usize {
-        self.options.page_items_max.map_or(usize::MAX, |max| usize::from(max.max(3)))
+        self.options().page_items_max.map_or(usize::MAX, |max| usize::from(max.max(3)))
     }
 
     /// Whether a tuple of these bytes can be put on the page as it is.
@@ -268,7 +274,7 @@ impl fmt::Debug for Index {
         f.debug_struct("Index")
             .field("name", &self.name)
             .field("file", &self.file)
-            .field("options", &self.options)
+            .field("options", &self.options())
             .finish_non_exhaustive()
     }
 }

@@ -46,6 +46,9 @@ pub enum InsertOutcome {
     /// Whether there is a conflict depends on this transaction: wait for its end, then start again.
     /// Nothing was inserted, and no latch is held.
     Wait(Xid),
+    /// The table answered [`UniqueVerdict::Undecided`]: it finds out, then starts again. Nothing was
+    /// inserted, and no latch is held.
+    Undecided,
 }
 
 /// What became of an attempt.
@@ -244,6 +247,7 @@ impl Index {
                     UniqueVerdict::NotConflicting => {}
                     UniqueVerdict::Conflict => return Ok(Some(InsertOutcome::Conflict(found.tid))),
                     UniqueVerdict::InProgress(xid) => return Ok(Some(InsertOutcome::Wait(xid))),
+                    UniqueVerdict::Undecided => return Ok(Some(InsertOutcome::Undecided)),
                     UniqueVerdict::Dead => {
                         if change::set_dead(leaf, offset, true) {
                             leaf.mark_hint();
@@ -284,6 +288,7 @@ impl Index {
                     UniqueVerdict::NotConflicting | UniqueVerdict::Dead => {}
                     UniqueVerdict::Conflict => return Ok(Some(InsertOutcome::Conflict(found.tid))),
                     UniqueVerdict::InProgress(xid) => return Ok(Some(InsertOutcome::Wait(xid))),
+                    UniqueVerdict::Undecided => return Ok(Some(InsertOutcome::Undecided)),
                 }
             }
             beyond = is_beyond(&page, &last);

@@ -1,5 +1,7 @@
 //! Settings of one index, and the limits that tests shrink.
 
+use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
+
 /// How a full page is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SplitStrategy {
@@ -42,6 +44,97 @@ impl Default for IndexOptions {
             split_strategy: SplitStrategy::Informed,
             suffix_truncation: true,
             page_items_max: None,
+        }
+    }
+}
+
+/// Settings that can change while the index is used: one word, read without a latch.
+#[derive(Debug)]
+pub(crate) struct OptionsCell(AtomicU64);
+
+impl OptionsCell {
+    const FILLFACTOR: u64 = 0xFF;
+    const DEDUPLICATE: u64 = 1 << 8;
+    const BOTTOM_UP: u64 = 1 << 9;
+    const EXTRAS: u64 = 1 << 10;
+    const HALF: u64 = 1 << 11;
+    const TRUNCATE: u64 = 1 << 12;
+    const LIMITED: u64 = 1 << 13;
+    const ITEMS_SHIFT: u32 = 16;
+
+    pub(crate) fn new(options: IndexOptions) -> Self {
+        Self(AtomicU64::new(Self::pack(options)))
+    }
+
+    fn pack(options: IndexOptions) -> u64 {
+        // Named one by one, so that a new setting cannot be forgotten here.
+        let IndexOptions {
+            fillfactor,
+            deduplicate_items,
+            bottom_up_deletion,
+            simple_deletion_extras,
+            split_strategy,
+            suffix_truncation,
+            page_items_max,
+        } = options;
+        let flag = |set: bool, bit: u64| if set { bit } else { 0 };
+        u64::from(fillfactor)
+            | flag(deduplicate_items, Self::DEDUPLICATE)
+            | flag(bottom_up_deletion, Self::BOTTOM_UP)
+            | flag(simple_deletion_extras, Self::EXTRAS)
+            | flag(split_strategy == SplitStrategy::Half, Self::HALF)
+            | flag(suffix_truncation, Self::TRUNCATE)
+            | flag(page_items_max.is_some(), Self::LIMITED)
+            | u64::from(page_items_max.unwrap_or(0)) << Self::ITEMS_SHIFT
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> IndexOptions {
+        // Relaxed, here and in `set`: one word, and nothing else is ordered by it.
+        let word = self.0.load(Ordering::Relaxed);
+        let is = |bit: u64| word & bit != 0;
+        IndexOptions {
+            fillfactor: (word & Self::FILLFACTOR) as u8,
+            deduplicate_items: is(Self::DEDUPLICATE),
+            bottom_up_deletion: is(Self::BOTTOM_UP),
+            simple_deletion_extras: is(Self::EXTRAS),
+            split_strategy: if is(Self::HALF) {
+                SplitStrategy::Half
+            } else {
+                SplitStrategy::Informed
+            },
+            suffix_truncation: is(Self::TRUNCATE),
+            page_items_max: is(Self::LIMITED).then_some((word >> Self::ITEMS_SHIFT) as u16),
+        }
+    }
+
+    pub(crate) fn set(&self, options: IndexOptions) {
+        self.0.store(Self::pack(options), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_come_back_as_they_went_in() {
+        let default = IndexOptions::default();
+        let all = [
+            default,
+            IndexOptions { fillfactor: 10, ..default },
+            IndexOptions { deduplicate_items: false, ..default },
+            IndexOptions { bottom_up_deletion: false, ..default },
+            IndexOptions { simple_deletion_extras: false, ..default },
+            IndexOptions { split_strategy: SplitStrategy::Half, ..default },
+            IndexOptions { suffix_truncation: false, ..default },
+            IndexOptions { page_items_max: Some(0), ..default },
+            IndexOptions { page_items_max: Some(u16::MAX), ..default },
+        ];
+        let cell = OptionsCell::new(default);
+        for options in all {
+            cell.set(options);
+            assert_eq!(cell.get(), options);
         }
     }
 }

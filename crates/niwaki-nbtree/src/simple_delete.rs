@@ -64,7 +64,7 @@ impl Index {
 
     /// Drops the candidates that are neither marked nor on a heap block worth looking at.
     fn keep_worthwhile(&self, candidates: &mut Vec<DeletionCandidate<'_>>, entry: &NewEntry<'_>) {
-        if !self.options.simple_deletion_extras {
+        if !self.options().simple_deletion_extras {
             return candidates.retain(|candidate| candidate.known_dead);
         }
         let mut blocks: Vec<_> = candidates

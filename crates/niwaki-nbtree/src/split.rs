@@ -147,9 +147,9 @@ impl Index {
             leaf: whole.page.is_leaf(),
             rightmost: whole.page.is_rightmost(),
             high_key_bytes: whole.page.high_key().map_or(0, |key| key.len() + LINE_POINTER),
-            fillfactor: self.options.fillfactor,
-            strategy: self.options.split_strategy,
-            truncate: self.options.suffix_truncation,
+            fillfactor: self.options().fillfactor,
+            strategy: self.options().split_strategy,
+            truncate: self.options().suffix_truncation,
             items_max: self.items_max(),
         };
         match split_point::choose(&page) {
@@ -174,8 +174,11 @@ impl Index {
             return push_pivot(out, NO_BLOCK, right.key, tid);
         }
         let left = whole.item(first_right - 1);
-        let cut =
-            separator((left.key, left.tid), (right.key, right.tid), self.options.suffix_truncation);
+        let cut = separator(
+            (left.key, left.tid),
+            (right.key, right.tid),
+            self.options().suffix_truncation,
+        );
         push_pivot(out, NO_BLOCK, cut.key, cut.tid);
     }
 

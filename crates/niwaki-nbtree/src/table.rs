@@ -20,6 +20,9 @@ pub enum UniqueVerdict {
     /// A version with this key was inserted or deleted by a transaction still in progress (rule
     /// 9b.1): wait for it without any latch, then start again.
     InProgress(Xid),
+    /// Only an expression can tell, which must not be evaluated under a latch (rule 9b.16): the table
+    /// does so without any, then starts again.
+    Undecided,
 }
 
 /// Implemented by the table: is this entry in the way of a new one with the same key?

@@ -266,6 +266,13 @@ impl From<niwaki_table::Error> for SqlError {
             E::Storage(inner) => return inner.clone().into(),
             E::Transaction(inner) => return inner.clone().into(),
             E::Type(inner) => return inner.clone().into(),
+            // This layer made the expression, so the error is one of its own.
+            E::Expression(inner) => {
+                return inner
+                    .downcast_ref::<Self>()
+                    .cloned()
+                    .unwrap_or_else(|| Self::internal(inner.to_string()));
+            }
             E::RowTooBig { .. } | E::KeyTooBig { .. } | E::Limit(_) => "54000",
             E::UniqueViolation(_) => "23505",
             E::RowNotAvailable { .. } => "55P03",

@@ -13,6 +13,8 @@ use crate::plan::{JoinKind, ModifyKind, PathPlan, PlanNode, ScanPlan, SetKind};
 
 use deparse::{Names, expression};
 
+pub(crate) use deparse::table_expression;
+
 /// What EXPLAIN was asked to do.
 #[derive(Clone, Debug)]
 pub struct ExplainOptions {

@@ -3,6 +3,7 @@
 
 mod aggregates;
 mod analyze;
+mod column_names;
 mod context;
 pub mod copy;
 mod error;
@@ -10,8 +11,11 @@ mod exec;
 mod explain;
 mod expr;
 mod functions;
+mod index_expression;
+mod index_text;
 pub mod parse;
 mod plan;
+mod sessionless;
 pub mod settings;
 mod statement;
 pub mod store;
@@ -19,10 +23,15 @@ pub mod types;
 pub mod utility;
 
 pub use analyze::{analyze, analyze_without_parameters};
+pub use column_names::rename_column;
 pub use context::{
     AnalyzeContext, ColumnInfo, CommandTag, Completion, Environment, ExecContext, PlannerSettings,
     RowSink, Scratch,
 };
 pub use error::{ErrorFields, Result, Severity, SqlError};
 pub use explain::ExplainOptions;
+pub use index_expression::{
+    IndexExpressions, IndexKey, read_index_key, read_index_predicate, rename_in_expression,
+};
+pub use index_text::{index_column_text, index_definition_text};
 pub use statement::{Execution, Planned, Progress, Statement};

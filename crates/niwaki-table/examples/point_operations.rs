@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use niwaki_env::Env;
-use niwaki_nbtree::IndexOptions;
 use niwaki_storage::{Storage, StorageOptions};
 use niwaki_table::{
-    Engine, IndexDefinition, InsertOptions, KeyColumn, Lookup, RowTarget, Table, TableDefinition,
-    Workspace,
+    Engine, HeapOnlyUpdates, IndexDefinition, InsertOptions, KeyColumn, Lookup, RowTarget, Table,
+    TableDefinition, Workspace,
 };
 use niwaki_txn::{
     BeginOptions, Durability, TableId, TableLockMode, TransactionManager, TxnOptions, WaitPolicy,
@@ -39,21 +38,18 @@ fn main() {
         name: "accounts".to_owned(),
         file: engine.create_file(&tx, true).expect("a file"),
         fillfactor: 100,
+        heap_only_updates: HeapOnlyUpdates::SameKeys,
         columns: vec![int, int, int, column(TypeOid::BPCHAR, 88)],
         missing: Vec::new(),
         indexes: vec![IndexDefinition {
-            id: 2,
-            name: "accounts_pkey".to_owned(),
-            file: engine.create_file(&tx, true).expect("a file"),
-            key: vec![KeyColumn {
-                column: 0,
-                order: KeyOrder { oid: TypeOid::INT4, descending: false, nulls_first: false },
-            }],
-            include: Vec::new(),
             unique: true,
             primary: true,
-            valid: true,
-            options: IndexOptions::default(),
+            ..IndexDefinition::new(
+                2,
+                "accounts_pkey",
+                engine.create_file(&tx, true).expect("a file"),
+                vec![KeyColumn::column(0, KeyOrder::ascending(TypeOid::INT4))],
+            )
         }],
     };
     let table = Table::open(&engine, definition);
@@ -108,7 +104,7 @@ fn main() {
     measure("fetch_unique", 1_000_000, &mut || {
         key.clear();
         out[0] = Datum::Int4(next());
-        table.encode_index_key(0, &out, &mut key);
+        table.encode_index_key(0, &out, &mut key).expect("a key");
         let found = table
             .fetch_unique(&tx, &snapshot, 0, &key, &needed, &mut out, &mut lookup)
             .expect("a read");
@@ -127,7 +123,7 @@ fn main() {
         let snapshot = tx.snapshot_for_write().expect("a snapshot");
         key.clear();
         out[0] = Datum::Int4(next());
-        table.encode_index_key(0, &out, &mut key);
+        table.encode_index_key(0, &out, &mut key).expect("a key");
         let root = table
             .fetch_unique(&tx, &snapshot, 0, &key, &all, &mut out, &mut lookup)
             .expect("a read")

@@ -1,197 +1,360 @@
-//! Building an index on a table that nobody writes to.
+//! Building an index: read every version, sort the keys, load them.
+//!
+//! ```text
+//!  heap ──blocks──> worker 0: keys, sort ─┐
+//!       ──blocks──> worker 1: keys, sort ─┴─ merge ──> leaves from left to right
+//! ```
 
-use niwaki_heap::RowRef;
-use niwaki_storage::Tid;
-use niwaki_txn::Transaction;
+use std::sync::Arc;
+
+use niwaki_env::sync::plain_atomic::{AtomicBool, AtomicU32, Ordering};
+use niwaki_env::sync::thread;
+use niwaki_heap::VersionRow;
+use niwaki_storage::{Tid, Xid};
+use niwaki_txn::{Horizon, Transaction};
 use niwaki_types::{ColumnMask, Datum};
 
 use crate::error::{Error, Result};
+use crate::insert::RowEntry;
+use crate::progress::{BuildProgress, Phase};
+use crate::sort::{SortEntry, SortSpace, Sorted, Sorter};
 use crate::table::Table;
+use crate::workspace::Workspace;
 
-/// Most bytes of keys and payloads that a build sorts in memory.
-const SORT_BYTES_MAX: usize = 1 << 30;
+/// Blocks that a worker takes at a time.
+const CHUNK_BLOCKS: u32 = 32;
+/// Blocks from which on a second worker is worth its thread.
+const PARALLEL_BLOCKS_MIN: u32 = 1024;
 
-/// One entry to be: where its bytes are, and whose it is.
-struct Entry {
-    start: u32,
-    key_len: u16,
-    payload_len: u16,
+/// How an index is built.
+#[derive(Clone, Debug)]
+pub struct BuildOptions {
+    /// Most bytes that the sort holds (`maintenance_work_mem`), all workers together.
+    pub memory_bytes: usize,
+    /// Most threads that read and sort, the caller's included; at least 1.
+    pub workers: usize,
+    /// Where the build tells how far it is.
+    pub progress: Arc<BuildProgress>,
+}
+
+impl Default for BuildOptions {
+    fn default() -> Self {
+        Self { memory_bytes: 64 << 20, workers: 1, progress: Arc::default() }
+    }
+}
+
+/// One entry to be, of the page that is being read.
+struct PageEntry {
+    key: Vec<u8>,
+    payload: Vec<u8>,
     tid: Tid,
-    /// Some version with this key is live: two such entries violate a unique index.
     live: bool,
 }
 
-/// Entries with their bytes in one buffer.
-#[derive(Default)]
-struct Entries {
-    bytes: Vec<u8>,
-    list: Vec<Entry>,
-}
-
-impl Entries {
-    fn key(&self, entry: &Entry) -> &[u8] {
-        let start = entry.start as usize;
-        &self.bytes[start..start + usize::from(entry.key_len)]
-    }
-
-    fn payload(&self, entry: &Entry) -> &[u8] {
-        let start = entry.start as usize + usize::from(entry.key_len);
-        &self.bytes[start..start + usize::from(entry.payload_len)]
-    }
+/// One of those who read the heap.
+struct Worker {
+    table: Arc<Table>,
+    index: usize,
+    /// The transaction that builds, and its subtransactions.
+    own: Arc<[Xid]>,
+    xid: Xid,
+    horizon: Arc<Horizon>,
+    /// Next block that nobody has taken.
+    next: Arc<AtomicU32>,
+    end: u32,
+    /// Somebody failed: the others need not go on.
+    stop: Arc<AtomicBool>,
+    progress: Arc<BuildProgress>,
+    sorter: Sorter,
 }
 
 impl Table {
     /// Fills `index`, whose file is empty, from the heap. The caller holds a lock that excludes
-    /// writers, so the only transaction in progress here is its own.
+    /// writers, or builds concurrently as [`Table::validate_index`] describes. No line pointer of
+    /// the table is freed meanwhile (rule 9b.12): the lock excludes vacuum in both cases.
     ///
-    /// Every version that some snapshot may see gets its entry (X1); a chain with more than one key
-    /// becomes `mixed` before the index is usable (rule 9b.12).
+    /// Every version that some snapshot may see gets its entry (X1), those of transactions in progress
+    /// too; a chain with more than one key becomes `mixed` before the index is usable.
     ///
     /// # Errors
-    /// [`Error::UniqueViolation`]; [`Error::KeyTooBig`]; [`Error::Limit`] when the keys do not fit in
-    /// memory; storage's, interrupts.
-    pub fn build_index(&self, tx: &Transaction, index: usize) -> Result<()> {
-        let mut entries = self.collect(tx, index)?;
-        let bytes = std::mem::take(&mut entries.bytes);
-        let at =
-            |entry: &Entry| entry.start as usize..entry.start as usize + usize::from(entry.key_len);
-        entries.list.sort_unstable_by(|a, b| {
-            bytes[at(a)].cmp(&bytes[at(b)]).then_with(|| a.tid.cmp(&b.tid))
-        });
-        entries.bytes = bytes;
-        let unique = self.indexes[index].definition.unique;
+    /// [`Error::UniqueViolation`]; [`Error::KeyTooBig`]; [`Error::Expression`]; storage's, interrupts.
+    pub fn build_index(
+        self: &Arc<Self>,
+        tx: &Transaction,
+        index: usize,
+        options: &BuildOptions,
+    ) -> Result<()> {
+        let progress = &options.progress;
+        let check = &mut || Ok(tx.session().check_interrupts().map_err(niwaki_txn::Error::from)?);
+        progress.begin(Phase::Scanning);
+        let sorters = self.read_all(tx, index, options)?;
+        progress.begin(Phase::Sorting);
+        let mut sorted = Sorter::finish(sorters, check)?;
+        progress.begin(Phase::Loading);
+        self.load(tx, index, &mut sorted, progress)
+    }
+
+    /// Reads the heap with as many workers as pay.
+    fn read_all(
+        self: &Arc<Self>,
+        tx: &Transaction,
+        index: usize,
+        options: &BuildOptions,
+    ) -> Result<Vec<Sorter>> {
+        let end = self.blocks()?;
+        options.progress.expect_blocks(end);
+        let workers = if end < PARALLEL_BLOCKS_MIN { 1 } else { options.workers.max(1) };
+        let space = SortSpace {
+            env: self.engine.storage().env().clone(),
+            files: Arc::clone(self.engine.temp_files()),
+            memory_bytes: options.memory_bytes / workers,
+        };
+        let own: Arc<[Xid]> = tx.own_xids().into();
+        let horizon = Arc::new(self.engine.transactions().horizon());
+        let next = Arc::new(AtomicU32::new(0));
+        let stop = Arc::new(AtomicBool::new(false));
+        let xid = tx.write_xid()?;
+        let worker = || Worker {
+            table: Arc::clone(self),
+            index,
+            own: Arc::clone(&own),
+            xid,
+            horizon: Arc::clone(&horizon),
+            next: Arc::clone(&next),
+            end,
+            stop: Arc::clone(&stop),
+            progress: Arc::clone(&options.progress),
+            sorter: Sorter::new(space.clone()),
+        };
+        let mut helpers = Vec::new();
+        for _ in 1..workers {
+            let helper = worker();
+            // Without a thread the others read everything.
+            if let Ok(handle) = thread::spawn_named("index build", move || helper.run(|| Ok(()))) {
+                helpers.push(handle);
+            }
+        }
+        let interrupts = || Ok(tx.session().check_interrupts().map_err(niwaki_txn::Error::from)?);
+        let mut results = vec![worker().run(interrupts)];
+        for helper in helpers {
+            match helper.join() {
+                Ok(result) => results.push(result),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        results.into_iter().collect()
+    }
+
+    /// Writes the index from sorted entries.
+    fn load(
+        &self,
+        tx: &Transaction,
+        index: usize,
+        sorted: &mut Sorted,
+        progress: &BuildProgress,
+    ) -> Result<()> {
         let mut builder = self.indexes[index].handle.builder(tx.write_xid()?)?;
-        let mut live_before: Option<Tid> = None;
-        for (number, entry) in entries.list.iter().enumerate() {
-            if number % 4096 == 0 {
+        let mut live_before = false;
+        let mut number = 0u32;
+        while let Some(entry) = sorted.next()? {
+            number = number.wrapping_add(1);
+            if number.is_multiple_of(4096) {
                 tx.session().check_interrupts().map_err(niwaki_txn::Error::from)?;
             }
-            let key = entries.key(entry);
-            let equal = builder.add(key, entries.payload(entry), entry.tid)?;
-            if !equal {
-                live_before = None;
-            }
-            if unique && entry.live {
-                if live_before.is_some() && !self.row_at_has_null(tx, index, entry.tid)? {
+            let equal = builder.add(entry.key, entry.payload, entry.tid)?;
+            live_before &= equal;
+            if entry.live {
+                if live_before {
                     drop(builder);
                     return Err(self.duplicate_at(tx, index, entry.tid)?);
                 }
-                live_before = Some(entry.tid);
+                live_before = true;
             }
+            progress.tuple_done();
         }
         builder.finish()?;
         Ok(())
     }
 
-    /// One entry for each root and distinct key; marks roots with several.
-    fn collect(&self, tx: &Transaction, index: usize) -> Result<Entries> {
-        let mut entries = Entries::default();
+    /// Adds to a concurrently built index what its build could not see. From the moment at which every
+    /// writer knows that the index is ready, each inserts its own entries; this adds those of all versions that
+    /// were there before and that nobody could have removed, in progress or not (rule 9b.12).
+    /// An entry that is there already is not inserted again.
+    ///
+    /// The order of events: the index is defined, neither ready nor valid; every transaction that wrote to
+    /// the table without knowing it ends (from now on no heap-only update hides a key of it); the index is
+    /// built; it is ready; every transaction that wrote without inserting into it ends; this; it is valid.
+    /// Snapshots older than all that may use it: every version that one of them sees has its entry.
+    ///
+    /// # Errors
+    /// As [`Table::build_index`]; also a wait's, for a row in progress with a key of a unique index.
+    pub fn validate_index(
+        &self,
+        tx: &Transaction,
+        index: usize,
+        progress: &BuildProgress,
+    ) -> Result<()> {
         let horizon = self.engine.transactions().horizon();
-        let mut failed = None;
+        let blocks = self.blocks()?;
+        progress.begin(Phase::Validating);
+        progress.expect_blocks(blocks);
+        let mut versions = Vec::new();
         let mut row = vec![Datum::Null; self.definition.columns.len()];
+        let mut work = Workspace::new();
+        let needed = self.needed_for(index);
+        for block in 0..blocks {
+            tx.session().check_interrupts().map_err(niwaki_txn::Error::from)?;
+            versions.clear();
+            self.heap().visit_versions(
+                &|xid| tx.is_mine(xid),
+                block,
+                &horizon,
+                |version, live| {
+                    versions.push((version.root, VersionRow::from(version), live));
+                },
+            )?;
+            for (root, version, live) in &versions {
+                let VersionRow { natts, has_nulls, bytes } = version;
+                self.deform_parts(*natts, *has_nulls, bytes, &needed, &mut row)?;
+                let entry = RowEntry { row: &row, root: *root, logically_unchanged: false };
+                if *live {
+                    self.insert_entry(tx, index, &entry, &mut work)?;
+                } else {
+                    self.insert_unchecked(tx, index, &entry, &mut work)?;
+                }
+            }
+            progress.blocks_done(1);
+        }
+        Ok(())
+    }
+
+    /// Columns that entries of an index are made of.
+    fn needed_for(&self, index: usize) -> ColumnMask {
         let mut needed = self.indexes[index].key_mask.clone();
         for &column in &self.indexes[index].definition.include {
             needed.insert(column);
         }
-        for block in 0..self.blocks()? {
-            if block % 64 == 0 {
-                tx.session().check_interrupts().map_err(niwaki_txn::Error::from)?;
-            }
-            let mut mixed = Vec::new();
-            // Entries of the page begin here: only they can be of the same root.
-            let page_start = entries.list.len();
-            self.heap().visit_versions(tx, block, &horizon, |version, live| {
-                let added = self.add(index, version, live, &needed, &mut row, &mut entries);
-                match added {
-                    Ok(()) => {}
-                    Err(error) => {
-                        failed.get_or_insert(error);
-                        return;
-                    }
-                }
-                merge(&mut entries, page_start, &mut mixed);
-            })?;
-            if let Some(error) = failed {
-                return Err(error);
-            }
-            if !mixed.is_empty() {
-                self.heap().set_mixed(tx, block, &mixed)?;
-            }
-        }
-        Ok(entries)
+        needed
     }
 
-    fn add(
-        &self,
-        index: usize,
-        version: RowRef<'_>,
-        live: bool,
-        needed: &ColumnMask,
-        row: &mut [Datum],
-        entries: &mut Entries,
-    ) -> Result<()> {
-        self.deform(version, needed, row)?;
-        let start = entries.bytes.len();
-        if start >= SORT_BYTES_MAX {
-            return Err(Error::Limit(format!(
-                "the keys of index \"{}\" take more than {SORT_BYTES_MAX} bytes",
-                self.indexes[index].definition.name
-            )));
-        }
-        self.encode_index_key(index, row, &mut entries.bytes);
-        let key_end = entries.bytes.len();
-        self.encode_payload(index, row, &mut entries.bytes);
-        let too_big = |size: usize| Error::KeyTooBig {
-            size,
-            max: usize::from(u16::MAX),
-            index: self.indexes[index].definition.name.clone(),
-        };
-        let (key, payload) = (key_end - start, entries.bytes.len() - key_end);
-        entries.list.push(Entry {
-            // Below SORT_BYTES_MAX.
-            start: start as u32,
-            key_len: u16::try_from(key).map_err(|_| too_big(key))?,
-            payload_len: u16::try_from(payload).map_err(|_| too_big(payload))?,
-            tid: version.root,
-            live,
-        });
-        Ok(())
-    }
-
-    /// Whether the visible key of a row holds a NULL: such keys are never equal.
-    fn row_at_has_null(&self, tx: &Transaction, index: usize, root: Tid) -> Result<bool> {
-        let mut row = vec![Datum::Null; self.definition.columns.len()];
-        let snapshot = tx.snapshot()?;
-        let needed = &self.indexes[index].key_mask;
-        Ok(self.fetch(tx, &snapshot, root, needed, &mut row)? && self.key_has_null(index, &row))
-    }
-
+    /// The violation that a live version of the row at `root` is part of.
     #[cold]
     fn duplicate_at(&self, tx: &Transaction, index: usize, root: Tid) -> Result<Error> {
         let mut row = vec![Datum::Null; self.definition.columns.len()];
         let snapshot = tx.snapshot()?;
-        self.fetch(tx, &snapshot, root, &self.indexes[index].key_mask, &mut row)?;
-        Ok(self.unique_violation(index, &row))
+        // A snapshot of REPEATABLE READ may be too old to see it; then the values are not told.
+        let found = self.fetch(tx, &snapshot, root, &self.indexes[index].key_mask, &mut row)?;
+        Ok(match self.unique_violation(index, &row) {
+            Error::UniqueViolation(mut violation) if !found => {
+                violation.key.clear();
+                Error::UniqueViolation(violation)
+            }
+            error => error,
+        })
     }
 }
 
-/// Looks at the newest entry: an equal one of the same root makes it superfluous, another one of the
-/// same root makes the root mixed.
-fn merge(entries: &mut Entries, page_start: usize, mixed: &mut Vec<u16>) {
-    let Some((newest, earlier)) = entries.list[page_start..].split_last() else { return };
-    let mut same_key = None;
-    for (position, other) in earlier.iter().enumerate().filter(|(_, other)| other.tid == newest.tid)
-    {
-        if entries.key(other) == entries.key(newest) {
-            same_key = Some(page_start + position);
-        } else if !mixed.contains(&newest.tid.offset.0) {
-            mixed.push(newest.tid.offset.0);
+impl Worker {
+    /// Reads chunks of blocks until none is left. `interrupts` may end it.
+    fn run(mut self, interrupts: impl Fn() -> Result<()>) -> Result<Sorter> {
+        let result = self.read_chunks(&interrupts);
+        if result.is_err() {
+            // Relaxed: who sees it late only works in vain.
+            self.stop.store(true, Ordering::Relaxed);
+        }
+        self.progress.note_memory(self.sorter.peak_bytes());
+        result.map(|()| self.sorter)
+    }
+
+    fn read_chunks(&mut self, interrupts: &dyn Fn() -> Result<()>) -> Result<()> {
+        let table = Arc::clone(&self.table);
+        let needed = table.needed_for(self.index);
+        let mut row = vec![Datum::Null; table.definition.columns.len()];
+        let mut versions = Vec::new();
+        let mut entries: Vec<PageEntry> = Vec::new();
+        loop {
+            // Relaxed: each number is given once, and blocks are read under latches.
+            let first = self.next.fetch_add(CHUNK_BLOCKS, Ordering::Relaxed);
+            if first >= self.end || self.stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            for block in first..self.end.min(first.saturating_add(CHUNK_BLOCKS)) {
+                interrupts()?;
+                versions.clear();
+                entries.clear();
+                let mut mixed = Vec::new();
+                let own = Arc::clone(&self.own);
+                // Keys may be expressions: they wait for the end of the latch (rule 9b.16).
+                table.heap().visit_versions(
+                    &|xid| own.contains(&xid),
+                    block,
+                    &self.horizon,
+                    |version, live| {
+                        versions.push((version.root, VersionRow::from(version), live));
+                    },
+                )?;
+                for (root, version, live) in &versions {
+                    let version = (*root, version, *live);
+                    if let Some(entry) = table.page_entry(self.index, version, &needed, &mut row)? {
+                        merge(&mut entries, entry, &mut mixed);
+                    }
+                }
+                if !mixed.is_empty() {
+                    table.heap().set_mixed(self.xid, block, &mixed)?;
+                }
+                for PageEntry { key, payload, tid, live } in &entries {
+                    let entry = SortEntry { key, payload, tid: *tid, live: *live };
+                    self.sorter.push(&entry)?;
+                }
+                self.progress.read(1, entries.len() as u64);
+            }
         }
     }
-    if let Some(position) = same_key {
+}
+
+impl Table {
+    /// The entry of one version; `None` when a partial index leaves it out.
+    fn page_entry(
+        &self,
+        index: usize,
+        (root, version, live): (Tid, &VersionRow, bool),
+        needed: &ColumnMask,
+        row: &mut [Datum],
+    ) -> Result<Option<PageEntry>> {
+        self.deform_parts(version.natts, version.has_nulls, &version.bytes, needed, row)?;
+        let (mut key, mut payload) = (Vec::new(), Vec::new());
+        let Some(traits) = self.index_key(index, row, &mut key)? else { return Ok(None) };
+        self.encode_payload(index, row, &mut payload);
+        let size = key.len() + payload.len();
+        if size > usize::from(u16::MAX) {
+            return Err(Error::KeyTooBig {
+                size,
+                max: usize::from(u16::MAX),
+                index: self.indexes[index].definition.name.clone(),
+            });
+        }
+        let live = live && self.can_conflict(index, traits);
+        Ok(Some(PageEntry { key, payload, tid: root, live }))
+    }
+}
+
+/// Takes an entry of the page: an equal one of the same root is superfluous, another one of the same
+/// root makes the root mixed.
+fn merge(entries: &mut Vec<PageEntry>, new: PageEntry, mixed: &mut Vec<u16>) {
+    let mut same_key = None;
+    for (position, other) in entries.iter().enumerate().filter(|(_, e)| e.tid == new.tid) {
+        if other.key == new.key {
+            same_key = Some(position);
+        } else if !mixed.contains(&new.tid.offset.0) {
+            mixed.push(new.tid.offset.0);
+        }
+    }
+    match same_key {
         // The newer version's payload is the one to keep; it is live if either is.
-        let Some(mut newest) = entries.list.pop() else { return };
-        newest.live |= entries.list[position].live;
-        entries.list[position] = newest;
+        Some(position) => {
+            let live = new.live || entries[position].live;
+            entries[position] = PageEntry { live, ..new };
+        }
+        None => entries.push(new),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use niwaki_heap::ItemKind;
+use niwaki_heap::{ItemKind, VersionRow};
 use niwaki_storage::{Corruption, Tid};
 
 use crate::error::Result;
@@ -35,33 +35,33 @@ impl Table {
         let mut report = TableReport { blocks: u64::from(self.blocks()?), ..Default::default() };
         let mut heap =
             HeapContents { wanted: vec![HashSet::new(); self.indexes.len()], ..Default::default() };
-        let mut key = Vec::new();
+        let mut versions: Vec<(Tid, VersionRow)> = Vec::new();
         for block in 0..self.blocks()? {
-            let mut damaged = Vec::new();
+            versions.clear();
             let items = &mut heap.items;
-            let wanted = &mut heap.wanted;
             self.heap().check_page(
                 block,
                 &mut report.corruptions,
                 |tid, kind| {
                     items.insert(tid, kind);
                 },
-                |version| {
-                    for (index, wanted) in wanted.iter_mut().enumerate() {
-                        key.clear();
-                        match self.row_key(index, version.row, &mut key) {
-                            Ok(()) => {
-                                wanted.insert((key.clone(), version.row.root));
-                            }
-                            Err(error) => {
-                                damaged.push((index, version.row.root, error.to_string()))
-                            }
+                // Keys may be expressions: they wait for the end of the latch (rule 9b.16).
+                |version| versions.push((version.row.root, version.row.into())),
+            )?;
+            for (root, version) in &versions {
+                for (index, wanted) in heap.wanted.iter_mut().enumerate() {
+                    match self.copied_key(index, version) {
+                        Ok(Some(key)) => {
+                            wanted.insert((key, *root));
+                        }
+                        // The predicate leaves this version out.
+                        Ok(None) => {}
+                        Err(error) => {
+                            let detail = error.to_string();
+                            report.corruptions.push(self.finding(index, "format", *root, detail));
                         }
                     }
-                },
-            )?;
-            for (index, root, detail) in damaged {
-                report.corruptions.push(self.finding(index, "format", root, detail));
+                }
             }
         }
         // Damaged pages say nothing reliable about indexes.
@@ -95,9 +95,13 @@ impl Table {
         let Some(heap) = heap else { return Ok(()) };
         // Versions that somebody may see. Removable ones may have lost their entries already.
         let horizon = self.engine.transactions().horizon();
-        for (key, root) in heap.wanted[index].difference(&entries) {
-            let has_key = |row: niwaki_heap::RowRef<'_>| self.has_key(index, row, key);
-            if self.heap().dead_versions(*root, &horizon, has_key)?.is_none() {
+        // An index whose build did not end lacks entries.
+        let complete = self.indexes[index].definition.valid;
+        for (key, root) in heap.wanted[index].difference(&entries).filter(|_| complete) {
+            let dead = self.decide(index, key, false, |has_key| {
+                Ok(self.heap().dead_versions(*root, &horizon, has_key)?)
+            })?;
+            if dead.is_none() {
                 let detail = "a version that somebody may see has no entry".to_owned();
                 report.corruptions.push(self.finding(index, "X1", *root, detail));
             }

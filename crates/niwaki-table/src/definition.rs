@@ -1,16 +1,48 @@
 //! What the catalog tells about a table: everything needed to read and write it.
 
+use std::sync::Arc;
+
 use niwaki_nbtree::IndexOptions;
 use niwaki_storage::RelFile;
 use niwaki_types::{ColumnType, Datum, KeyOrder};
 
+use crate::expression::{KeyExpression, KeySource};
+
 /// One key column of an index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct KeyColumn {
-    /// Position in the table's columns, from 0, dropped ones counted.
-    pub column: usize,
+    /// Where its values come from.
+    pub source: KeySource,
     /// Type and order.
     pub order: KeyOrder,
+}
+
+impl KeyColumn {
+    /// A column of the table as it is: its position, from 0, dropped ones counted.
+    pub fn column(column: usize, order: KeyOrder) -> Self {
+        Self { source: KeySource::Column(column), order }
+    }
+}
+
+/// When a unique index refuses equal keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum UniqueCheckTime {
+    /// When the entry is inserted.
+    #[default]
+    AtOnce,
+    /// DEFERRABLE: the entry is inserted anyway, and what may be a violation is noted
+    /// ([`crate::Workspace::take_deferred`]) for [`crate::Table::check_deferred`].
+    Later,
+}
+
+/// Which updates make a heap-only version, which needs no index entries (design section 10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum HeapOnlyUpdates {
+    /// Those that change no index key, predicate or payload: as PostgreSQL's HOT.
+    #[default]
+    SameKeys,
+    /// None: every update makes a new root, with an entry in every index.
+    Off,
 }
 
 /// One index of a table.
@@ -26,14 +58,44 @@ pub struct IndexDefinition {
     pub key: Vec<KeyColumn>,
     /// INCLUDE columns: positions in the table's columns.
     pub include: Vec<usize>,
-    /// Whether equal keys are refused. Keys with a NULL never equal each other.
+    /// The rows of a partial index: those for which this gives true.
+    pub predicate: Option<Arc<dyn KeyExpression>>,
+    /// Whether equal keys are refused.
     pub unique: bool,
+    /// NULLS NOT DISTINCT: keys with a NULL can equal each other. Else they never do.
+    pub nulls_not_distinct: bool,
+    /// When a unique index refuses.
+    pub check_time: UniqueCheckTime,
     /// Whether it holds the primary key.
     pub primary: bool,
-    /// Whether scans may use it. Writers keep it up in any case (rule 9b.12).
+    /// Whether it takes entries. While it does not (a concurrent build has not filled it yet),
+    /// updates compare its keys all the same (rule 9b.12).
+    pub ready: bool,
+    /// Whether scans may use it. Writers keep it up as soon as it is ready.
     pub valid: bool,
     /// Settings of the index.
     pub options: IndexOptions,
+}
+
+impl IndexDefinition {
+    /// A plain index over these key columns: not unique, ready and valid, with default settings.
+    pub fn new(id: u64, name: &str, file: RelFile, key: Vec<KeyColumn>) -> Self {
+        Self {
+            id,
+            name: name.to_owned(),
+            file,
+            key,
+            include: Vec::new(),
+            predicate: None,
+            unique: false,
+            nulls_not_distinct: false,
+            check_time: UniqueCheckTime::AtOnce,
+            primary: false,
+            ready: true,
+            valid: true,
+            options: IndexOptions::default(),
+        }
+    }
 }
 
 /// A table as the catalog describes it. Immutable: DDL makes another one.
@@ -47,6 +109,8 @@ pub struct TableDefinition {
     pub file: RelFile,
     /// How full, in percent (10..=100), insertions leave a page.
     pub fillfactor: u8,
+    /// Which updates are heap-only.
+    pub heap_only_updates: HeapOnlyUpdates,
     /// All columns, dropped ones included, in the order of their numbers.
     pub columns: Vec<ColumnType>,
     /// What rows older than a column have in it; shorter than `columns` (or empty) means NULL.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use niwaki_env::sync::Mutex;
 use niwaki_heap::{HeapRedo, HeapRegistry, HeapRelation};
-use niwaki_nbtree::{Index, NbtreeManager};
+use niwaki_nbtree::{Index, IndexOptions, NbtreeManager};
 use niwaki_storage::record::ResourceManager;
 use niwaki_storage::{RelFile, RelFileId, Storage};
 use niwaki_txn::{Transaction, TransactionManager};
@@ -16,6 +16,7 @@ use crate::definition::{IndexDefinition, TableDefinition};
 use crate::error::Result;
 use crate::sequence::{SequenceManager, SequenceState};
 use crate::stats::Counters;
+use crate::temp::TempFiles;
 
 /// One per database.
 pub struct Engine {
@@ -26,6 +27,7 @@ pub struct Engine {
     sequences: Mutex<HashMap<RelFileId, Arc<Mutex<SequenceState>>>>,
     /// Counters of tables by their catalog number: they outlive TRUNCATE.
     counters: Mutex<HashMap<u64, Arc<Counters>>>,
+    temp_files: Arc<TempFiles>,
 }
 
 impl fmt::Debug for Engine {
@@ -44,6 +46,7 @@ impl Engine {
             indexes: Mutex::default(),
             sequences: Mutex::default(),
             counters: Mutex::default(),
+            temp_files: Arc::default(),
         })
     }
 
@@ -82,10 +85,35 @@ impl Engine {
         tx.drop_file_at_commit(file);
     }
 
+    /// Removes temporary files that a crash left behind. Called once, before anybody works.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn remove_temporary_files(&self) -> Result<()> {
+        Ok(TempFiles::remove_all(self.storage.env())?)
+    }
+
+    /// Bytes written to temporary files since the database was opened.
+    pub fn temporary_bytes(&self) -> u64 {
+        self.temp_files.bytes_written()
+    }
+
+    pub(crate) fn temp_files(&self) -> &Arc<TempFiles> {
+        &self.temp_files
+    }
+
     /// Forgets the in-memory state of files that are gone.
     pub fn forget(&self, file: RelFileId) {
         self.indexes.lock().remove(&file);
         self.sequences.lock().remove(&file);
+    }
+
+    /// New settings for an index, now that they are committed. Does nothing for an index that nobody
+    /// opened yet.
+    pub fn set_index_options(&self, file: RelFileId, options: IndexOptions) {
+        if let Some(index) = self.indexes.lock().get(&file) {
+            index.set_options(options);
+        }
     }
 
     pub(crate) fn heap(&self, definition: &TableDefinition) -> HeapRelation {

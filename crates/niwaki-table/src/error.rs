@@ -2,6 +2,8 @@
 
 use niwaki_types::{Datum, TypeError};
 
+use crate::expression::ExpressionError;
+
 /// Errors of table operations.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
@@ -32,6 +34,9 @@ pub enum Error {
         /// Name of the index.
         index: String,
     },
+    /// The expression of an index, or its predicate, has no value for a row.
+    #[error("{0}")]
+    Expression(ExpressionError),
     /// Another row has this key (23505).
     #[error("duplicate key value violates unique constraint \"{}\"", .0.index_name)]
     UniqueViolation(Box<UniqueViolation>),
@@ -61,8 +66,8 @@ pub struct UniqueViolation {
     pub index: usize,
     /// Its name, which is the constraint's.
     pub index_name: String,
-    /// The key's columns: position in the table, and value.
-    pub key: Vec<(usize, Datum)>,
+    /// The values of the key's columns, in the order of the index.
+    pub key: Vec<Datum>,
 }
 
 /// Result of table operations.

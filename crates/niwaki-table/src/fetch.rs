@@ -1,5 +1,6 @@
 //! Reading single rows: by address, and through a unique index.
 
+use niwaki_heap::VersionRow;
 use niwaki_nbtree::{Direction, KeyRange, Scan};
 use niwaki_storage::Tid;
 use niwaki_txn::{Snapshot, Transaction, View};
@@ -7,6 +8,7 @@ use niwaki_types::{ColumnMask, Datum};
 
 use crate::error::Result;
 use crate::index_scan::Entries;
+use crate::row_key::HasKey;
 use crate::stats::count;
 use crate::table::Table;
 
@@ -15,6 +17,14 @@ use crate::table::Table;
 pub struct Lookup {
     scan: Scan,
     unseen: Vec<usize>,
+}
+
+/// What the recheck of an entry under the heap's latch says.
+enum Recheck {
+    Passed,
+    Failed,
+    /// Expressions decide, on this copy.
+    OnCopy(VersionRow),
 }
 
 impl Table {
@@ -88,11 +98,23 @@ impl Table {
         let read = self.heap().fetch(view, root, |row| {
             // Recheck (design section 5): only a mixed root has entries of other keys. Nothing clears
             // `mixed` while the table is open, so its absence now means its absence at the leaf.
-            if row.mixed && !self.has_key(index, row, key) {
-                return Ok(false);
+            match if row.mixed { self.has_key(index, row, key) } else { HasKey::Yes } {
+                HasKey::Yes => self.deform(row, needed, out).map(|()| Recheck::Passed),
+                HasKey::No => Ok(Recheck::Failed),
+                HasKey::Unknown => Ok(Recheck::OnCopy(row.into())),
             }
-            self.deform(row, needed, out).map(|()| true)
         })?;
-        read.unwrap_or(Ok(false))
+        match read.transpose()? {
+            None | Some(Recheck::Failed) => Ok(false),
+            Some(Recheck::Passed) => Ok(true),
+            // What the snapshot sees of a row does not change, so the latch is not needed again.
+            Some(Recheck::OnCopy(copy)) => {
+                if self.copied_key(index, &copy)?.as_deref() != Some(key) {
+                    return Ok(false);
+                }
+                self.deform_parts(copy.natts, copy.has_nulls, &copy.bytes, needed, out)?;
+                Ok(true)
+            }
+        }
     }
 }

@@ -54,8 +54,8 @@ impl Entries<'_> {
         for at in 0..unseen.len() {
             let position = unseen[at];
             let Some(entry) = self.batch.get(position) else { continue };
-            let versions = heap.dead_versions(entry.tid, &horizon, |row| {
-                !row.mixed || self.table.has_key(self.index, row, entry.key)
+            let versions = self.table.decide(self.index, entry.key, true, |has_key| {
+                Ok(heap.dead_versions(entry.tid, &horizon, has_key)?)
             })?;
             if versions.is_some() {
                 unseen[dead] = position;

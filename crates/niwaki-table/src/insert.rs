@@ -1,11 +1,15 @@
 //! Inserting rows, and entries into indexes.
 
+use std::cell::Cell;
+
 use niwaki_heap::{InsertOptions, NewRow};
 use niwaki_nbtree::{InsertOutcome, NewEntry, UniqueCheck};
 use niwaki_storage::Tid;
 use niwaki_txn::{Transaction, WaitPolicy};
 use niwaki_types::{Datum, form_row};
 
+use crate::deferred::PassingCheck;
+use crate::definition::UniqueCheckTime;
 use crate::error::Result;
 use crate::stats::count;
 use crate::table::Table;
@@ -77,7 +81,8 @@ impl Table {
         Ok(())
     }
 
-    /// Inserts the entry of one index for a row of the heap.
+    /// Inserts the entry of one index for a row of the heap, if the index takes entries and is to
+    /// have this one.
     pub(crate) fn insert_entry(
         &self,
         tx: &Transaction,
@@ -85,9 +90,37 @@ impl Table {
         entry: &RowEntry<'_>,
         work: &mut Workspace,
     ) -> Result<()> {
+        self.insert_entry_as(tx, index, entry, true, work)
+    }
+
+    /// [`Table::insert_entry`] for a version that is not live, or whose writer makes the unique
+    /// check: it is never in anybody's way.
+    pub(crate) fn insert_unchecked(
+        &self,
+        tx: &Transaction,
+        index: usize,
+        entry: &RowEntry<'_>,
+        work: &mut Workspace,
+    ) -> Result<()> {
+        self.insert_entry_as(tx, index, entry, false, work)
+    }
+
+    fn insert_entry_as(
+        &self,
+        tx: &Transaction,
+        index: usize,
+        entry: &RowEntry<'_>,
+        checked: bool,
+        work: &mut Workspace,
+    ) -> Result<()> {
+        if !self.indexes[index].definition.ready {
+            return Ok(());
+        }
         let xid = tx.write_xid()?;
         work.key.clear();
-        self.encode_index_key(index, entry.row, &mut work.key);
+        let Some(traits) = self.index_key(index, entry.row, &mut work.key)? else {
+            return Ok(());
+        };
         work.payload.clear();
         self.encode_payload(index, entry.row, &mut work.payload);
         let new = NewEntry {
@@ -97,15 +130,29 @@ impl Table {
             xid,
             logically_unchanged: entry.logically_unchanged,
         };
-        let unique = self.indexes[index].definition.unique && !self.key_has_null(index, entry.row);
-        let check = KeyCheck { table: self, index, tx, own: entry.root };
-        let check: Option<&dyn UniqueCheck> = if unique { Some(&check) } else { None };
+        let check = KeyCheck::new(self, index, tx, entry.root);
+        let passing = PassingCheck { inner: &check, doubtful: Cell::new(false) };
+        let unique: Option<&dyn UniqueCheck> = if !checked || !self.can_conflict(index, traits) {
+            None
+        } else if self.indexes[index].definition.check_time == UniqueCheckTime::Later {
+            Some(&passing)
+        } else {
+            Some(&check)
+        };
         let oracle = DeadEntries { table: self, index };
-        // Ends: each turn but the last waits for the end of a transaction.
+        // Ends: each turn but the last waits for the end of a transaction, or learns a new version's key.
         loop {
-            match self.indexes[index].handle.insert(&new, check, Some(&oracle))? {
-                InsertOutcome::Inserted | InsertOutcome::AlreadyThere => return Ok(()),
+            match self.indexes[index].handle.insert(&new, unique, Some(&oracle))? {
+                InsertOutcome::Inserted | InsertOutcome::AlreadyThere => {
+                    if passing.doubtful.get() {
+                        work.deferred.push(self.deferred_key(index, &work.key, entry.root));
+                    }
+                    return Ok(());
+                }
                 InsertOutcome::Conflict(_) => return Err(self.unique_violation(index, entry.row)),
+                InsertOutcome::Undecided => {
+                    check.memo.learn(self, index)?;
+                }
                 InsertOutcome::Wait(xid) => {
                     let locks = self.engine.transactions().locks();
                     locks.wait_for_xid(tx, xid, WaitPolicy::Block)?;

@@ -3,26 +3,37 @@
 
 mod build;
 mod check;
+mod deferred;
 mod definition;
 mod engine;
 mod error;
+mod expression;
 mod fetch;
 mod index_scan;
 mod insert;
 mod keys;
 mod outcome;
+mod progress;
+mod row_key;
 mod seq_scan;
 mod sequence;
+mod sort;
 mod stats;
 mod table;
+mod temp;
 mod unique;
 mod update;
 mod workspace;
 
+pub use build::BuildOptions;
 pub use check::TableReport;
-pub use definition::{IndexDefinition, KeyColumn, TableDefinition};
+pub use deferred::DeferredKey;
+pub use definition::{
+    HeapOnlyUpdates, IndexDefinition, KeyColumn, TableDefinition, UniqueCheckTime,
+};
 pub use engine::Engine;
 pub use error::{Error, Result, UniqueViolation};
+pub use expression::{ExpressionError, KeyExpression, KeySource};
 pub use fetch::Lookup;
 pub use index_scan::IndexScan;
 pub use keys::{ColumnKeys, ScanKeys};
@@ -30,6 +41,7 @@ pub use niwaki_heap::{InsertOptions, PageRows, RowRef, RowTarget};
 pub use niwaki_nbtree::Direction;
 pub use niwaki_txn::RowLockMode;
 pub use outcome::{ChangedRow, LockOutcome, LockWait, Modify};
+pub use progress::{BuildProgress, BuildState, Phase};
 pub use seq_scan::SeqScan;
 pub use sequence::{Sequence, SequenceOptions};
 pub use stats::TableStats;

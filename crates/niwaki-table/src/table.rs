@@ -5,11 +5,11 @@ use std::sync::Arc;
 use niwaki_heap::{Heap, HeapRelation, RowRef};
 use niwaki_nbtree::{Index, IndexStats};
 use niwaki_storage::Tid;
-use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, RowView, encode_key, form_row};
+use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, RowView};
 
 use crate::definition::{IndexDefinition, TableDefinition};
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::stats::{Counters, TableStats};
 
 /// One index with its handle.
@@ -19,10 +19,12 @@ pub(crate) struct TableIndex {
     pub(crate) handle: Arc<Index>,
     /// Types of the INCLUDE columns.
     pub(crate) include: Vec<ColumnType>,
-    /// Columns whose values decide the key.
+    /// Columns whose values decide the key, and whether there is an entry at all.
     pub(crate) key_mask: ColumnMask,
     /// Types and order of the key columns.
     pub(crate) order: Vec<KeyOrder>,
+    /// Keys or predicate are expressions, which are never evaluated under a latch (rule 9b.16).
+    pub(crate) computed: bool,
 }
 
 /// A table that statements read and write. Immutable; DDL opens another one, which finds the same
@@ -46,14 +48,19 @@ impl Table {
             .map(|index| {
                 let mut key_mask = ColumnMask::default();
                 for key in &index.key {
-                    key_mask.insert(key.column);
+                    key.source.add_columns(&mut key_mask);
                 }
+                if let Some(predicate) = &index.predicate {
+                    predicate.columns().iter().for_each(|column| key_mask.insert(column));
+                }
+                let expression = index.key.iter().any(|key| key.source.column().is_none());
                 TableIndex {
                     definition: index.clone(),
                     handle: engine.index(index),
                     include: index.include.iter().map(|&c| definition.columns[c]).collect(),
                     key_mask,
                     order: index.key.iter().map(|key| key.order).collect(),
+                    computed: expression || index.predicate.is_some(),
                 }
             })
             .collect();
@@ -95,46 +102,22 @@ impl Table {
         Heap::new(self.engine.storage(), self.engine.transactions(), &self.relation)
     }
 
+    /// Whether the key of an index, or its predicate, depends on a column of the table.
+    pub fn index_reads(&self, index: usize, column: usize) -> bool {
+        self.indexes[index].key_mask.contains(column)
+    }
+
     /// An index's operations.
     #[expect(clippy::should_implement_trait, reason = "no part of the table, and nothing to index")]
     pub fn index(&self, index: usize) -> &Index {
         &self.indexes[index].handle
     }
 
-    /// Appends the key that an index has for a row (all columns).
-    #[inline]
-    pub fn encode_index_key(&self, index: usize, row: &[Datum], out: &mut Vec<u8>) {
-        for key in &self.indexes[index].definition.key {
-            encode_key(&row[key.column], key.order, out);
-        }
-    }
-
-    /// Appends the INCLUDE payload that an index has for a row: a byte that tells whether a null
-    /// bitmap follows, then the stored form of the columns; nothing without such columns.
-    pub(crate) fn encode_payload(&self, index: usize, row: &[Datum], out: &mut Vec<u8>) {
-        let index = &self.indexes[index];
-        if index.include.is_empty() {
-            return;
-        }
-        let values: Vec<Datum> =
-            index.definition.include.iter().map(|&column| row[column].clone()).collect();
-        let at = out.len();
-        out.push(0);
-        out[at] = form_row(&index.include, &values, out).into();
-    }
-
-    /// Whether some key column of the row is NULL: such keys never equal each other.
-    #[inline]
-    pub(crate) fn key_has_null(&self, index: usize, row: &[Datum]) -> bool {
-        let key = &self.indexes[index].definition.key;
-        key.iter().any(|key| matches!(row[key.column], Datum::Null))
-    }
-
     /// Writes the `needed` columns of a stored row into `out` (as wide as the table); columns that
     /// the row does not have yet get what the table says they have in old rows.
     ///
     /// # Errors
-    /// [`Error::Type`] (XX001) when the bytes are damaged.
+    /// [`crate::Error::Type`] (XX001) when the bytes are damaged.
     #[inline]
     pub fn deform(&self, row: RowRef<'_>, needed: &ColumnMask, out: &mut [Datum]) -> Result<()> {
         self.deform_parts(row.natts, row.has_nulls, row.bytes, needed, out)
@@ -159,40 +142,6 @@ impl Table {
             *place = self.definition.missing.get(column).cloned().unwrap_or(Datum::Null);
         }
         Ok(())
-    }
-
-    /// Whether a stored version has this key in an index. Compares normalized keys only, so it may
-    /// be called under latches (rule 9b.16).
-    pub(crate) fn has_key(&self, index: usize, row: RowRef<'_>, key: &[u8]) -> bool {
-        let mut encoded = Vec::with_capacity(key.len());
-        self.row_key(index, row, &mut encoded).is_ok() && encoded == key
-    }
-
-    /// Appends the key that a stored version has in an index.
-    pub(crate) fn row_key(&self, index: usize, row: RowRef<'_>, out: &mut Vec<u8>) -> Result<()> {
-        let columns = &self.definition.columns;
-        let mut view = RowView::new(columns, row.natts.into(), row.has_nulls, row.bytes)?;
-        for key in &self.indexes[index].definition.key {
-            match view.get(key.column)? {
-                Some(value) => encode_key(&value, key.order, out),
-                None => {
-                    let missing = self.definition.missing.get(key.column);
-                    encode_key(missing.unwrap_or(&Datum::Null), key.order, out);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The error for a key that is there already.
-    #[cold]
-    pub(crate) fn unique_violation(&self, index: usize, row: &[Datum]) -> Error {
-        let definition = &self.indexes[index].definition;
-        Error::UniqueViolation(Box::new(crate::UniqueViolation {
-            index,
-            index_name: definition.name.clone(),
-            key: definition.key.iter().map(|key| (key.column, row[key.column].clone())).collect(),
-        }))
     }
 
     /// Whether the heap can have a row at this address.

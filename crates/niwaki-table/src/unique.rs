@@ -2,6 +2,8 @@
 //!
 //! Both are asked under the leaf's exclusive latch, latch heap pages, and never wait.
 
+use std::cell::Cell;
+
 use niwaki_heap::{DeadVersions, RowRef, UniqueProbe};
 use niwaki_nbtree::{
     DeletionCandidate, DeletionOracle, RemovedInterval, UniqueCheck, UniqueVerdict,
@@ -9,6 +11,7 @@ use niwaki_nbtree::{
 use niwaki_storage::Tid;
 use niwaki_txn::{Horizon, Transaction};
 
+use crate::row_key::{HasKey, KeyMemo};
 use crate::table::Table;
 
 /// Judges entries with the key of a new one (rule 9b.11).
@@ -18,6 +21,14 @@ pub(crate) struct KeyCheck<'t> {
     pub(crate) tx: &'t Transaction,
     /// Root of the row that is being written: its own older versions are not in its way.
     pub(crate) own: Tid,
+    /// Keys of versions that only expressions tell.
+    pub(crate) memo: KeyMemo,
+}
+
+impl<'t> KeyCheck<'t> {
+    pub(crate) fn new(table: &'t Table, index: usize, tx: &'t Transaction, own: Tid) -> Self {
+        Self { table, index, tx, own, memo: KeyMemo::default() }
+    }
 }
 
 impl UniqueCheck for KeyCheck<'_> {
@@ -26,16 +37,32 @@ impl UniqueCheck for KeyCheck<'_> {
             return Ok(UniqueVerdict::NotConflicting);
         }
         let heap = self.table.heap();
+        let unknown = Cell::new(false);
         // Entries of a chain with one key need no comparison.
-        let has_key = |row: RowRef<'_>| !row.mixed || self.table.has_key(self.index, row, key);
-        Ok(match heap.probe_unique(self.tx, tid, has_key).map_err(storage)? {
+        let mut has_key = |row: RowRef<'_>| {
+            let has = if row.mixed {
+                self.memo.has_key(self.table, self.index, row, key)
+            } else {
+                HasKey::Yes
+            };
+            unknown.set(unknown.get() || has == HasKey::Unknown);
+            has == HasKey::Yes
+        };
+        let probe = heap.probe_unique(self.tx, tid, &mut has_key).map_err(storage)?;
+        if unknown.get() && probe == UniqueProbe::Free {
+            return Ok(UniqueVerdict::Undecided);
+        }
+        Ok(match probe {
             UniqueProbe::Conflict => UniqueVerdict::Conflict,
             UniqueProbe::InProgress(xid) => UniqueVerdict::InProgress(xid),
             UniqueProbe::Free => {
                 let horizon = self.table.engine.transactions().horizon();
-                match heap.dead_versions(tid, &horizon, has_key).map_err(storage)? {
-                    Some(_) => UniqueVerdict::Dead,
-                    None => UniqueVerdict::NotConflicting,
+                let dead = heap.dead_versions(tid, &horizon, &mut has_key).map_err(storage)?;
+                // A version that is not known may have the key: the entry is not dead for certain.
+                if dead.is_some() && !unknown.get() {
+                    UniqueVerdict::Dead
+                } else {
+                    UniqueVerdict::NotConflicting
                 }
             }
         })
@@ -76,7 +103,10 @@ impl DeadEntries<'_> {
         tid: Tid,
         horizon: &Horizon,
     ) -> niwaki_storage::Result<DeadVersions> {
-        let has_key = |row: RowRef<'_>| !row.mixed || self.table.has_key(self.index, row, key);
+        // A version whose key only an expression tells may have this one: its entry stays until the
+        // whole chain is dead.
+        let has_key =
+            |row: RowRef<'_>| !row.mixed || self.table.has_key(self.index, row, key) != HasKey::No;
         self.table.heap().dead_versions(tid, horizon, has_key).map_err(storage)
     }
 }

@@ -5,6 +5,7 @@ use niwaki_storage::Tid;
 use niwaki_txn::{Error as TxnError, RowLockMode, Snapshot, Transaction, TupleGuard, WaitPolicy};
 use niwaki_types::{Datum, form_row};
 
+use crate::definition::{HeapOnlyUpdates, UniqueCheckTime};
 use crate::error::{Error, Result};
 use crate::insert::RowEntry;
 use crate::outcome::{ChangedRow, LockOutcome, LockWait, Modify};
@@ -36,8 +37,12 @@ impl Table {
         new: &[Datum],
         work: &mut Workspace,
     ) -> Result<Modify> {
-        let changes = self.changes(old, new, work);
-        let kind = UpdateKind { heap_only: !changes.any_entry, key_changed: changes.unique_key };
+        let changes = self.changes(old, new, work)?;
+        let heap_only = match self.definition.heap_only_updates {
+            HeapOnlyUpdates::SameKeys => !changes.any_entry,
+            HeapOnlyUpdates::Off => false,
+        };
+        let kind = UpdateKind { heap_only, key_changed: changes.row_key };
         work.row.clear();
         let has_nulls = form_row(&self.definition.columns, new, &mut work.row);
         let row = NewRow { natts: new.len() as u16, has_nulls, bytes: &work.row };
@@ -58,10 +63,15 @@ impl Table {
         count(&self.counters.updated, 1);
         if heap_only {
             count(&self.counters.hot_updated, 1);
-            return Ok(Modify::Done { root });
         }
         for index in 0..self.indexes.len() {
-            let logically_unchanged = !self.key_differs(index, old, new, work);
+            // An index that is not valid yet may lack the entry that the root has in the others
+            // (rule 9b.12).
+            if heap_only && self.indexes[index].definition.valid {
+                continue;
+            }
+            let change = self.change_of(index, old, new, work)?;
+            let logically_unchanged = change != IndexChange::Key;
             let entry = RowEntry { row: new, root, logically_unchanged };
             self.insert_entry(tx, index, &entry, work)?;
         }
@@ -175,47 +185,67 @@ impl Table {
         }
     }
 
-    /// What an update changes for the indexes.
-    fn changes(&self, old: &[Datum], new: &[Datum], work: &mut Workspace) -> Changes {
+    /// What an update changes for the indexes, ready or not (rule 9b.12).
+    fn changes(&self, old: &[Datum], new: &[Datum], work: &mut Workspace) -> Result<Changes> {
         let mut changes = Changes::default();
         for (number, index) in self.indexes.iter().enumerate() {
-            if self.key_differs(number, old, new, work) {
-                changes.any_entry = true;
-                changes.unique_key |= index.definition.unique;
-            } else if !changes.any_entry && !index.include.is_empty() {
-                work.old_key.clear();
-                work.payload.clear();
-                self.encode_payload(number, old, &mut work.old_key);
-                self.encode_payload(number, new, &mut work.payload);
-                changes.any_entry = work.old_key != work.payload;
-            }
+            let change = self.change_of(number, old, new, work)?;
+            changes.any_entry |= change != IndexChange::None;
+            // As in PostgreSQL only such a key could be referred to from elsewhere.
+            let names_rows = index.definition.unique
+                && !index.computed
+                && index.definition.check_time == UniqueCheckTime::AtOnce;
+            changes.row_key |= names_rows && change == IndexChange::Key;
         }
-        changes
+        Ok(changes)
     }
 
-    /// Whether the key of an index differs between two rows, under the operator class.
-    fn key_differs(
+    /// What an update changes for one index: keys are compared under the operator class, and by the
+    /// values of expressions, not by the columns that these read.
+    fn change_of(
         &self,
         index: usize,
         old: &[Datum],
         new: &[Datum],
         work: &mut Workspace,
-    ) -> bool {
+    ) -> Result<IndexChange> {
         work.old_key.clear();
         work.key.clear();
-        self.encode_index_key(index, old, &mut work.old_key);
-        self.encode_index_key(index, new, &mut work.key);
-        work.old_key != work.key
+        let before = self.encode_index_key(index, old, &mut work.old_key)?;
+        let after = self.encode_index_key(index, new, &mut work.key)?;
+        if before != after || work.old_key != work.key {
+            return Ok(IndexChange::Key);
+        }
+        if !after || self.indexes[index].include.is_empty() {
+            return Ok(IndexChange::None);
+        }
+        work.old_key.clear();
+        work.payload.clear();
+        self.encode_payload(index, old, &mut work.old_key);
+        self.encode_payload(index, new, &mut work.payload);
+        let same = work.old_key == work.payload;
+        Ok(if same { IndexChange::None } else { IndexChange::Payload })
     }
 }
 
-/// What an update changes for the indexes.
+/// What an update changes for one index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum IndexChange {
+    /// Nothing: the entry that is there serves the new version too, or neither has one.
+    None,
+    /// The INCLUDE payload alone. If the row moves, the new entry is a version duplicate of the old.
+    Payload,
+    /// The key, or whether a partial index has the row.
+    Key,
+}
+
+/// What an update changes for all indexes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Changes {
-    /// Some index needs a new entry: a key or payload changed.
+    /// Some index needs a new entry: a key, a predicate or a payload changed.
     any_entry: bool,
-    /// The key of a unique index changed.
-    unique_key: bool,
+    /// The key of a unique index changed by which rows are named: decides the row lock.
+    row_key: bool,
 }
 
 /// An outcome that ends the operation without having done it.

@@ -2,6 +2,8 @@
 
 use niwaki_storage::Tid;
 
+use crate::deferred::DeferredKey;
+
 /// Buffers that operations on any table reuse. One per session.
 #[derive(Debug, Default)]
 pub struct Workspace {
@@ -15,9 +17,17 @@ pub struct Workspace {
     pub(crate) payload: Vec<u8>,
     /// Addresses of the rows of a multi-insert.
     pub(crate) tids: Vec<Tid>,
+    /// Keys that may be there twice, of deferrable indexes.
+    pub(crate) deferred: Vec<DeferredKey>,
 }
 
 impl Workspace {
+    /// Keys of deferrable indexes that statements since the last call have made doubtful: to be
+    /// checked when their constraints say so, or forgotten when the statement is rolled back.
+    pub fn take_deferred(&mut self) -> Vec<DeferredKey> {
+        std::mem::take(&mut self.deferred)
+    }
+
     /// Empty buffers.
     pub fn new() -> Self {
         Self::default()

@@ -30,7 +30,7 @@ fn world() -> World {
 
 fn key(world: &World, index: usize, value: i32) -> Vec<u8> {
     let mut key = Vec::new();
-    world.table.encode_index_key(index, &world.row(value, value, ""), &mut key);
+    world.table.encode_index_key(index, &world.row(value, value, ""), &mut key).unwrap();
     key
 }
 

@@ -7,8 +7,9 @@ use niwaki_env::vfs::MemoryVfs;
 use niwaki_nbtree::{IndexOptions, KeyRange};
 use niwaki_storage::{Storage, StorageOptions};
 use niwaki_table::{
-    Direction, Engine, Error, IndexDefinition, InsertOptions, KeyColumn, Lookup, Modify, PageRows,
-    RowTarget, Sequence, SequenceOptions, Table, TableDefinition, Workspace,
+    BuildOptions, Direction, Engine, Error, HeapOnlyUpdates, IndexDefinition, InsertOptions,
+    KeyColumn, Lookup, Modify, PageRows, RowTarget, Sequence, SequenceOptions, Table,
+    TableDefinition, Workspace,
 };
 use niwaki_txn::{
     BeginOptions, Durability, Isolation, SessionControl, Transaction, TransactionManager,
@@ -40,15 +41,15 @@ fn open(vfs: &Arc<MemoryVfs>) -> Arc<Engine> {
 /// `(id int4 primary key, v int4 indexed, t text)`
 fn definition(engine: &Engine, tx: &Transaction) -> TableDefinition {
     let index = |id: u64, name: &str, column: usize, unique: bool| IndexDefinition {
-        id,
-        name: name.to_owned(),
-        file: engine.create_file(tx, true).unwrap(),
-        key: vec![KeyColumn { column, order: order(TypeOid::INT4) }],
-        include: Vec::new(),
         unique,
         primary: unique,
-        valid: true,
         options: IndexOptions { page_items_max: Some(6), ..IndexOptions::default() },
+        ..IndexDefinition::new(
+            id,
+            name,
+            engine.create_file(tx, true).unwrap(),
+            vec![KeyColumn::column(column, order(TypeOid::INT4))],
+        )
     };
     let column = |oid| ColumnType { oid, typmod: -1 };
     TableDefinition {
@@ -56,6 +57,7 @@ fn definition(engine: &Engine, tx: &Transaction) -> TableDefinition {
         name: "t".to_owned(),
         file: engine.create_file(tx, true).unwrap(),
         fillfactor: 100,
+        heap_only_updates: HeapOnlyUpdates::SameKeys,
         columns: vec![column(TypeOid::INT4), column(TypeOid::INT4), column(TypeOid::TEXT)],
         missing: Vec::new(),
         indexes: vec![index(2, "t_pkey", 0, true), index(3, "t_v", 1, false)],
@@ -101,7 +103,7 @@ impl Fixture {
     fn find(&self, tx: &Transaction, id: i32) -> Option<(RowTarget, Vec<Datum>)> {
         let snapshot = tx.snapshot_for_write().unwrap();
         let mut key = Vec::new();
-        self.table.encode_index_key(0, &row(id, 0, ""), &mut key);
+        self.table.encode_index_key(0, &row(id, 0, ""), &mut key).unwrap();
         let mut out = vec![Datum::Null; 3];
         let all = ColumnMask::all(3);
         let mut lookup = Lookup::default();
@@ -262,18 +264,16 @@ fn an_index_built_later_leads_every_snapshot_to_its_rows() {
     let tx = f.begin(0);
     let mut definition = f.table.definition().clone();
     definition.indexes.push(IndexDefinition {
-        id: 4,
-        name: "t_t".to_owned(),
-        file: f.engine.create_file(&tx, true).unwrap(),
-        key: vec![KeyColumn { column: 2, order: order(TypeOid::TEXT) }],
         include: vec![0],
-        unique: false,
-        primary: false,
-        valid: true,
-        options: IndexOptions::default(),
+        ..IndexDefinition::new(
+            4,
+            "t_t",
+            f.engine.create_file(&tx, true).unwrap(),
+            vec![KeyColumn::column(2, order(TypeOid::TEXT))],
+        )
     });
     f.table = Table::open(&f.engine, definition);
-    f.table.build_index(&tx, 2).unwrap();
+    f.table.build_index(&tx, 2, &BuildOptions::default()).unwrap();
     f.commit(tx);
     f.check();
     let now = f.begin(0);
@@ -283,7 +283,7 @@ fn an_index_built_later_leads_every_snapshot_to_its_rows() {
         let snapshot = tx.snapshot().unwrap();
         for (text, expected) in [(text, 40), (other, 0)] {
             let mut key = Vec::new();
-            f.table.encode_index_key(2, &row(0, 0, text), &mut key);
+            f.table.encode_index_key(2, &row(0, 0, text), &mut key).unwrap();
             let mut scan = f.table.index_scan(2, &KeyRange::equal(&key), Direction::Forward);
             let mut count = 0;
             while scan.next(&f.table, tx, &snapshot, &all, &mut out).unwrap().is_some() {
@@ -306,14 +306,17 @@ fn a_unique_index_is_not_built_over_duplicates() {
     definition.indexes[1].file = f.engine.create_file(&tx, true).unwrap();
     definition.indexes[1].unique = true;
     let table = Table::open(&f.engine, definition.clone());
-    assert!(matches!(table.build_index(&tx, 1), Err(Error::UniqueViolation(_))));
+    assert!(matches!(
+        table.build_index(&tx, 1, &BuildOptions::default()),
+        Err(Error::UniqueViolation(_))
+    ));
     tx.abort();
     let tx = f.begin(0);
     f.delete(&tx, 2);
     f.commit(tx);
     let tx = f.begin(0);
     definition.indexes[1].file = f.engine.create_file(&tx, true).unwrap();
-    Table::open(&f.engine, definition).build_index(&tx, 1).unwrap();
+    Table::open(&f.engine, definition).build_index(&tx, 1, &BuildOptions::default()).unwrap();
     f.commit(tx);
 }
 

@@ -10,8 +10,8 @@ use niwaki_storage::{
     CheckpointKind, Error as StorageError, RelFile, RelFileId, Storage, StorageOptions, Tid,
 };
 use niwaki_table::{
-    Direction, Engine, Error, IndexDefinition, KeyColumn, Lookup, Modify, PageRows, Result,
-    RowTarget, Table, TableDefinition, Workspace,
+    Direction, Engine, Error, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup, Modify,
+    PageRows, Result, RowTarget, Table, TableDefinition, Workspace,
 };
 use niwaki_txn::{
     BeginOptions, Durability, Error as TxnError, Isolation as Level, SessionControl, Snapshot,
@@ -66,15 +66,15 @@ fn file(number: usize) -> RelFile {
 
 fn definition() -> TableDefinition {
     let index = |number: usize, name: &str, column: usize, oid, unique| IndexDefinition {
-        id: FILES[number],
-        name: name.to_owned(),
-        file: file(number),
-        key: vec![KeyColumn { column, order: KeyOrder::ascending(oid) }],
-        include: Vec::new(),
         unique,
         primary: unique,
-        valid: true,
         options: IndexOptions { page_items_max: Some(PAGE_ITEMS_MAX), ..IndexOptions::default() },
+        ..IndexDefinition::new(
+            FILES[number],
+            name,
+            file(number),
+            vec![KeyColumn::column(column, KeyOrder::ascending(oid))],
+        )
     };
     let types = [TypeOid::INT8, TypeOid::INT8, TypeOid::INT4, TypeOid::TEXT];
     TableDefinition {
@@ -82,6 +82,7 @@ fn definition() -> TableDefinition {
         name: "kv".to_owned(),
         file: file(0),
         fillfactor: 90,
+        heap_only_updates: HeapOnlyUpdates::SameKeys,
         columns: types.map(ColumnType::new).to_vec(),
         missing: Vec::new(),
         indexes: vec![
@@ -382,7 +383,7 @@ impl TableSession {
     ) -> Result<Option<(Tid, Vec<Datum>)>> {
         let table = &self.database.table;
         let mut encoded = Vec::new();
-        table.encode_index_key(0, &row(key, 0), &mut encoded);
+        table.encode_index_key(0, &row(key, 0), &mut encoded)?;
         let mut out = vec![Datum::Null; COLUMNS];
         let all = ColumnMask::all(COLUMNS);
         let lookup = &mut self.lookup;

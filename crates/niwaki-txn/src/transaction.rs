@@ -214,6 +214,13 @@ impl Transaction {
         self.has_subxids.get() && self.subxids.borrow().binary_search(&xid).is_ok()
     }
 
+    /// The numbers that [`Transaction::is_mine`] recognizes now, for those who work for the
+    /// transaction in other threads.
+    pub fn own_xids(&self) -> Vec<Xid> {
+        let top = Some(self.xid.get()).filter(|xid| *xid != Xid::INVALID);
+        top.into_iter().chain(self.subxids.borrow().iter().copied()).collect()
+    }
+
     /// A snapshot for a statement that reads: new at READ COMMITTED, the transaction's at
     /// REPEATABLE READ. It sees the transaction's commands before the current one.
     ///

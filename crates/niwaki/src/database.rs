@@ -118,6 +118,7 @@ impl Database {
         let (storage, summary) = Storage::open(env.clone(), storage, managers)?;
         transactions.attach(&storage)?;
         let engine = Engine::new(Arc::clone(&storage), Arc::clone(&transactions));
+        engine.remove_temporary_files()?;
         let catalog = open_catalog(&engine)?;
         if summary.recovered {
             tidy_after_crash(&engine, &catalog)?;
@@ -308,7 +309,8 @@ fn open_catalog(engine: &Arc<Engine>) -> Result<Arc<Catalog>> {
         transaction.commit(Durability::Flush)?;
     }
     let transaction = begin()?;
-    let catalog = Catalog::open(engine, &transaction, views::all())?;
+    let catalog =
+        Catalog::open(engine, &transaction, views::all(), Arc::new(niwaki_sql::IndexExpressions))?;
     transaction.commit(Durability::Async)?;
     Ok(catalog)
 }

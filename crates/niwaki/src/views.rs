@@ -170,15 +170,20 @@ const PG_INDEX: Columns = &[
     ("indnatts", INT2),
     ("indnkeyatts", INT2),
     ("indisunique", BOOL),
+    ("indnullsnotdistinct", BOOL),
     ("indisprimary", BOOL),
     ("indisexclusion", BOOL),
     ("indimmediate", BOOL),
     ("indisclustered", BOOL),
     ("indisvalid", BOOL),
+    ("indcheckxmin", BOOL),
     ("indisready", BOOL),
     ("indislive", BOOL),
     ("indisreplident", BOOL),
     ("indkey", TypeOid::INT4_ARRAY),
+    ("indoption", TypeOid::INT4_ARRAY),
+    ("indexprs", TEXT),
+    ("indpred", TEXT),
 ];
 const PG_INHERITS: Columns = &[("inhrelid", OID), ("inhparent", OID), ("inhseqno", INT4)];
 const PG_PARTITIONED_TABLE: Columns =
@@ -464,24 +469,41 @@ fn pg_index(state: &CatalogState, emit: Emit<'_>) -> Result<()> {
             .iter()
             .map(|k| k.column)
             .chain(index.include.iter().copied())
-            .map(|c| Datum::Int4(i32::from(c) + 1))
+            // An expression has number 0.
+            .map(|c| Datum::Int4(i32::from(c.wrapping_add(1))))
             .collect();
         let primary = index.constraint == Some(niwaki_catalog::ConstraintKind::PrimaryKey);
+        let options = index
+            .key
+            .iter()
+            .map(|k| Datum::Int4(i32::from(k.descending) + 2 * i32::from(k.nulls_first)));
+        let shown: Vec<&str> = index
+            .key
+            .iter()
+            .filter_map(|k| k.expression.as_ref())
+            .map(|e| e.shown.as_str())
+            .collect();
+        let expressions = if shown.is_empty() { Datum::Null } else { text(shown.join(", ")) };
         emit(&[
             Datum::Oid(relation.oid.0),
             Datum::Oid(index.table.0),
             small(columns.len()),
             small(index.key.len()),
             Datum::Bool(index.unique),
+            Datum::Bool(index.nulls_not_distinct),
             Datum::Bool(primary),
             Datum::Bool(false),
-            Datum::Bool(true),
+            Datum::Bool(index.check_time == niwaki_catalog::ConstraintTime::AtOnce),
             Datum::Bool(false),
             Datum::Bool(index.valid),
-            Datum::Bool(index.valid),
+            Datum::Bool(false),
+            Datum::Bool(index.ready),
             Datum::Bool(true),
             Datum::Bool(false),
             Datum::Array(TypeOid::INT4, columns.into()),
+            Datum::Array(TypeOid::INT4, options.collect()),
+            expressions,
+            index.predicate.as_ref().map_or(Datum::Null, |p| text(&p.shown)),
         ])?;
     }
     Ok(())
@@ -590,33 +612,7 @@ fn pg_indexes(state: &CatalogState, emit: Emit<'_>) -> Result<()> {
         let Some(index) = &relation.index else { continue };
         let Some(table) = state.relation(index.table) else { continue };
         let schema = schema_name(state, relation.schema);
-        let column = |position: u16| {
-            table.columns.get(usize::from(position)).map_or("?", |c| c.name.as_str()).to_owned()
-        };
-        let key: Vec<String> = index
-            .key
-            .iter()
-            .map(|k| {
-                let order = match (k.descending, k.nulls_first) {
-                    (false, false) => "",
-                    (false, true) => " NULLS FIRST",
-                    (true, true) => " DESC",
-                    (true, false) => " DESC NULLS LAST",
-                };
-                format!("{}{order}", column(k.column))
-            })
-            .collect();
-        let mut definition = format!(
-            "CREATE {}INDEX {} ON {schema}.{} USING btree ({})",
-            if index.unique { "UNIQUE " } else { "" },
-            relation.name,
-            table.name,
-            key.join(", ")
-        );
-        if !index.include.is_empty() {
-            let include: Vec<String> = index.include.iter().map(|c| column(*c)).collect();
-            definition.push_str(&format!(" INCLUDE ({})", include.join(", ")));
-        }
+        let definition = niwaki_sql::index_definition_text(state, relation).unwrap_or_default();
         emit(&[
             text(&schema),
             text(&table.name),

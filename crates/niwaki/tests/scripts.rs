@@ -60,3 +60,13 @@ fn columns() {
 fn array_keys() {
     check("array_keys", include_str!("../testscripts/array_keys.test"));
 }
+
+#[test]
+fn index_definitions() {
+    check("index_definitions", include_str!("../testscripts/index_definitions.test"));
+}
+
+#[test]
+fn deferred_constraints() {
+    check("deferred_constraints", include_str!("../testscripts/deferred_constraints.test"));
+}

@@ -112,7 +112,7 @@ fn redo_makes_the_pages_that_were_made() {
         done.wal().flush(done.wal().insert_lsn());
 
         let redone = open(files.fork(), false);
-        let again = Index::new(Arc::clone(&redone), index.file(), "again", *index.options());
+        let again = Index::new(Arc::clone(&redone), index.file(), "again", index.options());
         assert_eq!(again.blocks().unwrap(), index.blocks().unwrap());
         for block in 0..index.blocks().unwrap() {
             let (done, redone) =
@@ -175,7 +175,7 @@ fn every_prefix_of_the_log_is_an_index() {
 /// Returns how many incomplete splits recovery left.
 fn recover_and_go_on(files: MemoryVfs, original: &Index, moments: &[Vec<(Vec<u8>, Tid)>]) -> u32 {
     let storage = open(files, false);
-    let index = Index::new(Arc::clone(&storage), original.file(), "again", *original.options());
+    let index = Index::new(Arc::clone(&storage), original.file(), "again", original.options());
     let report = index.check(&mut |_| {}).unwrap();
     let found = checked(&index);
     assert!(moments.contains(&found), "{found:?}");

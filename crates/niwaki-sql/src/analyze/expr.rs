@@ -11,7 +11,7 @@ use pg_query::{Node, NodeEnum};
 
 use super::call::{NoMatch, choose};
 use super::scope::{ItemColumn, Place, system_column};
-use super::{Analyzer, names_of};
+use super::{Analyzer, IndexPart, names_of};
 use crate::error::{Result, SqlError};
 use crate::expr::{BoolTest, Expr, ExprKind, SubQuery, SubQueryKind};
 use crate::functions::{Function, compare_function, functions_named};
@@ -747,6 +747,15 @@ impl Analyzer<'_> {
 
     fn sub_link(&mut self, link: &protobuf::SubLink) -> Result<Expr> {
         let location = link.location;
+        let part = match self.scope()?.place {
+            Place::IndexExpression => Some(IndexPart::Key),
+            Place::IndexPredicate => Some(IndexPart::Predicate),
+            _ => None,
+        };
+        if let Some(part) = part {
+            let message = format!("cannot use subquery in {}", part.one());
+            return Err(self.error("0A000", message, location));
+        }
         let Some(NodeEnum::SelectStmt(select)) =
             link.subselect.as_ref().and_then(|node| node.node.as_ref())
         else {

@@ -59,6 +59,10 @@ impl Analyzer<'_> {
         for item in &scope.items {
             let Some(relation) = &item.relation else { continue };
             let Some(key) = relation.primary_key() else { continue };
+            // A deferrable key can be there twice for a while.
+            if !relation.indexes[key].definition.is_unique_at_once() {
+                continue;
+            }
             let grouped = |column: usize| {
                 groups.iter().any(|g| {
                     matches!(g.kind, ExprKind::Slot { depth: 0, slot } if slot == item.start + column)

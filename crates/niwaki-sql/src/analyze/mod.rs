@@ -30,7 +30,7 @@ use crate::plan::{PlanNode, SubPlan};
 use crate::statement::{Planned, Statement};
 use crate::store::TableLock;
 
-use scope::{Cte, Scope};
+use scope::{Cte, Place, Scope};
 
 /// Stack that analysis may use before it answers `54001`.
 const STACK_BYTES_MAX: usize = 700 * 1024;
@@ -268,6 +268,61 @@ pub(crate) fn table_expression(
         Some((column, name)) => analyzer.assign(value, column, name, -1),
         None => analyzer.to_bool(value, "CHECK"),
     }
+}
+
+/// Which part of an index an expression is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IndexPart {
+    Key,
+    Predicate,
+}
+
+impl IndexPart {
+    /// How messages call one of them.
+    pub(crate) fn one(self) -> &'static str {
+        match self {
+            Self::Key => "index expression",
+            Self::Predicate => "index predicate",
+        }
+    }
+}
+
+/// Analyzes an expression of an index over the columns of its table, which it reads from slot 0 on.
+///
+/// # Errors
+/// As [`analyze`]; positions are those of `text` behind a `SELECT `, so callers drop them.
+pub(crate) fn index_expression(
+    text: &str,
+    relation: &Arc<Relation>,
+    context: &AnalyzeContext<'_>,
+    part: IndexPart,
+) -> Result<Expr> {
+    let query = format!("SELECT {text}");
+    let statements = crate::parse::parse(&query)?;
+    let mut analyzer = Analyzer::new(context, &query, Vec::new());
+    let Some(NodeEnum::SelectStmt(select)) = statements.first().map(|s| &*s.node) else {
+        return Err(SqlError::internal("an index expression is no expression"));
+    };
+    let Some(NodeEnum::ResTarget(target)) =
+        select.target_list.first().and_then(|node| node.node.as_ref())
+    else {
+        return Err(SqlError::internal("an index expression is empty"));
+    };
+    let place = match part {
+        IndexPart::Key => Place::IndexExpression,
+        IndexPart::Predicate => Place::IndexPredicate,
+    };
+    let mut scope = Scope { place, ..Scope::default() };
+    scope.add_relation(relation, &relation.name, None);
+    analyzer.scopes.push(scope);
+    let result = analyzer.expr_of(target.val.as_deref()).and_then(|value| match part {
+        IndexPart::Key => analyzer.to_output(value),
+        IndexPart::Predicate => analyzer.to_bool(value, "WHERE"),
+    });
+    result.map_err(|mut error| {
+        error.position = None;
+        error
+    })
 }
 
 /// The strings of a dotted name.

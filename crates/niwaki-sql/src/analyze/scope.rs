@@ -48,6 +48,8 @@ pub(super) enum Place {
     Values,
     Update,
     Returning,
+    IndexExpression,
+    IndexPredicate,
 }
 
 impl Place {
@@ -65,6 +67,8 @@ impl Place {
             Self::Values => "VALUES",
             Self::Update => "UPDATE",
             Self::Returning => "RETURNING",
+            Self::IndexExpression => "index expressions",
+            Self::IndexPredicate => "index predicates",
         }
     }
 

@@ -47,7 +47,7 @@ pub(super) fn fit(value: &Datum, column: TypeOid) -> Fit {
 pub(super) fn key_order(relation: &Relation, index: usize, column: usize) -> KeyOrder {
     let key = &relation.indexes[index].definition.key[column];
     KeyOrder {
-        oid: relation.columns[usize::from(key.column)].column_type().oid,
+        oid: key.type_oid(relation),
         descending: key.descending,
         nulls_first: key.nulls_first,
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use niwaki_catalog::Relation;
 use niwaki_types::{Datum, TypeOid};
 
 use crate::context::ExecContext;
@@ -88,7 +89,7 @@ impl Names {
         }
     }
 
-    fn add_relation(&mut self, relation: &niwaki_catalog::Relation, name: &str, start: usize) {
+    fn add_relation(&mut self, relation: &Relation, name: &str, start: usize) {
         self.tables += 1;
         for (number, column) in relation.columns.iter().enumerate() {
             self.slots.insert(start + number, (name.to_owned(), column.name.clone()));
@@ -116,6 +117,13 @@ impl Names {
             None => format!("column{}", slot + 1),
         }
     }
+}
+
+/// An expression over the columns of one table as text.
+pub(crate) fn table_expression(expr: &Expr, relation: &Relation, exec: &ExecContext<'_>) -> String {
+    let mut names = Names::default();
+    names.add_relation(relation, &relation.name, 0);
+    expression(expr, &names, exec)
 }
 
 /// An expression as text.
@@ -160,10 +168,35 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
             };
             format!("({} IS {word})", show(argument))
         }
-        ExprKind::Case { .. } => "CASE … END".to_owned(),
+        ExprKind::Case { operand, branches, default } => {
+            let mut text = "CASE".to_owned();
+            if let Some(operand) = operand {
+                text.push_str(&format!(" {}", show(operand)));
+            }
+            for (condition, result) in branches {
+                // With an operand, the condition compares it with what stands in the text.
+                let shown = match (operand, &condition.kind) {
+                    (Some(_), ExprKind::Call { arguments, .. }) if arguments.len() == 2 => {
+                        show(&arguments[1])
+                    }
+                    _ => show(condition),
+                };
+                text.push_str(&format!(" WHEN {shown} THEN {}", show(result)));
+            }
+            let otherwise = default
+                .as_ref()
+                .map_or_else(|| format!("NULL::{}", format_oid(expr.ty)), |default| show(default));
+            text.push_str(&format!(" ELSE {otherwise} END"));
+            text
+        }
         ExprKind::CaseOperand => "CASE_TEST_EXPR".to_owned(),
         ExprKind::Coalesce(parts) => format!("COALESCE({})", list(parts)),
-        ExprKind::NullIf { result, .. } => format!("NULLIF({}, …)", show(result)),
+        ExprKind::NullIf { result, equal } => match &equal.kind {
+            ExprKind::Call { arguments, .. } if arguments.len() == 2 => {
+                format!("NULLIF({}, {})", show(result), show(&arguments[1]))
+            }
+            _ => format!("NULLIF({})", show(result)),
+        },
         ExprKind::MinMax { greatest, arguments } => {
             format!("{}({})", if *greatest { "GREATEST" } else { "LEAST" }, list(arguments))
         }

@@ -1,5 +1,7 @@
 //! Visiting the parts of expressions.
 
+use niwaki_types::{Datum, TextSettings, TypeOid, to_text};
+
 use super::{Expr, ExprKind, SubQueryKind};
 
 impl Expr {
@@ -107,6 +109,25 @@ impl Expr {
         }
     }
 
+    /// The same expression over a row that has its table's columns from slot `start` on. It has no
+    /// nested queries.
+    pub(crate) fn shifted(&self, start: usize) -> Self {
+        let mut expr = self.clone();
+        expr.shift(start);
+        expr
+    }
+
+    fn shift(&mut self, start: usize) {
+        if let ExprKind::Slot { depth: 0, slot } = &mut self.kind {
+            *slot += start;
+        }
+        // Cannot fail: the visit does not.
+        let _ = self.for_each_child_mut(&mut |child| {
+            child.shift(start);
+            Ok(())
+        });
+    }
+
     /// Whether this or any part satisfies `test`.
     pub(crate) fn any(&self, test: &mut dyn FnMut(&Expr) -> bool) -> bool {
         if test(self) {
@@ -125,10 +146,7 @@ impl Expr {
         let same_all =
             |a: &[Expr], b: &[Expr]| a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x.same(y));
         match (&self.kind, &other.kind) {
-            (ExprKind::Const(a), ExprKind::Const(b)) => {
-                (a.is_null() && b.is_null())
-                    || (!a.is_null() && !b.is_null() && niwaki_types::equal(self.ty, a, b))
-            }
+            (ExprKind::Const(a), ExprKind::Const(b)) => same_image(a, b, self.ty),
             (ExprKind::Param(a), ExprKind::Param(b)) => a == b,
             (ExprKind::Slot { depth: d, slot: s }, ExprKind::Slot { depth: e, slot: t }) => {
                 d == e && s == t
@@ -174,10 +192,35 @@ impl Expr {
             }
             (ExprKind::CaseOperand, ExprKind::CaseOperand) => true,
             (
+                ExprKind::ArrayCompare { function: f, any: m, left: a, right: b },
+                ExprKind::ArrayCompare { function: g, any: n, left: c, right: d },
+            ) => std::ptr::eq(*f, *g) && m == n && a.same(c) && b.same(d),
+            (
+                ExprKind::Distinct { equal: f, left: a, right: b, negated: m },
+                ExprKind::Distinct { equal: g, left: c, right: d, negated: n },
+            ) => std::ptr::eq(*f, *g) && m == n && a.same(c) && b.same(d),
+            (
+                ExprKind::NullIf { result: a, equal: b },
+                ExprKind::NullIf { result: c, equal: d },
+            ) => a.same(c) && b.same(d),
+            (
                 ExprKind::Subscript { array: a, index: i },
                 ExprKind::Subscript { array: b, index: j },
             ) => a.same(b) && i.same(j),
             _ => false,
         }
+    }
+}
+
+/// Whether two values of a type are the same in every respect: 1.0 and 1.00 are equal, but other
+/// expressions of them may differ.
+fn same_image(a: &Datum, b: &Datum, oid: TypeOid) -> bool {
+    match (a.is_null(), b.is_null()) {
+        (true, true) => true,
+        (false, false) => {
+            let settings = TextSettings::default();
+            to_text(a, oid, &settings) == to_text(b, oid, &settings)
+        }
+        _ => false,
     }
 }

@@ -132,6 +132,21 @@ fn pg_sleep(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     Ok(Datum::text(""))
 }
 
+/// `pg_get_indexdef(index [, column, pretty])`.
+fn index_definition(exec: &mut ExecContext<'_>, arguments: &[Datum]) -> Result<Datum> {
+    let Some(Datum::Oid(oid)) = arguments.first() else { return Ok(Datum::Null) };
+    let Some(relation) = exec.catalog.relation(Oid(*oid)) else { return Ok(Datum::Null) };
+    let text = match arguments.get(1) {
+        Some(Datum::Int4(number)) if *number != 0 => {
+            usize::try_from(*number).ok().and_then(|number| {
+                crate::index_text::index_column_text(exec.catalog, relation, number)
+            })
+        }
+        _ => crate::index_text::index_definition_text(exec.catalog, relation),
+    };
+    Ok(text.map_or(Datum::Null, |text| Datum::Text(text.into())))
+}
+
 fn table_is_visible(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let Some(relation) = exec.catalog.relation(Oid(oid(&values[0])?)) else {
         return Ok(Datum::Null);
@@ -343,6 +358,8 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "txid_current" () INT8 strict single volatile Context(txid_current);
     "pg_isolation_test_session_is_blocked" (INT4, INTS) BOOL strict single volatile Context(is_blocked);
     "pg_is_in_recovery" () BOOL strict single volatile Pure(is_in_recovery);
+    "pg_get_indexdef" (OID) TEXT strict single stable Context(index_definition);
+    "pg_get_indexdef" (OID, INT4, BOOL) TEXT strict single stable Context(index_definition);
     "pg_get_userbyid" (OID) NAME strict single stable Pure(user_by_id);
     "format_type" (OID, INT4) TEXT nullable single stable Pure(format_type);
     "to_regclass" (TEXT) REGCLASS strict single stable Context(to_regclass);

@@ -2,6 +2,7 @@
 //! share it.
 
 mod conditions;
+mod implication;
 mod join;
 mod scan;
 

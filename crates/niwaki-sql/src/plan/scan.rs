@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{IndexColumn, Relation};
+use niwaki_table::KeySource;
 use niwaki_types::{ColumnMask, TypeOid};
 
 use super::SortKey;
-use super::conditions::{conjunction, is_volatile, reads_only};
+use super::conditions::{conjunction, is_volatile, reads_only, split_conjuncts};
+use super::implication::implies;
 use crate::context::PlannerSettings;
 use crate::expr::{Expr, ExprKind};
+use crate::index_expression::compiled;
 
 /// Rows assumed for a table that was never counted.
 const DEFAULT_ROWS: f64 = 1_000.0;
@@ -93,7 +96,7 @@ impl ScanPlan {
         match &self.path {
             ScanPath::Index(path) => {
                 let definition = &self.relation.indexes[path.index].definition;
-                definition.unique && is_point(definition.key.len(), &path.keys)
+                definition.is_unique_at_once() && is_point(definition.key.len(), &path.keys)
             }
             _ => false,
         }
@@ -232,14 +235,59 @@ fn selectivity_of(condition: &Expr) -> f64 {
     }
 }
 
-/// A comparison of one of the table's slots with something known before the scan.
-struct SlotCondition<'c> {
-    slot: usize,
+/// A comparison of something of the table with something known before the scan.
+struct Comparison<'c> {
+    /// What of the table: a slot or an expression.
+    operand: &'c Expr,
     operator: &'static str,
     value: &'c Expr,
     any: bool,
-    /// Types of the two sides must be comparable by their key encodings.
-    column_type: TypeOid,
+}
+
+impl Comparison<'_> {
+    /// The slot that is compared, if it is one.
+    fn slot(&self) -> Option<usize> {
+        match self.operand.kind {
+            ExprKind::Slot { depth: 0, slot } => Some(slot),
+            _ => None,
+        }
+    }
+}
+
+/// What a key column of an index holds, over the query's row.
+enum KeyPart {
+    Slot(usize),
+    Expression(Expr),
+    /// An expression that cannot be read: nothing matches it.
+    Unknown,
+}
+
+impl KeyPart {
+    fn is(&self, expr: &Expr) -> bool {
+        match (self, &expr.kind) {
+            (Self::Slot(key), ExprKind::Slot { depth: 0, slot }) => key == slot,
+            (Self::Expression(key), _) => key.same(expr),
+            _ => false,
+        }
+    }
+}
+
+/// The key columns of an index, and the predicate that its rows satisfy, over the query's row. `None`
+/// when the predicate cannot be read: nothing implies it.
+fn index_parts(table: &Table<'_>, position: usize) -> Option<(Vec<KeyPart>, Option<Expr>)> {
+    let index = table.relation.table.as_ref()?.definition().indexes.get(position)?;
+    let key = index.key.iter().map(|key| match &key.source {
+        KeySource::Column(column) => KeyPart::Slot(table.start + column),
+        KeySource::Expression(expression) => match compiled(&**expression) {
+            Some(compiled) => KeyPart::Expression(compiled.expr.shifted(table.start)),
+            None => KeyPart::Unknown,
+        },
+    });
+    let predicate = match index.predicate.as_deref() {
+        Some(predicate) => Some(compiled(predicate)?.expr.shifted(table.start)),
+        None => None,
+    };
+    Some((key.collect(), predicate))
 }
 
 fn flipped(operator: &str) -> &'static str {
@@ -252,12 +300,12 @@ fn flipped(operator: &str) -> &'static str {
     }
 }
 
-/// Recognizes `column op value`, `value op column` and `column = ANY (array)`.
-fn slot_condition<'c>(
+/// Recognizes `operand op value`, `value op operand` and `operand = ANY (array)`.
+fn comparison<'c>(
     condition: &'c Expr,
     table: &Table<'_>,
     context: &ScanContext<'_>,
-) -> Option<SlotCondition<'c>> {
+) -> Option<Comparison<'c>> {
     let in_table = |slot: usize| slot >= table.start && slot < table.start + table.width + 3;
     let known = |expr: &Expr| {
         !is_volatile(expr)
@@ -270,45 +318,22 @@ fn slot_condition<'c>(
                 _ => return None,
             };
             let [left, right] = arguments.as_slice() else { return None };
-            if let ExprKind::Slot { depth: 0, slot } = left.kind
-                && in_table(slot)
-                && known(right)
-            {
-                return Some(SlotCondition {
-                    slot,
-                    operator,
-                    value: right,
-                    any: false,
-                    column_type: left.ty,
-                });
+            if known(right) {
+                return Some(Comparison { operand: left, operator, value: right, any: false });
             }
-            if let ExprKind::Slot { depth: 0, slot } = right.kind
-                && in_table(slot)
-                && known(left)
-            {
-                return Some(SlotCondition {
-                    slot,
-                    operator: flipped(operator),
-                    value: left,
-                    any: false,
-                    column_type: right.ty,
-                });
+            if known(left) {
+                let operator = flipped(operator);
+                return Some(Comparison { operand: right, operator, value: left, any: false });
             }
             None
         }
         ExprKind::ArrayCompare { function, any: true, left, right } if function.name == "=" => {
-            match left.kind {
-                ExprKind::Slot { depth: 0, slot } if in_table(slot) && known(right) => {
-                    Some(SlotCondition {
-                        slot,
-                        operator: "=",
-                        value: right,
-                        any: true,
-                        column_type: left.ty,
-                    })
-                }
-                _ => None,
-            }
+            known(right).then_some(Comparison {
+                operand: left,
+                operator: "=",
+                value: right,
+                any: true,
+            })
         }
         _ => None,
     }
@@ -339,8 +364,8 @@ fn tid_candidates(
     let mut range_covered = Vec::new();
     let disabled = if context.settings.enable_tidscan { 0.0 } else { DISABLED_COST };
     for (number, condition) in conditions.iter().enumerate() {
-        let Some(found) = slot_condition(condition, table, context) else { continue };
-        if found.slot != ctid {
+        let Some(found) = comparison(condition, table, context) else { continue };
+        if found.slot() != Some(ctid) {
             continue;
         }
         match found.operator {
@@ -391,20 +416,19 @@ struct ColumnMatch {
 
 fn match_column(
     table: &Table<'_>,
-    column: &IndexColumn,
+    (column, part): (&IndexColumn, &KeyPart),
     conditions: &[Expr],
     context: &ScanContext<'_>,
 ) -> Option<ColumnMatch> {
-    let slot = table.start + usize::from(column.column);
-    let stored = table.relation.columns[usize::from(column.column)].column_type().oid;
+    let stored = column.type_oid(table.relation);
     let matching = |number: usize| {
         let condition = conditions.get(number)?;
-        let found = slot_condition(condition, table, context)?;
+        let found = comparison(condition, table, context)?;
         let value_type =
             if found.any { crate::types::element_of(found.value.ty)? } else { found.value.ty };
-        (found.slot == slot
+        (part.is(found.operand)
             && key_compatible(stored, value_type)
-            && key_compatible(stored, found.column_type))
+            && key_compatible(stored, found.operand.ty))
         .then_some(found)
     };
     let numbers = 0..conditions.len();
@@ -425,7 +449,7 @@ fn match_column(
     }
     let (mut lower, mut upper, mut covered) = (None, None, Vec::new());
     for number in numbers {
-        if let Some(negated) = null_test(&conditions[number], slot) {
+        if let Some(negated) = null_test(&conditions[number], part) {
             if !negated {
                 let (key, covered) = (KeyCondition::Null, vec![number]);
                 return Some(ColumnMatch { key, covered, selectivity: 0.005, ranges: 1.0 });
@@ -462,13 +486,10 @@ fn match_column(
     })
 }
 
-/// `slot IS NULL` (false) or `IS NOT NULL` (true).
-fn null_test(condition: &Expr, wanted: usize) -> Option<bool> {
+/// `key IS NULL` (false) or `IS NOT NULL` (true).
+fn null_test(condition: &Expr, key: &KeyPart) -> Option<bool> {
     match &condition.kind {
-        ExprKind::IsNull { argument, negated } => match argument.kind {
-            ExprKind::Slot { depth: 0, slot } if slot == wanted => Some(*negated),
-            _ => None,
-        },
+        ExprKind::IsNull { argument, negated } if key.is(argument) => Some(*negated),
         _ => None,
     }
 }
@@ -495,11 +516,16 @@ fn index_candidates(
             continue;
         }
         let columns = &index.definition.key;
+        let Some((parts, predicate)) = index_parts(table, position) else { continue };
+        let partial = predicate.is_some();
+        if predicate.as_ref().is_some_and(|p| !implies(conditions, p)) {
+            continue;
+        }
         let (mut keys, mut covered) = (Vec::new(), Vec::new());
         let mut bounding = 0;
         let mut open = true;
         let (mut selectivity, mut read, mut ranges) = (1.0, 1.0, 1.0);
-        for (number, column) in columns.iter().enumerate() {
+        for (number, column) in columns.iter().zip(&parts).enumerate() {
             let Some(found) = match_column(table, column, conditions, context) else {
                 open = false;
                 continue;
@@ -515,11 +541,16 @@ fn index_candidates(
             keys.push(found.key);
             covered.extend(found.covered);
         }
-        let order = index_order(table, columns, &keys, context.order);
-        if bounding == 0 && order.is_none() {
+        let order = index_order(columns, &parts, &keys, context.order);
+        if bounding == 0 && order.is_none() && !partial {
             continue;
         }
-        let point = index.definition.unique && is_point(columns.len(), &keys);
+        covered.sort_unstable();
+        let shown = covered.iter().map(|n| conditions[*n].clone()).collect();
+        if let Some(predicate) = predicate {
+            selectivity *= add_ensured(predicate, conditions, &mut covered);
+        }
+        let point = index.definition.is_unique_at_once() && is_point(columns.len(), &keys);
         let rows = if point { 1.0 } else { (table.rows * selectivity).max(1.0) };
         // A point of a unique index always wins: it stays right however the table grows.
         let cost = if point {
@@ -530,14 +561,13 @@ fn index_candidates(
                 + (table.rows * read).max(1.0) * ROW_COST
                 + rows * (RANDOM_PAGE_COST / 10.0 + ROW_COST)
         } + disabled;
-        covered.sort_unstable();
         candidates.push(Candidate {
             path: ScanPath::Index(IndexPath {
                 index: position,
                 keys,
                 bounding,
                 forward: order.unwrap_or(true),
-                conditions: covered.iter().map(|n| conditions[*n].clone()).collect(),
+                conditions: shown,
             }),
             covered,
             rows,
@@ -548,17 +578,31 @@ fn index_candidates(
     candidates
 }
 
+/// Covers the conditions that a partial index's predicate ensures: they need not be judged again, because
+/// every row that is reached satisfies it. Returns their selectivity.
+fn add_ensured(predicate: Expr, conditions: &[Expr], covered: &mut Vec<usize>) -> f64 {
+    let mut parts = Vec::new();
+    split_conjuncts(predicate, &mut parts);
+    let mut selectivity = 1.0;
+    for (number, condition) in conditions.iter().enumerate() {
+        if !covered.contains(&number) && parts.iter().any(|part| part.same(condition)) {
+            selectivity *= selectivity_of(condition);
+            covered.push(number);
+        }
+    }
+    selectivity
+}
+
 /// Whether the index gives the wanted order: `Some(true)` forward, `Some(false)` backward.
 fn index_order(
-    table: &Table<'_>,
     columns: &[IndexColumn],
+    parts: &[KeyPart],
     keys: &[KeyCondition],
     order: &[SortKey],
 ) -> Option<bool> {
     if order.is_empty() {
         return None;
     }
-    let slot_of = |column: &IndexColumn| table.start + usize::from(column.column);
     // Columns fixed to one value have no order of their own.
     let fixed = |position: usize| {
         matches!(keys.get(position), Some(KeyCondition::Equal(_) | KeyCondition::Null))
@@ -566,15 +610,14 @@ fn index_order(
     let mut direction = None;
     let mut position = 0;
     for wanted in order {
-        let ExprKind::Slot { depth: 0, slot } = wanted.expr.kind else { return None };
-        if (0..keys.len()).any(|at| fixed(at) && slot_of(&columns[at]) == slot) {
+        if (0..keys.len()).any(|at| fixed(at) && parts[at].is(&wanted.expr)) {
             continue;
         }
         while fixed(position) {
             position += 1;
         }
         let column = columns.get(position)?;
-        if slot_of(column) != slot {
+        if !parts.get(position)?.is(&wanted.expr) {
             return None;
         }
         let same =

@@ -46,6 +46,8 @@ pub struct HotSettings {
     pub work_mem_bytes: usize,
     /// `maintenance_work_mem` in bytes.
     pub maintenance_work_mem_bytes: usize,
+    /// `max_parallel_maintenance_workers`: threads besides the session's own.
+    pub parallel_maintenance_workers: usize,
     /// Grows whenever a setting that plans depend on changes (`enable_*`, `search_path`, `TimeZone`).
     pub plan_version: u64,
 }
@@ -114,6 +116,7 @@ impl Settings {
             enable_sort: true,
             work_mem_bytes: 0,
             maintenance_work_mem_bytes: 0,
+            parallel_maintenance_workers: 0,
             plan_version: 0,
         };
         let mut settings = Self {
@@ -414,6 +417,10 @@ impl Settings {
             enable_sort: self.bool("enable_sort"),
             work_mem_bytes: bytes(self.int("work_mem")),
             maintenance_work_mem_bytes: bytes(self.int("maintenance_work_mem")),
+            parallel_maintenance_workers: usize::try_from(
+                self.int("max_parallel_maintenance_workers"),
+            )
+            .unwrap_or(0),
             plan_version: self.hot.plan_version,
         };
     }

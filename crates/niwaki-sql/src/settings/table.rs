@@ -354,7 +354,12 @@ pub static SETTINGS: &[SettingDefinition] = &[
         Internal,
         "Shows the maximum number of index keys.",
     ),
-    ignored("max_parallel_maintenance_workers", int(Unit::None, 0, 1024, 2), User),
+    setting(
+        "max_parallel_maintenance_workers",
+        int(Unit::None, 0, 1024, 2),
+        User,
+        "Sets the maximum number of threads that help an index build; more than one is never used.",
+    ),
     ignored("max_parallel_workers", int(Unit::None, 0, 1024, 8), User),
     ignored("max_parallel_workers_per_gather", int(Unit::None, 0, 1024, 2), User),
     ignored("max_prepared_transactions", int(Unit::None, 0, 262_143, 0), Server),

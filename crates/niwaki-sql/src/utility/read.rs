@@ -32,6 +32,9 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
         | NodeEnum::ExplainStmt(_) => return Ok(None),
         NodeEnum::TransactionStmt(s) => Utility::Transaction(transaction(s)?),
         NodeEnum::VariableSetStmt(s) => Utility::Set(variable_set(s)?),
+        NodeEnum::ConstraintsSetStmt(s) => {
+            Utility::SetConstraints { names: names(&s.constraints, source)?, deferred: s.deferred }
+        }
         NodeEnum::VariableShowStmt(s) => Utility::Show(s.name.clone()),
         NodeEnum::CreateStmt(s) => read_table::create_table(s, source)?,
         NodeEnum::AlterTableStmt(s) => read_table::alter_table(s, source)?,

@@ -3,8 +3,10 @@
 use pg_query::NodeEnum;
 use pg_query::protobuf::{CreateSeqStmt, IndexStmt, Node, SortByDir, SortByNulls};
 
-use super::read::{elements, int_of, options, qualified, relation_name, strings, switch_of};
-use super::statement::{CreateIndex, IndexKeySpec, SequenceOptions, Utility};
+use super::read::{
+    elements, expression_text, int_of, options, qualified, relation_name, strings, switch_of,
+};
+use super::statement::{CreateIndex, IndexKeySource, IndexKeySpec, SequenceOptions, Utility};
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
 
@@ -13,29 +15,45 @@ pub(super) fn create_index(s: &IndexStmt, source: &str) -> Result<Utility> {
     if s.concurrent {
         return unsupported("CREATE INDEX CONCURRENTLY");
     }
-    if !matches!(s.access_method.as_str(), "" | "btree") {
-        return unsupported(&format!("index method \"{}\"", s.access_method));
+    match s.access_method.as_str() {
+        "" | "btree" => {}
+        known @ ("hash" | "gin" | "gist" | "spgist" | "brin") => {
+            return unsupported(&format!("index method \"{known}\""));
+        }
+        other => {
+            let message = format!("access method \"{other}\" does not exist");
+            return Err(SqlError::new("42704", message));
+        }
     }
-    if s.where_clause.is_some() {
-        return unsupported("partial index");
-    }
-    if s.nulls_not_distinct {
-        return unsupported("NULLS NOT DISTINCT");
-    }
-    if !s.table_space.is_empty() {
+    if !s.table_space.is_empty() && s.table_space != "pg_default" {
         return unsupported("TABLESPACE");
     }
+    let include = s.index_including_params.iter().map(|n| {
+        let key = index_key(n)?;
+        let refused = |message| Err(SqlError::new("42P17", message));
+        match key.source {
+            IndexKeySource::Expression { .. } => {
+                Err(SqlError::new("0A000", "expressions are not supported in included columns"))
+            }
+            _ if key.operator_class.is_some() => {
+                refused("including column does not support an operator class")
+            }
+            _ if key.descending => refused("including column does not support ASC/DESC options"),
+            _ if key.nulls_first => {
+                refused("including column does not support NULLS FIRST/LAST options")
+            }
+            IndexKeySource::Column(column) => Ok(column),
+        }
+    });
     Ok(Utility::CreateIndex(Box::new(CreateIndex {
         name: (!s.idxname.is_empty()).then(|| s.idxname.clone()),
         if_not_exists: s.if_not_exists,
         unique: s.unique,
         table: relation_name(s.relation.as_ref(), source)?,
+        include: include.collect::<Result<_>>()?,
         key: s.index_params.iter().map(index_key).collect::<Result<_>>()?,
-        include: s
-            .index_including_params
-            .iter()
-            .map(|n| index_key(n).map(|k| k.column))
-            .collect::<Result<_>>()?,
+        predicate: s.where_clause.as_deref().map(expression_text).transpose()?,
+        nulls_not_distinct: s.nulls_not_distinct,
         options: options(&s.options),
     })))
 }
@@ -44,24 +62,18 @@ fn index_key(node: &Node) -> Result<IndexKeySpec> {
     let Some(NodeEnum::IndexElem(e)) = node.node.as_ref() else {
         return Err(SqlError::unsupported("this form of an index column"));
     };
-    if e.expr.is_some() || e.name.is_empty() {
-        return Err(SqlError::unsupported("index on an expression"));
-    }
+    let source = match e.expr.as_deref() {
+        Some(expr) => IndexKeySource::Expression {
+            text: expression_text(expr)?,
+            name: expression_name(expr).unwrap_or("expr").to_owned(),
+        },
+        None => IndexKeySource::Column(e.name.clone()),
+    };
     let collation = strings(&e.collation);
     if let Some(name) = collation.last()
         && !matches!(name.as_str(), "C" | "POSIX" | "default" | "ucs_basic" | "C.UTF-8")
     {
         return Err(SqlError::unsupported(format!("collation \"{name}\"")));
-    }
-    // The pattern classes order as the C locale does, which is the only one there is.
-    let class = strings(&e.opclass);
-    if let Some(name) = class.last()
-        && !name.ends_with("_ops")
-    {
-        return Err(SqlError::new(
-            "42704",
-            format!("operator class \"{name}\" does not exist for access method \"btree\""),
-        ));
     }
     if !e.opclassopts.is_empty() {
         return Err(SqlError::unsupported("operator class options"));
@@ -72,7 +84,46 @@ fn index_key(node: &Node) -> Result<IndexKeySpec> {
         n if n == SortByNulls::SortbyNullsLast as i32 => false,
         _ => descending,
     };
-    Ok(IndexKeySpec { column: e.name.clone(), descending, nulls_first })
+    let operator_class = strings(&e.opclass).pop();
+    Ok(IndexKeySpec { source, operator_class, descending, nulls_first })
+}
+
+/// What PostgreSQL calls a column that an expression makes; `None` when it has no name of its own.
+fn expression_name(node: &Node) -> Option<&str> {
+    match node.node.as_ref()? {
+        NodeEnum::FuncCall(call) => match call.funcname.last()?.node.as_ref()? {
+            NodeEnum::String(name) => Some(&name.sval),
+            _ => None,
+        },
+        NodeEnum::CoalesceExpr(_) => Some("coalesce"),
+        NodeEnum::MinMaxExpr(e) => {
+            Some(if e.op == pg_query::protobuf::MinMaxOp::IsGreatest as i32 {
+                "greatest"
+            } else {
+                "least"
+            })
+        }
+        NodeEnum::AArrayExpr(_) => Some("array"),
+        NodeEnum::CaseExpr(case) => {
+            case.defresult.as_deref().and_then(expression_name).or(Some("case"))
+        }
+        NodeEnum::ColumnRef(column) => match column.fields.last()?.node.as_ref()? {
+            NodeEnum::String(name) => Some(&name.sval),
+            _ => None,
+        },
+        NodeEnum::TypeCast(cast) => {
+            let name = cast.arg.as_deref().and_then(expression_name);
+            name.or_else(|| match cast.type_name.as_ref()?.names.last()?.node.as_ref()? {
+                NodeEnum::String(name) => Some(name.sval.as_str()),
+                _ => None,
+            })
+        }
+        NodeEnum::CollateClause(collate) => collate.arg.as_deref().and_then(expression_name),
+        NodeEnum::AExpr(e) if e.kind == pg_query::protobuf::AExprKind::AexprNullif as i32 => {
+            Some("nullif")
+        }
+        _ => None,
+    }
 }
 
 pub(super) fn create_sequence(s: &CreateSeqStmt, source: &str) -> Result<Utility> {

@@ -1,6 +1,6 @@
 //! CREATE TABLE and ALTER TABLE.
 
-use niwaki_catalog::{Identity, RelationKind};
+use niwaki_catalog::{ConstraintTime, Identity, RelationKind};
 use pg_query::NodeEnum;
 use pg_query::protobuf::{
     AlterTableCmd, AlterTableStmt, AlterTableType, ColumnDef, ConstrType, Constraint, CreateStmt,
@@ -93,10 +93,25 @@ fn column(c: &ColumnDef, source: &str) -> Result<(ColumnSpec, Vec<ConstraintSpec
     };
     let mut constraints = Vec::new();
     let mut said_null = false;
+    // Whether what stands before an attribute is a constraint that can have one.
+    let mut takes_attribute = false;
     for node in &c.constraints {
         let Some(NodeEnum::Constraint(k)) = node.node.as_ref() else { continue };
         let at = |e: SqlError| e.with_position(position_of(source, k.location));
-        match ConstrType::try_from(k.contype).unwrap_or(ConstrType::Undefined) {
+        let kind = ConstrType::try_from(k.contype).unwrap_or(ConstrType::Undefined);
+        if let Some(attribute) = attribute_of(kind) {
+            let last = constraints.last_mut().filter(|_| takes_attribute);
+            let Some(ConstraintSpecKind::Unique { check_time, .. }) =
+                last.map(|c: &mut ConstraintSpec| &mut c.kind)
+            else {
+                let message = format!("misplaced {} clause", attribute.words());
+                return Err(at(SqlError::new("42601", message)));
+            };
+            attribute.apply(check_time);
+            continue;
+        }
+        takes_attribute = matches!(kind, ConstrType::ConstrPrimary | ConstrType::ConstrUnique);
+        match kind {
             ConstrType::ConstrNull => said_null = true,
             ConstrType::ConstrNotnull => spec.not_null = true,
             ConstrType::ConstrDefault => {
@@ -160,6 +175,45 @@ fn column(c: &ColumnDef, source: &str) -> Result<(ColumnSpec, Vec<ConstraintSpec
     Ok((spec, constraints))
 }
 
+/// What is said about a constraint behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Attribute {
+    Deferrable,
+    NotDeferrable,
+    Deferred,
+    Immediate,
+}
+
+fn attribute_of(kind: ConstrType) -> Option<Attribute> {
+    Some(match kind {
+        ConstrType::ConstrAttrDeferrable => Attribute::Deferrable,
+        ConstrType::ConstrAttrNotDeferrable => Attribute::NotDeferrable,
+        ConstrType::ConstrAttrDeferred => Attribute::Deferred,
+        ConstrType::ConstrAttrImmediate => Attribute::Immediate,
+        _ => return None,
+    })
+}
+
+impl Attribute {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Deferrable => "DEFERRABLE",
+            Self::NotDeferrable => "NOT DEFERRABLE",
+            Self::Deferred => "INITIALLY DEFERRED",
+            Self::Immediate => "INITIALLY IMMEDIATE",
+        }
+    }
+
+    fn apply(self, time: &mut ConstraintTime) {
+        *time = match (self, *time) {
+            (Self::NotDeferrable, _) => ConstraintTime::AtOnce,
+            (Self::Deferred, _) => ConstraintTime::Transaction,
+            (Self::Deferrable, ConstraintTime::AtOnce) => ConstraintTime::Statement,
+            (_, time) => time,
+        };
+    }
+}
+
 enum TableConstraint {
     Constraint(ConstraintSpec),
     Nothing,
@@ -168,18 +222,21 @@ enum TableConstraint {
 fn table_constraint(k: &Constraint, source: &str) -> Result<TableConstraint> {
     let at = |e: SqlError| e.with_position(position_of(source, k.location));
     let name = (!k.conname.is_empty()).then(|| k.conname.clone());
-    if k.deferrable || k.initdeferred {
-        return Err(at(SqlError::unsupported("DEFERRABLE constraint")));
-    }
+    let check_time = match (k.deferrable, k.initdeferred) {
+        (_, true) => ConstraintTime::Transaction,
+        (true, false) => ConstraintTime::Statement,
+        (false, false) => ConstraintTime::AtOnce,
+    };
     let kind = match ConstrType::try_from(k.contype).unwrap_or(ConstrType::Undefined) {
         ConstrType::ConstrCheck => {
+            if check_time != ConstraintTime::AtOnce {
+                let message = "CHECK constraints cannot be marked DEFERRABLE";
+                return Err(at(SqlError::new("0A000", message)));
+            }
             let expression = k.raw_expr.as_deref().ok_or_else(|| unexpected("CHECK"))?;
             ConstraintSpecKind::Check { expression: expression_text(expression)?, column: None }
         }
         kind @ (ConstrType::ConstrPrimary | ConstrType::ConstrUnique) => {
-            if k.nulls_not_distinct {
-                return Err(at(SqlError::unsupported("NULLS NOT DISTINCT")));
-            }
             if k.without_overlaps {
                 return Err(at(SqlError::unsupported("WITHOUT OVERLAPS")));
             }
@@ -187,6 +244,8 @@ fn table_constraint(k: &Constraint, source: &str) -> Result<TableConstraint> {
                 primary: kind == ConstrType::ConstrPrimary,
                 columns: strings(&k.keys),
                 include: strings(&k.including),
+                nulls_not_distinct: k.nulls_not_distinct,
+                check_time,
                 options: options(&k.options),
             }
         }
@@ -197,13 +256,8 @@ fn table_constraint(k: &Constraint, source: &str) -> Result<TableConstraint> {
         ConstrType::ConstrNotnull => {
             return Err(at(SqlError::unsupported("NOT NULL table constraint")));
         }
-        // NOT DEFERRABLE, INITIALLY IMMEDIATE and ENFORCED say what holds anyway.
-        ConstrType::ConstrAttrNotDeferrable
-        | ConstrType::ConstrAttrImmediate
-        | ConstrType::ConstrAttrEnforced => return Ok(TableConstraint::Nothing),
-        ConstrType::ConstrAttrDeferrable | ConstrType::ConstrAttrDeferred => {
-            return Err(at(SqlError::unsupported("DEFERRABLE constraint")));
-        }
+        // ENFORCED says what holds anyway.
+        ConstrType::ConstrAttrEnforced => return Ok(TableConstraint::Nothing),
         _ => return Err(at(unexpected("constraint"))),
     };
     Ok(TableConstraint::Constraint(ConstraintSpec { name, kind }))
@@ -274,6 +328,11 @@ fn alter_command(c: &AlterTableCmd, source: &str) -> Result<AlterCommand> {
                     name: (!k.conname.is_empty()).then(|| k.conname.clone()),
                     primary: k.contype == ConstrType::ConstrPrimary as i32,
                     index: k.indexname.clone(),
+                    check_time: match (k.deferrable, k.initdeferred) {
+                        (_, true) => ConstraintTime::Transaction,
+                        (true, false) => ConstraintTime::Statement,
+                        (false, false) => ConstraintTime::AtOnce,
+                    },
                 });
             }
             if k.skip_validation {

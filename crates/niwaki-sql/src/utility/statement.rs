@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{Identity, RelationKind};
+use niwaki_catalog::{ConstraintTime, Identity, RelationKind};
 use niwaki_types::ColumnType;
 use pg_query::NodeEnum;
 
@@ -139,6 +139,10 @@ pub enum ConstraintSpecKind {
         columns: Vec<String>,
         /// INCLUDE columns.
         include: Vec<String>,
+        /// NULLS NOT DISTINCT
+        nulls_not_distinct: bool,
+        /// DEFERRABLE, and INITIALLY DEFERRED.
+        check_time: ConstraintTime,
         /// WITH options of the index.
         options: Vec<(String, Option<String>)>,
     },
@@ -161,11 +165,27 @@ pub struct CreateTable {
     pub options: Vec<(String, Option<String>)>,
 }
 
+/// What a key column of CREATE INDEX holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IndexKeySource {
+    /// A column, by name.
+    Column(String),
+    /// An expression, as SQL text.
+    Expression {
+        /// The text.
+        text: String,
+        /// What an index without a name is called after it.
+        name: String,
+    },
+}
+
 /// A key column of CREATE INDEX.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexKeySpec {
-    /// Column.
-    pub column: String,
+    /// Column or expression.
+    pub source: IndexKeySource,
+    /// Operator class, when given.
+    pub operator_class: Option<String>,
     /// DESC
     pub descending: bool,
     /// NULLS FIRST, given or by DESC.
@@ -187,6 +207,10 @@ pub struct CreateIndex {
     pub key: Vec<IndexKeySpec>,
     /// INCLUDE columns.
     pub include: Vec<String>,
+    /// WHERE, as SQL text.
+    pub predicate: Option<String>,
+    /// NULLS NOT DISTINCT
+    pub nulls_not_distinct: bool,
     /// WITH options.
     pub options: Vec<(String, Option<String>)>,
 }
@@ -242,6 +266,8 @@ pub enum AlterCommand {
         primary: bool,
         /// Index.
         index: String,
+        /// DEFERRABLE, and INITIALLY DEFERRED.
+        check_time: ConstraintTime,
     },
     /// DROP CONSTRAINT
     DropConstraint {
@@ -436,6 +462,13 @@ pub enum Utility {
     Transaction(TransactionCommand),
     /// SET, RESET
     Set(SetCommand),
+    /// SET CONSTRAINTS
+    SetConstraints {
+        /// Which; empty: all.
+        names: Vec<Name>,
+        /// DEFERRED rather than IMMEDIATE.
+        deferred: bool,
+    },
     /// SHOW name; `all`
     Show(String),
     /// CREATE SCHEMA

@@ -16,8 +16,8 @@ use niwaki_storage::{
     CheckpointKind, CheckpointParticipant, OffsetNumber, Storage, StorageOptions,
 };
 use niwaki_table::{
-    Direction, Engine, IndexDefinition, KeyColumn, Lookup, Modify, PageRows, Result, RowTarget,
-    Table, TableDefinition, Workspace,
+    Direction, Engine, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup, Modify, PageRows,
+    Result, RowTarget, Table, TableDefinition, Workspace,
 };
 use niwaki_txn::{
     BeginOptions, Durability, Isolation, SessionControl, Snapshot, Transaction, TransactionManager,
@@ -98,24 +98,25 @@ impl World {
             (0..sessions).map(|_| engine.transactions().register_session().unwrap()).collect();
         let tx = engine.transactions().begin(&sessions[0], BeginOptions::default()).unwrap();
         let index = |id: u64, name: &str, column: usize, unique: bool| IndexDefinition {
-            id,
-            name: name.to_owned(),
-            file: engine.create_file(&tx, logged).unwrap(),
-            key: vec![KeyColumn { column, order: KeyOrder::ascending(TypeOid::INT4) }],
-            include: Vec::new(),
             unique,
             primary: unique,
-            valid: true,
             options: IndexOptions {
                 page_items_max: small_pages.then_some(5),
                 ..IndexOptions::default()
             },
+            ..IndexDefinition::new(
+                id,
+                name,
+                engine.create_file(&tx, logged).unwrap(),
+                vec![KeyColumn::column(column, KeyOrder::ascending(TypeOid::INT4))],
+            )
         };
         let definition = TableDefinition {
             id: 1,
             name: "t".to_owned(),
             file: engine.create_file(&tx, logged).unwrap(),
             fillfactor: 100,
+            heap_only_updates: HeapOnlyUpdates::SameKeys,
             // `s` is the stamp's low half: it tells one write from another.
             columns: vec![
                 column(TypeOid::INT4),
@@ -207,7 +208,7 @@ impl World {
         id: i32,
     ) -> Option<(RowTarget, Vec<Datum>)> {
         let mut key = Vec::new();
-        self.table.encode_index_key(0, &self.row(id, 0, ""), &mut key);
+        self.table.encode_index_key(0, &self.row(id, 0, ""), &mut key).unwrap();
         let mut out = vec![Datum::Null; 4];
         let mut lookup = Lookup::default();
         let all = ColumnMask::all(4);

@@ -12,6 +12,8 @@ use crate::session::SessionControl;
 pub(crate) struct Entry {
     pub(crate) granted: Vec<Grant>,
     pub(crate) waiters: VecDeque<Waiter>,
+    /// Those who wait for the holders of a moment, and stand in nobody's way.
+    pub(crate) observers: Vec<Observer>,
     /// What a row that moved to another page took along to its new place.
     pub(crate) carried: Vec<Carried>,
 }
@@ -39,6 +41,17 @@ pub(crate) struct Waiter {
     /// Wants the lock; else it only wants to know that it could have it. (Were a lock taken for that
     /// and given back, two who ask could find each other's for ever.)
     pub(crate) keeps: bool,
+}
+
+/// A session that waits until those who held the lock at one moment have let go of it. Who comes later
+/// is not waited for, and does not wait.
+#[derive(Debug)]
+pub(crate) struct Observer {
+    pub(crate) session: Arc<SessionControl>,
+    /// Modes that matter.
+    pub(crate) modes: u8,
+    /// Holders that have not let go since.
+    pub(crate) holders: Vec<Arc<SessionControl>>,
 }
 
 /// What came of an attempt.
@@ -130,6 +143,32 @@ impl Entry {
         }
     }
 
+    /// Other sessions that hold one of these modes.
+    pub(crate) fn other_holders(
+        &self,
+        session: &SessionControl,
+        modes: u8,
+    ) -> Vec<Arc<SessionControl>> {
+        self.granted
+            .iter()
+            .filter(|grant| !is(&grant.session, session) && grant.modes & modes != 0)
+            .map(|grant| Arc::clone(&grant.session))
+            .collect()
+    }
+
+    /// Tells the observers that the session has let go of what it has no more. Called with every
+    /// release, so that a session that locks again at once is not taken for one that never let go.
+    fn tell_observers(&mut self, session: &SessionControl) {
+        let left = self.modes_of(session);
+        self.observers.retain_mut(|observer| {
+            observer.holders.retain(|holder| !is(holder, session) || left & observer.modes != 0);
+            if observer.holders.is_empty() {
+                observer.session.grant();
+            }
+            !observer.holders.is_empty()
+        });
+    }
+
     /// Takes modes away from the session and grants what that frees.
     pub(crate) fn remove_modes(&mut self, session: &SessionControl, modes: u8) {
         if let Some(at) = self.granted.iter().position(|grant| is(&grant.session, session)) {
@@ -138,6 +177,7 @@ impl Entry {
                 self.granted.swap_remove(at);
             }
         }
+        self.tell_observers(session);
         self.grant_waiters();
     }
 
@@ -149,7 +189,7 @@ impl Entry {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.granted.is_empty() && self.waiters.is_empty()
+        self.granted.is_empty() && self.waiters.is_empty() && self.observers.is_empty()
     }
 }
 

@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use niwaki_env::sync::atomic::{AtomicUsize, Ordering, fence};
 use niwaki_env::sync::{Mutex, MutexGuard};
 
-use super::entry::{Attempt, Carried, Entry};
+use super::entry::{Attempt, Carried, Entry, Observer, is};
 use super::fast::{Fast, StrongCounts, is_strong, is_weak};
 use super::mode::Mode;
 use super::row::RowCounts;
@@ -135,6 +135,95 @@ impl LockManager {
                 .any(|other| *other >= mode && Mode::from(*other).excludes & excludes == excludes)
         };
         transaction.held.table_modes(table, &covers)
+    }
+
+    /// Waits until every other transaction that holds the table now in a mode that excludes `mode` has
+    /// let go of it: ended, or rolled back to before it locked. Takes no lock, and keeps nobody from
+    /// taking one meanwhile; who locks the table later is not waited for. `told` hears how many there
+    /// were, how many are left, and the backend of one of them.
+    ///
+    /// The waiting transaction should hold no lock that one of them can want: such a wait is not seen by the
+    /// search for deadlocks.
+    ///
+    /// # Errors
+    /// The interrupts, and `lock_timeout`'s.
+    pub fn wait_for_holders(
+        &self,
+        transaction: &Transaction,
+        table: TableId,
+        mode: TableLockMode,
+        told: &mut dyn FnMut(usize, usize, i32),
+    ) -> Result<()> {
+        let key = LockKey::Table(table);
+        let mode = Mode::from(mode);
+        self.announce(&key, mode)?;
+        let result = self.wait_for_holders_announced(transaction.session(), key, mode, told);
+        self.retract(&key, mode);
+        result
+    }
+
+    fn wait_for_holders_announced(
+        &self,
+        session: &Arc<SessionControl>,
+        key: LockKey,
+        mode: Mode,
+        told: &mut dyn FnMut(usize, usize, i32),
+    ) -> Result<()> {
+        let LockKey::Table(table) = key else { return Ok(()) };
+        let mut holders = {
+            let sessions = self.registry.all();
+            let mut partition = self.partition(&key).lock();
+            Self::move_fast_locks(&sessions, &mut partition, table);
+            let entry = partition.entry(key);
+            let holders = entry.other_holders(session, mode.excludes);
+            for holder in &holders {
+                // One at a time, so that progress can be told.
+                entry.observers.push(Observer {
+                    session: Arc::clone(session),
+                    modes: mode.excludes,
+                    holders: vec![Arc::clone(holder)],
+                });
+            }
+            partition.remove_if_empty(&key);
+            holders
+        };
+        let total = holders.len();
+        let mut result = Ok(());
+        while !holders.is_empty() {
+            session.prepare_wait(key);
+            // Those who let go before the wait began would not wake it.
+            holders.retain(|holder| self.is_observed(session, &key, holder));
+            let Some(first) = holders.first() else { break };
+            told(total, holders.len(), first.backend());
+            result = session.wait_granted(|| None);
+            if result.is_err() {
+                break;
+            }
+        }
+        told(total, holders.len(), 0);
+        session.end_wait();
+        let mut partition = self.partition(&key).lock();
+        if let Some(entry) = partition.entries.get_mut(&key) {
+            entry.observers.retain(|observer| !is(&observer.session, session));
+        }
+        partition.remove_if_empty(&key);
+        result
+    }
+
+    /// Whether the session still waits for this holder.
+    fn is_observed(
+        &self,
+        session: &SessionControl,
+        key: &LockKey,
+        holder: &Arc<SessionControl>,
+    ) -> bool {
+        let partition = self.partition(key).lock();
+        partition.entries.get(key).is_some_and(|entry| {
+            entry.observers.iter().any(|observer| {
+                is(&observer.session, session)
+                    && observer.holders.iter().any(|other| is(other, holder))
+            })
+        })
     }
 
     /// Takes a lock through the lock table.

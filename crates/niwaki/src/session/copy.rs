@@ -192,7 +192,7 @@ impl Session {
             .ok_or_else(|| SqlError::internal("no transaction is open"))?;
         let options = InsertOptions { frozen: freeze };
         table.insert_many(transaction, rows, options, &mut self.work).map_err(|error| {
-            let line = first_line + failed_row(&error, rows) as u64;
+            let line = first_line + failed_row(table, &error, rows) as u64;
             let state = self.catalog.state();
             of_table(error, relation, &state)
                 .with_context(format!("COPY {}, line {line}", relation.name))
@@ -385,13 +385,11 @@ fn positions_of(relation: &Relation, columns: &[String]) -> Result<Vec<usize>> {
 
 /// Which row of a batch met a key that was there already: the second with that key, or else the
 /// first.
-fn failed_row(error: &TableError, rows: &[Vec<Datum>]) -> usize {
+fn failed_row(table: &Table, error: &TableError, rows: &[Vec<Datum>]) -> usize {
     let TableError::UniqueViolation(violation) = error else { return 0 };
     let mut same = rows.iter().enumerate().filter(|(_, row)| {
-        violation
-            .key
-            .iter()
-            .all(|(column, value)| row.get(*column).is_some_and(|v| same_value(v, value)))
+        let Ok(key) = table.key_values(violation.index, row) else { return false };
+        key.iter().zip(&violation.key).all(|(a, b)| same_value(a, b))
     });
     let first = same.next();
     same.next().or(first).map_or(0, |(i, _)| i)

@@ -2,38 +2,38 @@
 
 use niwaki_catalog::{CatalogState, Relation};
 use niwaki_sql::SqlError;
-use niwaki_table::Error as TableError;
+use niwaki_table::{Error as TableError, UniqueViolation};
 use niwaki_types::{Datum, TextSettings, to_text};
 
 /// `(a, b)=(1, x)`: a key by column names and values.
-pub(crate) fn key_text(relation: &Relation, key: &[(usize, Datum)]) -> String {
+/// `None` when the values are not known.
+pub(crate) fn key_text(relation: &Relation, violation: &UniqueViolation) -> Option<String> {
+    let index = relation.indexes.get(violation.index).filter(|_| !violation.key.is_empty())?;
     let settings = TextSettings::default();
     let mut names = String::new();
     let mut values = String::new();
-    for (position, value) in key {
+    for (column, value) in index.definition.key.iter().zip(&violation.key) {
         if !names.is_empty() {
             names.push_str(", ");
             values.push_str(", ");
         }
-        let Some(column) = relation.columns.get(*position) else { continue };
-        names.push_str(&column.name);
+        names.push_str(column.shown(relation));
         match value {
             Datum::Null => values.push_str("null"),
-            value => values.push_str(&to_text(value, column.column_type().oid, &settings)),
+            value => values.push_str(&to_text(value, column.type_oid(relation), &settings)),
         }
     }
-    format!("({names})=({values})")
+    Some(format!("({names})=({values})"))
 }
 
 /// An error of a table operation, with the relation's names.
 #[cold]
 pub(crate) fn of_table(error: TableError, relation: &Relation, state: &CatalogState) -> SqlError {
     let TableError::UniqueViolation(violation) = &error else { return error.into() };
-    let detail = format!("Key {} already exists.", key_text(relation, &violation.key));
+    let detail = key_text(relation, violation).map(|key| format!("Key {key} already exists."));
     let schema = state.schema(relation.schema).map(|s| s.name.clone()).unwrap_or_default();
     let constraint = violation.index_name.clone();
-    SqlError::from(error)
-        .with_detail(detail)
-        .with_table(schema, relation.name.clone())
-        .with_constraint(constraint)
+    let mut error = SqlError::from(error);
+    error.detail = detail;
+    error.with_table(schema, relation.name.clone()).with_constraint(constraint)
 }

@@ -1,6 +1,7 @@
 //! A session: one user's statements, one after the other, with settings, prepared statements, portals
 //! and at most one transaction.
 
+mod constraints;
 mod copy;
 mod cursor;
 mod define;
@@ -31,6 +32,7 @@ use crate::Result;
 use crate::database::Database;
 use crate::result::ResultSink;
 
+use constraints::Deferred;
 use environment::SequenceValues;
 use extended::Portal;
 pub(crate) use extended::Statement;
@@ -74,6 +76,8 @@ pub struct Session {
     levels: Vec<Level>,
     /// Relations whose files are new in this transaction: COPY FREEZE may use them.
     created: Vec<Oid>,
+    /// Keys that may be there twice, to be checked at the end of the transaction.
+    deferred: Deferred,
     path: Option<CachedPath>,
     statements: HashMap<String, Arc<Statement>>,
     portals: HashMap<String, Portal>,
@@ -127,6 +131,7 @@ impl Session {
             block: Block::Idle,
             levels: Vec::new(),
             created: Vec::new(),
+            deferred: Deferred::default(),
             path: None,
             statements: HashMap::new(),
             portals: HashMap::new(),

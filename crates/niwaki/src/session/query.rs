@@ -33,6 +33,14 @@ impl Session {
         statement: &ParsedStatement,
         parameter_types: &[TypeOid],
     ) -> Result<Analyzed> {
+        self.with_analysis(|context| niwaki_sql::analyze(statement, context, parameter_types))
+    }
+
+    /// Calls `run` with what analysis reads: the catalog of now, and the session's settings.
+    pub(super) fn with_analysis<T>(
+        &mut self,
+        run: impl FnOnce(&AnalyzeContext<'_>) -> Result<T>,
+    ) -> Result<T> {
         let path = self.search_path();
         let state = self.catalog.state();
         let hot = self.settings.hot();
@@ -53,7 +61,7 @@ impl Session {
                 ..PlannerSettings::default()
             },
         };
-        niwaki_sql::analyze(statement, &context, parameter_types)
+        run(&context)
     }
 
     /// What plans depend on: they are right while this stays the same.
@@ -116,6 +124,7 @@ impl Session {
             self.with_context(snapshot, &mut |context| execution.run(context, max_rows, out))?;
         if matches!(progress, Progress::Complete(_)) {
             self.open_transaction()?.next_command()?;
+            self.check_after_statement()?;
         }
         Ok(progress)
     }
@@ -131,6 +140,7 @@ impl Session {
         let completion =
             self.with_context(&snapshot, &mut |context| planned.execute(context, parameters, out))?;
         self.open_transaction()?.next_command()?;
+        self.check_after_statement()?;
         Ok(completion)
     }
 

@@ -14,6 +14,7 @@ use niwaki_sql::utility::{TransactionCommand, TransactionModes};
 use niwaki_txn::{BeginOptions, Durability, Isolation};
 
 use super::Session;
+use super::constraints::DeferredMark;
 use crate::Result;
 use crate::result::ResultSink;
 
@@ -37,6 +38,7 @@ pub(super) struct Level {
     catalog: usize,
     settings: usize,
     created: usize,
+    pub(super) deferred: DeferredMark,
 }
 
 impl Session {
@@ -88,10 +90,17 @@ impl Session {
     /// Commits whatever is open.
     pub(super) fn commit(&mut self) -> Result<()> {
         self.portals.clear();
+        if self.transaction.is_some()
+            && let Err(error) = self.check_before_commit()
+        {
+            self.rollback();
+            return Err(error);
+        }
         let Some(transaction) = self.transaction.take() else {
             self.block = Block::Idle;
             return Ok(());
         };
+        self.deferred.clear();
         self.block = Block::Idle;
         self.levels.clear();
         self.created.clear();
@@ -132,6 +141,8 @@ impl Session {
         self.portals.clear();
         self.levels.clear();
         self.created.clear();
+        self.deferred.clear();
+        self.work.take_deferred();
         self.catalog.rolled_back();
         if let Some(transaction) = self.transaction.take() {
             transaction.abort();
@@ -185,6 +196,7 @@ impl Session {
                     catalog,
                     settings: self.settings.mark(),
                     created: self.created.len(),
+                    deferred: self.deferred.mark(),
                 });
                 self.open_transaction()?.savepoint(name);
                 Ok("SAVEPOINT")
@@ -293,6 +305,8 @@ impl Session {
         self.catalog.rollback_to(level.catalog);
         self.settings.rollback_to(level.settings);
         self.created.truncate(level.created);
+        self.deferred.rollback_to(&level.deferred);
+        self.work.take_deferred();
         self.portals.clear();
         let name = level.name.clone();
         self.settings_changed();

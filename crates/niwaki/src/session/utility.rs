@@ -88,6 +88,9 @@ impl Session {
         let tag: &'static str = match utility {
             Utility::Transaction(_) => "",
             Utility::Set(command) => self.set(command, out)?,
+            Utility::SetConstraints { names, deferred } => {
+                self.set_constraints(names, *deferred, out)?
+            }
             Utility::Show(name) => self.show(name, out)?,
             Utility::Vacuum(vacuum) => {
                 self.analyze_tables(vacuum, out)?;
@@ -100,7 +103,8 @@ impl Session {
             Utility::Copy(copy) => {
                 let rows = self.copy(copy, source, out)?;
                 self.tag = format!("COPY {rows}");
-                return self.next_command();
+                self.next_command()?;
+                return self.check_after_statement();
             }
             Utility::Prepare { name, types, query } => {
                 self.prepare_by_name(name, types, query, source)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{ConstraintKind, Oid, Relation, RelationKind};
+use niwaki_catalog::{ConstraintKind, ConstraintTime, Oid, Relation, RelationKind};
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{AlterCommand, ConstraintSpec, ConstraintSpecKind, Name};
 use niwaki_txn::TableLockMode;
@@ -70,8 +70,9 @@ impl Definer<'_> {
             }
             AlterCommand::Column { name, action } => self.alter_column(&relation, name, action),
             AlterCommand::AddConstraint(constraint) => self.add_constraint(&relation, constraint),
-            AlterCommand::AddConstraintUsingIndex { name, primary, index } => {
-                self.add_constraint_using_index(&relation, name.as_deref(), *primary, index)
+            AlterCommand::AddConstraintUsingIndex { name, primary, index, check_time } => {
+                let name = name.as_deref();
+                self.add_constraint_using_index(&relation, name, *primary, index, *check_time)
             }
             AlterCommand::DropConstraint { name, if_exists } => {
                 if self.drop_constraint(&relation, name)? {
@@ -189,6 +190,7 @@ impl Definer<'_> {
         name: Option<&str>,
         primary: bool,
         index: &str,
+        check_time: ConstraintTime,
     ) -> Result<()> {
         let entry =
             relation.indexes.iter().find(|i| i.name == index).ok_or_else(|| {
@@ -206,7 +208,30 @@ impl Definer<'_> {
                     "Cannot create a primary key or unique constraint using such an index.",
                 ));
         }
-        let plain = entry.definition.key.iter().all(|k| !k.descending && !k.nulls_first);
+        let unfit = if !entry.definition.valid {
+            Some(("55000", format!("index \"{index}\" is not valid")))
+        } else if entry.definition.key.iter().any(|k| k.expression.is_some()) {
+            Some(("42809", format!("index \"{index}\" contains expressions")))
+        } else if entry.definition.predicate.is_some() {
+            Some(("42809", format!("\"{index}\" is a partial index")))
+        } else {
+            None
+        };
+        if let Some((sqlstate, message)) = unfit {
+            let error = SqlError::new(sqlstate, message);
+            return Err(if sqlstate == "42809" {
+                error.with_detail(
+                    "Cannot create a primary key or unique constraint using such an index.",
+                )
+            } else {
+                error
+            });
+        }
+        let plain = entry
+            .definition
+            .key
+            .iter()
+            .all(|k| !k.descending && !k.nulls_first && k.operator_class.is_none());
         if !plain {
             return Err(SqlError::new(
                 "42809",
@@ -242,6 +267,7 @@ impl Definer<'_> {
             name.clone_into(&mut own.name);
         }
         if let Some(index) = &mut own.index {
+            index.check_time = check_time;
             index.constraint =
                 Some(if primary { ConstraintKind::PrimaryKey } else { ConstraintKind::Unique });
         }

@@ -92,10 +92,10 @@ impl Definer<'_> {
         };
         let number = u16::try_from(position).map_err(|_| SqlError::internal("column number"))?;
         // Indexes with the column go with it.
-        for index in &relation.indexes {
+        for (at, index) in relation.indexes.iter().enumerate() {
             let definition = &index.definition;
-            let used = definition.key.iter().any(|k| k.column == number)
-                || definition.include.contains(&number);
+            let reads = relation.table.as_ref().is_some_and(|t| t.index_reads(at, position));
+            let used = reads || definition.include.contains(&number);
             if used {
                 self.remove_with_files(index.oid)?;
             }

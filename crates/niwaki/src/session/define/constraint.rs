@@ -1,13 +1,14 @@
 //! Constraints: CHECK, PRIMARY KEY, UNIQUE.
 
 use niwaki_catalog::{
-    Check, ConstraintKind, IndexColumn, IndexEntry, RelationDefinition, RelationKind,
+    Check, ConstraintKind, IndexColumn, IndexDefinition, IndexEntry, RelationDefinition,
+    RelationKind,
 };
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{ConstraintSpec, ConstraintSpecKind};
 
 use super::create_index::NewIndex;
-use super::{Definer, names};
+use super::{Definer, names, operator_class};
 use crate::Result;
 
 /// Names of a table's constraints, given ones and made-up ones.
@@ -103,7 +104,14 @@ impl Definer<'_> {
         taken: &mut ConstraintNames,
         constraint: &ConstraintSpec,
     ) -> Result<()> {
-        let ConstraintSpecKind::Unique { primary, columns, include, options } = &constraint.kind
+        let ConstraintSpecKind::Unique {
+            primary,
+            columns,
+            include,
+            nulls_not_distinct,
+            check_time,
+            options,
+        } = &constraint.kind
         else {
             return Ok(());
         };
@@ -127,11 +135,9 @@ impl Definer<'_> {
                     format!("column \"{name}\" appears twice in {what} constraint"),
                 ));
             }
-            key.push(IndexColumn {
-                column: position(name)?,
-                descending: false,
-                nulls_first: false,
-            });
+            let column = IndexColumn::ascending(position(name)?);
+            operator_class::choose(column.type_oid(table), None)?;
+            key.push(column);
         }
         let include_positions = include.iter().map(position).collect::<Result<Vec<_>>>()?;
         let state = self.state();
@@ -158,18 +164,15 @@ impl Definer<'_> {
         };
         let mut index_options = niwaki_catalog::RelationOptions::default();
         super::options::set(RelationKind::Index, &mut index_options, options)?;
-        self.add_index(NewIndex {
-            table: table.oid,
-            name,
-            key,
+        let kind = if *primary { ConstraintKind::PrimaryKey } else { ConstraintKind::Unique };
+        let definition = IndexDefinition {
             include: include_positions,
             unique: true,
-            constraint: Some(if *primary {
-                ConstraintKind::PrimaryKey
-            } else {
-                ConstraintKind::Unique
-            }),
-            options: index_options,
-        })
+            constraint: Some(kind),
+            nulls_not_distinct: *nulls_not_distinct,
+            check_time: *check_time,
+            ..IndexDefinition::new(table.oid, key)
+        };
+        self.add_index(NewIndex { name, definition, options: index_options })
     }
 }

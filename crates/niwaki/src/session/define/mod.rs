@@ -10,6 +10,7 @@ mod create_index;
 mod create_table;
 mod drop;
 mod names;
+mod operator_class;
 mod options;
 mod rename;
 mod sequence;

@@ -1,8 +1,10 @@
 //! ALTER … RENAME.
 
-use niwaki_catalog::RelationKind;
-use niwaki_sql::SqlError;
+use std::sync::Arc;
+
+use niwaki_catalog::{Relation, RelationKind};
 use niwaki_sql::utility::{Rename, RenameTarget};
+use niwaki_sql::{SqlError, rename_column, rename_in_expression};
 use niwaki_txn::TableLockMode;
 
 use super::create_table::check_column_name;
@@ -60,13 +62,26 @@ impl Definer<'_> {
                         ),
                     ));
                 }
-                if !relation.checks.is_empty() {
-                    return Err(SqlError::unsupported(
-                        "RENAME COLUMN of a table with CHECK constraints",
-                    ));
-                }
                 definition.columns[position].name.clone_from(&spec.to);
+                for check in &mut definition.checks {
+                    check.expression = rename_column(&check.expression, from, &spec.to)?;
+                }
+                // Texts of indexes change with the column, in one step: neither is right alone.
+                let renamed = Arc::new(Relation::unopened(definition.clone()));
                 self.update(definition)?;
+                for entry in &relation.indexes {
+                    let mut own = self.current(entry.oid)?.definition.clone();
+                    let Some(index) = &mut own.index else { continue };
+                    let keys = index.key.iter_mut().filter_map(|k| k.expression.as_mut());
+                    let mut changed = false;
+                    for stored in keys.chain(&mut index.predicate) {
+                        *stored = rename_in_expression(stored, from, &spec.to, &renamed)?;
+                        changed = true;
+                    }
+                    if changed {
+                        self.update(own)?;
+                    }
+                }
             }
             RenameTarget::Constraint(from) => {
                 let index = relation
@@ -97,7 +112,7 @@ impl Definer<'_> {
     }
 
     /// Defaults are kept as text, so the column that draws from a renamed sequence is told.
-    fn rename_in_default(&mut self, sequence: &niwaki_catalog::Relation, to: &str) -> Result<()> {
+    fn rename_in_default(&mut self, sequence: &Relation, to: &str) -> Result<()> {
         let state = self.state();
         let users: Vec<_> = state
             .tables()

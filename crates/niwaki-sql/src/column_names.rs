@@ -1,0 +1,116 @@
+//! Changing the names of columns in the text of a stored expression.
+//!
+//! The parser says where each column reference stands; everything else of the text stays as it is.
+
+use pg_query::{NodeEnum, NodeRef};
+
+use crate::error::{Result, SqlError};
+use crate::functions::quote_identifier;
+
+/// The expression with bare column names: whatever a table or schema is called later, it stays right.
+///
+/// # Errors
+/// `42601` when the text is no expression.
+pub(crate) fn unqualified(expression: &str) -> Result<String> {
+    rewrite(expression, |name| name.to_owned())
+}
+
+/// The expression with another name for a column.
+///
+/// # Errors
+/// `42601` when the text is no expression.
+pub fn rename_column(expression: &str, from: &str, to: &str) -> Result<String> {
+    rewrite(expression, |name| if name == from { to.to_owned() } else { name.to_owned() })
+}
+
+/// Replaces each column reference by the name that `name_of` gives for its last part.
+fn rewrite(expression: &str, name_of: impl Fn(&str) -> String) -> Result<String> {
+    const PREFIX: &str = "SELECT ";
+    let query = format!("{PREFIX}{expression}");
+    let mut found: Vec<(usize, usize, String)> = Vec::new();
+    for statement in crate::parse::parse(&query)? {
+        for (node, ..) in statement.node.nodes() {
+            let NodeRef::ColumnRef(column) = node else { continue };
+            let Some(NodeEnum::String(name)) = column.fields.last().and_then(|n| n.node.as_ref())
+            else {
+                continue;
+            };
+            let start = usize::try_from(column.location)
+                .map_err(|_| SqlError::internal("a column reference without a place"))?;
+            let end = end_of_name(&query, start, column.fields.len())
+                .ok_or_else(|| SqlError::internal("a column reference that is no name"))?;
+            found.push((start, end, quote_identifier(&name_of(&name.sval))));
+        }
+    }
+    found.sort_by_key(|(start, ..)| *start);
+    found.dedup_by_key(|(start, ..)| *start);
+    let mut text = String::with_capacity(query.len());
+    let mut copied = PREFIX.len();
+    for (start, end, name) in found {
+        text.push_str(query.get(copied..start).unwrap_or_default());
+        text.push_str(&name);
+        copied = end;
+    }
+    text.push_str(query.get(copied..).unwrap_or_default());
+    Ok(text)
+}
+
+/// Where a dotted name of so many parts ends that begins at `start`.
+fn end_of_name(text: &str, start: usize, parts: usize) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let blanks = |mut at: usize| {
+        while bytes.get(at).is_some_and(u8::is_ascii_whitespace) {
+            at += 1;
+        }
+        at
+    };
+    let mut at = start;
+    for part in 0..parts {
+        if part > 0 {
+            at = blanks(at);
+            (bytes.get(at) == Some(&b'.')).then_some(())?;
+            at = blanks(at + 1);
+        }
+        if bytes.get(at) == Some(&b'"') {
+            at += 1;
+            // A doubled quote stands for one in the name.
+            loop {
+                match (bytes.get(at)?, bytes.get(at + 1)) {
+                    (b'"', Some(b'"')) => at += 2,
+                    (b'"', _) => break,
+                    _ => at += 1,
+                }
+            }
+            at += 1;
+            continue;
+        }
+        let begin = at;
+        while bytes
+            .get(at)
+            .is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$') || !b.is_ascii())
+        {
+            at += 1;
+        }
+        (at > begin).then_some(())?;
+    }
+    Some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_change_and_nothing_else() {
+        let renamed = |text| rename_column(text, "a", "x y").unwrap();
+        assert_eq!(renamed("a + b"), "\"x y\" + b");
+        assert_eq!(renamed("lower(A) || 'a' || \"a\""), "lower(\"x y\") || 'a' || \"x y\"");
+        assert_eq!(renamed("t . a > 1 AND a(b) = aa"), "\"x y\" > 1 AND a(b) = aa");
+        assert_eq!(
+            renamed("CASE a WHEN 1 THEN a ELSE -a END"),
+            "CASE \"x y\" WHEN 1 THEN \"x y\" ELSE -\"x y\" END"
+        );
+        assert_eq!(unqualified("public.t.a + \"T\".\"B\"\"c\"").unwrap(), "a + \"B\"\"c\"");
+        assert_eq!(unqualified("1 + 2").unwrap(), "1 + 2");
+    }
+}

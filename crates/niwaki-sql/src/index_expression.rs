@@ -1,0 +1,231 @@
+//! The expressions and predicates of indexes: refused unless they are functions of the row alone, stored
+//! as text, compiled when their table is opened.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use niwaki_catalog::{ExpressionCompiler, Relation, RelationDefinition, StoredExpression};
+use niwaki_table::{ExpressionError, KeyExpression};
+use niwaki_types::{ColumnMask, Datum, TypeOid};
+
+use crate::analyze::{IndexPart, index_expression};
+use crate::column_names::{rename_column, unqualified};
+use crate::context::AnalyzeContext;
+use crate::error::{Result, SqlError};
+use crate::expr::{Expr, ExprKind, Runtime, State};
+use crate::functions::{Function, Volatility};
+use crate::sessionless;
+use crate::types::{CastContext, CastPath, cast_path, element_of};
+
+/// What an index is to have as a key column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IndexKey {
+    /// A column, by its position.
+    Column(usize),
+    /// A computed value.
+    Expression(StoredExpression),
+}
+
+/// Reads the expression of a key column, `text`, over the columns of `relation`.
+///
+/// # Errors
+/// Analysis's; `42P17` when it is not immutable, `0A000` for subqueries, system columns and constants that
+/// depend on the session's settings.
+pub fn read_index_key(
+    text: &str,
+    relation: &Arc<Relation>,
+    context: &AnalyzeContext<'_>,
+) -> Result<IndexKey> {
+    let text = &unqualified(text)?;
+    let expr = checked(text, relation, context, IndexPart::Key)?;
+    if let ExprKind::Slot { depth: 0, slot } = expr.kind {
+        return Ok(IndexKey::Column(slot));
+    }
+    let type_oid = expr.ty.0;
+    let shown = shown(&expr, relation);
+    Ok(IndexKey::Expression(StoredExpression { text: text.to_owned(), shown, type_oid }))
+}
+
+/// Reads the predicate of a partial index.
+///
+/// # Errors
+/// As [`read_index_key`]; `42804` when it is no boolean.
+pub fn read_index_predicate(
+    text: &str,
+    relation: &Arc<Relation>,
+    context: &AnalyzeContext<'_>,
+) -> Result<StoredExpression> {
+    let text = &unqualified(text)?;
+    let expr = checked(text, relation, context, IndexPart::Predicate)?;
+    Ok(StoredExpression {
+        text: text.to_owned(),
+        shown: shown(&expr, relation),
+        type_oid: TypeOid::BOOL.0,
+    })
+}
+
+/// The stored expression after a column of `relation`, as it is now, was renamed from `from` to `to`.
+///
+/// # Errors
+/// Analysis's, if the expression cannot be read any more.
+pub fn rename_in_expression(
+    stored: &StoredExpression,
+    from: &str,
+    to: &str,
+    relation: &Arc<Relation>,
+) -> Result<StoredExpression> {
+    let text = rename_column(&stored.text, from, to)?;
+    let context = sessionless::analyze_context(0);
+    let expr = index_expression(&text, relation, &context, IndexPart::Key)?;
+    let shown = shown(&expr, relation);
+    Ok(StoredExpression { text, shown, type_oid: stored.type_oid })
+}
+
+fn shown(expr: &Expr, relation: &Relation) -> String {
+    sessionless::with_context(|exec| crate::explain::table_expression(expr, relation, exec))
+}
+
+/// Analyzes an expression and refuses what an index cannot be built on.
+fn checked(
+    text: &str,
+    relation: &Arc<Relation>,
+    context: &AnalyzeContext<'_>,
+    part: IndexPart,
+) -> Result<Expr> {
+    // Two moments far from each other: a literal such as 'today' is another value at each.
+    const MOMENTS: [i64; 2] = [0, 1 << 58];
+    let expr = index_expression(text, relation, context, part)?;
+    let width = relation.columns.len();
+    if expr.any(&mut |e| matches!(e.kind, ExprKind::Slot { depth: 0, slot } if slot >= width)) {
+        return Err(SqlError::new("0A000", "index creation on system columns is not supported"));
+    }
+    if !is_immutable(&expr) {
+        return Err(SqlError::new(
+            "42P17",
+            format!("functions in {} must be marked IMMUTABLE", part.one()),
+        ));
+    }
+    for now in MOMENTS {
+        let again = index_expression(text, relation, &sessionless::analyze_context(now), part)?;
+        if !again.same(&expr) {
+            return Err(SqlError::unsupported(format!(
+                "a literal in {} that depends on the time or on the session's settings",
+                part.one()
+            ))
+            .with_hint("Write it in ISO form, with a time zone where it has one."));
+        }
+    }
+    Ok(expr)
+}
+
+/// Whether an expression gives the same value for the same row, for ever and in every session.
+fn is_immutable(expr: &Expr) -> bool {
+    let immutable = |function: &Function| function.volatility == Volatility::Immutable;
+    !expr.any(&mut |part| match &part.kind {
+        ExprKind::Call { function, .. }
+        | ExprKind::ArrayCompare { function, .. }
+        | ExprKind::Distinct { equal: function, .. } => !immutable(function),
+        ExprKind::Cast { from, .. } => !cast_is_immutable(*from, part.ty),
+        ExprKind::Slot { depth, .. } => *depth > 0,
+        ExprKind::SubQuery(_)
+        | ExprKind::Param(_)
+        | ExprKind::Aggregate(_)
+        | ExprKind::SetReturning(_) => true,
+        _ => false,
+    })
+}
+
+/// PostgreSQL's marks of cast, input and output functions.
+fn cast_is_immutable(from: TypeOid, to: TypeOid) -> bool {
+    use TypeOid as T;
+    match cast_path(from, to, CastContext::Explicit) {
+        Some(CastPath::Relabel) => true,
+        Some(CastPath::Array) => match (element_of(from), element_of(to)) {
+            (Some(from), Some(to)) => cast_is_immutable(from, to),
+            _ => false,
+        },
+        Some(CastPath::Function) => {
+            let zoned = from == T::TIMESTAMPTZ || to == T::TIMESTAMPTZ;
+            !zoned && to != T::REGCLASS
+        }
+        Some(CastPath::InputOutput) => {
+            let output_depends =
+                matches!(from, T::DATE | T::TIMESTAMP | T::TIMESTAMPTZ | T::REGCLASS);
+            let input_depends =
+                matches!(to, T::DATE | T::TIMESTAMP | T::TIMESTAMPTZ | T::INTERVAL | T::REGCLASS);
+            let array = element_of(from).is_some() || element_of(to).is_some();
+            !output_depends && !input_depends && !array
+        }
+        None => false,
+    }
+}
+
+/// An expression of an index, ready to be evaluated; reads the table's columns from slot 0 on.
+#[derive(Debug)]
+pub(crate) struct CompiledExpression {
+    pub(crate) expr: Expr,
+    columns: ColumnMask,
+}
+
+impl KeyExpression for CompiledExpression {
+    fn columns(&self) -> &ColumnMask {
+        &self.columns
+    }
+
+    fn evaluate(&self, row: &[Datum]) -> std::result::Result<Datum, ExpressionError> {
+        sessionless::with_context(|exec| {
+            let mut state = State::default();
+            let mut runtime = Runtime { exec, params: &[], state: &mut state };
+            self.expr.eval(row, &mut runtime)
+        })
+        .map_err(|error| Arc::new(error) as ExpressionError)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// The expression behind what the table layer holds, if it was compiled here.
+pub(crate) fn compiled(expression: &dyn KeyExpression) -> Option<&CompiledExpression> {
+    expression.as_any().downcast_ref()
+}
+
+/// Compiles stored expressions for the catalog.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IndexExpressions;
+
+impl ExpressionCompiler for IndexExpressions {
+    fn compile(
+        &self,
+        table: &RelationDefinition,
+        expression: &StoredExpression,
+    ) -> std::result::Result<Arc<dyn KeyExpression>, ExpressionError> {
+        let relation = Arc::new(Relation::unopened(table.clone()));
+        let context = sessionless::analyze_context(0);
+        // Whether it is a predicate makes a difference for the words of errors alone.
+        let expr = index_expression(&expression.text, &relation, &context, IndexPart::Key)
+            .and_then(|expr| {
+                if expr.ty.0 == expression.type_oid {
+                    return Ok(expr);
+                }
+                Err(SqlError::new(
+                    "XX001",
+                    format!(
+                        "index expression {} has another type than when it was stored",
+                        expression.text
+                    ),
+                ))
+            })
+            .map_err(|error| Arc::new(error) as ExpressionError)?;
+        let mut columns = ColumnMask::none();
+        // Collects; never ends the walk.
+        expr.any(&mut |part| {
+            if let ExprKind::Slot { depth: 0, slot } = part.kind {
+                columns.insert(slot);
+            }
+            false
+        });
+        Ok(Arc::new(CompiledExpression { expr, columns }))
+    }
+}

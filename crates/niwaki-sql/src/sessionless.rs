@@ -1,0 +1,191 @@
+//! Evaluating expressions where no session is: those of indexes.
+//!
+//! Only immutable functions come here, and none of them asks for anything below; whatever does ask gets
+//! an error instead of an answer that would differ from session to session.
+
+use std::sync::OnceLock;
+
+use niwaki_catalog::{CatalogState, Oid, PG_CATALOG, Relation, SearchPath, SystemSource};
+use niwaki_storage::Tid;
+use niwaki_types::{ColumnMask, Datum, TextSettings};
+
+use crate::context::{AnalyzeContext, Environment, ExecContext, PlannerSettings, Scratch};
+use crate::error::{Result, SqlError};
+use crate::store::{
+    LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState, Store, TableLock,
+};
+
+/// What every evaluation without a session sees.
+struct Fixed {
+    catalog: CatalogState,
+    path: SearchPath,
+    text: TextSettings,
+}
+
+fn fixed() -> &'static Fixed {
+    static FIXED: OnceLock<Fixed> = OnceLock::new();
+    FIXED.get_or_init(|| Fixed {
+        catalog: CatalogState::default(),
+        path: SearchPath { schemas: vec![PG_CATALOG], creation: None },
+        text: TextSettings::default(),
+    })
+}
+
+/// Analysis with default settings at the moment `now`, which no expression may depend on.
+pub(crate) fn analyze_context(now: i64) -> AnalyzeContext<'static> {
+    let fixed = fixed();
+    AnalyzeContext {
+        catalog: &fixed.catalog,
+        path: &fixed.path,
+        text: &fixed.text,
+        now,
+        planner: PlannerSettings::default(),
+    }
+}
+
+/// Calls `run` with a context that has default settings and nothing else.
+pub(crate) fn with_context<T>(run: impl FnOnce(&mut ExecContext<'_>) -> T) -> T {
+    let fixed = fixed();
+    run(&mut ExecContext {
+        store: &mut Nothing,
+        environment: &mut Nothing,
+        catalog: &fixed.catalog,
+        path: &fixed.path,
+        source: &Nothing,
+        text: &fixed.text,
+        memory_limit: usize::MAX,
+        scratch: &mut Scratch::default(),
+    })
+}
+
+struct Nothing;
+
+fn none<T>() -> Result<T> {
+    Err(SqlError::internal("an index expression asked for a session"))
+}
+
+impl Store for Nothing {
+    fn lock_table(&mut self, _: &Relation, _: TableLock) -> Result<()> {
+        none()
+    }
+    fn open_scan(&mut self, _: &Relation, _: ScanPath, _: &ColumnMask) -> Result<ScanState> {
+        none()
+    }
+    fn next_rows(
+        &mut self,
+        _: &Relation,
+        _: &mut ScanState,
+        _: usize,
+        _: &mut RowBatch,
+    ) -> Result<bool> {
+        none()
+    }
+    fn fetch_unique(
+        &mut self,
+        _: &Relation,
+        _: usize,
+        _: &[u8],
+        _: &ColumnMask,
+        _: &mut [Datum],
+    ) -> Result<Option<Tid>> {
+        none()
+    }
+    fn insert(&mut self, _: &Relation, _: &[Datum]) -> Result<Tid> {
+        none()
+    }
+    fn update(&mut self, _: &Relation, _: Tid, _: &[Datum], _: &[Datum]) -> Result<RowOutcome> {
+        none()
+    }
+    fn delete(&mut self, _: &Relation, _: Tid, _: &[Datum]) -> Result<RowOutcome> {
+        none()
+    }
+    fn lock_row(&mut self, _: &Relation, _: Tid, _: RowLock, _: LockWait) -> Result<RowOutcome> {
+        none()
+    }
+    fn blocks(&mut self, _: &Relation) -> Result<u32> {
+        none()
+    }
+}
+
+impl Environment for Nothing {
+    fn check_interrupts(&mut self) -> Result<()> {
+        Ok(())
+    }
+    fn transaction_timestamp(&self) -> i64 {
+        0
+    }
+    fn statement_timestamp(&self) -> i64 {
+        0
+    }
+    fn clock_timestamp(&self) -> i64 {
+        0
+    }
+    fn random(&mut self) -> u64 {
+        0
+    }
+    fn sleep(&mut self, _: u64) -> Result<()> {
+        none()
+    }
+    fn nextval(&mut self, _: u32) -> Result<i64> {
+        none()
+    }
+    fn currval(&mut self, _: u32) -> Result<i64> {
+        none()
+    }
+    fn lastval(&mut self) -> Result<i64> {
+        none()
+    }
+    fn setval(&mut self, _: u32, _: i64, _: bool) -> Result<i64> {
+        none()
+    }
+    fn setting(&self, _: &str) -> Option<String> {
+        None
+    }
+    fn set_setting(&mut self, _: &str, _: &str, _: bool) -> Result<String> {
+        none()
+    }
+    fn current_user(&self) -> String {
+        String::new()
+    }
+    fn session_user(&self) -> String {
+        String::new()
+    }
+    fn current_database(&self) -> String {
+        String::new()
+    }
+    fn current_schemas(&self, _: bool) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl SystemSource for Nothing {
+    fn relation_bytes(&self, _: &CatalogState, _: Oid, _: &str) -> niwaki_catalog::Result<u64> {
+        Ok(0)
+    }
+    fn wal_insert_lsn(&self) -> u64 {
+        0
+    }
+    fn wal_flushed_lsn(&self) -> u64 {
+        0
+    }
+    fn session_id(&self) -> i32 {
+        0
+    }
+    fn cancel(&self, _: i32) -> bool {
+        false
+    }
+    fn terminate(&self, _: i32) -> bool {
+        false
+    }
+    fn blocking(&self, _: i32) -> Vec<i32> {
+        Vec::new()
+    }
+    fn view_rows(
+        &self,
+        _: &str,
+        _: &CatalogState,
+        _: &mut dyn FnMut(&[Datum]) -> niwaki_catalog::Result<()>,
+    ) -> niwaki_catalog::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! Unique keys that are checked later: at the end of a statement or of the transaction.
+//!
+//! An entry of a deferrable index is inserted whatever other rows have its key. If one of them is live, or
+//! may yet be, the key is noted, under the same leaf latch under which the entry goes in; so of two
+//! transactions that insert one key, the later one notes it. [`Table::check_deferred`] looks again when the
+//! time has come: what was noted may have gone, and others may have come.
+
+use std::cell::Cell;
+
+use niwaki_heap::UniqueProbe;
+use niwaki_nbtree::{Direction, KeyRange, Scan, UniqueCheck, UniqueVerdict};
+use niwaki_storage::{RelFileId, Tid, Xid};
+use niwaki_txn::{Transaction, WaitPolicy};
+use niwaki_types::Datum;
+
+use crate::error::{Error, Result};
+use crate::table::Table;
+use crate::unique::KeyCheck;
+
+/// A key that may be there twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeferredKey {
+    /// The table's number in the catalog.
+    pub table: u64,
+    /// The index's number in the catalog.
+    pub index: u64,
+    /// The heap's file: after TRUNCATE there is nothing left to check.
+    pub file: RelFileId,
+    key: Vec<u8>,
+    /// Root of the row that was inserted with it.
+    root: Tid,
+}
+
+/// A unique check that lets everything pass, and remembers whether it should not have.
+pub(crate) struct PassingCheck<'c, 't> {
+    pub(crate) inner: &'c KeyCheck<'t>,
+    pub(crate) doubtful: Cell<bool>,
+}
+
+impl UniqueCheck for PassingCheck<'_, '_> {
+    fn check(&self, key: &[u8], tid: Tid) -> niwaki_storage::Result<UniqueVerdict> {
+        Ok(match self.inner.check(key, tid)? {
+            UniqueVerdict::Conflict | UniqueVerdict::InProgress(_) | UniqueVerdict::Undecided => {
+                self.doubtful.set(true);
+                UniqueVerdict::NotConflicting
+            }
+            harmless => harmless,
+        })
+    }
+}
+
+impl Table {
+    /// What is noted of a row that is in the heap at `root`.
+    pub(crate) fn deferred_key(&self, index: usize, key: &[u8], root: Tid) -> DeferredKey {
+        DeferredKey {
+            table: self.definition.id,
+            index: self.indexes[index].definition.id,
+            file: self.definition.file.id,
+            key: key.to_vec(),
+            root,
+        }
+    }
+
+    /// Whether the noted key is there twice now: fails if it is, waits for transactions that decide. A key
+    /// whose row, index or file has gone is fine.
+    ///
+    /// # Errors
+    /// [`Error::UniqueViolation`]; a wait's, storage's.
+    pub fn check_deferred(&self, tx: &Transaction, noted: &DeferredKey) -> Result<()> {
+        let index = self.indexes.iter().position(|i| i.definition.id == noted.index);
+        let Some(index) = index.filter(|_| self.definition.file.id == noted.file) else {
+            return Ok(());
+        };
+        // Ends: each turn but the last waits for the end of a transaction.
+        loop {
+            if self.probe(tx, index, &noted.key, noted.root)? != UniqueProbe::Conflict {
+                return Ok(());
+            }
+            match self.find_other(tx, index, noted)? {
+                UniqueProbe::Free => return Ok(()),
+                UniqueProbe::Conflict => {
+                    return Err(self.deferred_violation(tx, index, noted.root)?);
+                }
+                UniqueProbe::InProgress(xid) => self.wait_for(tx, xid)?,
+            }
+        }
+    }
+
+    /// What other entries with the key say.
+    fn find_other(
+        &self,
+        tx: &Transaction,
+        index: usize,
+        noted: &DeferredKey,
+    ) -> Result<UniqueProbe> {
+        let handle = &self.indexes[index].handle;
+        let mut scan = Scan::default();
+        scan.start(handle, &KeyRange::equal(&noted.key), Direction::Forward);
+        // Ends with the entries of the key.
+        while scan.next(handle)? {
+            let batch = scan.batch();
+            for entry in (0..batch.len()).filter_map(|position| batch.get(position)) {
+                if entry.tid == noted.root {
+                    continue;
+                }
+                match self.probe(tx, index, &noted.key, entry.tid)? {
+                    UniqueProbe::Free => {}
+                    found => return Ok(found),
+                }
+            }
+        }
+        Ok(UniqueProbe::Free)
+    }
+
+    /// Judges the chain at `root`. The entry was read under a latch that is gone: the line pointer may
+    /// be another row's by now, so every version is compared.
+    fn probe(&self, tx: &Transaction, index: usize, key: &[u8], root: Tid) -> Result<UniqueProbe> {
+        self.decide(index, key, false, |has_key| Ok(self.heap().probe_unique(tx, root, has_key)?))
+    }
+
+    fn wait_for(&self, tx: &Transaction, xid: Xid) -> Result<()> {
+        self.engine.transactions().locks().wait_for_xid(tx, xid, WaitPolicy::Block)?;
+        Ok(())
+    }
+
+    #[cold]
+    fn deferred_violation(&self, tx: &Transaction, index: usize, root: Tid) -> Result<Error> {
+        let mut row = vec![Datum::Null; self.definition.columns.len()];
+        let snapshot = tx.snapshot()?;
+        self.fetch(tx, &snapshot, root, &self.indexes[index].key_mask, &mut row)?;
+        Ok(self.unique_violation(index, &row))
+    }
+}

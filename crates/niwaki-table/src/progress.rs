@@ -1,0 +1,151 @@
+//! How far an index build is: `pg_stat_progress_create_index`.
+
+use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
+
+/// What a build is doing; the words are PostgreSQL's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It has not begun.
+    Initializing,
+    /// Writers that do not know of the index are waited for.
+    WaitingBeforeBuild,
+    /// The heap is read.
+    Scanning,
+    /// Runs are merged.
+    Sorting,
+    /// Pages are written.
+    Loading,
+    /// Writers that do not insert into the index are waited for.
+    WaitingBeforeValidation,
+    /// Missing entries are added.
+    Validating,
+    /// Those who use the index are waited for, before it is no longer kept up.
+    WaitingBeforeDead,
+    /// Those who keep the index up are waited for, before it goes.
+    WaitingBeforeDrop,
+}
+
+impl Phase {
+    const ALL: [Self; 9] = [
+        Self::Initializing,
+        Self::WaitingBeforeBuild,
+        Self::Scanning,
+        Self::Sorting,
+        Self::Loading,
+        Self::WaitingBeforeValidation,
+        Self::Validating,
+        Self::WaitingBeforeDead,
+        Self::WaitingBeforeDrop,
+    ];
+
+    /// What the view shows.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Initializing => "initializing",
+            Self::WaitingBeforeBuild => "waiting for writers before build",
+            Self::Scanning => "building index: scanning table",
+            Self::Sorting => "building index: sorting live tuples",
+            Self::Loading => "building index: loading tuples in tree",
+            Self::WaitingBeforeValidation => "waiting for writers before validation",
+            Self::Validating => "index validation: scanning table",
+            Self::WaitingBeforeDead => "waiting for readers before marking dead",
+            Self::WaitingBeforeDrop => "waiting for readers before dropping",
+        }
+    }
+}
+
+/// Counters of one build. Others read them at any time: each is right, not all of one moment.
+#[derive(Debug, Default)]
+pub struct BuildProgress {
+    phase: AtomicU64,
+    blocks_total: AtomicU64,
+    blocks_done: AtomicU64,
+    tuples_total: AtomicU64,
+    tuples_done: AtomicU64,
+    lockers_total: AtomicU64,
+    lockers_done: AtomicU64,
+    /// Backend of the transaction that is waited for; 0 for none.
+    locker: AtomicU64,
+    memory_bytes: AtomicU64,
+}
+
+/// What [`BuildProgress`] says now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BuildState {
+    /// What it is doing.
+    pub phase: Phase,
+    /// Blocks of the heap to be read in this phase.
+    pub blocks_total: u64,
+    /// Blocks that are read.
+    pub blocks_done: u64,
+    /// Entries to be written.
+    pub tuples_total: u64,
+    /// Entries that are written.
+    pub tuples_done: u64,
+    /// Transactions to be waited for in this phase.
+    pub lockers_total: u64,
+    /// Of those, how many have ended.
+    pub lockers_done: u64,
+    /// Backend of one that has not; 0 for none.
+    pub locker: u64,
+    /// Most memory that one of the sort's workers held, in bytes.
+    pub memory_bytes: u64,
+}
+
+// Relaxed throughout: these are statistics, and nothing is ordered by them.
+impl BuildProgress {
+    /// Enters a phase.
+    pub fn begin(&self, phase: Phase) {
+        let number = Phase::ALL.iter().position(|p| *p == phase).unwrap_or(0);
+        self.phase.store(number as u64, Ordering::Relaxed);
+        if matches!(phase, Phase::Scanning | Phase::Validating) {
+            self.blocks_done.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells how many transactions are waited for still, one of them, and how many there were.
+    pub fn waiting(&self, total: u64, left: u64, locker: i32) {
+        self.lockers_total.store(total, Ordering::Relaxed);
+        self.lockers_done.store(total.saturating_sub(left), Ordering::Relaxed);
+        self.locker.store(u64::try_from(locker).unwrap_or(0), Ordering::Relaxed);
+    }
+
+    pub(crate) fn expect_blocks(&self, blocks: u32) {
+        self.blocks_total.store(blocks.into(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn blocks_done(&self, blocks: u64) {
+        self.blocks_done.fetch_add(blocks, Ordering::Relaxed);
+    }
+
+    /// Blocks were read that gave so many entries.
+    pub(crate) fn read(&self, blocks: u64, entries: u64) {
+        self.blocks_done(blocks);
+        self.tuples_total.fetch_add(entries, Ordering::Relaxed);
+    }
+
+    pub(crate) fn tuple_done(&self) {
+        self.tuples_done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_memory(&self, bytes: usize) {
+        self.memory_bytes.fetch_max(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// What it says now.
+    pub fn state(&self) -> BuildState {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let number = usize::try_from(read(&self.phase)).unwrap_or(0);
+        BuildState {
+            phase: Phase::ALL.get(number).copied().unwrap_or(Phase::Initializing),
+            blocks_total: read(&self.blocks_total),
+            blocks_done: read(&self.blocks_done),
+            tuples_total: read(&self.tuples_total),
+            tuples_done: read(&self.tuples_done),
+            lockers_total: read(&self.lockers_total),
+            lockers_done: read(&self.lockers_done),
+            locker: read(&self.locker),
+            memory_bytes: read(&self.memory_bytes),
+        }
+    }
+}

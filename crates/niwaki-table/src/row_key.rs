@@ -1,0 +1,251 @@
+//! The key that an index has for a row, and whether a stored version has a given one.
+//!
+//! Keys of plain columns are encoded from a version's bytes wherever they lie, also under latches.
+//! Expressions and predicates are never evaluated there (rule 9b.16). They are functions of the stored
+//! bytes alone, so what a version's key is can be remembered by its bytes: under the latch a [`KeyMemo`]
+//! is asked; what it does not know it copies, and when every latch is gone [`KeyMemo::learn`] evaluates the
+//! copies, and the operation starts again. A version that changed in between has other bytes, so no answer
+//! can be outdated: this takes the place of comparing page versions.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use niwaki_heap::{RowRef, VersionRow};
+use niwaki_types::{Datum, RowView, encode_key, form_row};
+
+use crate::error::{Error, Result};
+use crate::expression::KeySource;
+use crate::table::Table;
+
+/// What is to be known of a key besides its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyTraits {
+    /// Some column of it is NULL.
+    pub(crate) has_null: bool,
+}
+
+/// Whether a stored version has a key, as far as that is known without evaluating anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HasKey {
+    Yes,
+    No,
+    /// Expressions decide.
+    Unknown,
+}
+
+impl From<bool> for HasKey {
+    fn from(has: bool) -> Self {
+        if has { Self::Yes } else { Self::No }
+    }
+}
+
+impl Table {
+    /// Appends the key that an index has for a row (all columns); false, and nothing appended, when
+    /// the index is partial and leaves the row out. No latch is held.
+    ///
+    /// # Errors
+    /// [`Error::Expression`].
+    #[inline]
+    pub fn encode_index_key(&self, index: usize, row: &[Datum], out: &mut Vec<u8>) -> Result<bool> {
+        Ok(self.index_key(index, row, out)?.is_some())
+    }
+
+    /// [`Table::encode_index_key`], with what a unique check must know.
+    #[inline]
+    pub(crate) fn index_key(
+        &self,
+        index: usize,
+        row: &[Datum],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<KeyTraits>> {
+        let definition = &self.indexes[index].definition;
+        if let Some(predicate) = &definition.predicate
+            && !matches!(predicate.evaluate(row).map_err(Error::Expression)?, Datum::Bool(true))
+        {
+            return Ok(None);
+        }
+        let start = out.len();
+        let mut has_null = false;
+        for key in &definition.key {
+            match &key.source {
+                KeySource::Column(column) => {
+                    has_null |= matches!(row[*column], Datum::Null);
+                    encode_key(&row[*column], key.order, out);
+                }
+                KeySource::Expression(expression) => {
+                    let value = expression.evaluate(row).map_err(|error| {
+                        out.truncate(start);
+                        Error::Expression(error)
+                    })?;
+                    has_null |= matches!(value, Datum::Null);
+                    encode_key(&value, key.order, out);
+                }
+            }
+        }
+        Ok(Some(KeyTraits { has_null }))
+    }
+
+    /// Whether a key of the index can be refused because another row has an equal one.
+    pub(crate) fn can_conflict(&self, index: usize, key: KeyTraits) -> bool {
+        let definition = &self.indexes[index].definition;
+        definition.unique && (definition.nulls_not_distinct || !key.has_null)
+    }
+
+    /// The values of an index's key for a row (all columns).
+    ///
+    /// # Errors
+    /// [`Error::Expression`].
+    pub fn key_values(&self, index: usize, row: &[Datum]) -> Result<Vec<Datum>> {
+        let value = |source: &KeySource| match source {
+            KeySource::Column(column) => Ok(row[*column].clone()),
+            KeySource::Expression(e) => e.evaluate(row).map_err(Error::Expression),
+        };
+        self.indexes[index].definition.key.iter().map(|key| value(&key.source)).collect()
+    }
+
+    /// Appends the INCLUDE payload that an index has for a row: a byte that tells whether a null
+    /// bitmap follows, then the stored form of the columns; nothing without such columns.
+    pub(crate) fn encode_payload(&self, index: usize, row: &[Datum], out: &mut Vec<u8>) {
+        let index = &self.indexes[index];
+        if index.include.is_empty() {
+            return;
+        }
+        let values: Vec<Datum> =
+            index.definition.include.iter().map(|&column| row[column].clone()).collect();
+        let at = out.len();
+        out.push(0);
+        out[at] = form_row(&index.include, &values, out).into();
+    }
+
+    /// Whether a stored version has this key in an index. Compares normalized keys only, so it may
+    /// be called under latches (rule 9b.16).
+    #[inline]
+    pub(crate) fn has_key(&self, index: usize, row: RowRef<'_>, key: &[u8]) -> HasKey {
+        if self.indexes[index].computed {
+            return HasKey::Unknown;
+        }
+        let mut encoded = Vec::with_capacity(key.len());
+        (self.plain_key(index, row, &mut encoded).is_ok() && encoded == key).into()
+    }
+
+    /// Appends the key of a stored version in an index of plain columns.
+    fn plain_key(&self, index: usize, row: RowRef<'_>, out: &mut Vec<u8>) -> Result<()> {
+        let columns = &self.definition.columns;
+        let mut view = RowView::new(columns, row.natts.into(), row.has_nulls, row.bytes)?;
+        for key in &self.indexes[index].definition.key {
+            let KeySource::Column(column) = key.source else { continue };
+            match view.get(column)? {
+                Some(value) => encode_key(&value, key.order, out),
+                None => {
+                    let missing = self.definition.missing.get(column);
+                    encode_key(missing.unwrap_or(&Datum::Null), key.order, out);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The key of a copied version; `None` when a partial index leaves it out. No latch is held.
+    pub(crate) fn copied_key(&self, index: usize, version: &VersionRow) -> Result<Option<Vec<u8>>> {
+        let mut row = vec![Datum::Null; self.definition.columns.len()];
+        let needed = &self.indexes[index].key_mask;
+        self.deform_parts(version.natts, version.has_nulls, &version.bytes, needed, &mut row)?;
+        let mut key = Vec::new();
+        Ok(self.encode_index_key(index, &row, &mut key)?.then_some(key))
+    }
+
+    /// Calls `ask` with a test for the key until it needed nothing that was not known: `ask` runs
+    /// under heap latches, what it lacks is evaluated between two calls. No leaf latch is held.
+    ///
+    /// With `trusted` an unmixed root has the key: so it is while its entry with that key is there.
+    /// Without, every version is compared.
+    ///
+    /// # Errors
+    /// Those of `ask`; [`Error::Expression`].
+    pub(crate) fn decide<R>(
+        &self,
+        index: usize,
+        key: &[u8],
+        trusted: bool,
+        mut ask: impl FnMut(&mut dyn FnMut(RowRef<'_>) -> bool) -> Result<R>,
+    ) -> Result<R> {
+        let memo = KeyMemo::default();
+        // Ends: a turn is repeated only when it met a version that no turn before it met.
+        loop {
+            let result = ask(&mut |row| {
+                // Entries of a chain with one key need no comparison.
+                (trusted && !row.mixed) || memo.has_key(self, index, row, key) == HasKey::Yes
+            })?;
+            if !memo.learn(self, index)? {
+                return Ok(result);
+            }
+        }
+    }
+
+    /// The error for a key that is there already.
+    #[cold]
+    pub(crate) fn unique_violation(&self, index: usize, row: &[Datum]) -> Error {
+        let key = match self.key_values(index, row) {
+            Ok(key) => key,
+            Err(error) => return error,
+        };
+        let index_name = self.indexes[index].definition.name.clone();
+        Error::UniqueViolation(Box::new(crate::UniqueViolation { index, index_name, key }))
+    }
+}
+
+/// A stored version by its bytes.
+type Image = (u16, bool, Vec<u8>);
+
+/// Keys of versions, by their bytes: see the module.
+#[derive(Debug, Default)]
+pub(crate) struct KeyMemo(RefCell<Memo>);
+
+#[derive(Debug, Default)]
+struct Memo {
+    known: HashMap<Image, Option<Vec<u8>>>,
+    asked: Vec<Image>,
+}
+
+impl KeyMemo {
+    /// As [`Table::has_key`], with what was learned; what is still unknown is noted. May be called
+    /// under latches.
+    pub(crate) fn has_key(
+        &self,
+        table: &Table,
+        index: usize,
+        row: RowRef<'_>,
+        key: &[u8],
+    ) -> HasKey {
+        let inline = table.has_key(index, row, key);
+        if inline != HasKey::Unknown {
+            return inline;
+        }
+        let memo = &mut *self.0.borrow_mut();
+        let image = (row.natts, row.has_nulls, row.bytes.to_vec());
+        match memo.known.get(&image) {
+            Some(known) => (known.as_deref() == Some(key)).into(),
+            None => {
+                memo.asked.push(image);
+                HasKey::Unknown
+            }
+        }
+    }
+
+    /// Evaluates what was asked and not known; false when there was nothing. No latch is held.
+    ///
+    /// # Errors
+    /// [`Error::Expression`]; [`Error::Type`] when a version is damaged.
+    pub(crate) fn learn(&self, table: &Table, index: usize) -> Result<bool> {
+        let asked = std::mem::take(&mut self.0.borrow_mut().asked);
+        let any = !asked.is_empty();
+        for image in asked {
+            let (natts, has_nulls, bytes) = image;
+            let version = VersionRow { natts, has_nulls, bytes };
+            let key = table.copied_key(index, &version)?;
+            let image = (version.natts, version.has_nulls, version.bytes);
+            self.0.borrow_mut().known.insert(image, key);
+        }
+        Ok(any)
+    }
+}

@@ -1,0 +1,82 @@
+//! Operator classes of nbtree: every type has one order, and most classes are other names for it.
+
+use niwaki_sql::SqlError;
+use niwaki_sql::types::{element_of, format_oid};
+use niwaki_types::TypeOid;
+
+use crate::Result;
+
+/// Name of a class, the types it takes, and those whose default it is.
+type Class = (&'static str, &'static [TypeOid], bool);
+
+const STRINGS: &[TypeOid] = &[TypeOid::TEXT, TypeOid::VARCHAR];
+
+/// Text compares by code points, as in the C locale, so that the pattern classes order as the others.
+const CLASSES: &[Class] = &[
+    ("bool_ops", &[TypeOid::BOOL], true),
+    ("bytea_ops", &[TypeOid::BYTEA], true),
+    ("char_ops", &[TypeOid::CHAR], true),
+    ("name_ops", &[TypeOid::NAME], true),
+    ("int2_ops", &[TypeOid::INT2], true),
+    ("int4_ops", &[TypeOid::INT4], true),
+    ("int8_ops", &[TypeOid::INT8], true),
+    ("text_ops", STRINGS, true),
+    ("varchar_ops", STRINGS, false),
+    ("text_pattern_ops", STRINGS, false),
+    ("varchar_pattern_ops", STRINGS, false),
+    ("bpchar_ops", &[TypeOid::BPCHAR], true),
+    ("bpchar_pattern_ops", &[TypeOid::BPCHAR], false),
+    ("oid_ops", &[TypeOid::OID, TypeOid::REGCLASS], true),
+    ("tid_ops", &[TypeOid::TID], true),
+    ("float4_ops", &[TypeOid::FLOAT4], true),
+    ("float8_ops", &[TypeOid::FLOAT8], true),
+    ("numeric_ops", &[TypeOid::NUMERIC], true),
+    ("date_ops", &[TypeOid::DATE], true),
+    ("timestamp_ops", &[TypeOid::TIMESTAMP], true),
+    ("timestamptz_ops", &[TypeOid::TIMESTAMPTZ], true),
+    ("interval_ops", &[TypeOid::INTERVAL], true),
+    ("pg_lsn_ops", &[TypeOid::PG_LSN], true),
+];
+
+/// The name that the catalog stores for the class of a key column: `None` for the type's default.
+///
+/// # Errors
+/// 42704 when there is no such class, or none for the type; 42804 when the class is for other types.
+pub(super) fn choose(oid: TypeOid, name: Option<&str>) -> Result<Option<String>> {
+    let array = element_of(oid).is_some();
+    let element = element_of(oid).unwrap_or(oid);
+    let indexable = CLASSES.iter().any(|(_, types, _)| types.contains(&element));
+    let Some(name) = name else {
+        if indexable {
+            return Ok(None);
+        }
+        return Err(SqlError::new(
+            "42704",
+            format!(
+                "data type {} has no default operator class for access method \"btree\"",
+                format_oid(oid)
+            ),
+        )
+        .with_hint("You must specify an operator class for the index or define a default operator class for the data type."));
+    };
+    let wrong_type = || {
+        SqlError::new(
+            "42804",
+            format!("operator class \"{name}\" does not accept data type {}", format_oid(oid)),
+        )
+    };
+    if name == "array_ops" {
+        return if array && indexable { Ok(None) } else { Err(wrong_type()) };
+    }
+    let (_, types, default) =
+        CLASSES.iter().find(|(class, ..)| *class == name).ok_or_else(|| {
+            SqlError::new(
+                "42704",
+                format!("operator class \"{name}\" does not exist for access method \"btree\""),
+            )
+        })?;
+    if !types.contains(&oid) {
+        return Err(wrong_type());
+    }
+    Ok((!default).then(|| name.to_owned()))
+}
