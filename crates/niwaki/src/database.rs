@@ -12,6 +12,7 @@ use niwaki_storage::{Background, CheckpointKind, RelFile, RelFileId, Storage, St
 use niwaki_table::Engine;
 use niwaki_txn::{BeginOptions, Durability, TransactionManager, TxnOptions};
 
+use crate::progress::Builds;
 use crate::session::Session;
 use crate::{Result, SqlError, views};
 
@@ -67,6 +68,7 @@ struct Inner {
     engine: Arc<Engine>,
     transactions: Arc<TransactionManager>,
     catalog: Arc<Catalog>,
+    builds: Arc<Builds>,
     background: Mutex<Option<Background>>,
     closes_on_drop: bool,
     closed: AtomicBool,
@@ -136,6 +138,7 @@ impl Database {
                 engine,
                 transactions,
                 catalog,
+                builds: Arc::default(),
                 background: Mutex::new(background),
                 closes_on_drop: options.background,
                 closed: AtomicBool::new(false),
@@ -213,6 +216,10 @@ impl Database {
             }
         }
         self.inner.close()
+    }
+
+    pub(crate) fn builds(&self) -> &Arc<Builds> {
+        &self.inner.builds
     }
 
     pub(crate) fn catalog(&self) -> &Arc<Catalog> {

@@ -4,6 +4,7 @@
 mod api;
 mod check;
 mod database;
+mod progress;
 mod result;
 mod session;
 mod views;

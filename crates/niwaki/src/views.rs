@@ -81,6 +81,7 @@ pub(crate) fn all() -> Vec<Relation> {
         view(12006, "pg_stat_user_indexes", PG_STAT_INDEXES, source("pg_stat_user_indexes")),
         view(12007, "pg_statio_user_tables", PG_STATIO_TABLES, source("pg_statio_user_tables")),
         view(12008, "pg_statio_user_indexes", PG_STATIO_INDEXES, source("pg_statio_user_indexes")),
+        view(12011, "pg_stat_progress_create_index", PG_STAT_PROGRESS, source(PROGRESS)),
         view(12009, "pg_stat_wal", PG_STAT_WAL, source("pg_stat_wal")),
         view(12010, "pg_stat_all_tables", PG_STAT_TABLES, source("pg_stat_user_tables")),
     ]
@@ -316,6 +317,26 @@ const PG_STATIO_INDEXES: Columns = &[
     ("indexrelname", NAME),
     ("idx_blks_read", INT8),
     ("idx_blks_hit", INT8),
+];
+/// Name of the view of index builds.
+pub(crate) const PROGRESS: &str = "pg_stat_progress_create_index";
+const PG_STAT_PROGRESS: Columns = &[
+    ("pid", INT4),
+    ("datid", OID),
+    ("datname", NAME),
+    ("relid", OID),
+    ("index_relid", OID),
+    ("command", TEXT),
+    ("phase", TEXT),
+    ("lockers_total", INT8),
+    ("lockers_done", INT8),
+    ("current_locker_pid", INT8),
+    ("blocks_total", INT8),
+    ("blocks_done", INT8),
+    ("tuples_total", INT8),
+    ("tuples_done", INT8),
+    ("partitions_total", INT8),
+    ("partitions_done", INT8),
 ];
 const PG_STAT_WAL: Columns = &[
     ("wal_records", INT8),

@@ -70,3 +70,8 @@ fn index_definitions() {
 fn deferred_constraints() {
     check("deferred_constraints", include_str!("../testscripts/deferred_constraints.test"));
 }
+
+#[test]
+fn index_maintenance() {
+    check("index_maintenance", include_str!("../testscripts/index_maintenance.test"));
+}

@@ -38,6 +38,7 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
         NodeEnum::VariableShowStmt(s) => Utility::Show(s.name.clone()),
         NodeEnum::CreateStmt(s) => read_table::create_table(s, source)?,
         NodeEnum::AlterTableStmt(s) => read_table::alter_table(s, source)?,
+        NodeEnum::ReindexStmt(s) => read_definition::reindex(s, source)?,
         NodeEnum::IndexStmt(s) => read_definition::create_index(s, source)?,
         NodeEnum::CreateSeqStmt(s) => read_definition::create_sequence(s, source)?,
         NodeEnum::AlterSeqStmt(s) => Utility::AlterSequence {
@@ -267,9 +268,6 @@ fn drop_objects(s: &protobuf::DropStmt) -> Result<Utility> {
             return Err(SqlError::unsupported(format!("DROP {word}")));
         }
     };
-    if s.concurrent {
-        return Err(SqlError::unsupported("DROP INDEX CONCURRENTLY"));
-    }
     let names = s
         .objects
         .iter()
@@ -286,6 +284,7 @@ fn drop_objects(s: &protobuf::DropStmt) -> Result<Utility> {
         names,
         if_exists: s.missing_ok,
         cascade: s.behavior == DropBehavior::DropCascade as i32,
+        concurrently: s.concurrent,
     }))
 }
 

@@ -1,20 +1,21 @@
 //! CREATE INDEX and sequences.
 
 use pg_query::NodeEnum;
-use pg_query::protobuf::{CreateSeqStmt, IndexStmt, Node, SortByDir, SortByNulls};
+use pg_query::protobuf::{
+    CreateSeqStmt, IndexStmt, Node, ReindexObjectType, ReindexStmt, SortByDir, SortByNulls,
+};
 
 use super::read::{
     elements, expression_text, int_of, options, qualified, relation_name, strings, switch_of,
 };
-use super::statement::{CreateIndex, IndexKeySource, IndexKeySpec, SequenceOptions, Utility};
+use super::statement::{
+    CreateIndex, IndexKeySource, IndexKeySpec, Reindex, ReindexTarget, SequenceOptions, Utility,
+};
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
 
 pub(super) fn create_index(s: &IndexStmt, source: &str) -> Result<Utility> {
     let unsupported = |what: &str| Err(SqlError::unsupported(what));
-    if s.concurrent {
-        return unsupported("CREATE INDEX CONCURRENTLY");
-    }
     match s.access_method.as_str() {
         "" | "btree" => {}
         known @ ("hash" | "gin" | "gist" | "spgist" | "brin") => {
@@ -55,6 +56,7 @@ pub(super) fn create_index(s: &IndexStmt, source: &str) -> Result<Utility> {
         predicate: s.where_clause.as_deref().map(expression_text).transpose()?,
         nulls_not_distinct: s.nulls_not_distinct,
         options: options(&s.options),
+        concurrently: s.concurrent,
     })))
 }
 
@@ -86,6 +88,31 @@ fn index_key(node: &Node) -> Result<IndexKeySpec> {
     };
     let operator_class = strings(&e.opclass).pop();
     Ok(IndexKeySpec { source, operator_class, descending, nulls_first })
+}
+
+pub(super) fn reindex(s: &ReindexStmt, source: &str) -> Result<Utility> {
+    let name = || relation_name(s.relation.as_ref(), source);
+    let target = match ReindexObjectType::try_from(s.kind) {
+        Ok(ReindexObjectType::ReindexObjectIndex) => ReindexTarget::Index(name()?),
+        Ok(ReindexObjectType::ReindexObjectTable) => ReindexTarget::Table(name()?),
+        Ok(ReindexObjectType::ReindexObjectSchema) => ReindexTarget::Schema(s.name.clone()),
+        Ok(ReindexObjectType::ReindexObjectDatabase) => ReindexTarget::Database,
+        _ => return Err(SqlError::unsupported("REINDEX SYSTEM")),
+    };
+    let mut concurrently = false;
+    for option in elements(&s.params) {
+        match option.defname.as_str() {
+            "concurrently" => concurrently = switch_of(option)?,
+            // Nothing is told of a rebuild.
+            "verbose" => {}
+            other => {
+                let message = format!("unrecognized REINDEX option \"{other}\"");
+                return Err(SqlError::new("42601", message)
+                    .with_position(position_of(source, option.location)));
+            }
+        }
+    }
+    Ok(Utility::Reindex(Reindex { target, concurrently }))
 }
 
 /// What PostgreSQL calls a column that an expression makes; `None` when it has no name of its own.

@@ -95,6 +95,7 @@ fn column(c: &ColumnDef, source: &str) -> Result<(ColumnSpec, Vec<ConstraintSpec
     let mut said_null = false;
     // Whether what stands before an attribute is a constraint that can have one.
     let mut takes_attribute = false;
+    let mut attributes: Vec<Attribute> = Vec::new();
     for node in &c.constraints {
         let Some(NodeEnum::Constraint(k)) = node.node.as_ref() else { continue };
         let at = |e: SqlError| e.with_position(position_of(source, k.location));
@@ -107,9 +108,17 @@ fn column(c: &ColumnDef, source: &str) -> Result<(ColumnSpec, Vec<ConstraintSpec
                 let message = format!("misplaced {} clause", attribute.words());
                 return Err(at(SqlError::new("42601", message)));
             };
+            attributes.push(attribute);
+            if attributes.contains(&Attribute::NotDeferrable)
+                && attributes.contains(&Attribute::Deferred)
+            {
+                let message = "constraint declared INITIALLY DEFERRED must be DEFERRABLE";
+                return Err(at(SqlError::new("42601", message)));
+            }
             attribute.apply(check_time);
             continue;
         }
+        attributes.clear();
         takes_attribute = matches!(kind, ConstrType::ConstrPrimary | ConstrType::ConstrUnique);
         match kind {
             ConstrType::ConstrNull => said_null = true,

@@ -213,6 +213,30 @@ pub struct CreateIndex {
     pub nulls_not_distinct: bool,
     /// WITH options.
     pub options: Vec<(String, Option<String>)>,
+    /// CONCURRENTLY
+    pub concurrently: bool,
+}
+
+/// What REINDEX builds anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReindexTarget {
+    /// INDEX
+    Index(Name),
+    /// TABLE: all of its indexes.
+    Table(Name),
+    /// SCHEMA: those of all of its tables.
+    Schema(String),
+    /// DATABASE
+    Database,
+}
+
+/// REINDEX
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reindex {
+    /// What.
+    pub target: ReindexTarget,
+    /// CONCURRENTLY
+    pub concurrently: bool,
 }
 
 /// DROP of relations or schemas.
@@ -226,6 +250,8 @@ pub struct Drop {
     pub if_exists: bool,
     /// CASCADE
     pub cascade: bool,
+    /// CONCURRENTLY
+    pub concurrently: bool,
 }
 
 /// One action of ALTER TABLE.
@@ -524,6 +550,8 @@ pub enum Utility {
         /// RESTART IDENTITY
         restart_identity: bool,
     },
+    /// REINDEX
+    Reindex(Reindex),
     /// VACUUM, ANALYZE
     Vacuum(Vacuum),
     /// CHECKPOINT
@@ -598,6 +626,15 @@ impl Utility {
     pub fn refuses_transaction_block(&self) -> Option<&'static str> {
         match self {
             Self::Vacuum(v) if v.vacuum => Some("VACUUM"),
+            Self::CreateIndex(i) if i.concurrently => Some("CREATE INDEX CONCURRENTLY"),
+            Self::Drop(d) if d.concurrently => Some("DROP INDEX CONCURRENTLY"),
+            Self::Reindex(r) if r.concurrently => Some("REINDEX CONCURRENTLY"),
+            Self::Reindex(Reindex { target: ReindexTarget::Schema(_), .. }) => {
+                Some("REINDEX SCHEMA")
+            }
+            Self::Reindex(Reindex { target: ReindexTarget::Database, .. }) => {
+                Some("REINDEX DATABASE")
+            }
             Self::Discard("DISCARD ALL") => Some("DISCARD ALL"),
             _ => None,
         }

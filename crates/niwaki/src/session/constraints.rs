@@ -53,6 +53,11 @@ impl Deferred {
         }
     }
 
+    /// Whether a key of this table waits to be checked.
+    pub(super) fn concerns(&self, table: Oid) -> bool {
+        self.keys.iter().any(|key| key.table == u64::from(table.0))
+    }
+
     fn is_deferred(&self, index: &Relation) -> bool {
         let initially =
             index.index.as_ref().is_some_and(|i| i.check_time == ConstraintTime::Transaction);

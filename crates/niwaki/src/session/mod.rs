@@ -30,6 +30,7 @@ use niwaki_types::{Datum, TextSettings, TypeOid};
 
 use crate::Result;
 use crate::database::Database;
+use crate::progress::ProgressEntry;
 use crate::result::ResultSink;
 
 use constraints::Deferred;
@@ -314,6 +315,11 @@ impl Session {
     fn qualified_name(&mut self, relation: &Relation) -> String {
         let quote = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
         format!("{}.{}", quote(&self.schema_name(relation.schema)), quote(&relation.name))
+    }
+
+    /// Enters an index build into the list of those under way.
+    fn begin_progress(&self, command: &'static str) -> ProgressEntry {
+        self.database.builds().begin(self.control.backend(), command)
     }
 
     /// The relation's files are new in this transaction.

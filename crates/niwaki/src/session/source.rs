@@ -9,6 +9,7 @@ use niwaki_txn::LockKey;
 use niwaki_types::{Datum, Numeric};
 
 use crate::database::Database;
+use crate::views::PROGRESS;
 
 type Result<T> = niwaki_catalog::Result<T>;
 
@@ -107,6 +108,7 @@ impl SystemSource for SessionSource<'_> {
             "pg_statio_user_tables" => self.table_io_rows(state, row),
             "pg_statio_user_indexes" => self.index_io_rows(state, row),
             "pg_stat_wal" => self.wal_rows(row),
+            PROGRESS => self.progress_rows(row),
             _ => Ok(()),
         }
     }
@@ -337,6 +339,31 @@ impl SessionSource<'_> {
                     count(hit),
                 ])?;
             }
+        }
+        Ok(())
+    }
+
+    fn progress_rows(&self, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
+        for build in self.database.builds().infos() {
+            let state = build.state;
+            row(&[
+                Datum::Int4(build.backend),
+                Datum::Oid(DATABASE_OID),
+                text("postgres"),
+                Datum::Oid(build.table.0),
+                Datum::Oid(build.index.0),
+                text(build.command),
+                text(state.phase.words()),
+                count(state.lockers_total),
+                count(state.lockers_done),
+                count(state.locker),
+                count(state.blocks_total),
+                count(state.blocks_done),
+                count(state.tuples_total),
+                count(state.tuples_done),
+                count(0),
+                count(0),
+            ])?;
         }
         Ok(())
     }

@@ -83,6 +83,11 @@ impl Session {
             self.tag.push_str("VACUUM");
             return self.vacuum(vacuum, out);
         }
+        if let Some(tag) = self.run_in_steps(utility, out)? {
+            self.tag.clear();
+            self.tag.push_str(tag);
+            return Ok(());
+        }
         self.ensure_transaction()?;
         self.refuse_writing(utility)?;
         let tag: &'static str = match utility {
@@ -159,11 +164,38 @@ impl Session {
             | Utility::Drop(_)
             | Utility::Alter { .. }
             | Utility::Rename(_)
+            | Utility::Reindex(_)
             | Utility::Truncate { .. } => define::run(self, utility, out)?,
         };
         self.tag.clear();
         self.tag.push_str(tag);
         self.next_command()
+    }
+
+    /// Runs what has transactions of its own, besides VACUUM; `None` for everything else.
+    fn run_in_steps(
+        &mut self,
+        utility: &Utility,
+        out: &mut dyn ResultSink,
+    ) -> Result<Option<&'static str>> {
+        match utility {
+            Utility::CreateIndex(spec) if spec.concurrently => {
+                self.end_implicit()?;
+                self.create_index_concurrently(spec, out)?;
+                Ok(Some("CREATE INDEX"))
+            }
+            Utility::Drop(spec) if spec.concurrently => {
+                self.end_implicit()?;
+                self.drop_index_concurrently(spec, out)?;
+                Ok(Some("DROP INDEX"))
+            }
+            Utility::Reindex(spec) if utility.refuses_transaction_block().is_some() => {
+                self.end_implicit()?;
+                self.reindex_in_steps(spec, out)?;
+                Ok(Some("REINDEX"))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Ends the command, if its transaction is still open.
@@ -183,6 +215,7 @@ impl Session {
             Utility::CreateSequence { .. } => "CREATE SEQUENCE",
             Utility::AlterSequence { .. } => "ALTER SEQUENCE",
             Utility::Drop(_) => "DROP TABLE",
+            Utility::Reindex(_) => "REINDEX",
             Utility::Alter { .. } | Utility::Rename(_) => "ALTER TABLE",
             Utility::Truncate { .. } => "TRUNCATE TABLE",
             Utility::Copy(copy) if copy.direction == niwaki_sql::utility::CopyDirection::From => {

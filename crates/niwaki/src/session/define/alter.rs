@@ -53,6 +53,9 @@ impl Definer<'_> {
         if !allowed {
             return Err(wrong_kind(&relation, kind));
         }
+        if relation.kind == RelationKind::Table && !mild {
+            self.refuse_pending(&relation, tag)?;
+        }
         for command in commands {
             self.alter_one(relation.oid, command)?;
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{
-    IndexColumn, IndexDefinition, Relation, RelationDefinition, RelationKind, RelationOptions,
+    IndexColumn, IndexDefinition, Oid, Relation, RelationDefinition, RelationKind, RelationOptions,
     RelationStats,
 };
 use niwaki_sql::utility::{CreateIndex, IndexKeySource, IndexKeySpec};
@@ -13,6 +13,7 @@ use niwaki_txn::TableLockMode;
 
 use super::{Definer, names, operator_class, options};
 use crate::Result;
+use crate::progress::ProgressEntry;
 
 /// Most key and INCLUDE columns of an index.
 const INDEX_COLUMNS_MAX: usize = 32;
@@ -26,10 +27,21 @@ pub(super) struct NewIndex {
 
 impl Definer<'_> {
     pub(super) fn create_index(&mut self, spec: &CreateIndex) -> Result<()> {
-        let Some(relation) =
-            self.lock_relation(&spec.table, "relation", TableLockMode::Share, false)?
-        else {
-            return Ok(());
+        match self.read_index(spec, TableLockMode::Share)? {
+            Some(new) => self.add_index(new),
+            None => Ok(()),
+        }
+    }
+
+    /// The index that a statement asks for, its table locked; `None` when it is there already and
+    /// that is allowed.
+    pub(super) fn read_index(
+        &mut self,
+        spec: &CreateIndex,
+        mode: TableLockMode,
+    ) -> Result<Option<NewIndex>> {
+        let Some(relation) = self.lock_relation(&spec.table, "relation", mode, false)? else {
+            return Ok(None);
         };
         if relation.kind != RelationKind::Table {
             return Err(SqlError::new(
@@ -37,6 +49,7 @@ impl Definer<'_> {
                 format!("cannot create index on relation \"{}\"", relation.name),
             ));
         }
+        self.refuse_pending(&relation, "CREATE INDEX")?;
         let key =
             spec.key.iter().map(|k| self.index_key(&relation, k)).collect::<Result<Vec<_>>>()?;
         let include = spec
@@ -54,7 +67,7 @@ impl Definer<'_> {
         let name = match &spec.name {
             Some(name) => {
                 if !self.name_is_free(relation.schema, name, spec.if_not_exists)? {
-                    return Ok(());
+                    return Ok(None);
                 }
                 name.clone()
             }
@@ -87,7 +100,7 @@ impl Definer<'_> {
             nulls_not_distinct: spec.nulls_not_distinct,
             ..IndexDefinition::new(relation.oid, key)
         };
-        self.add_index(NewIndex { name, definition, options: index_options })
+        Ok(Some(NewIndex { name, definition, options: index_options }))
     }
 
     /// How the session builds indexes.
@@ -131,6 +144,13 @@ impl Definer<'_> {
 
     /// Stores an index and fills it. The table is locked against writers.
     pub(super) fn add_index(&mut self, new: NewIndex) -> Result<()> {
+        let oid = self.store_index(new)?;
+        let progress = self.session.begin_progress("CREATE INDEX");
+        self.fill_index(oid, &progress)
+    }
+
+    /// Stores an index, with an empty file.
+    pub(super) fn store_index(&mut self, new: NewIndex) -> Result<Oid> {
         let index = &new.definition;
         let count = index.key.len() + index.include.len();
         if count > INDEX_COLUMNS_MAX {
@@ -139,46 +159,59 @@ impl Definer<'_> {
                 format!("cannot use more than {INDEX_COLUMNS_MAX} columns in an index"),
             ));
         }
-        let table = self.current(new.definition.table)?;
+        let table = self.current(index.table)?;
         let oid = self.session.new_oid();
         let definition = RelationDefinition {
             oid,
             schema: table.schema,
-            name: new.name.clone(),
+            name: new.name,
             kind: RelationKind::Index,
             file: self.new_file(table.logged)?,
             logged: table.logged,
             columns: Vec::new(),
             checks: Vec::new(),
             options: new.options,
-            index: Some(new.definition.clone()),
+            index: Some(new.definition),
             sequence: None,
             stats: RelationStats::default(),
         };
         self.create(definition)?;
-        let table = self.current(new.definition.table)?;
-        let position = table
-            .indexes
-            .iter()
-            .position(|i| i.oid == oid)
-            .ok_or_else(|| SqlError::internal("a new index is not in its table"))?;
+        Ok(oid)
+    }
+
+    /// Fills an index whose file is empty.
+    pub(super) fn fill_index(&mut self, oid: Oid, progress: &ProgressEntry) -> Result<()> {
+        let (table, position) = self.index_of(oid)?;
+        progress.concerns(table.oid, oid);
         let built = table.table.as_ref().ok_or_else(|| SqlError::internal("no table"))?;
-        let options = self.build_options(Arc::default());
-        built.build_index(self.transaction()?, position, &options).map_err(|e| match e {
-            TableError::UniqueViolation(violation) => {
-                let key = crate::session::errors::key_text(&table, &violation);
-                let message = format!("could not create unique index \"{}\"", new.name);
-                let error = match key {
-                    Some(key) => SqlError::new("23505", message)
-                        .with_detail(format!("Key {key} is duplicated.")),
-                    None => SqlError::new("23505", message).with_detail("Duplicate keys exist."),
-                };
-                error
-                    .with_constraint(new.name.clone())
-                    .with_table(self.session.schema_name(table.schema), table.name.clone())
-            }
-            other => other.into(),
-        })
+        let options = self.build_options(Arc::clone(progress.build()));
+        let result = built.build_index(self.transaction()?, position, &options);
+        result.map_err(|error| self.not_built(error, &table, oid))
+    }
+
+    /// The table of an index as it is now, and the index's place in it.
+    pub(super) fn index_of(&mut self, oid: Oid) -> Result<(Arc<Relation>, usize)> {
+        let gone = || SqlError::new("42704", format!("index with OID {oid} does not exist"));
+        let state = self.state();
+        let index = state.relation(oid).and_then(|r| r.index.as_ref()).ok_or_else(gone)?;
+        let table = state.relation(index.table).cloned().ok_or_else(gone)?;
+        let position = table.indexes.iter().position(|i| i.oid == oid).ok_or_else(gone)?;
+        Ok((table, position))
+    }
+
+    /// Why an index could not be filled, as clients see it.
+    pub(super) fn not_built(&mut self, error: TableError, table: &Relation, oid: Oid) -> SqlError {
+        let TableError::UniqueViolation(violation) = &error else { return error.into() };
+        let name = table.indexes.iter().find(|i| i.oid == oid).map_or("", |i| i.name.as_str());
+        let message = format!("could not create unique index \"{name}\"");
+        let detail = match crate::session::errors::key_text(table, violation) {
+            Some(key) => format!("Key {key} is duplicated."),
+            None => "Duplicate keys exist.".to_owned(),
+        };
+        SqlError::new("23505", message)
+            .with_detail(detail)
+            .with_constraint(name)
+            .with_table(self.session.schema_name(table.schema), table.name.clone())
     }
 }
 

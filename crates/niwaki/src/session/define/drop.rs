@@ -56,6 +56,7 @@ impl Definer<'_> {
 
     /// Removes a locked table with its indexes and the sequences of its columns.
     fn drop_table(&mut self, table: &Relation) -> Result<()> {
+        self.refuse_pending(table, "DROP TABLE")?;
         for index in &table.indexes {
             self.remove_with_files(index.oid)?;
         }
@@ -80,11 +81,22 @@ impl Definer<'_> {
     }
 
     fn drop_index(&mut self, relation: &Relation) -> Result<()> {
+        self.may_drop_index(relation, TableLockMode::AccessExclusive)?;
+        self.remove_with_files(relation.oid)
+    }
+
+    /// Locks the table of an index that is to go, and returns it.
+    pub(super) fn may_drop_index(
+        &mut self,
+        relation: &Relation,
+        mode: TableLockMode,
+    ) -> Result<Oid> {
         let Some(index) = relation.index.as_ref() else {
             return Err(wrong_kind(relation, RelationKind::Index));
         };
-        self.lock(index.table, TableLockMode::AccessExclusive)?;
+        self.lock(index.table, mode)?;
         let table = self.current(index.table)?;
+        self.refuse_pending(&table, "DROP INDEX")?;
         if index.constraint.is_some() {
             let name = &relation.name;
             return Err(SqlError::new(
@@ -99,7 +111,7 @@ impl Definer<'_> {
                 table.name
             )));
         }
-        self.remove_with_files(relation.oid)
+        Ok(table.oid)
     }
 
     fn drop_sequence(&mut self, relation: &Relation, cascade: bool) -> Result<()> {

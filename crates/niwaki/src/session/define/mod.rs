@@ -5,6 +5,7 @@
 
 mod alter;
 mod alter_column;
+mod concurrent;
 mod constraint;
 mod create_index;
 mod create_table;
@@ -56,6 +57,10 @@ pub(super) fn run(
             Ok("ALTER SEQUENCE")
         }
         Utility::Drop(drop) => definer.drop(drop),
+        Utility::Reindex(reindex) => {
+            definer.reindex(reindex)?;
+            Ok("REINDEX")
+        }
         Utility::Alter { name, kind, if_exists, commands } => {
             definer.alter(name, *kind, *if_exists, commands)
         }
@@ -150,6 +155,16 @@ impl Definer<'_> {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// 55006 while keys of the table wait to be checked: what is checked must not change before.
+    fn refuse_pending(&self, table: &Relation, word: &str) -> Result<()> {
+        if !self.session.deferred.concerns(table.oid) {
+            return Ok(());
+        }
+        let name = &table.name;
+        let message = format!("cannot {word} \"{name}\" because it has pending trigger events");
+        Err(SqlError::new("55006", message))
     }
 
     /// Locks one more relation that belongs to a locked one.

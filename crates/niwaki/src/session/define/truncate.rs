@@ -19,6 +19,7 @@ impl Definer<'_> {
                     format!("\"{}\" is not a table", relation.name),
                 ));
             }
+            self.refuse_pending(&relation, "TRUNCATE")?;
             if done.contains(&relation.oid) {
                 continue;
             }

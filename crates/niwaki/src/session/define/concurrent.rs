@@ -1,0 +1,381 @@
+//! CREATE INDEX, REINDEX and DROP INDEX, CONCURRENTLY: several transactions, with waits between them.
+//!
+//! ```text
+//!  defined, neither ready nor valid ──wait──> built, ready ──wait──> validated, valid
+//!                    for writers without it          for writers that do not insert
+//! ```
+//!
+//! The table is locked against vacuum and other definitions in each step, not between them: what a step
+//! leaves in the catalog is all that the next one relies on. `Table::validate_index` says why this
+//! gives every version its entry. The waits hold no lock, so that nobody who is waited for can wait
+//! for them.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{IndexDefinition, Oid, Relation, RelationKind};
+use niwaki_env::seeded_bug;
+use niwaki_sql::SqlError;
+use niwaki_sql::utility::{CreateIndex, Drop, Name, Reindex, ReindexTarget};
+use niwaki_table::Phase;
+use niwaki_txn::{TableId, TableLockMode};
+
+use super::create_index::NewIndex;
+use super::{Definer, names, wrong_kind};
+use crate::Result;
+use crate::progress::ProgressEntry;
+use crate::result::ResultSink;
+use crate::session::Session;
+
+/// What each step holds on the table: keeps out vacuum and other definitions, not writers.
+const STEP: TableLockMode = TableLockMode::ShareUpdateExclusive;
+
+impl Session {
+    /// CREATE INDEX CONCURRENTLY. No transaction is open.
+    pub(in crate::session) fn create_index_concurrently(
+        &mut self,
+        spec: &CreateIndex,
+        out: &mut dyn ResultSink,
+    ) -> Result<()> {
+        let progress = self.begin_progress("CREATE INDEX CONCURRENTLY");
+        let made = self.step(out, |definer| {
+            let Some(mut new) = definer.read_index(spec, STEP)? else { return Ok(None) };
+            new.definition.valid = false;
+            new.definition.ready = false;
+            let table = new.definition.table;
+            Ok(Some((table, definer.store_index(new)?)))
+        })?;
+        let Some((table, index)) = made else { return Ok(()) };
+        progress.concerns(table, index);
+        self.build_in_steps(table, index, &progress, out)?;
+        self.step(out, |definer| definer.mark_index(index, |i| i.valid = true))
+    }
+
+    /// Fills a stored index while others write to its table. Afterwards it is complete, and not valid
+    /// yet.
+    fn build_in_steps(
+        &mut self,
+        table: Oid,
+        index: Oid,
+        progress: &ProgressEntry,
+        out: &mut dyn ResultSink,
+    ) -> Result<()> {
+        let result = self.build_steps(table, index, progress, out);
+        result.map_err(|error| {
+            let state = self.catalog.catalog().state();
+            match state.relation(index) {
+                Some(left) if error.hint.is_none() => error.with_hint(format!(
+                    "Index \"{}\" is left behind, not valid. Drop it, or rebuild it with REINDEX.",
+                    left.name
+                )),
+                _ => error,
+            }
+        })
+    }
+
+    fn build_steps(
+        &mut self,
+        table: Oid,
+        index: Oid,
+        progress: &ProgressEntry,
+        out: &mut dyn ResultSink,
+    ) -> Result<()> {
+        let writers = TableLockMode::Share;
+        self.wait_for_holders(table, writers, progress, Phase::WaitingBeforeBuild)?;
+        self.step(out, |definer| {
+            definer.lock(table, STEP)?;
+            definer.fill_index(index, progress)?;
+            definer.mark_index(index, |i| i.ready = true)
+        })?;
+        if !seeded_bug!("index_validated_without_waiting") {
+            self.wait_for_holders(table, writers, progress, Phase::WaitingBeforeValidation)?;
+        }
+        self.step(out, |definer| {
+            definer.lock(table, STEP)?;
+            let (relation, position) = definer.index_of(index)?;
+            let stored = relation.table.as_ref().ok_or_else(|| SqlError::internal("no table"))?;
+            let validated =
+                stored.validate_index(definer.transaction()?, position, progress.build());
+            validated.map_err(|error| definer.not_built(error, &relation, index))
+        })
+    }
+
+    /// DROP INDEX CONCURRENTLY. No transaction is open.
+    pub(in crate::session) fn drop_index_concurrently(
+        &mut self,
+        spec: &Drop,
+        out: &mut dyn ResultSink,
+    ) -> Result<()> {
+        let refused = |message: &str| Err(SqlError::new("0A000", message));
+        let [name] = spec.names.as_slice() else {
+            return refused("DROP INDEX CONCURRENTLY does not support dropping multiple objects");
+        };
+        if spec.cascade {
+            return refused("DROP INDEX CONCURRENTLY does not support CASCADE");
+        }
+        let progress = self.begin_progress("DROP INDEX CONCURRENTLY");
+        let found = self.step(out, |definer| {
+            let found = definer.lock_relation(name, "index", STEP, spec.if_exists)?;
+            let Some(relation) = found else { return Ok(None) };
+            let table = definer.may_drop_index(&relation, STEP)?;
+            definer.mark_index(relation.oid, |i| i.valid = false)?;
+            Ok(Some((table, relation.oid)))
+        })?;
+        match found {
+            Some((table, index)) => self.drop_in_steps(table, index, &progress, out),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes an index that is not valid any more, while others may still use it.
+    fn drop_in_steps(
+        &mut self,
+        table: Oid,
+        index: Oid,
+        progress: &ProgressEntry,
+        out: &mut dyn ResultSink,
+    ) -> Result<()> {
+        let all = TableLockMode::AccessExclusive;
+        // Readers need it kept up until they end …
+        self.wait_for_holders(table, all, progress, Phase::WaitingBeforeDead)?;
+        self.step(out, |definer| definer.mark_index(index, |i| i.ready = false))?;
+        // … and writers need its file until they end.
+        self.wait_for_holders(table, all, progress, Phase::WaitingBeforeDrop)?;
+        self.step(out, |definer| {
+            definer.lock(table, STEP)?;
+            definer.lock(index, TableLockMode::AccessExclusive)?;
+            definer.remove_with_files(index)
+        })
+    }
+
+    /// REINDEX of what needs transactions of its own. No transaction is open.
+    pub(in crate::session) fn reindex_in_steps(
+        &mut self,
+        spec: &Reindex,
+        out: &mut dyn ResultSink,
+    ) -> Result<()> {
+        if !spec.concurrently {
+            for table in self.step(out, |definer| definer.tables_to_reindex(&spec.target))? {
+                self.step(out, |definer| definer.reindex_table(table))?;
+            }
+            return Ok(());
+        }
+        let indexes = self.step(out, |definer| definer.indexes_to_reindex(&spec.target))?;
+        for (table, index) in indexes {
+            self.reindex_concurrently(table, index, out)?;
+        }
+        Ok(())
+    }
+
+    /// Builds a copy of an index beside it, gives the index the copy's file, and drops the old one.
+    fn reindex_concurrently(
+        &mut self,
+        table: Oid,
+        index: Oid,
+        out: &mut dyn ResultSink,
+    ) -> Result<()> {
+        let progress = self.begin_progress("REINDEX CONCURRENTLY");
+        let copy = self.step(out, |definer| {
+            definer.lock(table, STEP)?;
+            let own = definer.current(index)?.definition.clone();
+            let Some(of) = own.index else { return Err(SqlError::internal("no index")) };
+            let state = definer.state();
+            let name = names::free_name(&state, own.schema, &[], &own.name, None, "ccnew");
+            let definition = IndexDefinition { constraint: None, valid: false, ready: false, ..of };
+            definer.store_index(NewIndex { name, definition, options: own.options })
+        })?;
+        progress.concerns(table, copy);
+        self.build_in_steps(table, copy, &progress, out)?;
+        self.step(out, |definer| {
+            definer.lock(table, STEP)?;
+            definer.exchange_files(index, copy)
+        })?;
+        self.drop_in_steps(table, copy, &progress, out)
+    }
+
+    /// Runs one step in a transaction of its own.
+    fn step<T>(
+        &mut self,
+        out: &mut dyn ResultSink,
+        run: impl FnOnce(&mut Definer<'_>) -> Result<T>,
+    ) -> Result<T> {
+        self.ensure_transaction()?;
+        let result = run(&mut Definer { session: self, out });
+        match result {
+            Ok(value) => self.commit().map(|()| value),
+            Err(error) => {
+                self.rollback();
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits for the transactions that hold the table now in a mode that excludes `mode`.
+    fn wait_for_holders(
+        &mut self,
+        table: Oid,
+        mode: TableLockMode,
+        progress: &ProgressEntry,
+        phase: Phase,
+    ) -> Result<()> {
+        progress.build().begin(phase);
+        self.ensure_transaction()?;
+        let transaction = self.open_transaction()?;
+        let waited = transaction.manager().locks().wait_for_holders(
+            transaction,
+            TableId(u64::from(table.0)),
+            mode,
+            &mut |total, left, backend| {
+                progress.build().waiting(total as u64, left as u64, backend);
+            },
+        );
+        match waited {
+            Ok(()) => self.commit(),
+            Err(error) => {
+                self.rollback();
+                Err(error.into())
+            }
+        }
+    }
+}
+
+impl Definer<'_> {
+    /// Changes what is stored of an index.
+    fn mark_index(&mut self, oid: Oid, change: impl FnOnce(&mut IndexDefinition)) -> Result<()> {
+        let (table, _) = self.index_of(oid)?;
+        self.lock(table.oid, STEP)?;
+        self.lock(oid, STEP)?;
+        let mut definition = self.current(oid)?.definition.clone();
+        if let Some(index) = &mut definition.index {
+            change(index);
+        }
+        self.update(definition)
+    }
+
+    /// The index gets the file of its copy, which is complete; the copy gets the old file, is kept up
+    /// as long as somebody may read it, and is not valid.
+    fn exchange_files(&mut self, index: Oid, copy: Oid) -> Result<()> {
+        self.lock(index, STEP)?;
+        self.lock(copy, STEP)?;
+        let mut own = self.current(index)?.definition.clone();
+        let mut other = self.current(copy)?.definition.clone();
+        std::mem::swap(&mut own.file, &mut other.file);
+        other.name = names::free_name(&self.state(), own.schema, &[], &own.name, None, "ccold");
+        if let (Some(own), Some(other)) = (&mut own.index, &mut other.index) {
+            // The old one keeps taking entries only if it did.
+            other.ready = own.ready;
+            other.valid = false;
+            own.ready = true;
+            own.valid = true;
+        }
+        self.update(own)?;
+        self.update(other)
+    }
+
+    /// Tables that REINDEX of a schema or database visits.
+    fn tables_to_reindex(&mut self, target: &ReindexTarget) -> Result<Vec<Oid>> {
+        let state = self.state();
+        let schema = match target {
+            ReindexTarget::Schema(name) => {
+                let missing =
+                    || SqlError::new("3F000", format!("schema \"{name}\" does not exist"));
+                Some(state.schema_by_name(name).ok_or_else(missing)?.oid)
+            }
+            _ => None,
+        };
+        let mut tables: Vec<Oid> = state
+            .tables()
+            .filter(|t| schema.is_none_or(|schema| t.schema == schema))
+            .map(|t| t.oid)
+            .collect();
+        tables.sort();
+        Ok(tables)
+    }
+
+    /// Indexes that REINDEX CONCURRENTLY visits, each with its table.
+    fn indexes_to_reindex(&mut self, target: &ReindexTarget) -> Result<Vec<(Oid, Oid)>> {
+        let tables = match target {
+            ReindexTarget::Index(name) => {
+                let found = self.session.find_relation(name)?;
+                let index =
+                    found.index.as_ref().ok_or_else(|| wrong_kind(&found, RelationKind::Index))?;
+                return Ok(vec![(index.table, found.oid)]);
+            }
+            ReindexTarget::Table(name) => vec![self.table_to_reindex(name, STEP)?.oid],
+            _ => self.tables_to_reindex(target)?,
+        };
+        let mut indexes = Vec::new();
+        for oid in tables {
+            let Some(table) = self.state().relation(oid).cloned() else { continue };
+            for index in &table.indexes {
+                if index.definition.valid {
+                    indexes.push((oid, index.oid));
+                    continue;
+                }
+                let schema = self.session.schema_name(table.schema);
+                let message = format!(
+                    "cannot reindex invalid index \"{schema}.{}\" concurrently, skipping",
+                    index.name
+                );
+                self.session.warning(self.out, "0A000", message);
+            }
+        }
+        Ok(indexes)
+    }
+
+    fn table_to_reindex(&mut self, name: &Name, mode: TableLockMode) -> Result<Arc<Relation>> {
+        let relation = self.session.lock_by_name(name, mode)?;
+        if relation.kind != RelationKind::Table {
+            return Err(SqlError::new(
+                "42809",
+                format!("\"{}\" is not a table or materialized view", relation.name),
+            ));
+        }
+        Ok(relation)
+    }
+
+    /// REINDEX of one index or one table, in the transaction that is open. The table is locked against
+    /// everybody: plans that read an index lock its table, not the index.
+    pub(super) fn reindex(&mut self, spec: &Reindex) -> Result<()> {
+        let lock = TableLockMode::AccessExclusive;
+        match &spec.target {
+            ReindexTarget::Index(name) => {
+                let found = self.session.find_relation(name)?;
+                let Some(index) = &found.index else {
+                    let message = format!("\"{}\" is not an index", found.name);
+                    return Err(SqlError::new("42809", message));
+                };
+                self.lock(index.table, lock)?;
+                let relation = self.session.lock_by_name(name, lock)?;
+                self.reindex_one(relation.oid)
+            }
+            ReindexTarget::Table(name) => {
+                let table = self.table_to_reindex(name, lock)?;
+                self.reindex_table(table.oid)
+            }
+            _ => Err(SqlError::internal("REINDEX of this needs transactions of its own")),
+        }
+    }
+
+    fn reindex_table(&mut self, oid: Oid) -> Result<()> {
+        self.lock(oid, TableLockMode::AccessExclusive)?;
+        let Some(table) = self.state().relation(oid).cloned() else { return Ok(()) };
+        for index in &table.indexes {
+            self.reindex_one(index.oid)?;
+        }
+        Ok(())
+    }
+
+    /// Gives an index a new file and fills it. A rollback brings the old one back.
+    fn reindex_one(&mut self, oid: Oid) -> Result<()> {
+        let mut definition = self.current(oid)?.definition.clone();
+        self.drop_file(&definition)?;
+        definition.file = self.new_file(definition.logged)?;
+        if let Some(index) = &mut definition.index {
+            index.ready = true;
+            index.valid = true;
+        }
+        self.update(definition)?;
+        let progress = self.session.begin_progress("REINDEX");
+        self.fill_index(oid, &progress)
+    }
+}
