@@ -24,6 +24,7 @@ fn setting<T: FromStr>(name: &str) -> Option<T> {
 fn plan(seed: u64) -> CrashPlan {
     let mix = Mix { keys: [4, 24, 300][usize::try_from(seed % 3).unwrap()], ..Mix::default() };
     CrashPlan {
+        suite: "crash",
         seed,
         mix,
         steps: if seed % 3 == 2 { 100 } else { 40 },

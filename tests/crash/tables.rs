@@ -6,6 +6,7 @@ use niwaki_testkit::workload::Mix;
 
 fn plan(seed: u64) -> CrashPlan {
     CrashPlan {
+        suite: "tables",
         seed,
         steps: 150,
         mix: Mix {
@@ -13,6 +14,7 @@ fn plan(seed: u64) -> CrashPlan {
             sessions: [1, 3][usize::try_from(seed % 2).unwrap()],
             ..Mix::default()
         },
+        stale_bytes: seed % 2 == 1,
         images_per_moment: 4,
         second_crash_every: 200,
         images_per_recovery_moment: 2,

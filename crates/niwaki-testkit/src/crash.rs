@@ -23,6 +23,8 @@ const RECENT_CHANGES: usize = 40;
 /// What to run.
 #[derive(Clone, Copy, Debug)]
 pub struct CrashPlan {
+    /// The test target that runs it (`--test`), for the line that repeats a failure.
+    pub suite: &'static str,
     /// Determines the workload and the choice of images.
     pub seed: u64,
     /// Statements of the workload.
@@ -31,6 +33,8 @@ pub struct CrashPlan {
     pub mix: Mix,
     /// At most this many images of each moment.
     pub images_per_moment: usize,
+    /// Whether what a file grew by may hold old bytes of that file ([`CrashOptions::stale_bytes`]).
+    pub stale_bytes: bool,
     /// Every so many images, recovery is crashed too; 0 for never.
     pub second_crash_every: usize,
     /// At most this many images of each moment of a crashed recovery.
@@ -44,10 +48,12 @@ pub struct CrashPlan {
 impl Default for CrashPlan {
     fn default() -> Self {
         Self {
+            suite: "harness",
             seed: 0,
             steps: 60,
             mix: Mix::default(),
             images_per_moment: 12,
+            stale_bytes: false,
             second_crash_every: 40,
             images_per_recovery_moment: 3,
             steps_after: 12,
@@ -85,6 +91,8 @@ impl CrashReport {
 /// A state after which the database was wrong.
 #[derive(Clone, Debug)]
 pub struct CrashFailure {
+    /// The test target of the plan.
+    pub suite: &'static str,
     /// The seed of the plan.
     pub seed: u64,
     /// How many changes the disk had seen, and how many during recovery.
@@ -110,8 +118,8 @@ impl fmt::Display for CrashFailure {
         }
         write!(
             f,
-            "  again: NIWAKI_CRASH_SEED={} cargo test -p niwaki-testkit --test crash",
-            self.seed
+            "  again: NIWAKI_CRASH_SEED={} cargo test -p niwaki-testkit --test {}",
+            self.seed, self.suite
         )
     }
 }
@@ -149,6 +157,7 @@ pub fn run<S: Subject>(plan: &CrashPlan) -> Result<CrashReport, Box<CrashFailure
         let options = CrashOptions {
             images_max: plan.images_per_moment,
             seed: seeds.next_u64(),
+            stale_bytes: plan.stale_bytes,
             ..CrashOptions::default()
         };
         for image in replay.images(&options) {
@@ -207,6 +216,7 @@ impl Run<'_> {
             let options = CrashOptions {
                 images_max: self.plan.images_per_recovery_moment,
                 seed: seeds.next_u64(),
+                stale_bytes: self.plan.stale_bytes,
                 ..CrashOptions::default()
             };
             for second in replay.images(&options) {
@@ -326,7 +336,14 @@ fn at(
     detail: String,
 ) -> CrashFailure {
     let survivors = survivors.to_owned();
-    CrashFailure { seed: plan.seed, moment, survivors, recent: Vec::new(), detail }
+    CrashFailure {
+        suite: plan.suite,
+        seed: plan.seed,
+        moment,
+        survivors,
+        recent: Vec::new(),
+        detail,
+    }
 }
 
 /// A panic is a failure like any other.
