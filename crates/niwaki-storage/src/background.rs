@@ -1,5 +1,7 @@
-//! The background thread: checkpoints by time and by log volume, and a flush now and then for those
-//! who commit without waiting. Simulations leave it away and call [`Storage::background_step`].
+//! The background threads. The *checkpointer* begins checkpoints by time and by log volume, and
+//! spreads their writing. The *writer* writes pages ahead of those who will need their frames, and
+//! flushes the log for those who commit without waiting. Simulations leave the threads away and call
+//! [`Storage::background_step`] and [`Storage::background_write`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,35 +10,65 @@ use std::time::Duration;
 use niwaki_env::sync::thread::JoinHandle;
 use niwaki_env::sync::{Condvar, Mutex, thread};
 
-use crate::checkpoint::CheckpointKind;
+use crate::buffer::CleanAhead;
+use crate::checkpoint::{CheckpointKind, Hurry};
 use crate::error::{Error, Result};
 use crate::record::CheckpointParticipant;
 use crate::storage::Storage;
 
-/// How often the thread looks around; bounds what an asynchronous commit may lose.
+/// How often each thread looks around; bounds what an asynchronous commit may lose.
 const PERIOD: Duration = Duration::from_millis(200);
 
-/// How the background thread is told to end.
+/// How the background threads are told to end, or to hurry.
 #[derive(Default)]
 pub(crate) struct Signal {
     stop: Mutex<bool>,
-    wake: Condvar,
+    changed: Condvar,
 }
 
-/// The running background thread; ends with this handle.
+impl Signal {
+    /// Waits for a while, or until the signal changes. Whether to stop.
+    fn wait(&self, time: Duration) -> bool {
+        let mut stop = self.stop.lock();
+        if !*stop {
+            self.changed.wait_for(&mut stop, time);
+        }
+        *stop
+    }
+
+    /// Ends all waits.
+    pub(crate) fn wake(&self) {
+        self.changed.notify_all();
+    }
+
+    fn set(&self, stop: bool) {
+        *self.stop.lock() = stop;
+        self.wake();
+    }
+}
+
+/// What the background writer remembers from round to round.
+#[derive(Debug, Default)]
+pub struct BackgroundWriter {
+    ahead: CleanAhead,
+    /// When it last looked for pages, on the monotonic clock.
+    last: Duration,
+}
+
+/// The running background threads; they end with this handle.
 pub struct Background {
     storage: Arc<Storage>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl fmt::Debug for Background {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Background").field("running", &self.thread.is_some()).finish()
+        f.debug_struct("Background").field("threads", &self.threads.len()).finish_non_exhaustive()
     }
 }
 
 impl Storage {
-    /// Starts the background thread. It holds the storage and the participants until the handle is
+    /// Starts the background threads. They hold the storage and the participants until the handle is
     /// stopped or dropped.
     ///
     /// # Errors
@@ -45,35 +77,67 @@ impl Storage {
         self: &Arc<Self>,
         participants: Vec<Arc<dyn CheckpointParticipant>>,
     ) -> Result<Background> {
-        *self.background.stop.lock() = false;
+        self.background.set(false);
+        let failed = |e| Error::io("could not start a background thread", e);
+        // Stops the first thread when the second cannot be had.
+        let mut background = Background { storage: Arc::clone(self), threads: Vec::new() };
         let storage = Arc::clone(self);
-        let thread = thread::spawn_named("niwaki-storage", move || {
+        let writer = thread::spawn_named("niwaki-writer", move || storage.writer_loop());
+        background.threads.push(writer.map_err(failed)?);
+        let storage = Arc::clone(self);
+        let checkpointer = thread::spawn_named("niwaki-checkpt", move || {
             let participants: Vec<&dyn CheckpointParticipant> =
                 participants.iter().map(AsRef::as_ref).collect();
-            storage.background_loop(&participants);
-        })
-        .map_err(|e| Error::io("could not start the background thread", e))?;
-        Ok(Background { storage: Arc::clone(self), thread: Some(thread) })
+            storage.checkpointer_loop(&participants);
+        });
+        background.threads.push(checkpointer.map_err(failed)?);
+        Ok(background)
     }
 
-    fn background_loop(&self, participants: &[&dyn CheckpointParticipant]) {
-        let mut last_checkpoint = self.env.clock.monotonic();
-        let mut stop = self.background.stop.lock();
+    fn writer_loop(&self) {
+        let mut writer = BackgroundWriter::default();
+        let period = PERIOD.min(self.options.bgwriter_delay);
         // Ends when the handle says stop.
-        while !*stop {
-            self.background.wake.wait_for(&mut stop, PERIOD);
-            if *stop {
-                return;
-            }
-            drop(stop);
+        while !self.background.wait(period) {
             // What fails here is tried again; sessions meet the same error themselves.
-            let _ = self.background_step(&mut last_checkpoint, participants);
-            stop = self.background.stop.lock();
+            let _ = self.background_write(&mut writer);
         }
     }
 
-    /// One round of the background work; `last_checkpoint` is when the last one began, on the
-    /// monotonic clock.
+    fn checkpointer_loop(&self, participants: &[&dyn CheckpointParticipant]) {
+        let mut last_checkpoint = self.env.clock.monotonic();
+        // Ends when the handle says stop.
+        while !self.background.wait(PERIOD) {
+            let pause = &mut |time| {
+                self.background.wait(time);
+            };
+            let _ = self.background_step(&mut last_checkpoint, participants, pause);
+        }
+    }
+
+    /// One round of the background writer: flushes the log, makes its next segments ready, and when
+    /// it is time writes pages that will have to give way soon. Returns how many.
+    ///
+    /// # Errors
+    /// Those of writing a page, which stays dirty; [`Error::DiskFull`] for the log's segments.
+    pub fn background_write(&self, writer: &mut BackgroundWriter) -> Result<u64> {
+        let end = self.wal.insert_lsn();
+        self.wal.flush(end);
+        let now = self.env.clock.monotonic();
+        let mut written = 0;
+        if now.saturating_sub(writer.last) >= self.options.bgwriter_delay {
+            writer.last = now;
+            let (pages, times) =
+                (self.options.bgwriter_lru_maxpages, self.options.bgwriter_lru_multiplier);
+            written = self.pool.clean_ahead(&mut writer.ahead, pages, times)?;
+        }
+        // Ahead of those who would have to wait for a new segment.
+        self.wal.segments.allocate_until(end.0 + 2 * self.wal.segments.payload())?;
+        Ok(written)
+    }
+
+    /// One round of the checkpointer: a checkpoint if one is due. `last_checkpoint` is when the last
+    /// one began, on the monotonic clock; `pause` waits as in [`Storage::spread_checkpoint`].
     ///
     /// # Errors
     /// As [`Storage::checkpoint`].
@@ -81,39 +145,46 @@ impl Storage {
         &self,
         last_checkpoint: &mut Duration,
         participants: &[&dyn CheckpointParticipant],
+        pause: &mut dyn FnMut(Duration),
     ) -> Result<()> {
         let end = self.wal.insert_lsn();
-        self.wal.flush(end);
-        // Ahead of those who would have to wait for a new segment.
         let room = self.wal.segments.allocate_until(end.0 + 2 * self.wal.segments.payload());
         let now = self.env.clock.monotonic();
         let since = end.0.saturating_sub(self.wal.redo_lsn().0);
-        let due = now.saturating_sub(*last_checkpoint) >= self.options.checkpoint_timeout;
-        // The log of two rounds is on disk at most, as a checkpoint takes its time.
-        // On a full disk, old segments are the room that can be had.
-        let reusable = room.is_err() && since > self.wal.segments.payload();
         // Behind the last checkpoint's own record: an idle database is left alone.
         let changed = end > self.control().checkpoint;
-        if since >= self.options.max_wal_bytes / 2 || (due && changed) || reusable {
+        let due = now.saturating_sub(*last_checkpoint) >= self.options.checkpoint_timeout;
+        let kind = if since >= self.checkpoint_distance() {
+            CheckpointKind::LogVolume
+        } else if due && changed {
+            CheckpointKind::Timed
+        } else if room.is_err() && since > self.wal.segments.payload() {
+            // On a full disk, old segments are the room that can be had, and it is wanted now.
             *last_checkpoint = now;
-            self.checkpoint(CheckpointKind::Timed, participants)?;
-        }
+            self.checkpoint(CheckpointKind::LogVolume, participants)?;
+            return Ok(());
+        } else {
+            return Ok(());
+        };
+        *last_checkpoint = now;
+        self.spread_checkpoint(kind, participants, pause)?;
         Ok(())
     }
 }
 
 impl Background {
-    /// Ends the thread and waits for it.
+    /// Ends the threads and waits for them; a checkpoint that is under way is finished at full speed.
     pub fn stop(mut self) {
         self.end();
     }
 
     fn end(&mut self) {
-        let Some(thread) = self.thread.take() else { return };
-        *self.storage.background.stop.lock() = true;
-        self.storage.background.wake.notify_all();
-        // A panic there was reported when it happened.
-        let _ = thread.join();
+        let _hurry = Hurry::new(&self.storage);
+        self.storage.background.set(true);
+        for thread in self.threads.drain(..) {
+            // A panic there was reported when it happened.
+            let _ = thread.join();
+        }
     }
 }
 

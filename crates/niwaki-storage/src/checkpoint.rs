@@ -6,11 +6,17 @@
 //!         ^ recovery begins here once the control file says so
 //! ```
 //!
+//! A checkpoint that nobody waits for takes its time: after each write it is held against how much of
+//! the time and of the log until the next one is used up, and pauses while it is ahead.
+//!
 //! A record before the redo position has its pages dirty (they are marked before it is inserted) or
 //! written already, so the walk over dirty frames meets them. A record behind it is replayed.
 
+use std::time::Duration;
+
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
+use niwaki_env::sync::plain_atomic::AtomicU64 as Counter;
 
 use crate::error::Result;
 use crate::ids::{Lsn, Xid};
@@ -22,8 +28,10 @@ use crate::storage::{Storage, kind};
 pub enum CheckpointKind {
     /// Somebody asked (the CHECKPOINT command).
     Requested,
-    /// Enough time went by, or enough log was written.
+    /// Enough time went by.
     Timed,
+    /// Enough log was written.
+    LogVolume,
     /// Recovery is over.
     EndOfRecovery,
     /// The database closes; nobody else works on it.
@@ -43,6 +51,93 @@ pub struct CheckpointSummary {
     pub synced: u64,
 }
 
+/// Counters of checkpoints and of page writes, since the database was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteStatistics {
+    /// Checkpoints because of the time.
+    pub checkpoints_timed: u64,
+    /// Checkpoints that were asked for, or due to the volume of the log.
+    pub checkpoints_requested: u64,
+    /// Time that checkpoints spent writing, pauses included, in microseconds.
+    pub checkpoint_write_us: u64,
+    /// Time that checkpoints spent syncing, in microseconds.
+    pub checkpoint_sync_us: u64,
+    /// Pages written by checkpoints.
+    pub by_checkpoints: u64,
+    /// Pages written by the background writer.
+    pub by_background: u64,
+    /// Pages that a session had to write to get a frame.
+    pub by_sessions: u64,
+    /// Rounds that the background writer ended because it had written enough.
+    pub background_stopped: u64,
+    /// Relation files that were synced because they had to be closed.
+    pub synced_to_close: u64,
+    /// Frames that got another page.
+    pub frames_allocated: u64,
+    /// Writes of one page or of several neighbours.
+    pub writes: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct CheckpointCounters {
+    timed: Counter,
+    requested: Counter,
+    write_us: Counter,
+    sync_us: Counter,
+}
+
+/// How long a checkpoint that is ahead waits before it looks again.
+const NAP: Duration = Duration::from_millis(100);
+
+/// How fast a checkpoint writes.
+pub(crate) struct Pace<'a> {
+    pause: Option<&'a mut dyn FnMut(Duration)>,
+}
+
+impl Pace<'_> {
+    /// As fast as it can.
+    pub(crate) fn full() -> Self {
+        Self { pause: None }
+    }
+
+    /// Waits while a checkpoint that began at `began`, at log position `redo`, is ahead with `done`
+    /// of `total` pages written.
+    fn keep(&mut self, storage: &Storage, began: Duration, redo: Lsn, done: u64, total: u64) {
+        let Some(pause) = &mut self.pause else { return };
+        let part = done as f64 / total.max(1) as f64;
+        // Ends: time goes by in a pause.
+        while storage.hurry.load(Ordering::Acquire) == 0 {
+            let options = &storage.options;
+            let time = storage.env.clock.monotonic().saturating_sub(began).as_secs_f64()
+                / options.checkpoint_timeout.as_secs_f64();
+            let log = storage.wal.insert_lsn().0.saturating_sub(redo.0) as f64
+                / storage.checkpoint_distance() as f64;
+            if part * options.checkpoint_completion_target <= time.max(log) {
+                return;
+            }
+            pause(NAP);
+        }
+    }
+}
+
+/// Makes the checkpoint that is under way hurry, as long as it lives.
+pub(crate) struct Hurry<'a>(&'a Storage);
+
+impl<'a> Hurry<'a> {
+    pub(crate) fn new(storage: &'a Storage) -> Self {
+        // Release: pairs with the acquire of the pause that it ends.
+        storage.hurry.fetch_add(1, Ordering::Release);
+        storage.background.wake();
+        Self(storage)
+    }
+}
+
+impl Drop for Hurry<'_> {
+    fn drop(&mut self) {
+        self.0.hurry.fetch_sub(1, Ordering::Release);
+    }
+}
+
 impl Storage {
     /// Makes a checkpoint: afterwards recovery begins where the log ended when this was called.
     ///
@@ -54,14 +149,58 @@ impl Storage {
         kind: CheckpointKind,
         participants: &[&dyn CheckpointParticipant],
     ) -> Result<CheckpointSummary> {
-        self.checkpoint_with(kind, |redo| {
+        let _hurry = Hurry::new(self);
+        self.checkpoint_with(kind, &mut Pace::full(), |redo| {
             participants.iter().try_for_each(|p| p.checkpoint(self, redo))
         })
+    }
+
+    /// [`Storage::checkpoint`], spread over time: `pause` is called while it is ahead, with how long
+    /// to wait; no page is pinned then, and whoever asks for a checkpoint of his own ends the pauses.
+    ///
+    /// # Errors
+    /// As [`Storage::checkpoint`].
+    pub fn spread_checkpoint(
+        &self,
+        kind: CheckpointKind,
+        participants: &[&dyn CheckpointParticipant],
+        pause: &mut dyn FnMut(Duration),
+    ) -> Result<CheckpointSummary> {
+        self.checkpoint_with(kind, &mut Pace { pause: Some(pause) }, |redo| {
+            participants.iter().try_for_each(|p| p.checkpoint(self, redo))
+        })
+    }
+
+    /// Bytes of log from the beginning of one checkpoint to the beginning of the next, at most: while
+    /// a checkpoint is being written, the log since the one before is needed too.
+    pub(crate) fn checkpoint_distance(&self) -> u64 {
+        let rounds = 1.0 + self.options.checkpoint_completion_target;
+        ((self.options.max_wal_bytes as f64 / rounds) as u64).max(1)
+    }
+
+    /// Counters of checkpoints and of page writes.
+    pub fn write_statistics(&self) -> WriteStatistics {
+        let get = |counter: &Counter| counter.load(Ordering::Relaxed);
+        let (checkpoints, writes) = (&self.checkpoint_counters, &self.pool.writes);
+        WriteStatistics {
+            checkpoints_timed: get(&checkpoints.timed),
+            checkpoints_requested: get(&checkpoints.requested),
+            checkpoint_write_us: get(&checkpoints.write_us),
+            checkpoint_sync_us: get(&checkpoints.sync_us),
+            by_checkpoints: get(&writes.checkpoint),
+            by_background: get(&writes.background),
+            by_sessions: get(&writes.sessions),
+            background_stopped: get(&writes.background_stopped),
+            synced_to_close: self.files.synced_to_close(),
+            frames_allocated: get(&writes.allocated),
+            writes: get(&writes.writes),
+        }
     }
 
     pub(crate) fn checkpoint_with(
         &self,
         kind: CheckpointKind,
+        pace: &mut Pace<'_>,
         participate: impl FnOnce(Lsn) -> Result<()>,
     ) -> Result<CheckpointSummary> {
         let _one_at_a_time = self.checkpointing.lock();
@@ -72,9 +211,13 @@ impl Storage {
         // Before the dirty pages are collected: numbers given later are in records behind `redo`.
         let next_file = self.next_file.load(Ordering::Acquire);
         participate(redo)?;
-        let pages = self.pool.write_dirty()?;
+        let began = self.env.clock.monotonic();
+        let pages =
+            self.pool.write_dirty(&mut |done, total| pace.keep(self, began, redo, done, total))?;
+        let written = self.env.clock.monotonic();
         let redo = if seeded_bug!("late_redo") { self.wal.begin_checkpoint() } else { redo };
         let synced = self.files.sync();
+        self.count_checkpoint(kind, began, written);
         let time_us = self.env.clock.now_unix_us();
         let lsn = self.log_checkpoint(redo, next_file, time_us)?;
         self.wal.flush(lsn);
@@ -90,6 +233,22 @@ impl Storage {
         drop(control);
         self.recycle_wal(redo, old_redo)?;
         Ok(CheckpointSummary { redo, lsn, pages, synced })
+    }
+
+    fn count_checkpoint(&self, kind: CheckpointKind, began: Duration, written: Duration) {
+        let counters = &self.checkpoint_counters;
+        let add = |counter: &Counter, by: u64| {
+            counter.fetch_add(by, Ordering::Relaxed);
+        };
+        match kind {
+            CheckpointKind::Timed => add(&counters.timed, 1),
+            CheckpointKind::Requested | CheckpointKind::LogVolume => add(&counters.requested, 1),
+            CheckpointKind::EndOfRecovery | CheckpointKind::Shutdown => {}
+        }
+        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let now = self.env.clock.monotonic();
+        add(&counters.write_us, us(written.saturating_sub(began)));
+        add(&counters.sync_us, us(now.saturating_sub(written)));
     }
 
     fn log_checkpoint(&self, redo: Lsn, next_file: u64, time_us: i64) -> Result<Lsn> {

@@ -12,6 +12,7 @@ use niwaki_env::vfs::{OpenMode, VfsFile};
 
 use crate::error::{Corruption, Error, Result};
 use crate::ids::{Fork, PageId, RelFileId};
+use crate::open_files::{OpenFiles, Segment};
 use crate::page::{PAGE_SIZE, Page};
 
 /// Folder of the relation files.
@@ -39,12 +40,6 @@ pub(crate) struct ForkCounters {
     pub(crate) written: AtomicU64,
 }
 
-struct Segment {
-    file: Arc<dyn VfsFile>,
-    /// Written since it was last synced.
-    unsynced: AtomicBool,
-}
-
 /// One fork of one relation.
 pub(crate) struct ForkFile {
     file: RelFileId,
@@ -68,6 +63,7 @@ pub(crate) struct Files {
     /// Pages of a segment file.
     segment_blocks: u32,
     forks: RwLock<HashMap<(RelFileId, Fork), Arc<ForkFile>>>,
+    open: OpenFiles,
     /// A file was created or removed since the folder was last synced.
     folder_changed: AtomicBool,
     /// A killed process may have left what this one finds in the system's memory only.
@@ -77,9 +73,15 @@ pub(crate) struct Files {
 impl Files {
     /// `after_crash`: redo skips pages that a killed process wrote, and does not create files that it
     /// created, so the next checkpoint must sync them although this process did not touch them.
-    pub(crate) fn new(env: Env, segment_blocks: u32, after_crash: bool) -> Self {
+    pub(crate) fn new(
+        env: Env,
+        segment_blocks: u32,
+        after_crash: bool,
+        open_files_max: usize,
+    ) -> Self {
         assert!(segment_blocks > 0);
         Self {
+            open: OpenFiles::new(env.clone(), open_files_max),
             env,
             segment_blocks,
             forks: RwLock::new(HashMap::new()),
@@ -121,7 +123,7 @@ impl Files {
         let mut blocks = 0u64;
         loop {
             let path = Self::path(file, fork, segments.len());
-            let opened = match self.env.vfs.open(&path, OpenMode::Existing) {
+            let opened = match self.open.open(&path, OpenMode::Existing) {
                 Ok(opened) => opened,
                 Err(e) if e.kind() == io::ErrorKind::NotFound => break,
                 Err(e) => return Err(Error::io(format!("could not open {path}"), e)),
@@ -131,8 +133,9 @@ impl Files {
                 .map_err(|e| Error::io(format!("could not read the length of {path}"), e))?;
             let pages = (len / PAGE_SIZE as u64).min(u64::from(self.segment_blocks));
             blocks = segments.len() as u64 * u64::from(self.segment_blocks) + pages;
-            let unsynced = AtomicBool::new(self.unsynced_when_opened);
-            segments.push(Arc::new(Segment { file: opened, unsynced }));
+            let segment = Segment::new(path, opened, self.unsynced_when_opened);
+            self.open.enter(&segment);
+            segments.push(segment);
             // What lies behind a segment that is not full was cut off before.
             if pages < u64::from(self.segment_blocks) {
                 break;
@@ -191,13 +194,14 @@ impl Files {
         while segments.len() <= number {
             let path = Self::path(fork.file, fork.fork, segments.len());
             let file = self
-                .env
-                .vfs
+                .open
                 .open(&path, OpenMode::CreateIfAbsent)
                 .map_err(|e| Error::io(format!("could not create {path}"), e))?;
             self.empty_leftover(&path, file.as_ref())?;
             self.folder_changed.store(true, Ordering::Release);
-            segments.push(Arc::new(Segment { file, unsynced: AtomicBool::new(true) }));
+            let segment = Segment::new(path, file, true);
+            self.open.enter(&segment);
+            segments.push(segment);
         }
         Ok(Arc::clone(&segments[number]))
     }
@@ -234,9 +238,9 @@ impl Files {
         let (number, offset) = self.place(id.block.0);
         let segment = fork.segments.read().get(number).cloned();
         let Some(segment) = segment else { return Err(missing_page(id, fork.blocks())) };
-        let got = segment
-            .file
-            .read_at(&mut page.0, offset)
+        let got = self
+            .open
+            .with(&segment, |file| file.read_at(&mut page.0, offset))
             .map_err(|e| Error::io(format!("could not read {id}"), e))?;
         if got < PAGE_SIZE {
             return Err(missing_page(id, fork.blocks()));
@@ -245,19 +249,26 @@ impl Files {
         Ok(())
     }
 
-    /// Writes a page below the fork's length.
-    pub(crate) fn write(&self, fork: &ForkFile, id: PageId, page: &Page) -> Result<()> {
+    /// Whether two blocks are neighbours in one segment file, so that one write serves both.
+    pub(crate) fn adjoin(&self, first: u32, second: u32) -> bool {
+        first.checked_add(1) == Some(second) && !second.is_multiple_of(self.segment_blocks)
+    }
+
+    /// Writes the pages in `bytes`, which begin with `id`, lie in one segment and below the fork's
+    /// length.
+    pub(crate) fn write(&self, fork: &ForkFile, id: PageId, bytes: &[u8]) -> Result<()> {
         let (number, offset) = self.place(id.block.0);
+        let count = (bytes.len() / PAGE_SIZE) as u32;
+        debug_assert!(
+            offset + bytes.len() as u64 <= u64::from(self.segment_blocks) * PAGE_SIZE as u64
+        );
         let segment = self.segment(fork, number)?;
-        // Release: whoever reads the page later must go to the disk.
-        fork.written_blocks.fetch_max(id.block.0 + 1, Ordering::AcqRel);
-        segment
-            .file
-            .write_at(&page.0, offset)
+        // Release: whoever reads the pages later must go to the disk.
+        fork.written_blocks.fetch_max(id.block.0 + count, Ordering::AcqRel);
+        self.open
+            .write(&segment, |file| file.write_at(bytes, offset))
             .map_err(|e| Error::io(format!("could not write {id}"), e))?;
-        // After the write, so that a sync that takes the mark away covers it.
-        segment.unsynced.store(true, Ordering::Release);
-        fork.counters.written.fetch_add(1, Ordering::Relaxed);
+        fork.counters.written.fetch_add(u64::from(count), Ordering::Relaxed);
         Ok(())
     }
 
@@ -276,10 +287,10 @@ impl Files {
             let (number, offset) = self.place(block);
             let here = (self.segment_blocks - block % self.segment_blocks).min(end - block);
             let segment = self.segment(fork, number)?;
-            segment.file.allocate(offset, u64::from(here) * PAGE_SIZE as u64).map_err(|e| {
+            let bytes = u64::from(here) * PAGE_SIZE as u64;
+            self.open.write(&segment, |file| file.allocate(offset, bytes)).map_err(|e| {
                 Error::io(format!("{BASE}/{}", fork_file_name(fork.file, fork.fork)), e)
             })?;
-            segment.unsynced.store(true, Ordering::Release);
             block += here;
         }
         // Release: whoever sees the length finds the segments.
@@ -311,11 +322,9 @@ impl Files {
         }
         if let Some(segment) = segments.get(last) {
             let path = Self::path(fork.file, fork.fork, last);
-            segment
-                .file
-                .set_len(bytes)
+            self.open
+                .write(segment, |file| file.set_len(bytes))
                 .map_err(|e| Error::io(format!("could not cut {path}"), e))?;
-            segment.unsynced.store(true, Ordering::Release);
         }
         Ok(())
     }
@@ -350,16 +359,7 @@ impl Files {
         let mut synced = 0;
         for fork in forks {
             let segments: Vec<Arc<Segment>> = fork.segments.read().clone();
-            for segment in segments {
-                // AcqRel: the writes that set the mark come before the sync.
-                if segment.unsynced.swap(false, Ordering::AcqRel) {
-                    if let Err(e) = segment.file.sync_data() {
-                        let name = fork_file_name(fork.file, fork.fork);
-                        self.env.abort(&format!("could not sync {BASE}/{name}: {e}"));
-                    }
-                    synced += 1;
-                }
-            }
+            synced += segments.iter().filter(|segment| self.open.sync(segment)).count() as u64;
         }
         if self.folder_changed.swap(false, Ordering::AcqRel)
             && let Err(e) = self.env.vfs.sync_dir(BASE)
@@ -367,6 +367,11 @@ impl Files {
             self.env.abort(&format!("could not sync the folder {BASE}: {e}"));
         }
         synced
+    }
+
+    /// Files synced because they had to be closed.
+    pub(crate) fn synced_to_close(&self) -> u64 {
+        self.open.synced_to_close.load(Ordering::Relaxed)
     }
 
     /// Numbers of all relations with a main fork on disk, ascending.

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use niwaki_env::Env;
 use niwaki_env::seeded_bug;
-use niwaki_env::sync::atomic::{AtomicU64, Ordering};
+use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use niwaki_env::sync::{Mutex, RwLock};
 
 use crate::buffer::{BufferPool, PageWrite};
-use crate::checkpoint::CheckpointKind;
+use crate::checkpoint::{CheckpointCounters, CheckpointKind, Pace};
 use crate::control::{CONTROL, Control, ControlFile};
 use crate::error::{Corruption, Error, Result};
 use crate::files::{BASE, Files, fork_file_name};
@@ -249,7 +249,12 @@ impl Storage {
         let segments =
             Segments::new(env.clone(), current.system, current.timeline, current.wal_segment_bytes);
         let wal = Wal::new(env.clone(), segments, options.wal_buffers, options.full_page_writes);
-        let files = Arc::new(Files::new(env.clone(), current.segment_blocks, !current.clean));
+        let files = Arc::new(Files::new(
+            env.clone(),
+            current.segment_blocks,
+            !current.clean,
+            options.open_files_max,
+        ));
         let pool = BufferPool::new(
             options.shared_buffers,
             Arc::clone(&files),
@@ -266,6 +271,8 @@ impl Storage {
             next_file: AtomicU64::new(current.next_file),
             file_changes: RwLock::new(()),
             checkpointing: Mutex::new(()),
+            hurry: AtomicU32::new(0),
+            checkpoint_counters: CheckpointCounters::default(),
             background: crate::background::Signal::default(),
             _lock: lock,
         });
@@ -296,6 +303,7 @@ impl Storage {
         }
         missing.check()?;
         let end = reader.end();
+        self.check_newest_page(end.end)?;
         let clean = control.clean && end.end == control.checkpoint;
         if clean {
             self.wal.segments.resume(end.end)?;
@@ -310,13 +318,32 @@ impl Storage {
             file.replace(in_use);
         }
         let recovered = !created && !clean;
-        let finish = || managers.iter().try_for_each(|manager| manager.finish_recovery(self));
+        let finish = || managers.iter().try_for_each(|m| m.finish_recovery(self));
         if recovered || created {
-            self.checkpoint_with(CheckpointKind::EndOfRecovery, |_| finish())?;
+            self.checkpoint_with(CheckpointKind::EndOfRecovery, &mut Pace::full(), |_| finish())?;
         } else {
             finish()?;
         }
         Ok(RecoverySummary { created, recovered, redo: control.redo, end: end.end, records })
+    }
+
+    /// A page on disk is never newer than the durable log (W1). One that is says that the log lost its
+    /// end: otherwise damage in the very last record cannot be told from a torn tail.
+    fn check_newest_page(&self, end: Lsn) -> Result<()> {
+        let Some((id, lsn)) = self.pool.newest_read() else { return Ok(()) };
+        if lsn <= end {
+            return Ok(());
+        }
+        Err(Error::Corruption(Box::new(Corruption {
+            file: WAL_FOLDER.into(),
+            block: None,
+            item: None,
+            invariant: "W1",
+            detail: format!(
+                "no sound record at log position {end}, but {id} has a change from before {lsn}: this \
+                 is damage, not the end of the log"
+            ),
+        })))
     }
 
     fn replay(

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use niwaki_env::Env;
 use niwaki_env::critical::CriticalSection;
-use niwaki_env::sync::atomic::{AtomicU64, Ordering};
+use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use niwaki_env::sync::{Mutex, RwLock};
 
 use crate::buffer::BufferPool;
+use crate::checkpoint::CheckpointCounters;
 use crate::control::{Control, ControlFile};
 use crate::error::Result;
 use crate::files::{FORKS, Files};
@@ -49,6 +50,17 @@ pub struct StorageOptions {
     pub max_wal_bytes: u64,
     /// Time after which a checkpoint begins.
     pub checkpoint_timeout: Duration,
+    /// Over which part of [`StorageOptions::checkpoint_timeout`], or of the log until the next
+    /// checkpoint, the writing of a checkpoint is spread; 0 for as fast as it can, at most 1.
+    pub checkpoint_completion_target: f64,
+    /// How often the background writer looks for pages that will have to give way soon.
+    pub bgwriter_delay: Duration,
+    /// Most pages that it writes at a time; 0 turns it off.
+    pub bgwriter_lru_maxpages: usize,
+    /// How far it looks ahead, in multiples of what was needed lately.
+    pub bgwriter_lru_multiplier: f64,
+    /// Most relation files that are open at once.
+    pub open_files_max: usize,
     /// Verify page checksums on every read. They are always written.
     pub checksums: bool,
     /// Pages of a segment file of a relation, at creation.
@@ -64,6 +76,11 @@ impl Default for StorageOptions {
             full_page_writes: true,
             max_wal_bytes: 1 << 30,
             checkpoint_timeout: Duration::from_secs(300),
+            checkpoint_completion_target: 0.9,
+            bgwriter_delay: Duration::from_millis(200),
+            bgwriter_lru_maxpages: 100,
+            bgwriter_lru_multiplier: 2.0,
+            open_files_max: 1000,
             checksums: true,
             segment_blocks: 131_072,
         }
@@ -79,6 +96,7 @@ impl StorageOptions {
             wal_buffers: 64 << 10,
             max_wal_bytes: 256 << 10,
             segment_blocks: 16,
+            open_files_max: 8,
             ..Self::default()
         }
     }
@@ -99,6 +117,9 @@ pub struct Storage {
     pub(crate) file_changes: RwLock<()>,
     /// Held during a checkpoint: one at a time.
     pub(crate) checkpointing: Mutex<()>,
+    /// How many want the checkpoint that is under way to hurry.
+    pub(crate) hurry: AtomicU32,
+    pub(crate) checkpoint_counters: CheckpointCounters,
     pub(crate) background: crate::background::Signal,
     /// Dropped last: then another process may open the directory.
     pub(crate) _lock: Box<dyn Send + Sync>,

@@ -28,11 +28,13 @@ struct Run {
 
 /// Adds items 0, 1, 2, … and flushes now and then, with checkpoints, evictions, new segments of files
 /// and log, and a file that comes and goes.
-fn run(count: u64, seed: u64) -> Run {
+///
+/// With few descriptors files are closed, and synced for that, in the middle of it.
+fn run(count: u64, seed: u64, open_files_max: usize) -> Run {
     let vfs = FaultyVfs::new();
     vfs.record();
     let env = Env::simulated(Arc::new(vfs.clone()), seed);
-    let options = StorageOptions { shared_buffers: 8, ..StorageOptions::tiny() };
+    let options = StorageOptions { shared_buffers: 8, open_files_max, ..StorageOptions::tiny() };
     let (storage, _) = open_with(&env, options).unwrap();
     let items = Items::create(&storage);
     storage.wal().flush(storage.wal().insert_lsn());
@@ -88,7 +90,11 @@ fn check(files: MemoryVfs, run: &Run, at: u64, what: &str) {
 
 #[test]
 fn every_moment_recovers() {
-    let run = run(400, 1);
+    [2, 100].into_iter().for_each(every_moment_recovers_with);
+}
+
+fn every_moment_recovers_with(open_files_max: usize) {
+    let run = run(250, 1, open_files_max);
     let history = run.vfs.history().unwrap();
     let mut replay = history.replay();
     let mut images = 0;
@@ -106,7 +112,7 @@ fn every_moment_recovers() {
 
 #[test]
 fn a_crash_in_the_middle_of_recovery_recovers() {
-    let run = run(100, 2);
+    let run = run(100, 2, 100);
     let total = run.vfs.changes();
     let image = {
         let history = run.vfs.history().unwrap();

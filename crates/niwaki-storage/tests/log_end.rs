@@ -221,3 +221,55 @@ fn a_check_finds_damage_in_log_and_files() {
     let found: Vec<_> = report.corruptions.iter().map(|c| (c.invariant, c.block)).collect();
     assert_eq!(found, [("checksum", Some(1)), ("checksum", Some(2)), ("W2", None)]);
 }
+
+/// Damage in the last record has nothing behind it that could tell. But a page that was written knows
+/// its record's position, and was not written before the record was durable (W1).
+#[test]
+fn a_page_that_is_newer_than_the_log_betrays_its_damaged_end() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let (storage, _) = open_with(
+        &env_on(vfs.clone()),
+        StorageOptions { shared_buffers: 4, ..StorageOptions::tiny() },
+    )
+    .unwrap();
+    let items = Items::create(&storage);
+    items.extend(8).unwrap();
+    for number in 0..8 {
+        items.add(number as u32, &item(number)).unwrap().unwrap();
+    }
+    storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
+    items.add(0, &item(100)).unwrap().unwrap();
+    let before = storage.wal().insert_lsn();
+    let last = items.add(0, &item(101)).unwrap().unwrap();
+    storage.wal().flush(last);
+    let killed = |vfs: &MemoryVfs| Killed {
+        vfs: vfs.fork(),
+        file: items.file,
+        lsns: vec![],
+        segment_bytes: storage.control().wal_segment_bytes,
+    };
+    let unwritten = killed(&vfs);
+    // Other pages push the changed one out.
+    for block in [1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 4, 5, 6, 7] {
+        storage.pool().pin(items.page_id(block)).unwrap();
+    }
+    let written = killed(&vfs);
+    let options = StorageOptions { full_page_writes: false, ..StorageOptions::tiny() };
+    let open = |vfs: MemoryVfs| open_with(&env_on(Arc::new(vfs)), options.clone());
+    for (killed, known) in [(unwritten, false), (written, true)] {
+        let mut byte = killed.read(before.0 + 60, 1);
+        byte[0] ^= 1;
+        let copy = killed.overwrite(before.0 + 60, &byte);
+        match open(copy) {
+            Err(Error::Corruption(found)) => assert!(known && found.invariant == "W1", "{found:?}"),
+            Err(other) => panic!("{other}"),
+            // Nothing can tell: the commit of the last record is gone, as if the crash had torn it.
+            Ok((storage, summary)) => {
+                assert!(!known, "the damage was passed over");
+                assert_eq!(summary.end, before);
+                let numbers = Items::on(&storage, killed.file).numbers().unwrap();
+                assert!(numbers.contains(&100) && !numbers.contains(&101));
+            }
+        }
+    }
+}

@@ -5,9 +5,10 @@ mod support;
 
 use std::sync::Arc;
 
+use niwaki_env::clock::ManualClock;
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_env::sync::thread;
-use niwaki_env::vfs::MemoryVfs;
+use niwaki_env::vfs::{FaultyVfs, MemoryVfs};
 use niwaki_env::{Env, bugs};
 use niwaki_storage::*;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
@@ -209,4 +210,80 @@ fn finds(bug: &'static str, test: fn()) {
 fn broken_glances_are_found() {
     finds("glance_unchecked", glances_beside_changes);
     finds("copy_outlives_change", glances_beside_changes);
+}
+
+/// A spread checkpoint, the background writer and sessions that evict, on two files of which one may
+/// be open: nothing overtakes its log, nothing is lost, and nobody waits for ever.
+fn everybody_writes() {
+    let vfs = FaultyVfs::new();
+    let clock = Arc::new(ManualClock::new());
+    let env = Env { clock: clock.clone(), ..Env::simulated(Arc::new(vfs.clone()), 1) };
+    let options = StorageOptions { open_files_max: 1, ..tiny(8) };
+    let (storage, _) = open_with(&env, options).unwrap();
+    let files: Vec<_> = (0..2).map(|_| Arc::new(Items::create(&storage))).collect();
+    for items in &files {
+        items.extend(5).unwrap();
+    }
+    {
+        let storage = Arc::downgrade(&storage);
+        vfs.observe_writes(Box::new(move |path, _, bytes| {
+            let Some(storage) = storage.upgrade() else { return };
+            if path.starts_with("base/") {
+                for page in bytes.chunks_exact(page::PAGE_SIZE) {
+                    let lsn = Lsn(u64::from_le_bytes(page[..8].try_into().unwrap()));
+                    assert!(lsn <= storage.wal().flushed(), "W1");
+                }
+            }
+        }));
+    }
+    let mut threads = Vec::new();
+    for who in 0..2u64 {
+        let files = files.clone();
+        threads.push(thread::spawn(move || {
+            for round in 0..3u64 {
+                let items = &files[((who + round) % 2) as usize];
+                items.add((who * 2 + round) as u32, &item(who * 100 + round)).unwrap().unwrap();
+            }
+        }));
+    }
+    let (writer, ticking) = (Arc::clone(&storage), clock.clone());
+    threads.push(thread::spawn(move || {
+        let mut state = BackgroundWriter::default();
+        for _ in 0..3 {
+            ticking.advance(writer.options().bgwriter_delay);
+            writer.background_write(&mut state).unwrap();
+        }
+    }));
+    let (asker, read) = (Arc::clone(&storage), files.clone());
+    threads.push(thread::spawn(move || {
+        // More pages than there are frames.
+        for block in 0..5 {
+            for items in &read {
+                asker.pool().pin(items.page_id(block)).unwrap();
+            }
+        }
+        asker.checkpoint(CheckpointKind::Requested, &[]).unwrap();
+    }));
+    let mut pause = |time| {
+        clock.advance(time * 100);
+        thread::yield_now();
+    };
+    storage.spread_checkpoint(CheckpointKind::Timed, &[], &mut pause).unwrap();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert!(storage.pool().is_idle());
+    let expected: Vec<_> = files.iter().map(|items| items.numbers().unwrap()).collect();
+    assert_eq!(expected.iter().map(|numbers| numbers.len()).sum::<usize>(), 6);
+    storage.wal().flush(storage.wal().insert_lsn());
+    let after = Env::simulated(Arc::new(vfs.current()), 2);
+    let (redone, _) = open_with(&after, tiny(8)).unwrap();
+    for (items, expected) in files.iter().zip(expected) {
+        assert_eq!(Items::on(&redone, items.file).numbers().unwrap(), expected);
+    }
+}
+
+#[test]
+fn checkpoint_background_writer_and_sessions_agree() {
+    explore(800, everybody_writes);
 }

@@ -38,8 +38,8 @@ impl Options {
         self
     }
 
-    /// Whether a thread of the database's own writes the log of asynchronous commits and begins
-    /// checkpoints. Without it the caller does: [`Database::checkpoint`].
+    /// Whether threads of the database's own write the log of asynchronous commits and pages, and
+    /// begin checkpoints. Without it the caller does: [`Database::checkpoint`].
     #[must_use]
     pub fn background(mut self, background: bool) -> Self {
         self.background = background;
@@ -110,7 +110,7 @@ impl Database {
         let transactions = TransactionManager::new(env.clone(), txn_options(&settings));
         let mut managers = Engine::resource_managers();
         managers.push(Arc::clone(&transactions) as Arc<_>);
-        let mut storage = storage_options(&settings);
+        let mut storage = storage_options(&settings, env.vfs.open_files_limit());
         if options.small_files {
             let tiny = StorageOptions::tiny();
             storage.wal_segment_bytes = tiny.wal_segment_bytes;
@@ -270,10 +270,19 @@ fn txn_options(settings: &Settings) -> TxnOptions {
     }
 }
 
-fn storage_options(settings: &Settings) -> StorageOptions {
+/// Descriptors that are neither relation files nor sockets: log segments, folders, streams, and what
+/// the rest of the program has.
+const OTHER_OPEN_FILES: u64 = 64;
+/// However few the system allows, so many relation files are opened: a system that refuses says so.
+const OPEN_FILES_MIN: u64 = 16;
+
+/// `open_files_limit` is what the system allows the process.
+fn storage_options(settings: &Settings, open_files_limit: Option<u64>) -> StorageOptions {
     let defaults = StorageOptions::default();
     let number = |name: &str| u64::try_from(settings.int(name)).unwrap_or(0);
     let wal_buffers = settings.int("wal_buffers");
+    let others = number("max_connections") + OTHER_OPEN_FILES;
+    let open_files = open_files_limit.map_or(u64::MAX, |limit| limit.saturating_sub(others));
     StorageOptions {
         shared_buffers: number("shared_buffers") as usize,
         wal_buffers: match usize::try_from(wal_buffers) {
@@ -283,6 +292,12 @@ fn storage_options(settings: &Settings) -> StorageOptions {
         full_page_writes: settings.bool("full_page_writes"),
         max_wal_bytes: number("max_wal_size") << 20,
         checkpoint_timeout: std::time::Duration::from_secs(number("checkpoint_timeout")),
+        checkpoint_completion_target: settings.float("checkpoint_completion_target"),
+        bgwriter_delay: std::time::Duration::from_millis(number("bgwriter_delay")),
+        bgwriter_lru_maxpages: number("bgwriter_lru_maxpages") as usize,
+        bgwriter_lru_multiplier: settings.float("bgwriter_lru_multiplier"),
+        open_files_max: number("max_files_per_process").min(open_files).max(OPEN_FILES_MIN)
+            as usize,
         ..defaults
     }
 }

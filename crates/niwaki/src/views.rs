@@ -84,6 +84,7 @@ pub(crate) fn all() -> Vec<Relation> {
         view(12011, "pg_stat_progress_create_index", PG_STAT_PROGRESS, source(PROGRESS)),
         view(12009, "pg_stat_wal", PG_STAT_WAL, source("pg_stat_wal")),
         view(12010, "pg_stat_all_tables", PG_STAT_TABLES, source("pg_stat_user_tables")),
+        view(12012, "pg_stat_bgwriter", PG_STAT_BGWRITER, source("pg_stat_bgwriter")),
     ]
 }
 
@@ -337,6 +338,20 @@ const PG_STAT_PROGRESS: Columns = &[
     ("tuples_done", INT8),
     ("partitions_total", INT8),
     ("partitions_done", INT8),
+];
+/// As in PostgreSQL 15; later versions moved half of it to `pg_stat_checkpointer`.
+const PG_STAT_BGWRITER: Columns = &[
+    ("checkpoints_timed", INT8),
+    ("checkpoints_req", INT8),
+    ("checkpoint_write_time", TypeOid::FLOAT8),
+    ("checkpoint_sync_time", TypeOid::FLOAT8),
+    ("buffers_checkpoint", INT8),
+    ("buffers_clean", INT8),
+    ("maxwritten_clean", INT8),
+    ("buffers_backend", INT8),
+    ("buffers_backend_fsync", INT8),
+    ("buffers_alloc", INT8),
+    ("stats_reset", TypeOid::TIMESTAMPTZ),
 ];
 const PG_STAT_WAL: Columns = &[
     ("wal_records", INT8),

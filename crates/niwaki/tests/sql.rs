@@ -561,6 +561,11 @@ fn functions_and_views_that_scripts_measure_with() {
         run(&mut s, "select wal_records > 1000, wal_bytes > 10000 from pg_stat_wal"),
         ["t|t", "SELECT 1"]
     );
+    let checkpoints = "select checkpoints_req, buffers_checkpoint > 1, buffers_alloc > 1,
+                              checkpoint_write_time >= 0, stats_reset from pg_stat_bgwriter";
+    assert_eq!(run(&mut s, checkpoints), ["0|f|t|t|NULL", "SELECT 1"]);
+    run(&mut s, "checkpoint");
+    assert_eq!(run(&mut s, checkpoints), ["1|t|t|t|NULL", "SELECT 1"]);
     assert_eq!(
         run(
             &mut s,

@@ -80,6 +80,11 @@ pub trait Vfs: Send + Sync + Debug {
     /// # Errors
     /// `WouldBlock`, with the holder's process id in the message, when somebody else has it.
     fn lock_exclusive(&self, path: &str) -> io::Result<Box<dyn Send + Sync>>;
+    /// How many files the process may have open, sockets and everything else included; `None` for
+    /// any number.
+    fn open_files_limit(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// An open file. All methods may be called from several threads at once.

@@ -50,9 +50,9 @@ fn with_path(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// Raises the process's limit of open files to what the system allows it: a relation keeps its files
-/// open, and the usual limit of 1,024 is a few hundred tables. For programs; a library leaves the
-/// limits of its process alone. Returns the limit, `None` when there is none.
+/// Raises the process's limit of open files to what the system allows it: the usual limit of 1,024
+/// leaves little for relations beside the sockets of many sessions. For programs; a library leaves
+/// the limits of its process alone. Returns the limit, `None` when there is none.
 pub fn raise_open_files_limit() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -158,6 +158,10 @@ impl Vfs for OsVfs {
         file.set_len(0)?;
         file.write_all(format!("{}\n", std::process::id()).as_bytes())?;
         Ok(Box::new(file))
+    }
+
+    fn open_files_limit(&self) -> Option<u64> {
+        rustix::process::getrlimit(rustix::process::Resource::Nofile).current
     }
 }
 

@@ -240,6 +240,14 @@ impl Settings {
         }
     }
 
+    /// A number with a fraction; 0 when the setting is none.
+    pub fn float(&self, name: &str) -> f64 {
+        match position(name).map(|i| &self.values[i]) {
+            Some(Value::Float(v)) => *v,
+            _ => 0.0,
+        }
+    }
+
     /// A switch; false when the setting is none.
     pub fn bool(&self, name: &str) -> bool {
         matches!(position(name).map(|i| &self.values[i]), Some(Value::Bool(true)))

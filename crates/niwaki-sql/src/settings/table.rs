@@ -143,6 +143,24 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ignored("autovacuum_vacuum_threshold", int(Unit::None, 0, INT_MAX, 50), Server),
     ignored("backend_flush_after", int(Unit::Blocks, 0, 256, 0), User),
     setting(
+        "bgwriter_delay",
+        int(Unit::Milliseconds, 10, 10_000, 200),
+        Server,
+        "Background writer sleep time between rounds.",
+    ),
+    setting(
+        "bgwriter_lru_maxpages",
+        int(Unit::None, 0, 1_073_741_823, 100),
+        Server,
+        "Background writer maximum number of LRU pages to flush per round.",
+    ),
+    setting(
+        "bgwriter_lru_multiplier",
+        float(0.0, 10.0, 2.0),
+        Server,
+        "Multiple of the average buffer usage to free per round.",
+    ),
+    setting(
         "block_size",
         int(Unit::None, 8192, 8192, 8192),
         Internal,
@@ -150,7 +168,12 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ),
     ignored("bytea_output", Enum(&["hex"]), User),
     ignored("check_function_bodies", Bool(true), User),
-    ignored("checkpoint_completion_target", float(0.0, 1.0, 0.9), Server),
+    setting(
+        "checkpoint_completion_target",
+        float(0.0, 1.0, 0.9),
+        Server,
+        "Time spent flushing dirty buffers during checkpoint, as fraction of checkpoint interval.",
+    ),
     setting(
         "checkpoint_timeout",
         int(Unit::Seconds, 30, 86400, 300),
@@ -341,6 +364,12 @@ pub static SETTINGS: &[SettingDefinition] = &[
         int(Unit::None, 1, 262_143, 100),
         Server,
         "Sets the maximum number of concurrent connections.",
+    ),
+    setting(
+        "max_files_per_process",
+        int(Unit::None, 64, INT_MAX, 1000),
+        Server,
+        "Sets the maximum number of simultaneously open files of tables and indexes.",
     ),
     setting(
         "max_identifier_length",

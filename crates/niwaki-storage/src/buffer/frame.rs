@@ -122,13 +122,23 @@ impl Frame {
     /// Pins if VALID, raising the usage count. After it the name cannot change.
     #[inline]
     pub(crate) fn try_pin_valid(&self) -> bool {
+        self.try_pin(USAGE_ONE)
+    }
+
+    /// [`Frame::try_pin_valid`] for those who write the page out, which is no use of it.
+    pub(crate) fn try_pin_unused(&self) -> bool {
+        self.try_pin(0)
+    }
+
+    #[inline]
+    fn try_pin(&self, use_one: u64) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
         // Ends: each failed exchange means that another thread's succeeded.
         loop {
             if state & VALID == 0 {
                 return false;
             }
-            let usage = if state & USAGE_MASK < USAGE_MAX { USAGE_ONE } else { 0 };
+            let usage = if state & USAGE_MASK < USAGE_MAX { use_one } else { 0 };
             // Acquire: pairs with the release that set VALID, and with the release of unpins.
             match self.state.compare_exchange_weak(
                 state,

@@ -15,6 +15,7 @@ pub use guard::{PageRead, PageWrite, Pin};
 pub use optimistic::Glance;
 pub use pool::{BufferPool, Extension};
 pub use stats::{FileStatistics, PoolStatistics};
+pub(crate) use write_out::CleanAhead;
 
 #[cfg(all(test, not(feature = "loom")))]
 mod tests;

@@ -13,6 +13,7 @@ use super::frame::{
 use super::guard::Pin;
 use super::optimistic::{Copies, Glance};
 use super::table::PageTable;
+use super::write_out::WriteCounters;
 use crate::error::{Corruption, Error, Result};
 use crate::files::{BASE, Files, ForkFile, fork_file_name};
 use crate::ids::{BlockNumber, Fork, Lsn, PageId, RelFile, RelFileId};
@@ -50,6 +51,9 @@ pub struct BufferPool {
     io: Box<[IoWait]>,
     pub(super) files: Arc<Files>,
     pub(super) wal: Arc<Wal>,
+    pub(crate) writes: WriteCounters,
+    /// The newest page that was read during recovery.
+    newest: Mutex<Option<(PageId, Lsn)>>,
     checksums: bool,
 }
 
@@ -66,6 +70,8 @@ impl BufferPool {
             io: (0..IO_WAITS).map(|_| IoWait::default()).collect(),
             files,
             wal,
+            writes: WriteCounters::default(),
+            newest: Mutex::new(None),
             checksums,
         }
     }
@@ -296,11 +302,26 @@ impl BufferPool {
             }
         }
         let end = self.wal.end_for_checks();
+        if end == Lsn(u64::MAX) {
+            self.note_newest(id, page.lsn());
+        }
         if page.lsn() > end {
             let detail = format!("page LSN {} lies behind the end of the log, {end}", page.lsn());
             return Err(damage("W1", detail));
         }
         page.check_structure(id)
+    }
+
+    fn note_newest(&self, id: PageId, lsn: Lsn) {
+        let mut newest = self.newest.lock();
+        if newest.is_none_or(|(_, other)| other < lsn) {
+            *newest = Some((id, lsn));
+        }
+    }
+
+    /// The newest sound page that recovery read from disk, as it was there, and its LSN.
+    pub(crate) fn newest_read(&self) -> Option<(PageId, Lsn)> {
+        *self.newest.lock()
     }
 
     /// Length of a fork in pages; 0 when it does not exist.

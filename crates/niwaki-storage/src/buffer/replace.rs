@@ -20,6 +20,7 @@ impl BufferPool {
         for _ in 0..self.frames.len() * PASSES_MAX {
             let index = self.hand.fetch_add(1, Ordering::Relaxed) % count;
             if self.pin_victim(index) && self.evict(index)? {
+                self.writes.allocated.fetch_add(1, Ordering::Relaxed);
                 return Ok(index);
             }
         }
@@ -50,7 +51,7 @@ impl BufferPool {
             return Ok(true);
         }
         if state & DIRTY != 0 {
-            let written = self.write_out(index, false);
+            let written = self.write_out(index, &self.writes.sessions);
             if !matches!(written, Ok(true)) {
                 frame.unpin();
                 return written;

@@ -97,7 +97,7 @@ fn damage_on_disk_is_found() {
     for block in 0..8 {
         count_up(&storage, page(file, block));
     }
-    storage.pool().write_dirty().unwrap();
+    storage.pool().write_dirty(&mut |_, _| ()).unwrap();
     // Two other pages push everything else out.
     for block in [6, 7, 6, 7, 6, 7] {
         count_of(&storage, page(file, block));
@@ -164,7 +164,7 @@ fn a_failed_write_keeps_the_page() {
         sticky: true,
     });
     assert!(storage.pool().pin(page(file, 2)).is_err());
-    assert!(storage.pool().write_dirty().is_err());
+    assert!(storage.pool().write_dirty(&mut |_, _| ()).is_err());
     assert_eq!(count_of(&storage, page(file, 0)), 1);
     assert_eq!(count_of(&storage, page(file, 1)), 1);
     vfs.heal();
@@ -269,7 +269,7 @@ fn threads_share_a_tiny_pool() {
                         assert!(count_of(storage, id) >= 1);
                     }
                     if round % 400 == 7 {
-                        storage.pool().write_dirty().unwrap();
+                        storage.pool().write_dirty(&mut |_, _| ()).unwrap();
                     }
                 }
             });

@@ -1,32 +1,93 @@
-//! Writing dirty pages.
+//! Writing dirty pages: one for whoever needs its frame, many neighbours at once for checkpoints and
+//! for the background writer.
 
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
+use niwaki_env::sync::plain_atomic::AtomicU64 as Counter;
 
-use super::frame::{DIRTY, LOADING, PIN_MASK, VALID, WRITING};
+use super::frame::{DIRTY, LOADING, PIN_MASK, Tag, USAGE_MASK, VALID, WRITING};
+use super::guard::Pin;
 use super::pool::BufferPool;
 use crate::error::Result;
+use crate::ids::{Lsn, PageId};
 use crate::page::Page;
+
+/// Most neighbouring pages that are written at once; 128 KiB.
+const RUN_MAX: usize = 16;
+
+/// Who wrote how many pages, since the database was opened.
+#[derive(Debug, Default)]
+pub(crate) struct WriteCounters {
+    pub(crate) checkpoint: Counter,
+    pub(crate) background: Counter,
+    pub(crate) sessions: Counter,
+    pub(crate) allocated: Counter,
+    pub(crate) background_stopped: Counter,
+    /// Writes, of one page or of several neighbours.
+    pub(crate) writes: Counter,
+}
+
+/// What [`BufferPool::take_copy`] found.
+enum Taken {
+    /// The page is the same on disk.
+    Clean,
+    /// Somebody else writes it or holds its latch.
+    Busy,
+    /// It was copied; it is WRITING until [`BufferPool::end_io`].
+    Copied,
+}
+
+/// Copies of neighbouring pages on their way to the disk.
+struct Run<'p> {
+    pins: Vec<(Pin<'p>, u32)>,
+    pages: Vec<Page>,
+    bytes: Vec<u8>,
+}
+
+/// What the background writer remembers from round to round.
+#[derive(Debug, Default)]
+pub(crate) struct CleanAhead {
+    /// Frames that were claimed up to the last round.
+    allocated: u64,
+    /// How many a round claims: follows at once when it grows, slowly when it falls.
+    expected: f64,
+}
 
 impl BufferPool {
     /// Writes the page of a pinned frame if it is dirty, after flushing the log to its LSN (W1). Only
     /// one thread at a time writes a page, and from a copy of its own, so that the bytes cannot
-    /// change on their way. With `wait` false it gives up where it would wait for a latch or another
-    /// writer. Returns whether the page was clean at some moment after the call.
-    pub(super) fn write_out(&self, index: u32, wait: bool) -> Result<bool> {
+    /// change on their way. It gives up where it would wait for a latch or another writer. Returns
+    /// whether the page was clean at some moment after the call.
+    pub(super) fn write_out(&self, index: u32, count: &Counter) -> Result<bool> {
+        let mut copy = Page::zeroed();
+        match self.take_copy(index, false, &mut copy) {
+            Taken::Clean => return Ok(true),
+            Taken::Busy => return Ok(false),
+            Taken::Copied => {}
+        }
+        let id = self.frames[index as usize].tag().id();
+        let result = self.write_copies(id, std::slice::from_mut(&mut copy), &mut Vec::new());
+        self.end_io(index, if result.is_err() { DIRTY } else { 0 }, WRITING);
+        result?;
+        count.fetch_add(1, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    /// Copies the page of a pinned frame if it is dirty, and makes it clean and WRITING.
+    fn take_copy(&self, index: u32, wait: bool, copy: &mut Page) -> Taken {
         let frame = &self.frames[index as usize];
         let mut state = frame.state.load(Ordering::Acquire);
         // Ends: a failed exchange means another thread's progress, and a waited-for write is over.
         loop {
             if state & WRITING != 0 {
                 if !wait {
-                    return Ok(false);
+                    return Taken::Busy;
                 }
                 state = self.wait_while(index, WRITING);
                 continue;
             }
             if state & DIRTY == 0 {
-                return Ok(true);
+                return Taken::Clean;
             }
             match frame.state.compare_exchange_weak(
                 state,
@@ -41,64 +102,149 @@ impl BufferPool {
         let latch = if wait { Some(frame.latch.read()) } else { frame.latch.try_read() };
         let Some(latch) = latch else {
             self.end_io(index, 0, WRITING);
-            return Ok(false);
+            return Taken::Busy;
         };
         // Under the latch nobody sets DIRTY: what is set after it is released is a later change.
         frame.state.fetch_and(!DIRTY, Ordering::AcqRel);
         // SAFETY: the frame is pinned and its shared latch is held.
-        let mut copy: Page = unsafe { self.page(index) }.clone();
+        let page = unsafe { self.page(index) };
+        copy.0.copy_from_slice(&page.0);
         drop(latch);
-        match self.write_copy(index, &mut copy) {
-            Ok(()) => {
-                self.end_io(index, 0, WRITING);
-                Ok(true)
-            }
-            Err(error) => {
-                self.end_io(index, DIRTY, WRITING);
-                Err(error)
-            }
-        }
+        Taken::Copied
     }
 
-    fn write_copy(&self, index: u32, copy: &mut Page) -> Result<()> {
-        let id = self.frames[index as usize].tag().id();
+    /// Writes copies of neighbouring pages, which begin with `first`, in one write. Several are put
+    /// into one piece in `bytes`.
+    fn write_copies(&self, first: PageId, copies: &mut [Page], bytes: &mut Vec<u8>) -> Result<()> {
+        let newest = copies.iter().map(|copy| copy.lsn()).max().unwrap_or(Lsn(0));
         if !seeded_bug!("page_before_log") {
-            self.wal.flush(copy.lsn());
+            self.wal.flush(newest);
         }
-        if !copy.is_new() {
-            let checksum = copy.compute_checksum(id);
-            copy.set_checksum(checksum);
+        let mut id = first;
+        for copy in copies.iter_mut() {
+            if !copy.is_new() {
+                let checksum = copy.compute_checksum(id);
+                copy.set_checksum(checksum);
+            }
+            id.block.0 += 1;
         }
-        let fork = self.fork_of(id)?;
-        self.files.write(&fork, id, copy)
+        let fork = self.fork_of(first)?;
+        self.writes.writes.fetch_add(1, Ordering::Relaxed);
+        if let [one] = copies {
+            return self.files.write(&fork, first, &one.0);
+        }
+        bytes.clear();
+        copies.iter().for_each(|copy| bytes.extend_from_slice(&copy.0));
+        self.files.write(&fork, first, bytes)
     }
 
-    /// Writes every page that is dirty at the time of the call, in the order of files and blocks.
-    /// Returns how many it wrote or found being written.
-    pub(crate) fn write_dirty(&self) -> Result<u64> {
-        let mut dirty: Vec<_> = (0..self.frames.len() as u32)
+    /// Writes every page that is dirty at the time of the call, in the order of files and blocks, and
+    /// calls `pace` with how many of how many are done. Returns how many it wrote.
+    pub(crate) fn write_dirty(&self, pace: &mut dyn FnMut(u64, u64)) -> Result<u64> {
+        let dirty = (0..self.frames.len() as u32)
             .filter(|&index| {
                 let state = self.frames[index as usize].state.load(Ordering::Acquire);
                 state & (DIRTY | WRITING) != 0
             })
             .map(|index| (self.frames[index as usize].tag(), index))
             .collect();
-        dirty.sort_unstable_by_key(|(tag, _)| (tag.file, tag.place));
-        let mut written = 0;
-        for (tag, index) in dirty {
-            let frame = &self.frames[index as usize];
-            if !frame.try_pin_valid() {
+        self.write_listed(dirty, true, &self.writes.checkpoint, pace)
+    }
+
+    /// Writes what the clock hand will come to soon, so that those who need a frame find it clean:
+    /// as many frames ahead as the last rounds claimed, times `multiplier`. Writes at most
+    /// `pages_max` pages, waits for nobody's latch, and returns how many it wrote.
+    pub(crate) fn clean_ahead(
+        &self,
+        state: &mut CleanAhead,
+        pages_max: usize,
+        multiplier: f64,
+    ) -> Result<u64> {
+        let allocated = self.writes.allocated.load(Ordering::Relaxed);
+        let recent = allocated.saturating_sub(state.allocated) as f64;
+        state.allocated = allocated;
+        state.expected = recent.max(state.expected + (recent - state.expected) / 16.0);
+        if pages_max == 0 {
+            return Ok(0);
+        }
+        let wanted = (state.expected * multiplier).ceil() as usize;
+        let hand = self.hand.load(Ordering::Relaxed) as usize;
+        let mut dirty = Vec::new();
+        let mut reusable = 0;
+        for step in 0..self.frames.len() {
+            if reusable >= wanted {
+                break;
+            }
+            let index = (hand + step) % self.frames.len();
+            let state = self.frames[index].state.load(Ordering::Acquire);
+            if state & (PIN_MASK | USAGE_MASK | LOADING | WRITING) != 0 {
                 continue;
             }
-            let pin = super::Pin::new(self, frame, index);
-            // Another page came here meanwhile: this one was written when it was evicted.
-            if frame.tag() == tag {
-                self.write_out(index, true)?;
-                written += 1;
+            if state & DIRTY != 0 {
+                if dirty.len() >= pages_max {
+                    self.writes.background_stopped.fetch_add(1, Ordering::Relaxed);
+                    break;
+                }
+                dirty.push((self.frames[index].tag(), index as u32));
             }
-            drop(pin);
+            reusable += 1;
         }
-        Ok(written)
+        self.write_listed(dirty, false, &self.writes.background, &mut |_, _| ())
+    }
+
+    /// Writes those pages of a list that are still in their frames and dirty, neighbours together.
+    /// With `wait` each of them was clean at some moment after the call.
+    fn write_listed(
+        &self,
+        mut list: Vec<(Tag, u32)>,
+        wait: bool,
+        count: &Counter,
+        pace: &mut dyn FnMut(u64, u64),
+    ) -> Result<u64> {
+        list.sort_unstable_by_key(|(tag, _)| (tag.file, tag.place));
+        let total = list.len() as u64;
+        let mut written = 0;
+        let mut run = Run { pins: Vec::new(), pages: Vec::new(), bytes: Vec::new() };
+        for (done, (tag, index)) in list.into_iter().enumerate() {
+            if !run.continues(self, tag) {
+                written += self.write_run(&mut run, count)?;
+                // Nothing is pinned meanwhile: it may take long.
+                pace(done as u64, total);
+            }
+            let frame = &self.frames[index as usize];
+            let pin = frame.try_pin_unused().then(|| Pin::new(self, frame, index));
+            // Another page came here meanwhile: this one was written when it was evicted.
+            let Some(pin) = pin.filter(|_| frame.tag() == tag) else { continue };
+            let mut copy = Page::zeroed();
+            // Pages of the run are WRITING: who waits for that must not be waited for.
+            let mut taken = self.take_copy(index, wait && run.pins.is_empty(), &mut copy);
+            if wait && matches!(taken, Taken::Busy) {
+                written += self.write_run(&mut run, count)?;
+                taken = self.take_copy(index, true, &mut copy);
+            }
+            if matches!(taken, Taken::Copied) {
+                run.pages.push(copy);
+                run.pins.push((pin, index));
+            }
+        }
+        Ok(written + self.write_run(&mut run, count)?)
+    }
+
+    /// Writes what was gathered, and empties it; returns how many pages. On failure they are dirty as
+    /// before.
+    fn write_run(&self, run: &mut Run<'_>, count: &Counter) -> Result<u64> {
+        let Some((first, _)) = run.pins.first() else { return Ok(0) };
+        let pages = run.pages.len() as u64;
+        let result = self.write_copies(first.id(), &mut run.pages, &mut run.bytes);
+        let set = if result.is_err() { DIRTY } else { 0 };
+        for (_, index) in &run.pins {
+            self.end_io(*index, set, WRITING);
+        }
+        run.pins.clear();
+        run.pages.clear();
+        result?;
+        count.fetch_add(pages, Ordering::Relaxed);
+        Ok(pages)
     }
 
     /// Writes whatever page the clock hand is at, if that needs no waiting: what an eviction might do
@@ -107,9 +253,9 @@ impl BufferPool {
         let index = self.hand.load(Ordering::Relaxed) % self.frames.len() as u32;
         let frame = &self.frames[index as usize];
         if frame.try_pin_valid() {
-            let pin = super::Pin::new(self, frame, index);
+            let pin = Pin::new(self, frame, index);
             // On failure the page stays dirty.
-            let _ = self.write_out(index, false);
+            let _ = self.write_out(index, &self.writes.background);
             drop(pin);
         }
     }
@@ -125,5 +271,17 @@ impl BufferPool {
     /// How many frames hold a page.
     pub fn used_frames(&self) -> usize {
         self.frames.iter().filter(|f| f.state.load(Ordering::Relaxed) & VALID != 0).count()
+    }
+}
+
+impl Run<'_> {
+    /// Whether a page is the next one of this run, or the run is empty.
+    fn continues(&self, pool: &BufferPool, tag: Tag) -> bool {
+        let Some((last, _)) = self.pins.last() else { return true };
+        let (last, next) = (last.id(), tag.id());
+        // Each is pinned: a small pool needs its frames for others.
+        self.pages.len() < RUN_MAX.min(pool.frames.len() / 4)
+            && (last.file, last.fork) == (next.file, next.fork)
+            && pool.files.adjoin(last.block.0, next.block.0)
     }
 }

@@ -32,6 +32,8 @@ pub(crate) const WAL_FOLDER: &str = "wal";
 /// record can harm it.
 pub const SEGMENT_HEADER_SIZE: u64 = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"NIWAKWAL");
+/// Most segments that are kept open.
+const OPEN_MAX: usize = 8;
 /// A segment under construction.
 const NEW_SEGMENT: &str = "wal/new";
 
@@ -95,6 +97,7 @@ pub(crate) struct Segments {
     file_bytes: u64,
     /// End of the last segment that is ready.
     allocated: AtomicU64,
+    /// Descriptors kept. Who writes one keeps it until it is synced ([`super::flush`]).
     open: Mutex<HashMap<u64, Arc<dyn VfsFile>>>,
     /// Held while segments are made or removed.
     making: Mutex<()>,
@@ -200,8 +203,20 @@ impl Segments {
         }
         self.env.vfs.rename(from, &self.path(number)).map_err(failed)?;
         self.sync_folder();
-        self.open.lock().insert(number, Arc::clone(file));
+        self.keep_open(number, file);
         Ok(())
+    }
+
+    /// Keeps the descriptor, in place of that of the segment farthest away. Nothing written through
+    /// that one is unsynced, or the flushing thread has it.
+    fn keep_open(&self, number: u64, file: &Arc<dyn VfsFile>) {
+        let mut open = self.open.lock();
+        open.insert(number, Arc::clone(file));
+        if open.len() > OPEN_MAX
+            && let Some(farthest) = open.keys().copied().max_by_key(|n| n.abs_diff(number))
+        {
+            open.remove(&farthest);
+        }
     }
 
     fn sync_folder(&self) {
@@ -243,7 +258,7 @@ impl Segments {
         if got < bytes.len() || bytes != self.header(number) {
             return Ok(None);
         }
-        self.open.lock().insert(number, Arc::clone(&file));
+        self.keep_open(number, &file);
         Ok(Some(file))
     }
 
@@ -273,7 +288,7 @@ impl Segments {
             let within = position % self.payload();
             let here = ((self.payload() - within) as usize).min(rest.len());
             let (part, tail) = rest.split_at(here);
-            let file = self.open.lock().get(&number).cloned();
+            let file = self.open(number).map_err(io::Error::other)?;
             let Some(file) = file else {
                 return Err(io::Error::other(format!("segment {number} is not ready")));
             };

@@ -109,6 +109,7 @@ impl SystemSource for SessionSource<'_> {
             "pg_statio_user_indexes" => self.index_io_rows(state, row),
             "pg_stat_wal" => self.wal_rows(row),
             PROGRESS => self.progress_rows(row),
+            "pg_stat_bgwriter" => self.writer_rows(row),
             _ => Ok(()),
         }
     }
@@ -377,6 +378,25 @@ impl SessionSource<'_> {
             Datum::Numeric(std::sync::Arc::new(bytes)),
             count(stats.writes),
             count(stats.syncs),
+        ])
+    }
+
+    fn writer_rows(&self, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
+        let stats = self.database.engine().storage().write_statistics();
+        let milliseconds = |us: u64| Datum::Float8(us as f64 / 1000.0);
+        row(&[
+            count(stats.checkpoints_timed),
+            count(stats.checkpoints_requested),
+            milliseconds(stats.checkpoint_write_us),
+            milliseconds(stats.checkpoint_sync_us),
+            count(stats.by_checkpoints),
+            count(stats.by_background),
+            count(stats.background_stopped),
+            count(stats.by_sessions),
+            count(stats.synced_to_close),
+            count(stats.frames_allocated),
+            // Counted since the database was opened; there is no reset.
+            Datum::Null,
         ])
     }
 }
