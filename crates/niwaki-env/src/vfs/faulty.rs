@@ -333,6 +333,20 @@ impl State {
         }
     }
 
+    /// [`State::begin`] for an open file, which may have another name than the one it was opened by.
+    fn begin_file(
+        &mut self,
+        operation: Operation,
+        file: &FaultyFile,
+    ) -> io::Result<Option<FaultKind>> {
+        if self.faults.is_empty() {
+            return self.begin(operation, &file.path);
+        }
+        let name = self.disk.names.files.iter().find(|(_, id)| **id == file.id);
+        let name = name.map_or_else(|| file.path.clone(), |(name, _)| name.clone());
+        self.begin(operation, &name)
+    }
+
     /// Makes a change. At the chosen moment the machine crashes instead of answering.
     fn change(&mut self, operation: Operation, change: Change) -> io::Result<()> {
         let number = self.changes;
@@ -517,7 +531,7 @@ impl VfsFile for FaultyFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         crate::sync::yield_point();
         let mut state = self.shared.state.lock();
-        state.begin(Operation::Read, &self.path)?;
+        state.begin_file(Operation::Read, self)?;
         Ok(state.disk.bodies[&self.id].current.read_at(buf, offset))
     }
 
@@ -531,7 +545,7 @@ impl VfsFile for FaultyFile {
         crate::sync::yield_point();
         assert!(bytes[..] == *buf, "{}: buffer changed while it was written", self.path);
         let mut state = self.shared.state.lock();
-        let fault = state.begin(Operation::Write, &self.path)?;
+        let fault = state.begin_file(Operation::Write, self)?;
         if fault == Some(FaultKind::ShortWrite) {
             let bytes = Arc::from(&bytes[..bytes.len() / 2]);
             let half = Change::Body(self.id, BodyChange::Write { offset, bytes });
@@ -546,7 +560,7 @@ impl VfsFile for FaultyFile {
     fn sync_data(&self) -> io::Result<()> {
         crate::sync::yield_point();
         let mut state = self.shared.state.lock();
-        let change = match state.begin(Operation::SyncData, &self.path)? {
+        let change = match state.begin_file(Operation::SyncData, self)? {
             None => return state.change(Operation::SyncData, Change::SyncData(self.id)),
             Some(FaultKind::SyncFailsAfterWriting) => Change::SyncData(self.id),
             Some(_) => Change::Forget(self.id),
@@ -558,7 +572,7 @@ impl VfsFile for FaultyFile {
     fn set_len(&self, len: u64) -> io::Result<()> {
         crate::sync::yield_point();
         let mut state = self.shared.state.lock();
-        state.begin(Operation::SetLen, &self.path)?;
+        state.begin_file(Operation::SetLen, self)?;
         state.change(Operation::SetLen, Change::Body(self.id, BodyChange::SetLen { len }))
     }
 
@@ -574,7 +588,7 @@ impl VfsFile for FaultyFile {
         crate::sync::yield_point();
         let end = offset.checked_add(len).ok_or(ErrorKind::FileTooLarge)?;
         let mut state = self.shared.state.lock();
-        state.begin(Operation::Allocate, &self.path)?;
+        state.begin_file(Operation::Allocate, self)?;
         state.change(Operation::Allocate, Change::Body(self.id, BodyChange::Allocate { end }))
     }
 }

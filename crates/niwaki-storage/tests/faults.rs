@@ -1,0 +1,364 @@
+//! What the file system refuses, and what becomes of it: an error for one session, or the end of the
+//! process (the table in the crate's README). Either way nothing acknowledged is lost.
+
+mod support;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use niwaki_env::vfs::{CrashOptions, Fault, FaultKind, FaultyVfs, Operation};
+use niwaki_env::{Crashed, Env};
+use niwaki_storage::*;
+use support::*;
+
+const PAGES: u32 = 12;
+/// Everything that makes a write fail.
+const WRITE_FAULTS: [FaultKind; 3] =
+    [FaultKind::InputOutputError, FaultKind::StorageFull, FaultKind::ShortWrite];
+
+struct World {
+    vfs: FaultyVfs,
+    storage: Arc<Storage>,
+    items: Items,
+}
+
+fn options() -> StorageOptions {
+    StorageOptions { shared_buffers: 4, ..StorageOptions::tiny() }
+}
+
+/// More pages than frames, one item on each, all durable in the log.
+fn world() -> World {
+    let vfs = FaultyVfs::new();
+    let env = Env::simulated(Arc::new(vfs.clone()), 7);
+    let (storage, _) = open_with(&env, options()).unwrap();
+    let items = Items::create(&storage);
+    items.extend(PAGES).unwrap();
+    for block in 0..PAGES {
+        items.add(block, &item(block.into())).unwrap().unwrap();
+    }
+    storage.wal().flush(storage.wal().insert_lsn());
+    World { vfs, storage, items }
+}
+
+impl World {
+    fn inject(&self, kind: FaultKind, operation: Operation, path: &str, sticky: bool) {
+        self.vfs.inject(Fault { kind, operation, path_contains: path.into(), after: 0, sticky });
+    }
+
+    fn read(&self, block: u32) -> Result<()> {
+        let pin = self.storage.pool().pin(self.items.page_id(block))?;
+        assert_eq!(pin.read().item(OffsetNumber(1)), Some(&item(block.into())[..]));
+        Ok(())
+    }
+
+    /// Nothing is pinned or poisoned, and all is there.
+    fn sound(&self) {
+        assert!(self.storage.pool().is_idle());
+        let numbers = self.items.numbers().unwrap();
+        assert!((0..u64::from(PAGES)).all(|number| numbers.contains(&number)), "{numbers:?}");
+    }
+
+    /// Whatever the disk holds after the end of this process, the promises hold.
+    fn recovers(&self, promised: &[u64]) {
+        self.vfs.crash();
+        for image in self.vfs.crash_images(&CrashOptions::default()) {
+            let (storage, _) = open(&env_on(Arc::new(image.vfs)));
+            let numbers = Items::on(&storage, self.items.file).numbers().unwrap();
+            let all = (0..u64::from(PAGES)).chain(promised.iter().copied());
+            for number in all {
+                assert!(numbers.contains(&number), "{number} is lost: {}", image.survivors);
+            }
+        }
+    }
+}
+
+/// Why the process "ended"; panics when it did not.
+fn reason_of_end(work: impl FnOnce()) -> String {
+    let payload = catch_unwind(AssertUnwindSafe(work)).expect_err("the process goes on");
+    payload.downcast::<Crashed>().expect("an abort, not another panic").reason
+}
+
+fn is_io(error: &Error) -> bool {
+    matches!(error, Error::Io { .. } | Error::DiskFull { .. })
+}
+
+#[test]
+fn a_read_that_fails_once_costs_one_session_one_statement() {
+    let world = world();
+    world.inject(FaultKind::InputOutputError, Operation::Read, "base/", false);
+    let failed = (0..PAGES).filter(|&block| world.read(block).is_err()).count();
+    assert_eq!(failed, 1);
+    world.sound();
+}
+
+#[test]
+fn a_read_that_always_fails_is_an_error_each_time_and_nothing_else() {
+    let world = world();
+    world.inject(FaultKind::InputOutputError, Operation::Read, "base/", true);
+    // Newest first, as each failed read takes a frame from another page.
+    let resident: Vec<u32> = (0..PAGES).rev().filter(|&block| world.read(block).is_ok()).collect();
+    assert!(!resident.is_empty() && resident.len() <= 4, "{resident:?}");
+    for block in (0..PAGES).filter(|block| !resident.contains(block)) {
+        for _ in 0..3 {
+            let error = world.read(block).unwrap_err();
+            assert!(matches!(error, Error::Io { .. }), "{error}");
+        }
+    }
+    // A frame was claimed for each of those reads, and given back.
+    assert!(world.storage.pool().is_idle());
+    world.vfs.heal();
+    world.sound();
+}
+
+/// A read error during recovery is no reason to give anything up: opening fails, and succeeds when
+/// the disk answers again.
+#[test]
+fn recovery_over_a_failing_disk_refuses_and_can_be_repeated() {
+    for path in ["wal/", "base/", "control"] {
+        let before = world();
+        before.storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
+        before.items.add(3, &item(100)).unwrap().unwrap();
+        before.storage.wal().flush(before.storage.wal().insert_lsn());
+        let vfs = FaultyVfs::from_memory(&before.vfs.current());
+        let world = World { vfs: vfs.clone(), ..before };
+        // A page that redo reads: what a changed page needs without images.
+        let options = StorageOptions { full_page_writes: false, ..options() };
+        world.inject(FaultKind::InputOutputError, Operation::Read, path, true);
+        let opened = open_with(&Env::simulated(Arc::new(vfs.clone()), 8), options.clone());
+        if path == "base/" {
+            // Redo has an image of the page and need not read; a reader does.
+            if let Ok((storage, _)) = opened {
+                let items = Items::on(&storage, world.items.file);
+                assert!(is_io(&items.numbers().unwrap_err()));
+            }
+        } else {
+            assert!(is_io(&opened.unwrap_err()), "{path}");
+        }
+        vfs.heal();
+        let (storage, summary) =
+            open_with(&Env::simulated(Arc::new(vfs.clone()), 9), options).unwrap();
+        assert!(summary.recovered || path == "base/");
+        let numbers = Items::on(&storage, world.items.file).numbers().unwrap();
+        assert!((0..u64::from(PAGES)).chain([100]).all(|number| numbers.contains(&number)));
+    }
+}
+
+/// Whoever needs a frame gets the error of writing the page that is in it; the page stays dirty.
+#[test]
+fn an_eviction_that_cannot_write_fails_the_statement_that_needed_the_frame() {
+    for kind in WRITE_FAULTS {
+        let world = world();
+        world.inject(kind, Operation::Write, "base/", true);
+        // The frames hold dirty pages, each of which would have to be written.
+        let errors: Vec<Error> = (0..PAGES).filter_map(|block| world.read(block).err()).collect();
+        assert!(errors.len() >= (PAGES - 4) as usize, "{kind:?}: {}", errors.len());
+        assert!(errors.iter().all(is_io));
+        assert!(is_io(&world.storage.checkpoint(CheckpointKind::Requested, &[]).unwrap_err()));
+        world.vfs.heal();
+        world.sound();
+        world.storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
+        world.recovers(&[]);
+    }
+}
+
+#[test]
+fn the_background_writer_survives_a_disk_that_refuses() {
+    for kind in WRITE_FAULTS {
+        let world = world();
+        world.inject(kind, Operation::Write, "base/", true);
+        let mut writer = BackgroundWriter::default();
+        let failures =
+            (0..5).filter(|_| world.storage.background_write(&mut writer).is_err()).count();
+        assert!(failures <= 5);
+        world.vfs.heal();
+        world.sound();
+    }
+}
+
+/// The log's bytes must reach the disk or nobody may go on: what a failed write left there is unknown.
+#[test]
+fn a_failed_write_of_the_log_ends_the_process() {
+    for kind in WRITE_FAULTS {
+        let world = world();
+        let kept = world.items.add(0, &item(100)).unwrap().unwrap();
+        world.storage.wal().flush(kept);
+        let lost = world.items.add(0, &item(101)).unwrap().unwrap();
+        world.inject(kind, Operation::Write, "wal/", false);
+        let reason = reason_of_end(|| world.storage.wal().flush(lost));
+        assert!(reason.contains("could not write the log"), "{kind:?}: {reason}");
+        assert!(world.storage.wal().flushed() < lost, "{kind:?}: reported durable");
+        let reason = reason_of_end(|| world.storage.wal().flush(lost));
+        assert!(reason.contains("cannot be written any more"), "{kind:?}: {reason}");
+        world.recovers(&[100]);
+    }
+}
+
+/// A segment that cannot be made fails the change that needs it, before anything is changed; a whole
+/// segment of room is left for those who must end.
+#[test]
+fn a_segment_of_the_log_that_cannot_be_made_fails_one_change() {
+    for (kind, operation) in [
+        (FaultKind::InputOutputError, Operation::Create),
+        (FaultKind::InputOutputError, Operation::Write),
+        (FaultKind::StorageFull, Operation::Write),
+        (FaultKind::ShortWrite, Operation::Write),
+        (FaultKind::InputOutputError, Operation::Rename),
+    ] {
+        let world = world();
+        world.inject(kind, operation, "wal/new", true);
+        let mut number = 100;
+        let error = loop {
+            let block = (number % u64::from(PAGES)) as u32;
+            let change = world.items.add(block, &item(number)).and_then(|added| {
+                added.map_or(Ok(Lsn(0)), |_| world.items.remove(block, &item(number)))
+            });
+            match change {
+                Ok(_) => number += 1,
+                Err(error) => break error,
+            }
+            assert!(number < 10_000, "{kind:?} {operation:?}: never noticed");
+        };
+        assert!(is_io(&error), "{kind:?} {operation:?}: {error}");
+        world.storage.wal().flush(world.storage.wal().insert_lsn());
+        world.vfs.heal();
+        world.items.add(1, &item(5000)).unwrap().unwrap();
+        world.storage.wal().flush(world.storage.wal().insert_lsn());
+        world.sound();
+        world.recovers(&[5000]);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_grow_keeps_its_length() {
+    for kind in [FaultKind::InputOutputError, FaultKind::StorageFull] {
+        let world = world();
+        world.inject(kind, Operation::Allocate, "base/", true);
+        assert!(is_io(&world.items.extend(1).unwrap_err()), "{kind:?}");
+        assert_eq!(world.items.blocks(), PAGES);
+        world.vfs.heal();
+        world.items.extend(1).unwrap();
+        world.items.add(PAGES, &item(100)).unwrap().unwrap();
+        world.storage.wal().flush(world.storage.wal().insert_lsn());
+        world.sound();
+        world.recovers(&[100]);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_made_is_an_error_of_its_statement() {
+    for kind in [FaultKind::InputOutputError, FaultKind::StorageFull] {
+        let world = world();
+        world.inject(kind, Operation::Create, "base/", true);
+        let file = RelFile { id: world.storage.allocate_file(), logged: true };
+        assert!(is_io(&world.storage.create_file(file, Xid(3)).unwrap_err()), "{kind:?}");
+        world.vfs.heal();
+        world.sound();
+        world.storage.wal().flush(world.storage.wal().insert_lsn());
+        world.recovers(&[]);
+    }
+}
+
+/// The drop is logged before the file goes, so recovery removes what an error left.
+#[test]
+fn a_file_that_cannot_be_removed_is_an_orphan() {
+    let world = world();
+    let other = Items::create(&world.storage);
+    other.extend(2).unwrap();
+    other.add(0, &item(1)).unwrap().unwrap();
+    world.inject(FaultKind::InputOutputError, Operation::Remove, "base/", true);
+    assert!(is_io(&world.storage.drop_file(other.file).unwrap_err()));
+    world.vfs.heal();
+    world.sound();
+    assert!(world.storage.list_files().unwrap().contains(&other.file.id));
+    let (redone, _) = open(&env_on(Arc::new(world.vfs.current())));
+    assert!(!redone.list_files().unwrap().contains(&other.file.id));
+}
+
+/// The pages are forgotten and the cut is in the log: a file that keeps its old length would show
+/// what is gone.
+#[test]
+fn a_cut_that_fails_ends_the_process() {
+    let world = world();
+    world.inject(FaultKind::InputOutputError, Operation::SetLen, "base/", false);
+    let reason = reason_of_end(|| {
+        let _ = world.storage.truncate_fork(world.items.file, Fork::Main, 6);
+    });
+    assert!(reason.contains("could not truncate"), "{reason}");
+    world.vfs.crash();
+    for image in world.vfs.crash_images(&CrashOptions::default()) {
+        let (storage, _) = open(&env_on(Arc::new(image.vfs)));
+        let items = Items::on(&storage, world.items.file);
+        assert_eq!(items.blocks(), 6, "{}", image.survivors);
+        assert!(items.numbers().unwrap().into_iter().eq(0..6));
+    }
+}
+
+#[test]
+fn a_control_file_that_cannot_be_written_ends_the_process() {
+    for (kind, operation) in [
+        (FaultKind::InputOutputError, Operation::Write),
+        (FaultKind::ShortWrite, Operation::Write),
+        (FaultKind::SyncLosesBytes, Operation::SyncData),
+    ] {
+        let world = world();
+        world.inject(kind, operation, "control", false);
+        let reason = reason_of_end(|| {
+            let _ = world.storage.checkpoint(CheckpointKind::Requested, &[]);
+        });
+        assert!(reason.contains("could not write the control file"), "{reason}");
+        world.recovers(&[]);
+    }
+}
+
+/// The names of new files are lost with a failed sync of their folder.
+#[test]
+fn a_failed_sync_of_a_folder_ends_the_process() {
+    let world = world();
+    world.inject(FaultKind::InputOutputError, Operation::SyncDir, "base", false);
+    let _new = Items::create(&world.storage);
+    let ended =
+        catch_unwind(AssertUnwindSafe(|| world.storage.checkpoint(CheckpointKind::Requested, &[])));
+    assert!(ended.is_err(), "the failure was passed over: {ended:?}");
+    world.recovers(&[]);
+}
+
+/// A file that grew may show old bytes of its own where the write was lost: redo writes over them
+/// before anybody reads.
+#[test]
+fn old_bytes_in_a_grown_file_are_never_served() {
+    let world = world();
+    world.storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
+    world.vfs.record();
+    // Cut and grown again: what is behind the cut is what a careless file system would show.
+    world.storage.truncate_fork(world.items.file, Fork::Main, 4).unwrap();
+    world.items.extend(8).unwrap();
+    for block in 4..PAGES {
+        world.items.add(block, &item(1000 + u64::from(block))).unwrap().unwrap();
+    }
+    world.storage.wal().flush(world.storage.wal().insert_lsn());
+    let promised_at = world.vfs.history().unwrap().len();
+    world.storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
+    let history = world.vfs.history().unwrap();
+    let mut replay = history.replay();
+    let mut images = 0;
+    while replay.step().is_some() {
+        let done = replay.done();
+        let options = CrashOptions {
+            images_max: 12,
+            stale_bytes: true,
+            seed: done as u64,
+            ..CrashOptions::default()
+        };
+        for image in replay.images(&options) {
+            images += 1;
+            let (storage, _) = open(&env_on(Arc::new(image.vfs)));
+            let numbers = Items::on(&storage, world.items.file).numbers().unwrap();
+            assert!((0..4).all(|number| numbers.contains(&number)), "{}", image.survivors);
+            if done >= promised_at {
+                let expected = (0..4).chain(1004..1000 + u64::from(PAGES));
+                assert!(numbers.into_iter().eq(expected), "{}", image.survivors);
+            }
+        }
+    }
+    assert!(images > 100, "{images}");
+}
