@@ -163,12 +163,13 @@ pub trait ResourceManager: Send + Sync {
 
     /// Called once when all records are replayed and the log can be written again. Unless the
     /// directory was shut down cleanly, a checkpoint follows, and what is logged here is behind its
-    /// redo position, as in [`CheckpointParticipant::checkpoint`].
+    /// redo position, as in [`CheckpointParticipant::checkpoint`]. `clean`: it was shut down cleanly,
+    /// and nothing was logged behind the checkpoint of that.
     ///
     /// # Errors
     /// Whatever keeps the database from being opened.
-    fn finish_recovery(&self, storage: &Storage) -> Result<()> {
-        let _ = storage;
+    fn finish_recovery(&self, storage: &Storage, clean: bool) -> Result<()> {
+        let _ = (storage, clean);
         Ok(())
     }
 

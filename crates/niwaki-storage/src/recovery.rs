@@ -318,7 +318,7 @@ impl Storage {
             file.replace(in_use);
         }
         let recovered = !created && !clean;
-        let finish = || managers.iter().try_for_each(|m| m.finish_recovery(self));
+        let finish = || managers.iter().try_for_each(|m| m.finish_recovery(self, clean));
         if recovered || created {
             self.checkpoint_with(CheckpointKind::EndOfRecovery, &mut Pace::full(), |_| finish())?;
         } else {

@@ -116,6 +116,68 @@ fn outcomes_survive_a_clean_shutdown() {
     assert!(database.manager.next_xid() > aborted);
 }
 
+/// A program that opens its database for every little thing: numbers and the status file grow with
+/// transactions, not with openings; a crash still skips to numbers that nobody can have seen.
+#[test]
+fn numbers_go_on_after_a_clean_shutdown() {
+    let mut vfs = Arc::new(MemoryVfs::new());
+    let (mut committed, mut aborted) = (Vec::new(), Vec::new());
+    for _ in 0..20 {
+        let database = Database::open(&vfs);
+        committed.push(database.commit().0);
+        aborted.push(database.abort());
+        // Neither committed nor rolled back when the database closes.
+        let other = database.manager.register_session().unwrap();
+        let open = database.manager.begin(&other, BeginOptions::default()).unwrap();
+        aborted.push(open.write_xid().unwrap());
+        database.storage.shutdown(&[&*database.manager]).unwrap();
+        // The files as the shutdown left them, before the transaction rolls back.
+        vfs = Arc::new(vfs.fork());
+    }
+    assert!(committed[19].0 < committed[0].0 + 100, "{} {}", committed[0], committed[19]);
+    let killed = {
+        let database = Database::open(&vfs);
+        committed.push(database.commit().0);
+        Arc::new(vfs.fork())
+    };
+    let database = Database::open(&killed);
+    assert_eq!(database.manager.next_xid().0, SEGMENT, "after a crash");
+    let (fresh, csn) = database.commit();
+    assert_eq!(database.status(fresh), XidStatus::Committed(csn));
+    for xid in committed {
+        assert_eq!(database.status(xid), ANCIENT, "{xid}");
+    }
+    for xid in aborted {
+        assert_eq!(database.status(xid), XidStatus::Aborted, "{xid}");
+    }
+}
+
+#[test]
+fn a_segment_that_went_on_is_shrunk_like_any_other() {
+    let vfs = Arc::new(MemoryVfs::new());
+    let database = Database::open(&vfs);
+    let ((first, _), lost) = (database.commit(), database.abort());
+    database.storage.shutdown(&[&*database.manager]).unwrap();
+    drop(database);
+    let database = Database::open(&vfs);
+    let (second, _) = database.commit();
+    database.burn_segment();
+    database
+        .storage
+        .checkpoint(niwaki_storage::CheckpointKind::Requested, &[&*database.manager])
+        .unwrap();
+    let check = |database: &Database| {
+        assert_eq!(database.status(first), ANCIENT);
+        assert!(matches!(database.status(second), XidStatus::Committed(_)));
+        assert_eq!(database.status(lost), XidStatus::Aborted);
+    };
+    check(&database);
+    database.storage.shutdown(&[&*database.manager]).unwrap();
+    drop(database);
+    check(&Database::open(&vfs));
+    check(&Database::open(&Arc::new(vfs.fork())));
+}
+
 #[test]
 fn subtransactions_end_as_their_savepoints_did() {
     let vfs = Arc::new(MemoryVfs::new());

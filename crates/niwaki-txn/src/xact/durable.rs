@@ -5,8 +5,8 @@
 //!   *shrunk*: its states go to the status page of the same number, two bits each, and one CSN is
 //!   kept in memory for all of them, as long as a snapshot is older than that.
 //! - A checkpoint logs, in two bits each, the states that are not shrunk yet.
-//! - Opening a database shrinks everything and begins a new segment, so that ids of transactions that
-//!   were lost in a crash are not given again.
+//! - Recovery after a crash shrinks everything and begins a new segment, so that ids of transactions
+//!   that were lost are not given again. After a clean shutdown the segment goes on.
 
 use std::collections::BTreeMap;
 
@@ -48,6 +48,8 @@ pub(crate) struct Shrunk {
     shrinking: Mutex<()>,
     /// Highest segment that recovery met.
     highest: Mutex<Option<u64>>,
+    /// What the last checkpoint that recovery met knew of the next id.
+    logged_next: Mutex<Option<Xid>>,
     /// Copies of status pages: a look at one pins nothing and cannot fail.
     pages: RwLock<BTreeMap<u64, PackedStates>>,
 }
@@ -205,6 +207,7 @@ impl TransactionManager {
 
     fn recover_states(&self, states: &DecodedStates<'_>) -> niwaki_storage::Result<()> {
         self.recover_segment(segment_of(states.next_xid))?;
+        *self.shrunk.logged_next.lock() = Some(states.next_xid);
         for (segment, bytes) in &states.segments {
             self.recover_segment(*segment)?;
             for (at, state) in self.states.segment(*segment).unwrap_or_default().iter().enumerate()
@@ -371,25 +374,33 @@ impl ResourceManager for TransactionManager {
     }
 
     /// What has not committed by now never will.
-    fn finish_recovery(&self, storage: &Storage) -> niwaki_storage::Result<()> {
+    fn finish_recovery(&self, storage: &Storage, clean: bool) -> niwaki_storage::Result<()> {
         if !storage.file_exists(STATUS_FILE.id)? {
             storage.create_file(STATUS_FILE, Xid::INVALID)?;
         }
+        // After a clean shutdown no id was given out that its checkpoint does not know.
+        let logged_next = *self.shrunk.logged_next.lock();
+        let next_xid = logged_next.filter(|_| clean).unwrap_or_else(|| {
+            let first = self.shrunk.highest.lock().map_or(0, |highest| highest + 1);
+            Xid((first * XIDS_PER_SEGMENT).max(Xid::FIRST_NORMAL.0))
+        });
+        let current = segment_of(next_xid);
         for segment in self.states.live() {
-            for state in self.states.segment(segment).unwrap_or_default() {
-                if state.load(Ordering::Relaxed) == RUNNING {
+            let first = segment * XIDS_PER_SEGMENT;
+            for (xid, state) in (first..).zip(self.states.segment(segment).unwrap_or_default()) {
+                if xid < next_xid.0 && state.load(Ordering::Relaxed) == RUNNING {
                     state.store(ABORTED, Ordering::Release);
                 }
             }
-            self.write_status_page(storage, segment).map_err(into_storage)?;
-            self.states.close_segment(segment);
+            if segment != current {
+                self.write_status_page(storage, segment).map_err(into_storage)?;
+                self.states.close_segment(segment);
+            }
         }
-        let first = self.shrunk.highest.lock().map_or(0, |highest| highest + 1);
-        let next_xid = Xid((first * XIDS_PER_SEGMENT).max(Xid::FIRST_NORMAL.0));
         self.set_next_xid(next_xid);
         self.states
-            .open_segment(first, || {
-                log_segment(storage, first)?;
+            .open_segment(current, || {
+                log_segment(storage, current)?;
                 Ok(())
             })
             .map_err(into_storage)?;
