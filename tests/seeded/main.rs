@@ -37,7 +37,7 @@ const BUGS: [(&str, &str, Suite); 8] = [
     ("page_before_log", "a page is written before the log that describes it", pages),
     ("no_folder_sync", "a new log segment's name is not synced", pages),
     ("late_redo", "a checkpoint's redo position is taken after the pages were written", together),
-    ("removable_ignores_snapshots", "pruning removes what an open snapshot sees", sessions),
+    ("removable_ignores_snapshots", "pruning removes what an open snapshot sees (G1)", sessions),
     ("split_forgets_high_key", "the right half of a split has no high key", sessions),
     ("snapshot_without_pending", "a snapshot is taken without saying so first", together),
 ];

@@ -151,6 +151,11 @@ impl<'p> Planner<'p> {
     fn remove(&mut self, offset: u16) {
         self.removed += 1;
         if let Verdict::Removable(begin, end) = self.version(offset).verdict {
+            debug_assert!(
+                end <= self.horizon.current()
+                    && !self.horizon.snapshots().iter().any(|s| begin <= *s && *s < end),
+                "G1: some snapshot sees the version that lived from {begin:?} to {end:?}"
+            );
             let (from, to) = self.interval.unwrap_or((begin, end));
             self.interval = Some((from.min(begin), to.max(end)));
         }

@@ -17,6 +17,10 @@ pub struct View<'t> {
 
 impl<'t> View<'t> {
     pub(crate) fn new(transaction: &'t Transaction, snapshot: &Snapshot) -> Self {
+        debug_assert!(
+            snapshot.csn() <= transaction.manager().published(),
+            "S1: a snapshot is of commits that are published"
+        );
         Self {
             transaction,
             csn: snapshot.csn(),

@@ -1,0 +1,139 @@
+//! What Markdown files point at exists: links, and paths in code spans that begin with a folder of
+//! the root, or with one of that name beside the file.
+
+use super::{Finding, Tree};
+
+/// Folders of the root whose paths are looked up when a code span names them.
+const FOLDERS: [&str; 8] =
+    ["bench/", "crates/", "docs/", "fuzz/", "scripts/", "tests/", "xtask/", ".cargo/"];
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for file in tree.files.iter().filter(|file| file.path.ends_with(".md")) {
+        let mut fenced = false;
+        for (line, text) in (1..).zip(file.text.lines()) {
+            if text.trim_start().starts_with("```") {
+                fenced = !fenced;
+            }
+            if fenced {
+                continue;
+            }
+            for target in links(text) {
+                if let Err(what) = follow(tree, &file.path, target) {
+                    found.push(Finding::new(&file.path, line, what));
+                }
+            }
+            for path in paths(text) {
+                let own = file.path.rsplit_once('/').map(|(folder, _)| format!("{folder}/{path}"));
+                if !exists(tree, path) && !own.is_some_and(|own| exists(tree, &own)) {
+                    found.push(Finding::new(&file.path, line, format!("there is no {path}")));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Targets of `[text](target)`, those in code spans left out.
+fn links(line: &str) -> Vec<&str> {
+    let outside = line.split('`').step_by(2);
+    outside
+        .flat_map(|part| part.split("](").skip(1).filter_map(|rest| rest.split(')').next()))
+        .collect()
+}
+
+/// Code spans that are a path of the root; placeholders (`NAME`, `*`, `…`) are none.
+fn paths(line: &str) -> impl Iterator<Item = &str> {
+    let spans = line.split('`').skip(1).step_by(2);
+    spans.filter_map(|span| span.split_whitespace().next()).filter(|path| {
+        FOLDERS.iter().any(|folder| path.starts_with(folder))
+            && path.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "./_-".contains(c))
+            && !path.contains("/target/")
+            // What a run writes is not in the tree.
+            && !path.starts_with("bench/results")
+    })
+}
+
+fn exists(tree: &Tree, path: &str) -> bool {
+    let path = path.trim_end_matches(['/', '.']);
+    let folder = format!("{path}/");
+    tree.files.iter().any(|file| file.path == path || file.path.starts_with(&folder))
+}
+
+fn follow(tree: &Tree, from: &str, target: &str) -> Result<(), String> {
+    if target.contains("://") || target.starts_with("mailto:") {
+        return Ok(());
+    }
+    let (path, heading) = target.split_once('#').unwrap_or((target, ""));
+    let path = if path.is_empty() { from.to_owned() } else { join(from, path) };
+    if !exists(tree, &path) {
+        return Err(format!("dead link {target}"));
+    }
+    let Some(file) = tree.file(&path).filter(|_| !heading.is_empty()) else { return Ok(()) };
+    let headings = file.text.lines().filter(|line| line.starts_with('#'));
+    let known = headings.map(|line| slug(line.trim_start_matches('#').trim()));
+    if known.into_iter().any(|slug| slug == heading) {
+        return Ok(());
+    }
+    Err(format!("{path} has no heading #{heading}"))
+}
+
+/// The path that `relative` means in a file at `from`.
+fn join(from: &str, relative: &str) -> String {
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in relative.split('/') {
+        match part {
+            "." | "" => {}
+            ".." => {
+                parts.pop();
+            }
+            other => parts.push(other),
+        }
+    }
+    parts.join("/")
+}
+
+/// A heading as a fragment names it.
+fn slug(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree;
+    use super::*;
+
+    fn found(line: &str) -> Vec<String> {
+        found_in("docs/a.md", line)
+    }
+
+    fn found_in(path: &str, line: &str) -> Vec<String> {
+        let tree = tree(&[
+            (path, line),
+            ("crates/x/tests/y.rs", ""),
+            ("docs/b.md", "# One thing: two\n"),
+            ("crates/x/README.md", "text"),
+        ]);
+        check(&tree).into_iter().map(|finding| finding.what).collect()
+    }
+
+    #[test]
+    fn links_lead_somewhere() {
+        let alive =
+            "[b](b.md) [c](../crates/x) [d](b.md#one-thing-two) [e](https://a.b/c) `[f](g)`";
+        assert_eq!(found(alive), [""; 0]);
+        assert_eq!(found("[b](c.md)"), ["dead link c.md"]);
+        assert_eq!(found("[b](b.md#three)"), ["docs/b.md has no heading #three"]);
+    }
+
+    #[test]
+    fn paths_in_code_spans_exist() {
+        assert_eq!(found("`docs/b.md` `crates/*/src` `crates/x/` `docs/NNNN.md`"), [""; 0]);
+        assert_eq!(found_in("crates/x/a.md", "`tests/y.rs`"), [""; 0]);
+        assert_eq!(found_in("crates/x/a.md", "`tests/z.rs`"), ["there is no tests/z.rs"]);
+        assert_eq!(found("`docs/c.md --help`"), ["there is no docs/c.md"]);
+        assert_eq!(found("```text\n`docs/c.md`\n```"), [""; 0]);
+    }
+}
