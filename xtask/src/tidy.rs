@@ -3,6 +3,7 @@
 mod invariants;
 mod layers;
 mod links;
+mod panics;
 mod seams;
 mod source;
 mod text;
@@ -88,8 +89,8 @@ impl Tree {
 
 /// All rules on the tree.
 fn findings(tree: &Tree) -> Vec<Finding> {
-    let rules: [fn(&Tree) -> Vec<Finding>; 5] =
-        [invariants::check, layers::check, links::check, seams::check, text::check];
+    let rules: [fn(&Tree) -> Vec<Finding>; 6] =
+        [invariants::check, layers::check, links::check, panics::check, seams::check, text::check];
     let mut found: Vec<_> = rules.iter().flat_map(|rule| rule(tree)).collect();
     found.sort();
     found

@@ -6,6 +6,9 @@ mod catalog;
 mod compile;
 mod definition;
 mod error;
+#[doc(hidden)]
+#[cfg(any(test, feature = "hostile"))]
+pub mod hostile;
 mod objects;
 mod overlay;
 mod relation;

@@ -5,6 +5,8 @@ pub mod clock;
 pub mod critical;
 mod environment;
 pub mod failpoints;
+#[doc(hidden)]
+pub mod hostile;
 pub mod rng;
 pub mod sync;
 pub mod vfs;

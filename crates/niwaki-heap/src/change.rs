@@ -471,6 +471,7 @@ impl PrunePlan {
         }
         for &(root, target) in &self.redirected {
             let number = OffsetNumber(root);
+            fine &= page.item_id(OffsetNumber(target)).is_normal();
             // `mixed` stays with the line pointer in every state (rule 9b.9).
             let id =
                 ItemId::redirect(OffsetNumber(target)).with_mixed(page.item_id(number).mixed());

@@ -7,6 +7,9 @@ mod check;
 mod error;
 mod freespace;
 mod header;
+#[doc(hidden)]
+#[cfg(any(test, feature = "hostile"))]
+pub mod hostile;
 mod insert;
 mod judge;
 mod modify;

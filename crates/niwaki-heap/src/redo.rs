@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use niwaki_storage::{
-    Corruption, DecodedRecord, Error, Manager, Mixed, PageWrite, Redo, RedoPage, ResourceManager,
-    Result,
+    BlockNumber, Corruption, DecodedRecord, Error, Manager, Mixed, Page, PageWrite, Redo, RedoPage,
+    ResourceManager, Result,
 };
 use niwaki_txn::TupleCid;
 
@@ -54,7 +54,7 @@ impl ResourceManager for HeapRedo {
         for (index, logged) in record.pages.iter().enumerate() {
             let RedoPage::NeedsRedo(mut page) = redo.page(index)? else { continue };
             prepare(record, index, &mut page);
-            let done = apply(record, index, &mut page, logged.data);
+            let done = apply(record, index, &mut page, logged.id.block, logged.data);
             // Stamped and marked dirty by storage; the change itself is settled here.
             page.mark_dirty();
             match done {
@@ -93,13 +93,13 @@ impl ResourceManager for HeapRedo {
 
 /// Makes the record's change to its page `index`. `None` when the record cannot be read, false when
 /// the page does not allow it.
-fn apply(
+pub(crate) fn apply(
     record: &DecodedRecord<'_>,
     index: usize,
-    page: &mut PageWrite<'_>,
+    page: &mut Page,
+    block: BlockNumber,
     data: &[u8],
 ) -> Option<bool> {
-    let block = page.id().block;
     Some(match (record.kind, index) {
         (kind::INSERT, 0) => PlaceRow::decode(data)?.apply(page, record.xid, 0),
         (kind::MULTI_INSERT, 0) => {

@@ -8,6 +8,9 @@ mod check;
 mod delete;
 mod descend;
 mod error;
+#[doc(hidden)]
+#[cfg(any(test, feature = "hostile"))]
+pub mod hostile;
 mod index;
 mod insert;
 mod options;

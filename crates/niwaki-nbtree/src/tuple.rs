@@ -195,7 +195,7 @@ impl<'a> PostingTuple<'a> {
 }
 
 /// The bytes of a posting list, as the format defines it.
-#[cfg(test)]
+#[cfg(any(test, feature = "hostile"))]
 pub(crate) fn posting_bytes(key: &[u8], tids: &[Tid]) -> Vec<u8> {
     let mut out = Vec::new();
     out.extend_from_slice(&(tids.len() as u16).to_le_bytes());

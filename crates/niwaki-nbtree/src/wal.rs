@@ -74,7 +74,7 @@ fn decode_delete(data: &[u8]) -> Option<Vec<OffsetNumber>> {
 
 /// What a record does to one of its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PageChange {
+pub(crate) enum PageChange {
     Insert,
     SplitLeft,
     SetPrev,
@@ -87,7 +87,7 @@ enum PageChange {
 }
 
 /// What a record of this kind does to its pages, in their order.
-fn changes(kind: u8) -> Option<&'static [PageChange]> {
+pub(crate) fn changes(kind: u8) -> Option<&'static [PageChange]> {
     use PageChange::{ClearDead, ClearIncomplete, Delete, Image, Insert, Meta, SetPrev, SplitLeft};
     Some(match kind {
         kind::INSERT_LEAF => &[Insert],
@@ -107,7 +107,7 @@ fn changes(kind: u8) -> Option<&'static [PageChange]> {
 
 impl PageChange {
     /// Makes the change; false if record and page do not go together.
-    fn apply(self, page: &mut Page, data: &[u8]) -> bool {
+    pub(crate) fn apply(self, page: &mut Page, data: &[u8]) -> bool {
         match self {
             Self::Insert => match data.split_first_chunk::<OFFSET_SIZE>() {
                 Some((offset, tuple)) => change::insert(page, u16::from_le_bytes(*offset), tuple),

@@ -2,6 +2,9 @@
 #![forbid(unsafe_code)]
 
 mod connection;
+#[doc(hidden)]
+#[cfg(any(test, feature = "hostile"))]
+pub mod hostile;
 mod report;
 mod server;
 mod session;

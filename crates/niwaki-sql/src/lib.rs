@@ -11,6 +11,9 @@ mod exec;
 mod explain;
 mod expr;
 mod functions;
+#[doc(hidden)]
+#[cfg(any(test, feature = "hostile"))]
+pub mod hostile;
 mod index_expression;
 mod index_text;
 pub mod parse;

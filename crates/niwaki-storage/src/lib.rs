@@ -8,6 +8,9 @@ pub mod compare;
 mod control;
 mod error;
 mod files;
+#[doc(hidden)]
+#[cfg(any(test, feature = "hostile"))]
+pub mod hostile;
 pub mod ids;
 mod open_files;
 pub mod page;

@@ -272,7 +272,18 @@ impl ResourceManager for SequenceManager {
 
     fn redo(&self, record: &DecodedRecord<'_>, redo: &Redo<'_>) -> niwaki_storage::Result<()> {
         if let RedoPage::NeedsRedo(mut page) = redo.page(0)? {
-            put(&mut page, record.pages.first().map_or(&[], |page| page.data));
+            let state = record.pages.first().map_or(&[][..], |page| page.data);
+            if record.kind != KIND_STATE || state.len() != STATE_SIZE {
+                // Half a state would begin the numbers again.
+                return Err(StorageError::Corruption(Box::new(Corruption {
+                    file: format!("base/{}", page.id().file),
+                    block: Some(0),
+                    item: None,
+                    invariant: "W3",
+                    detail: format!("sequence record of {} bytes at {}", state.len(), record.start),
+                })));
+            }
+            put(&mut page, state);
         }
         Ok(())
     }

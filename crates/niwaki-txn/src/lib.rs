@@ -4,6 +4,9 @@
 mod command;
 mod commit;
 mod error;
+#[doc(hidden)]
+#[cfg(any(test, feature = "hostile"))]
+pub mod hostile;
 pub mod locks;
 mod manager;
 #[cfg(all(test, feature = "loom"))]

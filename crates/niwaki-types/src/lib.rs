@@ -9,6 +9,9 @@ mod compare;
 pub mod datetime;
 mod datum;
 mod error;
+#[doc(hidden)]
+#[cfg(any(test, feature = "hostile"))]
+pub mod hostile;
 mod key;
 mod layout;
 mod numeric;

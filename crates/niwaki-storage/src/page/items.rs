@@ -3,7 +3,7 @@
 //! Nothing here panics on hostile bytes: reads are bounds-checked, and changes refuse (`false`,
 //! `None`) what does not fit.
 
-use super::{HEADER_SIZE, ItemId, ItemState, Page};
+use super::{HEADER_SIZE, ItemId, ItemState, PAGE_SIZE, Page};
 use crate::ids::OffsetNumber;
 
 /// Bytes of a line pointer.
@@ -79,10 +79,21 @@ impl Page {
         self.0.get_mut(at..at + usize::from(id.len()))
     }
 
+    /// Whether the header's offsets are in order and inside the page: the pool lets no other page in,
+    /// and none other is changed.
+    #[inline]
+    fn offsets_fit(&self) -> bool {
+        let (lower, upper, special) = (self.lower(), self.upper(), self.special_offset());
+        lower >= HEADER_SIZE as u16
+            && lower <= upper
+            && upper <= special
+            && special <= PAGE_SIZE as u16
+    }
+
     /// Bytes between line pointers and tuples.
     #[inline]
     pub fn free_bytes(&self) -> usize {
-        usize::from(self.upper().saturating_sub(self.lower()))
+        if self.offsets_fit() { usize::from(self.upper() - self.lower()) } else { 0 }
     }
 
     /// Longest tuple that [`Page::add_item`] can place without compacting.
@@ -203,7 +214,7 @@ impl Page {
     /// Removes a line pointer and moves those behind it down by one (nbtree). The tuple's bytes come
     /// back when the page is compacted, at once if it was the last one stored.
     pub fn remove_item(&mut self, number: OffsetNumber) -> bool {
-        if number.0 == 0 || number.0 > self.item_count() {
+        if number.0 == 0 || number.0 > self.item_count() || !self.offsets_fit() {
             return false;
         }
         let id = self.item_id(number);
@@ -221,7 +232,8 @@ impl Page {
     /// the page once. False, and nothing changed, when one does not exist or the order is wrong.
     pub fn remove_items(&mut self, numbers: &[OffsetNumber]) -> bool {
         let count = self.item_count();
-        if numbers.iter().any(|n| n.0 == 0 || n.0 > count)
+        if !self.offsets_fit()
+            || numbers.iter().any(|n| n.0 == 0 || n.0 > count)
             || numbers.windows(2).any(|pair| pair[0] >= pair[1])
         {
             return false;
@@ -266,6 +278,11 @@ impl Page {
             }
             self.set_item_id(number, id.with_len(0));
             self.compact();
+            if self.free_bytes() < bytes.len() {
+                // Tuples that overlap, which the pool lets in no more than the rest.
+                self.set_item_id(number, id);
+                return false;
+            }
         }
         let at = self.take_space(bytes.len());
         self.0[usize::from(at)..usize::from(at) + bytes.len()].copy_from_slice(bytes);

@@ -12,6 +12,8 @@ mod segment;
 
 pub use encode::{BLOCK_HEADER_SIZE, IMAGE_HEADER_SIZE, RECORD_HEADER_SIZE, REMOVES_SIZE};
 pub(crate) use encode::{Cursor, decode};
+#[cfg(any(test, feature = "hostile"))]
+pub(crate) use encode::{Header, is_intact, seal};
 pub(crate) use insert::WalStart;
 pub use insert::{Wal, WalStatistics};
 pub use read::{ReadEnd, WalReader};

@@ -6,6 +6,8 @@ mod status_page;
 
 pub(crate) use directory::{ANCIENT, XactStates};
 pub(crate) use durable::Shrunk;
+#[cfg(any(test, feature = "hostile"))]
+pub(crate) use status_page::unpack;
 pub(crate) use status_page::{PackedStates, STATE_BYTES};
 
 /// Transactions per segment: as many as one status page holds at two bits each. Few under a

@@ -42,6 +42,8 @@ pub fn input(kind: ColumnType, text: &str, context: &InputContext<'_>) -> Result
         TypeOid::BYTEA => Datum::Bytea(parse_bytea(text)?.into()),
         TypeOid::NAME => Datum::Text(Arc::from(truncated_name(check_text(text)?))),
         TypeOid::CHAR => Datum::Text(Arc::from(parse_char(check_text(text)?)?)),
+        // How a relation that is none is shown.
+        TypeOid::REGCLASS if text == "-" => Datum::Oid(0),
         TypeOid::OID | TypeOid::REGCLASS => Datum::Oid(parse_u32(text, "oid")?),
         TypeOid::XID => Datum::Oid(parse_u32(text, "xid")?),
         TypeOid::TID => parse_tid(text)?,

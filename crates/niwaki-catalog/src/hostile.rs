@@ -1,0 +1,61 @@
+//! Stored definitions against any bytes: what [`TARGETS`] calls answers or refuses, and never panics.
+//!
+//! [`niwaki_env::hostile`] and the targets under `fuzz/` feed them.
+
+use niwaki_env::hostile::Target;
+
+use crate::build::sequence_options;
+use crate::definition::{RelationDefinition, RelationStats};
+
+/// Name of a decoder, valid inputs to begin with, and what calls it.
+pub const TARGETS: &[Target] = &[("definition", definition_seeds, definition)];
+
+/// A definition with everything that one can have, and one without.
+const EXAMPLES: [&str; 2] = [
+    r#"{"oid":16384,"schema":2200,"name":"t","kind":"Table","file":17,"logged":true,
+"columns":[{"name":"a","t":23,"m":-1,"nn":true,"d":"nextval('s'::regclass)","i":"Always","s":16390},
+{"name":"b","t":1043,"m":14,"old":"some","x":true}],
+"checks":[{"name":"c","expression":"a > 0"}],"options":[["fillfactor","70"]],
+"index":{"table":16384,"key":[{"column":0,"descending":true,"nulls_first":false},
+{"column":65535,"descending":false,"nulls_first":false,
+"expression":{"sql":"lower(b)","show":"lower(b)","t":25},"class":"text_ops"}],
+"include":[1],"unique":true,"constraint":"PrimaryKey","valid":true,"ready":false,
+"predicate":{"sql":"a > 1","show":"(a > 1)","t":16},"nulls_not_distinct":true,"check":"Transaction"},
+"sequence":{"type_oid":20,"start":1,"increment":-1,"minimum":-5,"maximum":9223372036854775807,
+"cycle":true,"cache":1,"owned_by":[16384,0]},"stats":{"tuples":12.5,"pages":3}}"#,
+    r#"{"oid":16385,"schema":2200,"name":"v","kind":"View","file":0,"logged":false}"#,
+];
+
+fn definition_seeds() -> Vec<Vec<u8>> {
+    for example in EXAMPLES {
+        let read = serde_json::from_str::<RelationDefinition>(example);
+        read.unwrap_or_else(|error| panic!("{error}: {example}"));
+    }
+    EXAMPLES.map(|example| example.as_bytes().to_vec()).to_vec()
+}
+
+/// What is accepted is written as it was read, and answers whatever its numbers say.
+fn definition(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(mut relation) = serde_json::from_str::<RelationDefinition>(text) else { return };
+    // Estimates may lose their last digit.
+    relation.stats = RelationStats::default();
+    let again = serde_json::to_string(&relation)
+        .ok()
+        .and_then(|text| serde_json::from_str::<RelationDefinition>(&text).ok());
+    assert_eq!(again.as_ref(), Some(&relation), "what is written is read");
+    for key in relation.index.iter().flat_map(|index| &index.key) {
+        let _ = (key.type_oid(&relation), key.shown(&relation));
+    }
+    let types: Vec<_> = relation.columns.iter().map(|column| column.column_type()).collect();
+    let _ =
+        (types, relation.options.fillfactor(), relation.sequence.as_ref().map(sequence_options));
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn any_bytes_are_survived() {
+        niwaki_env::hostile::survive(super::TARGETS);
+    }
+}

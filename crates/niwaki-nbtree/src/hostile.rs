@@ -1,0 +1,137 @@
+//! The decoders of this crate against any bytes: what [`TARGETS`] calls answers or refuses, and
+//! never panics.
+//!
+//! [`niwaki_env::hostile`] and the targets under `fuzz/` feed them.
+
+use niwaki_env::hostile::{Target, dense, sparse};
+use niwaki_storage::page::Page;
+use niwaki_storage::{BlockNumber, Fork, OffsetNumber, PageId, RelFileId, Tid};
+
+use crate::change::{self, SplitLeft};
+use crate::page::{IndexPage, Meta, flag};
+use crate::tuple::{self, LeafTuple, PivotTuple, PostingTuple, push_leaf, push_pivot, sort_key};
+use crate::wal::{changes, encode_delete, kind};
+
+/// Name of a decoder, valid inputs to begin with, and what calls it.
+pub const TARGETS: &[Target] = &[
+    ("nbtree_tuple", tuple_seeds, tuple),
+    ("nbtree_page", page_seeds, page),
+    ("nbtree_record", record_seeds, record),
+];
+
+fn leaf(key: &[u8], block: u32) -> Vec<u8> {
+    let mut out = Vec::new();
+    push_leaf(&mut out, key, b"payload", Tid::new(block, 1));
+    out
+}
+
+fn pivot(key: &[u8], tid: Option<Tid>) -> Vec<u8> {
+    let mut out = Vec::new();
+    push_pivot(&mut out, BlockNumber(5), key, tid);
+    out
+}
+
+fn posting() -> Vec<u8> {
+    tuple::posting_bytes(b"key", &[Tid::new(1, 1), Tid::new(1, 2), Tid::new(2, 1)])
+}
+
+fn tuple_seeds() -> Vec<Vec<u8>> {
+    vec![leaf(b"key", 7), pivot(b"ke", Some(Tid::new(7, 9))), pivot(b"", None), posting()]
+}
+
+fn tuple(bytes: &[u8]) {
+    let (key, _) = sort_key(bytes);
+    let (leaf, pivot) = (LeafTuple::decode(bytes), PivotTuple::decode(bytes));
+    let posting = PostingTuple::decode(bytes);
+    let kinds = [leaf.is_some(), pivot.is_some(), posting.is_some()];
+    assert!(kinds.iter().filter(|is| **is).count() <= 1, "one kind at most");
+    let decoded = [leaf.map(|t| t.key), pivot.map(|t| t.key), posting.map(|t| t.key)];
+    // What a search compares is what a reader sees.
+    assert!(decoded.into_iter().flatten().all(|decoded| decoded == key));
+    if let Some(posting) = posting {
+        assert!(posting.tids().is_sorted_by(|a, b| a < b), "B3: a posting list is in order");
+    }
+}
+
+fn index_page(level: u16) -> Page {
+    let mut page = Page::zeroed();
+    page.init_index(level, if level == 0 { flag::LEAF } else { 0 });
+    page.set_prev(BlockNumber(1));
+    page.set_next(BlockNumber(3));
+    let mut tuples = vec![pivot(b"z", None)];
+    if level == 0 {
+        tuples.extend([leaf(b"a", 1), leaf(b"b", 2), posting(), leaf(b"x", 3)]);
+    } else {
+        tuples.extend([pivot(b"", None), pivot(b"m", Some(Tid::new(1, 1)))]);
+    }
+    for (at, tuple) in (1..).zip(&tuples) {
+        assert!(change::insert(&mut page, at, tuple), "the example is a page");
+    }
+    page
+}
+
+fn page_seeds() -> Vec<Vec<u8>> {
+    let mut meta = Page::zeroed();
+    Meta::new(BlockNumber(3), 1).write_new(&mut meta);
+    let pages = [index_page(0), index_page(1), meta];
+    pages.iter().map(|page| dense(&page.0, page.lower(), page.upper())).collect()
+}
+
+fn page(bytes: &[u8]) {
+    let page = Page(sparse(bytes));
+    let id = PageId { file: RelFileId(1), fork: Fork::Main, block: BlockNumber(0) };
+    let _ = (page.verify(id, None), page.verify(id, Some(0)), Meta::read(&page, id));
+    let _ = (page.prev(), page.next(), page.level(), page.reserved(), page.is_incomplete());
+    let _ = (page.high_key().map(tuple), page.first_entry(), page.entry_count());
+    for offset in (0..=page.item_count()).chain([u16::MAX]) {
+        tuple(page.tuple(offset));
+        let _ = change::is_dead(&page, offset);
+        let mut changed = page.clone();
+        change::set_dead(&mut changed, offset, true);
+    }
+}
+
+/// Kind of the record, number of the page in it, its data; applied to a leaf and to a metapage.
+fn record_seeds() -> Vec<Vec<u8>> {
+    let (high, new) = (pivot(b"m", None), leaf(b"n", 4));
+    let split = |new_at: Option<u16>| {
+        let new_tuple = if new_at.is_some() { &new[..] } else { &[] };
+        SplitLeft { kept: 2, new_at, right: BlockNumber(9), high_key: &high, new_tuple }.encode()
+    };
+    let data = |kind: u8, index: u8, data: &[u8]| [&[kind, index][..], data].concat();
+    vec![
+        data(kind::INSERT_LEAF, 0, &[&2_u16.to_le_bytes()[..], &new].concat()),
+        data(kind::SPLIT, 0, &split(Some(1))),
+        data(kind::SPLIT, 0, &split(None)),
+        data(kind::SPLIT_SIBLING, 2, &7_u32.to_le_bytes()),
+        data(kind::INSERT_INNER, 1, &[]),
+        data(kind::META, 0, &Meta::new(BlockNumber(8), 2).encode()),
+        data(kind::DELETE, 0, &encode_delete(&[OffsetNumber(2), OffsetNumber(4)])),
+        data(kind::CLEAR_DEAD, 0, &2_u16.to_le_bytes()),
+    ]
+}
+
+fn record(bytes: &[u8]) {
+    let Some((&[kind, index], data)) = bytes.split_first_chunk::<2>() else { return };
+    let Some(change) = changes(kind).and_then(|changes| changes.get(usize::from(index))) else {
+        return;
+    };
+    let mut meta = Page::zeroed();
+    Meta::new(BlockNumber(3), 1).write_new(&mut meta);
+    for mut page in [index_page(0), meta, Page::zeroed()] {
+        let before = page.clone();
+        let id = PageId { file: RelFileId(1), fork: Fork::Main, block: BlockNumber(0) };
+        if change.apply(&mut page, data) {
+            let sound = before.is_new() || page.check_structure(id).is_ok();
+            assert!(sound, "a change that fits leaves a sound page");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn any_bytes_are_survived() {
+        niwaki_env::hostile::survive(super::TARGETS);
+    }
+}

@@ -1,0 +1,255 @@
+//! The decoders of this crate against any bytes: what [`TARGETS`] calls answers or refuses, and
+//! never panics. What was accepted is written and read again, and must be the same.
+//!
+//! `niwaki_env::hostile` and the targets under `fuzz/` feed them.
+
+use std::collections::hash_map::DefaultHasher;
+
+use crate::{
+    ColumnMask, ColumnType, Datum, InputContext, KeyOrder, Numeric, RowView, TextSettings, TypeOid,
+    compare, decode_key, encode_key, equal, form_row, hash, input, read_binary, to_text,
+    write_binary,
+};
+
+/// Name of a decoder, valid inputs to begin with, and what calls it.
+pub const TARGETS: &[(&str, fn() -> Vec<Vec<u8>>, fn(&[u8]))] = &[
+    ("value_text", value_text_seeds, value_text),
+    ("value_binary", value_binary_seeds, value_binary),
+    ("stored_row", stored_row_seeds, stored_row),
+    ("index_key", index_key_seeds, index_key),
+    ("numeric", numeric_seeds, numeric),
+];
+
+/// A value of each type that has a text form, as text.
+const EXAMPLES: &[(TypeOid, &str)] = &[
+    (TypeOid::BOOL, "yes"),
+    (TypeOid::BYTEA, "\\x00ff10"),
+    (TypeOid::BYTEA, "a\\\\b\\000"),
+    (TypeOid::CHAR, "x"),
+    (TypeOid::NAME, "a_name"),
+    (TypeOid::INT8, "-9223372036854775808"),
+    (TypeOid::INT2, "32767"),
+    (TypeOid::INT4, " +12 "),
+    (TypeOid::TEXT, "some text, ünïcode"),
+    (TypeOid::OID, "4294967295"),
+    (TypeOid::TID, "(4294967295,65535)"),
+    (TypeOid::XID, "7"),
+    (TypeOid::FLOAT4, "1.5e-30"),
+    (TypeOid::FLOAT8, "-Infinity"),
+    (TypeOid::TEXT_ARRAY, "{a,\"b\\\"c\",NULL}"),
+    (TypeOid::NAME_ARRAY, "{a,b}"),
+    (TypeOid::INT4_ARRAY, "{1,NULL,-3}"),
+    (TypeOid::BYTEA_ARRAY, "{\"\\\\x00\"}"),
+    (TypeOid::INTERVAL_ARRAY, "{\"1 day\",\"-2 mons\"}"),
+    (TypeOid::BPCHAR, "ab  "),
+    (TypeOid::VARCHAR, "ab"),
+    (TypeOid::DATE, "2024-02-28 BC"),
+    (TypeOid::TIMESTAMP, "Mon Feb 29 23:59:60.999999 2024"),
+    (TypeOid::TIMESTAMPTZ, "2024-02-29T12:00:00.5+05:45"),
+    (TypeOid::TIMESTAMPTZ, "20240229 040506 America/New_York"),
+    (TypeOid::INTERVAL, "P1Y2M3DT4H5M6.7S"),
+    (TypeOid::INTERVAL, "@ 1 year 2 mons -3 days 04:05:06.7 ago"),
+    (TypeOid::NUMERIC, "-12345678901234567890.0123456789e-5"),
+    (TypeOid::NUMERIC_ARRAY, "{1.0,NaN,Infinity}"),
+    (TypeOid::PG_LSN, "16/B374D848"),
+    (TypeOid::REGCLASS, "1259"),
+];
+
+fn kind_of(byte: u8) -> TypeOid {
+    EXAMPLES[usize::from(byte) % EXAMPLES.len()].0
+}
+
+/// Typmods of few and of odd meaning; most inputs get none.
+fn typmod_of(byte: u8) -> i32 {
+    match byte {
+        0..=127 => -1,
+        128..=191 => i32::from(byte) - 128,
+        192..=223 => (i32::from(byte) - 192) << 16 | 6,
+        _ => i32::from(byte).wrapping_mul(0x0101_0101),
+    }
+}
+
+/// The examples with the two bytes in front that pick type and typmod.
+fn examples(rest: impl Fn(TypeOid, &str) -> Vec<u8>) -> Vec<Vec<u8>> {
+    let examples = EXAMPLES.iter().enumerate();
+    examples.map(|(at, (oid, text))| [vec![at as u8, 0], rest(*oid, text)].concat()).collect()
+}
+
+fn value(oid: TypeOid, text: &str) -> Datum {
+    let settings = TextSettings::default();
+    let context = InputContext { settings: &settings, now: 0 };
+    input(oid.into(), text, &context).unwrap_or_else(|e| panic!("{text}: {e}"))
+}
+
+fn value_text_seeds() -> Vec<Vec<u8>> {
+    examples(|_, text| text.as_bytes().to_vec())
+}
+
+fn value_text(bytes: &[u8]) {
+    let Some((&[kind, typmod], text)) = bytes.split_first_chunk::<2>() else { return };
+    let Ok(text) = std::str::from_utf8(text) else { return };
+    let kind = ColumnType::with_typmod(kind_of(kind), typmod_of(typmod));
+    let settings = TextSettings::default();
+    let context = InputContext { settings: &settings, now: 0 };
+    let Ok(value) = input(kind, text, &context) else { return };
+    use_value(kind.oid, &value);
+    let written = to_text(&value, kind.oid, &settings);
+    match input(kind, &written, &context) {
+        Ok(again) => {
+            assert!(equal(kind.oid, &value, &again), "{text:?} → {written:?} → {again:?}");
+        }
+        Err(error) => panic!("{text:?} was read as {written:?}, which is refused: {error}"),
+    }
+}
+
+/// What every value must allow, whoever made it.
+fn use_value(oid: TypeOid, value: &Datum) {
+    assert!(compare(oid, value, value).is_eq());
+    hash(oid, value, &mut DefaultHasher::new());
+    let mut row = Vec::new();
+    let columns = [ColumnType::new(oid)];
+    let has_nulls = form_row(&columns, std::slice::from_ref(value), &mut row);
+    let view = RowView::new(&columns, 1, has_nulls, &row).and_then(|mut view| view.get(0));
+    let again = view.unwrap_or_else(|error| panic!("{value:?} is not stored: {error}"));
+    assert!(again.is_some_and(|again| equal(oid, value, &again)), "{value:?}");
+}
+
+fn value_binary_seeds() -> Vec<Vec<u8>> {
+    examples(|oid, text| {
+        let mut out = Vec::new();
+        write_binary(&value(oid, text), oid, &mut out);
+        out
+    })
+}
+
+fn value_binary(bytes: &[u8]) {
+    let Some((&[kind, typmod], bytes)) = bytes.split_first_chunk::<2>() else { return };
+    let kind = ColumnType::with_typmod(kind_of(kind), typmod_of(typmod));
+    let Ok(value) = read_binary(kind, bytes) else { return };
+    use_value(kind.oid, &value);
+    to_text(&value, kind.oid, &TextSettings::default());
+    let mut written = Vec::new();
+    write_binary(&value, kind.oid, &mut written);
+    match read_binary(kind, &written) {
+        Ok(again) => assert!(equal(kind.oid, &value, &again), "{value:?} → {again:?}"),
+        Err(error) => panic!("{value:?} was written as {written:?}, which is refused: {error}"),
+    }
+}
+
+/// Number of columns, their types, number of attributes and whether there are NULLs; then the row.
+fn stored_row_seeds() -> Vec<Vec<u8>> {
+    let row = |nulls: bool| {
+        let columns: Vec<_> = EXAMPLES.iter().map(|(oid, _)| ColumnType::new(*oid)).collect();
+        let values = EXAMPLES.iter().enumerate().map(|(at, (oid, text))| {
+            if nulls && at % 3 == 0 { Datum::Null } else { value(*oid, text) }
+        });
+        let values: Vec<_> = values.collect();
+        let count = EXAMPLES.len() as u8;
+        let mut out = vec![count];
+        out.extend(0..count);
+        out.extend([count, u8::from(nulls)]);
+        form_row(&columns, &values, &mut out);
+        out
+    };
+    vec![row(false), row(true)]
+}
+
+fn stored_row(bytes: &[u8]) {
+    let Some((&count, rest)) = bytes.split_first() else { return };
+    let Some((kinds, rest)) = rest.split_at_checked(usize::from(count)) else { return };
+    let Some((&[natts, has_nulls], row)) = rest.split_first_chunk::<2>() else { return };
+    let columns: Vec<_> = kinds.iter().map(|kind| ColumnType::new(kind_of(*kind))).collect();
+    let Ok(mut view) = RowView::new(&columns, natts.into(), has_nulls & 1 == 1, row) else {
+        return;
+    };
+    let sound = view.check().is_ok();
+    for column in (0..columns.len() + 1).rev() {
+        let raw = view.get_raw(column).is_ok();
+        assert!(raw || !sound);
+        assert!(view.get(column).is_ok() || !sound);
+    }
+    let mut all = Vec::new();
+    assert!(view.deform_all(&mut all).is_ok() || !sound);
+    let mut out = vec![Datum::Null; columns.len()];
+    let needed = ColumnMask::all(columns.len());
+    assert!(view.deform_into(&mut out, &needed).is_ok() || !sound);
+}
+
+fn index_key_seeds() -> Vec<Vec<u8>> {
+    let mut seeds = Vec::new();
+    for order in 0..4 {
+        seeds.extend(examples(|oid, text| {
+            let mut out = Vec::new();
+            encode_key(&value(oid, text), order_of(oid, order), &mut out);
+            out
+        }));
+        let first = seeds.len() - EXAMPLES.len();
+        seeds[first..].iter_mut().for_each(|seed| seed[1] = order);
+    }
+    seeds
+}
+
+fn order_of(oid: TypeOid, byte: u8) -> KeyOrder {
+    KeyOrder { oid, descending: byte & 1 == 1, nulls_first: byte & 2 == 2 }
+}
+
+fn index_key(bytes: &[u8]) {
+    let Some((&[kind, order], key)) = bytes.split_first_chunk::<2>() else { return };
+    let order = order_of(kind_of(kind), order);
+    let Ok((value, taken)) = decode_key(key, order) else { return };
+    assert!(taken <= key.len());
+    let Some(value) = value else { return };
+    let mut again = Vec::new();
+    encode_key(&value, order, &mut again);
+    let reread = decode_key(&again, order);
+    assert!(
+        reread.is_ok_and(|(reread, all)| reread.is_some_and(|r| equal(order.oid, &r, &value))
+            && all == again.len()),
+        "{value:?}"
+    );
+}
+
+fn numeric_seeds() -> Vec<Vec<u8>> {
+    let texts = ["0.0000", "-12345.678e3", "99999999999999999999.5", "NaN", "-inf", "1e-40"];
+    let mut seeds = Vec::new();
+    for text in texts {
+        let number = Numeric::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let (mut wire, mut stored) = (vec![0], vec![1]);
+        number.write_wire(&mut wire);
+        number.write_stored(&mut stored);
+        seeds.extend([wire, stored, [b"\x02", text.as_bytes()].concat()]);
+    }
+    seeds
+}
+
+fn numeric(bytes: &[u8]) {
+    let Some((form, bytes)) = bytes.split_first() else { return };
+    let number = match form % 3 {
+        0 => Numeric::from_wire(bytes),
+        1 => Numeric::from_stored(bytes),
+        _ => match std::str::from_utf8(bytes) {
+            Ok(text) => Numeric::parse(text),
+            Err(_) => return,
+        },
+    };
+    let Ok(number) = number else { return };
+    let text = number.to_string();
+    let again = Numeric::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    assert_eq!(number, again);
+    assert_eq!(number.neg().neg(), number);
+    let zero = number.sub(&number);
+    assert!(zero.is_ok(), "{text}");
+    // Sums and roundings may leave the range; they must say so.
+    let _ = (number.add(&again), number.ceil(), number.floor(), number.round(3), number.trunc(-3));
+    if text.len() < 200 {
+        let _ = (number.mul(&again), number.div(&again), number.rem(&again));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn any_bytes_are_survived() {
+        niwaki_env::hostile::survive(super::TARGETS);
+    }
+}
