@@ -11,8 +11,12 @@ use crate::{
     write_binary,
 };
 
-/// Name of a decoder, valid inputs to begin with, and what calls it.
-pub const TARGETS: &[(&str, fn() -> Vec<Vec<u8>>, fn(&[u8]))] = &[
+/// Name of a decoder, valid inputs to begin with, and what calls it. The same shape as
+/// `niwaki_env::hostile::Target`, on which this crate does not depend.
+pub type Target = (&'static str, fn() -> Vec<Vec<u8>>, fn(&[u8]));
+
+/// The decoders.
+pub const TARGETS: &[Target] = &[
     ("value_text", value_text_seeds, value_text),
     ("value_binary", value_binary_seeds, value_binary),
     ("stored_row", stored_row_seeds, stored_row),
