@@ -22,6 +22,8 @@ pub struct TableReport {
 struct HeapContents {
     /// Every line pointer in use.
     items: HashMap<Tid, ItemKind>,
+    /// Roots of chains with a version of a transaction not aborted.
+    roots: HashSet<Tid>,
     /// For each index, what the versions of transactions not aborted ask for.
     wanted: Vec<HashSet<(Vec<u8>, Tid)>>,
 }
@@ -49,6 +51,7 @@ impl Table {
                 |version| versions.push((version.row.root, version.row.into())),
             )?;
             for (root, version) in &versions {
+                heap.roots.insert(*root);
                 for (index, wanted) in heap.wanted.iter_mut().enumerate() {
                     match self.copied_key(index, version) {
                         Ok(Some(key)) => {
@@ -113,9 +116,7 @@ impl Table {
                 Some(ItemKind::Root { mixed: true }) => continue,
                 // A dead root keeps its entries until vacuum; a live one of another key may not.
                 Some(ItemKind::Root { mixed: false }) => {
-                    if self.heap().is_dead(*tid, &horizon)?
-                        || !heap.wanted[index].iter().any(|(_, root)| root == tid)
-                    {
+                    if self.heap().is_dead(*tid, &horizon)? || !heap.roots.contains(tid) {
                         continue;
                     }
                     ("X3", "a stale entry points at a root that is not mixed")

@@ -141,6 +141,56 @@ fn a_strong_lock_waits_for_fast_ones_and_keeps_new_ones_out() {
 }
 
 #[test]
+fn who_waits_for_the_holders_of_a_moment_stands_in_nobodys_way() {
+    let manager = manager();
+    let first = begin(&manager);
+    let second = begin(&manager);
+    let reader = begin(&manager);
+    assert!(lock(&first, 1, TableLockMode::RowExclusive).unwrap());
+    assert!(lock(&second, 1, TableLockMode::ShareUpdateExclusive).unwrap());
+    assert!(lock(&reader, 1, TableLockMode::AccessShare).unwrap());
+    let (session, waiter) = spawn(&manager, |waiter| {
+        let mut told = Vec::new();
+        let locks = waiter.manager().locks();
+        locks
+            .wait_for_holders(waiter, TableId(1), TableLockMode::Share, &mut |total, left, _| {
+                told.push((total, left));
+            })
+            .unwrap();
+        told
+    });
+    until_waiting(&session);
+    // Newcomers lock at once, in whatever mode the holders allow, and are not waited for.
+    let late = begin(&manager);
+    assert!(try_lock(&late, 1, TableLockMode::RowExclusive));
+    // A holder that ends and locks again is another transaction now.
+    let control = Arc::clone(first.session());
+    drop(first);
+    let again = manager.begin(&control, BeginOptions::default()).unwrap();
+    assert!(try_lock(&again, 1, TableLockMode::RowExclusive));
+    assert!(!waiter.is_finished());
+    drop(second);
+    let told = waiter.join().unwrap();
+    assert_eq!((told.first(), told.last()), (Some(&(2, 2)), Some(&(2, 0))));
+    drop((again, late, reader));
+    assert_eq!(manager.locks().infos(), []);
+    // Nobody holds it: nothing is waited for. A cancelled wait leaves nothing behind.
+    let alone = begin(&manager);
+    let locks = manager.locks();
+    locks.wait_for_holders(&alone, TableId(1), TableLockMode::Share, &mut |_, _, _| {}).unwrap();
+    assert!(lock(&alone, 1, TableLockMode::RowExclusive).unwrap());
+    let (session, cancelled) = spawn(&manager, |waiter| {
+        let locks = waiter.manager().locks();
+        locks.wait_for_holders(waiter, TableId(1), TableLockMode::Share, &mut |_, _, _| {})
+    });
+    until_waiting(&session);
+    session.cancel();
+    assert!(matches!(cancelled.join().unwrap(), Err(Error::Cancelled)));
+    drop(alone);
+    assert_eq!(manager.locks().infos(), []);
+}
+
+#[test]
 fn a_savepoint_takes_its_locks_with_it() {
     let manager = manager();
     let holder = begin(&manager);

@@ -121,7 +121,10 @@ impl Session {
             Ok(Some((table, relation.oid)))
         })?;
         match found {
-            Some((table, index)) => self.drop_in_steps(table, index, &progress, out),
+            Some((table, index)) => {
+                progress.concerns(table, index);
+                self.drop_in_steps(table, index, &progress, out)
+            }
             None => Ok(()),
         }
     }
@@ -345,6 +348,8 @@ impl Definer<'_> {
                     return Err(SqlError::new("42809", message));
                 };
                 self.lock(index.table, lock)?;
+                let table = self.current(index.table)?;
+                self.refuse_pending(&table, "REINDEX INDEX")?;
                 let relation = self.session.lock_by_name(name, lock)?;
                 self.reindex_one(relation.oid)
             }
@@ -359,6 +364,7 @@ impl Definer<'_> {
     fn reindex_table(&mut self, oid: Oid) -> Result<()> {
         self.lock(oid, TableLockMode::AccessExclusive)?;
         let Some(table) = self.state().relation(oid).cloned() else { return Ok(()) };
+        self.refuse_pending(&table, "REINDEX TABLE")?;
         for index in &table.indexes {
             self.reindex_one(index.oid)?;
         }
