@@ -3,6 +3,8 @@
 use niwaki_storage::{BlockNumber, Tid};
 
 use crate::page::NO_BLOCK;
+use crate::range::Direction;
+use crate::tuple::LeafTuple;
 
 /// Version of a leaf's contents; changes whenever the leaf does, and never comes back (rule 9b.13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -15,10 +17,13 @@ pub struct LeafRead {
     pub(crate) version: LeafVersion,
 }
 
-/// Where an entry was on its leaf. Means something together with a [`LeafRead`].
+/// Where an entry is on its leaf, ordered as the entries are. Outside of the leaf's latch it means something together with a [`LeafRead`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EntryPlace {
+    /// Offset number of the item.
     pub(crate) offset: u16,
+    /// Place of the TID in the item, from 0.
+    pub(crate) place: u8,
 }
 
 /// One entry of a [`LeafBatch`].
@@ -38,8 +43,8 @@ struct Slot {
     start: u32,
     key_len: u16,
     payload_len: u16,
-    /// Offset number on the leaf when it was read.
-    offset: u16,
+    /// Where it was on the leaf.
+    at: EntryPlace,
 }
 
 /// The entries of one leaf that a scan asked for, in the scan's order. Reused from leaf to leaf.
@@ -100,18 +105,27 @@ impl LeafBatch {
         self.version = version;
     }
 
-    /// Appends an entry; a page's worth of bytes always fits the 32-bit start.
+    /// Appends the entries of an item in the scan's direction; those of a posting list share the bytes
+    /// of their key. A page's worth of bytes always fits the 32-bit start.
     #[inline]
-    pub(crate) fn push(&mut self, key: &[u8], payload: &[u8], tid: Tid, offset: u16) {
-        self.slots.push(Slot {
-            tid,
-            start: self.bytes.len() as u32,
-            key_len: key.len() as u16,
-            payload_len: payload.len() as u16,
-            offset,
-        });
-        self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(payload);
+    pub(crate) fn push(&mut self, item: &LeafTuple<'_>, offset: u16, direction: Direction) {
+        let start = self.bytes.len() as u32;
+        let (key_len, payload_len) = (item.key.len() as u16, item.payload.len() as u16);
+        self.bytes.extend_from_slice(item.key);
+        self.bytes.extend_from_slice(item.payload);
+        let slot = |(place, tid)| {
+            let at = EntryPlace { offset, place };
+            Slot { tid, start, key_len, payload_len, at }
+        };
+        if !item.is_posting() {
+            self.slots.push(slot((0, item.tids.first())));
+            return;
+        }
+        let first = self.slots.len();
+        self.slots.extend((0u8..).zip(item.tids.iter()).map(slot));
+        if direction == Direction::Backward {
+            self.slots[first..].reverse();
+        }
     }
 
     /// The leaf that they came from, to mark entries on it later; `None` before the first was read.
@@ -123,6 +137,6 @@ impl LeafBatch {
     /// Where entry number `position` was on the leaf.
     #[inline]
     pub fn place(&self, position: usize) -> Option<EntryPlace> {
-        self.slots.get(position).map(|slot| EntryPlace { offset: slot.offset })
+        self.slots.get(position).map(|slot| slot.at)
     }
 }

@@ -10,17 +10,22 @@ use niwaki_storage::record::LoggedPage;
 use niwaki_storage::{BlockNumber, Tid, Xid};
 
 use crate::change::Rebuild;
+use crate::dedup::list_tids;
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::page::{IndexPage, LINE_POINTER, META_BLOCK, Meta, NO_BLOCK, USABLE_BYTES, flag};
 use crate::separator::separator;
 use crate::tuple::{
-    ENTRY_MAX, LeafTuple, PivotTuple, TID_SIZE, TUPLE_HEADER, push_leaf, push_pivot,
+    ENTRY_MAX, LeafTuple, PivotTuple, TID_SIZE, TUPLE_HEADER, item_size, pivot_size, push_leaf,
+    push_pivot, push_posting, read_tid, sort_key, tid_bytes,
 };
 use crate::wal;
 
-/// How full inner pages are left.
-const INNER_FILLFACTOR: usize = 70;
+/// How full inner pages are left: they are few, and grow by one pivot for each split below.
+const INNER_FILLFACTOR: usize = 90;
+
+/// A pivot's key and TID, between two neighbours.
+type Cut = (Vec<u8>, Option<Tid>);
 
 /// The open page of one level.
 struct Level {
@@ -46,9 +51,38 @@ impl Level {
         Some(&self.bytes[before.last().copied().unwrap_or(0)..*end])
     }
 
+    fn pop(&mut self) -> Option<Vec<u8>> {
+        let last = self.last()?.to_vec();
+        self.ends.pop();
+        self.bytes.truncate(self.bytes.len() - last.len());
+        Some(last)
+    }
+
     /// Bytes on the page, line pointers included.
     fn used(&self) -> usize {
         self.bytes.len() + self.ends.len() * LINE_POINTER
+    }
+}
+
+/// The entries that are still to become an item: one, or several with one key.
+#[derive(Default)]
+struct Pending {
+    key: Vec<u8>,
+    payload: Vec<u8>,
+    /// Empty before the first entry.
+    tids: Vec<[u8; TID_SIZE]>,
+}
+
+impl Pending {
+    fn last(&self) -> Option<(&[u8], Tid)> {
+        self.tids.last().map(|tid| (&self.key[..], read_tid(tid, 0)))
+    }
+
+    fn push_item(&self, out: &mut Vec<u8>) {
+        match &self.tids[..] {
+            [tid] => push_leaf(out, &self.key, &self.payload, read_tid(tid, 0)),
+            tids => push_posting(out, &self.key, tids),
+        }
     }
 }
 
@@ -57,7 +91,7 @@ pub struct IndexBuilder<'a> {
     index: &'a Index,
     xid: Xid,
     levels: Vec<Level>,
-    tuple: Vec<u8>,
+    pending: Pending,
     entries: u64,
     /// The root that [`Index::create`] made; the first page built takes its place.
     unused_root: Option<BlockNumber>,
@@ -97,7 +131,7 @@ impl Index {
             index: self,
             xid,
             levels: Vec::new(),
-            tuple: Vec::new(),
+            pending: Pending::default(),
             entries: 0,
             unused_root: Some(meta.root),
         })
@@ -117,31 +151,68 @@ impl IndexBuilder<'_> {
             let index = self.index.name.to_string();
             return Err(Error::RowTooLarge { size, max: ENTRY_MAX, index });
         }
-        let before = self.levels.first().and_then(Level::last).and_then(LeafTuple::decode);
-        if before.is_some_and(|before| (before.key, before.tid) >= (key, tid)) {
+        let before = self.pending.last();
+        if before.is_some_and(|before| before >= (key, tid)) {
             return Err(Error::NotSorted { index: self.index.name.to_string() });
         }
-        let equal = before.is_some_and(|before| before.key == key);
-        let cut = before.map(|before| {
-            let truncate = self.index.options().suffix_truncation;
-            let cut = separator((before.key, before.tid), (key, tid), truncate);
-            (cut.key.to_vec(), cut.tid)
-        });
-        let mut tuple = std::mem::take(&mut self.tuple);
-        tuple.clear();
-        push_leaf(&mut tuple, key, payload, tid);
-        let added = self.push(0, &tuple, cut);
-        self.tuple = tuple;
-        added?;
+        let equal = before.is_some_and(|before| before.0 == key);
+        if !(equal && payload.is_empty() && self.pending_takes_another()) {
+            self.flush_pending()?;
+            self.pending.key.clear();
+            self.pending.key.extend_from_slice(key);
+            self.pending.payload.clear();
+            self.pending.payload.extend_from_slice(payload);
+            self.pending.tids.clear();
+        }
+        self.pending.tids.push(tid_bytes(tid));
         self.entries += 1;
         Ok(equal)
+    }
+
+    /// Whether the pending item may become a longer list. One that just fits the open page may not: so
+    /// that pages are filled exactly, a run of one key is cut where the page ends.
+    fn pending_takes_another(&self) -> bool {
+        let (key_len, tids) = (self.pending.key.len(), self.pending.tids.len());
+        let options = self.index.options();
+        if !options.deduplicate_items
+            || !self.pending.payload.is_empty()
+            || tids >= list_tids(key_len, self.index.tids_max())
+        {
+            return false;
+        }
+        let Some(open) = self.levels.first() else { return true };
+        let fill = fill_bytes(0, options.fillfactor);
+        let high_key = pivot_size(key_len, true) + LINE_POINTER;
+        let ends = |tids| open.used() + item_size(key_len, tids) + LINE_POINTER + high_key;
+        !(ends(tids) <= fill && ends(tids + 1) > fill)
+    }
+
+    /// Puts the pending item on the open leaf.
+    fn flush_pending(&mut self) -> Result<()> {
+        if self.pending.tids.is_empty() {
+            return Ok(());
+        }
+        let pending = std::mem::take(&mut self.pending);
+        let (key, first) = (&pending.key[..], read_tid(&pending.tids[0], 0));
+        let before = self.levels.first().and_then(Level::last).and_then(LeafTuple::decode);
+        let cut = before.map(|before| {
+            let truncate = self.index.options().suffix_truncation;
+            let cut = separator((before.key, before.tids.last()), (key, first), truncate);
+            (cut.key.to_vec(), cut.tid)
+        });
+        let mut tuple = Vec::new();
+        pending.push_item(&mut tuple);
+        self.push(0, &tuple, cut)?;
+        self.pending = pending;
+        Ok(())
     }
 
     /// Writes what is open, then the metapage, and returns the number of entries.
     ///
     /// # Errors
     /// Storage's.
-    pub fn finish(self) -> Result<u64> {
+    pub fn finish(mut self) -> Result<u64> {
+        self.flush_pending()?;
         let mut level = 0;
         // The level above may come into being while this one is closed.
         while level < self.levels.len() {
@@ -157,12 +228,7 @@ impl IndexBuilder<'_> {
 
     /// Puts a tuple on the open page of `level`, closing it first if the tuple does not belong there
     /// any more. `cut` is the pivot between the tuple and the one before it.
-    fn push(
-        &mut self,
-        level: usize,
-        tuple: &[u8],
-        cut: Option<(Vec<u8>, Option<Tid>)>,
-    ) -> Result<()> {
+    fn push(&mut self, level: usize, tuple: &[u8], cut: Option<Cut>) -> Result<()> {
         if self.levels.len() == level {
             let block = match self.unused_root.take() {
                 Some(block) => block,
@@ -170,13 +236,15 @@ impl IndexBuilder<'_> {
             };
             self.levels.push(Level::new(block, NO_BLOCK));
         }
-        let Some((key, tid)) = cut.filter(|_| self.is_full(level, tuple.len())) else {
-            return self.append(level, tuple);
+        let key_len = sort_key(tuple).0.len();
+        let Some(cut) = cut.filter(|_| self.is_full(level, tuple.len(), key_len)) else {
+            self.append(level, tuple);
+            return Ok(());
         };
-        let left = self.levels[level].block;
+        let (left, carried, cut) = self.close(level, cut);
         let right = self.index.allocate(left)?;
         let mut high_key = Vec::new();
-        push_pivot(&mut high_key, NO_BLOCK, &key, tid);
+        push_pivot(&mut high_key, NO_BLOCK, &cut.0, cut.1);
         self.write_page(level, Some((&high_key, right)))?;
         self.levels[level] = Level::new(right, left);
         if self.levels.len() == level + 1 {
@@ -185,12 +253,32 @@ impl IndexBuilder<'_> {
             self.push(level + 1, &first, None)?;
         }
         let mut downlink = Vec::new();
-        push_pivot(&mut downlink, right, &key, tid);
-        self.push(level + 1, &downlink, Some((key, tid)))?;
-        self.append(level, tuple)
+        push_pivot(&mut downlink, right, &cut.0, cut.1);
+        self.push(level + 1, &downlink, Some(cut))?;
+        carried.iter().for_each(|pivot| self.append(level, pivot));
+        self.append(level, tuple);
+        Ok(())
     }
 
-    fn append(&mut self, level: usize, tuple: &[u8]) -> Result<()> {
+    /// Settles what the open page of a level has as its high key: `cut`, the bound of what comes next.
+    /// An inner page may have been filled so far that this, which nobody knew then, does not fit. Then
+    /// its last pivot is carried over to the next page, and that pivot's bound, which fitted, is the
+    /// high key. Returns the page's block, the pivot carried over and the high key.
+    fn close(&mut self, level: usize, cut: Cut) -> (BlockNumber, Option<Vec<u8>>, Cut) {
+        let open = &mut self.levels[level];
+        let high_key = pivot_size(cut.0.len(), cut.1.is_some()) + LINE_POINTER;
+        if open.used() + high_key <= USABLE_BYTES {
+            return (open.block, None, cut);
+        }
+        let carried = open.pop();
+        let cut = match carried.as_deref().and_then(PivotTuple::decode) {
+            Some(pivot) => (pivot.key.to_vec(), pivot.tid),
+            None => cut,
+        };
+        (open.block, carried, cut)
+    }
+
+    fn append(&mut self, level: usize, tuple: &[u8]) {
         let open = &mut self.levels[level];
         match PivotTuple::decode(tuple) {
             // The first pivot of an inner page is minus infinity.
@@ -200,27 +288,19 @@ impl IndexBuilder<'_> {
             _ => open.bytes.extend_from_slice(tuple),
         }
         open.ends.push(open.bytes.len());
-        Ok(())
     }
 
-    /// Whether a tuple of these bytes goes to the next page: past the fillfactor, or so far that no
-    /// high key would fit any more.
-    fn is_full(&self, level: usize, tuple_bytes: usize) -> bool {
+    /// Whether a tuple of these bytes, key and all, goes to the next page: past the fillfactor, or so
+    /// far that it, or a leaf's high key behind it, would not fit any more.
+    fn is_full(&self, level: usize, tuple_bytes: usize, key_len: usize) -> bool {
         let open = &self.levels[level];
-        let percent = if level == 0 {
-            usize::from(self.index.options().fillfactor.clamp(10, 100))
-        } else {
-            INNER_FILLFACTOR
-        };
         let used = open.used() + tuple_bytes + LINE_POINTER;
-        // A leaf's high key is at most one byte or a TID longer than its last key. An inner page's is
-        // the next pivot, which nobody knows yet.
-        let high_key_max =
-            if level == 0 { tuple_bytes } else { ENTRY_MAX } + TID_SIZE + LINE_POINTER;
-        let items_max = self.index.items_max();
-        open.ends.len() >= items_max
-            || (open.ends.len() >= 2 && used > USABLE_BYTES * percent / 100)
-            || used + high_key_max > USABLE_BYTES
+        // A leaf's high key is at most a byte or a TID longer than the key before it.
+        let high_key = if level == 0 { pivot_size(key_len, true) + LINE_POINTER } else { 0 };
+        let fill = fill_bytes(level, self.index.options().fillfactor);
+        open.ends.len() >= self.index.items_max()
+            || (open.ends.len() >= 2 && used + high_key > fill)
+            || used + high_key > USABLE_BYTES
     }
 
     /// Writes the open page of a level: with high key and right sibling, or as the last of its level.
@@ -248,6 +328,13 @@ impl IndexBuilder<'_> {
         drop(critical);
         Ok(())
     }
+}
+
+/// Bytes that a level's pages are filled to.
+fn fill_bytes(level: usize, fillfactor: u8) -> usize {
+    let percent =
+        if level == 0 { usize::from(fillfactor.clamp(10, 100)) } else { INNER_FILLFACTOR };
+    USABLE_BYTES * percent / 100
 }
 
 fn fill(page: &mut Page, open: &Level, level: u16, right: Option<(&[u8], BlockNumber)>) -> bool {

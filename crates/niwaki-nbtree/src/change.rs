@@ -7,16 +7,57 @@ use niwaki_storage::page::{ItemState, Page};
 use niwaki_storage::{BlockNumber, OffsetNumber};
 
 use crate::page::{IndexPage, flag, read_u16, read_u32};
+use crate::tuple::{LeafTuple, TID_SIZE, push_posting, read_tid};
 
 /// Puts a tuple at an offset; later items move up.
 pub(crate) fn insert(page: &mut Page, offset: u16, tuple: &[u8]) -> bool {
     page.insert_item(OffsetNumber(offset), tuple)
 }
 
-/// Removes entries, given ascending, and compacts the page.
-pub(crate) fn delete(page: &mut Page, offsets: &[OffsetNumber]) -> bool {
-    let first = page.first_entry();
-    offsets.first().is_some_and(|offset| offset.0 >= first) && page.remove_items(offsets)
+/// Inserts an entry whose TID falls inside the posting list at `offset` (posting list split): the list
+/// takes it in and gives up its last TID, which becomes a plain entry behind the list. So the list
+/// keeps its size, and the page needs as much room as for any entry.
+///
+/// ```text
+/// (k, 3 5 9)              insert (k, 7):   (k, 3 5 7) (k, 9)
+/// ```
+pub(crate) fn insert_inside(page: &mut Page, offset: u16, tid: &[u8; TID_SIZE]) -> bool {
+    let Some((list, last)) = take_in(page, offset, tid) else { return false };
+    if !insert(page, offset + 1, &last) {
+        return false;
+    }
+    set_list(page, offset, &list);
+    true
+}
+
+/// What a posting list becomes when it takes in a TID, and the plain entry of the TID that it gives
+/// up. `None` if it is no list or the TID does not fall inside.
+fn take_in(page: &Page, offset: u16, tid: &[u8; TID_SIZE]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let item = LeafTuple::decode(page.tuple(offset)).filter(LeafTuple::is_posting)?;
+    let (last, kept) = item.tids.raw().split_last()?;
+    let place = item.tids.search(read_tid(tid, 0)).err()?;
+    if !(1..=kept.len()).contains(&place) {
+        return None;
+    }
+    let tids = [&kept[..place], &[*tid], &kept[place..]].concat();
+    let (mut list, mut plain) = (Vec::new(), Vec::new());
+    push_posting(&mut list, item.key, &tids);
+    push_posting(&mut plain, item.key, &[*last]);
+    Some((list, plain))
+}
+
+/// Puts a list of the same size in place of another. The new TID is alive, so the mark, if any, goes.
+fn set_list(page: &mut Page, offset: u16, list: &[u8]) {
+    let stored = page.overwrite_item(OffsetNumber(offset), list) && set_dead(page, offset, false);
+    debug_assert!(stored, "the list was just read");
+}
+
+/// Lets the posting list at `offset` take in a TID, and returns the entry that it gives up, for a page
+/// that is about to be divided. `None`, with nothing changed, where [`insert_inside`] would refuse.
+pub(crate) fn swap_inside(page: &mut Page, offset: u16, tid: &[u8; TID_SIZE]) -> Option<Vec<u8>> {
+    let (list, last) = take_in(page, offset, tid)?;
+    set_list(page, offset, &list);
+    Some(last)
 }
 
 /// Sets or clears LP_DEAD on an entry.
@@ -43,17 +84,23 @@ pub(crate) fn clear_incomplete(page: &mut Page) {
 /// What a split does to the left page, in the form the log keeps.
 ///
 /// ```text
-/// 0  kept u16         entries of the page that stay
-/// 2  new position u16 where among the left entries the new one goes, from 0; 0xffff = goes right
-/// 4  high key bytes u16       6  reserved u16 (zero)
-/// 8  right block u32         12  new high key, then the new tuple if it goes left
+/// 0  kept u16         items of the page that stay
+/// 2  new position u16 where among the left items the new one goes, from 0; 0xffff = goes right
+/// 4  high key bytes u16       6  into list u8      7  reserved u8 (zero)
+/// 8  right block u32         12  new high key, then the new tuple if it changes the left page
 /// ```
+///
+/// *Into list* is 1 if the new entry's TID falls inside the posting list before it, which stays left:
+/// the list takes it in, and what goes to the new position, or right, is the TID that it gives up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SplitLeft<'a> {
     pub(crate) kept: u16,
     pub(crate) new_at: Option<u16>,
+    /// The list before the new item takes in the new entry's TID.
+    pub(crate) into_list: bool,
     pub(crate) right: BlockNumber,
     pub(crate) high_key: &'a [u8],
+    /// As inserted: its TID is the one that a list takes in.
     pub(crate) new_tuple: &'a [u8],
 }
 
@@ -61,32 +108,41 @@ const SPLIT_HEADER: usize = 12;
 const GOES_RIGHT: u16 = u16::MAX;
 
 impl<'a> SplitLeft<'a> {
+    fn has_tuple(&self) -> bool {
+        self.new_at.is_some() || self.into_list
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(SPLIT_HEADER + self.high_key.len() + self.new_tuple.len());
         out.extend_from_slice(&self.kept.to_le_bytes());
         out.extend_from_slice(&self.new_at.unwrap_or(GOES_RIGHT).to_le_bytes());
         out.extend_from_slice(&(self.high_key.len() as u16).to_le_bytes());
-        out.extend_from_slice(&[0; 2]);
+        out.extend_from_slice(&[u8::from(self.into_list), 0]);
         out.extend_from_slice(&self.right.0.to_le_bytes());
         out.extend_from_slice(self.high_key);
-        if self.new_at.is_some() {
+        if self.has_tuple() {
             out.extend_from_slice(self.new_tuple);
         }
         out
     }
 
     pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
-        if bytes.len() < SPLIT_HEADER || read_u16(bytes, 6) != 0 {
+        let (head, _) = bytes.split_first_chunk::<SPLIT_HEADER>()?;
+        if head[6] > 1 || head[7] != 0 {
             return None;
         }
         let new_at = Some(read_u16(bytes, 2)).filter(|&position| position != GOES_RIGHT);
         let end = SPLIT_HEADER + usize::from(read_u16(bytes, 4));
         let (high_key, new_tuple) = (bytes.get(SPLIT_HEADER..end)?, bytes.get(end..)?);
-        if high_key.is_empty() || new_tuple.is_empty() != new_at.is_none() {
-            return None;
-        }
-        let right = BlockNumber(read_u32(bytes, 8));
-        Some(Self { kept: read_u16(bytes, 0), new_at, right, high_key, new_tuple })
+        let split = Self {
+            kept: read_u16(bytes, 0),
+            new_at,
+            into_list: head[6] == 1,
+            right: BlockNumber(read_u32(bytes, 8)),
+            high_key,
+            new_tuple,
+        };
+        (!high_key.is_empty() && new_tuple.is_empty() != split.has_tuple()).then_some(split)
     }
 
     /// Makes the page the left half. LP_DEAD marks of entries that stay are kept.
@@ -95,25 +151,34 @@ impl<'a> SplitLeft<'a> {
         if self.kept > page.entry_count() || self.new_at.is_some_and(|at| at > self.kept) {
             return false;
         }
-        let old = page.clone();
+        let mut old = page.clone();
+        let given_up;
+        let new_item = if self.into_list {
+            let behind = first + self.new_at.unwrap_or(self.kept);
+            let tid = self.new_tuple.first_chunk();
+            let Some(last) = tid.and_then(|tid| swap_inside(&mut old, behind - 1, tid)) else {
+                return false;
+            };
+            given_up = last;
+            &given_up
+        } else {
+            self.new_tuple
+        };
+        let mut half = old.clone();
         let mut writer =
-            Rebuild::new(page, old.level(), old.index_flags() | flag::INCOMPLETE_SPLIT);
+            Rebuild::new(&mut half, old.level(), old.index_flags() | flag::INCOMPLETE_SPLIT);
         writer.page.set_prev(old.prev());
         writer.page.set_next(self.right);
         writer.push(self.high_key);
         for position in 0..=self.kept {
             if self.new_at == Some(position) {
-                writer.push(self.new_tuple);
+                writer.push(new_item);
             }
             if position < self.kept {
                 writer.push_from(&old, first + position);
             }
         }
-        let fine = writer.fine;
-        if !fine {
-            *page = old;
-        }
-        fine
+        writer.put_in_place_of(page)
     }
 }
 
@@ -127,6 +192,25 @@ impl<'a> Rebuild<'a> {
     pub(crate) fn new(page: &'a mut Page, level: u16, flags: u16) -> Self {
         page.init_index(level, flags);
         Self { page, fine: true }
+    }
+
+    /// With flags, siblings and high key of `old`: what is to follow are its entries.
+    pub(crate) fn like(page: &'a mut Page, old: &Page) -> Self {
+        let mut writer = Self::new(page, old.level(), old.index_flags());
+        writer.page.set_prev(old.prev());
+        writer.page.set_next(old.next());
+        if let Some(high_key) = old.high_key() {
+            writer.push(high_key);
+        }
+        writer
+    }
+
+    /// Replaces `page` by the rebuilt one, if everything fitted.
+    pub(crate) fn put_in_place_of(self, page: &mut Page) -> bool {
+        if self.fine {
+            page.0.copy_from_slice(&self.page.0);
+        }
+        self.fine
     }
 
     pub(crate) fn push(&mut self, tuple: &[u8]) {
@@ -174,6 +258,7 @@ mod tests {
         let split = SplitLeft {
             kept: 2,
             new_at: Some(1),
+            into_list: false,
             right: BlockNumber(9),
             high_key: &high,
             new_tuple: &new,
@@ -195,6 +280,7 @@ mod tests {
         let split = SplitLeft {
             kept: 5,
             new_at: Some(1),
+            into_list: false,
             right: BlockNumber(9),
             high_key: &high,
             new_tuple: &new,
@@ -212,9 +298,7 @@ mod tests {
     fn the_high_key_is_not_an_entry() {
         let mut page = page();
         page.set_next(BlockNumber(3));
-        assert!(!delete(&mut page, &[OffsetNumber(1)]));
         assert!(!set_dead(&mut page, 1, true));
-        assert!(delete(&mut page, &[OffsetNumber(2), OffsetNumber(4)]));
-        assert_eq!(page.item_count(), 2);
+        assert!(!insert_inside(&mut page, 1, &[0, 0, 0, 0, 2, 0]));
     }
 }

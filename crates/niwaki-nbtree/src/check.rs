@@ -12,9 +12,7 @@ use crate::batch::BatchEntry;
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::page::{IndexPage, META_BLOCK, Meta, NO_BLOCK, damage, flag};
-use crate::tuple::{
-    ENTRY_MAX, LeafTuple, PivotTuple, PostingTuple, TID_SIZE, TUPLE_HEADER, sort_key,
-};
+use crate::tuple::{ENTRY_MAX, LeafTuple, POSTING_MAX, PivotTuple, TID_SIZE, sort_key, tid_number};
 
 /// What a check found.
 #[derive(Clone, Debug, Default)]
@@ -31,8 +29,10 @@ pub struct CheckReport {
     pub unused_pages: u32,
     /// Pages whose split the next insertion will finish.
     pub incomplete_splits: u32,
-    /// Entries, those marked LP_DEAD included.
+    /// Entries, those marked LP_DEAD included; each TID of a posting list is one.
     pub entries: u64,
+    /// Posting lists.
+    pub posting_lists: u64,
     /// Entries marked LP_DEAD.
     pub dead_entries: u64,
     /// Bytes of leaf pages that nothing is stored in.
@@ -254,6 +254,17 @@ impl Checker<'_> {
             if high.is_some() && here > high {
                 self.wrong(block, Some(offset), "B1", "above the page's high key");
             }
+            // A list's last TID is what the next entry, and the high key, must be above.
+            let here = match LeafTuple::decode(tuple) {
+                Some(list) if level == 0 && list.is_posting() => {
+                    let end = Some((key.to_vec(), tid_number(list.tids.last())));
+                    if high.is_some() && end > high {
+                        self.wrong(block, Some(offset), "B1", "the list ends above the high key");
+                    }
+                    end.max(here)
+                }
+                _ => here,
+            };
             *last = here.max(last.take());
         }
         if high.is_some() && low.is_some() && high <= *low {
@@ -271,7 +282,7 @@ impl Checker<'_> {
             Some(pivot)
                 if pivot.downlink == NO_BLOCK && !pivot.is_minus_infinity() && id.is_normal() =>
             {
-                Some((pivot.key.to_vec(), pivot.tid.map_or(0, crate::tuple::tid_number)))
+                Some((pivot.key.to_vec(), pivot.tid.map_or(0, tid_number)))
             }
             _ => {
                 self.wrong(block, Some(1), "B1", "not a high key");
@@ -288,25 +299,36 @@ impl Checker<'_> {
         each: &mut dyn FnMut(BatchEntry<'_>),
     ) {
         let tuple = page.tuple(offset);
-        self.report.dead_entries += u64::from(crate::change::is_dead(page, offset));
         if tuple.len() > ENTRY_MAX {
             self.wrong(block, Some(offset), "format", format!("{} bytes", tuple.len()));
         }
-        if let Some(entry) = LeafTuple::decode(tuple) {
-            if entry.tid.offset.0 == 0 {
-                self.wrong(block, Some(offset), "format", format!("impossible TID {}", entry.tid));
+        let Some(item) = LeafTuple::decode(tuple) else {
+            return match is_posting(tuple) {
+                true => self.wrong(block, Some(offset), "B3", "a posting list of wrong size"),
+                false => self.wrong(block, Some(offset), "format", "not a leaf entry"),
+            };
+        };
+        if item.tids.iter().any(|tid| tid.offset.0 == 0) {
+            let detail = format!("impossible TID in {:?}", item.tids);
+            self.wrong(block, Some(offset), "format", detail);
+        }
+        if item.is_posting() {
+            self.report.posting_lists += 1;
+            if !item.tids.ascend() {
+                self.wrong(block, Some(offset), "B3", format!("out of order: {:?}", item.tids));
             }
-            self.report.entries += 1;
-            each(BatchEntry { key: entry.key, payload: entry.payload, tid: entry.tid });
-        } else if let Some(posting) = PostingTuple::decode(tuple) {
-            for tid in posting.tids() {
-                self.report.entries += 1;
-                each(BatchEntry { key: posting.key, payload: &[], tid });
+            if tuple.len() > POSTING_MAX {
+                let detail = format!("a posting list of {} bytes", tuple.len());
+                self.wrong(block, Some(offset), "B3", detail);
             }
-        } else if is_posting(tuple) {
-            self.wrong(block, Some(offset), "B3", "a posting list out of order or of wrong size");
-        } else {
-            self.wrong(block, Some(offset), "format", "not a leaf entry");
+        }
+        let entries = item.tids.len() as u64;
+        self.report.entries += entries;
+        if crate::change::is_dead(page, offset) {
+            self.report.dead_entries += entries;
+        }
+        for tid in item.tids.iter() {
+            each(BatchEntry { key: item.key, payload: item.payload, tid });
         }
     }
 
@@ -329,7 +351,7 @@ impl Checker<'_> {
         let bound = if first {
             low.clone()
         } else {
-            Some((pivot.key.to_vec(), pivot.tid.map_or(0, crate::tuple::tid_number)))
+            Some((pivot.key.to_vec(), pivot.tid.map_or(0, tid_number)))
         };
         below.push(Child { block: pivot.downlink, low: bound });
     }
@@ -353,6 +375,5 @@ impl Checker<'_> {
 }
 
 fn is_posting(tuple: &[u8]) -> bool {
-    tuple.len() >= TUPLE_HEADER
-        && crate::page::read_u16(tuple, crate::tuple::INFO_AT) & crate::tuple::info::POSTING != 0
+    crate::page::read_u16(tuple, crate::tuple::INFO_AT) & crate::tuple::info::POSTING != 0
 }

@@ -1,14 +1,15 @@
 //! Deletion of entries: one by its key, or all that a pass over the file finds.
 
 use niwaki_storage::page::PageKind;
-use niwaki_storage::{BlockNumber, OffsetNumber, Tid, Xid};
+use niwaki_storage::{BlockNumber, Tid, Xid};
 
-use crate::batch::BatchEntry;
+use crate::batch::{BatchEntry, EntryPlace};
 use crate::descend::Descent;
 use crate::error::Result;
 use crate::index::{Index, Path};
+use crate::leaf::Found;
 use crate::page::{IndexPage, flag};
-use crate::search::{Target, lower_bound};
+use crate::search::Target;
 use crate::stats::count;
 use crate::table::{EntryDecision, RemovedInterval};
 
@@ -43,15 +44,14 @@ impl Index {
             Descent::Incomplete(..) | Descent::Empty => return Ok(false),
         };
         let mut leaf = self.write_from(block, 0, &target)?;
-        let offset = lower_bound(&leaf, leaf.first_entry(), &target);
-        if offset > leaf.item_count() || target.order_of(leaf.tuple(offset)).is_ne() {
+        let Found::There(entry) = self.find_entry(&leaf, leaf.id().block, key, tid)? else {
             return Ok(false);
-        }
+        };
         let (decision, removes) = decide()?;
         if decision == EntryDecision::Keep {
             return Ok(false);
         }
-        self.delete_offsets(&mut leaf, &[OffsetNumber(offset)], xid, removes)?;
+        self.delete_entries(&mut leaf, &[entry], xid, removes)?;
         count(&self.counters.retail_deleted_entries, 1);
         Ok(true)
     }
@@ -100,17 +100,19 @@ impl Index {
         }
         leaf.verify(self.page_id(block), Some(0)).map_err(crate::index::storage_damage)?;
         let mut gone = Vec::new();
-        let offsets = leaf.first_entry()..=leaf.item_count();
-        let count = u64::from(leaf.entry_count());
-        for offset in offsets {
-            let tuple = self.leaf_tuple(&leaf, block, offset)?;
-            let entry = BatchEntry { key: tuple.key, payload: tuple.payload, tid: tuple.tid };
-            if decide(entry) == EntryDecision::Delete {
-                gone.push(OffsetNumber(offset));
+        let mut count = 0;
+        for offset in leaf.first_entry()..=leaf.item_count() {
+            let item = self.leaf_tuple(&leaf, block, offset)?;
+            count += item.tids.len() as u64;
+            for (place, tid) in (0u8..).zip(item.tids.iter()) {
+                let entry = BatchEntry { key: item.key, payload: item.payload, tid };
+                if decide(entry) == EntryDecision::Delete {
+                    gone.push(EntryPlace { offset, place });
+                }
             }
         }
         if !gone.is_empty() {
-            self.delete_offsets(&mut leaf, &gone, Xid::INVALID, removes)?;
+            self.delete_entries(&mut leaf, &gone, Xid::INVALID, removes)?;
         }
         summary.leaf_pages += 1;
         summary.removed += gone.len() as u64;

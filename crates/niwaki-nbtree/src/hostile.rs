@@ -5,12 +5,15 @@
 
 use niwaki_env::hostile::{Target, dense, sparse};
 use niwaki_storage::page::Page;
-use niwaki_storage::{BlockNumber, Fork, OffsetNumber, PageId, RelFileId, Tid};
+use niwaki_storage::{BlockNumber, Fork, PageId, RelFileId, Tid};
 
+use crate::batch::EntryPlace;
 use crate::change::{self, SplitLeft};
+use crate::dedup::{Interval, Merge};
 use crate::page::{IndexPage, Meta, flag};
-use crate::tuple::{self, LeafTuple, PivotTuple, PostingTuple, push_leaf, push_pivot, sort_key};
-use crate::wal::{changes, encode_delete, kind};
+use crate::removal::Removal;
+use crate::tuple::{self, LeafTuple, PivotTuple, push_leaf, push_pivot, sort_key};
+use crate::wal::{changes, kind};
 
 /// Name of a decoder, valid inputs to begin with, and what calls it.
 pub const TARGETS: &[Target] = &[
@@ -42,14 +45,14 @@ fn tuple_seeds() -> Vec<Vec<u8>> {
 fn tuple(bytes: &[u8]) {
     let (key, _) = sort_key(bytes);
     let (leaf, pivot) = (LeafTuple::decode(bytes), PivotTuple::decode(bytes));
-    let posting = PostingTuple::decode(bytes);
-    let kinds = [leaf.is_some(), pivot.is_some(), posting.is_some()];
-    assert!(kinds.iter().filter(|is| **is).count() <= 1, "one kind at most");
-    let decoded = [leaf.map(|t| t.key), pivot.map(|t| t.key), posting.map(|t| t.key)];
+    assert!(leaf.is_none() || pivot.is_none(), "one kind at most");
     // What a search compares is what a reader sees.
+    let decoded = [leaf.map(|t| t.key), pivot.map(|t| t.key)];
     assert!(decoded.into_iter().flatten().all(|decoded| decoded == key));
-    if let Some(posting) = posting {
-        assert!(posting.tids().is_sorted_by(|a, b| a < b), "B3: a posting list is in order");
+    if let Some(leaf) = leaf {
+        let size = tuple::item_size(leaf.key.len(), leaf.tids.len()) + leaf.payload.len();
+        assert_eq!(size, bytes.len(), "nothing is left over");
+        let _ = (leaf.tids.search(Tid::new(1, 2)), leaf.tids.ascend(), leaf.tids.last());
     }
 }
 
@@ -60,7 +63,9 @@ fn index_page(level: u16) -> Page {
     page.set_next(BlockNumber(3));
     let mut tuples = vec![pivot(b"z", None)];
     if level == 0 {
-        tuples.extend([leaf(b"a", 1), leaf(b"b", 2), posting(), leaf(b"x", 3)]);
+        let mut behind_list = Vec::new();
+        push_leaf(&mut behind_list, b"key", b"", Tid::new(3, 1));
+        tuples.extend([leaf(b"a", 1), leaf(b"b", 2), posting(), behind_list, leaf(b"x", 3)]);
     } else {
         tuples.extend([pivot(b"", None), pivot(b"m", Some(Tid::new(1, 1)))]);
     }
@@ -94,19 +99,34 @@ fn page(bytes: &[u8]) {
 /// Kind of the record, number of the page in it, its data; applied to a leaf and to a metapage.
 fn record_seeds() -> Vec<Vec<u8>> {
     let (high, new) = (pivot(b"m", None), leaf(b"n", 4));
-    let split = |new_at: Option<u16>| {
-        let new_tuple = if new_at.is_some() { &new[..] } else { &[] };
-        SplitLeft { kept: 2, new_at, right: BlockNumber(9), high_key: &high, new_tuple }.encode()
+    let mut taken_in = Vec::new();
+    push_leaf(&mut taken_in, b"key", b"", Tid::new(1, 9));
+    let split = |new_at: Option<u16>, into_list: bool| {
+        let right = BlockNumber(9);
+        let new_tuple = if into_list { &taken_in[..] } else { &new[..] };
+        SplitLeft { kept: 3, new_at, into_list, right, high_key: &high, new_tuple }.encode()
     };
+    let leaf = index_page(0);
+    let entry = |offset, place| EntryPlace { offset, place };
+    let delete = |entries: &[EntryPlace]| {
+        Removal::of(&leaf, entries).expect("entries of the example").encode()
+    };
+    let merge = Merge { tids_max: 8, intervals: vec![Interval { first: 4, items: 2 }] };
+    let inside = [&4_u16.to_le_bytes()[..], &tuple::tid_bytes(Tid::new(1, 9))].concat();
     let data = |kind: u8, index: u8, data: &[u8]| [&[kind, index][..], data].concat();
     vec![
         data(kind::INSERT_LEAF, 0, &[&2_u16.to_le_bytes()[..], &new].concat()),
-        data(kind::SPLIT, 0, &split(Some(1))),
-        data(kind::SPLIT, 0, &split(None)),
+        data(kind::SPLIT, 0, &split(Some(1), false)),
+        data(kind::SPLIT, 0, &split(None, false)),
+        data(kind::SPLIT, 0, &split(Some(3), true)),
+        data(kind::SPLIT, 0, &split(None, true)),
         data(kind::SPLIT_SIBLING, 2, &7_u32.to_le_bytes()),
         data(kind::INSERT_INNER, 1, &[]),
         data(kind::META, 0, &Meta::new(BlockNumber(8), 2).encode()),
-        data(kind::DELETE, 0, &encode_delete(&[OffsetNumber(2), OffsetNumber(4)])),
+        data(kind::DELETE, 0, &delete(&[entry(2, 0), entry(3, 0)])),
+        data(kind::DELETE, 0, &delete(&[entry(2, 0), entry(4, 1)])),
+        data(kind::INSERT_INSIDE, 0, &inside),
+        data(kind::DEDUP, 0, &merge.encode()),
         data(kind::CLEAR_DEAD, 0, &2_u16.to_le_bytes()),
     ]
 }

@@ -15,7 +15,6 @@ use crate::options::{IndexOptions, OptionsCell};
 use crate::page::{IndexPage, META_BLOCK, Meta, NO_BLOCK, damage, flag};
 use crate::stats::{Counters, IndexStats};
 use crate::table::RemovedInterval;
-use crate::tuple::LeafTuple;
 use crate::wal;
 
 /// Most steps to the right in one search. Each step follows a split that happened since the parent
@@ -31,6 +30,8 @@ pub struct Index {
     pub(crate) file: RelFile,
     pub(crate) name: Box<str>,
     options: OptionsCell,
+    /// Whether posting lists may be made at all.
+    posting_lists: bool,
     /// The rightmost leaf as last seen by an insertion; 0 when unknown.
     pub(crate) rightmost: AtomicU32,
     /// Pages by which the file grew and that no split has used yet.
@@ -48,10 +49,19 @@ impl Index {
             file,
             name: name.into(),
             options: OptionsCell::new(options),
+            posting_lists: true,
             rightmost: AtomicU32::new(0),
             spare: Mutex::new(Vec::new()),
             counters: Counters::default(),
         }
+    }
+
+    /// The same index, which never merges equal keys into posting lists, whatever its settings say: for
+    /// indexes whose entries have a payload, or in which equal key bytes do not mean the same image
+    /// (numeric 1.0 and 1.00).
+    #[must_use]
+    pub fn without_posting_lists(self) -> Self {
+        Self { posting_lists: false, ..self }
     }
 
     /// Its file.
@@ -67,7 +77,9 @@ impl Index {
     /// Its settings now.
     #[inline]
     pub fn options(&self) -> IndexOptions {
-        self.options.get()
+        let mut options = self.options.get();
+        options.deduplicate_items &= self.posting_lists;
+        options
     }
 
     /// Changes its settings; operations that run already may still go by the old ones.
@@ -158,20 +170,6 @@ impl Index {
         detail: impl Into<String>,
     ) -> crate::Error {
         storage_damage(damage(self.page_id(block), item, invariant, detail))
-    }
-
-    /// Decodes an entry of a leaf.
-    #[inline]
-    pub(crate) fn leaf_tuple<'a>(
-        &self,
-        leaf: &'a Page,
-        block: BlockNumber,
-        offset: u16,
-    ) -> Result<LeafTuple<'a>> {
-        match LeafTuple::decode(leaf.tuple(offset)) {
-            Some(tuple) => Ok(tuple),
-            None => Err(self.damaged(block, Some(offset), "format", "not a leaf entry")),
-        }
     }
 
     /// Reads the metapage; `None` when nobody has made the first pages yet.

@@ -1,4 +1,6 @@
 //! Insertion: unique check, suppression of duplicates, room on the leaf.
+//!
+//! A full leaf is split only after what can be freed on it was freed ([`Index::make_room`]).
 
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
@@ -10,11 +12,12 @@ use crate::change;
 use crate::descend::Descent;
 use crate::error::{Error, Result};
 use crate::index::{Index, Path};
+use crate::leaf::{Found, Gap};
 use crate::page::{IndexPage, NO_BLOCK};
 use crate::search::{Target, is_beyond, lower_bound};
 use crate::stats::count;
 use crate::table::{DeletionOracle, UniqueCheck, UniqueVerdict};
-use crate::tuple::{ENTRY_MAX, TUPLE_HEADER, push_leaf};
+use crate::tuple::{ENTRY_MAX, LeafTuple, TID_SIZE, TUPLE_HEADER, push_leaf};
 use crate::wal;
 
 /// An entry to insert.
@@ -49,6 +52,24 @@ pub enum InsertOutcome {
     /// The table answered [`UniqueVerdict::Undecided`]: it finds out, then starts again. Nothing was
     /// inserted, and no latch is held.
     Undecided,
+}
+
+/// What is known about entries with the new one's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Duplicates {
+    /// The index is not unique: nothing is known.
+    Allowed,
+    /// The index is unique, and the check met none.
+    None,
+    /// The index is unique, and the check met some: old versions.
+    Versions,
+}
+
+/// How a unique check ended.
+enum Checked {
+    /// Nothing is in the way.
+    Passed(Duplicates),
+    Ended(InsertOutcome),
 }
 
 /// What became of an attempt.
@@ -122,16 +143,17 @@ impl Index {
         }
         count(&self.counters.fast_path_inserts, 1);
         if let Some(check) = unique
-            && let Some(outcome) = self.check_unique(&mut leaf, entry, check)?
+            && let Checked::Ended(outcome) = self.check_unique(&mut leaf, entry, check)?
         {
             return Ok(Some(outcome));
         }
-        let offset = lower_bound(&leaf, 1, &target);
-        if self.is_entry(&leaf, offset, entry) {
-            return self.suppress(leaf, offset, entry.xid).map(Some);
+        match self.find_new(&leaf, entry)? {
+            Found::There(at) => self.suppress(leaf, at.offset, entry.xid).map(Some),
+            Found::NotThere(gap) => {
+                self.add(&mut leaf, gap, record, entry.xid)?;
+                Ok(Some(InsertOutcome::Inserted))
+            }
         }
-        self.add(&mut leaf, offset, record, entry.xid)?;
-        Ok(Some(InsertOutcome::Inserted))
     }
 
     /// One descent and what follows.
@@ -160,16 +182,18 @@ impl Index {
         let Some(mut leaf) = self.write_leaf(block, &first, &path)? else {
             return Ok(Attempt::Again);
         };
+        let mut duplicates = Duplicates::Allowed;
         if let Some(check) = unique {
-            if let Some(outcome) = self.check_unique(&mut leaf, entry, check)? {
-                return Ok(Attempt::Done(outcome));
-            }
+            duplicates = match self.check_unique(&mut leaf, entry, check)? {
+                Checked::Ended(outcome) => return Ok(Attempt::Done(outcome)),
+                Checked::Passed(duplicates) => duplicates,
+            };
             let Some(reached) = self.move_right_coupled(leaf, &target, &path)? else {
                 return Ok(Attempt::Again);
             };
             leaf = reached;
         }
-        self.insert_on_leaf(leaf, entry, deletion, record, &path).map(Attempt::Done)
+        self.insert_on_leaf(leaf, entry, duplicates, deletion, record, &path).map(Attempt::Done)
     }
 
     /// Latches for writing the leaf where `target` belongs, starting at `block`. `None`: an
@@ -227,38 +251,37 @@ impl Index {
 
     /// Asks about every entry with the same key. `leaf` is the first that can hold one, latched for
     /// writing throughout; its right siblings are read one after the other. Rule 9b.11: made before
-    /// duplicate suppression, under the same latch. `None`: nothing is in the way.
+    /// duplicate suppression, under the same latch.
     fn check_unique(
         &self,
         leaf: &mut PageWrite<'_>,
         entry: &NewEntry<'_>,
         check: &dyn UniqueCheck,
-    ) -> Result<Option<InsertOutcome>> {
+    ) -> Result<Checked> {
         let block = leaf.id().block;
         let target = Target::before(entry.key);
-        let mut offset = lower_bound(leaf, leaf.first_entry(), &target);
-        while offset <= leaf.item_count() {
-            let found = self.leaf_tuple(leaf, block, offset)?;
-            if found.key != entry.key {
-                return Ok(None);
+        let mut duplicates = Duplicates::None;
+        for offset in lower_bound(leaf, leaf.first_entry(), &target)..=leaf.item_count() {
+            let item = self.leaf_tuple(leaf, block, offset)?;
+            if item.key != entry.key {
+                return Ok(Checked::Passed(duplicates));
             }
-            if !change::is_dead(leaf, offset) {
-                match check.check(entry.key, found.tid)? {
-                    UniqueVerdict::NotConflicting => {}
-                    UniqueVerdict::Conflict => return Ok(Some(InsertOutcome::Conflict(found.tid))),
-                    UniqueVerdict::InProgress(xid) => return Ok(Some(InsertOutcome::Wait(xid))),
-                    UniqueVerdict::Undecided => return Ok(Some(InsertOutcome::Undecided)),
-                    UniqueVerdict::Dead => {
-                        if change::set_dead(leaf, offset, true) {
-                            leaf.mark_hint();
-                            count(&self.counters.marked_dead, 1);
-                        }
+            duplicates = Duplicates::Versions;
+            if change::is_dead(leaf, offset) {
+                continue;
+            }
+            match ask(&item, entry, check)? {
+                Answer::Ended(outcome) => return Ok(Checked::Ended(outcome)),
+                Answer::Alive => {}
+                Answer::Dead(entries) => {
+                    if change::set_dead(leaf, offset, true) {
+                        leaf.mark_hint();
+                        count(&self.counters.marked_dead, entries);
                     }
                 }
             }
-            offset += 1;
         }
-        self.check_unique_right(leaf, entry, check)
+        self.check_unique_right(leaf, entry, check, duplicates)
     }
 
     /// The right siblings' part: reads them, and marks nothing.
@@ -267,7 +290,8 @@ impl Index {
         leaf: &PageWrite<'_>,
         entry: &NewEntry<'_>,
         check: &dyn UniqueCheck,
-    ) -> Result<Option<InsertOutcome>> {
+        mut duplicates: Duplicates,
+    ) -> Result<Checked> {
         // A sibling can hold the key only if the high key is not above all its entries.
         let last = Target::entry(entry.key, Tid::MAX);
         let mut beyond = is_beyond(leaf, &last);
@@ -277,24 +301,21 @@ impl Index {
             self.count_move(&mut moves, next)?;
             let page = self.read(next, 0)?;
             for offset in page.first_entry()..=page.item_count() {
-                let found = self.leaf_tuple(&page, next, offset)?;
-                if found.key != entry.key {
-                    return Ok(None);
+                let item = self.leaf_tuple(&page, next, offset)?;
+                if item.key != entry.key {
+                    return Ok(Checked::Passed(duplicates));
                 }
-                if change::is_dead(&page, offset) {
-                    continue;
-                }
-                match check.check(entry.key, found.tid)? {
-                    UniqueVerdict::NotConflicting | UniqueVerdict::Dead => {}
-                    UniqueVerdict::Conflict => return Ok(Some(InsertOutcome::Conflict(found.tid))),
-                    UniqueVerdict::InProgress(xid) => return Ok(Some(InsertOutcome::Wait(xid))),
-                    UniqueVerdict::Undecided => return Ok(Some(InsertOutcome::Undecided)),
+                duplicates = Duplicates::Versions;
+                if !change::is_dead(&page, offset)
+                    && let Answer::Ended(outcome) = ask(&item, entry, check)?
+                {
+                    return Ok(Checked::Ended(outcome));
                 }
             }
             beyond = is_beyond(&page, &last);
             next = page.next();
         }
-        Ok(None)
+        Ok(Checked::Passed(duplicates))
     }
 
     /// Puts the entry on the leaf where it belongs, making room if needed.
@@ -302,59 +323,111 @@ impl Index {
         &self,
         mut leaf: PageWrite<'_>,
         entry: &NewEntry<'_>,
+        duplicates: Duplicates,
         deletion: Option<&dyn DeletionOracle>,
         record: &mut [u8],
         path: &Path,
     ) -> Result<InsertOutcome> {
-        let target = Target::entry(entry.key, entry.tid);
-        let mut offset = lower_bound(&leaf, leaf.first_entry(), &target);
-        if self.is_entry(&leaf, offset, entry) {
-            return self.suppress(leaf, offset, entry.xid);
-        }
+        let mut gap = match self.find_new(&leaf, entry)? {
+            Found::There(at) => return self.suppress(leaf, at.offset, entry.xid),
+            Found::NotThere(gap) => gap,
+        };
         let tuple_bytes = record.len() - wal::OFFSET_SIZE;
-        if !self.fits(&leaf, tuple_bytes)
-            && let Some(deletion) = deletion
-            && self.simple_delete(&mut leaf, entry, deletion)?
-        {
-            offset = lower_bound(&leaf, leaf.first_entry(), &target);
+        if !self.takes(&leaf, gap, tuple_bytes) {
+            self.make_room(&mut leaf, entry, duplicates, deletion, tuple_bytes)?;
+            gap = match self.find_new(&leaf, entry)? {
+                Found::NotThere(gap) => gap,
+                Found::There(at) => {
+                    let block = leaf.id().block;
+                    return Err(self.damaged(block, Some(at.offset), "X2", "it was not there"));
+                }
+            };
         }
         if self.fits(&leaf, tuple_bytes) {
             if leaf.is_rightmost() {
                 self.rightmost.store(leaf.id().block.0, Ordering::Relaxed);
             }
-            self.add(&mut leaf, offset, record, entry.xid)?;
+            self.add(&mut leaf, gap, record, entry.xid)?;
             return Ok(InsertOutcome::Inserted);
         }
+        if entry.logically_unchanged || duplicates == Duplicates::Versions {
+            count(&self.counters.version_splits, 1);
+        }
         let tuple = &record[wal::OFFSET_SIZE..];
-        let (left, right) = self.split(leaf, offset, tuple, None, entry.xid)?;
+        let (left, right) = self.split(leaf, gap, tuple, None, entry.xid)?;
         count(&self.counters.inserts, 1);
         self.insert_parent(left, right, path, entry.xid)?;
         Ok(InsertOutcome::Inserted)
     }
 
-    /// Puts the tuple in `record`, behind the room for its offset, on the leaf, where it fits.
-    fn add(
+    /// Where a new entry belongs on this leaf.
+    fn find_new(&self, leaf: &PageWrite<'_>, entry: &NewEntry<'_>) -> Result<Found> {
+        let block = leaf.id().block;
+        match self.find_entry(leaf, block, entry.key, entry.tid)? {
+            Found::NotThere(Gap::Inside(offset)) if !entry.payload.is_empty() => {
+                let detail = "a posting list in an index whose entries have a payload";
+                Err(self.damaged(block, Some(offset), "B3", detail))
+            }
+            found => Ok(found),
+        }
+    }
+
+    /// Whether an entry can be put there without more ado. A marked posting list would lose its mark,
+    /// and with it the knowledge that all its entries may go: better they go first.
+    fn takes(&self, leaf: &PageWrite<'_>, gap: Gap, tuple_bytes: usize) -> bool {
+        let loses_mark = matches!(gap, Gap::Inside(offset) if change::is_dead(leaf, offset));
+        self.fits(leaf, tuple_bytes) && !loses_mark
+    }
+
+    /// What is tried before a leaf is split, in this order: simple deletion, deduplication. Each only
+    /// if the one before did not make enough room.
+    fn make_room(
         &self,
         leaf: &mut PageWrite<'_>,
-        offset: u16,
-        record: &mut [u8],
-        xid: Xid,
+        entry: &NewEntry<'_>,
+        duplicates: Duplicates,
+        deletion: Option<&dyn DeletionOracle>,
+        tuple_bytes: usize,
     ) -> Result<()> {
-        record[..wal::OFFSET_SIZE].copy_from_slice(&offset.to_le_bytes());
-        let critical = self.storage.begin_change()?;
-        let placed = change::insert(leaf, offset, &record[wal::OFFSET_SIZE..]);
-        assert!(placed, "the entry was measured before");
-        leaf.bump_version();
-        self.log(wal::kind::INSERT_LEAF, xid, &mut [LoggedPage::delta(leaf, &[record])], None);
-        drop(critical);
-        count(&self.counters.inserts, 1);
+        if let Some(deletion) = deletion {
+            self.simple_delete(leaf, entry, deletion)?;
+        }
+        // Equal keys in a unique index are versions, which deletion should find; merging them only
+        // buys time. Where the check met none, the page is full of rows.
+        let worthwhile = duplicates != Duplicates::None || entry.logically_unchanged;
+        if !self.fits(leaf, tuple_bytes) && self.options().deduplicate_items && worthwhile {
+            self.deduplicate(leaf, entry, tuple_bytes)?;
+        }
         Ok(())
     }
 
-    /// Whether the item at `offset` is exactly this entry.
-    fn is_entry(&self, leaf: &PageWrite<'_>, offset: u16, entry: &NewEntry<'_>) -> bool {
-        offset <= leaf.item_count()
-            && Target::entry(entry.key, entry.tid).order_of(leaf.tuple(offset)).is_eq()
+    /// Puts the tuple in `record`, behind the room for its offset, on the leaf, where it fits.
+    fn add(&self, leaf: &mut PageWrite<'_>, gap: Gap, record: &mut [u8], xid: Xid) -> Result<()> {
+        let (kind, offset) = match gap {
+            Gap::Before(offset) => (wal::kind::INSERT_LEAF, offset),
+            Gap::Inside(offset) => (wal::kind::INSERT_INSIDE, offset),
+        };
+        record[..wal::OFFSET_SIZE].copy_from_slice(&offset.to_le_bytes());
+        // The list knows the key; the TID comes first in the tuple.
+        let inside_end = wal::OFFSET_SIZE + TID_SIZE;
+        let data = if kind == wal::kind::INSERT_INSIDE { &record[..inside_end] } else { &*record };
+        let tuple = &record[wal::OFFSET_SIZE..];
+        let critical = self.storage.begin_change()?;
+        let placed = match gap {
+            Gap::Before(offset) => change::insert(leaf, offset, tuple),
+            Gap::Inside(offset) => {
+                tuple.first_chunk().is_some_and(|tid| change::insert_inside(leaf, offset, tid))
+            }
+        };
+        assert!(placed, "the entry was measured before");
+        leaf.bump_version();
+        self.log(kind, xid, &mut [LoggedPage::delta(leaf, &[data])], None);
+        drop(critical);
+        count(&self.counters.inserts, 1);
+        if kind == wal::kind::INSERT_INSIDE {
+            count(&self.counters.posting_splits, 1);
+        }
+        Ok(())
     }
 
     /// The entry is there: X2. Its mark goes, logged, and the leaf's version moves either way, so
@@ -375,4 +448,28 @@ impl Index {
         count(&self.counters.suppressed_duplicates, 1);
         Ok(InsertOutcome::AlreadyThere)
     }
+}
+
+/// What the table said about an item's entries.
+enum Answer {
+    Ended(InsertOutcome),
+    /// Not in the way.
+    Alive,
+    /// All of them, so many, are dead to everyone.
+    Dead(u64),
+}
+
+/// Asks about every entry of an item whose key is that of the new entry.
+fn ask(item: &LeafTuple<'_>, entry: &NewEntry<'_>, check: &dyn UniqueCheck) -> Result<Answer> {
+    let mut dead = 0;
+    for tid in item.tids.iter() {
+        match check.check(entry.key, tid)? {
+            UniqueVerdict::NotConflicting => {}
+            UniqueVerdict::Conflict => return Ok(Answer::Ended(InsertOutcome::Conflict(tid))),
+            UniqueVerdict::InProgress(xid) => return Ok(Answer::Ended(InsertOutcome::Wait(xid))),
+            UniqueVerdict::Undecided => return Ok(Answer::Ended(InsertOutcome::Undecided)),
+            UniqueVerdict::Dead => dead += 1,
+        }
+    }
+    Ok(if dead == item.tids.len() as u64 { Answer::Dead(dead) } else { Answer::Alive })
 }

@@ -17,7 +17,8 @@ pub enum SplitStrategy {
 pub struct IndexOptions {
     /// How full, in percent (10..=100), splits at the right end and bulk builds leave leaf pages.
     pub fillfactor: u8,
-    /// Merge equal keys into posting lists at a full leaf. Reserved: has no effect yet.
+    /// Merge equal keys into posting lists, at a full leaf and in bulk builds. Without effect after
+    /// [`crate::Index::without_posting_lists`].
     pub deduplicate_items: bool,
     /// Ask the table for dead versions before a split that only versions cause. Reserved: has no
     /// effect yet.
@@ -29,8 +30,8 @@ pub struct IndexOptions {
     pub split_strategy: SplitStrategy,
     /// Cut pivots to the shortest separator. Off: pivots keep the whole key and the TID.
     pub suffix_truncation: bool,
-    /// Most entries on one page; `None`: as many as fit. Tests set it small so that few entries make
-    /// a deep tree. At least 3.
+    /// Most items on one page, and TIDs in one posting list; `None`: as many as fit. Tests set it small
+    /// so that few entries make a deep tree. At least 3.
     pub page_items_max: Option<u16>,
 }
 

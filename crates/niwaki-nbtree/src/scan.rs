@@ -18,6 +18,7 @@ use crate::range::{Direction, KeyRange};
 use crate::ranges::{KeyRanges, Kind, OneRange, Place, RangeStep};
 use crate::search::{is_beyond, lower_bound, lower_bound_near};
 use crate::stats::{count, count_roughly};
+use crate::tuple::LeafTuple;
 
 /// After how many leaves a scan looks whether it goes round in a ring.
 const LEAVES_PER_LOOK: u32 = 256;
@@ -46,6 +47,10 @@ pub struct Scan {
     /// The entries from here on belong to no range yet: the next one decides where to go on.
     seeking: bool,
     direction: Direction,
+    /// Its one range has one key, or one prefix of keys.
+    equality: bool,
+    /// Backward: nothing of the range is left of the first leaf.
+    begins_here: bool,
     next: Next,
     /// Leaves read since the last descent.
     leaves: u32,
@@ -58,6 +63,8 @@ impl Default for Scan {
             range: Place::default(),
             seeking: false,
             direction: Direction::Forward,
+            equality: false,
+            begins_here: false,
             next: Next::Done,
             leaves: 0,
             batch: LeafBatch::default(),
@@ -71,6 +78,10 @@ impl Scan {
         self.range.set_lower(range.lower);
         self.range.set_upper(range.upper);
         self.begin(index, direction, Next::Start);
+        self.equality = range.lower == range.upper && self.range.lower.kind == Kind::Included;
+        if self.equality {
+            count_roughly(&index.counters.reads().equality_scans, 1);
+        }
     }
 
     /// Makes it a scan of several ranges, which [`Scan::next_with`] is given; reads nothing yet.
@@ -80,6 +91,8 @@ impl Scan {
 
     fn begin(&mut self, index: &Index, direction: Direction, next: Next) {
         self.seeking = false;
+        self.equality = false;
+        self.begins_here = false;
         self.direction = direction;
         self.next = next;
         self.leaves = 0;
@@ -153,6 +166,9 @@ impl Scan {
                 Direction::Backward => self.read_backward(index, &leaf, block, ranges)?,
             }
             count_roughly(&index.counters.reads().leaf_visits, 1);
+            if self.equality {
+                count_roughly(&index.counters.reads().equality_leaf_visits, 1);
+            }
             self.count_leaf(index, block)?;
             if !self.batch.is_empty() {
                 under_latch(&self.batch);
@@ -176,10 +192,21 @@ impl Scan {
 
     fn first_leaf<'a>(&mut self, index: &'a Index) -> Result<Option<PageRead<'a>>> {
         self.leaves = 0;
-        match self.direction {
-            Direction::Forward => index.read_leaf(&self.range.lower.begin()),
-            Direction::Backward => index.read_leaf(&self.range.upper.end()),
+        if self.direction == Direction::Forward {
+            return index.read_leaf(&self.range.lower.begin());
         }
+        let end = self.range.upper.end();
+        if self.equality {
+            // A leaf does not say whether a range that begins with its first entry goes on to the left.
+            // One key's range does not if the leaf was found from the range's begin; and mostly that is
+            // also the leaf where it ends.
+            let Some(leaf) = index.read_leaf(&self.range.lower.begin())? else { return Ok(None) };
+            self.begins_here = leaf.high_key().is_none_or(|key| end.order_of(key).is_ge());
+            if self.begins_here {
+                return Ok(Some(leaf));
+            }
+        }
+        index.read_leaf(&end)
     }
 
     /// Asks where to go on; false at the end of the scan, `None` where `found` is no key.
@@ -210,7 +237,7 @@ impl Scan {
                     _ => lower_bound_near(leaf, from, &end),
                 };
                 for offset in from..stop {
-                    copy(&mut self.batch, index, leaf, block, offset)?;
+                    copy(&mut self.batch, index, leaf, offset, self.direction)?;
                 }
                 let reached_end = stop <= leaf.item_count()
                     || leaf.high_key().is_none_or(|key| end.order_of(key).is_ge());
@@ -268,9 +295,9 @@ impl Scan {
                     _ => lower_bound(leaf, first, &self.range.lower.begin()),
                 };
                 for offset in (from..stop).rev() {
-                    copy(&mut self.batch, index, leaf, block, offset)?;
+                    copy(&mut self.batch, index, leaf, offset, self.direction)?;
                 }
-                if from == first && left != NO_BLOCK {
+                if from == first && left != NO_BLOCK && !self.begins_here {
                     self.next = Next::LeftOf { from: block, left };
                     return Ok(());
                 }
@@ -311,18 +338,18 @@ fn not_a_key(index: &Index, block: BlockNumber, offset: u16) -> Error {
     index.damaged(block, Some(offset), "format", "not a key of the index's columns")
 }
 
-/// Copies an entry into the batch unless it is marked LP_DEAD.
+/// Copies the entries of an item into the batch unless it is marked LP_DEAD.
 #[inline]
 fn copy(
     batch: &mut LeafBatch,
     index: &Index,
     leaf: &PageRead<'_>,
-    block: BlockNumber,
     offset: u16,
+    direction: Direction,
 ) -> Result<()> {
     if !change::is_dead(leaf, offset) {
-        let entry = index.leaf_tuple(leaf, block, offset)?;
-        batch.push(entry.key, entry.payload, entry.tid, offset);
+        let item = index.leaf_tuple(leaf, leaf.id().block, offset)?;
+        batch.push(&item, offset, direction);
     }
     Ok(())
 }
@@ -360,7 +387,9 @@ impl Index {
     /// Marks entries LP_DEAD. Only if the leaf still is as it was when they were read (rule 9b.13), and
     /// nobody else is at it: the mark is a hint, it does not make the page dirty, and is never logged.
     /// The caller knows that no snapshot, present or future, finds a version through these entries, and
-    /// that the commits which justify this are flushed. Returns how many were marked.
+    /// that the commits which justify this are flushed. The entries of a posting list share one mark, so
+    /// they are marked only if all of them are given. Returns how many entries were marked. Sorts
+    /// `places`.
     ///
     /// # Errors
     /// Storage's.
@@ -375,9 +404,12 @@ impl Index {
             return Ok(0);
         }
         let mut marked = 0;
-        for place in places {
-            if place.offset <= leaf.item_count() {
-                marked += usize::from(change::set_dead(&mut leaf, place.offset, true));
+        places.sort_unstable();
+        for item in places.chunk_by(|a, b| a.offset == b.offset) {
+            let given = item.chunk_by(|a, b| a == b).count();
+            let all = LeafTuple::decode(leaf.tuple(item[0].offset)).map(|item| item.tids.len());
+            if all == Some(given) && change::set_dead(&mut leaf, item[0].offset, true) {
+                marked += given;
             }
         }
         leaf.mark_hint();

@@ -6,15 +6,16 @@
 //!
 //! Source: design section 6; thread 000.
 
-use niwaki_storage::OffsetNumber;
 use niwaki_storage::buffer::PageWrite;
 use niwaki_storage::record::LoggedPage;
 
+use crate::batch::EntryPlace;
 use crate::change;
 use crate::error::Result;
 use crate::index::Index;
 use crate::insert::NewEntry;
 use crate::page::IndexPage;
+use crate::removal::Removal;
 use crate::stats::count;
 use crate::table::{DeletionCandidate, DeletionOracle};
 use crate::wal;
@@ -32,32 +33,16 @@ impl Index {
             return Ok(false);
         }
         let block = leaf.id().block;
-        let mut candidates = Vec::new();
-        for offset in offsets {
-            let tuple = self.leaf_tuple(leaf, block, offset)?;
-            let known_dead = change::is_dead(leaf, offset);
-            candidates.push(DeletionCandidate {
-                key: tuple.key,
-                tid: tuple.tid,
-                known_dead,
-                deletable: known_dead,
-                offset,
-            });
-        }
+        let mut candidates = self.candidates(leaf, block)?;
         self.keep_worthwhile(&mut candidates, entry);
-        candidates.sort_unstable_by_key(|candidate| (candidate.tid, candidate.offset));
+        candidates.sort_unstable_by_key(|candidate| (candidate.tid, candidate.at));
         let removes = oracle.judge(&mut candidates)?;
-        let mut gone: Vec<OffsetNumber> = candidates
-            .iter()
-            .filter(|candidate| candidate.deletable)
-            .map(|candidate| OffsetNumber(candidate.offset))
-            .collect();
-        gone.sort_unstable();
+        let gone = judged_deletable(&candidates);
         count(&self.counters.simple_deletions, 1);
         if gone.is_empty() {
             return Ok(false);
         }
-        self.delete_offsets(leaf, &gone, entry.xid, removes)?;
+        self.delete_entries(leaf, &gone, entry.xid, removes)?;
         count(&self.counters.simple_deleted_entries, gone.len() as u64);
         Ok(true)
     }
@@ -79,17 +64,22 @@ impl Index {
         });
     }
 
-    /// Removes entries of a leaf, given ascending, and logs that.
-    pub(crate) fn delete_offsets(
+    /// Removes entries of a leaf, given ascending, and logs that. A posting list gets shorter, or goes
+    /// with its last TID.
+    pub(crate) fn delete_entries(
         &self,
         leaf: &mut PageWrite<'_>,
-        offsets: &[OffsetNumber],
+        entries: &[EntryPlace],
         xid: niwaki_storage::Xid,
         removes: crate::RemovedInterval,
     ) -> Result<()> {
-        let data = wal::encode_delete(offsets);
+        let Some(removal) = Removal::of(leaf, entries) else {
+            let block = leaf.id().block;
+            return Err(self.damaged(block, None, "format", "the entries are not on the leaf"));
+        };
+        let data = removal.encode();
         let critical = self.storage.begin_change()?;
-        let deleted = change::delete(leaf, offsets);
+        let deleted = removal.apply(leaf);
         assert!(deleted, "the entries were just found");
         leaf.bump_version();
         let delta: &[&[u8]] = &[&data];
@@ -97,4 +87,12 @@ impl Index {
         drop(critical);
         Ok(())
     }
+}
+
+/// Where the entries are that the table allowed to go, ascending.
+pub(crate) fn judged_deletable(candidates: &[DeletionCandidate<'_>]) -> Vec<EntryPlace> {
+    let deletable = candidates.iter().filter(|candidate| candidate.deletable);
+    let mut gone: Vec<EntryPlace> = deletable.map(|candidate| candidate.at).collect();
+    gone.sort_unstable();
+    gone
 }

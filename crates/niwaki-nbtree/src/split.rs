@@ -16,12 +16,13 @@ use crate::change::{self, Rebuild, SplitLeft};
 use crate::descend::Descent;
 use crate::error::Result;
 use crate::index::{Index, Path};
+use crate::leaf::Gap;
 use crate::page::{IndexPage, LINE_POINTER, META_BLOCK, Meta, NO_BLOCK, flag};
 use crate::search::{Target, lower_bound};
 use crate::separator::separator;
-use crate::split_point::{self, SplitItem, SplitPage};
+use crate::split_point::{self, SplitItem, SplitKind, SplitPage, SplitPoint};
 use crate::stats::count;
-use crate::tuple::{PivotTuple, push_pivot, sort_key};
+use crate::tuple::{LeafTuple, PivotTuple, push_pivot, sort_key};
 use crate::wal;
 
 /// A page to be split with the new tuple in place, without copying anything.
@@ -56,31 +57,42 @@ impl<'a> Virtual<'a> {
     fn item(&self, position: usize) -> SplitItem<'a> {
         let tuple = self.tuple(position);
         let (key, tid) = sort_key(tuple);
-        SplitItem {
-            key,
-            tid: Tid::new((tid >> 16) as u32, tid as u16),
-            bytes: tuple.len() + LINE_POINTER,
-        }
+        let tid = Tid::new((tid >> 16) as u32, tid as u16);
+        let last_tid = match LeafTuple::decode(tuple) {
+            Some(item) => item.tids.last(),
+            None => tid,
+        };
+        SplitItem { key, tid, last_tid, bytes: tuple.len() + LINE_POINTER }
     }
 }
 
 impl Index {
-    /// Divides `left`, on which `tuple` does not fit at `offset`, and puts the tuple into the half
-    /// where it belongs. `child`: for inner pages, the child whose split `tuple` completes; its mark
-    /// goes in the same record. Returns both halves, latched; the parent knows nothing yet.
+    /// Divides `left`, on which `tuple` does not fit, and puts it into the half where it belongs.
+    /// `child`: for inner pages, the child whose split `tuple` completes; its mark goes in the same
+    /// record. Returns both halves, latched; the parent knows nothing yet.
     pub(crate) fn split<'a>(
         &'a self,
         mut left: PageWrite<'a>,
-        offset: u16,
+        gap: Gap,
         tuple: &[u8],
         child: Option<&mut PageWrite<'_>>,
         xid: Xid,
     ) -> Result<(PageWrite<'a>, PageWrite<'a>)> {
         let block = left.id().block;
         let leaf = left.is_leaf();
+        // An entry that falls inside a posting list: the list takes it in, and the page is divided
+        // with what the list gives up.
+        let (swapped, offset) = match gap {
+            Gap::Before(offset) => (None, offset),
+            Gap::Inside(offset) => (Some(self.swapped(&left, offset, tuple)?), offset + 1),
+        };
+        let (page, new_item) = match &swapped {
+            Some((page, given_up)) => (page, &given_up[..]),
+            None => (&*left, tuple),
+        };
         let new_at = usize::from(offset - left.first_entry());
-        let whole = Virtual { page: &left, new_at, new_tuple: tuple };
-        let first_right = self.choose_split(&whole, block)?;
+        let whole = Virtual { page, new_at, new_tuple: new_item };
+        let SplitPoint { first_right, kind } = self.choose_split(&whole, block)?;
         let mut high_key = Vec::new();
         self.push_high_key(&mut high_key, &whole, first_right, leaf);
 
@@ -89,6 +101,8 @@ impl Index {
         let delta = SplitLeft {
             kept: (first_right - usize::from(goes_left)) as u16,
             new_at: goes_left.then_some(new_at as u16),
+            // The list stays left if there is anything left of the new item.
+            into_list: swapped.is_some() && new_at <= first_right,
             right: right_block,
             high_key: &high_key,
             new_tuple: tuple,
@@ -122,9 +136,19 @@ impl Index {
         }
         self.log_split(&mut left, &mut right, &mut sibling, child, &delta, xid);
         drop(critical);
-        let splits = if leaf { &self.counters.leaf_splits } else { &self.counters.inner_splits };
-        count(splits, 1);
+        self.count_split(leaf, kind);
         Ok((left, right))
+    }
+
+    /// The page with the posting list at `offset` having taken in the TID of `tuple`, and the item that
+    /// the list gives up.
+    fn swapped(&self, left: &PageWrite<'_>, offset: u16, tuple: &[u8]) -> Result<(Page, Vec<u8>)> {
+        let mut page = Page::clone(left);
+        let tid = tuple.first_chunk();
+        match tid.and_then(|tid| change::swap_inside(&mut page, offset, tid)) {
+            Some(given_up) => Ok((page, given_up)),
+            None => Err(self.damaged(left.id().block, Some(offset), "B3", "no such posting list")),
+        }
     }
 
     /// The pages right of a page that is split: the new one, and its sibling until now.
@@ -140,12 +164,13 @@ impl Index {
         Ok((new, Some(self.write(left.next(), left.level())?)))
     }
 
-    fn choose_split(&self, whole: &Virtual<'_>, block: BlockNumber) -> Result<usize> {
+    fn choose_split(&self, whole: &Virtual<'_>, block: BlockNumber) -> Result<SplitPoint> {
         let items: Vec<SplitItem<'_>> = (0..whole.len()).map(|at| whole.item(at)).collect();
         let page = SplitPage {
             items: &items,
+            new_at: whole.new_at,
             leaf: whole.page.is_leaf(),
-            rightmost: whole.page.is_rightmost(),
+            high_key: whole.page.high_key().map(|high_key| sort_key(high_key).0),
             high_key_bytes: whole.page.high_key().map_or(0, |key| key.len() + LINE_POINTER),
             fillfactor: self.options().fillfactor,
             strategy: self.options().split_strategy,
@@ -153,11 +178,27 @@ impl Index {
             items_max: self.items_max(),
         };
         match split_point::choose(&page) {
-            Some(first_right) => Ok(first_right),
+            Some(point) => Ok(point),
             None => {
                 Err(self.damaged(block, None, "B1", "the page cannot be split within its limits"))
             }
         }
+    }
+
+    fn count_split(&self, leaf: bool, kind: SplitKind) {
+        let counters = &self.counters;
+        if !leaf {
+            return count(&counters.inner_splits, 1);
+        }
+        count(&counters.leaf_splits, 1);
+        let kind = match kind {
+            SplitKind::RightEnd => &counters.right_end_splits,
+            SplitKind::AfterNew => &counters.after_new_splits,
+            SplitKind::Halves => &counters.halved_splits,
+            SplitKind::ManyDuplicates => &counters.many_duplicates_splits,
+            SplitKind::SingleValue => &counters.single_value_splits,
+        };
+        count(kind, 1);
     }
 
     /// The pivot between the halves, as the left one's high key.
@@ -175,7 +216,7 @@ impl Index {
         }
         let left = whole.item(first_right - 1);
         let cut = separator(
-            (left.key, left.tid),
+            (left.key, left.last_tid),
             (right.key, right.tid),
             self.options().suffix_truncation,
         );
@@ -238,7 +279,8 @@ impl Index {
         push_pivot(&mut record, right_block, &separator.key, separator.tid);
         let tuple = &record[wal::OFFSET_SIZE..];
         if !self.fits(&parent, tuple.len()) {
-            let (parent, new) = self.split(parent, offset, tuple, Some(&mut left), xid)?;
+            let (parent, new) =
+                self.split(parent, Gap::Before(offset), tuple, Some(&mut left), xid)?;
             drop(left);
             return self.insert_parent(parent, new, path, xid);
         }

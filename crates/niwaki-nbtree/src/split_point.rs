@@ -1,11 +1,18 @@
 //! Where to divide a full page: free space weighed against the length of the new pivot.
 //!
-//! Every legal point is looked at. The best division of space names an interval of points that are
-//! about as good, and in it the point with the shortest pivot wins. What counts as the best division
-//! depends on the page: halves, or, at the right end of a level, a left page filled to the
-//! fillfactor, since ascending keys come only to the right. Strategies for many duplicates, for one
-//! value and for ascending groups inside a composite key will choose another interval
-//! ([`interval_bytes`]) or another balance ([`Balance`]).
+//! Every legal point is looked at. How the space is best divided depends on the page ([`Balance`]); the
+//! best point names an interval of points that are about as good, and in it the shortest pivot wins. What
+//! the entries look like decides which of these strategies is used ([`SplitKind`]):
+//!
+//! ```text
+//! right end         | ........................ | ..|   to the fillfactor: ascending keys come only here
+//! after new item    | a1 a2 a3 a4 new | b1 b2 ...  |   a group that grows at its end: it has the left
+//!                                                     page for itself, what stands behind stays whole
+//! halves            | ........... | .............  |   the shortest pivot near the middle
+//! many duplicates   | a | b b b b b b b b b b b b  |   no key ends near the middle: at the end of one,
+//!                                                     so that no pivot needs a TID
+//! single value      | k k k k k k k k k k k k k | k|   TIDs ascend like keys at the right end
+//! ```
 //!
 //! Source: design section 6; thread 003.
 
@@ -13,18 +20,25 @@ use niwaki_storage::Tid;
 
 use crate::options::SplitStrategy;
 use crate::page::{LINE_POINTER, USABLE_BYTES};
-use crate::separator::separator;
+use crate::separator::{common_prefix, separator};
 use crate::tuple::{TUPLE_HEADER, pivot_size};
 
+/// How full, in percent, the left page is left when all entries have one value, and the next go right.
+pub(crate) const SINGLE_VALUE_FILL: usize = 96;
 /// Fillfactor of inner pages that are split at the right end.
 const INNER_FILLFACTOR: u8 = 70;
+/// So many entries before the new one, whose TIDs ascend up to the new one's, show that their group
+/// grows at its end. In random order that is seen once in 720 times.
+const ASCENDING_RUN: usize = 5;
 
-/// One entry of the page to be split.
+/// One entry of the page to be split, or posting list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SplitItem<'a> {
     pub(crate) key: &'a [u8],
-    /// Its TID; of a pivot without one: [`Tid::MIN`].
+    /// Its TID, of a posting list the first; of a pivot without one: [`Tid::MIN`].
     pub(crate) tid: Tid,
+    /// The last TID of a posting list; otherwise the same.
+    pub(crate) last_tid: Tid,
     /// Bytes, line pointer included.
     pub(crate) bytes: usize,
 }
@@ -34,8 +48,11 @@ pub(crate) struct SplitItem<'a> {
 pub(crate) struct SplitPage<'a> {
     /// The page's entries in order, the new one in place.
     pub(crate) items: &'a [SplitItem<'a>],
+    /// Which of them is the new one.
+    pub(crate) new_at: usize,
     pub(crate) leaf: bool,
-    pub(crate) rightmost: bool,
+    /// The key of the page's high key; `None` on the rightmost page.
+    pub(crate) high_key: Option<&'a [u8]>,
     /// Bytes of the page's high key, line pointer included; 0 on the rightmost page.
     pub(crate) high_key_bytes: usize,
     /// Of the index, for leaves.
@@ -45,49 +62,204 @@ pub(crate) struct SplitPage<'a> {
     pub(crate) items_max: usize,
 }
 
+/// Why a page was divided where it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SplitKind {
+    /// The rightmost page of a level, filled to the fillfactor.
+    RightEnd,
+    /// Behind the new entry, or at the fillfactor if that is not far from the page's end: its group
+    /// grows at its end.
+    AfterNew,
+    /// Near the middle.
+    Halves,
+    /// Between two keys, of which few are on the page.
+    ManyDuplicates,
+    /// Within the one key of the page, which grows at its end.
+    SingleValue,
+}
+
+/// Where to divide a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SplitPoint {
+    /// The first item that goes right, in `1..items.len()`.
+    pub(crate) first_right: usize,
+    pub(crate) kind: SplitKind,
+}
+
 /// How the free bytes of both sides are compared.
 #[derive(Clone, Copy, Debug)]
 enum Balance {
     /// As equal as possible.
     Half,
     /// The left side filled to so many percent.
-    Fill(u8),
+    Fill(usize),
 }
 
+impl Balance {
+    /// Distance of a point from the perfect balance.
+    fn distance(self, point: &Candidate) -> usize {
+        match self {
+            Self::Half => point.left_free.abs_diff(point.right_free),
+            Self::Fill(percent) => {
+                let fill = percent.clamp(10, 100);
+                (fill * point.left_free).abs_diff((100 - fill) * point.right_free) / 100
+            }
+        }
+    }
+}
+
+/// A legal point.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     first_right: usize,
     left_free: usize,
-    /// Distance from the perfect balance.
-    delta: usize,
+    right_free: usize,
+    /// Bytes of the new pivot.
+    pivot: usize,
 }
 
 /// Chooses where to split a full page so that both halves keep room and the new pivot is short.
 ///
-/// Caller holds the page's exclusive latch. Returns the first item that goes right, in
-/// `1..items.len()`; `None` if no legal point exists, which cannot happen within the size limits.
-pub(crate) fn choose(page: &SplitPage<'_>) -> Option<usize> {
-    let balance = match (page.rightmost, page.leaf) {
-        (true, true) => Balance::Fill(page.fillfactor),
-        (true, false) => Balance::Fill(INNER_FILLFACTOR),
-        (false, _) => Balance::Half,
+/// Caller holds the page's exclusive latch. `None` if no legal point exists, which cannot happen within
+/// the size limits.
+pub(crate) fn choose(page: &SplitPage<'_>) -> Option<SplitPoint> {
+    let candidates = candidates(page);
+    let rightmost = page.high_key.is_none();
+    let (balance, kind) = match (rightmost, page.leaf) {
+        (true, true) => (Balance::Fill(page.fillfactor.into()), SplitKind::RightEnd),
+        (true, false) => (Balance::Fill(INNER_FILLFACTOR.into()), SplitKind::RightEnd),
+        (false, _) => (Balance::Half, SplitKind::Halves),
     };
-    let candidates = candidates(page, balance);
-    let best = candidates.iter().min_by_key(|candidate| candidate.delta)?;
-    let tolerance = match page.strategy {
-        SplitStrategy::Half => return Some(best.first_right),
-        SplitStrategy::Informed => interval_bytes(page.leaf),
+    let best = |balance: Balance| candidates.iter().min_by_key(|point| balance.distance(point));
+    let at = |point: &Candidate, kind| SplitPoint { first_right: point.first_right, kind };
+    if page.strategy == SplitStrategy::Half {
+        return best(balance).map(|point| at(point, kind));
+    }
+    if !page.leaf {
+        return shortest_near(&candidates, balance, USABLE_BYTES * 3 / 40).map(|p| at(p, kind));
+    }
+    if is_single_value(page) {
+        // Elsewhere, if the value goes on to the right, its TIDs come in no order.
+        let ends_here = page.high_key.is_none_or(|high_key| high_key != page.items[0].key);
+        return match ends_here {
+            true => best(Balance::Fill(SINGLE_VALUE_FILL)).map(|p| at(p, SplitKind::SingleValue)),
+            false => best(Balance::Half).map(|point| at(point, SplitKind::Halves)),
+        };
+    }
+    let (balance, kind) = match ascending_group(page) {
+        true if !rightmost => {
+            let behind = candidates.iter().find(|point| point.first_right == page.new_at + 1);
+            // The group goes on on the left page, which is not filled beyond the fillfactor.
+            let full = USABLE_BYTES * usize::from(page.fillfactor) / 100;
+            match behind.filter(|point| USABLE_BYTES - point.left_free <= full) {
+                Some(point) => return Some(at(point, SplitKind::AfterNew)),
+                None => (Balance::Fill(page.fillfactor.into()), SplitKind::AfterNew),
+            }
+        }
+        _ => (balance, kind),
     };
+    let near = shortest_near(&candidates, balance, USABLE_BYTES / 20)?;
+    if between_keys(page, near) {
+        return Some(at(near, kind));
+    }
+    // Only TIDs tell neighbours apart there. A pivot with a TID would stand between entries of one key
+    // for good: rather part the page between two keys, wherever that is.
     candidates
         .iter()
-        .filter(|candidate| candidate.left_free.abs_diff(best.left_free) <= tolerance)
-        .min_by_key(|candidate| (pivot_bytes(page, candidate.first_right), candidate.delta))
-        .map(|candidate| candidate.first_right)
+        .filter(|point| between_keys(page, point))
+        .min_by_key(|point| balance.distance(point))
+        .map(|point| at(point, SplitKind::ManyDuplicates))
+        .or(Some(at(near, kind)))
 }
 
-/// How far, in bytes, the division of space may be from the best one for a shorter pivot.
-fn interval_bytes(leaf: bool) -> usize {
-    if leaf { USABLE_BYTES / 20 } else { USABLE_BYTES * 3 / 40 }
+/// Of the points whose division of space is nearly as good as the best one, the one with the shortest
+/// pivot; of several the best balanced. `tolerance` is in bytes.
+fn shortest_near(
+    candidates: &[Candidate],
+    balance: Balance,
+    tolerance: usize,
+) -> Option<&Candidate> {
+    let best = candidates.iter().min_by_key(|point| balance.distance(point))?;
+    candidates
+        .iter()
+        .filter(|point| point.left_free.abs_diff(best.left_free) <= tolerance)
+        .min_by_key(|point| (point.pivot, balance.distance(point)))
+}
+
+/// Whether the point parts two keys, and not the TIDs of one.
+fn between_keys(page: &SplitPage<'_>, point: &Candidate) -> bool {
+    page.items[point.first_right - 1].key != page.items[point.first_right].key
+}
+
+/// Whether all entries have one key.
+fn is_single_value(page: &SplitPage<'_>) -> bool {
+    match page.items {
+        [first, .., last] => first.key == last.key,
+        _ => false,
+    }
+}
+
+/// Whether the new entry stands at the end of a group of entries that was filled in ascending order:
+/// order lines within a district, events of a device. Groups are told from the bytes that keys begin
+/// with: the new key has more of them in common with the one before than with the one behind. That it
+/// grows is told from the TIDs, since rows go into a table one behind the other: either the row before
+/// is the new row's neighbour in the table, or the TIDs of several entries ascend.
+fn ascending_group(page: &SplitPage<'_>) -> bool {
+    let (before, rest) = page.items.split_at(page.new_at);
+    let [new, behind @ ..] = rest else { return false };
+    let Some(last) = before.last() else { return false };
+    let inside = common_prefix(last.key, new.key);
+    let outside = match (behind.first(), page.high_key) {
+        (Some(next), _) => common_prefix(new.key, next.key),
+        (None, Some(high_key)) => common_prefix(new.key, high_key),
+        (None, None) => 0,
+    };
+    if inside <= outside || last.key == new.key {
+        return false;
+    }
+    let group = before.iter().rev().take_while(|item| common_prefix(item.key, new.key) > outside);
+    let mut above = new.tid;
+    let run = group
+        .take_while(|item| {
+            let ascends = item.last_tid < above;
+            above = item.tid;
+            ascends
+        })
+        .take(ASCENDING_RUN)
+        .count();
+    run == ASCENDING_RUN || are_neighbours(last.last_tid, new.tid)
+}
+
+/// Whether a row was stored right behind another.
+fn are_neighbours(row: Tid, next: Tid) -> bool {
+    row < next
+        && (row.block == next.block || (row.block.0 + 1 == next.block.0 && next.offset.0 == 1))
+}
+
+/// All points that leave both sides within their limits.
+fn candidates(page: &SplitPage<'_>) -> Vec<Candidate> {
+    let count = page.items.len();
+    let total: usize = page.items.iter().map(|item| item.bytes).sum();
+    let mut found = Vec::with_capacity(count);
+    let mut left_items = 0;
+    for first_right in 1..count {
+        left_items += page.items[first_right - 1].bytes;
+        let pivot = pivot_bytes(page, first_right);
+        let left = left_items + pivot;
+        // The first pivot of an inner page loses its key.
+        let lost =
+            if page.leaf { 0 } else { page.items[first_right].bytes - TUPLE_HEADER - LINE_POINTER };
+        let right = total - left_items - lost + page.high_key_bytes;
+        let fits = left <= USABLE_BYTES
+            && right <= USABLE_BYTES
+            && first_right <= page.items_max
+            && count - first_right <= page.items_max;
+        if fits {
+            let (left_free, right_free) = (USABLE_BYTES - left, USABLE_BYTES - right);
+            found.push(Candidate { first_right, left_free, right_free, pivot });
+        }
+    }
+    found
 }
 
 /// Bytes of the pivot, and of the left page's high key, for this split point.
@@ -97,41 +269,8 @@ fn pivot_bytes(page: &SplitPage<'_>, first_right: usize) -> usize {
         return right.bytes;
     }
     let left = page.items[first_right - 1];
-    let cut = separator((left.key, left.tid), (right.key, right.tid), page.truncate);
+    let cut = separator((left.key, left.last_tid), (right.key, right.tid), page.truncate);
     pivot_size(cut.key.len(), cut.tid.is_some()) + LINE_POINTER
-}
-
-/// All points that leave both sides within their limits.
-fn candidates(page: &SplitPage<'_>, balance: Balance) -> Vec<Candidate> {
-    let count = page.items.len();
-    let total: usize = page.items.iter().map(|item| item.bytes).sum();
-    let mut found = Vec::with_capacity(count);
-    let mut left_items = 0;
-    for first_right in 1..count {
-        left_items += page.items[first_right - 1].bytes;
-        let left = left_items + pivot_bytes(page, first_right);
-        // The first pivot of an inner page loses its key.
-        let lost =
-            if page.leaf { 0 } else { page.items[first_right].bytes - TUPLE_HEADER - LINE_POINTER };
-        let right = total - left_items - lost + page.high_key_bytes;
-        let fits = left <= USABLE_BYTES
-            && right <= USABLE_BYTES
-            && first_right <= page.items_max
-            && count - first_right <= page.items_max;
-        if !fits {
-            continue;
-        }
-        let (left_free, right_free) = (USABLE_BYTES - left, USABLE_BYTES - right);
-        let delta = match balance {
-            Balance::Half => left_free.abs_diff(right_free),
-            Balance::Fill(percent) => {
-                let fill = usize::from(percent.clamp(10, 100));
-                (fill * left_free).abs_diff((100 - fill) * right_free) / 100
-            }
-        };
-        found.push(Candidate { first_right, left_free, delta });
-    }
-    found
 }
 
 #[cfg(test)]
@@ -142,8 +281,9 @@ mod tests {
     fn split<'a>(items: &'a [SplitItem<'a>]) -> SplitPage<'a> {
         SplitPage {
             items,
+            new_at: 0,
             leaf: true,
-            rightmost: false,
+            high_key: Some(b"zzzz"),
             high_key_bytes: 20,
             fillfactor: 90,
             strategy: SplitStrategy::Informed,
@@ -152,10 +292,16 @@ mod tests {
         }
     }
 
+    fn item(key: &[u8], tid: Tid) -> SplitItem<'_> {
+        SplitItem { key, tid, last_tid: tid, bytes: 12 + key.len() }
+    }
+
     fn items(keys: &[Vec<u8>]) -> Vec<SplitItem<'_>> {
-        keys.iter()
-            .map(|key| SplitItem { key, tid: Tid::new(1, 1), bytes: 12 + key.len() })
-            .collect()
+        keys.iter().map(|key| item(key, Tid::new(1, 1))).collect()
+    }
+
+    fn first_right(page: &SplitPage<'_>) -> usize {
+        choose(page).unwrap().first_right
     }
 
     fn numbers(range: std::ops::Range<u32>) -> Vec<Vec<u8>> {
@@ -167,10 +313,10 @@ mod tests {
         // Ten entries right of the middle is a boundary at which the last byte is not needed.
         let keys = numbers(0x1_0100 - 265..0x1_0100 + 245);
         let items = items(&keys);
-        let first_right = choose(&split(&items)).unwrap();
-        assert_eq!(keys[first_right], 0x1_0100u32.to_be_bytes());
+        let point = first_right(&split(&items));
+        assert_eq!(keys[point], 0x1_0100u32.to_be_bytes());
         let half = SplitPage { strategy: SplitStrategy::Half, ..split(&items) };
-        assert!(choose(&half).unwrap().abs_diff(255) <= 1);
+        assert!(first_right(&half).abs_diff(255) <= 1);
     }
 
     #[test]
@@ -178,15 +324,14 @@ mod tests {
         let keys = numbers(0..510);
         let items = items(&keys);
         for fillfactor in [50, 70, 90, 100] {
-            let page =
-                SplitPage { rightmost: true, high_key_bytes: 0, fillfactor, ..split(&items) };
-            let first_right = choose(&SplitPage { strategy: SplitStrategy::Half, ..page }).unwrap();
+            let page = SplitPage { high_key: None, high_key_bytes: 0, fillfactor, ..split(&items) };
+            let first_right = first_right(&SplitPage { strategy: SplitStrategy::Half, ..page });
             let left: usize = items[..first_right].iter().map(|item| item.bytes).sum();
             let percent = left * 100 / USABLE_BYTES;
             assert!(percent.abs_diff(usize::from(fillfactor)) <= 1, "{fillfactor}: {percent}");
         }
-        let inner = SplitPage { rightmost: true, leaf: false, high_key_bytes: 0, ..split(&items) };
-        let left: usize = items[..choose(&inner).unwrap()].iter().map(|item| item.bytes).sum();
+        let inner = SplitPage { high_key: None, leaf: false, high_key_bytes: 0, ..split(&items) };
+        let left: usize = items[..first_right(&inner)].iter().map(|item| item.bytes).sum();
         assert!((left * 100 / USABLE_BYTES).abs_diff(70) <= 8);
     }
 
@@ -195,12 +340,108 @@ mod tests {
         // 240 copies of one key, then 270 of another: the boundary needs no TID.
         let mut keys = vec![b"aaaa".to_vec(); 240];
         keys.resize(510, b"bbbb".to_vec());
-        let items: Vec<SplitItem<'_>> = keys
+        let items: Vec<SplitItem<'_>> =
+            keys.iter().enumerate().map(|(n, key)| item(key, Tid::new(n as u32, 1))).collect();
+        assert_eq!(first_right(&split(&items)), 240);
+    }
+
+    /// A page of 8-byte keys: a group byte, then a number; rows went into the table in the order of
+    /// `rows`.
+    fn grouped(groups: &[(u8, u32)]) -> Vec<(Vec<u8>, Tid)> {
+        let mut row = 0;
+        let mut entries: Vec<(Vec<u8>, Tid)> = Vec::new();
+        // The groups take turns, so neighbours in the index are not neighbours in the table.
+        for number in 0..groups.iter().map(|group| group.1).max().unwrap_or(0) {
+            for &(group, count) in groups {
+                if number < count {
+                    row += 1;
+                    let key = [&[group, 0, 0, 0][..], &number.to_be_bytes()].concat();
+                    entries.push((key, Tid::new(row * 2, 1)));
+                }
+            }
+        }
+        entries.sort();
+        entries
+    }
+
+    #[test]
+    fn a_group_that_grows_at_its_end_has_the_left_page() {
+        let entries = grouped(&[(1, 150), (2, 250)]);
+        let mut items: Vec<SplitItem<'_>> =
+            entries.iter().map(|(key, tid)| item(key, *tid)).collect();
+        let new_key = [1, 0, 0, 0, 0, 0, 0, 150];
+        items.insert(150, item(&new_key, Tid::new(9_000, 1)));
+        let page = SplitPage { new_at: 150, ..split(&items) };
+        let point = choose(&page).unwrap();
+        assert_eq!(point, SplitPoint { first_right: 151, kind: SplitKind::AfterNew });
+        // TIDs in no order: the entry came there by chance.
+        let shuffled: Vec<SplitItem<'_>> = items
             .iter()
             .enumerate()
-            .map(|(n, key)| SplitItem { key, tid: Tid::new(n as u32, 1), bytes: 16 })
+            .map(|(at, one)| item(one.key, Tid::new((at as u32 * 7919) % 401, 1)))
             .collect();
-        assert_eq!(choose(&split(&items)), Some(240));
+        assert_eq!(
+            choose(&SplitPage { items: &shuffled, ..page }).unwrap().kind,
+            SplitKind::Halves
+        );
+        // The first entry of a group that does not ascend yet, but the row before is its neighbour.
+        let mut two: Vec<SplitItem<'_>> = shuffled.clone();
+        two[149].tid = Tid::new(5_000, 3);
+        two[149].last_tid = two[149].tid;
+        two[150].tid = Tid::new(5_000, 4);
+        two[150].last_tid = two[150].tid;
+        assert_eq!(choose(&SplitPage { items: &two, ..page }).unwrap().first_right, 151);
+        // In the middle of its group an entry shows nothing.
+        let middle = SplitPage { new_at: 100, ..page };
+        assert_eq!(choose(&middle).unwrap().kind, SplitKind::Halves);
+    }
+
+    #[test]
+    fn a_group_at_the_end_of_its_page_leaves_it_at_the_fillfactor() {
+        let entries = grouped(&[(1, 408)]);
+        let items: Vec<SplitItem<'_>> = entries.iter().map(|(key, tid)| item(key, *tid)).collect();
+        let page = SplitPage { new_at: 407, high_key: Some(&[2]), ..split(&items) };
+        let point = choose(&page).unwrap();
+        assert_eq!(point.kind, SplitKind::AfterNew);
+        let left: usize = items[..point.first_right].iter().map(|item| item.bytes).sum();
+        assert!((left * 100 / USABLE_BYTES).abs_diff(90) <= 5, "{left}");
+        // Does the high key say that the group goes on on the right, it is not the group's end.
+        let goes_on = SplitPage { high_key: Some(&[1, 0, 0, 0, 0, 0, 1, 200]), ..page };
+        assert_eq!(choose(&goes_on).unwrap().kind, SplitKind::Halves);
+    }
+
+    #[test]
+    fn few_keys_on_a_page_are_parted_from_each_other() {
+        // The only place between two keys is far from the middle.
+        let mut keys = vec![b"aaaa".to_vec(); 30];
+        keys.resize(510, b"bbbb".to_vec());
+        let items: Vec<SplitItem<'_>> =
+            keys.iter().enumerate().map(|(n, key)| item(key, Tid::new(n as u32, 1))).collect();
+        for truncate in [true, false] {
+            let point = choose(&SplitPage { truncate, ..split(&items) }).unwrap();
+            let expected = SplitPoint { first_right: 30, kind: SplitKind::ManyDuplicates };
+            assert_eq!(point, expected);
+        }
+    }
+
+    #[test]
+    fn one_value_is_packed_where_it_ends_and_halved_where_it_goes_on() {
+        let keys = vec![b"aaaa".to_vec(); 509];
+        let items: Vec<SplitItem<'_>> =
+            keys.iter().enumerate().map(|(n, key)| item(key, Tid::new(n as u32, 1))).collect();
+        let fill = |high_key| {
+            let point = choose(&SplitPage { high_key, ..split(&items) }).unwrap();
+            let left: usize = items[..point.first_right].iter().map(|item| item.bytes).sum();
+            (point.kind, left * 100 / USABLE_BYTES)
+        };
+        for high_key in [None, Some(&b"ab"[..])] {
+            let (kind, percent) = fill(high_key);
+            assert_eq!(kind, SplitKind::SingleValue);
+            assert!(percent.abs_diff(SINGLE_VALUE_FILL) <= 1, "{percent}");
+        }
+        let (kind, percent) = fill(Some(b"aaaa"));
+        assert_eq!(kind, SplitKind::Halves);
+        assert!(percent.abs_diff(49) <= 1, "{percent}");
     }
 
     proptest! {
@@ -208,27 +449,34 @@ mod tests {
         fn both_sides_always_fit(
             sizes in prop::collection::vec(0usize..2690, 1..60),
             leaf: bool, rightmost: bool, truncate: bool, half: bool, fillfactor in 10u8..=100,
+            new_at in any::<prop::sample::Index>(), equal: bool,
         ) {
             // The largest set of entries that a full page and one more entry can hold.
             let mut keys: Vec<Vec<u8>> = Vec::new();
             let mut used = 0;
             for (n, size) in sizes.iter().enumerate() {
-                let mut key = (n as u32).to_be_bytes().to_vec();
+                let mut key = if equal { vec![7; 4] } else { (n as u32).to_be_bytes().to_vec() };
                 key.resize(4 + size, 0);
                 used += key.len() + 12;
                 keys.push(key);
                 if used > USABLE_BYTES { break; }
             }
             prop_assume!(used > USABLE_BYTES);
-            let items = items(&keys);
+            let mut items = items(&keys);
+            for (n, item) in items.iter_mut().enumerate() {
+                item.tid = Tid::new(n as u32, 1);
+                item.last_tid = item.tid;
+            }
             let page = SplitPage {
-                leaf, rightmost, truncate, fillfactor,
+                leaf, truncate, fillfactor,
+                new_at: new_at.index(items.len()),
+                high_key: if rightmost { None } else { Some(&[9]) },
                 high_key_bytes: 0,
                 strategy: if half { SplitStrategy::Half } else { SplitStrategy::Informed },
                 ..split(&items)
             };
-            let first_right = choose(&page);
-            prop_assert!(first_right.is_some_and(|at| (1..items.len()).contains(&at)));
+            let point = choose(&page);
+            prop_assert!(point.is_some_and(|at| (1..items.len()).contains(&at.first_right)));
         }
     }
 }

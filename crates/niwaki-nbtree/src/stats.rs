@@ -62,8 +62,21 @@ counters! {{
     suppressed_duplicates,
     /// Insertions that went to the cached rightmost leaf without a descent.
     fast_path_inserts,
-    /// Leaf pages split.
+    /// Leaf pages split. The next five say where, and add up to it.
     leaf_splits,
+    /// The rightmost leaf, at the fillfactor.
+    right_end_splits,
+    /// Behind the new entry, whose group grows at its end.
+    after_new_splits,
+    /// Near the middle.
+    halved_splits,
+    /// Between two of few keys.
+    many_duplicates_splits,
+    /// Within the one key of a page, leaving the left one full.
+    single_value_splits,
+    /// Leaf pages split for an entry that is another version of a row: hinted to be logically unchanged,
+    /// or its key met by the unique check.
+    version_splits,
     /// Inner pages split.
     inner_splits,
     /// Incomplete splits found and finished.
@@ -72,6 +85,12 @@ counters! {{
     simple_deletions,
     /// Entries that simple deletion removed, marked or not.
     simple_deleted_entries,
+    /// Passes of deduplication over a full leaf.
+    dedup_passes,
+    /// Bytes that deduplication freed.
+    dedup_freed_bytes,
+    /// Entries inserted between two TIDs of a posting list.
+    posting_splits,
     /// Entries removed by retail deletion.
     retail_deleted_entries,
     /// Entries removed by vacuum.
@@ -85,6 +104,11 @@ counters! {{
     leaf_visits,
     /// Entries returned by scans.
     entries_read,
+    /// Scans started for one key, or one prefix of keys.
+    equality_scans,
+    /// Leaf pages visited by these. In an index at rest whose keys are unique, and of which scans take
+    /// all they ask for: as many.
+    equality_leaf_visits,
 }}
 
 /// Adds to a counter of the read path, where a locked instruction would be felt: of increments that two

@@ -6,6 +6,8 @@
 
 use niwaki_storage::{Csn, Result, Tid, Xid};
 
+use crate::batch::EntryPlace;
+
 /// What the table knows about an entry whose key equals a new one's (rule 9b.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UniqueVerdict {
@@ -48,8 +50,8 @@ pub struct DeletionCandidate<'a> {
     /// Set by the table: TID is DEAD, or its chain has no non-removable version with this key.
     /// Preset to `known_dead`.
     pub deletable: bool,
-    /// The index's own bookkeeping: offset number on the leaf.
-    pub(crate) offset: u16,
+    /// The index's own bookkeeping: where it is on the leaf.
+    pub(crate) at: EntryPlace,
 }
 
 /// Union of the lifetimes `[b, e)` of what a removal removes, for standbys; `None` when no snapshot

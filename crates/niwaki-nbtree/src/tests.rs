@@ -6,7 +6,11 @@ mod format;
 #[cfg(not(feature = "shuttle"))]
 mod broken;
 #[cfg(not(feature = "shuttle"))]
+mod lookups;
+#[cfg(not(feature = "shuttle"))]
 mod model;
+#[cfg(not(feature = "shuttle"))]
+mod posting;
 #[cfg(not(feature = "shuttle"))]
 mod replay;
 #[cfg(not(feature = "shuttle"))]

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A TID is its block as u32 and its offset as u16. The TIDs of a posting list are ascending, at
-//! least two. In a high key the downlink is 0. The first pivot of an inner page has no key and no
+//! least two, and the list takes at most [`POSTING_MAX`] bytes; it has no payload. In a high key the downlink is 0. The first pivot of an inner page has no key and no
 //! TID: minus infinity, whatever its bound is. Nothing is aligned.
 
 use niwaki_storage::{BlockNumber, Tid};
@@ -27,6 +27,11 @@ const _: () =
 
 /// Largest pivot: the longest key, and a TID.
 pub(crate) const PIVOT_MAX: usize = ENTRY_MAX + TID_SIZE;
+/// Largest posting list: half of the largest entry, so that a page has enough places to split at.
+pub(crate) const POSTING_MAX: usize = ENTRY_MAX / 2;
+/// Most TIDs of a posting list; a place in a list fits a byte.
+pub(crate) const POSTING_TIDS_MAX: usize = (POSTING_MAX - TUPLE_HEADER) / TID_SIZE;
+const _: () = assert!(POSTING_TIDS_MAX <= u8::MAX as usize);
 
 /// Bits of the info word.
 pub(crate) mod info {
@@ -46,13 +51,12 @@ pub(crate) fn tid_number(tid: Tid) -> u64 {
 }
 
 #[inline]
-fn read_tid(bytes: &[u8], at: usize) -> Tid {
+pub(crate) fn read_tid(bytes: &[u8], at: usize) -> Tid {
     Tid::new(read_u32(bytes, at), read_u16(bytes, at + 4))
 }
 
 fn push_tid(out: &mut Vec<u8>, tid: Tid) {
-    out.extend_from_slice(&tid.block.0.to_le_bytes());
-    out.extend_from_slice(&tid.offset.0.to_le_bytes());
+    out.extend_from_slice(&tid_bytes(tid));
 }
 
 /// What comparison needs of any tuple: its key, and its TID as a number. Lengths that do not fit
@@ -103,28 +107,127 @@ pub(crate) fn pivot_size(key_len: usize, has_tid: bool) -> usize {
     TUPLE_HEADER + key_len + if has_tid { TID_SIZE } else { 0 }
 }
 
-/// A well-formed leaf entry.
+/// Appends a posting list, or a plain entry if there is only one TID. The caller has checked the
+/// lengths ([`POSTING_MAX`]); the TIDs are ascending.
+pub(crate) fn push_posting(out: &mut Vec<u8>, key: &[u8], tids: &[[u8; TID_SIZE]]) {
+    debug_assert!(!tids.is_empty());
+    if tids.len() > 1 {
+        out.extend_from_slice(&(tids.len() as u16).to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&(key.len() as u16 | info::POSTING).to_le_bytes());
+        out.extend_from_slice(key);
+        out.extend_from_slice(tids.as_flattened());
+    } else {
+        out.extend_from_slice(tids.as_flattened());
+        out.extend_from_slice(&(key.len() as u16).to_le_bytes());
+        out.extend_from_slice(key);
+    }
+}
+
+/// A TID as it is stored.
+pub(crate) fn tid_bytes(tid: Tid) -> [u8; TID_SIZE] {
+    let (b, o) = (tid.block.0.to_le_bytes(), tid.offset.0.to_le_bytes());
+    [b[0], b[1], b[2], b[3], o[0], o[1]]
+}
+
+/// Bytes of a leaf item with this key and so many TIDs, without payload.
+#[inline]
+pub(crate) fn item_size(key_len: usize, tids: usize) -> usize {
+    TUPLE_HEADER + key_len + if tids > 1 { tids * TID_SIZE } else { 0 }
+}
+
+/// The TIDs of a leaf item as they are stored: ascending, at least one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tids<'a>(&'a [[u8; TID_SIZE]]);
+
+impl<'a> Tids<'a> {
+    #[inline]
+    pub(crate) fn len(self) -> usize {
+        self.0.len()
+    }
+
+    /// The stored bytes.
+    #[inline]
+    pub(crate) fn raw(self) -> &'a [[u8; TID_SIZE]] {
+        self.0
+    }
+
+    #[inline]
+    pub(crate) fn get(self, place: usize) -> Option<Tid> {
+        self.0.get(place).map(|bytes| read_tid(bytes, 0))
+    }
+
+    #[inline]
+    pub(crate) fn first(self) -> Tid {
+        self.get(0).unwrap_or(Tid::MIN)
+    }
+
+    #[inline]
+    pub(crate) fn last(self) -> Tid {
+        self.0.last().map_or(Tid::MIN, |bytes| read_tid(bytes, 0))
+    }
+
+    #[inline]
+    pub(crate) fn iter(self) -> impl DoubleEndedIterator<Item = Tid> + ExactSizeIterator + 'a {
+        self.0.iter().map(|bytes| read_tid(bytes, 0))
+    }
+
+    /// Place of this TID, or the place where it would go.
+    pub(crate) fn search(self, tid: Tid) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&tid, |bytes| read_tid(bytes, 0))
+    }
+
+    /// B3: whether they ascend.
+    pub(crate) fn ascend(self) -> bool {
+        self.iter().is_sorted_by(|a, b| a < b)
+    }
+}
+
+impl std::fmt::Debug for Tids<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// A well-formed leaf item: one key with one TID (an entry), or with several (a posting list, as
+/// many entries).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeafTuple<'a> {
     pub(crate) key: &'a [u8],
+    /// Empty in a posting list.
     pub(crate) payload: &'a [u8],
-    pub(crate) tid: Tid,
+    pub(crate) tids: Tids<'a>,
 }
 
 impl<'a> LeafTuple<'a> {
-    /// `None` if the bytes are no leaf entry.
+    /// `None` if the bytes are no leaf item. That the TIDs of a posting list ascend is not verified:
+    /// a search in one that is damaged goes astray, but not out of bounds.
     #[inline]
     pub(crate) fn decode(tuple: &'a [u8]) -> Option<Self> {
-        if tuple.len() < TUPLE_HEADER {
-            return None;
+        let (head, _) = tuple.split_first_chunk::<TUPLE_HEADER>()?;
+        let info = u16::from_le_bytes([head[INFO_AT], head[INFO_AT + 1]]);
+        let end = TUPLE_HEADER + usize::from(info & info::KEY_LENGTH);
+        let (key, rest) = (tuple.get(TUPLE_HEADER..end)?, tuple.get(end..)?);
+        match info & !info::KEY_LENGTH {
+            0 => {
+                let tids = Tids(tuple[..TID_SIZE].as_chunks().0);
+                Some(Self { key, payload: rest, tids })
+            }
+            info::POSTING => {
+                let (tids, left_over) = rest.as_chunks::<TID_SIZE>();
+                let fits = tids.len() == usize::from(read_u16(tuple, 0))
+                    && (2..=POSTING_TIDS_MAX).contains(&tids.len())
+                    && left_over.is_empty()
+                    && read_u32(tuple, 2) == 0;
+                fits.then_some(Self { key, payload: &[], tids: Tids(tids) })
+            }
+            _ => None,
         }
-        let info = read_u16(tuple, INFO_AT);
-        if info & !info::KEY_LENGTH != 0 {
-            return None;
-        }
-        let end = TUPLE_HEADER + usize::from(info);
-        let (key, payload) = (tuple.get(TUPLE_HEADER..end)?, tuple.get(end..)?);
-        Some(Self { key, payload, tid: read_tid(tuple, 0) })
+    }
+
+    #[inline]
+    pub(crate) fn is_posting(&self) -> bool {
+        self.tids.len() > 1
     }
 }
 
@@ -163,46 +266,12 @@ impl<'a> PivotTuple<'a> {
     }
 }
 
-/// A posting list: one key, many TIDs. Deduplication will write them; now they are only read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PostingTuple<'a> {
-    pub(crate) key: &'a [u8],
-    tids: &'a [u8],
-}
-
-impl<'a> PostingTuple<'a> {
-    /// `None` if the bytes are no posting list, or one that breaks B3 (ascending, at least two).
-    pub(crate) fn decode(tuple: &'a [u8]) -> Option<Self> {
-        if tuple.len() < TUPLE_HEADER || read_u32(tuple, 2) != 0 {
-            return None;
-        }
-        let info = read_u16(tuple, INFO_AT);
-        if info & !info::KEY_LENGTH != info::POSTING {
-            return None;
-        }
-        let end = TUPLE_HEADER + usize::from(info & info::KEY_LENGTH);
-        let (key, tids) = (tuple.get(TUPLE_HEADER..end)?, tuple.get(end..)?);
-        let count = usize::from(read_u16(tuple, 0));
-        let posting = Self { key, tids };
-        let fits = count >= 2 && tids.len() == count * TID_SIZE;
-        (fits && posting.tids().zip(posting.tids().skip(1)).all(|(a, b)| a < b)).then_some(posting)
-    }
-
-    /// Its TIDs, ascending.
-    pub(crate) fn tids(&self) -> impl Iterator<Item = Tid> + 'a {
-        self.tids.chunks_exact(TID_SIZE).map(|bytes| read_tid(bytes, 0))
-    }
-}
-
-/// The bytes of a posting list, as the format defines it.
+/// The bytes of a posting list with these TIDs.
 #[cfg(any(test, feature = "hostile"))]
 pub(crate) fn posting_bytes(key: &[u8], tids: &[Tid]) -> Vec<u8> {
+    let raw: Vec<_> = tids.iter().map(|&tid| tid_bytes(tid)).collect();
     let mut out = Vec::new();
-    out.extend_from_slice(&(tids.len() as u16).to_le_bytes());
-    out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(&(key.len() as u16 | info::POSTING).to_le_bytes());
-    out.extend_from_slice(key);
-    tids.iter().for_each(|&tid| push_tid(&mut out, tid));
+    push_posting(&mut out, key, &raw);
     out
 }
 
@@ -222,16 +291,19 @@ mod tests {
 
         let decoded = LeafTuple::decode(&leaf).unwrap();
         assert_eq!((decoded.key, decoded.payload), (&b"key"[..], &b"include"[..]));
-        assert_eq!(decoded.tid, Tid::new(7, 9));
+        assert_eq!(decoded.tids.iter().collect::<Vec<_>>(), [Tid::new(7, 9)]);
         assert_eq!(
             PivotTuple::decode(&pivot),
             Some(PivotTuple { downlink: BlockNumber(5), key: b"ke", tid: Some(Tid::new(7, 9)) })
         );
         assert_eq!(PivotTuple::decode(&cut).unwrap().tid, None);
-        assert_eq!(PostingTuple::decode(&posting).unwrap().tids().count(), 3);
-        assert!(LeafTuple::decode(&pivot).is_none() && LeafTuple::decode(&posting).is_none());
+        let list = LeafTuple::decode(&posting).unwrap();
+        assert_eq!((list.key, list.payload, list.tids.len()), (&b"key"[..], &b""[..], 3));
+        assert_eq!((list.tids.first(), list.tids.last()), (Tid::new(1, 1), Tid::new(2, 1)));
+        assert_eq!(list.tids.search(Tid::new(1, 2)), Ok(1));
+        assert_eq!(list.tids.search(Tid::new(1, 3)), Err(2));
+        assert!(LeafTuple::decode(&pivot).is_none() && list.is_posting() && !decoded.is_posting());
         assert!(PivotTuple::decode(&leaf).is_none() && PivotTuple::decode(&posting).is_none());
-        assert!(PostingTuple::decode(&leaf).is_none() && PostingTuple::decode(&pivot).is_none());
     }
 
     #[test]
@@ -249,19 +321,38 @@ mod tests {
         assert_eq!(sort_key(&posting), (&b"k"[..], tid_number(Tid::new(1, 1))));
     }
 
-    /// B3: what breaks a posting list is seen where it is read.
+    /// B3: what breaks a posting list is seen where it is read, or by the check.
     #[test]
-    fn a_posting_list_out_of_order_is_refused() {
-        let refused = |tids: &[Tid]| PostingTuple::decode(&posting_bytes(b"k", tids)).is_none();
-        assert!(refused(&[Tid::new(1, 2), Tid::new(1, 1)]));
-        assert!(refused(&[Tid::new(1, 1), Tid::new(1, 1)]));
-        assert!(refused(&[Tid::new(1, 1)]));
+    fn a_broken_posting_list_is_refused() {
+        let sound = posting_bytes(b"k", &[Tid::new(1, 1), Tid::new(1, 2)]);
+        assert!(LeafTuple::decode(&sound).unwrap().tids.ascend());
+        for tids in [[Tid::new(1, 2), Tid::new(1, 1)], [Tid::new(1, 1); 2]] {
+            assert!(!LeafTuple::decode(&posting_bytes(b"k", &tids)).unwrap().tids.ascend());
+        }
+        for (at, value) in [(0, 1), (0, 3), (2, 1), (6, 2)] {
+            let mut bytes = sound.clone();
+            bytes[at] = value;
+            assert!(LeafTuple::decode(&bytes).is_none(), "byte {at}");
+        }
+        let longest: Vec<Tid> = (0..=POSTING_TIDS_MAX as u32).map(|n| Tid::new(n, 1)).collect();
+        assert!(LeafTuple::decode(&posting_bytes(b"", &longest)).is_none());
+        let longest = posting_bytes(b"", &longest[1..]);
+        assert!(LeafTuple::decode(&longest).is_some() && longest.len() <= POSTING_MAX);
+    }
+
+    #[test]
+    fn a_list_of_one_is_a_plain_entry() {
+        let mut plain = Vec::new();
+        push_leaf(&mut plain, b"key", b"", Tid::new(3, 4));
+        assert_eq!(posting_bytes(b"key", &[Tid::new(3, 4)]), plain);
+        assert_eq!(item_size(3, 1), plain.len());
+        assert_eq!(item_size(3, 2), posting_bytes(b"key", &[Tid::MIN, Tid::new(3, 4)]).len());
     }
 
     proptest::proptest! {
         #[test]
         fn any_bytes_are_survived(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..40)) {
-            let _ = (LeafTuple::decode(&bytes), PivotTuple::decode(&bytes), PostingTuple::decode(&bytes));
+            let _ = (LeafTuple::decode(&bytes), PivotTuple::decode(&bytes));
             let _ = sort_key(&bytes);
         }
     }

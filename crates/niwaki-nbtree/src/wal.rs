@@ -10,9 +10,11 @@
 //! 6 SPLIT_BOTH       left, right (image), old right sibling (prev u32), child (none)
 //! 7 NEW_ROOT         root (image), left child (none: its mark goes), metapage (its 32 bytes)
 //! 8 META             metapage (its 32 bytes)
-//! 9 DELETE           leaf (deleted u16, changed posting lists u16 (zero), offsets u16 each)
+//! 9 DELETE           leaf (see removal.rs)
 //! 10 CLEAR_DEAD      leaf (offset u16)
 //! 11 PAGES           new pages (images)
+//! 12 INSERT_INSIDE   leaf (offset u16 of a posting list, the TID that it takes in)
+//! 13 DEDUP           leaf (see dedup.rs)
 //! ```
 //!
 //! Every record has version 1 and no body; a DELETE carries the interval of what it removes. Setting
@@ -21,10 +23,12 @@
 use niwaki_storage::page::Page;
 use niwaki_storage::record::{DecodedRecord, Manager, ResourceManager};
 use niwaki_storage::recovery::{Redo, RedoPage};
-use niwaki_storage::{BlockNumber, Corruption, Error, OffsetNumber, Result};
+use niwaki_storage::{BlockNumber, Corruption, Error, Result};
 
 use crate::change::{self, SplitLeft};
+use crate::dedup::Merge;
 use crate::page::{IndexPage, Meta, read_u16, read_u32};
+use crate::removal::Removal;
 
 /// Layout version of all records.
 pub(crate) const VERSION: u8 = 1;
@@ -44,6 +48,8 @@ pub(crate) mod kind {
     pub(crate) const DELETE: u8 = 9;
     pub(crate) const CLEAR_DEAD: u8 = 10;
     pub(crate) const PAGES: u8 = 11;
+    pub(crate) const INSERT_INSIDE: u8 = 12;
+    pub(crate) const DEDUP: u8 = 13;
 }
 
 /// The kind of a split record, by the pages it has besides the halves.
@@ -56,22 +62,6 @@ pub(crate) fn split_kind(has_sibling: bool, has_child: bool) -> u8 {
     }
 }
 
-/// The data of a DELETE record.
-pub(crate) fn encode_delete(offsets: &[OffsetNumber]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(4 + offsets.len() * OFFSET_SIZE);
-    out.extend_from_slice(&(offsets.len() as u16).to_le_bytes());
-    out.extend_from_slice(&[0; 2]);
-    offsets.iter().for_each(|offset| out.extend_from_slice(&offset.0.to_le_bytes()));
-    out
-}
-
-fn decode_delete(data: &[u8]) -> Option<Vec<OffsetNumber>> {
-    let offsets = data.get(4..)?;
-    let fits = offsets.len() == usize::from(read_u16(data, 0)) * OFFSET_SIZE;
-    (fits && read_u16(data, 2) == 0)
-        .then(|| offsets.chunks_exact(2).map(|b| OffsetNumber(read_u16(b, 0))).collect())
-}
-
 /// What a record does to one of its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageChange {
@@ -82,13 +72,18 @@ pub(crate) enum PageChange {
     Meta,
     Delete,
     ClearDead,
+    InsertInside,
+    Dedup,
     /// Always an image, so there is never anything to do.
     Image,
 }
 
 /// What a record of this kind does to its pages, in their order.
 pub(crate) fn changes(kind: u8) -> Option<&'static [PageChange]> {
-    use PageChange::{ClearDead, ClearIncomplete, Delete, Image, Insert, Meta, SetPrev, SplitLeft};
+    use PageChange::{
+        ClearDead, ClearIncomplete, Dedup, Delete, Image, Insert, InsertInside, Meta, SetPrev,
+        SplitLeft,
+    };
     Some(match kind {
         kind::INSERT_LEAF => &[Insert],
         kind::INSERT_INNER => &[Insert, ClearIncomplete],
@@ -100,6 +95,8 @@ pub(crate) fn changes(kind: u8) -> Option<&'static [PageChange]> {
         kind::META => &[Meta],
         kind::DELETE => &[Delete],
         kind::CLEAR_DEAD => &[ClearDead],
+        kind::INSERT_INSIDE => &[InsertInside],
+        kind::DEDUP => &[Dedup],
         kind::PAGES => &[Image; niwaki_storage::record::MAX_RECORD_PAGES],
         _ => return None,
     })
@@ -123,9 +120,14 @@ impl PageChange {
                 true
             }
             Self::Meta => Meta::overwrite(data, page),
-            Self::Delete => {
-                decode_delete(data).is_some_and(|offsets| change::delete(page, &offsets))
-            }
+            Self::Delete => Removal::decode(data).is_some_and(|removal| removal.apply(page)),
+            Self::Dedup => Merge::decode(data).is_some_and(|merge| merge.apply(page)),
+            Self::InsertInside => match data.split_first_chunk::<OFFSET_SIZE>() {
+                Some((offset, tid)) => tid
+                    .try_into()
+                    .is_ok_and(|tid| change::insert_inside(page, u16::from_le_bytes(*offset), tid)),
+                None => false,
+            },
             Self::ClearDead if data.len() == OFFSET_SIZE => {
                 change::set_dead(page, read_u16(data, 0), false)
             }
@@ -182,7 +184,16 @@ impl ResourceManager for NbtreeManager {
             },
             kind::NEW_ROOT => "new root".to_owned(),
             kind::META => "metapage".to_owned(),
-            kind::DELETE => format!("delete {} entries", read_u16(data, 0)),
+            kind::DELETE => match Removal::decode(data).map(|removal| removal.counts()) {
+                Some((items, 0)) => format!("delete {items} items"),
+                Some((items, lists)) => format!("delete {items} items, parts of {lists} lists"),
+                None => "delete".to_owned(),
+            },
+            kind::INSERT_INSIDE => format!("insert into list, offset {}", read_u16(data, 0)),
+            kind::DEDUP => {
+                let runs = Merge::decode(data).map_or(0, |merge| merge.intervals.len());
+                format!("deduplicate {runs} runs of equal keys")
+            }
             kind::CLEAR_DEAD => format!("clear dead mark, offset {}", read_u16(data, 0)),
             kind::PAGES => format!("{} new pages", record.pages.len()),
             other => format!("unknown index record {other}"),
@@ -204,19 +215,11 @@ fn bad_record(record: &DecodedRecord<'_>, block: Option<u32>, detail: String) ->
 mod tests {
     use super::*;
 
-    #[test]
-    fn delete_data_comes_back() {
-        let offsets = [OffsetNumber(2), OffsetNumber(7)];
-        let bytes = encode_delete(&offsets);
-        assert_eq!(decode_delete(&bytes).as_deref(), Some(&offsets[..]));
-        assert_eq!(decode_delete(&bytes[..7]), None);
-    }
-
     proptest::proptest! {
         #[test]
         fn any_data_is_survived(
             bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..40),
-            kind in 0u8..13,
+            kind in 0u8..15,
         ) {
             for change in changes(kind).unwrap_or(&[]) {
                 let mut page = Page::zeroed();

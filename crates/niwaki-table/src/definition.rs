@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use niwaki_nbtree::IndexOptions;
 use niwaki_storage::RelFile;
-use niwaki_types::{ColumnType, Datum, KeyOrder};
+use niwaki_types::{ColumnType, Datum, KeyOrder, key_equal_is_image_equal};
 
 use crate::expression::{KeyExpression, KeySource};
 
@@ -95,6 +95,14 @@ impl IndexDefinition {
             valid: true,
             options: IndexOptions::default(),
         }
+    }
+
+    /// Whether entries with equal keys hold the same image, so that a posting list may keep it once:
+    /// no INCLUDE column, and no key column whose equal values can look different (numeric 1.0 and
+    /// 1.00, float -0 and 0).
+    pub fn equal_is_image(&self) -> bool {
+        self.include.is_empty()
+            && self.key.iter().all(|column| key_equal_is_image_equal(column.order.oid))
     }
 }
 

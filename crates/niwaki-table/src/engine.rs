@@ -123,12 +123,12 @@ impl Engine {
     pub(crate) fn index(&self, definition: &IndexDefinition) -> Arc<Index> {
         let mut indexes = self.indexes.lock();
         let index = indexes.entry(definition.file.id).or_insert_with(|| {
-            Arc::new(Index::new(
-                Arc::clone(&self.storage),
-                definition.file,
-                &definition.name,
-                definition.options,
-            ))
+            let (storage, file) = (Arc::clone(&self.storage), definition.file);
+            let index = Index::new(storage, file, &definition.name, definition.options);
+            Arc::new(match definition.equal_is_image() {
+                true => index,
+                false => index.without_posting_lists(),
+            })
         });
         Arc::clone(index)
     }

@@ -157,6 +157,7 @@ fn split_data() {
     let split = SplitLeft {
         kept: 0x0102,
         new_at: Some(0x0001),
+        into_list: true,
         right: BlockNumber(0x05060708),
         high_key: b"high",
         new_tuple: b"new",
@@ -165,12 +166,13 @@ fn split_data() {
         ("kept", 0x0102),
         ("position", 1),
         ("high_key_bytes", 4),
+        ("into_list", 1),
         ("reserved", 0),
         ("right", 0x05060708),
     ];
     holds("Index split data", &split.encode(), &expected);
     assert_eq!(&split.encode()[12..], b"highnew");
-    let goes_right = SplitLeft { new_at: None, ..split }.encode();
+    let goes_right = SplitLeft { new_at: None, into_list: false, ..split }.encode();
     assert_eq!(&goes_right[2..4], [255, 255]);
     assert_eq!(&goes_right[12..], b"high");
 }
@@ -198,6 +200,8 @@ fn records() {
         (kind::DELETE, "delete"),
         (kind::CLEAR_DEAD, "clear dead"),
         (kind::PAGES, "pages"),
+        (kind::INSERT_INSIDE, "insert inside"),
+        (kind::DEDUP, "deduplicate"),
     ];
     assert_eq!(documented, code.map(|(number, name)| format!("{number} {name}")));
 }

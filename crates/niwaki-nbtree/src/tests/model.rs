@@ -71,12 +71,13 @@ fn key() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         3 => prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(255)], 0..5),
         2 => (0u16..300).prop_map(|n| n.to_be_bytes().to_vec()),
+        3 => (0u8..3).prop_map(|n| vec![n; 4]),
         1 => (0u8..4, 1usize..600).prop_map(|(byte, len)| vec![byte; len]),
     ]
 }
 
 fn tid() -> impl Strategy<Value = Tid> {
-    (0u32..6, 1u16..8).prop_map(|(block, offset)| Tid::new(block, offset))
+    (0u32..6, 1u16..12).prop_map(|(block, offset)| Tid::new(block, offset))
 }
 
 fn bound() -> impl Strategy<Value = Bound> {
@@ -204,10 +205,11 @@ fn check_ranges(
 
 fn options() -> impl Strategy<Value = IndexOptions> {
     let items_max = prop_oneof![2 => (3u16..8).prop_map(Some), 1 => Just(None)];
-    (items_max, 10u8..=100, any::<bool>(), any::<bool>()).prop_map(
-        |(page_items_max, fillfactor, half, suffix_truncation)| IndexOptions {
+    (items_max, 10u8..=100, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
+        |(page_items_max, fillfactor, half, suffix_truncation, deduplicate_items)| IndexOptions {
             page_items_max,
             fillfactor,
+            deduplicate_items,
             split_strategy: if half { SplitStrategy::Half } else { SplitStrategy::Informed },
             suffix_truncation,
             ..IndexOptions::default()
@@ -233,6 +235,8 @@ fn scan_all(
 fn run(index: &Index, model: &mut Model, step: &Step) {
     match step {
         Step::Insert { key, payload, tid } => {
+            // Posting lists have no payload.
+            let payload = if index.options().deduplicate_items { &vec![] } else { payload };
             let outcome =
                 index.insert(&NewEntry { payload, ..entry(key, *tid) }, None, None).unwrap();
             let known = model.contains_key(&(key.clone(), *tid));
@@ -300,21 +304,33 @@ fn mark_and_restore(index: &Index, model: &mut Model, key: &[u8]) {
     if !scan.next(index).unwrap() {
         return;
     }
-    let even: Vec<usize> = (0..scan.batch().len()).step_by(2).collect();
+    // Long keys: everything; others: every other entry, which covers few posting lists.
+    let step = if key.len() > 3 { 1 } else { 2 };
+    let chosen: Vec<usize> = (0..scan.batch().len()).step_by(step).collect();
     let entries: Vec<(Vec<u8>, Tid)> =
         scan.batch().iter().map(|entry| (entry.key.to_vec(), entry.tid)).collect();
-    assert_eq!(index.mark_dead(scan.batch(), &even).unwrap(), even.len());
+    let marked = index.mark_dead(scan.batch(), &chosen).unwrap();
     let visible = scan_all(index, &KeyRange::equal(key), Direction::Forward);
-    for &at in &even {
-        let (key, tid) = &entries[at];
-        assert!(!visible.iter().any(|found| (&found.0, &found.1) == (key, tid)));
+    let is_visible =
+        |entry: &(Vec<u8>, Tid)| visible.iter().any(|v| (&v.0, &v.1) == (&entry.0, &entry.1));
+    let mut gone = 0;
+    for (at, entry) in entries.iter().enumerate() {
+        if !is_visible(entry) {
+            assert!(chosen.contains(&at), "only what was chosen is marked");
+            gone += 1;
+        }
     }
-    for &at in &even {
-        let (key, tid) = &entries[at];
+    assert_eq!(gone, marked);
+    assert!(step == 2 || marked == entries.len(), "whole lists are marked");
+    for (key, tid) in &entries {
         assert_eq!(super::insert(index, key, *tid), InsertOutcome::AlreadyThere);
         assert!(model.contains_key(&(key.clone(), *tid)));
     }
-    assert_eq!(index.mark_dead(scan.batch(), &even).unwrap(), 0, "the leaf's version moved");
+    assert_eq!(
+        scan_all(index, &KeyRange::equal(key), Direction::Forward).len(),
+        visible.len() + gone
+    );
+    assert_eq!(index.mark_dead(scan.batch(), &chosen).unwrap(), 0, "the leaf's version moved");
 }
 
 proptest! {

@@ -1,0 +1,341 @@
+//! Posting lists: how they come about, take in TIDs, lose them, and are marked.
+
+use std::cell::RefCell;
+
+use niwaki_storage::{Csn, Result, Tid, Xid};
+
+use super::{checked, entry, index, insert};
+use crate::{
+    DeletionCandidate, DeletionOracle, Direction, EntryDecision, Index, IndexOptions,
+    InsertOutcome, KeyRange, NewEntry, RemovedInterval, Scan, UniqueCheck, UniqueVerdict,
+};
+
+fn tid(number: u32) -> Tid {
+    Tid::new(number, 1)
+}
+
+/// One leaf whose items are lists of eight TIDs, the last one perhaps shorter: `keys` with TIDs 10, 20,
+/// and so on up to `count` times ten.
+fn lists(keys: &[&[u8]], count: u32) -> Index {
+    let index = index(IndexOptions { page_items_max: Some(8), ..IndexOptions::default() });
+    let mut builder = index.builder(Xid::FIRST_NORMAL).unwrap();
+    for key in keys {
+        (1..=count).for_each(|n| assert!(builder.add(key, b"", tid(n * 10)).is_ok()));
+    }
+    builder.finish().unwrap();
+    index
+}
+
+fn posting_lists(index: &Index) -> u64 {
+    index.check(&mut |_| {}).unwrap().posting_lists
+}
+
+fn tids_of(index: &Index, key: &[u8], direction: Direction) -> Vec<u32> {
+    let mut scan = Scan::default();
+    scan.start(index, &KeyRange::equal(key), direction);
+    let mut found = Vec::new();
+    while scan.next(index).unwrap() {
+        assert!(scan.batch().iter().all(|entry| entry.key == key));
+        found.extend(scan.batch().iter().map(|entry| entry.tid.block.0));
+    }
+    found
+}
+
+#[test]
+fn scans_see_every_tid_of_a_list_in_both_directions() {
+    let index = lists(&[b"a", b"b", b"c"], 20);
+    assert_eq!(posting_lists(&index), 9, "three of eight, eight and four TIDs for each key");
+    let ascending: Vec<u32> = (1..=20).map(|n| n * 10).collect();
+    let descending: Vec<u32> = ascending.iter().rev().copied().collect();
+    for key in [b"a", b"b", b"c"] {
+        assert_eq!(tids_of(&index, key, Direction::Forward), ascending);
+        assert_eq!(tids_of(&index, key, Direction::Backward), descending);
+    }
+}
+
+#[test]
+fn a_tid_inside_a_list_pushes_out_the_last_one() {
+    for new in [5, 10, 15, 75, 79, 80, 81, 85, 165, 999] {
+        let index = lists(&[b"k"], 16);
+        let there = new % 10 == 0;
+        let outcome = insert(&index, b"k", tid(new));
+        let expected = if there { InsertOutcome::AlreadyThere } else { InsertOutcome::Inserted };
+        assert_eq!(outcome, expected, "{new}");
+        let mut expected: Vec<u32> = (1..=16).map(|n| n * 10).chain([new]).collect();
+        expected.sort_unstable();
+        expected.dedup();
+        assert_eq!(tids_of(&index, b"k", Direction::Forward), expected, "{new}");
+        assert_eq!(checked(&index).len(), expected.len());
+        let inside = !there && [15, 75, 79].contains(&new);
+        assert_eq!(index.stats().posting_splits, u64::from(inside), "{new}");
+    }
+}
+
+/// Every place inside every list of a page that takes no more items: the page is divided at that place.
+#[test]
+fn a_page_can_be_divided_where_a_list_takes_in_a_tid() {
+    for list in 0..8 {
+        for place in 1..8 {
+            let index = lists(&[b"k"], 64);
+            // Deduplication could not help: all lists are full.
+            insert(&index, b"k", tid(list * 80 + place * 10 + 5));
+            let stats = index.stats();
+            assert_eq!((stats.leaf_splits, stats.dedup_passes), (1, 0));
+            let mut expected: Vec<u32> =
+                (1..=64).map(|n| n * 10).chain([list * 80 + place * 10 + 5]).collect();
+            expected.sort_unstable();
+            assert_eq!(tids_of(&index, b"k", Direction::Forward), expected);
+            assert_eq!(checked(&index).len(), 65);
+        }
+    }
+}
+
+#[test]
+fn a_list_gets_shorter_until_it_is_gone() {
+    let index = lists(&[b"a", b"k", b"z"], 8);
+    let mut left: Vec<u32> = (1..=8).map(|n| n * 10).collect();
+    for gone in [40, 10, 80, 70, 20, 30, 60, 50] {
+        let delete = |tid| {
+            let decide = &mut || Ok((EntryDecision::Delete, None));
+            index.delete_entry(b"k", tid, Xid::INVALID, decide).unwrap()
+        };
+        assert!(!delete(tid(gone + 1)));
+        assert!(delete(tid(gone)));
+        assert!(!delete(tid(gone)));
+        left.retain(|&number| number != gone);
+        assert_eq!(tids_of(&index, b"k", Direction::Backward).len(), left.len());
+        assert_eq!(tids_of(&index, b"k", Direction::Forward), left);
+        assert_eq!(checked(&index).len(), 16 + left.len());
+    }
+    assert_eq!(posting_lists(&index), 2);
+}
+
+#[test]
+fn vacuum_takes_single_tids_out_of_lists() {
+    let index = lists(&[b"a", b"b"], 24);
+    let mut decide = |entry: crate::BatchEntry<'_>| {
+        let goes =
+            entry.tid.block.0.is_multiple_of(30) || (entry.key == b"a" && entry.tid.block.0 <= 80);
+        if goes { EntryDecision::Delete } else { EntryDecision::Keep }
+    };
+    let summary = index.vacuum(None, &mut decide, &mut || Ok(())).unwrap();
+    assert_eq!((summary.removed, summary.remaining), (8 + 6 + 8, 48 - 22));
+    let expected: Vec<u32> = (1..=24).filter(|n| n % 3 != 0).map(|n| n * 10).collect();
+    assert_eq!(tids_of(&index, b"b", Direction::Forward), expected);
+    assert_eq!(checked(&index).len(), 26);
+}
+
+#[test]
+fn a_list_is_marked_only_whole() {
+    let index = lists(&[b"k"], 16);
+    let mut scan = Scan::default();
+    let mut mark = |positions: &[usize]| {
+        scan.start(&index, &KeyRange::equal(b"k"), Direction::Backward);
+        assert!(scan.next(&index).unwrap());
+        index.mark_dead(scan.batch(), positions).unwrap()
+    };
+    // Backward: positions 0..8 are the second list.
+    assert_eq!(mark(&[0, 1, 2, 3, 4, 5, 6]), 0);
+    assert_eq!(mark(&[0, 0, 1, 2, 3, 4, 5, 6]), 0, "named twice is not two");
+    assert_eq!(mark(&[1, 2, 3, 4, 5, 6, 7, 8]), 0);
+    assert_eq!(tids_of(&index, b"k", Direction::Forward).len(), 16);
+    assert_eq!(mark(&[9, 7, 6, 5, 4, 3, 2, 1, 0]), 8);
+    assert_eq!(
+        tids_of(&index, b"k", Direction::Forward),
+        (1..=8).map(|n| n * 10).collect::<Vec<_>>()
+    );
+    assert_eq!(index.check(&mut |_| {}).unwrap().dead_entries, 8);
+}
+
+fn mark_all(index: &Index, key: &[u8]) {
+    let mut scan = Scan::default();
+    scan.start(index, &KeyRange::equal(key), Direction::Forward);
+    while scan.next(index).unwrap() {
+        let all: Vec<usize> = (0..scan.batch().len()).collect();
+        assert_eq!(index.mark_dead(scan.batch(), &all).unwrap(), all.len());
+    }
+}
+
+/// Rule 9b.13 inside a list: an entry that is inserted again is wanted, so the list's mark goes.
+#[test]
+fn an_entry_inserted_again_frees_its_list_of_the_mark() {
+    let index = lists(&[b"k"], 16);
+    mark_all(&index, b"k");
+    assert!(tids_of(&index, b"k", Direction::Forward).is_empty());
+    assert_eq!(insert(&index, b"k", tid(30)), InsertOutcome::AlreadyThere);
+    assert_eq!(
+        tids_of(&index, b"k", Direction::Forward),
+        (1..=8).map(|n| n * 10).collect::<Vec<_>>()
+    );
+}
+
+/// A new entry that falls inside a marked list must not inherit the mark.
+#[test]
+fn a_tid_that_a_marked_list_takes_in_is_alive() {
+    let index = lists(&[b"k"], 16);
+    mark_all(&index, b"k");
+    assert_eq!(insert(&index, b"k", tid(35)), InsertOutcome::Inserted);
+    assert!(tids_of(&index, b"k", Direction::Forward).contains(&35));
+    // On a page that must be divided for it, too.
+    let index = lists(&[b"k"], 64);
+    mark_all(&index, b"k");
+    assert_eq!(insert(&index, b"k", tid(35)), InsertOutcome::Inserted);
+    assert!(tids_of(&index, b"k", Direction::Forward).contains(&35));
+    assert_eq!(checked(&index).len(), 65);
+}
+
+/// Allows some TIDs, and notes what it was asked.
+struct Allow<F: Fn(u32) -> bool> {
+    allowed: F,
+    asked: RefCell<Vec<u32>>,
+}
+
+impl<F: Fn(u32) -> bool> DeletionOracle for Allow<F> {
+    fn judge(&self, candidates: &mut [DeletionCandidate<'_>]) -> Result<RemovedInterval> {
+        for candidate in candidates {
+            candidate.deletable |= (self.allowed)(candidate.tid.block.0);
+            self.asked.borrow_mut().push(candidate.tid.block.0);
+        }
+        Ok(Some((Csn(3), Csn(9))))
+    }
+}
+
+/// With a table to ask, what a marked list knows is used before it is lost.
+#[test]
+fn a_marked_list_goes_before_it_takes_in_a_tid() {
+    let index = lists(&[b"k"], 16);
+    mark_all(&index, b"k");
+    let oracle = Allow { allowed: |_| false, asked: RefCell::default() };
+    index.insert(&entry(b"k", tid(35)), None, Some(&oracle)).unwrap();
+    assert_eq!(oracle.asked.borrow().len(), 16);
+    assert_eq!(checked(&index), [(b"k".to_vec(), tid(35))]);
+}
+
+#[test]
+fn simple_deletion_takes_single_tids_out_of_lists() {
+    let index = index(IndexOptions { page_items_max: Some(4), ..IndexOptions::default() });
+    let mut builder = index.builder(Xid::FIRST_NORMAL).unwrap();
+    for key in [b"a", b"b", b"c"] {
+        (1..=4).for_each(|n| assert!(builder.add(key, b"", tid(n)).is_ok()));
+    }
+    builder.add(b"d", b"", tid(2)).unwrap();
+    builder.finish().unwrap();
+    mark_all(&index, b"d");
+    // Heap block 2 is visited for the marked entry, block 3 for the new one.
+    let oracle = Allow { allowed: |block| block == 2, asked: RefCell::default() };
+    index.insert(&entry(b"e", tid(3)), None, Some(&oracle)).unwrap();
+    assert_eq!(*oracle.asked.borrow(), [2, 2, 2, 2, 3, 3, 3]);
+    for key in [b"a", b"b", b"c"] {
+        assert_eq!(tids_of(&index, key, Direction::Forward), [1, 3, 4]);
+    }
+    assert_eq!(index.stats().simple_deleted_entries, 4);
+    assert_eq!(checked(&index).len(), 10);
+    assert_eq!(index.stats().leaf_splits, 0);
+}
+
+struct Versions<F: Fn(u32) -> UniqueVerdict> {
+    answer: F,
+    asked: RefCell<Vec<u32>>,
+}
+
+impl<F: Fn(u32) -> UniqueVerdict> UniqueCheck for Versions<F> {
+    fn check(&self, _: &[u8], tid: Tid) -> Result<UniqueVerdict> {
+        self.asked.borrow_mut().push(tid.block.0);
+        Ok((self.answer)(tid.block.0))
+    }
+}
+
+#[test]
+fn a_unique_check_asks_about_every_tid_of_a_list() {
+    let index = lists(&[b"k"], 16);
+    let check = Versions { answer: |_| UniqueVerdict::NotConflicting, asked: RefCell::default() };
+    let outcome = index.insert(&entry(b"k", tid(35)), Some(&check), None).unwrap();
+    assert_eq!(outcome, InsertOutcome::Inserted);
+    assert_eq!(*check.asked.borrow(), (1..=16).map(|n| n * 10).collect::<Vec<_>>());
+    let conflict = |n| {
+        if n == 120 { UniqueVerdict::Conflict } else { UniqueVerdict::NotConflicting }
+    };
+    let check = Versions { answer: conflict, asked: RefCell::default() };
+    let outcome = index.insert(&entry(b"k", tid(36)), Some(&check), None).unwrap();
+    assert_eq!(outcome, InsertOutcome::Conflict(tid(120)));
+    // One list is dead, of the other all but one entry: only the first is marked.
+    let dead = |n| if n == 160 { UniqueVerdict::NotConflicting } else { UniqueVerdict::Dead };
+    let check = Versions { answer: dead, asked: RefCell::default() };
+    index.insert(&entry(b"k", tid(999)), Some(&check), None).unwrap();
+    assert_eq!(index.stats().marked_dead, 9, "a list of eight, and the plain entry behind it");
+    assert_eq!(
+        tids_of(&index, b"k", Direction::Forward),
+        [90, 100, 110, 120, 130, 140, 150, 160, 999]
+    );
+}
+
+/// Fills one leaf with duplicates, and returns what was done to it.
+fn fill(
+    count: u32,
+    options: IndexOptions,
+    payload: &[u8],
+    check: Option<&dyn UniqueCheck>,
+) -> crate::IndexStats {
+    let index = index(options);
+    for n in 0..count {
+        let new = NewEntry { payload, ..entry(b"key", tid(n)) };
+        index.insert(&new, check, None).unwrap();
+    }
+    assert_eq!(checked(&index).len(), count as usize);
+    index.stats()
+}
+
+#[test]
+fn duplicates_are_merged_where_it_is_safe() {
+    let on = IndexOptions::default();
+    let merged = fill(6_000, on, b"", None);
+    assert!(merged.dedup_passes > 0 && merged.leaf_splits <= 5, "{merged:?}");
+    let off = fill(6_000, IndexOptions { deduplicate_items: false, ..on }, b"", None);
+    assert!(off.dedup_passes == 0 && off.leaf_splits > 10, "{off:?}");
+    let payload = fill(6_000, on, b"include", None);
+    assert_eq!(payload.dedup_passes, 0, "lists have no payload");
+    let check = Versions { answer: |_| UniqueVerdict::NotConflicting, asked: RefCell::default() };
+    let versions = fill(1_500, on, b"", Some(&check));
+    assert!(versions.dedup_passes > 0, "versions are duplicates in a unique index, too");
+}
+
+/// In a unique index a leaf that is full of rows, and has only few versions, is split.
+#[test]
+fn a_unique_index_merges_only_versions_of_the_new_row() {
+    let options = IndexOptions { page_items_max: Some(8), ..IndexOptions::default() };
+    for (key, merges) in [(b"new", false), (b"k02", true)] {
+        let index = index(options);
+        for n in 0..4u32 {
+            insert(&index, format!("k{n:02}").as_bytes(), tid(1));
+            insert(&index, format!("k{n:02}").as_bytes(), tid(2));
+        }
+        let check =
+            Versions { answer: |_| UniqueVerdict::NotConflicting, asked: RefCell::default() };
+        index.insert(&entry(key, tid(3)), Some(&check), None).unwrap();
+        let stats = index.stats();
+        assert_eq!(
+            (stats.dedup_passes, stats.leaf_splits),
+            (u64::from(merges), u64::from(!merges))
+        );
+        assert_eq!(checked(&index).len(), 9);
+    }
+}
+
+/// TIDs in random order split lists everywhere; deduplication cuts them anew, so that pages do not fill
+/// with short lists.
+#[test]
+fn lists_that_became_short_are_filled_again() {
+    let index = index(IndexOptions::default());
+    let rng = niwaki_env::rng::SeededRng::new(7);
+    let mut numbers: Vec<u32> = (0..20_000).collect();
+    for at in (1..numbers.len()).rev() {
+        numbers.swap(at, rng.below(at as u64 + 1) as usize);
+    }
+    for &number in &numbers {
+        insert(&index, b"key", tid(number));
+    }
+    let report = index.check(&mut |_| {}).unwrap();
+    assert_eq!(checked(&index).len(), 20_000);
+    let bytes = f64::from(report.leaf_pages) * 8152.0 / 20_000.0;
+    assert!(bytes < 10.0, "{bytes} bytes for each entry of 6");
+}
