@@ -1,15 +1,19 @@
 //! The free space map: about how much room each page has.
 //!
 //! One byte a page, in units of 32 bytes, resident while the heap is open. It is a hint: whoever goes
-//! to a page looks again. Vacuum writes it to its own fork, where it is found after a restart;
-//! what was learnt since is lost with the process.
+//! to a page looks again. Vacuum and a clean stop write it to its own fork, where it is found again.
+//!
+//! After a crash the fork is old. Where it says that there is room, that is tried; every other page is
+//! **unknown**. Before the heap grows by one page, [`LOOKS`] unknown ones are looked at, each once. So a
+//! crash costs at most one reading of the heap, spread over the insertions that follow, and room that
+//! was forgotten lets the heap grow by 1 / [`LOOKS`] at most.
 //!
 //! A page that is handed out reads as full until its holder gives it back, so that concurrent
 //! inserters work on different pages.
 
 use niwaki_env::sync::RwLock;
 use niwaki_env::sync::plain_atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
-use niwaki_storage::page::{HEADER_SIZE, PAGE_SIZE};
+use niwaki_storage::page::{HEADER_SIZE, PAGE_SIZE, Page};
 use niwaki_storage::{BlockNumber, Fork, LoggedPage, PageId, PageKind, PageWrite, Xid};
 
 use crate::error::{Error, Result};
@@ -24,6 +28,10 @@ pub const PAGES_PER_MAP_PAGE: usize = PAGE_SIZE - HEADER_SIZE;
 const TARGETS: usize = 8;
 /// Most blocks a heap grows by at once.
 const EXTEND_MAX: u32 = 64;
+/// Units of a page that has to be looked at. Real room of so few bytes is none.
+const UNKNOWN: u8 = 1;
+/// Unknown pages looked at before the heap grows by one page.
+const LOOKS: u32 = 16;
 
 /// What is known about a heap's room.
 #[derive(Debug)]
@@ -36,6 +44,10 @@ pub(crate) struct FreeSpace {
     cursor: AtomicU32,
     /// The page each group of sessions inserts into, plus one; 0 for none.
     targets: [AtomicU32; TARGETS],
+    /// Where looking at unknown pages goes on: none is in front of it.
+    looked: AtomicU32,
+    /// Passes that readers made.
+    reader_passes: AtomicU32,
 }
 
 impl Default for FreeSpace {
@@ -46,12 +58,15 @@ impl Default for FreeSpace {
             largest: AtomicU8::new(0),
             cursor: AtomicU32::new(0),
             targets: std::array::from_fn(|_| AtomicU32::new(0)),
+            looked: AtomicU32::new(0),
+            reader_passes: AtomicU32::new(0),
         }
     }
 }
 
 fn units(free_bytes: usize) -> u8 {
-    u8::try_from(free_bytes / UNIT).unwrap_or(u8::MAX)
+    let units = u8::try_from(free_bytes / UNIT).unwrap_or(u8::MAX);
+    if units == UNKNOWN { 0 } else { units }
 }
 
 /// Units that guarantee `bytes`; the largest value stands for an empty page.
@@ -115,6 +130,29 @@ impl FreeSpace {
         (0..TARGETS).find_map(|slot| self.target(slot))
     }
 
+    /// The next unknown page; each is given once.
+    fn next_unknown(&self) -> Option<u32> {
+        let map = self.map.read();
+        // Ends at the end of the map, where it stays.
+        loop {
+            let block = self.looked.load(Ordering::Relaxed);
+            let entry = map.get(block as usize)?;
+            let next = self.looked.compare_exchange(
+                block,
+                block + 1,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+            if next.is_ok() && entry.load(Ordering::Relaxed) == UNKNOWN {
+                return Some(block);
+            }
+        }
+    }
+
+    pub(crate) fn count_reader_pass(&self) {
+        self.reader_passes.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Forgets everything: the heap was emptied.
     pub(crate) fn reset(&self) {
         let mut map = self.map.write();
@@ -125,20 +163,20 @@ impl FreeSpace {
 }
 
 /// Whether a tuple of `len` bytes can be placed on the page as it is.
-pub(crate) fn has_room(page: &PageWrite<'_>, len: usize) -> bool {
+pub(crate) fn has_room(page: &Page, len: usize) -> bool {
     page.free_for_item() >= len
         && (page.item_count() < MAX_ITEMS || (page.has_unused() && page.first_unused().is_some()))
 }
 
 /// The line pointer that the next tuple gets.
-pub(crate) fn next_offset(page: &PageWrite<'_>) -> u16 {
+pub(crate) fn next_offset(page: &Page) -> u16 {
     let unused = if page.has_unused() { page.first_unused() } else { None };
     unused.map_or_else(|| page.item_count() + 1, |number| number.0)
 }
 
 impl<'e> Heap<'e> {
     /// Whether an insertion of `len` bytes, header included, may go to this page.
-    pub(crate) fn takes_insert(&self, page: &PageWrite<'_>, len: usize) -> bool {
+    pub(crate) fn takes_insert(&self, page: &Page, len: usize) -> bool {
         if page.is_new() {
             return true;
         }
@@ -190,7 +228,7 @@ impl<'e> Heap<'e> {
     }
 
     /// Room that insertions may use.
-    fn room_left(&self, page: &PageWrite<'_>) -> usize {
+    pub(crate) fn room_left(&self, page: &Page) -> usize {
         if !page.is_new() && (page.kind() != PageKind::Heap || !has_room(page, 1)) {
             return 0;
         }
@@ -209,11 +247,15 @@ impl<'e> Heap<'e> {
             }
         }
         let blocks = self.blocks()?;
+        // A small heap stays small; a growing one asks the system seldom.
+        let count = (blocks / 16).clamp(1, EXTEND_MAX);
+        if let Some(block) = self.look_for_room(len, count * LOOKS)? {
+            space.set_target(session, Some(block));
+            return Ok(block);
+        }
         if blocks >= BlockNumber::INVALID.0 - EXTEND_MAX {
             return Err(Error::TooManyBlocks { file: self.relation.file.id.0, blocks });
         }
-        // A small heap stays small; a growing one asks the system seldom.
-        let count = (blocks / 16).clamp(1, EXTEND_MAX);
         let grown = self.storage.pool().extend(self.relation.file, Fork::Main, count)?;
         let first = grown.first.0;
         for block in first + 1..first.saturating_add(grown.count) {
@@ -221,6 +263,27 @@ impl<'e> Heap<'e> {
         }
         space.set_target(session, Some(first));
         Ok(first)
+    }
+
+    /// Looks at unknown pages, `looks` at most, until one takes `len` bytes. What can go there goes.
+    fn look_for_room(&self, len: usize, looks: u32) -> Result<Option<u32>> {
+        for _ in 0..looks {
+            let Some(block) = self.relation.space.next_unknown() else { return Ok(None) };
+            if block >= self.blocks()? {
+                return Ok(None);
+            }
+            let pin = self.pin(block)?;
+            // Whoever is there knows the page.
+            let Some(mut page) = pin.try_write() else { continue };
+            if !page.is_new() && !self.takes_insert(&page, len) {
+                self.prune_if_useful(&mut page)?;
+            }
+            if self.takes_insert(&page, len) {
+                return Ok(Some(block));
+            }
+            self.note_room(&page);
+        }
+        Ok(None)
     }
 
     /// A page other than `not` for a cross-page update; the caller looks at its room itself.
@@ -244,14 +307,15 @@ impl<'e> Heap<'e> {
         }
     }
 
-    /// Reads the map from its fork, once.
-    fn load_map(&self) -> Result<()> {
+    /// Reads the map from its fork, once, before anything is noted in it.
+    pub(crate) fn load_map(&self) -> Result<()> {
         let space = &self.relation.space;
         if space.loaded.load(Ordering::Acquire) {
             return Ok(());
         }
         let (pool, file) = (self.storage.pool(), self.relation.file.id);
-        let blocks = self.blocks()?;
+        let killed = self.storage.was_killed();
+        let mut units = vec![UNKNOWN; self.blocks()? as usize];
         for number in 0..pool.blocks(file, Fork::FreeSpace)? {
             let id = PageId { file, fork: Fork::FreeSpace, block: BlockNumber(number) };
             // A damaged map is worth nothing, and nothing depends on it.
@@ -261,32 +325,56 @@ impl<'e> Heap<'e> {
                 continue;
             }
             let first = number as usize * PAGES_PER_MAP_PAGE;
-            for (block, &value) in (first..blocks as usize).zip(page.raw()) {
-                if value != 0 {
-                    space.record(block as u32, usize::from(value) * UNIT);
+            for (known, &saved) in units.iter_mut().skip(first).zip(page.raw()) {
+                if saved != 0 || !killed {
+                    *known = saved;
                 }
             }
         }
-        // The last page is where an interrupted load stopped: worth a look.
-        if let Some(last) = blocks.checked_sub(1) {
-            space.record(last, PAGE_SIZE);
+        // Where a load stopped, or the room is that nobody had used yet: looked at first.
+        if let (Some(last), true) = (units.last_mut(), killed) {
+            *last = u8::MAX;
         }
-        // Release: who sees it loaded sees the entries (they are hints all the same).
-        space.loaded.store(true, Ordering::Release);
+        let mut map = space.map.write();
+        if !space.loaded.load(Ordering::Relaxed) {
+            let largest = units.iter().copied().max().unwrap_or(0);
+            space.largest.fetch_max(largest, Ordering::Relaxed);
+            *map = units.into_iter().map(AtomicU8::new).collect();
+            // Release: who sees it loaded sees the entries (they are hints all the same).
+            space.loaded.store(true, Ordering::Release);
+        }
         Ok(())
     }
 
-    /// Writes the map to its fork; vacuum does this at its end.
+    /// Writes the map to its fork, if the fork may be behind; vacuum does this at its end, the database
+    /// when it is closed.
     ///
     /// # Errors
     /// Storage's.
     pub fn save_free_space(&self) -> Result<()> {
-        self.load_map()?;
         let (pool, file) = (self.storage.pool(), self.relation.file);
-        let bytes: Vec<u8> = {
-            let map = self.relation.space.map.read();
+        let space = &self.relation.space;
+        // What a crash made doubtful is unknown from now on, used or not.
+        if self.storage.was_killed() {
+            self.load_map()?;
+        }
+        if !space.loaded.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut bytes: Vec<u8> = {
+            let map = space.map.read();
             map.iter().map(|entry| entry.load(Ordering::Relaxed)).collect()
         };
+        // Pages that sessions insert into have what is left of them.
+        for block in (0..TARGETS).filter_map(|slot| space.target(slot)) {
+            if block >= self.blocks()? {
+                continue;
+            }
+            let room = units(self.room_left(&self.pin(block)?.read()));
+            let at = block as usize;
+            bytes.resize(bytes.len().max(at + 1), 0);
+            bytes[at] = bytes[at].max(room);
+        }
         for (number, chunk) in (0u32..).zip(bytes.chunks(PAGES_PER_MAP_PAGE)) {
             if pool.blocks(file.id, Fork::FreeSpace)? <= number {
                 pool.extend(file, Fork::FreeSpace, 1)?;
@@ -309,10 +397,23 @@ impl<'e> Heap<'e> {
         Ok(())
     }
 
-    /// Notes how much room a page has, for insertions (vacuum).
+    /// Notes how much room a page has, for insertions. The map is loaded.
     pub(crate) fn note_room(&self, page: &PageWrite<'_>) {
-        let free = if page.is_new() { PAGE_SIZE } else { self.room_left(page) };
-        self.relation.space.record(page.id().block.0, free);
+        self.relation.space.record(page.id().block.0, self.room_left(page));
+    }
+
+    /// Notes the room of a page whose rows went, unless the map cannot be read.
+    pub(crate) fn offer(&self, block: u32, room: usize) {
+        let space = &self.relation.space;
+        let held = (0..TARGETS).any(|slot| space.target(slot) == Some(block));
+        if !held && self.load_map().is_ok() {
+            space.record(block, room);
+        }
+    }
+
+    /// Passes that readers made since the heap was opened.
+    pub fn reader_passes(&self) -> u32 {
+        self.relation.space.reader_passes.load(Ordering::Relaxed)
     }
 
     /// Makes sure that `xid` can be written on this page; moves the page's xid base if needed.

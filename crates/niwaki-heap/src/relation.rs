@@ -34,7 +34,14 @@ impl HeapRelation {
 /// Finds what is in memory about a heap again when the heap is described anew (DDL).
 #[derive(Default)]
 pub struct HeapRegistry {
-    spaces: Mutex<HashMap<RelFileId, Weak<FreeSpace>>>,
+    known: Mutex<HashMap<RelFileId, Known>>,
+}
+
+/// A heap that somebody may have open.
+struct Known {
+    file: RelFile,
+    fillfactor: u8,
+    space: Weak<FreeSpace>,
 }
 
 impl fmt::Debug for HeapRegistry {
@@ -46,15 +53,37 @@ impl fmt::Debug for HeapRegistry {
 impl HeapRegistry {
     /// The heap with these files.
     pub fn open(&self, file: RelFile, fillfactor: u8) -> HeapRelation {
-        let mut spaces = self.spaces.lock();
-        let known = spaces.get(&file.id).and_then(Weak::upgrade);
-        let space = known.unwrap_or_else(|| {
-            spaces.retain(|_, space| space.strong_count() > 0);
-            let space = Arc::new(FreeSpace::default());
-            spaces.insert(file.id, Arc::downgrade(&space));
-            space
+        let mut heaps = self.known.lock();
+        let open = heaps.get(&file.id).and_then(|known| known.space.upgrade());
+        let space = open.unwrap_or_else(|| {
+            heaps.retain(|_, known| known.space.strong_count() > 0);
+            Arc::new(FreeSpace::default())
         });
+        heaps.insert(file.id, Known { file, fillfactor, space: Arc::downgrade(&space) });
         HeapRelation { file, fillfactor, space }
+    }
+
+    /// Writes what is known about the room of each open heap to its fork: the last thing that is done
+    /// to heaps before a clean stop.
+    ///
+    /// # Errors
+    /// Storage's; the stop is no clean one then.
+    pub fn save_free_space(&self, storage: &Storage, txns: &TransactionManager) -> Result<()> {
+        let heaps: Vec<HeapRelation> = {
+            let heaps = self.known.lock();
+            let open = heaps.values().filter_map(|known| {
+                let (file, fillfactor) = (known.file, known.fillfactor);
+                Some(HeapRelation { file, fillfactor, space: known.space.upgrade()? })
+            });
+            open.collect()
+        };
+        for relation in heaps {
+            // Its table may have been dropped.
+            if storage.file_exists(relation.file.id)? {
+                Heap::new(storage, txns, &relation).save_free_space()?;
+            }
+        }
+        Ok(())
     }
 }
 

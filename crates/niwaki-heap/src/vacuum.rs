@@ -35,6 +35,7 @@ impl Heap<'_> {
         freeze_before: Xid,
         dead: &mut Vec<Tid>,
     ) -> Result<PageVacuum> {
+        self.load_map()?;
         let mut page = self.pin_write(block)?;
         if page.kind() != PageKind::Heap {
             self.note_room(&page);
@@ -62,6 +63,7 @@ impl Heap<'_> {
     /// # Errors
     /// Storage's.
     pub fn free_dead(&self, block: u32, offsets: &[u16], horizon: &Horizon) -> Result<u32> {
+        self.load_map()?;
         let mut page = self.pin_write(block)?;
         if page.kind() != PageKind::Heap {
             return Ok(0);

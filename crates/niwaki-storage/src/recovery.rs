@@ -269,6 +269,7 @@ impl Storage {
             wal,
             control: Mutex::new(control),
             next_file: AtomicU64::new(current.next_file),
+            was_killed: !created && !current.clean,
             file_changes: RwLock::new(()),
             checkpointing: Mutex::new(()),
             hurry: AtomicU32::new(0),

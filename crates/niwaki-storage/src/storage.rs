@@ -111,6 +111,8 @@ pub struct Storage {
     pub(crate) wal: Arc<Wal>,
     pub(crate) control: Mutex<ControlFile>,
     pub(crate) next_file: AtomicU64,
+    /// The directory had not been shut down cleanly.
+    pub(crate) was_killed: bool,
     /// Shared from the record that says what becomes of a file until that is done; exclusive while a
     /// checkpoint fixes its redo position. So a record before the position is not half done when the
     /// checkpoint ends, when nobody would replay it.
@@ -132,6 +134,13 @@ impl fmt::Debug for Storage {
 }
 
 impl Storage {
+    /// Whether the directory had not been shut down cleanly before it was opened: what is not logged,
+    /// and only written at a clean end, is old.
+    #[inline]
+    pub fn was_killed(&self) -> bool {
+        self.was_killed
+    }
+
     /// The buffer pool.
     #[inline]
     pub fn pool(&self) -> &BufferPool {

@@ -141,11 +141,14 @@ impl Engine {
         Arc::clone(self.counters.lock().entry(table).or_default())
     }
 
-    /// Writes down where each used sequence really stands, so that a clean stop leaves no gap.
+    /// What is left to do before a clean stop: where each used sequence really stands is written down,
+    /// so that there is no gap, and where heaps have room.
     ///
     /// # Errors
-    /// Storage's; sequences then go on behind the values that were logged ahead.
-    pub fn settle_sequences(&self) -> Result<()> {
+    /// Storage's. The stop must not be a clean one then; sequences go on behind the values that were
+    /// logged ahead.
+    pub fn settle(&self) -> Result<()> {
+        self.heaps.save_free_space(&self.storage, &self.transactions)?;
         let sequences: Vec<_> =
             self.sequences.lock().iter().map(|(file, state)| (*file, Arc::clone(state))).collect();
         for (_, state) in sequences {

@@ -244,7 +244,7 @@ impl Inner {
         if let Some(background) = self.background.lock().take() {
             background.stop();
         }
-        self.engine.settle_sequences()?;
+        self.engine.settle()?;
         self.engine.storage().shutdown(&[&*self.transactions])?;
         Ok(())
     }
