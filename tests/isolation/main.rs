@@ -157,6 +157,38 @@ fn row_locks_wait_skip_or_fail_as_asked() {
     }
 }
 
+/// FOR KEY SHARE goes with an update that leaves the key alone, and stays with the row when that takes
+/// it to another page, or only to another root because an indexed column changed.
+#[test]
+fn a_row_that_moves_takes_its_shared_locks_along() {
+    let (_dir, server) = server("keyshare");
+    let (mut a, mut b) = (server.client(), server.client());
+    b.batch_execute(
+        "alter table t add column f text; create index on t (v); set lock_timeout = '20s';
+         insert into t select i, i, repeat('x', 700) from generate_series(3, 12) i",
+    )
+    .unwrap();
+    for update in ["f = repeat('y', 6000)", "v = v + 1", "f = repeat('z', 7000), v = v + 1"] {
+        a.batch_execute("begin; select * from t where id = 1 for key share").unwrap();
+        let place = "select ctid::text from t where id = 1";
+        let place = |b: &mut Client| b.query_one(place, &[]).unwrap().get::<_, String>(0);
+        let before = place(&mut b);
+        b.batch_execute(&format!("update t set {update} where id = 1"))
+            .unwrap_or_else(|error| panic!("{update} waited: {error:?}"));
+        assert_ne!(place(&mut b), before, "{update} left the row where it was");
+        for (lock, free) in [("no key update", true), ("update", false)] {
+            let found =
+                values(&mut b, &format!("select id from t where id = 1 for {lock} skip locked"));
+            assert_eq!(found.len() == 1, free, "for {lock} after {update}");
+        }
+        let waiting = blocked(server.client(), &server, "delete from t where id = 1");
+        a.batch_execute("commit").unwrap();
+        assert_eq!(waiting.join().unwrap().1, Ok(()));
+        assert_eq!(values(&mut b, "select id from t where id = 1"), []);
+        b.batch_execute("insert into t values (1, 10)").unwrap();
+    }
+}
+
 #[test]
 fn a_unique_check_waits_for_the_other_transaction() {
     let (_dir, server) = server("unique");

@@ -1,5 +1,6 @@
 //! May this version be changed or locked, and if not, what is in the way?
 
+use niwaki_env::seeded_bug;
 use niwaki_storage::Tid;
 use niwaki_storage::page::Page;
 use niwaki_txn::{RowKey, RowLockMode, Transaction, View, XidStatus};
@@ -62,6 +63,21 @@ impl Heap<'_> {
         Ok(transaction.keep_row_lock(key, held_mode(tuple), holder)?)
     }
 
+    /// The row at `from` gets a new root: who holds it in memory holds it there too (rule 9b.15). Called
+    /// under the latches of both, once the log has room and before anything is changed: a refusal leaves
+    /// nothing behind.
+    pub(crate) fn carry_locks(&self, from: Tid, to: Tid) -> Result<()> {
+        if seeded_bug!("locks_stay_behind") {
+            return Ok(());
+        }
+        Ok(self.txns.locks().carry_row_locks(self.row_key(from), self.row_key(to))?)
+    }
+
+    /// Whether somebody holds the row at `root` in memory: its line pointer stays (rule 9b.15).
+    pub(crate) fn is_locked_in_memory(&self, root: Tid) -> bool {
+        self.txns.locks().row_is_locked(self.row_key(root))
+    }
+
     /// Judges a version of the row at `root` that some snapshot sees, or that was the newest when it
     /// was looked for. The page's exclusive latch is held.
     pub(crate) fn judge(
@@ -96,7 +112,7 @@ impl Heap<'_> {
             XidStatus::InProgress if mode.conflicts_with(held_mode(tuple)) => {
                 Judgement::Blocked(Blocker::Transaction(xmax))
             }
-            // A lock in memory would stay behind with the old root.
+            // Its new root is on its way: a lock in memory would stay behind with the old one.
             XidStatus::InProgress if !lock_only && !tuple.has(flags::HEAP_UPDATED) => {
                 Judgement::Blocked(Blocker::Transaction(xmax))
             }

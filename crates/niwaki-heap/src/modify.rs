@@ -100,16 +100,7 @@ impl<'e> Heap<'e> {
             if !has_room(&page, len) {
                 self.prune_if_useful(&mut page)?;
             }
-            let fits = has_room(&page, len);
-            if fits && update.heap_only {
-                return self.update_on_page(transaction, page, target.root, at, &row, update);
-            }
-            // Locks in memory belong to the root: those of others would stay behind.
-            let key = self.row_key(target.root);
-            if !self.txns.locks().row_is_free(transaction, key, RowLockMode::Update) {
-                return Ok(Outcome::Wait(Blocker::Row(key)));
-            }
-            if fits {
+            if has_room(&page, len) {
                 return self.update_on_page(transaction, page, target.root, at, &row, update);
             }
             if let Some(mut moved) = moved {
@@ -168,14 +159,17 @@ impl<'e> Heap<'e> {
             suffix: suffix as u16,
             middle: &row.bytes[prefix..row.bytes.len() - suffix],
         };
+        let new_root = Tid { block, offset: OffsetNumber(change.new) };
         let _critical = self.storage.begin_change()?;
+        if !update.heap_only {
+            self.carry_locks(root, new_root)?;
+        }
         let cids = (transaction.insert_cid().raw, old_cid);
         let applied = change.apply(&mut page, block, xid, cids);
         assert!(applied, "a page with room takes the new version");
         let head = change.head();
         let data: [&[u8]; 2] = [&head, change.middle];
         self.log(kind::UPDATE, xid, &mut [LoggedPage::delta(&mut page, &data)])?;
-        let new_root = Tid { block, offset: OffsetNumber(change.new) };
         let root = if update.heap_only { root } else { new_root };
         Ok(Outcome::Done { root, heap_only: update.heap_only })
     }
@@ -197,12 +191,13 @@ impl<'e> Heap<'e> {
         let old_xmin = page::xmin(page::base(&old_page), old);
         let old_cid = transaction.delete_cid(old_xmin, old.cid())?;
         let new = new_page.is_new();
+        let place = place(row, next_offset(&new_page), false);
+        let root = Tid { block: new_page.id().block, offset: OffsetNumber(place.offset) };
         let _critical = self.storage.begin_change()?;
+        self.carry_locks(old_root, root)?;
         if new {
             page::init(&mut new_page, page::initial_base(xid));
         }
-        let place = place(row, next_offset(&new_page), false);
-        let root = Tid { block: new_page.id().block, offset: OffsetNumber(place.offset) };
         let end = EndVersion {
             offset: at,
             link: root,

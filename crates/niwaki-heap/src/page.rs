@@ -176,12 +176,13 @@ pub(crate) fn xmax(base: u64, tuple: Tuple<'_>) -> Xid {
     absolute(base, tuple.xmax())
 }
 
-/// Clears what may differ between a heap page and its redo: hints, and command numbers, which mean
-/// nothing after a crash. Does nothing to pages of other kinds.
+/// Clears what may differ between a heap page and its redo: hints, the page's own among them, and
+/// command numbers, which mean nothing after a crash. Does nothing to pages of other kinds.
 pub fn mask_hints(page: &mut Page) {
     if page.kind() != PageKind::Heap {
         return;
     }
+    set_prune_xid(page, 0);
     for offset in 1..=page.item_count() {
         let Some(header) = header_mut(page, offset) else { continue };
         let Some(tuple) = Tuple::new(header.as_slice()) else { continue };

@@ -11,7 +11,9 @@
 //! ```
 
 use niwaki_storage::page::{ItemState, Page};
-use niwaki_storage::{Csn, LoggedPage, Manager, OffsetNumber, PageWrite, Record, Xid};
+use niwaki_storage::{
+    BlockNumber, Csn, LoggedPage, Manager, OffsetNumber, PageWrite, Record, Tid, Xid,
+};
 use niwaki_txn::{Horizon, TransactionManager, XidStatus};
 
 use crate::change::{PrunePlan, RECORD_VERSION, Relink, kind};
@@ -25,7 +27,7 @@ use crate::relation::Heap;
 pub(crate) struct PruneOptions<'a> {
     /// Freeze versions whose inserter every snapshot sees and is older than this.
     pub(crate) freeze_before: Xid,
-    /// DEAD line pointers that no index entry names any more.
+    /// DEAD line pointers that no index entry names any more. Those of locked rows stay.
     pub(crate) free: &'a [u16],
 }
 
@@ -38,6 +40,8 @@ pub struct Pruned {
     pub frozen: u32,
     /// Line pointers freed.
     pub freed: u32,
+    /// Chains of which nothing is left: deleted rows, and rows that live on other pages now.
+    pub chains: u32,
 }
 
 /// Verdict on one version, computed once.
@@ -288,7 +292,13 @@ impl<'p> Planner<'p> {
 
 impl Heap<'_> {
     /// Plans a pass over a heap page under its exclusive latch.
-    fn plan(&self, page: &Page, horizon: &Horizon, options: PruneOptions<'_>) -> Findings {
+    fn plan(
+        &self,
+        page: &Page,
+        block: BlockNumber,
+        horizon: &Horizon,
+        options: PruneOptions<'_>,
+    ) -> Findings {
         let base = page::base(page);
         let count = page.item_count();
         // One answer per inserter and pass, also where it ends meanwhile.
@@ -336,7 +346,11 @@ impl Heap<'_> {
             .free
             .iter()
             .copied()
-            .filter(|&offset| page.item_id(OffsetNumber(offset)).state() == ItemState::Dead)
+            .filter(|&offset| {
+                let root = Tid { block, offset: OffsetNumber(offset) };
+                page.item_id(root.offset).state() == ItemState::Dead
+                    && !self.is_locked_in_memory(root)
+            })
             .collect();
         planner.keepers(options.freeze_before);
         let flushed = self.storage.wal().flushed();
@@ -365,10 +379,19 @@ impl Heap<'_> {
         horizon: &Horizon,
         options: PruneOptions<'_>,
     ) -> Result<Pruned> {
-        let Findings { plan, removed, interval, all_visible } = self.plan(page, horizon, options);
-        let pruned =
-            Pruned { removed, frozen: plan.frozen.len() as u32, freed: plan.freed.len() as u32 };
+        let Findings { plan, removed, interval, all_visible } =
+            self.plan(page, page.id().block, horizon, options);
+        let pruned = Pruned {
+            removed,
+            frozen: plan.frozen.len() as u32,
+            freed: plan.freed.len() as u32,
+            chains: plan.dead.len() as u32,
+        };
         if plan.is_empty() {
+            if page::prune_xid(page) != plan.prune_xid {
+                page::set_prune_xid(page, plan.prune_xid);
+                page.mark_hint();
+            }
             return Ok(pruned);
         }
         let mut data = Vec::new();

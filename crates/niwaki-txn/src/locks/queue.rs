@@ -383,7 +383,10 @@ impl LockManager {
         let mut carried = Vec::new();
         for grant in &entry.granted {
             for bit in bits(grant.modes) {
-                self.announce(&to, Mode::of(&to, bit))?;
+                if let Err(error) = self.announce(&to, Mode::of(&to, bit)) {
+                    carried.iter().for_each(|(_, bit)| self.retract(&to, Mode::of(&to, *bit)));
+                    return Err(error);
+                }
                 carried.push((Arc::clone(&grant.session), bit));
             }
         }
