@@ -17,8 +17,8 @@ use niwaki_testkit::pages::PageStore;
 use niwaki_testkit::schedules::simulate;
 use niwaki_testkit::subject::Subject;
 use niwaki_testkit::tables::TableSubject;
-use niwaki_testkit::transfers;
 use niwaki_testkit::workload::{Mix, Workload};
+use niwaki_testkit::{sharers, transfers};
 
 /// Seeds tried before a bug counts as not found.
 const SEEDS: u64 = 6;
@@ -31,7 +31,7 @@ const CONTENTIONS: usize = 12_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 8] = [
+const BUGS: [(&str, &str, Suite); 9] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -39,6 +39,7 @@ const BUGS: [(&str, &str, Suite); 8] = [
     ("late_redo", "a checkpoint's redo position is taken after the pages were written", together),
     ("removable_ignores_snapshots", "pruning removes what an open snapshot sees (G1)", sessions),
     ("split_forgets_high_key", "the right half of a split has no high key", sessions),
+    ("locks_stay_behind", "a row that moves leaves its shared locks behind", sharing),
     ("snapshot_without_pending", "a snapshot is taken without saying so first", together),
 ];
 
@@ -95,6 +96,12 @@ fn tables() -> Result<(), String> {
     Ok(())
 }
 
+/// Shared rows that others move and delete.
+fn sharing() -> Result<(), String> {
+    let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, sharers::run)));
+    ran.map_err(|payload| crash::describe(&*payload))
+}
+
 /// Interleaved sessions against the model.
 fn sessions() -> Result<(), String> {
     for seed in 0..SEEDS {
@@ -125,8 +132,13 @@ fn together() -> Result<(), String> {
 #[test]
 fn every_planted_bug_is_found() {
     let only = std::env::var("NIWAKI_BUG").ok();
-    let suites: [(&str, Suite); 4] =
-        [("pages", pages), ("tables", tables), ("sessions", sessions), ("together", together)];
+    let suites: [(&str, Suite); 5] = [
+        ("pages", pages),
+        ("tables", tables),
+        ("sessions", sessions),
+        ("sharing", sharing),
+        ("together", together),
+    ];
     for (name, suite) in suites {
         if only.is_none() {
             plant(None);

@@ -1,8 +1,8 @@
 //! Tables and transactions under the deterministic scheduler; what happens is in
-//! `niwaki_testkit::transfers`.
+//! `niwaki_testkit::transfers` and `sharers`.
 
 use niwaki_testkit::schedules::{schedules, simulate};
-use niwaki_testkit::transfers;
+use niwaki_testkit::{sharers, transfers};
 
 #[test]
 fn transfers_neither_make_nor_lose_money() {
@@ -17,4 +17,14 @@ fn acknowledged_transfers_survive_a_crash() {
 #[test]
 fn a_snapshot_gives_one_answer() {
     simulate(schedules(400), transfers::contend);
+}
+
+#[test]
+fn a_shared_row_stays_while_others_move_it() {
+    simulate(schedules(200), sharers::run);
+}
+
+#[test]
+fn readers_that_prune_give_each_snapshot_one_answer() {
+    simulate(schedules(60), transfers::prune_by_reading);
 }

@@ -37,8 +37,21 @@ pub(crate) fn sees(view: &View<'_>, base: u64, tuple: Tuple<'_>) -> bool {
 /// The version of the chain at `root` that `view` sees.
 #[inline]
 pub(crate) fn visible<'p>(page: &'p Page, root: u16, view: &View<'_>) -> Option<(u16, Tuple<'p>)> {
+    walk(page, root, view).0
+}
+
+/// As [`visible`], with the number of versions passed on the way there.
+#[inline]
+fn walk<'p>(page: &'p Page, root: u16, view: &View<'_>) -> (Option<(u16, Tuple<'p>)>, u16) {
     let base = page::base(page);
-    Chain::new(page, root).find(|(_, tuple)| sees(view, base, *tuple))
+    let mut passed = 0;
+    for (offset, tuple) in Chain::new(page, root) {
+        if sees(view, base, tuple) {
+            return (Some((offset, tuple)), passed);
+        }
+        passed += 1;
+    }
+    (None, passed)
 }
 
 #[inline]
@@ -62,7 +75,8 @@ impl Heap<'_> {
     }
 
     /// Gives the version of the row at `root` that `view` sees to `read`, under the page's shared
-    /// latch: `read` must not wait, nor come back here. `None` when no version is seen.
+    /// latch: `read` must not wait, nor come back here. `None` when no version is seen. Versions that
+    /// nobody sees, met on the way on a page short of room, are taken away afterwards.
     ///
     /// # Errors
     /// Storage's.
@@ -78,12 +92,20 @@ impl Heap<'_> {
         if page.kind() != PageKind::Heap {
             return Ok(None);
         }
-        let found = visible(&page, root.offset.0, view);
-        Ok(found.map(|(_, tuple)| read(row_ref(&page, root, tuple))))
+        let (found, passed) = walk(&page, root.offset.0, view);
+        let found = found.map(|(_, tuple)| read(row_ref(&page, root, tuple)));
+        if passed > 0
+            && let Some(horizon) = self.chain_to_prune(&page, root.offset.0, passed)
+        {
+            drop(page);
+            self.prune_on_access(&pin, &horizon);
+        }
+        Ok(found)
     }
 
     /// Copies every row of a block that `view` sees to `out`, whose earlier contents go. One latch
-    /// hold. `horizon`, taken when the scan began, allows hints to be set.
+    /// hold. `horizon`, taken when the scan began, allows hints to be set. What nobody sees goes, as
+    /// in [`Heap::fetch`].
     ///
     /// # Errors
     /// Storage's.
@@ -96,26 +118,32 @@ impl Heap<'_> {
     ) -> Result<()> {
         out.clear();
         let pin = self.pin(block)?;
-        let hints = {
+        let (hints, removable) = {
             let page = pin.read();
             if page.kind() != PageKind::Heap {
                 return Ok(());
             }
             let base = page::base(&page);
             let mut unhinted = false;
+            let mut passed = 0;
             for offset in 1..=page.item_count() {
                 let Some(tuple) = page::tuple(&page, offset) else { continue };
                 let plain = tuple.xmin() == 1 || tuple.has(flags::XMIN_ALL_VISIBLE);
                 unhinted |= !plain && !tuple.has(flags::XMIN_ABORTED);
                 if !sees(view, base, tuple) {
+                    passed += 1;
                     continue;
                 }
                 let root = if tuple.has(flags::HEAP_ONLY) { tuple.root() } else { offset };
                 let root = Tid { block: pin.id().block, offset: OffsetNumber(root) };
                 out.push(row_ref(&page, root, tuple));
             }
-            unhinted
+            let removable = if passed > 0 { self.page_to_prune(&page, passed) } else { None };
+            (unhinted, removable)
         };
+        if let Some(horizon) = removable {
+            self.prune_on_access(&pin, &horizon);
+        }
         if let (true, Some(horizon)) = (hints, horizon) {
             self.set_hints(&pin, horizon);
         }
@@ -185,13 +213,22 @@ impl Heap<'_> {
     ) -> Result<DeadVersions> {
         let pin = self.pin(root.block.0)?;
         let page = pin.read();
-        match page.item_id(root.offset).state() {
-            ItemState::Dead => return Ok(Some(None)),
+        let flushed = self.storage.wal().flushed();
+        // What a pass removed took along who ended it: its record is behind their commits, and the
+        // page's last change is behind that.
+        let id = page.item_id(root.offset);
+        let removed = match id.state() {
             ItemState::Unused => return Ok(None),
-            ItemState::Normal | ItemState::Redirect => {}
+            ItemState::Dead => true,
+            ItemState::Normal | ItemState::Redirect => id.mixed() != Mixed::No,
+        };
+        if removed && self.relation.file.logged && page.lsn() > flushed {
+            return Ok(None);
+        }
+        if id.state() == ItemState::Dead {
+            return Ok(Some(None));
         }
         let base = page::base(&page);
-        let flushed = self.storage.wal().flushed();
         let mut interval = None;
         let mut found = false;
         for (_, tuple) in Chain::new(&page, root.offset.0) {

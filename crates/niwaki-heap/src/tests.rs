@@ -1,5 +1,8 @@
 //! The heap on storage in memory: what the table's tests do not see from above.
 
+mod access;
+mod locks;
+
 use std::sync::Arc;
 
 use niwaki_env::Env;

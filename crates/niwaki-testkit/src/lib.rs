@@ -7,6 +7,8 @@ pub mod model;
 pub mod pages;
 #[cfg(feature = "shuttle")]
 pub mod schedules;
+#[cfg(feature = "shuttle")]
+pub mod sharers;
 pub mod sql;
 pub mod subject;
 pub mod tables;

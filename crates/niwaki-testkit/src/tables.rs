@@ -10,8 +10,8 @@ use niwaki_storage::{
     CheckpointKind, Error as StorageError, RelFile, RelFileId, Storage, StorageOptions, Tid,
 };
 use niwaki_table::{
-    Direction, Engine, Error, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup, Modify,
-    PageRows, Result, RowTarget, Table, TableDefinition, Workspace,
+    Direction, Engine, Error, HeapOnlyUpdates, IndexDefinition, KeyColumn, LockOutcome, LockWait,
+    Lookup, Modify, PageRows, Result, RowLockMode, RowTarget, Table, TableDefinition, Workspace,
 };
 use niwaki_txn::{
     BeginOptions, Durability, Error as TxnError, Isolation as Level, SessionControl, Snapshot,
@@ -158,6 +158,16 @@ impl TableDatabase {
     /// The storage.
     pub fn storage(&self) -> &Storage {
         &self.storage
+    }
+
+    /// Whether any row lock is kept in memory.
+    pub fn any_row_locks(&self) -> bool {
+        self.manager.locks().any_row_locks()
+    }
+
+    /// Passes over heap pages that readers made.
+    pub fn reader_passes(&self) -> u32 {
+        self.table.heap().reader_passes()
     }
 
     /// CHECKPOINT.
@@ -337,6 +347,29 @@ impl TableSession {
                 Err(state(&error).map_or_else(|| error.to_string(), str::to_owned))
             }
         }
+    }
+
+    /// Locks the row of a key, the newest version if there is a newer one; false when there is no row.
+    ///
+    /// # Errors
+    /// As [`TableSession::add`].
+    pub fn lock(&mut self, key: Key, mode: RowLockMode) -> std::result::Result<bool, String> {
+        let transaction = self.transaction.take().expect("inside a transaction");
+        let outcome = self.lock_key(&transaction, key, mode);
+        self.transaction = Some(transaction);
+        outcome.map_err(|error| {
+            self.fail();
+            state(&error).map_or_else(|| error.to_string(), str::to_owned)
+        })
+    }
+
+    fn lock_key(&mut self, tx: &Transaction, key: Key, mode: RowLockMode) -> Result<bool> {
+        let table = Arc::clone(&self.database.table);
+        let snapshot = tx.snapshot_for_write()?;
+        let Some((root, _)) = self.find(tx, &snapshot, key)? else { return Ok(false) };
+        let target = RowTarget::visible(root);
+        let outcome = table.lock_row(tx, &snapshot, target, mode, LockWait::Block)?;
+        Ok(matches!(outcome, LockOutcome::Locked | LockOutcome::Changed(_)))
     }
 
     /// Updates (or deletes) the row of a key as an executor does: what another transaction changed

@@ -224,6 +224,62 @@ pub fn contend() {
     database.check().expect("the check");
 }
 
+/// One row that is written until its chain is long, and readers, who shorten it while others walk it:
+/// by address, by the indexes and by scanning. Nobody vacuums.
+///
+/// # Panics
+/// When a snapshot gives two answers or none, or the readers left the pruning to others.
+pub fn prune_by_reading() {
+    const WRITES: i64 = 40;
+    let seed = seed();
+    let database = open(Env::simulated(Arc::new(MemoryVfs::new()), seed));
+    let mut session = database.session().expect("a session");
+    execute(&mut session, &Step::Insert(0, 0));
+    let mut threads = Vec::new();
+    for number in 0..3u64 {
+        let mut session = database.session().expect("a session");
+        threads.push(thread::spawn(move || {
+            let rng = SeededRng::new(seed ^ number << 32);
+            if number == 0 {
+                for write in 1..=WRITES {
+                    // The indexed group stays, so that the versions make one chain.
+                    let value = write * 35;
+                    assert_eq!(execute(&mut session, &Step::Update(0, value)), Reply::Done(1));
+                }
+                return;
+            }
+            let mut last = 0;
+            for _ in 0..6 {
+                execute(&mut session, &Step::Begin(Isolation::RepeatableRead));
+                let mut value = || {
+                    if rng.chance(1, 2) {
+                        let Reply::Rows(rows) = execute(&mut session, &Step::Scan) else {
+                            unreachable!()
+                        };
+                        assert_eq!(rows.len(), 1);
+                        return rows[&0];
+                    }
+                    match execute(&mut session, &Step::Read(0)) {
+                        Reply::Row(Some(value)) => value,
+                        other => panic!("a snapshot sees no version: {other:?}"),
+                    }
+                };
+                let (first, second, third) = (value(), value(), value());
+                assert!(first == second && second == third, "{first}, {second}, {third}");
+                assert!(first >= last, "{first} after {last}");
+                last = first;
+                execute(&mut session, &Step::Commit);
+            }
+        }));
+    }
+    threads.into_iter().for_each(|thread| thread.join().expect("a thread"));
+    // Whatever the schedule: what is left over goes when it is read.
+    assert_eq!(execute(&mut session, &Step::Read(0)), Reply::Row(Some(WRITES * 35)));
+    assert_eq!(database.rows().expect("the rows"), Rows::from([(0, WRITES * 35)]));
+    assert!(database.reader_passes() > 0, "no reader pruned");
+    database.check().expect("the check");
+}
+
 fn verify(files: &MemoryVfs, log: &[(i64, u64, u64)], moment: u64) {
     let database = open(Env::simulated(Arc::new(files.fork()), 1));
     let rows = database.rows().expect("the rows");

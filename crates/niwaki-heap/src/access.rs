@@ -1,0 +1,105 @@
+//! Pruning by readers: who walks past versions that nobody sees any more takes them away.
+//!
+//! ```text
+//! under the shared latch   rows are copied out, versions not seen are counted
+//!   none, or few on a page with room ───────────────► done: nothing shared was written
+//!   front of a chain removable, by one horizon?  no ─► done
+//! latch given back         exclusive latch, if that needs no waiting ─► one pass, by that horizon
+//! ```
+//!
+//! A reader walks a chain under one latch hold and keeps nothing of the page afterwards, so neither it
+//! nor another reader can be in the middle of what is removed (rule 9b.5).
+
+use niwaki_storage::page::{PAGE_SIZE, Page};
+use niwaki_storage::{Csn, Pin};
+use niwaki_txn::{Horizon, XidStatus};
+
+use crate::header::{Tuple, flags};
+use crate::page::{self, Chain};
+use crate::prune::PruneOptions;
+use crate::relation::Heap;
+
+/// A page with less room than this runs short of it: the next update may not fit.
+const ROOM_MIN: usize = PAGE_SIZE / 10;
+/// Versions that a reader walks past before it minds on a page with room: walking past them costs each
+/// reader about as much as one pass costs.
+const PASSED_MAX: u16 = 16;
+/// Room from which a page whose rows went is offered to insertions. Less is left to updates of the rows
+/// that stay.
+const ROOM_OFFERED: usize = PAGE_SIZE / 2;
+
+impl Heap<'_> {
+    /// Whether `passed` versions that a reader did not see are reason enough to look closer.
+    #[inline]
+    fn minds(&self, page: &Page, passed: u16) -> bool {
+        passed >= PASSED_MAX || page.free_bytes() < ROOM_MIN.max(self.relation.reserve())
+    }
+
+    /// After a walk along the chain at `root` past `passed` versions: the horizon by which a pass would
+    /// shorten it.
+    pub(crate) fn chain_to_prune(&self, page: &Page, root: u16, passed: u16) -> Option<Horizon> {
+        if !self.minds(page, passed) {
+            return None;
+        }
+        let horizon = self.txns.horizon();
+        self.front_is_gone(page, root, &horizon).then_some(horizon)
+    }
+
+    /// After a scan of the page past `passed` versions: the horizon by which a pass would remove some.
+    pub(crate) fn page_to_prune(&self, page: &Page, passed: u16) -> Option<Horizon> {
+        if !self.minds(page, passed) {
+            return None;
+        }
+        let horizon = self.txns.horizon();
+        let base = page::base(page);
+        let found = (1..=page.item_count()).any(|offset| {
+            let version = page::tuple(page, offset).filter(|tuple| tuple.has(flags::HEAP_ONLY));
+            version.is_some_and(|tuple| {
+                self.txns.status(page::xmin(base, tuple)) == XidStatus::Aborted
+            }) || self.front_is_gone(page, offset, &horizon)
+        });
+        found.then_some(horizon)
+    }
+
+    /// Whether the first version of a chain goes in a pass: chains are cut from their front.
+    fn front_is_gone(&self, page: &Page, root: u16, horizon: &Horizon) -> bool {
+        let mut versions = Chain::new(page, root).map(|(_, tuple)| tuple);
+        let front = versions.find(|tuple| !tuple.has(flags::STUB));
+        front.is_some_and(|tuple| self.is_gone(page::base(page), tuple, horizon))
+    }
+
+    /// The verdict that a pass by this horizon gives.
+    fn is_gone(&self, base: u64, tuple: Tuple<'_>, horizon: &Horizon) -> bool {
+        let begin = if tuple.has(flags::XMIN_ALL_VISIBLE) {
+            Csn(1)
+        } else {
+            match self.txns.status(page::xmin(base, tuple)) {
+                XidStatus::Aborted => return true,
+                XidStatus::InProgress => return false,
+                XidStatus::Committed(begin) => begin,
+            }
+        };
+        tuple.has_deleter()
+            && matches!(
+                self.txns.status(page::xmax(base, tuple)),
+                XidStatus::Committed(end) if horizon.removable(begin, end)
+            )
+    }
+
+    /// One pass by a reader, if the page can be latched without waiting. `pin` is not latched.
+    #[cold]
+    pub(crate) fn prune_on_access(&self, pin: &Pin<'_>, horizon: &Horizon) {
+        let room = {
+            let Some(mut page) = pin.try_write() else { return };
+            // The reader has its rows; that the log is full is for those to say who must write.
+            let Ok(pruned) = self.prune(&mut page, horizon, PruneOptions::default()) else {
+                return;
+            };
+            self.relation.space.count_reader_pass();
+            (pruned.chains > 0).then(|| self.room_left(&page))
+        };
+        if let Some(room) = room.filter(|&room| room >= ROOM_OFFERED) {
+            self.offer(pin.id().block.0, room);
+        }
+    }
+}
