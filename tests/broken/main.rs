@@ -23,8 +23,10 @@ const HEAP_ONLY: Tid = Tid { block: BlockNumber(0), offset: OffsetNumber(5) };
 /// The index on v.
 const V: usize = 1;
 
+type Damage = fn(&Table);
+
 /// Opens the engine below a closed database, damages the table, and closes it as cleanly.
-fn damaged(env: &Env, damage: fn(&Table)) {
+fn damaged(env: &Env, damage: Damage) {
     let manager = TransactionManager::new(env.clone(), TxnOptions::default());
     let mut managers = Engine::resource_managers();
     managers.push(Arc::clone(&manager) as _);
@@ -41,7 +43,7 @@ fn damaged(env: &Env, damage: fn(&Table)) {
     storage.shutdown(&[&*manager]).unwrap();
 }
 
-fn named(damage: Option<fn(&Table)>) -> Vec<String> {
+fn named(damage: Option<Damage>) -> Vec<String> {
     let env = Env::memory();
     let db = Database::open_with(env.clone(), Options::new()).unwrap();
     for sql in TABLE.split(';').map(str::trim).filter(|sql| !sql.is_empty()) {
@@ -89,7 +91,7 @@ fn enter(table: &Table, value: i32, tid: Tid) {
 #[test]
 fn each_damage_is_named() {
     assert_eq!(named(None), [""; 0], "sound before");
-    let damages: [(&str, fn(&Table)); 8] = [
+    let damages: [(&str, Damage); 8] = [
         // The root that it says it has.
         ("H1", |table| edit_header(table, HEAP_ONLY.offset.0, 18, 9)),
         ("H2", |table| enter(table, 10, HEAP_ONLY)),
