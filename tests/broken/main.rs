@@ -35,7 +35,8 @@ fn damaged(env: &Env, damage: Damage) {
     let engine = Engine::new(Arc::clone(&storage), Arc::clone(&manager));
     let session = manager.register_session().unwrap();
     let tx = manager.begin(&session, BeginOptions::default()).unwrap();
-    let catalog = Catalog::open(&engine, &tx, Vec::new()).unwrap();
+    let expressions = Arc::new(niwaki_sql::IndexExpressions);
+    let catalog = Catalog::open(&engine, &tx, Vec::new(), expressions).unwrap();
     tx.commit(Durability::Async).unwrap();
     let state = catalog.state_arc();
     let relation = state.tables().find(|relation| relation.name == "r").unwrap();
@@ -78,7 +79,7 @@ fn edit_header(table: &Table, offset: u16, at: usize, add: u8) {
 fn key(table: &Table, index: usize, value: i32) -> Vec<u8> {
     let mut key = Vec::new();
     let row = [Datum::Int4(value), Datum::Int4(value), Datum::text("")];
-    table.encode_index_key(index, &row, &mut key);
+    table.encode_index_key(index, &row, &mut key).unwrap();
     key
 }
 
