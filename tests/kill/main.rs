@@ -1,22 +1,33 @@
 //! `kill -9` in the middle of work: what was acknowledged, and what anyone read, is there.
 //!
 //! Eight clients move money between accounts and write what they did into `entry`; each remembers
-//! what the server acknowledged, and what it read of the others. The server is killed at a random
-//! moment, some rounds also during recovery, and started again. Then for every client its entries
-//! are there without a gap up to at least the last one acknowledged or read; at most the one commit
-//! in flight may be there beyond; balances equal the sums of entries; `niwaki check` is clean.
+//! what the server acknowledged, and what it read of the others. Beside them pgbench runs, and
+//! somebody makes checkpoints, vacuums and builds indexes. The server is killed, some rounds again
+//! during recovery, and started again. Then for every client its entries are there without a gap up
+//! to at least the last one acknowledged or read; at most the one commit in flight may be there
+//! beyond; balances and counts equal those of the entries; the sums of pgbench agree; `niwaki check`
+//! is clean.
 //!
-//! `NIWAKI_KILL_ROUNDS` (default 5) and `NIWAKI_KILL_SEED` steer it; a failure prints the seed.
+//! No moment is a time: the server dies when the clients together have seen so many commits
+//! acknowledged, a recovery when it has read and written so many bytes. `NIWAKI_KILL_SEED` (default
+//! 1) determines these numbers and every client's choices, for each round by itself;
+//! `NIWAKI_KILL_ROUNDS` (default 5) says how many rounds. Both are printed.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
 
-use support::{Random, Server, TempDir, check};
+use support::{Random, Server, TempDir, check, text};
 
 const CLIENTS: usize = 8;
 const ACCOUNTS: u64 = 50;
+/// A pool smaller than the data, so that pages are evicted; checkpoints by log volume too.
+const SETTINGS: [&str; 4] = ["--set", "shared_buffers=4MB", "--set", "max_wal_size=64MB"];
+/// Commits that the clients see acknowledged before the kill, at least and at most.
+const COMMITS: (u64, u64) = (50, 1500);
 
 /// What the clients know, kept outside the server.
 #[derive(Default)]
@@ -29,27 +40,33 @@ struct Ledger {
     sent: [AtomicI32; CLIENTS],
 }
 
-fn setup(client: &mut postgres::Client) {
-    client
+fn setup(server: &Server) {
+    server
+        .client()
         .batch_execute(
-            "create table account (id int primary key, balance int8 not null);
+            "create table account (id int primary key, balance int8 not null, changes int8 not null);
              create table entry (client int, seq int, account int, delta int8 not null,
                                  primary key (client, seq));
              create index entry_account on entry (account);
-             insert into account select i, 0 from generate_series(0, 49) as i",
+             insert into account select i, 0, 0 from generate_series(0, 49) as i",
         )
         .expect("the tables");
+    let output = server.run("pgbench", &["-i", "-s", "1", "-q"]);
+    assert!(output.status.success(), "pgbench -i: {}", text(&output));
 }
 
-/// Works until the connection breaks.
+/// Works until the connection breaks; says so to `acknowledged` after each commit.
 fn work(
     mut client: postgres::Client,
     number: usize,
     ledger: &Ledger,
+    acknowledged: &mpsc::Sender<()>,
     mut random: Random,
 ) -> Result<(), postgres::Error> {
     let me = i32::try_from(number).unwrap();
-    let update = client.prepare("update account set balance = balance + $1 where id = $2")?;
+    let update = client.prepare(
+        "update account set balance = balance + $1, changes = changes + 1 where id = $2",
+    )?;
     let insert = client.prepare("insert into entry values ($1, $2, $3, $4)")?;
     let newest = client.prepare("select max(seq) from entry where client = $1")?;
     loop {
@@ -69,6 +86,8 @@ fn work(
         ledger.sent[number].store(seq, Ordering::SeqCst);
         transaction.commit()?;
         ledger.acknowledged[number].store(seq, Ordering::SeqCst);
+        // Nobody counts any more once the server is to die; the next statement meets that.
+        let _ = acknowledged.send(());
         if random.below(3) == 0 {
             let other = usize::try_from(random.below(CLIENTS as u64)).unwrap();
             let row = client.query_one(&newest, &[&i32::try_from(other).unwrap()])?;
@@ -79,17 +98,97 @@ fn work(
     }
 }
 
-/// Checkpoints, vacuums and index builds beside the work, until the connection breaks.
-fn maintain(mut client: postgres::Client, mut random: Random) -> Result<(), postgres::Error> {
-    loop {
-        let statement = match random.below(4) {
+/// A checkpoint, a vacuum or an index build whenever one is asked for, until the connection breaks
+/// or nobody asks.
+fn maintain(
+    mut client: postgres::Client,
+    asked: &mpsc::Receiver<()>,
+    mut random: Random,
+) -> Result<(), postgres::Error> {
+    while asked.recv().is_ok() {
+        client.batch_execute(match random.below(5) {
             0 => "checkpoint",
             1 => "vacuum account",
             2 => "vacuum entry",
+            3 => "vacuum pgbench_branches",
             _ => "create index entry_extra on entry (delta); drop index entry_extra",
-        };
-        client.batch_execute(statement)?;
-        thread::sleep(Duration::from_millis(random.below(60)));
+        })?;
+    }
+    Ok(())
+}
+
+/// Lets everybody work until `commits` of the clients' were acknowledged, and kills the server then.
+fn work_until_killed(server: &mut Server, ledger: &Ledger, commits: u64, random: &mut Random) {
+    let dying = &AtomicBool::new(false);
+    let (acknowledged, acknowledgements) = mpsc::channel();
+    let (ask, asked) = mpsc::channel();
+    let pgbench = server
+        .command("pgbench", &["-n", "-c", "4", "-j", "2", "-T", "3600", "-M", "prepared"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut pgbench = pgbench.expect("pgbench (PostgreSQL 15 clients) is needed");
+    thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let connection = server.client();
+            let (random, acknowledged) = (random.fork(), acknowledged.clone());
+            scope.spawn(move || {
+                let outcome = work(connection, client, ledger, &acknowledged, random);
+                let error = outcome.expect_err("works for ever");
+                let expected = dying.load(Ordering::SeqCst);
+                assert!(expected, "client {client} failed before the kill: {error:?}");
+            });
+        }
+        // Only the clients' senders are left: when all of them are gone, so is the channel.
+        drop(acknowledged);
+        let (connection, maintenance) = (server.client(), random.fork());
+        scope.spawn(move || {
+            if let Err(error) = maintain(connection, &asked, maintenance) {
+                assert!(dying.load(Ordering::SeqCst), "maintenance failed: {error:?}");
+            }
+        });
+        for number in 1..=commits {
+            acknowledgements.recv().expect("a client that still works");
+            if number % 25 == 0 {
+                let _ = ask.send(());
+            }
+        }
+        dying.store(true, Ordering::SeqCst);
+        server.kill();
+        drop(ask);
+    });
+    pgbench.wait().expect("pgbench ends without a server");
+}
+
+/// Recovers a copy of `data`, to learn how many bytes a recovery reads and writes; kills recoveries
+/// of `data` itself at seeded numbers of them. Returns how many died before they were done.
+fn kill_recoveries(data: &Path, kills: u64, random: &mut Random) -> u64 {
+    let mut interrupted = 0;
+    for _ in 0..kills {
+        let copy = TempDir::new("kill-copy");
+        copy_folder(data, &copy.path().join("data"));
+        let calm = Server::start(&copy.path().join("data"), &SETTINGS);
+        let bytes = 1 + random.below(calm.io_bytes());
+        drop(calm);
+        let mut recovering = Server::launch(data, &SETTINGS);
+        // Ends: it goes on to read and write until it is ready.
+        while recovering.io_bytes() < bytes && !recovering.is_ready() {}
+        recovering.kill();
+        interrupted += u64::from(!recovering.is_ready());
+    }
+    interrupted
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("its type").is_dir() {
+            copy_folder(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).expect("a copy");
+        }
     }
 }
 
@@ -114,72 +213,67 @@ fn verify(client: &mut postgres::Client, ledger: &Ledger) {
         ledger.sent[number].store(last, Ordering::SeqCst);
         ledger.acknowledged[number].store(last, Ordering::SeqCst);
     }
-    let mut sums = std::collections::HashMap::<i32, i64>::new();
+    let mut sums = HashMap::<i32, (i64, i64)>::new();
     for row in client.query("select account, delta from entry", &[]).expect("the entries") {
-        *sums.entry(row.get(0)).or_default() += row.get::<_, i64>(1);
+        let (sum, count) = sums.entry(row.get(0)).or_default();
+        *sum += row.get::<_, i64>(1);
+        *count += 1;
     }
-    for row in client.query("select id, balance from account", &[]).expect("the accounts") {
-        let (id, balance): (i32, i64) = (row.get(0), row.get(1));
-        assert_eq!(balance, sums.get(&id).copied().unwrap_or(0), "balance of account {id}");
+    let accounts = client.query("select id, balance, changes from account", &[]);
+    for row in accounts.expect("the accounts") {
+        let id: i32 = row.get(0);
+        let expected = sums.get(&id).copied().unwrap_or_default();
+        assert_eq!((row.get(1), row.get(2)), expected, "balance and changes of account {id}");
     }
+    let pgbench = client.query_one(
+        "select (select sum(abalance) from pgbench_accounts)::int8, \
+                (select sum(tbalance) from pgbench_tellers)::int8, \
+                (select sum(bbalance) from pgbench_branches)::int8, \
+                (select coalesce(sum(delta), 0) from pgbench_history)::int8",
+        &[],
+    );
+    let pgbench = pgbench.expect("the sums of pgbench");
+    let sums: Vec<i64> = (0..4).map(|column| pgbench.get(column)).collect();
+    assert!(sums.iter().all(|sum| *sum == sums[0]), "sums of pgbench differ: {sums:?}");
 }
 
 #[test]
 fn nothing_acknowledged_or_read_is_lost() {
     let number = |name: &str, default: u64| {
-        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+        std::env::var(name)
+            .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
     };
     let rounds = number("NIWAKI_KILL_ROUNDS", 5);
-    let seed = number("NIWAKI_KILL_SEED", u64::from(std::process::id()) + 1);
+    let seed = number("NIWAKI_KILL_SEED", 1);
     println!("NIWAKI_KILL_SEED={seed} NIWAKI_KILL_ROUNDS={rounds}");
-    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let dir = TempDir::new("kill");
     let data = dir.path().join("data");
-    let settings = ["--set", "shared_buffers=4MB", "--set", "max_wal_size=64MB"];
-    let mut server = Server::start(&data, &settings);
-    setup(&mut server.client());
-    let ledger = Arc::new(Ledger::default());
+    let mut server = Server::start(&data, &SETTINGS);
+    setup(&server);
+    let ledger = Ledger::default();
+    let (mut kills, mut interrupted) = (0, 0);
 
     for round in 0..rounds {
-        let stopping = AtomicBool::new(false);
-        thread::scope(|scope| {
-            for client in 0..CLIENTS {
-                let connection = server.client();
-                let random = Random(random.below(u64::MAX / 2) | 1);
-                let (ledger, stopping) = (&ledger, &stopping);
-                scope.spawn(move || {
-                    let error =
-                        work(connection, client, ledger, random).expect_err("works for ever");
-                    assert!(
-                        stopping.load(Ordering::SeqCst),
-                        "round {round}: client {client} failed before the kill: {error:?}"
-                    );
-                });
-            }
-            let connection = server.client();
-            let maintenance = Random(random.below(u64::MAX / 2) | 1);
-            let stopped = &stopping;
-            scope.spawn(move || {
-                let error = maintain(connection, maintenance).expect_err("works for ever");
-                assert!(stopped.load(Ordering::SeqCst), "maintenance failed: {error:?}");
-            });
-            thread::sleep(Duration::from_millis(200 + random.below(1500)));
-            stopping.store(true, Ordering::SeqCst);
-            server.kill();
-        });
-        for _ in 0..random.below(3) {
-            let mut recovering = Server::launch(&data, &settings);
-            thread::sleep(Duration::from_millis(random.below(120)));
-            recovering.kill();
-        }
+        let mut random = Random::new(seed.wrapping_mul(1_000_003) + round);
+        let commits = COMMITS.0 + random.below(COMMITS.1 - COMMITS.0);
+        work_until_killed(&mut server, &ledger, commits, &mut random);
+        let recoveries = if round % 2 == 0 { 1 + random.below(2) } else { 0 };
+        kills += recoveries;
+        interrupted += kill_recoveries(&data, recoveries, &mut random);
         if round % 2 == 0 {
             check(&data);
         }
-        server = Server::start(&data, &settings);
+        server = Server::start(&data, &SETTINGS);
         verify(&mut server.client(), &ledger);
         let total: i32 = ledger.acknowledged.iter().map(|seq| seq.load(Ordering::SeqCst)).sum();
-        println!("round {}/{rounds}: {total} commits are there", round + 1);
+        println!(
+            "round {}/{rounds}: killed after {commits} more, {interrupted} of {kills} recoveries \
+             interrupted, {total} commits are there",
+            round + 1
+        );
     }
+    // A recovery that is over before it dies proves nothing: some must have been under way.
+    assert!(kills == 0 || interrupted > 0, "none of {kills} recoveries was interrupted");
     assert!(server.stop(), "a clean stop: {}", server.stderr());
     check(&data);
 }

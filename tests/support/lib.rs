@@ -76,6 +76,8 @@ pub struct Server {
     port: u16,
     data: PathBuf,
     arguments: Vec<String>,
+    /// Lines of standard output, as they come.
+    lines: mpsc::Receiver<String>,
     errors: Option<mpsc::Receiver<String>>,
 }
 
@@ -100,22 +102,11 @@ impl Server {
     /// When neither happens in time.
     pub fn try_start(data: &Path, arguments: &[&str]) -> Result<Self, String> {
         let mut server = Self::launch(data, arguments);
-        let stdout = server.child.stdout.take().expect("a pipe");
-        let (send, receive) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                let _ = send.send(line);
-            }
-        });
         loop {
-            match receive.recv_timeout(START_TIMEOUT) {
+            match server.lines.recv_timeout(START_TIMEOUT) {
                 Ok(line) => {
-                    if let Some(address) = line.strip_prefix("niwaki ready on ") {
-                        server.port = address
-                            .rsplit(':')
-                            .next()
-                            .and_then(|p| p.parse().ok())
-                            .expect("a port");
+                    if let Some(port) = port_of(&line) {
+                        server.port = port;
                         return Ok(server);
                     }
                 }
@@ -144,6 +135,13 @@ impl Server {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the niwaki binary");
+        let stdout = child.stdout.take().expect("a pipe");
+        let (say, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let _ = say.send(line);
+            }
+        });
         let mut stderr = child.stderr.take().expect("a pipe");
         let (send, receive) = mpsc::channel();
         std::thread::spawn(move || {
@@ -152,7 +150,28 @@ impl Server {
             let _ = send.send(text);
         });
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        Self { child, port: 0, data: data.to_owned(), arguments, errors: Some(receive) }
+        let data = data.to_owned();
+        Self { child, port: 0, data, arguments, lines, errors: Some(receive) }
+    }
+
+    /// Whether it has said that it accepts connections.
+    pub fn is_ready(&mut self) -> bool {
+        while self.port == 0
+            && let Ok(line) = self.lines.try_recv()
+        {
+            self.port = port_of(&line).unwrap_or(0);
+        }
+        self.port != 0
+    }
+
+    /// Bytes it has read from and written to files and pipes so far; 0 once it has ended.
+    pub fn io_bytes(&self) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{}/io", self.pid())).unwrap_or_default();
+        let moved = |line: &str| {
+            let (name, bytes) = line.split_once(": ")?;
+            if matches!(name, "rchar" | "wchar") { bytes.parse::<u64>().ok() } else { None }
+        };
+        text.lines().filter_map(moved).sum()
     }
 
     /// TCP port on 127.0.0.1.
@@ -204,6 +223,10 @@ impl Server {
     pub fn kill(&mut self) {
         self.child.kill().expect("to kill the server");
         let _ = self.child.wait();
+        // What it said before, so that `is_ready` tells whether it had come so far.
+        while let Ok(line) = self.lines.recv() {
+            self.port = port_of(&line).unwrap_or(self.port);
+        }
     }
 
     /// Ends it with SIGTERM and waits; true when it stopped cleanly.
@@ -235,15 +258,22 @@ impl Server {
     /// # Panics
     /// When the program is not installed.
     pub fn run(&self, program: &str, arguments: &[&str]) -> Output {
-        Command::new(program)
+        self.command(program, arguments)
+            .output()
+            .unwrap_or_else(|error| panic!("{program} (PostgreSQL 15 clients) is needed: {error}"))
+    }
+
+    /// A PostgreSQL client program, ready to be started, with the environment of [`Server::run`].
+    pub fn command(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command
             .args(arguments)
             .env("PGHOST", "127.0.0.1")
             .env("PGPORT", self.port.to_string())
             .env("PGUSER", "postgres")
             .env("PGDATABASE", "postgres")
-            .env("PSQLRC", "/dev/null")
-            .output()
-            .unwrap_or_else(|error| panic!("{program} (PostgreSQL 15 clients) is needed: {error}"))
+            .env("PSQLRC", "/dev/null");
+        command
     }
 }
 
@@ -252,6 +282,12 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The port in the line that says that the server accepts connections.
+fn port_of(line: &str) -> Option<u16> {
+    let address = line.strip_prefix("niwaki ready on ")?;
+    Some(address.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port"))
 }
 
 /// Runs `niwaki check` and panics with its words unless every invariant holds.
@@ -279,9 +315,20 @@ pub fn text(output: &Output) -> String {
 
 /// A seeded generator, so that a failing run can be repeated.
 #[derive(Debug)]
-pub struct Random(pub u64);
+pub struct Random(u64);
 
 impl Random {
+    /// The numbers of this seed, however small it is.
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// Another generator, for another thread.
+    #[must_use]
+    pub fn fork(&mut self) -> Self {
+        Self::new(self.below(u64::MAX))
+    }
+
     /// The next number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;

@@ -1,7 +1,6 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
-pub mod client;
 pub mod crash;
 pub mod model;
 pub mod pages;
