@@ -29,6 +29,7 @@ fn plan(seed: u64) -> CrashPlan {
         mix,
         steps: if seed % 3 == 2 { 100 } else { 40 },
         from_nothing: seed.is_multiple_of(8),
+        full_page_writes: seed % 5 != 4,
         images_per_moment: if seed % 3 == 2 { 2 } else { 4 },
         second_crash_every: 150,
         images_per_recovery_moment: 1,

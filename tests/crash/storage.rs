@@ -12,6 +12,7 @@ fn plan(seed: u64) -> CrashPlan {
         mix: Mix { keys: [12, 60, 300][usize::try_from(seed % 3).unwrap()], ..Mix::default() },
         from_nothing: seed.is_multiple_of(4),
         stale_bytes: seed % 2 == 1,
+        full_page_writes: seed % 4 != 2,
         images_per_moment: 6,
         second_crash_every: 200,
         images_per_recovery_moment: 2,

@@ -15,6 +15,7 @@ fn plan(seed: u64) -> CrashPlan {
             ..Mix::default()
         },
         stale_bytes: seed % 2 == 1,
+        full_page_writes: seed % 4 != 2,
         images_per_moment: 4,
         second_crash_every: 200,
         images_per_recovery_moment: 2,

@@ -13,7 +13,7 @@ use niwaki_testkit::workload::{Mix, Workload};
 
 fn run(seed: u64, mix: Mix, steps: usize) {
     let env = Env::simulated(Arc::new(MemoryVfs::new()), seed);
-    let mut subject = SqlSubject::open(env.clone()).expect("an empty database opens");
+    let mut subject = SqlSubject::open(env.clone(), true).expect("an empty database opens");
     let mut model = Model::new();
     let mut workload = Workload::new(mix, seed);
     let outcome = follow(&mut subject, &mut model, &mut workload, steps, |_| {});
@@ -23,7 +23,7 @@ fn run(seed: u64, mix: Mix, steps: usize) {
     subject.check().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     drop(subject);
     // What was committed is there after an ordinary stop and start.
-    let mut again = SqlSubject::open(env).expect("a closed database opens");
+    let mut again = SqlSubject::open(env, true).expect("a closed database opens");
     assert_eq!(again.rows(), Ok(rows), "seed {seed}, opened again");
 }
 

@@ -12,7 +12,7 @@ use niwaki_testkit::workload::{Mix, Workload};
 
 fn run(seed: u64, mix: Mix, steps: usize) {
     let env = Env::simulated(Arc::new(MemoryVfs::new()), seed);
-    let mut subject = TableSubject::open(env).expect("an empty database opens");
+    let mut subject = TableSubject::open(env, true).expect("an empty database opens");
     let mut model = Model::new();
     let mut workload = Workload::new(mix, seed);
     let outcome = follow(&mut subject, &mut model, &mut workload, steps, |_| {});

@@ -18,7 +18,7 @@ const WRITERS: i64 = 3;
 const COMMITS: i64 = 4;
 
 fn open(env: Env) -> Pages {
-    Pages::open(env).expect("the storage opens")
+    Pages::open(env, true).expect("the storage opens")
 }
 
 /// Each writer's commits count up on its own keys, two on every page of two.

@@ -31,6 +31,8 @@ pub struct CrashPlan {
     pub steps: usize,
     /// What they are.
     pub mix: Mix,
+    /// The machine stops at one moment in so many; at least 1.
+    pub moments_every: usize,
     /// At most this many images of each moment.
     pub images_per_moment: usize,
     /// Whether what a file grew by may hold old bytes of that file ([`CrashOptions::stale_bytes`]).
@@ -43,6 +45,9 @@ pub struct CrashPlan {
     pub steps_after: usize,
     /// Whether creating the database is part of what may be interrupted.
     pub from_nothing: bool,
+    /// Whether the log holds an image of each page at its first change after a checkpoint. Without
+    /// them no write is torn: it is what the setting asks of the disk.
+    pub full_page_writes: bool,
 }
 
 impl Default for CrashPlan {
@@ -52,12 +57,14 @@ impl Default for CrashPlan {
             seed: 0,
             steps: 60,
             mix: Mix::default(),
+            moments_every: 1,
             images_per_moment: 12,
             stale_bytes: false,
             second_crash_every: 40,
             images_per_recovery_moment: 3,
             steps_after: 12,
             from_nothing: false,
+            full_page_writes: true,
         }
     }
 }
@@ -139,7 +146,8 @@ pub fn run<S: Subject>(plan: &CrashPlan) -> Result<CrashReport, Box<CrashFailure
     let disk = FaultyVfs::new();
     let fail = |detail| Box::new(at(plan, (0, None), "the workload itself", detail));
     if !plan.from_nothing {
-        let prepared = guarded(|| S::open(world(disk.clone(), plan.seed)).map(drop));
+        let prepared =
+            guarded(|| S::open(world(disk.clone(), plan.seed), plan.full_page_writes).map(drop));
         prepared.map_err(fail)?;
     }
     disk.record();
@@ -153,11 +161,18 @@ pub fn run<S: Subject>(plan: &CrashPlan) -> Result<CrashReport, Box<CrashFailure
     let seeds = SeededRng::new(plan.seed ^ 0xc4a5_4000);
     // One more moment than changes: before the first and after each.
     loop {
+        if replay.done() % plan.moments_every != 0 {
+            if replay.step().is_none() {
+                return Ok(run.report);
+            }
+            continue;
+        }
         run.report.moments += 1;
         let options = CrashOptions {
             images_max: plan.images_per_moment,
             seed: seeds.next_u64(),
             stale_bytes: plan.stale_bytes,
+            torn_writes: plan.full_page_writes,
             ..CrashOptions::default()
         };
         for image in replay.images(&options) {
@@ -217,6 +232,7 @@ impl Run<'_> {
                 images_max: self.plan.images_per_recovery_moment,
                 seed: seeds.next_u64(),
                 stale_bytes: self.plan.stale_bytes,
+                torn_writes: self.plan.full_page_writes,
                 ..CrashOptions::default()
             };
             for second in replay.images(&options) {
@@ -245,7 +261,7 @@ impl Run<'_> {
         let acknowledged = self.commits.partition_point(|commit| commit.acknowledged <= moment);
         let possible = self.commits.partition_point(|commit| commit.began <= moment);
         guarded(|| {
-            let mut subject = S::open(world(disk, self.plan.seed))
+            let mut subject = S::open(world(disk, self.plan.seed), self.plan.full_page_writes)
                 .map_err(|error| format!("the database does not open: {error}"))?;
             let rows = subject.rows().map_err(|error| format!("rows: {error}"))?;
             self.model.accept(&rows, acknowledged, possible)?;
@@ -270,7 +286,7 @@ fn workload<S: Subject>(
 ) -> Result<(Model, Vec<Acknowledgement>), String> {
     let now = || usize::try_from(disk.changes() - base).expect("a short workload");
     guarded(|| {
-        let mut subject = S::open(world(disk.clone(), plan.seed))?;
+        let mut subject = S::open(world(disk.clone(), plan.seed), plan.full_page_writes)?;
         let mut model = Model::new();
         let mut workload = Workload::new(plan.mix, plan.seed);
         let mut commits = Vec::new();

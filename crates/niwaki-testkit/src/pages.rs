@@ -1,7 +1,11 @@
 //! The storage layer alone as a subject: rows in slots of pages, a transaction is one log record.
 //!
 //! Log, images, checkpoints, eviction and recovery are Niwaki's own; visibility is the model's, which
-//! keeps the sessions in memory. A second file, which every commit touches, forces eviction.
+//! keeps the sessions in memory. A second file, which every commit touches, forces eviction, and is
+//! cut short by VACUUM.
+//!
+//! A record holds what to add to a slot, so that it is right only on the very page it was made for:
+//! applying one twice, or out of turn, shows in the rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,10 +24,20 @@ use crate::subject::Subject;
 const PAGES: i64 = 10;
 /// Bytes from one slot to the next: half a sector, so that a torn page mixes old and new rows.
 const SLOT_BYTES: usize = 256;
-/// Pages that are only there to push others out.
+/// Pages that are only there to push others out; a commit writes its number on the next few.
 const OTHER_PAGES: u32 = 40;
+/// Pages of them that one commit writes.
+const OTHER_PAGES_EACH: u32 = 8;
+/// Pages of them that a cut leaves.
+const KEPT_PAGES: u32 = 8;
+/// Slots of the other pages: the last commit's number, and on the first page the number of the last
+/// commit before a cut.
+const NUMBER_SLOT: u16 = 0;
+const CUT_SLOT: u16 = 1;
 /// Bytes of the slot area.
 const SPECIAL_BYTES: usize = 31 * SLOT_BYTES;
+/// The least there is: the log soon comes to segments that it used before.
+const WAL_SEGMENT_BYTES: u64 = 16 << 10;
 /// File of the rows, and of the pages that push them out.
 const FILES: [u64; 2] = [16, 17];
 
@@ -42,7 +56,7 @@ pub struct PageStore {
     commits: u32,
 }
 
-/// A slot and its new contents: 0 for no row.
+/// A slot and its new contents, 0 for no row; in a record, what to add to get them.
 type Writes = BTreeMap<u16, u64>;
 
 struct Slots;
@@ -60,7 +74,7 @@ impl ResourceManager for Slots {
                 }
                 for write in page.data.chunks_exact(10) {
                     let slot = u16::from_le_bytes([write[0], write[1]]);
-                    put(&mut guard, slot, number(&write[2..]));
+                    add(&mut guard, slot, number(&write[2..]));
                 }
             }
         }
@@ -74,7 +88,12 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(eight)
 }
 
-fn put(page: &mut Page, slot: u16, contents: u64) {
+fn contents(page: &Page, slot: u16) -> u64 {
+    if page.is_new() { 0 } else { number(&page.special()[usize::from(slot) * SLOT_BYTES..]) }
+}
+
+fn add(page: &mut Page, slot: u16, difference: u64) {
+    let contents = contents(page, slot).wrapping_add(difference);
     let at = usize::from(slot) * SLOT_BYTES;
     page.special_mut()[at..at + 8].copy_from_slice(&contents.to_le_bytes());
 }
@@ -93,8 +112,13 @@ impl Pages {
     ///
     /// # Errors
     /// Whatever the storage says.
-    pub fn open(env: Env) -> StorageResult<Self> {
-        let options = StorageOptions { shared_buffers: 24, ..StorageOptions::tiny() };
+    pub fn open(env: Env, full_page_writes: bool) -> StorageResult<Self> {
+        let options = StorageOptions {
+            shared_buffers: 24,
+            full_page_writes,
+            wal_segment_bytes: WAL_SEGMENT_BYTES,
+            ..StorageOptions::tiny()
+        };
         let (storage, _) = Storage::open(env, options, vec![Arc::new(Slots)])?;
         for (file, pages) in FILES.into_iter().zip([PAGES.unsigned_abs() as u32, OTHER_PAGES]) {
             let file = RelFile { id: RelFileId(file), logged: true };
@@ -126,10 +150,10 @@ impl Pages {
             if page.is_new() {
                 continue;
             }
-            for slot in 0..page.special().len() / SLOT_BYTES {
-                let contents = number(&page.special()[slot * SLOT_BYTES..]);
+            for slot in 0..u16::try_from(SPECIAL_BYTES / SLOT_BYTES).expect("few slots") {
+                let contents = contents(&page, slot);
                 if contents != 0 {
-                    let key = i64::try_from(slot).unwrap_or(0) * PAGES + i64::from(block);
+                    let key = i64::from(slot) * PAGES + i64::from(block);
                     rows.insert(key, contents.cast_signed() - 1);
                 }
             }
@@ -150,12 +174,26 @@ impl Pages {
             pages.entry(block).or_default().insert(slot, contents);
         }
         let lsn = self.log(FILES[0], &pages)?;
-        for nth in 0..8 {
-            let block = (number.wrapping_mul(8) + nth) % OTHER_PAGES;
-            let writes = Writes::from([(0, number.into())]);
+        for nth in 0..OTHER_PAGES_EACH {
+            let block = (number.wrapping_mul(OTHER_PAGES_EACH) + nth) % OTHER_PAGES;
+            let writes = Writes::from([(NUMBER_SLOT, number.into())]);
             self.log(FILES[1], &BTreeMap::from([(block, writes)]))?;
         }
         self.storage.wal().flush(lsn);
+        Ok(())
+    }
+
+    /// Takes most of the other pages away, and gives new ones. Nobody else may be at work; `number`
+    /// is that of the last commit.
+    ///
+    /// # Errors
+    /// Whatever the storage says.
+    pub fn cut(&self, number: u32) -> StorageResult<()> {
+        let file = RelFile { id: RelFileId(FILES[1]), logged: true };
+        let mark = Writes::from([(CUT_SLOT, number.into())]);
+        self.log(FILES[1], &BTreeMap::from([(0, mark)]))?;
+        self.storage.truncate_fork(file, Fork::Main, KEPT_PAGES)?;
+        self.storage.pool().extend(file, Fork::Main, OTHER_PAGES - KEPT_PAGES)?;
         Ok(())
     }
 
@@ -163,17 +201,19 @@ impl Pages {
         let pool = self.storage.pool();
         let pins = pages.keys().map(|block| pool.pin(page_id(file, *block)));
         let pins = pins.collect::<StorageResult<Vec<_>>>()?;
-        let data: Vec<Vec<u8>> = pages.values().map(encode).collect();
-        let pieces: Vec<[&[u8]; 1]> = data.iter().map(|data| [&data[..]]).collect();
         let mut guards: Vec<PageWrite<'_>> = pins.iter().map(|pin| pin.write()).collect();
+        let differences: Vec<Writes> =
+            guards.iter().zip(pages.values()).map(|(page, writes)| against(page, writes)).collect();
+        let data: Vec<Vec<u8>> = differences.iter().map(encode).collect();
+        let pieces: Vec<[&[u8]; 1]> = data.iter().map(|data| [&data[..]]).collect();
         let section = self.storage.begin_change()?;
         let mut logged = Vec::new();
-        for ((guard, writes), pieces) in guards.iter_mut().zip(pages.values()).zip(&pieces) {
+        for ((guard, writes), pieces) in guards.iter_mut().zip(&differences).zip(&pieces) {
             let mode = if guard.is_new() { PageLog::Init } else { PageLog::Delta };
             if mode == PageLog::Init {
                 guard.init(PageKind::Heap, SPECIAL_BYTES);
             }
-            writes.iter().for_each(|(slot, contents)| put(guard, *slot, *contents));
+            writes.iter().for_each(|(slot, difference)| add(guard, *slot, *difference));
             logged.push(LoggedPage::new(guard, mode, pieces));
         }
         let record = Record {
@@ -188,6 +228,51 @@ impl Pages {
         let lsn = self.storage.log(record)?;
         drop(section);
         Ok(lsn)
+    }
+
+    /// Number of the last commit, or of the one that a crash interrupted; 0 for none.
+    ///
+    /// # Errors
+    /// A page cannot be read.
+    pub fn last_commit(&self) -> StorageResult<u32> {
+        let numbers = self.numbers()?;
+        let last = numbers.iter().map(|(number, cut)| *number.max(cut)).max().unwrap_or(0);
+        Ok(u32::try_from(last).expect("few commits"))
+    }
+
+    /// Both numbers of each other page.
+    fn numbers(&self) -> StorageResult<Vec<(u64, u64)>> {
+        let both = |block| {
+            let pin = self.storage.pool().pin(page_id(FILES[1], block))?;
+            let page = pin.read();
+            Ok((contents(&page, NUMBER_SLOT), contents(&page, CUT_SLOT)))
+        };
+        (0..OTHER_PAGES).map(both).collect()
+    }
+
+    /// Sees that each other page has the number of the last commit that wrote it, or of the one before
+    /// if a crash interrupted that one, unless it came new from a cut later than both. Only for
+    /// commits that were numbered in order.
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn check_numbers(&self) -> Result<(), String> {
+        let numbers = self.numbers().map_err(|error| error.to_string())?;
+        let cut = numbers[0].1;
+        let last = u64::from(self.last_commit().map_err(|error| error.to_string())?);
+        let turns = u64::from(OTHER_PAGES / OTHER_PAGES_EACH);
+        for (block, (number, _)) in (0..OTHER_PAGES).zip(&numbers) {
+            let turn = u64::from(block / OTHER_PAGES_EACH);
+            let since = (last + turns - turn) % turns;
+            let before = last.saturating_sub(since + turns);
+            let new = *number == 0 && block >= KEPT_PAGES && before <= cut;
+            if *number < before && !new || number % turns != turn && *number != 0 {
+                return Err(format!(
+                    "page {block} was last written by commit {number} of {last}, cut after {cut}"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Reads every page and sees that nothing is left pinned.
@@ -209,11 +294,12 @@ impl Pages {
 }
 
 impl PageStore {
-    fn start(env: Env) -> StorageResult<Self> {
-        let pages = Pages::open(env)?;
+    fn start(env: Env, full_page_writes: bool) -> StorageResult<Self> {
+        let pages = Pages::open(env, full_page_writes)?;
         let durable = pages.rows()?;
         let sessions = Model::with_rows(&durable);
-        Ok(Self { pages, durable, sessions, commits: 0 })
+        let commits = pages.last_commit()?;
+        Ok(Self { pages, durable, sessions, commits })
     }
 
     fn commit(&mut self, rows: Rows) -> StorageResult<()> {
@@ -228,18 +314,24 @@ impl PageStore {
     }
 }
 
+/// What has to be added to a page's slots to get `writes`.
+fn against(page: &Page, writes: &Writes) -> Writes {
+    let difference = |(slot, new): (&u16, &u64)| (*slot, new.wrapping_sub(contents(page, *slot)));
+    writes.iter().map(difference).collect()
+}
+
 fn encode(writes: &Writes) -> Vec<u8> {
     let mut data = Vec::new();
-    for (slot, contents) in writes {
+    for (slot, difference) in writes {
         data.extend(slot.to_le_bytes());
-        data.extend(contents.to_le_bytes());
+        data.extend(difference.to_le_bytes());
     }
     data
 }
 
 impl Subject for PageStore {
-    fn open(env: Env) -> Result<Self, String> {
-        Self::start(env).map_err(|error| error.to_string())
+    fn open(env: Env, full_page_writes: bool) -> Result<Self, String> {
+        Self::start(env, full_page_writes).map_err(|error| error.to_string())
     }
 
     fn step(&mut self, session: u32, step: &Step) -> Result<Reply, String> {
@@ -249,6 +341,8 @@ impl Subject for PageStore {
             self.commit(self.sessions.visible(self.sessions.commits())).map_err(text)?;
         } else if *step == Step::Checkpoint {
             self.pages.storage.checkpoint(CheckpointKind::Requested, &[]).map_err(text)?;
+        } else if *step == Step::Vacuum {
+            self.pages.cut(self.commits).map_err(text)?;
         }
         Ok(reply)
     }
@@ -258,6 +352,7 @@ impl Subject for PageStore {
     }
 
     fn check(&mut self) -> Result<(), String> {
-        self.pages.check()
+        self.pages.check()?;
+        self.pages.check_numbers()
     }
 }

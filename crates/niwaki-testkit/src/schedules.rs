@@ -3,7 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use niwaki_env::rng::SeededRng;
+use shuttle::scheduler::{
+    DataSource, PctScheduler, RandomDataSource, RandomScheduler, Schedule, Scheduler, Task, TaskId,
+};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
 /// Bytes of a simulated thread's stack: the SQL parser recurses.
@@ -24,10 +27,10 @@ pub fn schedules(default: usize) -> usize {
     text.map_or(default, |text| text.parse().expect("NIWAKI_SIM_SCHEDULES is a number"))
 }
 
-/// Runs `body` in half of the schedules at random, and in the other half with few but well placed
-/// switches (PCT, which learns from the first schedule of a batch how long they are). Batches have
-/// at most [`BATCH`] schedules and a seed each; the seed of a failing one is printed, and
-/// `NIWAKI_SIM_SEED` runs that one alone.
+/// Runs `body` in a third of the schedules at random, in a third with few but well placed switches
+/// (PCT, which learns from the first schedule of a batch how long they are), and in a third with
+/// [`Bursts`]. Batches have at most [`BATCH`] schedules and a seed each; the seed of a failing one is
+/// printed, and `NIWAKI_SIM_SEED` runs that one alone.
 pub fn simulate(schedules: usize, body: impl Fn() + Send + Sync + 'static) {
     let body = Arc::new(body);
     let only = std::env::var("NIWAKI_SIM_SEED").ok();
@@ -35,7 +38,7 @@ pub fn simulate(schedules: usize, body: impl Fn() + Send + Sync + 'static) {
         run(only.parse().expect("NIWAKI_SIM_SEED is a number"), BATCH, &body);
         return;
     }
-    let batch = schedules.div_ceil(2).min(BATCH);
+    let batch = schedules.div_ceil(3).min(BATCH);
     for seed in 0..schedules.div_ceil(batch) as u64 {
         let result = catch_unwind(AssertUnwindSafe(|| run(seed, batch, &body)));
         if let Err(payload) = result {
@@ -45,20 +48,92 @@ pub fn simulate(schedules: usize, body: impl Fn() + Send + Sync + 'static) {
     }
 }
 
-fn run(seed: u64, schedules: usize, body: &Arc<impl Fn() + Send + Sync + 'static>) {
+/// Runs `body` in one schedule of any length: for suites of a single thread in a build that knows
+/// simulated threads only.
+pub fn alone(body: impl Fn() + Send + Sync + 'static) {
+    let mut config = config();
+    config.max_steps = MaxSteps::None;
+    Runner::new(RandomScheduler::new_from_seed(0, 1), config).run(body);
+}
+
+fn config() -> Config {
     let mut config = Config::new();
     config.stack_size = STACK_BYTES;
     config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
     config.silence_warnings = true;
     // The seed says it shorter.
     config.failure_persistence = FailurePersistence::None;
+    config
+}
+
+fn run(seed: u64, schedules: usize, body: &Arc<impl Fn() + Send + Sync + 'static>) {
+    let config = config();
     let body = Arc::clone(body);
-    if seed.is_multiple_of(2) {
-        let scheduler = RandomScheduler::new_from_seed(seed, schedules);
-        Runner::new(scheduler, config).run(move || body());
-    } else {
-        let scheduler = PctScheduler::new_from_seed(seed, PREEMPTIONS, schedules);
-        Runner::new(scheduler, config).run(move || body());
+    match seed % 3 {
+        0 => {
+            let scheduler = Bursts::new(seed, schedules);
+            Runner::new(scheduler, config).run(move || body());
+        }
+        1 => {
+            let scheduler = PctScheduler::new_from_seed(seed, PREEMPTIONS, schedules);
+            Runner::new(scheduler, config).run(move || body());
+        }
+        _ => {
+            let scheduler = RandomScheduler::new_from_seed(seed, schedules);
+            Runner::new(scheduler, config).run(move || body());
+        }
+    }
+}
+
+/// Lets a thread run on for a while, then another. So one may stand still between two of its steps
+/// while others finish whole transactions: most races need that, and neither switching at every
+/// step nor a fixed number of switches makes it likely.
+struct Bursts {
+    schedules: usize,
+    rng: SeededRng,
+    data: RandomDataSource,
+    /// A switch happens at one step in so many; drawn anew for each schedule.
+    steps_mean: u64,
+}
+
+/// Powers of two that [`Bursts::steps_mean`] is drawn from, least and one past the most.
+const BURST_POWERS: (u64, u64) = (3, 10);
+
+impl Bursts {
+    fn new(seed: u64, schedules: usize) -> Self {
+        let data = RandomDataSource::initialize(seed);
+        Self { schedules, rng: SeededRng::new(seed), data, steps_mean: 1 }
+    }
+}
+
+impl Scheduler for Bursts {
+    fn new_execution(&mut self) -> Option<Schedule> {
+        self.schedules = self.schedules.checked_sub(1)?;
+        let (least, end) = BURST_POWERS;
+        self.steps_mean = 1 << (least + self.rng.below(end - least));
+        Some(Schedule::new(self.data.reinitialize()))
+    }
+
+    fn next_task(
+        &mut self,
+        runnable: &[&Task],
+        current: Option<TaskId>,
+        is_yielding: bool,
+    ) -> Option<TaskId> {
+        let goes_on = current.filter(|id| runnable.iter().any(|task| task.id() == *id));
+        if let Some(id) = goes_on
+            && (runnable.len() == 1 || !is_yielding && !self.rng.chance(1, self.steps_mean))
+        {
+            return Some(id);
+        }
+        let others: Vec<TaskId> =
+            runnable.iter().map(|task| task.id()).filter(|id| Some(*id) != goes_on).collect();
+        let at = usize::try_from(self.rng.below(others.len() as u64)).unwrap_or(0);
+        Some(others[at])
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        self.data.next_u64()
     }
 }
 

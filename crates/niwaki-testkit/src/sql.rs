@@ -216,8 +216,9 @@ fn reply(step: &Step, collected: &Collected) -> Result<Reply, String> {
 }
 
 impl Subject for SqlSubject {
-    fn open(env: Env) -> Result<Self, String> {
-        Self::open_with(env, &[])
+    fn open(env: Env, full_page_writes: bool) -> Result<Self, String> {
+        let images = if full_page_writes { "on" } else { "off" };
+        Self::open_with(env, &[("full_page_writes", images)])
     }
 
     fn step(&mut self, session: u32, step: &Step) -> Result<Reply, String> {

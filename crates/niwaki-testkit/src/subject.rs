@@ -7,10 +7,12 @@ use crate::model::{Reply, Rows, Step};
 /// A database that executes [`Step`]s against one table of keys and values.
 pub trait Subject: Sized {
     /// Opens what is in `env`, recovering if need be, and makes the table if it is not there.
+    /// `full_page_writes` is the setting of that name: without it recovery has no images to begin
+    /// from, and every record must be applied to exactly the page it was made for.
     ///
     /// # Errors
     /// Any; the suites treat it as a failure of the test.
-    fn open(env: Env) -> Result<Self, String>;
+    fn open(env: Env, full_page_writes: bool) -> Result<Self, String>;
 
     /// Executes one statement of a session.
     ///

@@ -119,11 +119,12 @@ impl TableDatabase {
     ///
     /// # Errors
     /// Whatever a layer says.
-    pub fn open(env: Env) -> Result<Self> {
+    pub fn open(env: Env, full_page_writes: bool) -> Result<Self> {
         let manager = TransactionManager::new(env.clone(), TxnOptions::default());
         let mut managers = Engine::resource_managers();
         managers.push(Arc::clone(&manager) as _);
-        let options = StorageOptions { shared_buffers: 32, ..StorageOptions::tiny() };
+        let options =
+            StorageOptions { shared_buffers: 32, full_page_writes, ..StorageOptions::tiny() };
         let (storage, _) = Storage::open(env, options, managers)?;
         manager.attach(&storage)?;
         let engine = Engine::new(Arc::clone(&storage), Arc::clone(&manager));
@@ -525,8 +526,9 @@ fn collect(how: &str, columns: &[Datum], rows: &mut Rows) -> Result<()> {
 }
 
 impl Subject for TableSubject {
-    fn open(env: Env) -> std::result::Result<Self, String> {
-        let database = TableDatabase::open(env).map_err(|error| error.to_string())?;
+    fn open(env: Env, full_page_writes: bool) -> std::result::Result<Self, String> {
+        let database =
+            TableDatabase::open(env, full_page_writes).map_err(|error| error.to_string())?;
         Ok(Self { database, sessions: BTreeMap::new() })
     }
 

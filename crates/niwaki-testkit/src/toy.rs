@@ -185,7 +185,7 @@ fn sum(bytes: &[u8]) -> u64 {
 }
 
 impl<const BUG: u8> Subject for Toy<BUG> {
-    fn open(env: Env) -> Result<Self, String> {
+    fn open(env: Env, _full_page_writes: bool) -> Result<Self, String> {
         Self::start(&env).map_err(|error| error.to_string())
     }
 

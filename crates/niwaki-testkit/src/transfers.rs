@@ -18,7 +18,7 @@ const EACH: i64 = 100;
 const TOTAL: i64 = ACCOUNTS * EACH;
 
 fn open(env: Env) -> TableDatabase {
-    TableDatabase::open(env).expect("the database opens")
+    TableDatabase::open(env, true).expect("the database opens")
 }
 
 fn execute(session: &mut TableSession, step: &Step) -> Reply {
