@@ -19,6 +19,9 @@ use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::RandomScheduler;
 use shuttle::{Config, MaxSteps, Runner};
 
+/// Seed of all schedules, so that a run is the same each time; `SHUTTLE_RANDOM_SEED` takes its place.
+const SEED: u64 = 1;
+
 /// The planted bug is one for the whole process.
 static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
@@ -35,7 +38,7 @@ fn run(bug: Option<&'static str>, schedules: usize) -> bool {
     config.stack_size = 1 << 20;
     bugs::plant(bug);
     let passed = catch_unwind(AssertUnwindSafe(|| {
-        Runner::new(RandomScheduler::new(schedules), config).run(crash);
+        Runner::new(RandomScheduler::new_from_seed(SEED, schedules), config).run(crash);
     }))
     .is_ok();
     bugs::plant(None);

@@ -23,6 +23,9 @@ use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, MaxSteps, Runner};
 
+/// Seed of all schedules, so that a run is the same each time; `SHUTTLE_RANDOM_SEED` takes its place.
+const SEED: u64 = 1;
+
 /// The planted bug is one for the whole process.
 static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
@@ -35,8 +38,9 @@ fn run(bug: Option<&'static str>, default: usize, body: fn()) -> bool {
     config.silence_warnings = true;
     bugs::plant(bug);
     let passed = catch_unwind(AssertUnwindSafe(|| {
-        Runner::new(RandomScheduler::new(schedules.div_ceil(2)), config.clone()).run(body);
-        Runner::new(PctScheduler::new(3, schedules / 2), config).run(body);
+        let half = schedules.div_ceil(2);
+        Runner::new(RandomScheduler::new_from_seed(SEED, half), config.clone()).run(body);
+        Runner::new(PctScheduler::new_from_seed(SEED, 3, half), config).run(body);
     }))
     .is_ok();
     bugs::plant(None);
