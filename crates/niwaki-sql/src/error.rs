@@ -193,6 +193,7 @@ impl From<niwaki_types::TypeError> for SqlError {
     fn from(error: niwaki_types::TypeError) -> Self {
         let mut result = Self::new(error.sqlstate, error.message);
         result.detail = error.detail;
+        result.hint = error.hint.map(str::to_owned);
         result
     }
 }

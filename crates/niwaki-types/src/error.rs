@@ -10,19 +10,28 @@ pub struct TypeError {
     pub message: String,
     /// Detail line, if any.
     pub detail: Option<String>,
+    /// What may mend it, if known.
+    pub hint: Option<&'static str>,
 }
 
 impl TypeError {
     /// An error without a detail line.
     #[cold]
     pub fn new(sqlstate: &'static str, message: impl Into<String>) -> Self {
-        Self { sqlstate, message: message.into(), detail: None }
+        Self { sqlstate, message: message.into(), detail: None, hint: None }
     }
 
     /// The same error with a detail line.
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into());
+        self
+    }
+
+    /// The same error with a hint.
+    #[must_use]
+    pub fn with_hint(mut self, hint: &'static str) -> Self {
+        self.hint = Some(hint);
         self
     }
 

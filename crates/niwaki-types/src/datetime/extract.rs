@@ -7,6 +7,7 @@ use super::calendar::{
     EPOCH_JULIAN_DAY, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND,
     check_timestamp, civil_from_days, days_from_civil, finite_timestamp, is_infinite, split,
 };
+use super::interval_text::{Unit, unit as unit_of};
 use super::operations::clock;
 use super::{Civil, Interval, TimeZone, date_to_timestamp, date_to_timestamptz};
 use crate::error::{Result, TypeError};
@@ -42,25 +43,32 @@ enum Field {
     TimeZoneMinute,
 }
 
+impl From<Unit> for Field {
+    fn from(unit: Unit) -> Self {
+        match unit {
+            Unit::Microsecond => Self::Microseconds,
+            Unit::Millisecond => Self::Milliseconds,
+            Unit::Second => Self::Second,
+            Unit::Minute => Self::Minute,
+            Unit::Hour => Self::Hour,
+            Unit::Day => Self::Day,
+            Unit::Week => Self::Week,
+            Unit::Month => Self::Month,
+            Unit::Year => Self::Year,
+            Unit::Decade => Self::Decade,
+            Unit::Century => Self::Century,
+            Unit::Millennium => Self::Millennium,
+        }
+    }
+}
+
 fn field(name: &str) -> Option<Field> {
+    // A unit of intervals has the same spellings as a field.
+    if let Some(unit) = unit_of(name) {
+        return Some(unit.into());
+    }
     Some(match name.to_ascii_lowercase().as_str() {
-        "microseconds" | "microsecond" | "us" | "usec" | "usecs" | "usecond" | "useconds" => {
-            Field::Microseconds
-        }
-        "milliseconds" | "millisecond" | "ms" | "msec" | "msecs" | "msecond" | "mseconds" => {
-            Field::Milliseconds
-        }
-        "second" | "seconds" | "sec" | "secs" | "s" => Field::Second,
-        "minute" | "minutes" | "min" | "mins" | "m" => Field::Minute,
-        "hour" | "hours" | "hr" | "hrs" | "h" => Field::Hour,
-        "day" | "days" | "d" => Field::Day,
-        "week" | "weeks" | "w" => Field::Week,
-        "month" | "months" | "mon" | "mons" => Field::Month,
         "quarter" | "qtr" => Field::Quarter,
-        "year" | "years" | "yr" | "yrs" | "y" => Field::Year,
-        "decade" | "decades" | "dec" | "decs" => Field::Decade,
-        "century" | "centuries" | "cent" | "c" => Field::Century,
-        "millennium" | "millennia" | "mil" | "mils" => Field::Millennium,
         "dow" => Field::DayOfWeek,
         "isodow" => Field::IsoDayOfWeek,
         "doy" => Field::DayOfYear,

@@ -49,6 +49,8 @@ pub(super) enum Zone {
 pub(super) enum Fault {
     Syntax,
     FieldRange,
+    /// A month or day that no calendar has: it may be the other one, in another order of fields.
+    MonthOrDay,
     ZoneRange,
     UnknownZone(String),
 }
@@ -161,28 +163,28 @@ impl Reader {
 
     fn take(&mut self, token: Token<'_>) -> Result<(), Fault> {
         match token {
-            Token::Time(text) => self.set_time(clock(text)?),
+            Token::Time(text) => set_once(&mut self.time, clock(text)?),
             Token::Date(text) => self.take_date(text),
             Token::Number(text, time_marker) => self.take_number(text, time_marker),
             Token::Julian(text) => {
                 let julian: i64 = text.parse().map_err(|_| Fault::FieldRange)?;
-                self.set_day(Day::Number(julian - EPOCH_JULIAN_DAY))
+                set_once(&mut self.day_number, Day::Number(julian - EPOCH_JULIAN_DAY))
             }
             Token::Offset(text) => {
                 if self.time.is_none() && !self.has_date() {
                     return Err(Fault::Syntax);
                 }
-                self.set_zone(Zone::Offset(offset(text)?))
+                set_once(&mut self.zone, Zone::Offset(offset(text)?))
             }
             Token::Zone(name) => match TimeZone::get(name) {
-                Ok(zone) => self.set_zone(Zone::Named(zone)),
+                Ok(zone) => set_once(&mut self.zone, Zone::Named(zone)),
                 Err(_) => Err(Fault::UnknownZone(name.to_ascii_lowercase())),
             },
             Token::SignedWord(negative, word) => {
                 if !negative || !word.eq_ignore_ascii_case("infinity") {
                     return Err(Fault::Syntax);
                 }
-                self.set_special(Moment::NegativeInfinity)
+                set_once(&mut self.special, Moment::NegativeInfinity)
             }
             Token::Word(word) => self.take_word(word),
         }
@@ -197,18 +199,18 @@ impl Reader {
             return Ok(());
         }
         match word.to_ascii_lowercase().as_str() {
-            "now" => self.set_special(Moment::Now),
-            "epoch" => self.set_special(Moment::Epoch),
-            "infinity" => self.set_special(Moment::Infinity),
-            "today" => self.set_day(Day::Relative(0)),
-            "tomorrow" => self.set_day(Day::Relative(1)),
-            "yesterday" => self.set_day(Day::Relative(-1)),
+            "now" => set_once(&mut self.special, Moment::Now),
+            "epoch" => set_once(&mut self.special, Moment::Epoch),
+            "infinity" => set_once(&mut self.special, Moment::Infinity),
+            "today" => set_once(&mut self.day_number, Day::Relative(0)),
+            "tomorrow" => set_once(&mut self.day_number, Day::Relative(1)),
+            "yesterday" => set_once(&mut self.day_number, Day::Relative(-1)),
             "allballs" => {
-                self.set_time(0)?;
-                self.set_zone(Zone::Offset(0))
+                set_once(&mut self.time, 0)?;
+                set_once(&mut self.zone, Zone::Offset(0))
             }
-            "am" => self.set_afternoon(false),
-            "pm" => self.set_afternoon(true),
+            "am" => set_once(&mut self.afternoon, false),
+            "pm" => set_once(&mut self.afternoon, true),
             "bc" => {
                 self.before_christ = true;
                 Ok(())
@@ -224,34 +226,14 @@ impl Reader {
             },
             _ => {
                 if let Some(seconds) = abbreviation(word) {
-                    return self.set_zone(Zone::Offset(seconds));
+                    return set_once(&mut self.zone, Zone::Offset(seconds));
                 }
                 match TimeZone::get(word) {
-                    Ok(zone) => self.set_zone(Zone::Named(zone)),
+                    Ok(zone) => set_once(&mut self.zone, Zone::Named(zone)),
                     Err(_) => Err(Fault::Syntax),
                 }
             }
         }
-    }
-
-    fn set_time(&mut self, time: i64) -> Result<(), Fault> {
-        set_once(&mut self.time, time)
-    }
-
-    fn set_zone(&mut self, zone: Zone) -> Result<(), Fault> {
-        set_once(&mut self.zone, zone)
-    }
-
-    fn set_special(&mut self, special: Moment) -> Result<(), Fault> {
-        set_once(&mut self.special, special)
-    }
-
-    fn set_day(&mut self, day: Day) -> Result<(), Fault> {
-        set_once(&mut self.day_number, day)
-    }
-
-    fn set_afternoon(&mut self, afternoon: bool) -> Result<(), Fault> {
-        set_once(&mut self.afternoon, afternoon)
     }
 
     fn set_text_month(&mut self, month: u32) -> Result<(), Fault> {
@@ -326,7 +308,7 @@ impl Reader {
             None => (text, None),
         };
         if time_marker || (self.has_date() && self.time.is_none()) {
-            return self.set_time(packed_clock(digits, fraction)?);
+            return set_once(&mut self.time, packed_clock(digits, fraction)?);
         }
         match fraction {
             // `1999.008`: a year and the day of it.
@@ -398,7 +380,10 @@ impl Reader {
             return Ok(days_from_civil(year, 1, 1) + i64::from(day_of_year) - 1);
         }
         let (Some(month), Some(day)) = (self.month, self.day) else { return Err(Fault::Syntax) };
-        if !(1..=12).contains(&month) || day == 0 || day > days_in_month(year, month) {
+        if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+            return Err(Fault::MonthOrDay);
+        }
+        if day > days_in_month(year, month) {
             return Err(Fault::FieldRange);
         }
         Ok(days_from_civil(year, month, day))

@@ -44,8 +44,9 @@ enum Fault {
     FieldRange,
 }
 
+/// A unit of intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unit {
+pub(super) enum Unit {
     Microsecond,
     Millisecond,
     Second,
@@ -60,7 +61,8 @@ enum Unit {
     Millennium,
 }
 
-fn unit(word: &str) -> Option<Unit> {
+/// The unit that a word means, in any case of its letters.
+pub(super) fn unit(word: &str) -> Option<Unit> {
     Some(match word.to_ascii_lowercase().as_str() {
         "us" | "usec" | "usecs" | "usecond" | "useconds" | "microsecond" | "microseconds" => {
             Unit::Microsecond

@@ -92,8 +92,15 @@ fn read(text: &str, type_name: &str, context: &InputContext<'_>) -> Result<Momen
             "22007",
             format!("invalid input syntax for type {type_name}: \"{text}\""),
         ),
-        Fault::FieldRange => {
-            TypeError::new("22008", format!("date/time field value out of range: \"{text}\""))
+        Fault::FieldRange | Fault::MonthOrDay => {
+            let error =
+                TypeError::new("22008", format!("date/time field value out of range: \"{text}\""));
+            match fault {
+                Fault::MonthOrDay => {
+                    error.with_hint("Perhaps you need a different \"datestyle\" setting.")
+                }
+                _ => error,
+            }
         }
         Fault::ZoneRange => {
             TypeError::new("22009", format!("time zone displacement out of range: \"{text}\""))
