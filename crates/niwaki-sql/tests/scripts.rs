@@ -1,7 +1,6 @@
 //! Statements and their results, recorded from PostgreSQL 15: everything that needs no stored table.
-//!
-//! A script holds blocks: a statement, `----`, what it gives. Rows are one line each, values
-//! separated by `|`; errors are `error SQLSTATE: message` with `detail:` and `hint:` lines.
+
+mod script;
 
 use niwaki_catalog::{CatalogState, Oid, Relation, SearchPath, SystemSource};
 use niwaki_sql::store::{
@@ -212,24 +211,7 @@ fn shown(sql: &str) -> String {
 }
 
 fn check(name: &str, script: &str) {
-    let mut failures = Vec::new();
-    let mut checked = 0;
-    for block in script.split("\n\n") {
-        let Some((statement, expected)) = block.split_once("\n----") else { continue };
-        checked += 1;
-        let found = shown(statement.trim());
-        if found.trim_end() != expected.trim() {
-            failures
-                .push(format!("{statement}\n expected: {}\n found:    {found}", expected.trim()));
-        }
-    }
-    assert!(checked > 10, "script {name} has too few statements");
-    assert!(
-        failures.is_empty(),
-        "{} of {checked} differ:\n\n{}",
-        failures.len(),
-        failures.join("\n\n")
-    );
+    script::check(name, script, shown);
 }
 
 #[test]

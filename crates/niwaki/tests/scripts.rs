@@ -1,9 +1,8 @@
 //! Statements on tables and their results, recorded from PostgreSQL 15.
-//!
-//! A script holds blocks: a statement, `----`, what it gives. Rows are one line each, values
-//! separated by `|`; errors are `error SQLSTATE: message` with lines for their other fields.
 
 mod common;
+#[path = "../../niwaki-sql/tests/script/mod.rs"]
+mod script;
 
 use common::run;
 use niwaki::Database;
@@ -11,24 +10,7 @@ use niwaki::Database;
 fn check(name: &str, script: &str) {
     let database = Database::in_memory().unwrap();
     let mut session = database.session();
-    let mut failures = Vec::new();
-    let mut checked = 0;
-    for block in script.split("\n\n") {
-        let Some((statement, expected)) = block.split_once("\n----") else { continue };
-        checked += 1;
-        let found = run(&mut session, statement.trim());
-        if found.trim_end() != expected.trim() {
-            failures
-                .push(format!("{statement}\n expected: {}\n found:    {found}", expected.trim()));
-        }
-    }
-    assert!(checked > 10, "script {name} has too few statements");
-    assert!(
-        failures.is_empty(),
-        "{} of {checked} differ:\n\n{}",
-        failures.len(),
-        failures.join("\n\n")
-    );
+    script::check(name, script, |statement| run(&mut session, statement));
 }
 
 #[test]

@@ -1,0 +1,27 @@
+//! Statement scripts. A script holds blocks: a statement, `----`, what it gives. Rows are one line
+//! each, values separated by `|`; errors are `error SQLSTATE: message` with lines for their other
+//! fields.
+//!
+//! The scripts of the `niwaki` crate run by this too.
+
+/// Compares the answer to each statement of a script with the recorded one.
+pub(crate) fn check(name: &str, script: &str, mut answer: impl FnMut(&str) -> String) {
+    let mut failures = Vec::new();
+    let mut checked = 0;
+    for block in script.split("\n\n") {
+        let Some((statement, expected)) = block.split_once("\n----") else { continue };
+        checked += 1;
+        let found = answer(statement.trim());
+        if found.trim_end() != expected.trim() {
+            failures
+                .push(format!("{statement}\n expected: {}\n found:    {found}", expected.trim()));
+        }
+    }
+    assert!(checked > 10, "script {name} has too few statements");
+    assert!(
+        failures.is_empty(),
+        "{} of {checked} differ:\n\n{}",
+        failures.len(),
+        failures.join("\n\n")
+    );
+}
