@@ -18,6 +18,28 @@ use crate::plan::{
     plan_from, split_conjuncts,
 };
 
+/// Where the rows of an INSERT go.
+struct InsertTarget {
+    relation: Arc<Relation>,
+    /// The columns that values are given for, in the order of the values.
+    columns: Vec<usize>,
+    /// Whether the statement lists them.
+    explicit: bool,
+    override_kind: OverridingKind,
+}
+
+/// The parts of an UPDATE or DELETE.
+struct Change<'s> {
+    kind: ModifyKind,
+    with: Option<&'s protobuf::WithClause>,
+    relation: Option<&'s protobuf::RangeVar>,
+    from: &'s [Node],
+    /// What UPDATE assigns.
+    assignments: &'s [Node],
+    condition: Option<&'s Node>,
+    returning: Option<&'s protobuf::ReturningClause>,
+}
+
 impl Analyzer<'_> {
     pub(super) fn insert(
         &mut self,
@@ -32,9 +54,12 @@ impl Analyzer<'_> {
         let var =
             insert.relation.as_ref().ok_or_else(|| SqlError::internal("INSERT without a table"))?;
         let relation = self.target_relation(var)?;
-        let columns = self.insert_columns(&relation, &insert.cols)?;
-        let explicit = !insert.cols.is_empty();
-        let override_kind = insert.r#override();
+        let target = InsertTarget {
+            relation: Arc::clone(&relation),
+            columns: self.insert_columns(&relation, &insert.cols)?,
+            explicit: !insert.cols.is_empty(),
+            override_kind: insert.r#override(),
+        };
         let width = relation.columns.len();
         let mut values: Vec<Option<Expr>> = vec![None; width];
         let (input, start) = match insert.select_stmt.as_ref().and_then(|s| s.node.as_ref()) {
@@ -46,23 +71,9 @@ impl Analyzer<'_> {
                     && select.limit_offset.is_none()
                     && select.with_clause.is_none();
                 if plain_values {
-                    self.insert_values(
-                        &relation,
-                        &columns,
-                        explicit,
-                        override_kind,
-                        select,
-                        &mut values,
-                    )?
+                    self.insert_values(&target, select, &mut values)?
                 } else {
-                    self.insert_select(
-                        &relation,
-                        &columns,
-                        explicit,
-                        override_kind,
-                        select,
-                        &mut values,
-                    )?
+                    self.insert_select(&target, select, &mut values)?
                 }
             }
             Some(_) => return Err(SqlError::internal("INSERT from something else")),
@@ -119,26 +130,34 @@ impl Analyzer<'_> {
         })
     }
 
-    fn check_count(&self, given: usize, columns: &[usize], explicit: bool, at: i32) -> Result<()> {
-        if given > columns.len() {
-            return Err(self.error("42601", "INSERT has more expressions than target columns", at));
+    fn too_many_values(&self, at: i32) -> SqlError {
+        self.error("42601", "INSERT has more expressions than target columns", at)
+    }
+
+    fn check_count(&self, given: usize, target: &InsertTarget) -> Result<()> {
+        if given > target.columns.len() {
+            return Err(self.too_many_values(-1));
         }
         // Without a column list the missing ones at the end take their defaults.
-        if explicit && given < columns.len() {
-            return Err(self.error("42601", "INSERT has more target columns than expressions", at));
+        if target.explicit && given < target.columns.len() {
+            return Err(self.error("42601", "INSERT has more target columns than expressions", -1));
         }
         Ok(())
     }
 
+    /// Puts a value into the column it is given for, unless OVERRIDING USER VALUE says to ignore it.
     /// A value for an identity column that is always generated is refused.
-    fn check_identity(
-        &self,
-        relation: &Relation,
-        column: usize,
-        override_kind: OverridingKind,
+    fn place(
+        &mut self,
+        target: &InsertTarget,
+        number: usize,
+        value: Expr,
         location: i32,
+        place: impl FnOnce(usize, Expr),
     ) -> Result<()> {
-        let definition = &relation.columns[column];
+        let column = target.columns[number];
+        let definition = &target.relation.columns[column];
+        let override_kind = target.override_kind;
         if definition.identity == Some(Identity::Always)
             && override_kind != OverridingKind::OverridingSystemValue
         {
@@ -157,20 +176,23 @@ impl Analyzer<'_> {
                 ))
                 .with_hint("Use OVERRIDING SYSTEM VALUE to override."));
         }
+        let ignored =
+            override_kind == OverridingKind::OverridingUserValue && definition.identity.is_some();
+        if !ignored {
+            let column_type = definition.column_type();
+            place(column, self.assign(value, column_type, &definition.name, location)?);
+        }
         Ok(())
     }
 
     fn insert_values(
         &mut self,
-        relation: &Arc<Relation>,
-        columns: &[usize],
-        explicit: bool,
-        override_kind: OverridingKind,
+        target: &InsertTarget,
         select: &protobuf::SelectStmt,
         values: &mut [Option<Expr>],
     ) -> Result<(PlanNode, usize)> {
         self.scopes.push(Scope { place: Place::Values, ..Scope::default() });
-        let rows = self.insert_rows(relation, columns, explicit, override_kind, select);
+        let rows = self.insert_rows(target, select);
         self.scopes.pop();
         let mut rows = rows?;
         if rows.len() == 1
@@ -183,7 +205,7 @@ impl Analyzer<'_> {
         }
         let width = values.len();
         for (number, value) in values.iter_mut().enumerate() {
-            *value = Some(Expr::slot(number, relation.columns[number].column_type()));
+            *value = Some(Expr::slot(number, target.relation.columns[number].column_type()));
         }
         Ok((PlanNode::Values { rows }, width))
     }
@@ -191,12 +213,10 @@ impl Analyzer<'_> {
     /// Complete rows, defaults filled in.
     fn insert_rows(
         &mut self,
-        relation: &Arc<Relation>,
-        columns: &[usize],
-        explicit: bool,
-        override_kind: OverridingKind,
+        target: &InsertTarget,
         select: &protobuf::SelectStmt,
     ) -> Result<Vec<Vec<Expr>>> {
+        let relation = &target.relation;
         let mut defaults = Vec::with_capacity(relation.columns.len());
         for number in 0..relation.columns.len() {
             defaults.push(self.default_of(relation, number)?);
@@ -211,24 +231,19 @@ impl Analyzer<'_> {
             let mut row = defaults.clone();
             for (number, item) in list.items.iter().enumerate() {
                 if let Some(NodeEnum::SetToDefault(default)) = &item.node {
-                    self.check_count(number + 1, columns, false, default.location)?;
+                    if number >= target.columns.len() {
+                        return Err(self.too_many_values(default.location));
+                    }
                     continue;
                 }
                 let value = self.expr(item)?;
                 let location = value.location;
-                self.check_count(number + 1, columns, false, location)?;
-                let column = columns[number];
-                self.check_identity(relation, column, override_kind, location)?;
-                if override_kind == OverridingKind::OverridingUserValue
-                    && relation.columns[column].identity.is_some()
-                {
-                    continue;
+                if number >= target.columns.len() {
+                    return Err(self.too_many_values(location));
                 }
-                let definition = &relation.columns[column];
-                row[column] =
-                    self.assign(value, definition.column_type(), &definition.name, location)?;
+                self.place(target, number, value, location, |column, value| row[column] = value)?;
             }
-            self.check_count(list.items.len(), columns, explicit, -1)?;
+            self.check_count(list.items.len(), target)?;
             rows.push(row);
         }
         Ok(rows)
@@ -236,29 +251,18 @@ impl Analyzer<'_> {
 
     fn insert_select(
         &mut self,
-        relation: &Arc<Relation>,
-        columns: &[usize],
-        explicit: bool,
-        override_kind: OverridingKind,
+        target: &InsertTarget,
         select: &protobuf::SelectStmt,
         values: &mut [Option<Expr>],
     ) -> Result<(PlanNode, usize)> {
+        let columns = target.columns.iter();
         let wanted: Vec<ColumnType> =
-            columns.iter().map(|c| relation.columns[*c].column_type()).collect();
+            columns.map(|column| target.relation.columns[*column].column_type()).collect();
         let (node, outputs) = self.query(select, Some(&wanted), true)?;
-        self.check_count(outputs.len(), columns, explicit, -1)?;
+        self.check_count(outputs.len(), target)?;
         for (number, output) in outputs.iter().enumerate() {
-            let column = columns[number];
-            self.check_identity(relation, column, override_kind, -1)?;
-            if override_kind == OverridingKind::OverridingUserValue
-                && relation.columns[column].identity.is_some()
-            {
-                continue;
-            }
-            let definition = &relation.columns[column];
             let value = Expr::slot(number, output.column_type);
-            values[column] =
-                Some(self.assign(value, definition.column_type(), &definition.name, -1)?);
+            self.place(target, number, value, -1, |column, value| values[column] = Some(value))?;
         }
         let width = output_width(&node).unwrap_or(outputs.len());
         Ok((node, width))
@@ -336,31 +340,72 @@ impl Analyzer<'_> {
         &mut self,
         update: &protobuf::UpdateStmt,
     ) -> Result<(PlanNode, Vec<ColumnInfo>)> {
-        if let Some(with) = &update.with_clause {
+        self.change(&Change {
+            kind: ModifyKind::Update,
+            with: update.with_clause.as_ref(),
+            relation: update.relation.as_ref(),
+            from: &update.from_clause,
+            assignments: &update.target_list,
+            condition: update.where_clause.as_deref(),
+            returning: update.returning_clause.as_ref(),
+        })
+    }
+
+    pub(super) fn delete(
+        &mut self,
+        delete: &protobuf::DeleteStmt,
+    ) -> Result<(PlanNode, Vec<ColumnInfo>)> {
+        self.change(&Change {
+            kind: ModifyKind::Delete,
+            with: delete.with_clause.as_ref(),
+            relation: delete.relation.as_ref(),
+            from: &delete.using_clause,
+            assignments: &[],
+            condition: delete.where_clause.as_deref(),
+            returning: delete.returning_clause.as_ref(),
+        })
+    }
+
+    fn change(&mut self, change: &Change<'_>) -> Result<(PlanNode, Vec<ColumnInfo>)> {
+        if let Some(with) = change.with {
             self.with_clause(with)?;
         }
-        let var =
-            update.relation.as_ref().ok_or_else(|| SqlError::internal("UPDATE without a table"))?;
+        let var = change
+            .relation
+            .ok_or_else(|| SqlError::internal("a statement that changes no table"))?;
         let relation = self.target_relation(var)?;
         self.scopes.push(Scope::default());
-        let result = self.update_in_scope(update, var, &relation);
+        let result = self.change_in_scope(change, var, &relation);
         self.scopes.pop();
         result
     }
 
-    fn update_in_scope(
+    fn change_in_scope(
         &mut self,
-        update: &protobuf::UpdateStmt,
+        change: &Change<'_>,
         var: &protobuf::RangeVar,
         relation: &Arc<Relation>,
     ) -> Result<(PlanNode, Vec<ColumnInfo>)> {
         let name = var.alias.as_ref().map_or(&relation.name, |a| &a.aliasname).clone();
         self.scope()?.add_relation(relation, &name, None);
         self.set_place(Place::From)?;
-        let from = self.from_clause(&update.from_clause)?;
+        let from = self.from_clause(change.from)?;
+        let values = match change.kind {
+            ModifyKind::Update => self.assignments(relation, change.assignments)?,
+            _ => Vec::new(),
+        };
+        let conditions = self.where_conditions(change.condition)?;
+        let (returning, infos) = self.returning(change.returning)?;
+        let node =
+            self.changed_rows(change.kind, relation, name, from, conditions, values, returning)?;
+        Ok((node, infos))
+    }
+
+    /// The new values of the columns that UPDATE sets.
+    fn assignments(&mut self, relation: &Relation, nodes: &[Node]) -> Result<Vec<Option<Expr>>> {
         self.set_place(Place::Update)?;
         let mut values: Vec<Option<Expr>> = vec![None; relation.columns.len()];
-        for node in &update.target_list {
+        for node in nodes {
             let Some(NodeEnum::ResTarget(target)) = &node.node else { continue };
             if !target.indirection.is_empty() {
                 return Err(self.unsupported("assignment to a part of a column", target.location));
@@ -396,18 +441,7 @@ impl Analyzer<'_> {
                 self.assign(expr, definition.column_type(), &definition.name, target.location)?
             });
         }
-        let conditions = self.where_conditions(update.where_clause.as_deref())?;
-        let (returning, infos) = self.returning(update.returning_clause.as_ref())?;
-        let node = self.changed_rows(
-            ModifyKind::Update,
-            relation,
-            name,
-            from,
-            conditions,
-            values,
-            returning,
-        )?;
-        Ok((node, infos))
+        Ok(values)
     }
 
     fn where_conditions(&mut self, node: Option<&Node>) -> Result<Vec<Expr>> {
@@ -466,45 +500,5 @@ impl Analyzer<'_> {
             }
             node => node,
         })
-    }
-
-    pub(super) fn delete(
-        &mut self,
-        delete: &protobuf::DeleteStmt,
-    ) -> Result<(PlanNode, Vec<ColumnInfo>)> {
-        if let Some(with) = &delete.with_clause {
-            self.with_clause(with)?;
-        }
-        let var =
-            delete.relation.as_ref().ok_or_else(|| SqlError::internal("DELETE without a table"))?;
-        let relation = self.target_relation(var)?;
-        self.scopes.push(Scope::default());
-        let result = self.delete_in_scope(delete, var, &relation);
-        self.scopes.pop();
-        result
-    }
-
-    fn delete_in_scope(
-        &mut self,
-        delete: &protobuf::DeleteStmt,
-        var: &protobuf::RangeVar,
-        relation: &Arc<Relation>,
-    ) -> Result<(PlanNode, Vec<ColumnInfo>)> {
-        let name = var.alias.as_ref().map_or(&relation.name, |a| &a.aliasname).clone();
-        self.scope()?.add_relation(relation, &name, None);
-        self.set_place(Place::From)?;
-        let from = self.from_clause(&delete.using_clause)?;
-        let conditions = self.where_conditions(delete.where_clause.as_deref())?;
-        let (returning, infos) = self.returning(delete.returning_clause.as_ref())?;
-        let node = self.changed_rows(
-            ModifyKind::Delete,
-            relation,
-            name,
-            from,
-            conditions,
-            Vec::new(),
-            returning,
-        )?;
-        Ok((node, infos))
     }
 }
