@@ -8,6 +8,7 @@ use pg_query::{Node, NodeEnum};
 
 use crate::context::{ColumnInfo, ExecContext};
 use crate::error::{Result, SqlError};
+use crate::exec::measure::{Measure, Measures};
 use crate::expr::{Expr, ExprKind, SubQueryKind};
 use crate::plan::{JoinKind, ModifyKind, PathPlan, PlanNode, ScanPlan, SetKind};
 
@@ -20,13 +21,16 @@ pub(crate) use deparse::table_expression;
 pub struct ExplainOptions {
     pub(crate) analyze: bool,
     costs: bool,
-    timing: bool,
+    pub(crate) timing: bool,
+    /// Whether the time of the whole run is told; it is unless this says no.
+    summary: bool,
     json: bool,
 }
 
 impl ExplainOptions {
     pub(crate) fn parse(nodes: &[Node]) -> Result<Self> {
-        let mut options = Self { analyze: false, costs: true, timing: true, json: false };
+        let mut options =
+            Self { analyze: false, costs: true, timing: true, summary: true, json: false };
         for node in nodes {
             let Some(NodeEnum::DefElem(element)) = &node.node else { continue };
             let name = element.defname.as_str();
@@ -34,8 +38,9 @@ impl ExplainOptions {
                 "analyze" => options.analyze = flag(element.arg.as_deref(), name)?,
                 "costs" => options.costs = flag(element.arg.as_deref(), name)?,
                 "timing" => options.timing = flag(element.arg.as_deref(), name)?,
+                "summary" => options.summary = flag(element.arg.as_deref(), name)?,
                 // Nothing more is known that these could show.
-                "verbose" | "buffers" | "summary" | "settings" | "wal" => {
+                "verbose" | "buffers" | "settings" | "wal" => {
                     flag(element.arg.as_deref(), name)?;
                 }
                 "format" => {
@@ -104,6 +109,8 @@ struct Shown {
     index: Option<String>,
     rows: f64,
     cost: f64,
+    /// What it did, once it is measured. Some steps exist in EXPLAIN's output only.
+    measure: Option<Measure>,
     /// Lines below the title: label, text.
     details: Vec<(&'static str, String)>,
     children: Vec<Shown>,
@@ -118,9 +125,17 @@ impl Shown {
             index: None,
             rows,
             cost,
+            measure: None,
             details: Vec::new(),
             children,
         }
+    }
+
+    /// A step of EXPLAIN's output that passes this one's rows on.
+    fn below(self, node_type: &'static str) -> Self {
+        let measure = self.measure;
+        let above = Self::new(node_type, self.rows, self.cost, vec![self]);
+        Self { measure, ..above }
     }
 
     fn detail(&mut self, label: &'static str, text: String) {
@@ -128,26 +143,27 @@ impl Shown {
     }
 }
 
-/// The lines of EXPLAIN. `measured` are rows and microseconds of a run.
+/// The lines of EXPLAIN. `measured` is what the steps of a run did, and its microseconds.
 pub(crate) fn explain(
     root: &PlanNode,
     options: &ExplainOptions,
-    measured: Option<(u64, i64)>,
+    measured: Option<(&Measures, i64)>,
     exec: &ExecContext<'_>,
 ) -> Result<Vec<String>> {
-    let shown = describe(root, exec);
+    let measures = measured.map(|(measures, _)| measures);
+    let shown = describe(root, &Describing { exec, measures });
     if options.json {
         let mut text = String::from("[\n  {\n    \"Plan\": ");
-        json(&shown, 4, options, measured, &mut text);
-        if let Some((_, micros)) = measured {
+        json(&shown, 4, options, &mut text);
+        if let (Some((_, micros)), true) = (measured, options.summary) {
             text.push_str(&format!(",\n    \"Execution Time\": {}", milliseconds(micros)));
         }
         text.push_str("\n  }\n]");
         return Ok(vec![text]);
     }
     let mut lines = Vec::new();
-    text(&shown, 0, options, measured, &mut lines);
-    if let Some((_, micros)) = measured {
+    text(&shown, 0, options, &mut lines);
+    if let (Some((_, micros)), true) = (measured, options.summary) {
         lines.push(format!("Execution Time: {} ms", milliseconds(micros)));
     }
     Ok(lines)
@@ -157,13 +173,7 @@ fn milliseconds(micros: i64) -> String {
     format!("{}.{:03}", micros / 1000, (micros % 1000).abs())
 }
 
-fn text(
-    shown: &Shown,
-    depth: usize,
-    options: &ExplainOptions,
-    measured: Option<(u64, i64)>,
-    lines: &mut Vec<String>,
-) {
+fn text(shown: &Shown, depth: usize, options: &ExplainOptions, lines: &mut Vec<String>) {
     let (indent, arrow) =
         if depth == 0 { (String::new(), "") } else { (" ".repeat(depth * 6 - 4), "->  ") };
     let mut line = format!("{indent}{arrow}{}", shown.title);
@@ -174,12 +184,15 @@ fn text(
             shown.rows.max(1.0)
         ));
     }
-    if let Some((rows, micros)) = measured {
-        if options.timing {
-            let time = milliseconds(micros);
-            line.push_str(&format!(" (actual time=0.000..{time} rows={rows} loops=1)"));
-        } else {
-            line.push_str(&format!(" (actual rows={rows} loops=1)"));
+    match shown.measure.map(Averages::of) {
+        None => {}
+        Some(None) => line.push_str(" (never executed)"),
+        Some(Some(Averages { first, total, rows, loops })) => {
+            line.push_str(" (actual ");
+            if options.timing {
+                line.push_str(&format!("time={first}..{total} "));
+            }
+            line.push_str(&format!("rows={rows} loops={loops})"));
         }
     }
     lines.push(line);
@@ -188,8 +201,29 @@ fn text(
         lines.push(format!("{inner}{label}: {detail}"));
     }
     for child in &shown.children {
-        // Only the whole statement is measured.
-        text(child, depth + 1, options, None, lines);
+        text(child, depth + 1, options, lines);
+    }
+}
+
+/// What a step did in each of its runs, on average; times in milliseconds.
+struct Averages {
+    first: String,
+    total: String,
+    rows: u64,
+    loops: u64,
+}
+
+impl Averages {
+    /// `None` for a step that never ran.
+    fn of(measure: Measure) -> Option<Self> {
+        let Measure { loops, rows, first_us, total_us } = measure;
+        let runs = i64::try_from(loops).unwrap_or(i64::MAX);
+        Some(Self {
+            first: milliseconds(first_us.checked_div(runs)?),
+            total: milliseconds(total_us.checked_div(runs)?),
+            rows: (rows + loops / 2).checked_div(loops)?,
+            loops,
+        })
     }
 }
 
@@ -208,13 +242,7 @@ fn json_string(text: &str) -> String {
     result
 }
 
-fn json(
-    shown: &Shown,
-    indent: usize,
-    options: &ExplainOptions,
-    measured: Option<(u64, i64)>,
-    out: &mut String,
-) {
+fn json(shown: &Shown, indent: usize, options: &ExplainOptions, out: &mut String) {
     let pad = " ".repeat(indent + 2);
     let mut fields = vec![format!("\"Node Type\": {}", json_string(shown.node_type))];
     if let Some(relation) = &shown.relation {
@@ -227,8 +255,16 @@ fn json(
         fields.push(format!("\"Total Cost\": {:.2}", shown.cost));
         fields.push(format!("\"Plan Rows\": {:.0}", shown.rows.max(1.0)));
     }
-    if let Some((rows, _)) = measured {
+    if let Some(measure) = shown.measure {
+        let zero = || milliseconds(0);
+        let Averages { first, total, rows, loops } = Averages::of(measure)
+            .unwrap_or_else(|| Averages { first: zero(), total: zero(), rows: 0, loops: 0 });
+        if options.timing {
+            fields.push(format!("\"Actual Startup Time\": {first}"));
+            fields.push(format!("\"Actual Total Time\": {total}"));
+        }
         fields.push(format!("\"Actual Rows\": {rows}"));
+        fields.push(format!("\"Actual Loops\": {loops}"));
     }
     for (label, detail) in &shown.details {
         fields.push(format!("{}: {}", json_string(label), json_string(detail)));
@@ -242,7 +278,7 @@ fn json(
                 out.push_str(",\n");
             }
             out.push_str(&" ".repeat(indent + 4));
-            json(child, indent + 4, options, None, out);
+            json(child, indent + 4, options, out);
         }
         out.push_str(&format!("\n{pad}]"));
     }
@@ -258,49 +294,61 @@ fn named(relation: &str, name: &str) -> String {
     }
 }
 
-fn describe(node: &PlanNode, exec: &ExecContext<'_>) -> Shown {
-    let names = Names::of(node);
-    let mut shown = describe_step(node, &names, exec);
-    add_nested(node, &mut shown, exec);
+/// What describing a plan needs besides it.
+struct Describing<'d, 'e> {
+    exec: &'d ExecContext<'e>,
+    /// What the steps did, if they were run.
+    measures: Option<&'d Measures>,
+}
+
+fn describe(node: &PlanNode, with: &Describing<'_, '_>) -> Shown {
+    describe_named(node, &Names::of(node), with)
+}
+
+fn describe_named(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> Shown {
+    let mut shown = describe_step(node, names, with);
+    // A step that is not shown itself gives its measure to the one below: it has the rows that go up.
+    shown.measure = with.measures.map(|measures| measures.of(node));
+    add_nested(node, &mut shown, with);
     shown
 }
 
-fn describe_step(node: &PlanNode, names: &Names, exec: &ExecContext<'_>) -> Shown {
-    let show = |expr: &Expr| expression(expr, names, exec);
+fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> Shown {
+    let show = |expr: &Expr| expression(expr, names, with.exec);
     match node {
         PlanNode::Result => Shown::new("Result", 1.0, 0.01, Vec::new()),
-        PlanNode::Scan(scan) => describe_scan(scan, names, exec),
+        PlanNode::Scan(scan) => describe_scan(scan, names, with),
         PlanNode::Virtual { relation, name, filter, .. } => {
             let mut shown = Shown::new("Seq Scan", 100.0, 10.0, Vec::new());
             shown.title = format!("Seq Scan on {}", named(&relation.name, name));
             shown.relation = Some(relation.name.clone());
-            add_filter(&mut shown, filter.as_ref(), names, exec);
+            add_filter(&mut shown, filter.as_ref(), names, with);
             shown
         }
         PlanNode::SubQuery { plan, name, filter, .. } => {
-            let child = describe(&plan.root, exec);
+            let child = describe(&plan.root, with);
             let mut shown = Shown::new("Subquery Scan", child.rows, child.cost, vec![child]);
             shown.title = format!("Subquery Scan on {name}");
-            add_filter(&mut shown, filter.as_ref(), names, exec);
+            add_filter(&mut shown, filter.as_ref(), names, with);
             shown
         }
         PlanNode::Shared { plan, name, filter, .. } => {
-            let child = describe(&plan.root, exec);
+            let child = describe(&plan.root, with);
             let mut shown = Shown::new("CTE Scan", child.rows, child.cost, vec![child]);
             shown.title = format!("CTE Scan on {name}");
-            add_filter(&mut shown, filter.as_ref(), names, exec);
+            add_filter(&mut shown, filter.as_ref(), names, with);
             shown
         }
         PlanNode::Function { function, name, filter, .. } => {
             let mut shown = Shown::new("Function Scan", 1000.0, 10.0, Vec::new());
             shown.title = format!("Function Scan on {}", named(function.name, name));
-            add_filter(&mut shown, filter.as_ref(), names, exec);
+            add_filter(&mut shown, filter.as_ref(), names, with);
             shown
         }
         PlanNode::Single { name, filter, .. } => {
             let mut shown = Shown::new("Function Scan", 1.0, 0.01, Vec::new());
             shown.title = format!("Function Scan on {name}");
-            add_filter(&mut shown, filter.as_ref(), names, exec);
+            add_filter(&mut shown, filter.as_ref(), names, with);
             shown
         }
         PlanNode::Values { rows } => {
@@ -310,8 +358,8 @@ fn describe_step(node: &PlanNode, names: &Names, exec: &ExecContext<'_>) -> Show
             shown
         }
         PlanNode::Join(join) => {
-            let outer = describe_child(&join.outer, names, exec);
-            let mut inner = describe_child(&join.inner, names, exec);
+            let outer = describe_child(&join.outer, names, with);
+            let mut inner = describe_child(&join.inner, names, with);
             let hashed = !join.hash.is_empty();
             let rows = (outer.rows * inner.rows * 0.1).max(1.0);
             let cost = if join.inner_depends {
@@ -322,11 +370,9 @@ fn describe_step(node: &PlanNode, names: &Names, exec: &ExecContext<'_>) -> Show
             let mut node_type = "Nested Loop";
             if hashed {
                 node_type = "Hash Join";
-                let mut hash = Shown::new("Hash", inner.rows, inner.cost, vec![inner]);
-                hash.details.clear();
-                inner = hash;
+                inner = inner.below("Hash");
             } else if !join.inner_depends && !matches!(&*join.inner, PlanNode::Result) {
-                inner = Shown::new("Materialize", inner.rows, inner.cost, vec![inner]);
+                inner = inner.below("Materialize");
             }
             let mut shown = Shown::new(node_type, rows, cost, vec![outer, inner]);
             if join.kind == JoinKind::Left {
@@ -349,12 +395,12 @@ fn describe_step(node: &PlanNode, names: &Names, exec: &ExecContext<'_>) -> Show
             shown
         }
         PlanNode::Filter { input, condition } => {
-            let mut child = describe_child(input, names, exec);
+            let mut child = describe_child(input, names, with);
             child.detail("Filter", show(condition));
             child
         }
         PlanNode::Aggregate { input, groups, .. } => {
-            let child = describe(input, exec);
+            let child = describe(input, with);
             let below = Names::of(input);
             let (node_type, rows) = if groups.is_empty() {
                 ("Aggregate", 1.0)
@@ -365,20 +411,20 @@ fn describe_step(node: &PlanNode, names: &Names, exec: &ExecContext<'_>) -> Show
             let mut shown = Shown::new(node_type, rows, cost, vec![child]);
             if !groups.is_empty() {
                 let keys: Vec<String> =
-                    groups.iter().map(|g| expression(g, &below, exec)).collect();
+                    groups.iter().map(|g| expression(g, &below, with.exec)).collect();
                 shown.detail("Group Key", keys.join(", "));
             }
             shown
         }
         PlanNode::Project { input, sets, .. } => {
-            let child = describe(input, exec);
+            let child = describe(input, with);
             if sets.is_empty() {
                 return child;
             }
             Shown::new("ProjectSet", child.rows * 1000.0, child.cost + 5.0, vec![child])
         }
         PlanNode::Sort { input, keys } => {
-            let child = describe(input, exec);
+            let child = describe(input, with);
             let below = Names::of(input);
             let rows = child.rows;
             let cost = child.cost + rows * rows.max(2.0).log2() * 0.02;
@@ -386,7 +432,7 @@ fn describe_step(node: &PlanNode, names: &Names, exec: &ExecContext<'_>) -> Show
             let keys: Vec<String> = keys
                 .iter()
                 .map(|key| {
-                    let mut text = expression(&key.expr, &below, exec);
+                    let mut text = expression(&key.expr, &below, with.exec);
                     if key.descending {
                         text.push_str(" DESC");
                     }
@@ -400,11 +446,11 @@ fn describe_step(node: &PlanNode, names: &Names, exec: &ExecContext<'_>) -> Show
             shown
         }
         PlanNode::Distinct { input, .. } => {
-            let child = describe(input, exec);
+            let child = describe(input, with);
             Shown::new("HashAggregate", child.rows, child.cost + child.rows * 0.0125, vec![child])
         }
         PlanNode::Limit { input, count, .. } => {
-            let child = describe(input, exec);
+            let child = describe(input, with);
             let rows = match count.as_ref().map(|c| &c.kind) {
                 Some(ExprKind::Const(niwaki_types::Datum::Int8(n))) => child.rows.min(*n as f64),
                 _ => child.rows,
@@ -413,11 +459,11 @@ fn describe_step(node: &PlanNode, names: &Names, exec: &ExecContext<'_>) -> Show
             Shown::new("Limit", rows, cost, vec![child])
         }
         PlanNode::LockRows { input, .. } => {
-            let child = describe(input, exec);
+            let child = describe(input, with);
             Shown::new("LockRows", child.rows, child.cost + child.rows * 0.01, vec![child])
         }
         PlanNode::SetOperation { kind, all, left, right, .. } => {
-            let (left, right) = (describe(left, exec), describe(right, exec));
+            let (left, right) = (describe(left, with), describe(right, with));
             let (rows, cost) = (left.rows + right.rows, left.cost + right.cost);
             let node_type = match (kind, all) {
                 (SetKind::Union, true) => "Append",
@@ -433,7 +479,7 @@ fn describe_step(node: &PlanNode, names: &Names, exec: &ExecContext<'_>) -> Show
             Shown::new(node_type, rows, cost, vec![left, right])
         }
         PlanNode::Modify(modify) => {
-            let child = describe(&modify.input, exec);
+            let child = describe(&modify.input, with);
             let word = match modify.kind {
                 ModifyKind::Insert => "Insert",
                 ModifyKind::Update => "Update",
@@ -448,30 +494,27 @@ fn describe_step(node: &PlanNode, names: &Names, exec: &ExecContext<'_>) -> Show
 }
 
 /// A step below a join: it names the columns of all the join's tables.
-fn describe_child(node: &PlanNode, names: &Names, exec: &ExecContext<'_>) -> Shown {
+fn describe_child(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> Shown {
     match node {
         PlanNode::Scan(_)
         | PlanNode::Join(_)
         | PlanNode::Filter { .. }
-        | PlanNode::Virtual { .. } => {
-            let mut shown = describe_step(node, names, exec);
-            add_nested(node, &mut shown, exec);
-            shown
-        }
-        _ => describe(node, exec),
+        | PlanNode::Virtual { .. } => describe_named(node, names, with),
+        _ => describe(node, with),
     }
 }
 
-fn add_filter(shown: &mut Shown, filter: Option<&Expr>, names: &Names, exec: &ExecContext<'_>) {
+fn add_filter(shown: &mut Shown, filter: Option<&Expr>, names: &Names, with: &Describing<'_, '_>) {
     if let Some(filter) = filter {
-        shown.detail("Filter", expression(filter, names, exec));
+        shown.detail("Filter", expression(filter, names, with.exec));
     }
 }
 
-fn describe_scan(scan: &ScanPlan, names: &Names, exec: &ExecContext<'_>) -> Shown {
+fn describe_scan(scan: &ScanPlan, names: &Names, with: &Describing<'_, '_>) -> Shown {
     let target = named(&scan.relation.name, &scan.name);
     let all = |conditions: &[Expr]| {
-        let parts: Vec<String> = conditions.iter().map(|c| expression(c, names, exec)).collect();
+        let parts: Vec<String> =
+            conditions.iter().map(|c| expression(c, names, with.exec)).collect();
         if parts.len() == 1 { parts[0].clone() } else { format!("({})", parts.join(" AND ")) }
     };
     let mut shown = Shown::new("Seq Scan", scan.rows, scan.cost, Vec::new());
@@ -481,7 +524,7 @@ fn describe_scan(scan: &ScanPlan, names: &Names, exec: &ExecContext<'_>) -> Show
         PathPlan::Tids { condition, .. } => {
             shown.node_type = "Tid Scan";
             shown.title = format!("Tid Scan on {target}");
-            shown.detail("TID Cond", expression(condition, names, exec));
+            shown.detail("TID Cond", expression(condition, names, with.exec));
         }
         PathPlan::TidRange { conditions, .. } => {
             shown.node_type = "Tid Range Scan";
@@ -505,12 +548,12 @@ fn describe_scan(scan: &ScanPlan, names: &Names, exec: &ExecContext<'_>) -> Show
             }
         }
     }
-    add_filter(&mut shown, scan.filter.as_ref(), names, exec);
+    add_filter(&mut shown, scan.filter.as_ref(), names, with);
     shown
 }
 
 /// Nested queries in the expressions of a step, below it.
-fn add_nested(node: &PlanNode, shown: &mut Shown, exec: &ExecContext<'_>) {
+fn add_nested(node: &PlanNode, shown: &mut Shown, with: &Describing<'_, '_>) {
     let mut exprs: Vec<&Expr> = Vec::new();
     match node {
         PlanNode::Project { exprs: list, .. } => exprs.extend(list),
@@ -524,7 +567,7 @@ fn add_nested(node: &PlanNode, shown: &mut Shown, exec: &ExecContext<'_>) {
         nested(expr, &mut found);
     }
     for sub in found {
-        let mut child = describe(&sub.plan.root, exec);
+        let mut child = describe(&sub.plan.root, with);
         let kind = match sub.kind {
             SubQueryKind::Exists | SubQueryKind::Compare { .. } => "SubPlan",
             _ if sub.plan.correlated => "SubPlan",

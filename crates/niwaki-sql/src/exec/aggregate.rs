@@ -59,7 +59,7 @@ impl Aggregate {
         let PlanNode::Aggregate { input, input_width, groups: exprs, calls } = &*self.plan else {
             return Err(SqlError::internal("an aggregate of another plan"));
         };
-        let mut step = start(input);
+        let mut step = start(input, rt.state);
         let mut row = vec![Datum::Null; *input_width];
         let mut groups: Vec<Group> = Vec::new();
         if exprs.is_empty() {

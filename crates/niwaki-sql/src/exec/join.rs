@@ -9,7 +9,7 @@ use niwaki_types::{Datum, TypeOid, equal, hash};
 
 use super::{Step, row_bytes, start};
 use crate::error::{Result, SqlError};
-use crate::expr::{Expr, Runtime};
+use crate::expr::{Expr, Runtime, State};
 use crate::plan::{JoinKind, JoinPlan, PlanNode};
 
 /// The inner rows, kept, with their hash keys.
@@ -45,9 +45,9 @@ pub(super) struct Join {
 }
 
 impl Join {
-    pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
+    pub(super) fn new(plan: &Arc<PlanNode>, state: &State) -> Self {
         let outer: Box<dyn Step> = match &**plan {
-            PlanNode::Join(join) => start(&join.outer),
+            PlanNode::Join(join) => start(&join.outer, state),
             _ => Box::new(super::source::OneRow { done: true }),
         };
         Self {
@@ -62,7 +62,7 @@ impl Join {
     }
 
     fn keep(&mut self, join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
-        let mut step = start(&join.inner);
+        let mut step = start(&join.inner, rt.state);
         let mut own = row.to_vec();
         let mut kept = Kept { rows: Vec::new(), by_key: HashMap::new() };
         let slots = join.inner_slots;
@@ -103,7 +103,7 @@ impl Join {
     fn open(&mut self, join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Inner> {
         if join.inner_depends {
             self.memory = rt.state.memory;
-            return Ok(Inner::Running(start(&join.inner)));
+            return Ok(Inner::Running(start(&join.inner, rt.state)));
         }
         if self.kept.is_none() {
             self.keep(join, row, rt)?;

@@ -3,6 +3,7 @@
 mod aggregate;
 mod join;
 mod keys;
+pub(crate) mod measure;
 mod modify;
 mod output;
 pub(crate) mod point;
@@ -67,8 +68,13 @@ pub(crate) fn row_bytes(row: &[Datum]) -> usize {
     payload + size_of_val(row) + 24
 }
 
-/// Makes the running form of a plan.
-pub(crate) fn start(plan: &Arc<PlanNode>) -> Box<dyn Step> {
+/// Makes the running form of a plan, measured if the statement is.
+pub(crate) fn start(plan: &Arc<PlanNode>, state: &State) -> Box<dyn Step> {
+    let step = plain(plan, state);
+    if state.measures.is_some() { Box::new(measure::Measured::new(plan, step)) } else { step }
+}
+
+fn plain(plan: &Arc<PlanNode>, state: &State) -> Box<dyn Step> {
     match &**plan {
         PlanNode::Result => Box::new(source::OneRow { done: false }),
         PlanNode::Scan(_) => Box::new(scan::TableScan::new(plan)),
@@ -78,7 +84,7 @@ pub(crate) fn start(plan: &Arc<PlanNode>) -> Box<dyn Step> {
         | PlanNode::Function { .. }
         | PlanNode::Single { .. } => Box::new(source::RowSource::new(plan)),
         PlanNode::Values { .. } => Box::new(source::Values::new(plan)),
-        PlanNode::Join(_) => Box::new(join::Join::new(plan)),
+        PlanNode::Join(_) => Box::new(join::Join::new(plan, state)),
         PlanNode::Filter { .. } => Box::new(output::Filter::new(plan)),
         PlanNode::Aggregate { .. } => Box::new(aggregate::Aggregate::new(plan)),
         PlanNode::Project { .. } => Box::new(output::Project::new(plan)),
@@ -86,7 +92,7 @@ pub(crate) fn start(plan: &Arc<PlanNode>) -> Box<dyn Step> {
         PlanNode::Distinct { .. } => Box::new(output::Distinct::new(plan)),
         PlanNode::Limit { .. } => Box::new(output::Limit::new(plan)),
         PlanNode::LockRows { .. } => Box::new(modify::LockRows::new(plan)),
-        PlanNode::SetOperation { .. } => Box::new(output::SetOperation::new(plan)),
+        PlanNode::SetOperation { .. } => Box::new(output::SetOperation::new(plan, state)),
         PlanNode::Modify(_) => Box::new(modify::Modify::new(plan)),
     }
 }
@@ -123,7 +129,7 @@ pub(crate) fn sub_query_rows(
 }
 
 fn collect(plan: &SubPlan, limit: usize, rt: &mut Runtime<'_, '_>) -> Result<Vec<Vec<Datum>>> {
-    let mut step = start(&plan.root);
+    let mut step = start(&plan.root, rt.state);
     let mut row = Vec::new();
     let mut rows = Vec::new();
     // CASE operands of the outer expression are not the nested query's.

@@ -36,7 +36,7 @@ impl Step for Modify {
             return Err(SqlError::internal("a change of another plan"));
         };
         if self.input.is_none() {
-            self.input = Some(start(&modify.input));
+            self.input = Some(start(&modify.input, rt.state));
             self.row.resize(modify.input_width, Datum::Null);
         }
         let Some(step) = &mut self.input else { return Ok(false) };
@@ -244,7 +244,7 @@ impl Step for LockRows {
             return Err(SqlError::internal("a lock of another plan"));
         };
         if self.input.is_none() {
-            self.input = Some(start(input));
+            self.input = Some(start(input, rt.state));
         }
         let Some(step) = &mut self.input else { return Ok(false) };
         'rows: while step.next(row, rt)? {

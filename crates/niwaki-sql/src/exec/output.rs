@@ -10,7 +10,7 @@ use niwaki_types::{ColumnType, Datum, KeyOrder, TypeOid, compare_ordered, equal,
 use super::source::SetValues;
 use super::{Step, row_bytes, start};
 use crate::error::{Result, SqlError};
-use crate::expr::{Expr, Runtime};
+use crate::expr::{Expr, Runtime, State};
 use crate::plan::{PlanNode, SetKind};
 
 fn other_plan() -> SqlError {
@@ -32,7 +32,7 @@ impl Filter {
 impl Step for Filter {
     fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         let PlanNode::Filter { input, condition } = &*self.plan else { return Err(other_plan()) };
-        let step = self.input.get_or_insert_with(|| start(input));
+        let step = self.input.get_or_insert_with(|| start(input, rt.state));
         while step.next(row, rt)? {
             if condition.holds(row, rt)? {
                 return Ok(true);
@@ -65,7 +65,7 @@ impl Step for Project {
         };
         let input_width = *input_width;
         if self.input.is_none() {
-            self.input = Some(start(input));
+            self.input = Some(start(input, rt.state));
             self.row.resize(input_width + sets.len(), Datum::Null);
         }
         let Some(step) = &mut self.input else { return Err(other_plan()) };
@@ -151,7 +151,7 @@ impl Sort {
 
     fn run(&self, rt: &mut Runtime<'_, '_>) -> Result<Vec<KeyedRow>> {
         let PlanNode::Sort { input, keys } = &*self.plan else { return Err(other_plan()) };
-        let mut step = start(input);
+        let mut step = start(input, rt.state);
         let mut row = Vec::new();
         let mut rows = Vec::new();
         while step.next(&mut row, rt)? {
@@ -252,7 +252,7 @@ impl Step for Distinct {
         let plan = Arc::clone(&self.plan);
         let PlanNode::Distinct { input, columns } = &*plan else { return Err(other_plan()) };
         if self.input.is_none() {
-            self.input = Some(start(input));
+            self.input = Some(start(input, rt.state));
         }
         let Some(step) = &mut self.input else { return Err(other_plan()) };
         while step.next(row, rt)? {
@@ -301,7 +301,7 @@ impl Step for Limit {
         if self.input.is_none() {
             let skip = bound(offset.as_ref(), "OFFSET", "2201X", rt)?.unwrap_or(0);
             self.left = bound(count.as_ref(), "LIMIT", "2201W", rt)?;
-            let mut step = start(input);
+            let mut step = start(input, rt.state);
             if self.left != Some(0) {
                 for _ in 0..skip {
                     if !step.next(row, rt)? {
@@ -338,12 +338,12 @@ pub(super) struct SetOperation {
 }
 
 impl SetOperation {
-    pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
+    pub(super) fn new(plan: &Arc<PlanNode>, state: &State) -> Self {
         let mut sides = Vec::new();
         if let PlanNode::SetOperation { left, right, .. } = &**plan {
             // The next side is taken from the end.
-            sides.push(start(right));
-            sides.push(start(left));
+            sides.push(start(right, state));
+            sides.push(start(left, state));
         }
         Self { plan: Arc::clone(plan), sides, result: None, repeat: None, seen: RowSet::default() }
     }

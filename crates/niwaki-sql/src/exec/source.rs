@@ -246,7 +246,7 @@ impl RowSource {
                 list(rows)
             }
             PlanNode::SubQuery { plan, .. } => Rows::Running {
-                step: super::start(&plan.root),
+                step: super::start(&plan.root, rt.state),
                 outer: if plan.correlated { row.to_vec() } else { Vec::new() },
                 inner: Vec::new(),
             },

@@ -5,6 +5,7 @@ use niwaki_types::{Datum, TypeOid, compare};
 use super::{BoolTest, Expr, ExprKind, SubQuery, SubQueryKind, cast_value, coerce_length};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
+use crate::exec::measure::Measures;
 use crate::functions::{Eval, Function};
 
 /// What expressions read besides their row.
@@ -32,6 +33,8 @@ pub(crate) struct State {
     pub(crate) memory: usize,
     /// Rows that INSERT, UPDATE or DELETE changed.
     pub(crate) modified: u64,
+    /// What steps did and took, when that is asked for.
+    pub(crate) measures: Option<Measures>,
 }
 
 impl Expr {

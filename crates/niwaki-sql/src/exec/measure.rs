@@ -1,0 +1,83 @@
+//! What each step of a plan does and takes, for EXPLAIN ANALYZE.
+
+use hashbrown::HashMap;
+use niwaki_types::Datum;
+
+use super::Step;
+use crate::error::Result;
+use crate::expr::Runtime;
+use crate::plan::PlanNode;
+
+/// What was measured of one step.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Measure {
+    /// How often it ran.
+    pub(crate) loops: u64,
+    /// Rows it gave, in all its runs.
+    pub(crate) rows: u64,
+    /// Microseconds up to its first row, in all its runs; those of the steps below it included.
+    pub(crate) first_us: i64,
+    /// Microseconds in all.
+    pub(crate) total_us: i64,
+}
+
+/// Measures of a plan's steps.
+#[derive(Debug)]
+pub(crate) struct Measures {
+    /// Whether the clock is read, which takes time itself.
+    timing: bool,
+    /// By the address of the step's node, which stays where it is as long as the plan lives.
+    steps: HashMap<usize, Measure>,
+}
+
+impl Measures {
+    pub(crate) fn new(timing: bool) -> Self {
+        Self { timing, steps: HashMap::new() }
+    }
+
+    /// What the step of this node did; nothing when it never ran.
+    pub(crate) fn of(&self, node: &PlanNode) -> Measure {
+        self.steps.get(&address(node)).copied().unwrap_or_default()
+    }
+}
+
+fn address(node: &PlanNode) -> usize {
+    std::ptr::from_ref(node).addr()
+}
+
+/// A step that is measured while it runs.
+pub(super) struct Measured {
+    step: Box<dyn Step>,
+    node: usize,
+    begun: bool,
+    gave_row: bool,
+}
+
+impl Measured {
+    pub(super) fn new(node: &PlanNode, step: Box<dyn Step>) -> Self {
+        Self { step, node: address(node), begun: false, gave_row: false }
+    }
+}
+
+impl Step for Measured {
+    fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        let timing = rt.state.measures.as_ref().is_some_and(|measures| measures.timing);
+        let now =
+            |rt: &Runtime<'_, '_>| if timing { rt.exec.environment.clock_timestamp() } else { 0 };
+        let before = now(rt);
+        let gave = self.step.next(row, rt)?;
+        let took = now(rt) - before;
+        if let Some(measures) = &mut rt.state.measures {
+            let measure = measures.steps.entry(self.node).or_default();
+            measure.loops += u64::from(!self.begun);
+            measure.rows += u64::from(gave);
+            measure.total_us += took;
+            if !self.gave_row {
+                measure.first_us += took;
+            }
+        }
+        self.begun = true;
+        self.gave_row |= gave;
+        Ok(gave)
+    }
+}
