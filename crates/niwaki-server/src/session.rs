@@ -49,6 +49,9 @@ pub(crate) struct Wire<'c> {
     formats: Formats,
     /// Types of the columns being sent.
     types: Vec<TypeOid>,
+    /// Where in the output the answer to a statement begins that is to be given wholly or not at all;
+    /// `None` without one, and when part of it has gone already.
+    whole_from: Option<usize>,
     /// A protocol error met while the library read COPY data; ends the session.
     broken: Option<Ending>,
 }
@@ -92,6 +95,7 @@ impl<'c> Wire<'c> {
             text: TextSettings::default(),
             formats: Formats::default(),
             types: Vec::new(),
+            whole_from: None,
             broken: None,
         }
     }
@@ -103,6 +107,22 @@ impl<'c> Wire<'c> {
 
     fn flush(&mut self) {
         self.output.flush(self.socket);
+        self.whole_from = None;
+    }
+
+    fn flush_if_large(&mut self) {
+        self.output.flush_if_large(self.socket);
+        if self.output.bytes.is_empty() {
+            self.whole_from = None;
+        }
+    }
+
+    /// Appends an error, in place of what should not be seen of the statement that failed.
+    fn report_error(&mut self, error: &SqlError) {
+        if let Some(at) = self.whole_from.take() {
+            self.output.bytes.truncate(at);
+        }
+        report::append(&mut self.output.bytes, b'E', error);
     }
 
     /// Appends a RowDescription with the given formats.
@@ -158,7 +178,7 @@ impl RowSink for Wire<'_> {
             }
             Ok::<_, SqlError>(true)
         })?;
-        self.output.flush_if_large(self.socket);
+        self.flush_if_large();
         Ok(())
     }
 }
@@ -173,7 +193,12 @@ impl ResultSink for Wire<'_> {
         Ok(())
     }
 
+    fn whole_or_nothing(&mut self) {
+        self.whole_from = Some(self.output.bytes.len());
+    }
+
     fn complete(&mut self, tag: &str) {
+        self.whole_from = None;
         backend::command_complete(&mut self.output.bytes, tag);
     }
 
@@ -182,6 +207,8 @@ impl ResultSink for Wire<'_> {
     }
 
     fn notice(&mut self, notice: &SqlError) {
+        // It stays, so what is before it does.
+        self.whole_from = None;
         report::append(&mut self.output.bytes, b'N', notice);
     }
 
@@ -233,13 +260,14 @@ impl ResultSink for Wire<'_> {
     }
 
     fn copy_out_begin(&mut self, columns: usize) -> Result<(), SqlError> {
+        self.whole_from = None;
         backend::copy_response(&mut self.output.bytes, b'H', columns);
         Ok(())
     }
 
     fn copy_out(&mut self, line: &[u8]) -> Result<(), SqlError> {
         backend::copy_data(&mut self.output.bytes, line);
-        self.output.flush_if_large(self.socket);
+        self.flush_if_large();
         Ok(())
     }
 
@@ -356,6 +384,7 @@ enum Next {
 }
 
 fn ready(session: &mut Session, wire: &mut Wire<'_>) {
+    session.report_settings(wire);
     backend::ready_for_query(&mut wire.output.bytes, session.transaction_status());
     wire.flush();
 }
@@ -363,7 +392,7 @@ fn ready(session: &mut Session, wire: &mut Wire<'_>) {
 /// Reports an error of an extended-protocol message; all up to Sync is skipped.
 fn fail(session: &mut Session, wire: &mut Wire<'_>, error: &SqlError) -> bool {
     session.error();
-    report::append(&mut wire.output.bytes, b'E', error);
+    wire.report_error(error);
     true
 }
 
@@ -379,7 +408,7 @@ pub(crate) fn fatal(wire: &mut Wire<'_>, error: &SqlError) {
 fn query(session: &mut Session, wire: &mut Wire<'_>, sql: &str) {
     if let Err(error) = session.simple_query(sql, wire) {
         session.error();
-        report::append(&mut wire.output.bytes, b'E', &error);
+        wire.report_error(&error);
     }
     if wire.broken.is_none() && !session.is_terminated() {
         ready(session, wire);
@@ -462,7 +491,7 @@ fn extended(
                 portals.retain(|name, _| name.is_empty());
             }
             if let Err(error) = ended {
-                report::append(&mut wire.output.bytes, b'E', &error);
+                wire.report_error(&error);
             }
             return Ok(Next::Ready);
         }

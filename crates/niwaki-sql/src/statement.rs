@@ -7,6 +7,7 @@ use niwaki_types::{Datum, TypeOid};
 
 use crate::context::{ColumnInfo, CommandTag, Completion, ExecContext, RowSink};
 use crate::error::Result;
+use crate::exec::measure::Measures;
 use crate::exec::point::PointPlan;
 use crate::exec::{self, Step};
 use crate::explain::{self, ExplainOptions};
@@ -95,6 +96,12 @@ impl Planned {
     pub fn writes(&self) -> bool {
         self.relations.iter().any(|(_, lock)| *lock != TableLock::AccessShare)
             && self.explain.as_ref().is_none_or(|options| options.analyze)
+    }
+
+    /// Whether it is run to its end before a client hears of its rows, as PostgreSQL does with changes
+    /// of data and with queries that depend on nothing: if it fails, the client hears of the failure only.
+    pub fn runs_before_its_rows(&self) -> bool {
+        self.tag != CommandTag::Select || self.explain.is_some() || self.root.is_constant()
     }
 
     /// Relations with the table locks that execution takes.
@@ -219,7 +226,7 @@ impl Execution {
                 let lines = self.explain(options, exec)?;
                 self.lines = Some(lines.into_iter());
             } else {
-                self.step = Some(exec::start(&planned.root));
+                self.step = Some(exec::start(&planned.root, &self.state));
             }
         }
         let mut rows = 0;
@@ -273,19 +280,18 @@ impl Execution {
         options: &ExplainOptions,
         exec: &mut ExecContext<'_>,
     ) -> Result<Vec<String>> {
-        let mut measured = None;
+        let mut total_us = 0;
         if options.analyze {
+            self.state.measures = Some(Measures::new(options.timing));
             let before = exec.environment.clock_timestamp();
-            let mut step = exec::start(&self.planned.root);
+            let mut step = exec::start(&self.planned.root, &self.state);
             let mut rt = Runtime { exec, params: &self.params, state: &mut self.state };
-            let mut rows = 0u64;
             while step.next(&mut self.row, &mut rt)? {
                 rt.tick()?;
-                rows += 1;
             }
-            let micros = exec.environment.clock_timestamp() - before;
-            measured = Some((rows, micros));
+            total_us = exec.environment.clock_timestamp() - before;
         }
+        let measured = self.state.measures.as_ref().map(|measures| (measures, total_us));
         explain::explain(&self.planned.root, options, measured, exec)
     }
 

@@ -13,6 +13,7 @@ use niwaki_table::Engine;
 use niwaki_txn::{BeginOptions, Durability, TransactionManager, TxnOptions};
 
 use crate::progress::Builds;
+use crate::activity::Activities;
 use crate::session::Session;
 use crate::{Result, SqlError, views};
 
@@ -69,6 +70,7 @@ struct Inner {
     transactions: Arc<TransactionManager>,
     catalog: Arc<Catalog>,
     builds: Arc<Builds>,
+    activities: Activities,
     background: Mutex<Option<Background>>,
     closes_on_drop: bool,
     closed: AtomicBool,
@@ -139,6 +141,7 @@ impl Database {
                 transactions,
                 catalog,
                 builds: Arc::default(),
+                activities: Activities::default(),
                 background: Mutex::new(background),
                 closes_on_drop: options.background,
                 closed: AtomicBool::new(false),
@@ -228,6 +231,11 @@ impl Database {
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.inner.engine
+    }
+
+    /// What each session is doing.
+    pub(crate) fn activities(&self) -> &Activities {
+        &self.inner.activities
     }
 
     pub(crate) fn transactions(&self) -> &Arc<TransactionManager> {

@@ -24,6 +24,9 @@ pub trait ResultSink: RowSink {
     /// # Errors
     /// Whatever the receiver meets; the statement fails with it.
     fn columns(&mut self, columns: &[ColumnInfo]) -> Result<()>;
+    /// The statement that begins now should give all its rows or, if it fails, neither rows nor their
+    /// description. The receiver may ignore that once it has passed too much on.
+    fn whole_or_nothing(&mut self) {}
     /// A statement is done; `tag` is the text of CommandComplete, for instance `INSERT 0 1`.
     fn complete(&mut self, tag: &str);
     /// The query string held no statement.

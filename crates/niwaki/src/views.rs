@@ -260,10 +260,12 @@ const PG_STAT_ACTIVITY: Columns = &[
     ("pid", INT4),
     ("usesysid", OID),
     ("usename", NAME),
+    ("application_name", TEXT),
     ("wait_event_type", TEXT),
     ("wait_event", TEXT),
     ("state", TEXT),
     ("backend_xid", TypeOid::XID),
+    ("query", TEXT),
     ("backend_type", TEXT),
 ];
 const PG_LOCKS: Columns = &[

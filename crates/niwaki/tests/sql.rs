@@ -434,6 +434,77 @@ fn settings_take_part_in_transactions() {
     );
 }
 
+/// A cursor that is older than the savepoint stays open, and its position is not rolled back; younger
+/// ones are closed, also those of savepoints released into it.
+#[test]
+fn rollback_to_a_savepoint_closes_the_cursors_made_since() {
+    let db = database();
+    let mut s = db.session();
+    assert_eq!(
+        run(
+            &mut s,
+            "begin; declare old cursor for select generate_series(1, 5); fetch old;
+             savepoint a; fetch old; declare young cursor for select 1;
+             savepoint b; declare younger cursor for select 2; release b;
+             rollback to a; fetch old; fetch young"
+        ),
+        [
+            "BEGIN",
+            "DECLARE CURSOR",
+            "1",
+            "FETCH 1",
+            "SAVEPOINT",
+            "2",
+            "FETCH 1",
+            "DECLARE CURSOR",
+            "SAVEPOINT",
+            "DECLARE CURSOR",
+            "RELEASE",
+            "ROLLBACK",
+            "3",
+            "FETCH 1",
+            "ERROR 34000: cursor \"young\" does not exist"
+        ]
+    );
+    // The failed FETCH was rolled back to the savepoint that still stood.
+    assert_eq!(
+        run(&mut s, "rollback to a; fetch younger"),
+        ["ROLLBACK", "ERROR 34000: cursor \"younger\" does not exist"]
+    );
+    assert_eq!(
+        run(&mut s, "rollback to a; fetch old; commit"),
+        ["ROLLBACK", "4", "FETCH 1", "COMMIT"]
+    );
+}
+
+#[test]
+fn explain_analyze_measures_every_step() {
+    let db = database();
+    let mut s = db.session();
+    run(
+        &mut s,
+        "create table t (a int primary key, b int); insert into t select i, i % 3 from generate_series(1, 9) i",
+    );
+    let plan = run(
+        &mut s,
+        "explain (analyze, costs off, timing off, summary off)
+         select (select count(*) from t below where below.b = above.b) from t above where a <= 4",
+    );
+    let loops: Vec<_> = plan.iter().filter(|line| line.contains("loops=4")).collect();
+    assert_eq!(loops.len(), 2, "the nested query ran for each of four rows: {plan:#?}");
+    assert!(loops.iter().any(|line| line.contains("actual rows=3 loops=4")), "{plan:#?}");
+    // With times: a step takes no longer than the one that it is a part of.
+    let timed = run(&mut s, "explain (analyze, format json) select b, count(*) from t group by b");
+    let times: Vec<f64> = timed
+        .iter()
+        .flat_map(|text| text.lines())
+        .filter_map(|line| line.trim().strip_prefix("\"Actual Total Time\": "))
+        .map(|number| number.trim_end_matches(',').parse().unwrap())
+        .collect();
+    assert_eq!(times.len(), 2, "{timed:#?}");
+    assert!(times[0] >= times[1], "{times:?}");
+}
+
 #[test]
 fn prepared_by_name_and_cursors() {
     let db = database();

@@ -44,6 +44,44 @@ fn start_waiting<T: Send + 'static>(
 }
 
 #[test]
+fn activity_shows_what_another_session_does() {
+    let (db, mut a, mut b) = database();
+    a.execute("set application_name = 'the other'", ()).unwrap();
+    let id = a.id();
+    let mut shown = |of: &str| -> String {
+        let sql = format!("select {of} from pg_stat_activity where pid = {id}");
+        b.query_one(&sql, ()).unwrap().get(0).unwrap()
+    };
+    assert_eq!(shown("application_name"), "the other");
+    assert_eq!(shown("state"), "idle");
+    a.execute("begin", ()).unwrap();
+    a.execute("update t set v = 11 where id = 1", ()).unwrap();
+    assert_eq!(shown("state"), "idle in transaction");
+    assert_eq!(shown("query"), "update t set v = 11 where id = 1");
+    a.execute("select 1 / 0", ()).unwrap_err();
+    assert_eq!(shown("state"), "idle in transaction (aborted)");
+    a.execute("rollback", ()).unwrap();
+    assert_eq!(shown("state"), "idle");
+    drop(a);
+    let gone = format!("select count(*) from pg_stat_activity where pid = {id}");
+    assert_eq!(int(&mut b, &gone), 0);
+
+    // A session that waits for a lock is at work.
+    b.execute("begin", ()).unwrap();
+    b.execute("update t set v = 12 where id = 1", ()).unwrap();
+    let waiting = "update t set v = v + 1 where id = 1";
+    let session = db.session();
+    let id = session.id();
+    let (done, handle) = start_waiting(&db, session, move |s| s.execute(waiting, ()).unwrap());
+    let sql = format!("select query || ': ' || state from pg_stat_activity where pid = {id}");
+    let found: String = db.session().query_one(&sql, ()).unwrap().get(0).unwrap();
+    assert_eq!(found, format!("{waiting}: active"));
+    b.execute("commit", ()).unwrap();
+    assert_eq!(done.recv().unwrap(), 1);
+    drop(handle.join().unwrap());
+}
+
+#[test]
 fn uncommitted_work_is_invisible() {
     let (_db, mut a, mut b) = database();
     a.execute("begin", ()).unwrap();

@@ -13,7 +13,7 @@ use niwaki_types::ColumnType;
 
 use crate::aggregates::AggregateKind;
 use crate::context::ColumnInfo;
-use crate::expr::Expr;
+use crate::expr::{Expr, ExprKind};
 use crate::functions::Function;
 use crate::store::{LockWait, RowLock};
 
@@ -30,6 +30,25 @@ pub(crate) struct SubPlan {
     pub(crate) columns: Vec<ColumnInfo>,
     /// Whether it reads rows of the queries around it.
     pub(crate) correlated: bool,
+}
+
+impl PlanNode {
+    /// Whether the rows depend on nothing that can be different at another time: PostgreSQL computes
+    /// them when it plans.
+    pub(crate) fn is_constant(&self) -> bool {
+        let constant = |expr: &Expr| {
+            !conditions::is_volatile(expr)
+                && !expr.any(&mut |part| matches!(part.kind, ExprKind::SubQuery(_)))
+        };
+        match self {
+            Self::Result => true,
+            Self::Project { input, exprs, sets, .. } => {
+                sets.is_empty() && input.is_constant() && exprs.iter().all(constant)
+            }
+            Self::Filter { input, condition } => input.is_constant() && constant(condition),
+            _ => false,
+        }
+    }
 }
 
 /// One aggregate of a query.

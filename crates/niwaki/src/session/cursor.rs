@@ -8,7 +8,7 @@ use niwaki_sql::{ColumnInfo, Progress, RowSink, SqlError};
 use niwaki_types::Datum;
 use pg_query::NodeEnum;
 
-use super::extended::{Action, Portal, PortalState, Statement};
+use super::extended::{Action, PortalState, Statement};
 use super::{Block, Session};
 use crate::Result;
 use crate::result::ResultSink;
@@ -51,8 +51,7 @@ impl Session {
             }
             Action::Utility(_) => Err(SqlError::unsupported("EXECUTE of a utility statement")),
             Action::Query(_) => {
-                let mut portal =
-                    Portal { statement, parameters, running: None, state: PortalState::Ready };
+                let mut portal = self.new_portal(statement, parameters);
                 let planned = self.lock_portal(&mut portal)?;
                 let completion = self.run_planned(&planned, &portal.parameters, out)?;
                 completion.write_tag(&mut self.tag);
@@ -80,12 +79,7 @@ impl Session {
         if statement.described.columns.is_none() {
             return Err(SqlError::new("42601", "DECLARE CURSOR needs a SELECT"));
         }
-        let mut portal = Portal {
-            statement: Arc::new(statement),
-            parameters: Vec::new(),
-            running: None,
-            state: PortalState::Ready,
-        };
+        let mut portal = self.new_portal(Arc::new(statement), Vec::new());
         // A cursor sees what was there when it was declared.
         self.start_portal(&mut portal)?;
         portal.state = PortalState::Suspended;

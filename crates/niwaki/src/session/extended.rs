@@ -23,6 +23,13 @@ pub(crate) struct Statement {
     pub(super) version: (u64, u64),
 }
 
+impl Statement {
+    /// The query text it is in; positions refer to it.
+    pub(super) fn text(&self) -> &str {
+        self.parsed.as_ref().map_or("", |parsed| &parsed.source)
+    }
+}
+
 /// What a statement does.
 #[derive(Clone)]
 pub(crate) enum Action {
@@ -37,6 +44,9 @@ pub(super) struct Portal {
     pub(super) parameters: Vec<Datum>,
     pub(super) running: Option<Running>,
     pub(super) state: PortalState,
+    /// How many savepoints stood when it was made: rolling back to one of them leaves it open only
+    /// if it is older.
+    pub(super) level: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +63,7 @@ impl Session {
     /// # Errors
     /// Syntax, analysis; 42P05 when the name is taken.
     pub fn parse(&mut self, name: &str, sql: &str, param_types: &[u32]) -> Result<()> {
-        self.begin_statement();
+        self.begin_statement(sql);
         if !name.is_empty() && self.statements.contains_key(name) {
             return Err(SqlError::new(
                 "42P05",
@@ -165,10 +175,15 @@ impl Session {
         for (i, type_oid) in types.iter().enumerate() {
             parameters.push(parameter(i, *type_oid)?);
         }
-        let portal_entry =
-            Portal { statement: found, parameters, running: None, state: PortalState::Ready };
+        let portal_entry = self.new_portal(found, parameters);
         self.portals.insert(portal.to_owned(), portal_entry);
         Ok(())
+    }
+
+    /// A portal that has not begun.
+    pub(super) fn new_portal(&self, statement: Arc<Statement>, parameters: Vec<Datum>) -> Portal {
+        let level = self.levels.len();
+        Portal { statement, parameters, running: None, state: PortalState::Ready, level }
     }
 
     /// Columns of a portal's result; empty when it returns no rows.
@@ -202,10 +217,10 @@ impl Session {
         // The portal leaves the session while it runs, because it runs in the session.
         let (name, mut running) =
             self.portals.remove_entry(portal).ok_or_else(|| no_portal(portal))?;
-        self.begin_statement();
-        self.report_settings(out);
+        self.begin_statement(running.statement.text());
+        self.report_text_settings(out);
         let outcome = self.run_portal(&mut running, max_rows, out);
-        self.control.end_statement();
+        self.end_statement();
         // The end of the transaction ends its portals.
         if outcome.is_ok() && self.transaction.is_some() {
             self.portals.insert(name, running);
@@ -230,8 +245,9 @@ impl Session {
                 }
                 portal.state = PortalState::Done;
                 let utility = Arc::clone(utility);
-                let source = portal.statement.parsed.as_ref().map(|p| Arc::clone(&p.source));
-                self.run_utility(&utility, source.as_deref().unwrap_or(""), false, out)?;
+                let statement = Arc::clone(&portal.statement);
+                out.whole_or_nothing();
+                self.run_utility(&utility, statement.text(), false, out)?;
                 self.complete(out);
                 Ok(ExecuteOutcome::Complete)
             }
@@ -251,6 +267,9 @@ impl Session {
             PortalState::Ready if max_rows == 0 => {
                 // In one go, without anything kept between calls.
                 let planned = self.lock_portal(portal)?;
+                if planned.runs_before_its_rows() {
+                    out.whole_or_nothing();
+                }
                 let completion = self.run_planned(&planned, &portal.parameters, out)?;
                 portal.state = PortalState::Done;
                 self.spare_parameters = std::mem::take(&mut portal.parameters);
@@ -347,13 +366,14 @@ impl Session {
     /// The commit's.
     pub fn sync(&mut self, out: &mut dyn ResultSink) -> Result<()> {
         let result = self.end_implicit();
-        self.report_settings(out);
+        self.note_rest();
+        self.report_text_settings(out);
         result
     }
 
     /// Prepares a statement that no name leads to.
     pub(crate) fn prepare_text(&mut self, sql: &str) -> Result<Arc<Statement>> {
-        self.begin_statement();
+        self.begin_statement(sql);
         let mut statements = niwaki_sql::parse::parse(sql)?;
         if statements.len() > 1 {
             return Err(SqlError::new(
@@ -371,21 +391,23 @@ impl Session {
         parameters: Vec<Datum>,
         out: &mut dyn ResultSink,
     ) -> Result<()> {
-        self.begin_statement();
-        let mut portal = Portal { statement, parameters, running: None, state: PortalState::Ready };
+        self.begin_statement(statement.text());
+        let mut portal = self.new_portal(statement, parameters);
         let result = self.run_portal(&mut portal, 0, out);
-        self.control.end_statement();
+        self.end_statement();
         result.map(|_| ())
     }
 
     /// Ends the implicit transaction of a statement of the program's own.
     pub(crate) fn end_message(&mut self) -> Result<()> {
-        self.end_implicit()
+        let result = self.end_implicit();
+        self.note_rest();
+        result
     }
 
     /// Tells the sink that a statement is done.
     pub(super) fn complete(&mut self, out: &mut dyn ResultSink) {
-        self.report_settings(out);
+        self.report_text_settings(out);
         out.complete(&self.tag);
     }
 }

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use niwaki_catalog::{CatalogTransaction, Oid, Relation, SearchPath};
+use niwaki_env::sync::Mutex;
 use niwaki_sql::settings::Settings;
 use niwaki_sql::utility::Name;
 use niwaki_sql::{ColumnInfo, Scratch, Severity, SqlError};
@@ -29,6 +30,7 @@ use niwaki_txn::{SessionControl, TableId, TableLockMode, Transaction, WaitPolicy
 use niwaki_types::{Datum, TextSettings, TypeOid};
 
 use crate::Result;
+use crate::activity::{Activity, State};
 use crate::database::Database;
 use crate::progress::ProgressEntry;
 use crate::result::ResultSink;
@@ -68,6 +70,7 @@ impl Terminator {
 pub struct Session {
     database: Database,
     control: Arc<SessionControl>,
+    activity: Arc<Mutex<Activity>>,
     settings: Settings,
     text: TextSettings,
     catalog: CatalogTransaction,
@@ -122,9 +125,11 @@ impl Session {
         database_name: &str,
     ) -> Self {
         let catalog = CatalogTransaction::new(Arc::clone(database.catalog()));
+        let activity = database.activities().add(control.backend());
         let mut session = Self {
             database,
             control,
+            activity,
             settings,
             text: TextSettings::default(),
             catalog,
@@ -186,7 +191,8 @@ impl Session {
     }
 
     /// Names and values of the settings that a client is told at start.
-    pub fn reported_settings(&self) -> Vec<(&'static str, String)> {
+    pub fn reported_settings(&mut self) -> Vec<(&'static str, String)> {
+        self.settings.take_changed();
         self.settings.reported().collect()
     }
 
@@ -331,6 +337,13 @@ impl Session {
 
     /// Takes over what settings mean elsewhere, after they changed.
     fn settings_changed(&mut self) {
+        let name = self.settings.text("application_name");
+        {
+            let mut activity = self.activity.lock();
+            if activity.application_name != *name {
+                activity.application_name = name.to_string();
+            }
+        }
         let hot = self.settings.hot();
         let timeout = hot.lock_timeout_ms;
         self.control.set_lock_timeout((timeout > 0).then(|| Duration::from_millis(timeout)));
@@ -346,24 +359,46 @@ impl Session {
         }
     }
 
-    /// Tells the sink what changed of the settings it is interested in.
-    fn report_settings(&mut self, out: &mut dyn ResultSink) {
-        if let Some(changed) = self.settings.take_changed() {
-            for (name, value) in changed {
-                out.parameter_status(name, &value);
-            }
+    /// Tells the sink which reported settings changed since it was told last; a client hears of it
+    /// once, before it is asked for the next query.
+    pub fn report_settings(&mut self, out: &mut dyn ResultSink) {
+        for (name, value) in self.settings.take_changed().into_iter().flatten() {
+            out.parameter_status(name, &value);
         }
+    }
+
+    /// Tells the sink how values are shown now, if that changed: the next rows depend on it.
+    fn report_text_settings(&mut self, out: &mut dyn ResultSink) {
         if self.text_changed {
             self.text_changed = false;
             out.text_settings(&self.text);
         }
     }
 
-    /// Begins a statement: its clock and its time limit.
-    fn begin_statement(&mut self) {
+    /// Begins a statement with this text: its clock and its time limit.
+    fn begin_statement(&mut self, text: &str) {
+        self.activity.lock().begin(text);
         self.statement_started_us = self.database.env().clock.now_unix_us();
         let ms = self.settings.hot().statement_timeout_ms;
         self.control.begin_statement((ms > 0).then(|| Duration::from_millis(ms)));
+    }
+
+    /// Ends a statement, however it went.
+    fn end_statement(&mut self) {
+        self.control.end_statement();
+        self.note_rest();
+    }
+
+    /// Shows others that the client has the next word, unless an implicit transaction is open: then
+    /// it has more to say first.
+    fn note_rest(&self) {
+        let state = match self.block {
+            Block::Implicit => return,
+            Block::Idle => State::Idle,
+            Block::Explicit => State::InTransaction,
+            Block::Failed => State::InFailedTransaction,
+        };
+        self.activity.lock().state = state;
     }
 
     /// Forgets everything that belongs to the session but not to its transaction: DISCARD ALL.
@@ -379,5 +414,6 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.abandon_transaction();
+        self.database.activities().remove(self.id(), &self.activity);
     }
 }

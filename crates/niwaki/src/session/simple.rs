@@ -16,10 +16,10 @@ impl Session {
         // The unnamed statement and portal do not survive a simple query.
         self.statements.remove("");
         self.portals.remove("");
-        self.begin_statement();
-        self.report_settings(out);
+        self.begin_statement(sql);
+        self.report_text_settings(out);
         let result = self.simple_statements(sql, out);
-        self.control.end_statement();
+        self.end_statement();
         result
     }
 
@@ -32,7 +32,7 @@ impl Session {
         let last = statements.len() - 1;
         for (i, statement) in statements.iter().enumerate() {
             if i > 0 {
-                self.begin_statement();
+                self.begin_statement(sql);
             }
             self.simple_statement(statement, last > 0, out)?;
             // What a client is told to be done is committed.
@@ -56,6 +56,7 @@ impl Session {
                 if self.block == Block::Failed {
                     self.refuse_in_failed_block()?;
                 }
+                out.whole_or_nothing();
                 out.columns(&columns)?;
             }
             return self.run_utility(&utility, &statement.source, several, out);
@@ -64,6 +65,9 @@ impl Session {
         self.ensure_transaction()?;
         let planned = self.plan_locked(statement, &[])?;
         if planned.returns_rows() {
+            if planned.runs_before_its_rows() {
+                out.whole_or_nothing();
+            }
             out.columns(&planned.columns())?;
         }
         let completion = self.run_planned(&planned, &[], out)?;

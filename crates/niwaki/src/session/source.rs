@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use niwaki_catalog::{CatalogState, Oid, RelationKind, SystemSource};
+use niwaki_catalog::{CatalogState, Oid, Relation, RelationKind, SystemSource};
 use niwaki_sql::settings::{Context, Kind, Settings, Unit};
 use niwaki_storage::{Fork, RelFileId};
 use niwaki_txn::LockKey;
@@ -158,29 +158,24 @@ impl SessionSource<'_> {
 
     fn activity_rows(&self, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
         for session in self.database.transactions().session_infos() {
-            let waiting = session.waiting_for;
-            let event = waiting.map(|(key, _)| match key {
+            let event = session.waiting_for.map(|(key, _)| match key {
                 LockKey::Table(_) => "relation",
                 LockKey::Row(_) | LockKey::Tuple { .. } => "tuple",
                 LockKey::Transaction(_) => "transactionid",
             });
-            let state = if session.backend == self.session || waiting.is_some() {
-                "active"
-            } else if session.in_transaction {
-                "idle in transaction"
-            } else {
-                "idle"
-            };
+            let activity = self.database.activities().of(session.backend).unwrap_or_default();
             row(&[
                 Datum::Oid(DATABASE_OID),
                 text("postgres"),
                 Datum::Int4(session.backend),
                 Datum::Oid(10),
                 text("postgres"),
+                text(&activity.application_name),
                 event.map_or(Datum::Null, |_| text("Lock")),
                 event.map_or(Datum::Null, text),
-                text(state),
+                text(activity.state.word()),
                 session.xid.map_or(Datum::Null, |x| Datum::Oid(x.0 as u32)),
+                text(&activity.query),
                 text("client backend"),
             ])?;
         }
@@ -189,40 +184,21 @@ impl SessionSource<'_> {
 
     fn lock_rows(&self, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
         for lock in self.database.transactions().locks().infos() {
-            let (kind, relation, page, tuple, xid) = match lock.key {
+            let (kind, relation, tid, xid) = match lock.key {
                 LockKey::Table(table) => {
-                    let oid = u32::try_from(table.0).unwrap_or(0);
-                    ("relation", Datum::Oid(oid), Datum::Null, Datum::Null, Datum::Null)
+                    ("relation", Some(u32::try_from(table.0).unwrap_or(0)), None, None)
                 }
-                LockKey::Row(key) => (
-                    "tuple",
-                    Datum::Null,
-                    Datum::Int4(key.root.block.0 as i32),
-                    Datum::Int2(key.root.offset.0 as i16),
-                    Datum::Null,
-                ),
-                LockKey::Tuple { tid, .. } => (
-                    "tuple",
-                    Datum::Null,
-                    Datum::Int4(tid.block.0 as i32),
-                    Datum::Int2(tid.offset.0 as i16),
-                    Datum::Null,
-                ),
-                LockKey::Transaction(xid) => (
-                    "transactionid",
-                    Datum::Null,
-                    Datum::Null,
-                    Datum::Null,
-                    Datum::Oid(xid.0 as u32),
-                ),
+                LockKey::Row(key) => ("tuple", None, Some(key.root), None),
+                LockKey::Tuple { tid, .. } => ("tuple", None, Some(tid), None),
+                LockKey::Transaction(xid) => ("transactionid", None, None, Some(xid)),
             };
             row(&[
                 text(kind),
                 Datum::Oid(DATABASE_OID),
-                relation,
-                page,
-                tuple,
-                xid,
+                relation.map_or(Datum::Null, Datum::Oid),
+                tid.map_or(Datum::Null, |tid| Datum::Int4(tid.block.0 as i32)),
+                tid.map_or(Datum::Null, |tid| Datum::Int2(tid.offset.0 as i16)),
+                xid.map_or(Datum::Null, |xid| Datum::Oid(xid.0 as u32)),
                 Datum::Int4(lock.backend),
                 text(lock.mode),
                 Datum::Bool(lock.granted),
@@ -246,10 +222,11 @@ impl SessionSource<'_> {
             } else {
                 stats.inserted.saturating_sub(stats.deleted)
             };
+            let [oid, schema, name] = names(state, relation);
             row(&[
-                Datum::Oid(relation.oid.0),
-                text(schema_name(state, relation.schema)),
-                text(&relation.name),
+                oid,
+                schema,
+                name,
                 count(stats.seq_scans),
                 count(stats.seq_rows),
                 count(stats.index_scans),
@@ -272,17 +249,15 @@ impl SessionSource<'_> {
     ) -> Result<()> {
         for relation in state.tables() {
             let Some(table) = &relation.table else { continue };
-            let scans = table.stats().index_scans;
+            // Scans are counted for the table, which is exact when it has one index.
+            let scans = match relation.indexes.len() {
+                1 => count(table.stats().index_scans),
+                _ => Datum::Null,
+            };
             for index in &relation.indexes {
-                row(&[
-                    Datum::Oid(relation.oid.0),
-                    Datum::Oid(index.oid.0),
-                    text(schema_name(state, relation.schema)),
-                    text(&relation.name),
-                    text(&index.name),
-                    // Scans are counted for the table, which is exact when it has one index.
-                    if relation.indexes.len() == 1 { count(scans) } else { Datum::Null },
-                ])?;
+                let [oid, schema, name] = names(state, relation);
+                let own = Datum::Oid(index.oid.0);
+                row(&[oid, own, schema, name, text(&index.name), scans.clone()])?;
             }
         }
         Ok(())
@@ -308,15 +283,8 @@ impl SessionSource<'_> {
                     index = (index.0 + read, index.1 + hit);
                 }
             }
-            row(&[
-                Datum::Oid(relation.oid.0),
-                text(schema_name(state, relation.schema)),
-                text(&relation.name),
-                count(read),
-                count(hit),
-                count(index.0),
-                count(index.1),
-            ])?;
+            let [oid, schema, name] = names(state, relation);
+            row(&[oid, schema, name, count(read), count(hit), count(index.0), count(index.1)])?;
         }
         Ok(())
     }
@@ -330,15 +298,9 @@ impl SessionSource<'_> {
             for entry in &relation.indexes {
                 let Some(own) = state.relation(entry.oid) else { continue };
                 let (read, hit) = self.file_io(own.file);
-                row(&[
-                    Datum::Oid(relation.oid.0),
-                    Datum::Oid(entry.oid.0),
-                    text(schema_name(state, relation.schema)),
-                    text(&relation.name),
-                    text(&entry.name),
-                    count(read),
-                    count(hit),
-                ])?;
+                let [oid, schema, name] = names(state, relation);
+                let index = Datum::Oid(entry.oid.0);
+                row(&[oid, index, schema, name, text(&entry.name), count(read), count(hit)])?;
             }
         }
         Ok(())
@@ -403,6 +365,12 @@ impl SessionSource<'_> {
 
 /// The number that the one database has in PostgreSQL.
 pub(crate) const DATABASE_OID: u32 = 5;
+
+/// Number, schema and name of a table, as its statistics begin.
+fn names(state: &CatalogState, relation: &Relation) -> [Datum; 3] {
+    let schema = schema_name(state, relation.schema);
+    [Datum::Oid(relation.oid.0), text(schema), text(&relation.name)]
+}
 
 pub(crate) fn schema_name(state: &CatalogState, oid: Oid) -> String {
     state.schema(oid).map(|s| s.name.clone()).unwrap_or_default()

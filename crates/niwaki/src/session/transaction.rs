@@ -156,7 +156,11 @@ impl Session {
     /// A statement or message failed: an open transaction block is in the failed state (25P02) from
     /// now on, an implicit transaction is rolled back.
     pub fn error(&mut self) {
-        self.control.end_statement();
+        self.fail_block();
+        self.end_statement();
+    }
+
+    fn fail_block(&mut self) {
         match self.block {
             Block::Idle | Block::Failed => {}
             Block::Implicit => self.rollback(),
@@ -205,6 +209,10 @@ impl Session {
                 self.require_block("RELEASE SAVEPOINT")?;
                 let at = self.level(name)?;
                 self.levels.truncate(at);
+                // What was made since belongs to the level below now.
+                for portal in self.portals.values_mut() {
+                    portal.level = portal.level.min(at);
+                }
                 self.open_transaction()?.release(name)?;
                 Ok("RELEASE")
             }
@@ -307,7 +315,7 @@ impl Session {
         self.created.truncate(level.created);
         self.deferred.rollback_to(&level.deferred);
         self.work.take_deferred();
-        self.portals.clear();
+        self.portals.retain(|_, portal| portal.level <= at);
         let name = level.name.clone();
         self.settings_changed();
         let transaction = self.open_transaction()?;

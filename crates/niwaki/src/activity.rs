@@ -1,0 +1,84 @@
+//! What the sessions are doing, as `pg_stat_activity` shows it.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use niwaki_env::sync::Mutex;
+
+/// Most bytes of a statement's text that are kept (`track_activity_query_size` of PostgreSQL).
+const QUERY_BYTES_MAX: usize = 1024;
+
+/// Whether a session works or waits for its client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum State {
+    /// No transaction is open.
+    #[default]
+    Idle,
+    /// A statement runs, or belongs to an implicit transaction that has not ended.
+    Active,
+    /// The client has the next word in a transaction block.
+    InTransaction,
+    /// The same, and the block can only be rolled back.
+    InFailedTransaction,
+}
+
+impl State {
+    /// PostgreSQL's word.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Active => "active",
+            Self::InTransaction => "idle in transaction",
+            Self::InFailedTransaction => "idle in transaction (aborted)",
+        }
+    }
+}
+
+/// One session's activity.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Activity {
+    pub(crate) state: State,
+    /// Text of the statement that runs, or ran last, from its beginning.
+    pub(crate) query: String,
+    /// The setting `application_name`.
+    pub(crate) application_name: String,
+}
+
+impl Activity {
+    /// A statement with this text begins.
+    pub(crate) fn begin(&mut self, query: &str) {
+        self.state = State::Active;
+        self.query.clear();
+        self.query.push_str(&query[..query.floor_char_boundary(QUERY_BYTES_MAX)]);
+    }
+}
+
+/// Activities by session number. A session writes its own, under a lock that only those who look take
+/// besides.
+#[derive(Debug, Default)]
+pub(crate) struct Activities {
+    sessions: Mutex<HashMap<i32, Arc<Mutex<Activity>>>>,
+}
+
+impl Activities {
+    /// A new session's activity; it is forgotten by [`Activities::remove`].
+    pub(crate) fn add(&self, session: i32) -> Arc<Mutex<Activity>> {
+        let activity = Arc::<Mutex<Activity>>::default();
+        self.sessions.lock().insert(session, Arc::clone(&activity));
+        activity
+    }
+
+    /// The session has ended. Its number may belong to a new one already, which stays.
+    pub(crate) fn remove(&self, session: i32, activity: &Arc<Mutex<Activity>>) {
+        let mut sessions = self.sessions.lock();
+        if sessions.get(&session).is_some_and(|found| Arc::ptr_eq(found, activity)) {
+            sessions.remove(&session);
+        }
+    }
+
+    /// What a session does now; `None` for one that has just begun or ended.
+    pub(crate) fn of(&self, session: i32) -> Option<Activity> {
+        let found = self.sessions.lock().get(&session).cloned();
+        found.map(|activity| activity.lock().clone())
+    }
+}
