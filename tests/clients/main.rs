@@ -1,6 +1,9 @@
 //! PostgreSQL's own pgbench and psql against the released binary.
 
+mod psql;
+mod record;
 mod trace;
+mod wire;
 
 use support::{Server, TempDir, check, text};
 

@@ -12,8 +12,8 @@ use niwaki_storage::{Background, CheckpointKind, RelFile, RelFileId, Storage, St
 use niwaki_table::Engine;
 use niwaki_txn::{BeginOptions, Durability, TransactionManager, TxnOptions};
 
-use crate::progress::Builds;
 use crate::activity::Activities;
+use crate::progress::Builds;
 use crate::session::Session;
 use crate::{Result, SqlError, views};
 
