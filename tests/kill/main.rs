@@ -9,9 +9,9 @@
 //! is clean.
 //!
 //! No moment is a time: the server dies when the clients together have seen so many commits
-//! acknowledged, a recovery when it has read and written so many bytes. `NIWAKI_KILL_SEED` (default
-//! 1) determines these numbers and every client's choices, for each round by itself;
-//! `NIWAKI_KILL_ROUNDS` (default 5) says how many rounds. Both are printed.
+//! acknowledged, a recovery when it has read and written so many bytes. `NIWAKI_KILL_SEED` (1 unless
+//! given) determines these numbers and every client's choices, for each round by itself;
+//! `NIWAKI_KILL_ROUNDS` (5) says how many rounds. Both are printed.
 
 use std::collections::HashMap;
 use std::path::Path;

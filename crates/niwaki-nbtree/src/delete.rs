@@ -61,7 +61,7 @@ impl Index {
     /// delete. `between_pages` is called with no latch held, for delays and interrupts.
     ///
     /// Complete although splits go on: what a split moves, it moves to a higher block
-    /// ([`Index::allocate`]), where the pass has yet to come, and the pass goes on to the end that the
+    /// (`Index::allocate`), where the pass has yet to come, and the pass goes on to the end that the
     /// file has when it gets there.
     ///
     /// # Errors

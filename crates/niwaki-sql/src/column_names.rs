@@ -2,10 +2,11 @@
 //!
 //! The parser says where each column reference stands; everything else of the text stays as it is.
 
-use pg_query::{NodeEnum, NodeRef};
+use pg_query::NodeEnum;
 
 use crate::error::{Result, SqlError};
 use crate::functions::quote_identifier;
+use crate::walk::each_node;
 
 /// The expression with bare column names: whatever a table or schema is called later, it stays right.
 ///
@@ -27,20 +28,20 @@ pub fn rename_column(expression: &str, from: &str, to: &str) -> Result<String> {
 fn rewrite(expression: &str, name_of: impl Fn(&str) -> String) -> Result<String> {
     const PREFIX: &str = "SELECT ";
     let query = format!("{PREFIX}{expression}");
-    let mut found: Vec<(usize, usize, String)> = Vec::new();
-    for statement in crate::parse::parse(&query)? {
-        for (node, ..) in statement.node.nodes() {
-            let NodeRef::ColumnRef(column) = node else { continue };
-            let Some(NodeEnum::String(name)) = column.fields.last().and_then(|n| n.node.as_ref())
-            else {
-                continue;
-            };
-            let start = usize::try_from(column.location)
-                .map_err(|_| SqlError::internal("a column reference without a place"))?;
-            let end = end_of_name(&query, start, column.fields.len())
-                .ok_or_else(|| SqlError::internal("a column reference that is no name"))?;
-            found.push((start, end, quote_identifier(&name_of(&name.sval))));
+    let mut references: Vec<(usize, usize, String)> = Vec::new();
+    each_node(expression, |node| {
+        let NodeEnum::ColumnRef(column) = node else { return };
+        if let Some(NodeEnum::String(name)) = column.fields.last().and_then(|n| n.node.as_ref()) {
+            // Locations count from the SELECT that `each_node` puts in front; never negative there.
+            let start = usize::try_from(column.location).unwrap_or(usize::MAX);
+            references.push((start, column.fields.len(), name_of(&name.sval)));
         }
+    })?;
+    let mut found: Vec<(usize, usize, String)> = Vec::with_capacity(references.len());
+    for (start, parts, name) in references {
+        let end = end_of_name(&query, start, parts)
+            .ok_or_else(|| SqlError::internal("a column reference that is no name"))?;
+        found.push((start, end, quote_identifier(&name)));
     }
     found.sort_by_key(|(start, ..)| *start);
     found.dedup_by_key(|(start, ..)| *start);

@@ -24,6 +24,7 @@ mod statement;
 pub mod store;
 pub mod types;
 pub mod utility;
+pub mod walk;
 
 pub use analyze::{analyze, analyze_without_parameters};
 pub use column_names::rename_column;

@@ -4,12 +4,14 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use niwaki_sql::parse::ParsedStatement;
+use niwaki_sql::walk::each_node;
 use niwaki_sql::{
     AnalyzeContext, CommandTag, Completion, ExecContext, Execution, Planned, PlannerSettings,
     Progress, RowSink, SqlError, Statement as Analyzed,
 };
 use niwaki_txn::{Snapshot, TableId, WaitPolicy};
 use niwaki_types::{ColumnType, Datum, TypeOid};
+use pg_query::NodeEnum;
 
 use super::Session;
 use super::environment::{SessionEnvironment, UNIX_TO_POSTGRES_US};
@@ -271,32 +273,28 @@ impl Session {
             "pg_sleep",
             "set_config",
         ];
-        let statements = niwaki_sql::parse::parse(&format!("SELECT {expression}"))?;
-        Ok(statements.iter().any(|s| {
-            s.node.nodes().iter().any(|(node, ..)| match node {
-                pg_query::NodeRef::FuncCall(call) => call.funcname.iter().any(|n| {
-                    matches!(&n.node, Some(pg_query::NodeEnum::String(s))
-                        if VOLATILE.contains(&s.sval.as_str()))
-                }),
-                _ => false,
-            })
-        }))
+        let mut volatile = false;
+        each_node(expression, |node| {
+            if let NodeEnum::FuncCall(call) = node {
+                volatile |= call.funcname.iter().any(|n| {
+                    matches!(&n.node, Some(NodeEnum::String(s)) if VOLATILE.contains(&s.sval.as_str()))
+                });
+            }
+        })?;
+        Ok(volatile)
     }
 
     /// Names of the columns that an expression reads.
     pub(super) fn columns_of_expression(&self, expression: &str) -> Result<Vec<String>> {
-        let statements = niwaki_sql::parse::parse(&format!("SELECT {expression}"))?;
         let mut names = Vec::new();
-        for statement in &statements {
-            for (node, ..) in statement.node.nodes() {
-                let pg_query::NodeRef::ColumnRef(column) = node else { continue };
-                if let Some(pg_query::NodeEnum::String(s)) =
+        each_node(expression, |node| {
+            if let NodeEnum::ColumnRef(column) = node
+                && let Some(NodeEnum::String(s)) =
                     column.fields.last().and_then(|n| n.node.as_ref())
-                {
-                    names.push(s.sval.clone());
-                }
+            {
+                names.push(s.sval.clone());
             }
-        }
+        })?;
         Ok(names)
     }
 }

@@ -5,6 +5,8 @@ use niwaki_catalog::{
 };
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{ColumnSpec, CreateTable, SequenceOptions};
+use niwaki_sql::walk::each_node;
+use pg_query::NodeEnum;
 
 use super::constraint::ConstraintNames;
 use super::{Definer, names, options};
@@ -161,11 +163,8 @@ impl Definer<'_> {
 
 /// Refuses a nested query where only a plain expression may stand.
 fn refuse_subquery(expression: &str, place: &str) -> Result<()> {
-    let sql = format!("SELECT {expression}");
-    let statements = niwaki_sql::parse::parse(&sql)?;
-    let nested = statements.first().is_some_and(|s| {
-        s.node.nodes().iter().any(|(node, ..)| matches!(node, pg_query::NodeRef::SubLink(_)))
-    });
+    let mut nested = false;
+    each_node(expression, |node| nested |= matches!(node, NodeEnum::SubLink(_)))?;
     if nested {
         return Err(SqlError::new("0A000", format!("cannot use subquery in {place}")));
     }
