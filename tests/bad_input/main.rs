@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-use support::{Server, TempDir};
+use support::{Server, TempDir, check};
 
 fn server(name: &str) -> (TempDir, Server) {
     let dir = TempDir::new(name);
@@ -269,5 +269,42 @@ fn a_full_disk_fails_the_statement_and_loses_nothing() {
     assert_eq!(count(&mut server.client()), acknowledged + 1);
     assert!(server.stop());
     assert!(!server.stderr().contains("panicked"), "a panic");
-    support::check(&data);
+    check(&data);
+}
+
+/// Tables need no descriptor each.
+#[test]
+fn three_thousand_tables_need_few_descriptors() {
+    const TABLES: usize = 3000;
+    let dir = TempDir::new("tables");
+    let data = dir.path().join("data");
+    let mut server = Server::start(&data, &["--set", "max_files_per_process=64"]);
+    let open = |server: &Server| {
+        let folder = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap();
+        let paths = folder.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+        paths.filter(|path| path.starts_with(data.join("base"))).count()
+    };
+    let mut client = server.client();
+    // Many in a transaction: what is counted are files, not commits.
+    for batch in 0..TABLES / 500 {
+        let tables: String = (batch * 500..(batch + 1) * 500)
+            .map(|n| format!("create table t{n} (a int); insert into t{n} values ({n});"))
+            .collect();
+        client.batch_execute(&format!("begin; {tables} commit")).unwrap();
+        assert!(open(&server) <= 64, "{}", open(&server));
+    }
+    let verify = |client: &mut postgres::Client, server: &Server| {
+        for n in 0..TABLES {
+            let row = client.query_one(&format!("select a from t{n}"), &[]).unwrap();
+            assert_eq!(usize::try_from(row.get::<_, i32>(0)).unwrap(), n);
+        }
+        assert!((32..=64).contains(&open(server)), "{}", open(server));
+    };
+    client.batch_execute("checkpoint").unwrap();
+    verify(&mut client, &server);
+    server.kill();
+    server.restart();
+    verify(&mut server.client(), &server);
+    assert!(server.stop());
+    check(&data);
 }

@@ -101,7 +101,23 @@ impl Server {
     /// # Panics
     /// When neither happens in time.
     pub fn try_start(data: &Path, arguments: &[&str]) -> Result<Self, String> {
-        let mut server = Self::launch(data, arguments);
+        Self::try_start_under(&[], data, arguments)
+    }
+
+    /// Like [`Server::try_start`], under another program that runs the binary: its name and
+    /// arguments. The server must stay the child that the program is started as.
+    ///
+    /// # Errors
+    /// What the server printed when it ended instead of accepting.
+    ///
+    /// # Panics
+    /// When neither happens in time.
+    pub fn try_start_under(
+        wrapper: &[&str],
+        data: &Path,
+        arguments: &[&str],
+    ) -> Result<Self, String> {
+        let mut server = Self::launch_under(wrapper, data, arguments);
         loop {
             match server.lines.recv_timeout(START_TIMEOUT) {
                 Ok(line) => {
@@ -126,7 +142,19 @@ impl Server {
     /// # Panics
     /// When the binary cannot be run.
     pub fn launch(data: &Path, arguments: &[&str]) -> Self {
-        let mut child = Command::new(binary())
+        Self::launch_under(&[], data, arguments)
+    }
+
+    fn launch_under(wrapper: &[&str], data: &Path, arguments: &[&str]) -> Self {
+        let mut command = match wrapper {
+            [] => Command::new(binary()),
+            [program, options @ ..] => {
+                let mut command = Command::new(program);
+                command.args(options).arg(binary());
+                command
+            }
+        };
+        let mut child = command
             .arg("serve")
             .args(["--listen", "127.0.0.1:0", "--data-dir"])
             .arg(data)
@@ -237,6 +265,19 @@ impl Server {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill").success());
         self.child.wait().expect("an exit status").success()
+    }
+
+    /// Waits for its end: `"exit N"` or `"signal N"`.
+    ///
+    /// # Panics
+    /// When there is no status to be had.
+    pub fn wait(&mut self) -> String {
+        use std::os::unix::process::ExitStatusExt;
+        let status = self.child.wait().expect("an exit status");
+        match status.signal() {
+            Some(signal) => format!("signal {signal}"),
+            None => format!("exit {}", status.code().unwrap_or(-1)),
+        }
     }
 
     /// Starts again with the same arguments.
