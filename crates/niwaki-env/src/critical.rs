@@ -9,7 +9,7 @@ use std::io::Write;
 ///
 /// Dropped by a panic, it ends the process, so that nobody sees the half-made change. In builds
 /// with the feature `sim` it lets the panic pass instead, after marking it with
-/// [`panicked`]: there the panic ends the simulated process, and only the files are looked at
+/// `panicked`: there the panic ends the simulated process, and only the files are looked at
 /// afterwards.
 #[derive(Debug)]
 #[must_use = "the section ends when the guard is dropped"]

@@ -173,7 +173,6 @@ pub fn run<S: Subject>(plan: &CrashPlan) -> Result<CrashReport, Box<CrashFailure
             seed: seeds.next_u64(),
             stale_bytes: plan.stale_bytes,
             torn_writes: plan.full_page_writes,
-            ..CrashOptions::default()
         };
         for image in replay.images(&options) {
             run.image::<S>(&image, replay.done()).map_err(|mut failure| {
@@ -233,8 +232,7 @@ impl Run<'_> {
                 seed: seeds.next_u64(),
                 stale_bytes: self.plan.stale_bytes,
                 torn_writes: self.plan.full_page_writes,
-                ..CrashOptions::default()
-            };
+                };
             for second in replay.images(&options) {
                 self.report.images += 1;
                 self.report.second_images += 1;
