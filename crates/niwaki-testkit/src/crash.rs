@@ -232,7 +232,7 @@ impl Run<'_> {
                 seed: seeds.next_u64(),
                 stale_bytes: self.plan.stale_bytes,
                 torn_writes: self.plan.full_page_writes,
-                };
+            };
             for second in replay.images(&options) {
                 self.report.images += 1;
                 self.report.second_images += 1;
