@@ -30,6 +30,9 @@ mod scheduled {
     use niwaki_env::sync::__shuttle as shuttle;
     use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 
+    /// Seed of all schedules, so that a run is the same each time.
+    const SEED: u64 = 1;
+
     /// The planted bug is one for the whole process, and the tests run side by side.
     static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
@@ -39,10 +42,12 @@ mod scheduled {
         bugs::plant(bug);
         let seeds = AtomicU64::new(0);
         let run = catch_unwind(AssertUnwindSafe(|| {
-            shuttle::check_random(
-                move || scenario(seeds.fetch_add(1, Ordering::Relaxed)),
-                schedules,
-            );
+            let mut config = shuttle::Config::new();
+            // Pages are copied on the stack.
+            config.stack_size = 1 << 20;
+            let scheduler = shuttle::scheduler::RandomScheduler::new_from_seed(SEED, schedules);
+            shuttle::Runner::new(scheduler, config)
+                .run(move || scenario(seeds.fetch_add(1, Ordering::Relaxed)));
         }));
         bugs::plant(None);
         drop(guard);
