@@ -128,6 +128,15 @@ impl LeafBatch {
         }
     }
 
+    /// Drops those of the entries from number `position` on that are not to be kept.
+    pub(crate) fn retain_from(&mut self, position: usize, keep: impl Fn(Tid) -> bool) {
+        let mut number = 0;
+        self.slots.retain(|slot| {
+            number += 1;
+            number <= position || keep(slot.tid)
+        });
+    }
+
     /// The leaf that they came from, to mark entries on it later; `None` before the first was read.
     pub fn leaf(&self) -> Option<LeafRead> {
         let block = self.block.filter(|&block| block != NO_BLOCK)?;

@@ -226,13 +226,21 @@ impl IndexBuilder<'_> {
         Ok(self.entries)
     }
 
+    /// A page to be written later. Nobody else is at the index, so it needs no more protection.
+    fn new_page(&self) -> Result<BlockNumber> {
+        let new = self.index.allocate()?;
+        let block = new.block;
+        new.written();
+        Ok(block)
+    }
+
     /// Puts a tuple on the open page of `level`, closing it first if the tuple does not belong there
     /// any more. `cut` is the pivot between the tuple and the one before it.
     fn push(&mut self, level: usize, tuple: &[u8], cut: Option<Cut>) -> Result<()> {
         if self.levels.len() == level {
             let block = match self.unused_root.take() {
                 Some(block) => block,
-                None => self.index.allocate(META_BLOCK)?,
+                None => self.new_page()?,
             };
             self.levels.push(Level::new(block, NO_BLOCK));
         }
@@ -242,7 +250,7 @@ impl IndexBuilder<'_> {
             return Ok(());
         };
         let (left, carried, cut) = self.close(level, cut);
-        let right = self.index.allocate(left)?;
+        let right = self.new_page()?;
         let mut high_key = Vec::new();
         push_pivot(&mut high_key, NO_BLOCK, &cut.0, cut.1);
         self.write_page(level, Some((&high_key, right)))?;

@@ -9,6 +9,9 @@ use niwaki_storage::{BlockNumber, OffsetNumber};
 use crate::page::{IndexPage, flag, read_u16, read_u32};
 use crate::tuple::{LeafTuple, TID_SIZE, push_posting, read_tid};
 
+/// Bytes of a pivot's downlink.
+const DOWNLINK_SIZE: usize = 4;
+
 /// Puts a tuple at an offset; later items move up.
 pub(crate) fn insert(page: &mut Page, offset: u16, tuple: &[u8]) -> bool {
     page.insert_item(OffsetNumber(offset), tuple)
@@ -79,6 +82,36 @@ pub(crate) fn is_dead(page: &Page, offset: u16) -> bool {
 /// The parent has the downlink to the right sibling.
 pub(crate) fn clear_incomplete(page: &mut Page) {
     page.set_index_flags(page.index_flags() & !flag::INCOMPLETE_SPLIT);
+}
+
+/// The downlink at `offset` leads to the next one's child, and the next one's pivot goes: its child takes
+/// over the range of keys of the child that is deleted.
+pub(crate) fn merge_downlinks(page: &mut Page, offset: u16) -> bool {
+    let next = offset.wrapping_add(1);
+    if page.is_leaf() || offset < page.first_entry() || next > page.item_count() {
+        return false;
+    }
+    let Some(child) = page.tuple(next).first_chunk::<DOWNLINK_SIZE>().copied() else {
+        return false;
+    };
+    let place = page.item_mut(OffsetNumber(offset)).and_then(|it| it.first_chunk_mut());
+    let Some(downlink) = place else { return false };
+    *downlink = child;
+    page.remove_items(&[OffsetNumber(next)])
+}
+
+/// The parent leads past the page: its entries go (a leaf has none), flags and links stay.
+pub(crate) fn make_half_dead(page: &mut Page) {
+    let entries: Vec<_> = (page.first_entry()..=page.item_count()).map(OffsetNumber).collect();
+    let removed = entries.is_empty() || page.remove_items(&entries);
+    debug_assert!(removed, "the entries were just counted");
+    page.set_index_flags(page.index_flags() | flag::HALF_DEAD);
+}
+
+/// Nothing leads to the page any more; it forgets everything but its level.
+pub(crate) fn make_deleted(page: &mut Page) {
+    let leaf = page.index_flags() & flag::LEAF;
+    page.init_index(page.level(), flag::DELETED | leaf);
 }
 
 /// What a split does to the left page, in the form the log keeps.

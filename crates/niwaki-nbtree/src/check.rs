@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use niwaki_storage::page::Page;
+use niwaki_storage::page::{Page, PageKind};
 use niwaki_storage::{BlockNumber, Corruption, OffsetNumber};
 
 use crate::batch::BatchEntry;
@@ -25,8 +25,13 @@ pub struct CheckReport {
     pub leaf_pages: u32,
     /// Inner pages.
     pub inner_pages: u32,
-    /// Pages of the file that are not in use yet.
+    /// Pages of the file that are not in use: never used, or deleted.
     pub unused_pages: u32,
+    /// Of them, those that the index does not know of, so that only the next pass of vacuum brings them
+    /// back to use.
+    pub leaked_pages: u32,
+    /// Pages whose deletion the next pass of vacuum will finish.
+    pub half_dead_pages: u32,
     /// Pages whose split the next insertion will finish.
     pub incomplete_splits: u32,
     /// Entries, those marked LP_DEAD included; each TID of a posting list is one.
@@ -142,7 +147,8 @@ impl Checker<'_> {
     ) -> Result<Vec<Child>> {
         let mut below = Vec::new();
         let mut expected = expected.iter().peekable();
-        let mut block = expected.peek().map_or(NO_BLOCK, |child| child.block);
+        let first = expected.peek().map_or(NO_BLOCK, |child| child.block);
+        let mut block = self.leftmost(level, first)?;
         let mut prev = NO_BLOCK;
         let mut low: Bound = None;
         let mut last: Bound = None;
@@ -158,6 +164,15 @@ impl Checker<'_> {
                 break;
             }
             self.links(block, &page, prev);
+            if page.is_half_dead() {
+                if incomplete {
+                    self.wrong(block, None, "B2", "half-dead without ever having had a downlink");
+                }
+                self.half_dead(block, &page);
+                prev = block;
+                block = page.next();
+                continue;
+            }
             match expected.next_if(|child| child.block == block) {
                 Some(child) => {
                     if incomplete {
@@ -196,6 +211,33 @@ impl Checker<'_> {
             );
         }
         Ok(below)
+    }
+
+    /// The first page of a level: left of the first that has a downlink there may be half-dead ones.
+    fn leftmost(&mut self, level: u16, mut block: BlockNumber) -> Result<BlockNumber> {
+        let mut seen = BTreeSet::new();
+        while block != NO_BLOCK && seen.insert(block) {
+            let Some(page) = self.page(block)? else { break };
+            let Some(left) = Some(page.prev()).filter(|&left| left != NO_BLOCK) else { break };
+            let Some(neighbour) = self.page(left)? else { break };
+            let fits = neighbour.verify(self.index.page_id(left), Some(level)).is_ok()
+                && neighbour.is_half_dead()
+                && neighbour.next() == block;
+            if !fits {
+                break;
+            }
+            block = left;
+        }
+        Ok(block)
+    }
+
+    /// A half-dead page gave its range to the page on its right: it is empty, and not the last.
+    fn half_dead(&mut self, block: BlockNumber, page: &Page) {
+        self.report.half_dead_pages += 1;
+        if page.entry_count() > 0 || page.is_rightmost() || page.is_incomplete() {
+            self.wrong(block, None, "B2", "half-dead, and not empty, the last, or half a split");
+        }
+        self.high_key(block, page);
     }
 
     fn links(&mut self, block: BlockNumber, page: &Page, prev: BlockNumber) {
@@ -356,18 +398,37 @@ impl Checker<'_> {
         below.push(Child { block: pivot.downlink, low: bound });
     }
 
-    /// Every page is in the tree, or not in use yet.
+    /// Whether this is a deleted page, of which nothing is left.
+    fn is_deleted(&mut self, block: BlockNumber, page: &Page) -> bool {
+        if page.kind() != PageKind::Nbtree || !page.is_deleted() {
+            return false;
+        }
+        let leaf = if page.level() == 0 { flag::LEAF } else { 0 };
+        let links = [page.prev(), page.next()];
+        if page.item_count() > 0
+            || links != [NO_BLOCK; 2]
+            || page.index_flags() != flag::DELETED | leaf
+        {
+            self.wrong(block, None, "B2", "deleted, and not empty");
+        }
+        true
+    }
+
+    /// Every page is in the tree, or not in use.
     fn unvisited(&mut self) -> Result<()> {
         for block in (0..self.index.blocks()?).map(BlockNumber) {
             if self.visited.contains(&block) {
+                if self.index.recycling.is_free(block) {
+                    self.wrong(block, None, "B2", "a page in use is listed as free");
+                }
                 continue;
             }
-            match self.page(block)? {
-                Some(page) if !page.is_new() => {
-                    self.wrong(block, None, "B2", "a page that nothing leads to");
-                }
-                Some(_) => self.report.unused_pages += 1,
-                None => {}
+            let Some(page) = self.page(block)? else { continue };
+            if page.is_new() || self.is_deleted(block, &page) {
+                self.report.unused_pages += 1;
+                self.report.leaked_pages += u32::from(!self.index.recycling.is_free(block));
+            } else {
+                self.wrong(block, None, "B2", "a page that nothing leads to");
             }
         }
         Ok(())

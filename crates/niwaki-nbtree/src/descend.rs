@@ -11,25 +11,32 @@ use niwaki_storage::page::{PAGE_SIZE, Page};
 use crate::error::Result;
 use crate::index::{Index, MOVES_MAX, Path};
 use crate::page::{IndexPage, LEVEL_AT, META_BLOCK, SPECIAL_SIZE, flag};
+use crate::recycle::Link;
 use crate::search::{Keys, Target, downlink_item, is_beyond, lies_beyond};
 use crate::tuple::PivotTuple;
+
+/// Most descents in a row that end at a deleted page. Each must have lost a race of microseconds
+/// against a deletion; only links in a damaged file lose that often.
+pub(crate) const RESTARTS_MAX: u32 = 1000;
 
 /// What reading one inner page tells.
 enum InnerStep {
     /// The child to go to.
-    Down(BlockNumber),
+    Down(Link),
     /// The target lies in the right sibling or beyond.
-    Right(BlockNumber),
+    Right(Link),
     /// The page's split was never finished; only told to those who would finish it.
     Incomplete,
+    /// The page was deleted since the link to it was read.
+    Gone,
 }
 
 /// How a descent ended.
 pub(crate) enum Descent {
     /// The page of the wanted level to look at; it may have split since.
-    At(BlockNumber),
+    At(Link),
     /// An inner page with an unfinished split, and its level.
-    Incomplete(BlockNumber, u16),
+    Incomplete(Link, u16),
     /// The index has no pages.
     Empty,
 }
@@ -44,26 +51,75 @@ impl Index {
         finisher: bool,
         path: &mut Path,
     ) -> Result<Descent> {
-        let Some((mut block, mut here)) = self.root()? else { return Ok(Descent::Empty) };
+        for _ in 0..RESTARTS_MAX {
+            if let Some(descent) = self.descend_once(target, level, finisher, path)? {
+                return Ok(descent);
+            }
+        }
+        Err(self.no_way(META_BLOCK))
+    }
+
+    /// `None`: a page on the way was deleted since the link to it was read.
+    #[inline]
+    fn descend_once(
+        &self,
+        target: &Target<'_>,
+        level: u16,
+        finisher: bool,
+        path: &mut Path,
+    ) -> Result<Option<Descent>> {
+        // The epoch is read before the metapage.
+        let start = self.link(META_BLOCK);
+        let Some((root, mut here)) = self.root()? else { return Ok(Some(Descent::Empty)) };
+        let mut link = Link { block: root, ..start };
         if here < level {
-            return Err(self.damaged(block, None, "B2", format!("no level {level}")));
+            return Err(self.damaged(root, None, "B2", format!("no level {level}")));
         }
         let mut moves = 0;
         while here > level {
-            match self.inner_step(block, here, target, finisher)? {
+            match self.inner_step(link, here, target, finisher)? {
                 InnerStep::Down(child) => {
-                    path.note(here, block);
-                    block = child;
+                    path.note(here, link);
+                    link = child;
                     here -= 1;
                 }
                 InnerStep::Right(right) => {
-                    self.count_move(&mut moves, block)?;
-                    block = right;
+                    self.count_move(&mut moves, link.block)?;
+                    link = right;
                 }
-                InnerStep::Incomplete => return Ok(Descent::Incomplete(block, here)),
+                InnerStep::Incomplete => return Ok(Some(Descent::Incomplete(link, here))),
+                InnerStep::Gone => return Ok(None),
             }
         }
-        Ok(Descent::At(block))
+        Ok(Some(Descent::At(link)))
+    }
+
+    /// Every link led to a deleted page, time and again: links in a damaged file do.
+    #[cold]
+    pub(crate) fn no_way(&self, block: BlockNumber) -> crate::Error {
+        self.damaged(block, None, "B2", "links lead to deleted pages")
+    }
+
+    /// Latches for reading the page that a link leads to; `None` if it was deleted since the link was
+    /// read, or is another page by now: the place must be looked up again by its key.
+    #[inline]
+    pub(crate) fn follow(&self, link: Link, level: u16) -> Result<Option<PageRead<'_>>> {
+        let page = self.pin(link.block)?.into_read();
+        if !self.is_current(link) || page.is_deleted() {
+            return Ok(None);
+        }
+        self.expect_level(&page, link.block, level)?;
+        Ok(Some(page))
+    }
+
+    /// [`Index::follow`], latching for writing.
+    pub(crate) fn follow_to_write(&self, link: Link, level: u16) -> Result<Option<PageWrite<'_>>> {
+        let page = self.pin(link.block)?.into_write();
+        if !self.is_current(link) || page.is_deleted() {
+            return Ok(None);
+        }
+        self.expect_level(&page, link.block, level)?;
+        Ok(Some(page))
     }
 
     /// Reads one inner page: at a glance if that succeeds, under its shared latch otherwise. Everything it
@@ -71,14 +127,14 @@ impl Index {
     #[inline]
     fn inner_step(
         &self,
-        block: BlockNumber,
+        link: Link,
         level: u16,
         target: &Target<'_>,
         finisher: bool,
     ) -> Result<InnerStep> {
-        match self.glance_step(block, level, target, finisher) {
+        match self.glance_step(link, level, target, finisher) {
             Some(step) => Ok(step),
-            None => self.latched_step(block, level, target, finisher),
+            None => self.latched_step(link, level, target, finisher),
         }
     }
 
@@ -88,46 +144,48 @@ impl Index {
     #[inline]
     fn glance_step(
         &self,
-        block: BlockNumber,
+        link: Link,
         level: u16,
         target: &Target<'_>,
         finisher: bool,
     ) -> Option<InnerStep> {
-        let page = self.storage.pool().glance(self.page_id(block))?;
+        let page = self.storage.pool().glance(self.page_id(link.block))?;
         let special = page.u64_at(PAGE_SIZE - SPECIAL_SIZE + LEVEL_AT);
         let flags = (special >> 16) as u16;
-        if special as u16 != level || (finisher && flags & flag::INCOMPLETE_SPLIT != 0) {
+        let unusual = flag::DELETED | if finisher { flag::INCOMPLETE_SPLIT } else { 0 };
+        if special as u16 != level || flags & unusual != 0 {
             return None;
         }
-        let step = if lies_beyond(&page, target) {
-            InnerStep::Right(page.right())
+        let (block, right) = if lies_beyond(&page, target) {
+            (page.right(), true)
         } else {
             let at = usize::from(page.item_id(downlink_item(&page, target)?).offset());
-            let child = BlockNumber(page.u64_at(at) as u32);
-            if child == META_BLOCK {
-                return None;
-            }
-            InnerStep::Down(child)
+            (BlockNumber(page.u64_at(at) as u32), false)
         };
-        page.holds().then_some(step)
+        // Of the page's links one may say what one could of the link to it: the epoch is the same.
+        if block == META_BLOCK || !page.holds() || !self.is_current(link) {
+            return None;
+        }
+        let next = Link { block, ..link };
+        Some(if right { InnerStep::Right(next) } else { InnerStep::Down(next) })
     }
 
     fn latched_step(
         &self,
-        block: BlockNumber,
+        link: Link,
         level: u16,
         target: &Target<'_>,
         finisher: bool,
     ) -> Result<InnerStep> {
-        let page = self.read(block, level)?;
+        let Some(page) = self.follow(link, level)? else { return Ok(InnerStep::Gone) };
         page.publish();
         if finisher && page.is_incomplete() {
             return Ok(InnerStep::Incomplete);
         }
         if is_beyond(&page, target) {
-            return Ok(InnerStep::Right(page.next()));
+            return Ok(InnerStep::Right(self.link(page.next())));
         }
-        Ok(InnerStep::Down(self.child(&page, block, target)?))
+        Ok(InnerStep::Down(self.link(self.child(&page, link.block, target)?)))
     }
 
     /// The downlink of an inner page that leads to `target`.
@@ -142,36 +200,38 @@ impl Index {
     /// The leaf where `target` belongs, latched for reading; `None` when the index has no pages.
     #[inline]
     pub(crate) fn read_leaf(&self, target: &Target<'_>) -> Result<Option<PageRead<'_>>> {
-        let Descent::At(mut block) = self.descend(target, 0, false, &mut Path::new())? else {
-            return Ok(None);
-        };
+        for _ in 0..RESTARTS_MAX {
+            let Descent::At(mut link) = self.descend(target, 0, false, &mut Path::new())? else {
+                return Ok(None);
+            };
+            let mut moves = 0;
+            while let Some(page) = self.follow(link, 0)? {
+                if !is_beyond(&page, target) {
+                    return Ok(Some(page));
+                }
+                self.count_move(&mut moves, link.block)?;
+                link = self.link(page.next());
+            }
+        }
+        Err(self.no_way(META_BLOCK))
+    }
+
+    /// Latches for writing the page of `level` where `target` belongs, starting at `link`. Unfinished
+    /// splits are left alone. `None`: a page on the way was deleted.
+    pub(crate) fn write_from(
+        &self,
+        mut link: Link,
+        level: u16,
+        target: &Target<'_>,
+    ) -> Result<Option<PageWrite<'_>>> {
         let mut moves = 0;
         loop {
-            let page = self.read(block, 0)?;
+            let Some(page) = self.follow_to_write(link, level)? else { return Ok(None) };
             if !is_beyond(&page, target) {
                 return Ok(Some(page));
             }
-            self.count_move(&mut moves, block)?;
-            block = page.next();
-        }
-    }
-
-    /// Latches for writing the page of `level` where `target` belongs, starting at `block`.
-    /// Unfinished splits are left alone.
-    pub(crate) fn write_from(
-        &self,
-        mut block: BlockNumber,
-        level: u16,
-        target: &Target<'_>,
-    ) -> Result<PageWrite<'_>> {
-        let mut moves = 0;
-        loop {
-            let page = self.write(block, level)?;
-            if !is_beyond(&page, target) {
-                return Ok(page);
-            }
-            self.count_move(&mut moves, block)?;
-            block = page.next();
+            self.count_move(&mut moves, link.block)?;
+            link = self.link(page.next());
         }
     }
 

@@ -128,6 +128,10 @@ fn record_seeds() -> Vec<Vec<u8>> {
         data(kind::INSERT_INSIDE, 0, &inside),
         data(kind::DEDUP, 0, &merge.encode()),
         data(kind::CLEAR_DEAD, 0, &2_u16.to_le_bytes()),
+        data(kind::HALF_DEAD, 0, &1_u16.to_le_bytes()),
+        data(kind::HALF_DEAD, 1, &[]),
+        data(kind::UNLINK, 0, &[]),
+        data(kind::UNLINK_BETWEEN, 2, &7_u32.to_le_bytes()),
     ]
 }
 

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::AtomicU32;
 use niwaki_storage::buffer::{PageRead, PageWrite, Pin};
 use niwaki_storage::page::Page;
@@ -12,7 +11,8 @@ use niwaki_storage::{BlockNumber, Corruption, Fork, PageId, RelFile, Storage, Xi
 
 use crate::error::Result;
 use crate::options::{IndexOptions, OptionsCell};
-use crate::page::{IndexPage, META_BLOCK, Meta, NO_BLOCK, damage, flag};
+use crate::page::{IndexPage, META_BLOCK, Meta, damage, flag};
+use crate::recycle::{Link, Recycling};
 use crate::stats::{Counters, IndexStats};
 use crate::table::RemovedInterval;
 use crate::wal;
@@ -34,15 +34,14 @@ pub struct Index {
     posting_lists: bool,
     /// The rightmost leaf as last seen by an insertion; 0 when unknown.
     pub(crate) rightmost: AtomicU32,
-    /// Pages by which the file grew and that no split has used yet.
-    spare: Mutex<Vec<BlockNumber>>,
+    pub(crate) recycling: Recycling,
     pub(crate) counters: Counters,
 }
 
 impl Index {
-    /// A handle for the index in `file`. Does no I/O; the file may be empty. Several handles for one
-    /// file are right, but each learns about the root and the rightmost leaf for itself. `name` is
-    /// for messages.
+    /// A handle for the index in `file`. Does no I/O; the file may be empty. A file that is written has
+    /// one handle: it knows which pages are free, and which links have grown old. `name` is for
+    /// messages.
     pub fn new(storage: Arc<Storage>, file: RelFile, name: &str, options: IndexOptions) -> Self {
         Self {
             storage,
@@ -51,7 +50,7 @@ impl Index {
             options: OptionsCell::new(options),
             posting_lists: true,
             rightmost: AtomicU32::new(0),
-            spare: Mutex::new(Vec::new()),
+            recycling: Recycling::new(),
             counters: Counters::default(),
         }
     }
@@ -111,7 +110,8 @@ impl Index {
         while self.blocks()? <= FIRST_ROOT.0 {
             let extension = self.storage.pool().extend(self.file, Fork::Main, 2)?;
             let end = extension.first.0 + extension.count;
-            self.keep_spare(extension.first.0.max(FIRST_ROOT.0 + 1)..end);
+            (extension.first.0.max(FIRST_ROOT.0 + 1)..end)
+                .for_each(|block| self.recycling.add_free(BlockNumber(block)));
         }
         let mut meta = self.pin(META_BLOCK)?.into_write();
         if !meta.is_new() {
@@ -139,7 +139,8 @@ impl Index {
         Ok(self.storage.pool().pin(self.page_id(block))?)
     }
 
-    /// Latches a page for reading, checking that it is an index page of this level.
+    /// Latches for reading a page that cannot be deleted meanwhile (the caller has its left sibling
+    /// latched), checking that it is an index page of this level.
     #[inline]
     pub(crate) fn read(&self, block: BlockNumber, level: u16) -> Result<PageRead<'_>> {
         let page = self.pin(block)?.into_read();
@@ -147,7 +148,8 @@ impl Index {
         Ok(page)
     }
 
-    /// Latches a page for writing, checking that it is an index page of this level.
+    /// Latches for writing a page that cannot be deleted meanwhile, checking that it is an index page of
+    /// this level.
     #[inline]
     pub(crate) fn write(&self, block: BlockNumber, level: u16) -> Result<PageWrite<'_>> {
         let page = self.pin(block)?.into_write();
@@ -156,7 +158,7 @@ impl Index {
     }
 
     #[inline]
-    fn expect_level(&self, page: &Page, block: BlockNumber, level: u16) -> Result<()> {
+    pub(crate) fn expect_level(&self, page: &Page, block: BlockNumber, level: u16) -> Result<()> {
         page.verify(self.page_id(block), Some(level)).map_err(storage_damage)
     }
 
@@ -203,30 +205,6 @@ impl Index {
         let root = BlockNumber(page.u64_at(at + Meta::ROOT_AT) as u32);
         let level = page.u64_at(at + Meta::LEVEL_AT) as u16;
         page.holds().then_some((root, level))
-    }
-
-    /// A new page for a split of the page `above`, always with a higher block number: so whatever
-    /// moves during a pass in physical order moves to where the pass has yet to come.
-    pub(crate) fn allocate(&self, above: BlockNumber) -> Result<BlockNumber> {
-        let mut spare = self.spare.lock();
-        if let Some(at) = spare.iter().position(|&block| block > above) {
-            return Ok(spare.swap_remove(at));
-        }
-        drop(spare);
-        let extension = self.storage.pool().extend(self.file, Fork::Main, 1)?;
-        self.keep_spare(extension.first.0 + 1..extension.first.0 + extension.count);
-        Ok(extension.first)
-    }
-
-    fn keep_spare(&self, blocks: std::ops::Range<u32>) {
-        if !blocks.is_empty() {
-            self.spare.lock().extend(blocks.map(BlockNumber));
-        }
-    }
-
-    /// A page that was allocated and then not used.
-    pub(crate) fn give_back(&self, block: BlockNumber) {
-        self.keep_spare(block.0..block.0 + 1);
     }
 
     /// Writes a change of pages to the log. Called inside a critical section, after the change, so
@@ -284,7 +262,7 @@ pub(crate) fn storage_damage(corruption: Box<Corruption>) -> crate::Error {
 /// The pages that a descent went through, by level: where to look first for a parent.
 #[derive(Debug)]
 pub(crate) struct Path {
-    blocks: [BlockNumber; Path::LEVELS],
+    links: [Option<Link>; Path::LEVELS],
 }
 
 impl Path {
@@ -293,18 +271,18 @@ impl Path {
 
     #[inline]
     pub(crate) fn new() -> Self {
-        Self { blocks: [NO_BLOCK; Self::LEVELS] }
+        Self { links: [None; Self::LEVELS] }
     }
 
     #[inline]
-    pub(crate) fn note(&mut self, level: u16, block: BlockNumber) {
-        if let Some(place) = self.blocks.get_mut(usize::from(level)) {
-            *place = block;
+    pub(crate) fn note(&mut self, level: u16, link: Link) {
+        if let Some(place) = self.links.get_mut(usize::from(level)) {
+            *place = Some(link);
         }
     }
 
     #[inline]
-    pub(crate) fn at(&self, level: u16) -> Option<BlockNumber> {
-        self.blocks.get(usize::from(level)).copied().filter(|&block| block != NO_BLOCK)
+    pub(crate) fn at(&self, level: u16) -> Option<Link> {
+        self.links.get(usize::from(level)).copied().flatten()
     }
 }

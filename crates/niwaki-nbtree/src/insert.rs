@@ -9,11 +9,12 @@ use niwaki_storage::record::LoggedPage;
 use niwaki_storage::{BlockNumber, Tid, Xid};
 
 use crate::change;
-use crate::descend::Descent;
+use crate::descend::{Descent, RESTARTS_MAX};
 use crate::error::{Error, Result};
 use crate::index::{Index, Path};
 use crate::leaf::{Found, Gap};
 use crate::page::{IndexPage, NO_BLOCK};
+use crate::recycle::Link;
 use crate::search::{Target, is_beyond, lower_bound};
 use crate::stats::count;
 use crate::table::{DeletionOracle, UniqueCheck, UniqueVerdict};
@@ -75,7 +76,7 @@ enum Checked {
 /// What became of an attempt.
 enum Attempt {
     Done(InsertOutcome),
-    /// An unfinished split was in the way and is finished now.
+    /// An unfinished split was in the way and is finished now, or a page on the way was deleted.
     Again,
 }
 
@@ -105,12 +106,13 @@ impl Index {
         if let Some(outcome) = self.insert_rightmost(entry, unique, &mut record)? {
             return Ok(outcome);
         }
-        // Ends: every turn but the last finishes a split, of which there are finitely many.
-        loop {
+        // Every turn but the last finishes a split, or loses a race against the deletion of a page.
+        for _ in 0..RESTARTS_MAX {
             if let Attempt::Done(outcome) = self.attempt(entry, unique, deletion, &mut record)? {
                 return Ok(outcome);
             }
         }
+        Err(self.no_way(NO_BLOCK))
     }
 
     /// Goes straight to the rightmost leaf, if the entry belongs there and fits, and nobody else is
@@ -168,10 +170,10 @@ impl Index {
         // The unique check begins at the first leaf that can hold the key, whatever the TID.
         let first = if unique.is_some() { Target::before(entry.key) } else { target };
         let mut path = Path::new();
-        let block = match self.descend(&first, 0, true, &mut path)? {
-            Descent::At(block) => block,
-            Descent::Incomplete(block, level) => {
-                self.finish_split(block, level, &path)?;
+        let link = match self.descend(&first, 0, true, &mut path)? {
+            Descent::At(link) => link,
+            Descent::Incomplete(link, level) => {
+                self.finish_split(link, level, &path)?;
                 return Ok(Attempt::Again);
             }
             Descent::Empty => {
@@ -179,7 +181,7 @@ impl Index {
                 return Ok(Attempt::Again);
             }
         };
-        let Some(mut leaf) = self.write_leaf(block, &first, &path)? else {
+        let Some(mut leaf) = self.write_leaf(link, &first, &path)? else {
             return Ok(Attempt::Again);
         };
         let mut duplicates = Duplicates::Allowed;
@@ -196,27 +198,27 @@ impl Index {
         self.insert_on_leaf(leaf, entry, duplicates, deletion, record, &path).map(Attempt::Done)
     }
 
-    /// Latches for writing the leaf where `target` belongs, starting at `block`. `None`: an
-    /// unfinished split was in the way and is finished; start again.
+    /// Latches for writing the leaf where `target` belongs, starting at `link`. `None`: an
+    /// unfinished split was in the way and is finished, or a page was deleted; start again.
     fn write_leaf(
         &self,
-        mut block: BlockNumber,
+        mut link: Link,
         target: &Target<'_>,
         path: &Path,
     ) -> Result<Option<PageWrite<'_>>> {
         let mut moves = 0;
         loop {
-            let leaf = self.write(block, 0)?;
+            let Some(leaf) = self.follow_to_write(link, 0)? else { return Ok(None) };
             if leaf.is_incomplete() {
                 drop(leaf);
-                self.finish_split(block, 0, path)?;
+                self.finish_split(link, 0, path)?;
                 return Ok(None);
             }
             if !is_beyond(&leaf, target) || seeded_bug!("insert_without_move_right") {
                 return Ok(Some(leaf));
             }
-            self.count_move(&mut moves, block)?;
-            block = leaf.next();
+            self.count_move(&mut moves, link.block)?;
+            link = self.link(leaf.next());
         }
     }
 
@@ -241,8 +243,9 @@ impl Index {
                 leaf = right;
             }
             if leaf.is_incomplete() {
+                let link = self.link(next);
                 drop(leaf);
-                self.finish_split(next, 0, path)?;
+                self.finish_split(link, 0, path)?;
                 return Ok(None);
             }
         }
@@ -284,7 +287,8 @@ impl Index {
         self.check_unique_right(leaf, entry, check, duplicates)
     }
 
-    /// The right siblings' part: reads them, and marks nothing.
+    /// The right siblings' part: reads them, and marks nothing. Each is latched before the one on its left
+    /// is let go, so that none is deleted under it.
     fn check_unique_right(
         &self,
         leaf: &PageWrite<'_>,
@@ -297,9 +301,11 @@ impl Index {
         let mut beyond = is_beyond(leaf, &last);
         let mut next = leaf.next();
         let mut moves = 0;
+        let mut before = None;
         while beyond {
             self.count_move(&mut moves, next)?;
             let page = self.read(next, 0)?;
+            drop(before.take());
             for offset in page.first_entry()..=page.item_count() {
                 let item = self.leaf_tuple(&page, next, offset)?;
                 if item.key != entry.key {
@@ -314,6 +320,7 @@ impl Index {
             }
             beyond = is_beyond(&page, &last);
             next = page.next();
+            before = Some(page);
         }
         Ok(Checked::Passed(duplicates))
     }

@@ -17,8 +17,11 @@ mod insert;
 mod leaf;
 mod options;
 mod page;
+mod page_delete;
+mod passed;
 mod range;
 mod ranges;
+mod recycle;
 mod removal;
 mod scan;
 mod search;
@@ -48,5 +51,5 @@ pub use table::{
 };
 pub use wal::NbtreeManager;
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests;

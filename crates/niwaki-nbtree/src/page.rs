@@ -27,7 +27,7 @@ pub(crate) const NO_BLOCK: BlockNumber = BlockNumber(0);
 const PREV_AT: usize = 0;
 pub(crate) const NEXT_AT: usize = 4;
 pub(crate) const LEVEL_AT: usize = 8;
-const FLAGS_AT: usize = 10;
+pub(crate) const FLAGS_AT: usize = 10;
 const RESERVED_AT: usize = 12;
 
 /// Flags of the special area.
@@ -38,9 +38,9 @@ pub(crate) mod flag {
     pub(crate) const META: u16 = 2;
     /// The parent has no downlink to the right sibling yet; the next inserter that comes by adds it.
     pub(crate) const INCOMPLETE_SPLIT: u16 = 4;
-    /// Being deleted: the parent leads past it. Reserved.
+    /// Being deleted: the parent leads past it, its range belongs to its right sibling.
     pub(crate) const HALF_DEAD: u16 = 8;
-    /// Unlinked, waits to be recycled. Reserved.
+    /// Deleted: nothing leads to it, and it may be used again.
     pub(crate) const DELETED: u16 = 16;
     /// Every flag of this format version.
     pub(crate) const ALL: u16 = LEAF | META | INCOMPLETE_SPLIT | HALF_DEAD | DELETED;
@@ -118,6 +118,14 @@ pub(crate) trait IndexPage {
     fn is_incomplete(&self) -> bool {
         self.index_flags() & flag::INCOMPLETE_SPLIT != 0
     }
+    #[inline]
+    fn is_half_dead(&self) -> bool {
+        self.index_flags() & flag::HALF_DEAD != 0
+    }
+    #[inline]
+    fn is_deleted(&self) -> bool {
+        self.index_flags() & flag::DELETED != 0
+    }
     fn set_prev(&mut self, block: BlockNumber) {
         put(self.area_mut(), PREV_AT, &block.0.to_le_bytes());
     }
@@ -172,7 +180,7 @@ impl IndexPage for Page {
     #[inline]
     fn verify(&self, id: PageId, level: Option<u16>) -> Result<(), Box<Corruption>> {
         let leaf_fits = self.is_leaf() == (self.level() == 0);
-        let unusable = flag::META | flag::HALF_DEAD | flag::DELETED;
+        let unusable = flag::META | flag::DELETED;
         if self.kind() == PageKind::Nbtree
             && self.special_size() == SPECIAL_SIZE
             && leaf_fits
@@ -226,8 +234,8 @@ pub(crate) fn damage(
 /// 18 fast level u16   20  deleted pages u32   24  reserved u64 (zero)
 /// ```
 ///
-/// Fast root (lowest level that has one page) and deleted pages belong to page deletion: until then
-/// the fast root is the root and there are no deleted pages.
+/// Fast root (the one page of the lowest level that has one) and deleted pages are reserved: the fast
+/// root is the root, and deleted pages are not counted here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Meta {
     pub(crate) root: BlockNumber,

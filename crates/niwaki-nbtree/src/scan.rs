@@ -2,20 +2,23 @@
 //!
 //! A scan holds no latch and no pin between leaves. Forward it goes by the right link that the leaf
 //! had when it was read: whatever a split moves out of the leaf afterwards was read before. Backward
-//! it goes by the left link, and then right until it finds the page whose right link leads to the leaf
-//! it came from: pages that splits put in between come first.
+//! it goes by the left link, if the page there still leads back. Where a link has grown old, since pages
+//! were divided or deleted, the scan looks its place up again by how far it came ([`Passed`]).
 
 use niwaki_env::seeded_bug;
-use niwaki_storage::BlockNumber;
 use niwaki_storage::buffer::PageRead;
+use niwaki_storage::{BlockNumber, Page};
 
 use crate::batch::{EntryPlace, LeafBatch, LeafRead, LeafVersion};
 use crate::change;
+use crate::descend::RESTARTS_MAX;
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::page::{IndexPage, NO_BLOCK};
+use crate::passed::Passed;
 use crate::range::{Direction, KeyRange};
 use crate::ranges::{KeyRanges, Kind, OneRange, Place, RangeStep};
+use crate::recycle::Link;
 use crate::search::{is_beyond, lower_bound, lower_bound_near};
 use crate::stats::{count, count_roughly};
 use crate::tuple::LeafTuple;
@@ -31,11 +34,13 @@ enum Next {
     /// At the first leaf of the range.
     Start,
     /// Forward: at this leaf.
-    Leaf(BlockNumber),
+    Leaf(Link),
+    /// Where [`Passed`] says: the page that a link led to is gone.
+    Resume,
     /// Backward: at the left sibling of `from`, which was `left` when `from` was read.
     LeftOf {
         from: BlockNumber,
-        left: BlockNumber,
+        left: Link,
     },
     Done,
 }
@@ -54,6 +59,11 @@ pub struct Scan {
     next: Next,
     /// Leaves read since the last descent.
     leaves: u32,
+    passed: Passed,
+    /// Links in a row that led nowhere.
+    lost: u32,
+    /// A posting list of this leaf of which the scan has read a part before.
+    half_read: Option<u16>,
     batch: LeafBatch,
 }
 
@@ -67,6 +77,9 @@ impl Default for Scan {
             begins_here: false,
             next: Next::Done,
             leaves: 0,
+            passed: Passed::default(),
+            lost: 0,
+            half_read: None,
             batch: LeafBatch::default(),
         }
     }
@@ -149,10 +162,26 @@ impl Scan {
             let leaf = match self.next {
                 Next::Ask => None,
                 Next::Start => self.first_leaf(index)?,
-                Next::Leaf(block) => Some(index.read(block, 0)?),
-                Next::LeftOf { from, left } => index.left_of(from, left)?,
+                Next::Resume => self.resume(index)?,
+                Next::Leaf(link) => match index.follow(link, 0)? {
+                    None => {
+                        self.lost(index, link)?;
+                        continue;
+                    }
+                    found => found,
+                },
+                Next::LeftOf { from, left } => match index.left_of(from, left)? {
+                    None => {
+                        self.lost(index, left)?;
+                        continue;
+                    }
+                    found => found,
+                },
                 Next::Done => None,
             };
+            if matches!(self.next, Next::Leaf(_) | Next::LeftOf { .. }) {
+                self.lost = 0;
+            }
             let Some(leaf) = leaf else {
                 self.next = Next::Done;
                 self.batch.reset(NO_BLOCK, LeafVersion::default());
@@ -160,10 +189,14 @@ impl Scan {
             };
             let block = leaf.id().block;
             self.batch.reset(block, LeafVersion(leaf.version()));
+            self.half_read = None;
             let ranges = ranges.as_deref_mut();
             match self.direction {
                 Direction::Forward => self.read_forward(index, &leaf, block, ranges)?,
                 Direction::Backward => self.read_backward(index, &leaf, block, ranges)?,
+            }
+            if matches!(self.next, Next::Leaf(_) | Next::LeftOf { .. }) {
+                self.passed.note(&leaf, self.direction);
             }
             count_roughly(&index.counters.reads().leaf_visits, 1);
             if self.equality {
@@ -190,8 +223,31 @@ impl Scan {
         Ok(())
     }
 
+    /// The page that a link led to was deleted, or is not the neighbour any more.
+    #[cold]
+    fn lost(&mut self, index: &Index, link: Link) -> Result<()> {
+        self.next = Next::Resume;
+        self.lost += 1;
+        if self.lost > RESTARTS_MAX {
+            return Err(index.no_way(link.block));
+        }
+        Ok(())
+    }
+
+    /// The leaf where the scan goes on, looked up again by how far it came.
+    #[cold]
+    fn resume<'a>(&mut self, index: &'a Index) -> Result<Option<PageRead<'a>>> {
+        if !self.passed.is_known() {
+            self.next = Next::Start;
+            return self.first_leaf(index);
+        }
+        self.leaves = 0;
+        index.read_leaf(&self.passed.place(self.direction))
+    }
+
     fn first_leaf<'a>(&mut self, index: &'a Index) -> Result<Option<PageRead<'a>>> {
         self.leaves = 0;
+        self.passed.forget();
         if self.direction == Direction::Forward {
             return index.read_leaf(&self.range.lower.begin());
         }
@@ -216,6 +272,25 @@ impl Scan {
         Some(step != RangeStep::End)
     }
 
+    /// Forward: the first item of the leaf that was not read, or not to its end.
+    fn first_ahead(&mut self, leaf: &Page, first: u16) -> u16 {
+        let from = lower_bound(leaf, first, &self.passed.place(self.direction));
+        if from > first && self.passed.splits(leaf, from - 1, self.direction) {
+            self.half_read = Some(from - 1);
+            return from - 1;
+        }
+        from
+    }
+
+    /// Backward: behind the last item of the leaf that was not read, or not to its beginning.
+    fn end_ahead(&mut self, leaf: &Page, first: u16) -> u16 {
+        let stop = lower_bound(leaf, first, &self.passed.place(self.direction));
+        if stop > first && self.passed.splits(leaf, stop - 1, self.direction) {
+            self.half_read = Some(stop - 1);
+        }
+        stop
+    }
+
     fn read_forward<R: KeyRanges>(
         &mut self,
         index: &Index,
@@ -223,9 +298,15 @@ impl Scan {
         block: BlockNumber,
         mut ranges: Option<&mut R>,
     ) -> Result<()> {
+        if leaf.is_half_dead() {
+            // Its high key bounds nothing any more.
+            self.next = Next::Leaf(index.link(leaf.next()));
+            return Ok(());
+        }
         let first = leaf.first_entry();
         let mut from = match self.next {
             Next::Start => lower_bound(leaf, first, &self.range.lower.begin()),
+            Next::Resume => self.first_ahead(leaf, first),
             _ => first,
         };
         // Ends: each range leads further to the right (`KeyRanges`).
@@ -237,12 +318,13 @@ impl Scan {
                     _ => lower_bound_near(leaf, from, &end),
                 };
                 for offset in from..stop {
-                    copy(&mut self.batch, index, leaf, offset, self.direction)?;
+                    let passed = (self.half_read == Some(offset)).then_some(&self.passed);
+                    copy(&mut self.batch, index, leaf, offset, self.direction, passed)?;
                 }
                 let reached_end = stop <= leaf.item_count()
                     || leaf.high_key().is_none_or(|key| end.order_of(key).is_ge());
                 if !reached_end {
-                    self.next = Next::Leaf(leaf.next());
+                    self.next = Next::Leaf(index.link(leaf.next()));
                     return Ok(());
                 }
                 from = stop;
@@ -254,7 +336,7 @@ impl Scan {
                 // What was sought may be further on; the range that ended here is known.
                 false if self.seeking => {
                     if !leaf.is_rightmost() {
-                        self.next = Next::Leaf(leaf.next());
+                        self.next = Next::Leaf(index.link(leaf.next()));
                     }
                     return Ok(());
                 }
@@ -285,6 +367,7 @@ impl Scan {
         let left = leaf.prev();
         let mut stop = match self.next {
             Next::Start => lower_bound(leaf, first, &self.range.upper.end()),
+            Next::Resume => self.end_ahead(leaf, first),
             _ => leaf.item_count() + 1,
         };
         // Ends: each range leads further to the left (`KeyRanges`).
@@ -295,10 +378,11 @@ impl Scan {
                     _ => lower_bound(leaf, first, &self.range.lower.begin()),
                 };
                 for offset in (from..stop).rev() {
-                    copy(&mut self.batch, index, leaf, offset, self.direction)?;
+                    let passed = (self.half_read == Some(offset)).then_some(&self.passed);
+                    copy(&mut self.batch, index, leaf, offset, self.direction, passed)?;
                 }
                 if from == first && left != NO_BLOCK && !self.begins_here {
-                    self.next = Next::LeftOf { from: block, left };
+                    self.next = Next::LeftOf { from: block, left: index.link(left) };
                     return Ok(());
                 }
                 stop = stop.min(from);
@@ -309,7 +393,7 @@ impl Scan {
                 true => Some(index.leaf_tuple(leaf, block, stop - 1)?.key),
                 false if self.seeking => {
                     if left != NO_BLOCK {
-                        self.next = Next::LeftOf { from: block, left };
+                        self.next = Next::LeftOf { from: block, left: index.link(left) };
                     }
                     return Ok(());
                 }
@@ -338,7 +422,8 @@ fn not_a_key(index: &Index, block: BlockNumber, offset: u16) -> Error {
     index.damaged(block, Some(offset), "format", "not a key of the index's columns")
 }
 
-/// Copies the entries of an item into the batch unless it is marked LP_DEAD.
+/// Copies the entries of an item into the batch unless it is marked LP_DEAD; of a list that was read in
+/// part (`passed`) the rest.
 #[inline]
 fn copy(
     batch: &mut LeafBatch,
@@ -346,31 +431,26 @@ fn copy(
     leaf: &PageRead<'_>,
     offset: u16,
     direction: Direction,
+    passed: Option<&Passed>,
 ) -> Result<()> {
-    if !change::is_dead(leaf, offset) {
-        let item = index.leaf_tuple(leaf, leaf.id().block, offset)?;
-        batch.push(&item, offset, direction);
+    if change::is_dead(leaf, offset) {
+        return Ok(());
+    }
+    let item = index.leaf_tuple(leaf, leaf.id().block, offset)?;
+    let before = batch.len();
+    batch.push(&item, offset, direction);
+    if let Some(passed) = passed {
+        batch.retain_from(before, |tid| passed.is_ahead(tid, direction));
     }
     Ok(())
 }
 
 impl Index {
-    /// The leaf left of `from`: `left` was it when `from` was read, and may have been split since.
-    fn left_of(&self, from: BlockNumber, left: BlockNumber) -> Result<Option<PageRead<'_>>> {
-        let mut block = left;
-        let mut moves = 0;
-        loop {
-            let page = self.read(block, 0)?;
-            if page.next() == from || seeded_bug!("backward_scan_trusts_left_link") {
-                return Ok(Some(page));
-            }
-            if page.is_rightmost() {
-                let detail = format!("links right of {left} do not lead to {from}");
-                return Err(self.damaged(block, None, "B2", detail));
-            }
-            self.count_move(&mut moves, block)?;
-            block = page.next();
-        }
+    /// The leaf left of `from`, if that still is the one that `left` leads to: not if it was split or
+    /// deleted since, or `from` was.
+    fn left_of(&self, from: BlockNumber, left: Link) -> Result<Option<PageRead<'_>>> {
+        let page = self.follow(left, 0)?;
+        Ok(page.filter(|page| page.next() == from || seeded_bug!("backward_scan_trusts_left_link")))
     }
 
     /// Marks entries of a batch LP_DEAD, given by position: [`Index::mark_dead_places`].

@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use niwaki_storage::page::{HEADER_SIZE, ItemId, PAGE_SIZE, Page};
 use niwaki_storage::{BlockNumber, Glance, Tid};
 
-use crate::page::{IndexPage, LINE_POINTER, NEXT_AT, NO_BLOCK, SPECIAL_SIZE};
+use crate::page::{FLAGS_AT, IndexPage, LINE_POINTER, NEXT_AT, NO_BLOCK, SPECIAL_SIZE, flag};
 use crate::tuple::{INFO_AT, PIVOT_MAX, TUPLE_HEADER, info, sort_key, tid_number};
 
 /// The item that is the high key on a page with a right sibling, the first entry on one without.
@@ -89,6 +89,12 @@ impl<'a> Target<'a> {
         Self::new(prefix, u64::MAX, true)
     }
 
+    /// The place of a key and a TID given as its number.
+    #[inline]
+    pub(crate) fn numbered(key: &'a [u8], tid: u64) -> Self {
+        Self::new(key, tid, false)
+    }
+
     /// The place of a pivot.
     #[inline]
     pub(crate) fn pivot(key: &'a [u8], tid: Option<Tid>) -> Self {
@@ -125,6 +131,8 @@ pub(crate) trait Keys {
     fn items(&self) -> u16;
     /// The right sibling; [`NO_BLOCK`] if there is none.
     fn right(&self) -> BlockNumber;
+    /// Whether the page's range of keys belongs to its right sibling.
+    fn gave_up_range(&self) -> bool;
     /// The beginning of an item's tuple: its info word, and the first bytes of its key as a number. On
     /// a damaged page they are some numbers.
     fn head(&self, item: u16) -> (u16, u128);
@@ -148,6 +156,11 @@ impl Keys for Page {
     #[inline]
     fn right(&self) -> BlockNumber {
         self.next()
+    }
+
+    #[inline]
+    fn gave_up_range(&self) -> bool {
+        self.is_half_dead()
     }
 
     #[inline]
@@ -179,6 +192,11 @@ impl Keys for Glance<'_> {
     #[inline]
     fn right(&self) -> BlockNumber {
         BlockNumber(self.u32_at(PAGE_SIZE - SPECIAL_SIZE + NEXT_AT))
+    }
+
+    #[inline]
+    fn gave_up_range(&self) -> bool {
+        self.u16_at(PAGE_SIZE - SPECIAL_SIZE + FLAGS_AT) & flag::HALF_DEAD != 0
     }
 
     #[inline]
@@ -302,7 +320,8 @@ pub(crate) fn lower_bound_near(page: &Page, from: u16, target: &Target<'_>) -> u
     lower_bound(page, from + 2, target)
 }
 
-/// Whether `target` lies beyond the page's high key, so that the search goes on to the right.
+/// Whether `target` lies beyond the page's high key, so that the search goes on to the right. Beyond a
+/// half-dead page lies everything.
 #[inline]
 pub(crate) fn is_beyond(page: &Page, target: &Target<'_>) -> bool {
     lies_beyond(page, target)
@@ -311,7 +330,7 @@ pub(crate) fn is_beyond(page: &Page, target: &Target<'_>) -> bool {
 /// [`is_beyond`], on a page that may be glanced at.
 #[inline]
 pub(crate) fn lies_beyond(page: &impl Keys, target: &Target<'_>) -> bool {
-    page.right() != NO_BLOCK && is_before(page, HIGH_KEY, target)
+    page.right() != NO_BLOCK && (page.gave_up_range() || is_before(page, HIGH_KEY, target))
 }
 
 /// The item of an inner page whose downlink leads to `target`: the last pivot before it. The first
@@ -330,7 +349,6 @@ mod tests {
     use niwaki_storage::{BlockNumber, OffsetNumber};
 
     use super::*;
-    use crate::page::flag;
     use crate::tuple::{push_leaf, push_pivot};
 
     fn leaf(entries: &[(&[u8], u16)]) -> Page {

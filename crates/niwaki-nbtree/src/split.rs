@@ -13,11 +13,12 @@ use niwaki_storage::record::LoggedPage;
 use niwaki_storage::{BlockNumber, Tid, Xid};
 
 use crate::change::{self, Rebuild, SplitLeft};
-use crate::descend::Descent;
+use crate::descend::{Descent, RESTARTS_MAX};
 use crate::error::Result;
 use crate::index::{Index, Path};
 use crate::leaf::Gap;
 use crate::page::{IndexPage, LINE_POINTER, META_BLOCK, Meta, NO_BLOCK, flag};
+use crate::recycle::{Link, NewPage};
 use crate::search::{Target, lower_bound};
 use crate::separator::separator;
 use crate::split_point::{self, SplitItem, SplitKind, SplitPage, SplitPoint};
@@ -96,7 +97,8 @@ impl Index {
         let mut high_key = Vec::new();
         self.push_high_key(&mut high_key, &whole, first_right, leaf);
 
-        let right_block = self.allocate(block)?;
+        let new = self.allocate()?;
+        let right_block = new.block;
         let goes_left = new_at < first_right;
         let delta = SplitLeft {
             kept: (first_right - usize::from(goes_left)) as u16,
@@ -113,18 +115,12 @@ impl Index {
         let latched = match fill_right(&mut right_half, &whole, first_right, block)
             && delta.apply(&mut left_half)
         {
-            true => self.latch_right(&left, right_block),
+            true => self.latch_right(&left, &new),
             false => Err(self.damaged(block, None, "format", "the page cannot be divided")),
         };
         // Left to right: the new page, which nobody else knows, then the old right sibling.
-        let begun = latched.and_then(|pages| Ok((pages, self.storage.begin_change()?)));
-        let ((mut right, mut sibling), critical) = match begun {
-            Ok(begun) => begun,
-            Err(error) => {
-                self.give_back(right_block);
-                return Err(error);
-            }
-        };
+        let (mut right, mut sibling) = latched?;
+        let critical = self.storage.begin_change()?;
         left.0.copy_from_slice(&left_half.0);
         right.0.copy_from_slice(&right_half.0);
         if leaf {
@@ -136,6 +132,10 @@ impl Index {
         }
         self.log_split(&mut left, &mut right, &mut sibling, child, &delta, xid);
         drop(critical);
+        if leaf {
+            self.recycling.entries_move(block, right_block);
+        }
+        new.written();
         self.count_split(leaf, kind);
         Ok((left, right))
     }
@@ -155,9 +155,9 @@ impl Index {
     fn latch_right<'a>(
         &'a self,
         left: &Page,
-        right: BlockNumber,
+        right: &NewPage<'a>,
     ) -> Result<(PageWrite<'a>, Option<PageWrite<'a>>)> {
-        let new = self.pin(right)?.into_write();
+        let new = self.use_page(right)?;
         if left.is_rightmost() {
             return Ok((new, None));
         }
@@ -295,7 +295,7 @@ impl Index {
         Ok(())
     }
 
-    fn high_key_copy(&self, page: &Page, block: BlockNumber) -> Result<OwnedSeparator> {
+    pub(crate) fn high_key_copy(&self, page: &Page, block: BlockNumber) -> Result<OwnedSeparator> {
         match page.high_key().and_then(PivotTuple::decode) {
             Some(pivot) => Ok(OwnedSeparator { key: pivot.key.to_vec(), tid: pivot.tid }),
             None => Err(self.damaged(block, Some(1), "B1", "no high key")),
@@ -305,31 +305,38 @@ impl Index {
     /// Latches for writing the page of `level` that `target` belongs to. Unfinished splits on that
     /// level are finished on the way: their parts' downlinks must be there before ours.
     fn write_parent(&self, level: u16, target: &Target<'_>, path: &Path) -> Result<PageWrite<'_>> {
-        let mut block = match path.at(level) {
-            Some(block) => block,
-            None => self.find_level(level, target)?,
-        };
-        // Ends: every turn finishes a split or moves right, and moves are counted.
-        let mut moves = 0;
+        let mut remembered = path.at(level);
+        // Ends: every turn finishes a split, moves right, or lost a race against a deletion, and these are
+        // counted.
+        let (mut moves, mut restarts) = (0, 0);
         loop {
-            let page = self.write(block, level)?;
-            if page.is_incomplete() {
-                drop(page);
-                self.finish_split(block, level, path)?;
-            } else if crate::search::is_beyond(&page, target) {
-                self.count_move(&mut moves, block)?;
-                block = page.next();
-            } else {
-                return Ok(page);
+            let mut link = match remembered.take() {
+                Some(link) => link,
+                None => self.find_level(level, target)?,
+            };
+            while let Some(page) = self.follow_to_write(link, level)? {
+                if page.is_incomplete() {
+                    drop(page);
+                    self.finish_split(link, level, path)?;
+                } else if crate::search::is_beyond(&page, target) {
+                    self.count_move(&mut moves, link.block)?;
+                    link = self.link(page.next());
+                } else {
+                    return Ok(page);
+                }
+            }
+            restarts += 1;
+            if restarts > RESTARTS_MAX {
+                return Err(self.no_way(link.block));
             }
         }
     }
 
-    /// The page of `level` that `target` belongs to, from the root: the tree grew since the descent.
-    fn find_level(&self, level: u16, target: &Target<'_>) -> Result<BlockNumber> {
+    /// The page of `level` that `target` belongs to, from the root: the tree grew since the descent, or the
+    /// page that it went through was deleted.
+    fn find_level(&self, level: u16, target: &Target<'_>) -> Result<Link> {
         match self.descend(target, level, false, &mut Path::new())? {
-            Descent::At(block) => Ok(block),
-            Descent::Incomplete(block, _) => Ok(block),
+            Descent::At(link) | Descent::Incomplete(link, _) => Ok(link),
             Descent::Empty => Err(self.damaged(META_BLOCK, None, "B2", "the file lost its pages")),
         }
     }
@@ -344,8 +351,9 @@ impl Index {
     ) -> Result<()> {
         let (left_block, right_block) = (left.id().block, right.id().block);
         let level = left.level() + 1;
-        let block = self.allocate(META_BLOCK)?;
-        let mut root = self.pin(block)?.into_write();
+        let new = self.allocate()?;
+        let block = new.block;
+        let mut root = self.use_page(&new)?;
         let mut meta_page = self.pin(META_BLOCK)?.into_write();
         let critical = self.storage.begin_change()?;
         let mut writer = Rebuild::new(&mut root, level, 0);
@@ -368,17 +376,19 @@ impl Index {
         ];
         self.log(wal::kind::NEW_ROOT, xid, pages, None);
         drop(critical);
+        new.written();
         Ok(())
     }
 
     /// Finishes the split of a page whose parent does not know its right half. Does nothing if
     /// somebody else did. Latches of pages on lower levels may be held, none on this one.
     #[cold]
-    pub(crate) fn finish_split(&self, block: BlockNumber, level: u16, path: &Path) -> Result<()> {
-        let left = self.write(block, level)?;
-        if !left.is_incomplete() {
-            return Ok(());
-        }
+    pub(crate) fn finish_split(&self, link: Link, level: u16, path: &Path) -> Result<()> {
+        let block = link.block;
+        let left = match self.follow_to_write(link, level)? {
+            Some(left) if left.is_incomplete() => left,
+            _ => return Ok(()),
+        };
         if left.is_rightmost() {
             return Err(self.damaged(block, None, "B2", "an incomplete split without right half"));
         }
@@ -389,13 +399,13 @@ impl Index {
 }
 
 /// A separator that outlives the latch under which it was read.
-struct OwnedSeparator {
+pub(crate) struct OwnedSeparator {
     key: Vec<u8>,
     tid: Option<Tid>,
 }
 
 impl OwnedSeparator {
-    fn target(&self) -> Target<'_> {
+    pub(crate) fn target(&self) -> Target<'_> {
         Target::pivot(&self.key, self.tid)
     }
 }

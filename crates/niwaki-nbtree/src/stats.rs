@@ -95,6 +95,8 @@ counters! {{
     retail_deleted_entries,
     /// Entries removed by vacuum.
     vacuumed_entries,
+    /// Pages that became empty and were unlinked, the inner pages over them included.
+    deleted_pages,
     /// Entries marked LP_DEAD.
     marked_dead,
 }{

@@ -10,6 +10,8 @@ mod lookups;
 #[cfg(not(feature = "shuttle"))]
 mod model;
 #[cfg(not(feature = "shuttle"))]
+mod page_deletion;
+#[cfg(not(feature = "shuttle"))]
 mod posting;
 #[cfg(not(feature = "shuttle"))]
 mod replay;

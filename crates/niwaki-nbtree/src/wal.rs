@@ -15,13 +15,16 @@
 //! 11 PAGES           new pages (images)
 //! 12 INSERT_INSIDE   leaf (offset u16 of a posting list, the TID that it takes in)
 //! 13 DEDUP           leaf (see dedup.rs)
+//! 14 HALF_DEAD       parent (offset u16 of the downlink that goes), the branch from the leaf up (none)
+//! 15 UNLINK          page (none), right sibling (prev u32)
+//! 16 UNLINK_BETWEEN  page (none), right sibling (prev u32), left sibling (next u32)
 //! ```
 //!
 //! Every record has version 1 and no body; a DELETE carries the interval of what it removes. Setting
 //! LP_DEAD is never logged.
 
 use niwaki_storage::page::Page;
-use niwaki_storage::record::{DecodedRecord, Manager, ResourceManager};
+use niwaki_storage::record::{DecodedRecord, MAX_RECORD_PAGES, Manager, ResourceManager};
 use niwaki_storage::recovery::{Redo, RedoPage};
 use niwaki_storage::{BlockNumber, Corruption, Error, Result};
 
@@ -50,6 +53,9 @@ pub(crate) mod kind {
     pub(crate) const PAGES: u8 = 11;
     pub(crate) const INSERT_INSIDE: u8 = 12;
     pub(crate) const DEDUP: u8 = 13;
+    pub(crate) const HALF_DEAD: u8 = 14;
+    pub(crate) const UNLINK: u8 = 15;
+    pub(crate) const UNLINK_BETWEEN: u8 = 16;
 }
 
 /// The kind of a split record, by the pages it has besides the halves.
@@ -68,7 +74,11 @@ pub(crate) enum PageChange {
     Insert,
     SplitLeft,
     SetPrev,
+    SetNext,
     ClearIncomplete,
+    MergeDownlinks,
+    HalfDead,
+    Deleted,
     Meta,
     Delete,
     ClearDead,
@@ -81,8 +91,8 @@ pub(crate) enum PageChange {
 /// What a record of this kind does to its pages, in their order.
 pub(crate) fn changes(kind: u8) -> Option<&'static [PageChange]> {
     use PageChange::{
-        ClearDead, ClearIncomplete, Dedup, Delete, Image, Insert, InsertInside, Meta, SetPrev,
-        SplitLeft,
+        ClearDead, ClearIncomplete, Dedup, Delete, Deleted, HalfDead, Image, Insert, InsertInside,
+        MergeDownlinks, Meta, SetNext, SetPrev, SplitLeft,
     };
     Some(match kind {
         kind::INSERT_LEAF => &[Insert],
@@ -97,9 +107,24 @@ pub(crate) fn changes(kind: u8) -> Option<&'static [PageChange]> {
         kind::CLEAR_DEAD => &[ClearDead],
         kind::INSERT_INSIDE => &[InsertInside],
         kind::DEDUP => &[Dedup],
-        kind::PAGES => &[Image; niwaki_storage::record::MAX_RECORD_PAGES],
+        kind::PAGES => &[Image; MAX_RECORD_PAGES],
+        kind::HALF_DEAD => {
+            const CHANGES: [PageChange; MAX_RECORD_PAGES] = {
+                let mut changes = [HalfDead; MAX_RECORD_PAGES];
+                changes[0] = MergeDownlinks;
+                changes
+            };
+            &CHANGES
+        }
+        kind::UNLINK => &[Deleted, SetPrev],
+        kind::UNLINK_BETWEEN => &[Deleted, SetPrev, SetNext],
         _ => return None,
     })
+}
+
+/// Whether records of this kind name as many pages as there are, up to those in [`changes`].
+fn takes_fewer(kind: u8) -> bool {
+    matches!(kind, kind::PAGES | kind::HALF_DEAD)
 }
 
 impl PageChange {
@@ -113,6 +138,21 @@ impl PageChange {
             Self::SplitLeft => SplitLeft::decode(data).is_some_and(|split| split.apply(page)),
             Self::SetPrev if data.len() == 4 => {
                 page.set_prev(BlockNumber(read_u32(data, 0)));
+                true
+            }
+            Self::SetNext if data.len() == 4 => {
+                page.set_next(BlockNumber(read_u32(data, 0)));
+                true
+            }
+            Self::MergeDownlinks if data.len() == OFFSET_SIZE => {
+                change::merge_downlinks(page, read_u16(data, 0))
+            }
+            Self::HalfDead if data.is_empty() => {
+                change::make_half_dead(page);
+                true
+            }
+            Self::Deleted if data.is_empty() => {
+                change::make_deleted(page);
                 true
             }
             Self::ClearIncomplete if data.is_empty() => {
@@ -131,7 +171,14 @@ impl PageChange {
             Self::ClearDead if data.len() == OFFSET_SIZE => {
                 change::set_dead(page, read_u16(data, 0), false)
             }
-            Self::SetPrev | Self::ClearIncomplete | Self::ClearDead | Self::Image => false,
+            Self::SetPrev
+            | Self::SetNext
+            | Self::MergeDownlinks
+            | Self::HalfDead
+            | Self::Deleted
+            | Self::ClearIncomplete
+            | Self::ClearDead
+            | Self::Image => false,
         }
     }
 }
@@ -151,7 +198,7 @@ impl ResourceManager for NbtreeManager {
             Some(changes)
                 if record.version == VERSION
                     && (changes.len() == pages
-                        || (record.kind == kind::PAGES && pages <= changes.len())) =>
+                        || (takes_fewer(record.kind) && pages <= changes.len())) =>
             {
                 changes
             }
@@ -196,6 +243,8 @@ impl ResourceManager for NbtreeManager {
             }
             kind::CLEAR_DEAD => format!("clear dead mark, offset {}", read_u16(data, 0)),
             kind::PAGES => format!("{} new pages", record.pages.len()),
+            kind::HALF_DEAD => format!("{} pages half-dead", record.pages.len().saturating_sub(1)),
+            kind::UNLINK | kind::UNLINK_BETWEEN => "unlink page".to_owned(),
             other => format!("unknown index record {other}"),
         }
     }
@@ -219,7 +268,7 @@ mod tests {
         #[test]
         fn any_data_is_survived(
             bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..40),
-            kind in 0u8..15,
+            kind in 0u8..18,
         ) {
             for change in changes(kind).unwrap_or(&[]) {
                 let mut page = Page::zeroed();

@@ -270,3 +270,73 @@ fn a_scan_of_a_ring_ends_with_an_error() {
     };
     assert!(error.to_string().contains("B2"), "{error}");
 }
+
+/// A leaf in the middle, half-dead in the right way.
+fn half_dead(index: &Index) -> BlockNumber {
+    let block = level(index, 0)[5];
+    let mut leaf = index.pin(block).unwrap().into_write();
+    let decide = &mut |_: crate::BatchEntry<'_>| crate::EntryDecision::Delete;
+    index.judge_page(&mut leaf, None, decide).unwrap();
+    assert_eq!(index.make_half_dead(leaf).unwrap(), [block]);
+    checked(index);
+    block
+}
+
+#[test]
+fn b2_a_half_dead_page_with_entries_or_a_downlink() {
+    let index = tree();
+    let block = half_dead(&index);
+    let found = damage(&index, block, |page| {
+        let offset = OffsetNumber(page.first_entry());
+        assert!(page.insert_item(offset, &leaf(&[7, 1], Tid::new(7, 1))));
+    });
+    assert!(found.contains(&"B2"), "{found:?}");
+    let index = tree();
+    let block = level(&index, 0)[5];
+    let found = damage(&index, block, |page| {
+        page.set_index_flags(page.index_flags() | flag::HALF_DEAD);
+    });
+    assert!(found.contains(&"B2"), "{found:?}");
+}
+
+#[test]
+fn b2_a_half_dead_page_that_no_sibling_links_to() {
+    let index = tree();
+    let block = half_dead(&index);
+    let (prev, next) = {
+        let page = index.read(block, 0).unwrap();
+        (page.prev(), page.next())
+    };
+    damage(&index, prev, |page| page.set_next(next));
+    let found = damage(&index, next, |page| page.set_prev(prev));
+    assert_eq!(found, ["B2"], "lost");
+}
+
+#[test]
+fn b2_a_deleted_page_that_is_linked_to_or_not_empty() {
+    let index = tree();
+    let block = level(&index, 0)[5];
+    let found = damage(&index, block, crate::change::make_deleted);
+    assert!(found.contains(&"B2"), "{found:?}");
+    let index = tree();
+    let block = half_dead(&index);
+    assert!(index.unlink(block).unwrap());
+    checked(&index);
+    let found = damage(&index, block, |page| page.set_next(BlockNumber(3)));
+    assert_eq!(found, ["B2"]);
+}
+
+#[test]
+fn b2_a_page_in_use_that_is_listed_as_free() {
+    let index = tree();
+    let block = level(&index, 0)[5];
+    index.recycling.add_free(block);
+    let report = index.check(&mut |_| {}).unwrap();
+    let found: Vec<_> = report.corruptions.iter().map(|damage| damage.invariant).collect();
+    assert_eq!(found, ["B2"]);
+    // It is not overwritten: the next split notices.
+    while index.recycling.free_count() > 1 {
+        index.allocate().unwrap().written();
+    }
+    assert!(index.use_page(&index.allocate().unwrap()).is_err());
+}

@@ -14,10 +14,10 @@ use crate::{
     UniqueCheck, UniqueVerdict,
 };
 
-/// Runs a scenario under many interleavings.
+/// Runs a scenario under many interleavings: with `NIWAKI_SCHEDULES` set, under so many schedules.
 fn interleave(scenario: fn(u64)) {
     #[cfg(feature = "shuttle")]
-    scheduled::simulate(None, 300, scenario);
+    scheduled::simulate(None, scheduled::count(), scenario);
     #[cfg(not(feature = "shuttle"))]
     (0..100).for_each(scenario);
 }
@@ -36,6 +36,12 @@ mod scheduled {
     /// The planted bug is one for the whole process, and the tests run side by side.
     static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
+    /// How many schedules a scenario is tried under.
+    pub(super) fn count() -> usize {
+        let text = std::env::var("NIWAKI_SCHEDULES").ok();
+        text.and_then(|text| text.parse().ok()).unwrap_or(300)
+    }
+
     /// Runs the scenario with the bug planted, under so many schedules.
     pub(super) fn simulate(bug: Option<&'static str>, schedules: usize, scenario: fn(u64)) {
         let guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -45,6 +51,7 @@ mod scheduled {
             let mut config = shuttle::Config::new();
             // Pages are copied on the stack.
             config.stack_size = 1 << 20;
+            config.silence_warnings = true;
             let scheduler = shuttle::scheduler::RandomScheduler::new_from_seed(SEED, schedules);
             shuttle::Runner::new(scheduler, config)
                 .run(move || scenario(seeds.fetch_add(1, Ordering::Relaxed)));
@@ -75,6 +82,16 @@ mod scheduled {
     #[test]
     fn a_backward_scan_that_trusts_its_left_link_is_found() {
         finds("backward_scan_trusts_left_link", super::scans_among_splits);
+    }
+
+    #[test]
+    fn links_that_never_grow_old_are_found() {
+        finds("links_never_grow_old", super::scans_among_page_deletions);
+    }
+
+    #[test]
+    fn a_pass_that_forgets_what_moved_behind_it_is_found() {
+        finds("pass_forgets_moved", super::vacuum_among_splits);
     }
 
     #[test]
@@ -246,31 +263,98 @@ fn unique_insertions(_: u64) {
     );
 }
 
-/// A pass of vacuum among splits visits every entry that was there when it began.
+/// A pass of vacuum among splits visits every entry that was there when it began, also those that
+/// splits move to free pages which the pass has seen already.
 #[test]
 fn vacuum_among_splits_misses_nothing() {
-    interleave(|seed| {
-        let index = tiny();
-        for n in 0..20u8 {
-            insert(&index, &[n * 10], Tid::new(2000, 1));
+    interleave(vacuum_among_splits);
+}
+
+fn vacuum_among_splits(seed: u64) {
+    let index = tiny();
+    // Free pages in front.
+    for n in 0..12u8 {
+        insert(&index, &[200, n], Tid::new(1, 1));
+    }
+    for n in 0..20u8 {
+        insert(&index, &[n * 10], Tid::new(2000, 1));
+    }
+    for n in 0..12u8 {
+        assert!(delete(&index, &[200, n], Tid::new(1, 1)));
+    }
+    let inserter = {
+        let index = Arc::clone(&index);
+        spawn(move || {
+            let rng = SeededRng::new(seed);
+            for step in 0..STEPS {
+                insert(&index, &[rng.below(200) as u8, 9], Tid::new(step as u32, 1));
+            }
+        })
+    };
+    let mut decide = |entry: crate::BatchEntry<'_>| {
+        if entry.tid == Tid::new(2000, 1) { EntryDecision::Delete } else { EntryDecision::Keep }
+    };
+    let summary = index.vacuum(None, &mut decide, &mut || Ok(())).unwrap();
+    inserter.join().unwrap();
+    assert_eq!(summary.removed, 20);
+    assert!(checked(&index).iter().all(|(_, tid)| *tid != Tid::new(2000, 1)));
+}
+
+fn delete(index: &Index, key: &[u8], tid: Tid) -> bool {
+    let decide = &mut || Ok((EntryDecision::Delete, None));
+    index.delete_entry(key, tid, Xid::INVALID, decide).unwrap()
+}
+
+/// Scans both ways while pages become empty, are deleted, and are used again elsewhere: not one of the
+/// entries that stay is missed or seen twice.
+#[test]
+fn scans_among_page_deletions_see_each_entry_once() {
+    interleave(scans_among_page_deletions);
+}
+
+fn scans_among_page_deletions(seed: u64) {
+    let index = tiny();
+    let rng = SeededRng::new(seed);
+    let keys = Arc::new(fixed(&index));
+    // Runs that fill whole pages between the keys that stay.
+    let runs: Vec<u8> = (0..3).map(|_| rng.below(12) as u8 * 20 + 1).collect();
+    for &run in &runs {
+        (0..7u8).for_each(|n| {
+            insert(&index, &[run, n], Tid::new(5, 1));
+        });
+    }
+    let mut threads = Vec::new();
+    let cleaner = Arc::clone(&index);
+    let emptied = runs[0];
+    threads.push(spawn(move || {
+        for n in 0..7u8 {
+            assert!(delete(&cleaner, &[emptied, n], Tid::new(5, 1)));
         }
-        let inserter = {
-            let index = Arc::clone(&index);
-            spawn(move || {
-                let rng = SeededRng::new(seed);
-                for step in 0..STEPS {
-                    insert(&index, &[rng.below(200) as u8, 9], Tid::new(step as u32, 1));
-                }
-            })
-        };
-        let mut decide = |entry: crate::BatchEntry<'_>| {
-            if entry.tid == Tid::new(2000, 1) { EntryDecision::Delete } else { EntryDecision::Keep }
-        };
-        let summary = index.vacuum(None, &mut decide, &mut || Ok(())).unwrap();
-        inserter.join().unwrap();
-        assert_eq!(summary.removed, 20);
-        assert!(checked(&index).iter().all(|(_, tid)| *tid != Tid::new(2000, 1)));
-    });
+        if rng.chance(1, 2) {
+            let keep = &mut |_: crate::BatchEntry<'_>| EntryDecision::Keep;
+            cleaner.vacuum(None, keep, &mut || Ok(())).unwrap();
+        }
+    }));
+    let inserter = Arc::clone(&index);
+    threads.push(spawn(move || {
+        let rng = SeededRng::new(seed ^ 77);
+        let at = rng.below(240) as u8;
+        for n in 0..1 + STEPS as u8 {
+            insert(&inserter, &[at, 100 + n % 100], Tid::new(9, 1));
+        }
+    }));
+    for direction in [Direction::Forward, Direction::Backward] {
+        let (index, keys) = (Arc::clone(&index), Arc::clone(&keys));
+        threads.push(spawn(move || {
+            for _ in 0..1 + STEPS / 20 {
+                scan_and_verify(&index, &keys, direction);
+            }
+        }));
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    scan_and_verify(&index, &keys, Direction::Backward);
+    let left = checked(&index);
+    assert!(left.iter().all(|(key, tid)| *tid != Tid::new(5, 1) || runs[1..].contains(&key[0])));
 }
 
 /// Rule 9b.13: a mark never lands on an entry that somebody inserted again after the scan read it.

@@ -202,6 +202,9 @@ fn records() {
         (kind::PAGES, "pages"),
         (kind::INSERT_INSIDE, "insert inside"),
         (kind::DEDUP, "deduplicate"),
+        (kind::HALF_DEAD, "half dead"),
+        (kind::UNLINK, "unlink"),
+        (kind::UNLINK_BETWEEN, "unlink between"),
     ];
     assert_eq!(documented, code.map(|(number, name)| format!("{number} {name}")));
 }

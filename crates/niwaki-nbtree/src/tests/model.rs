@@ -47,6 +47,11 @@ enum Step {
     Vacuum {
         block: u32,
     },
+    /// Deletes every entry of a range, one after the other: pages become empty.
+    Clear {
+        lower: Bound,
+        upper: Bound,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -102,6 +107,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(second, backward)| Step::Skip { second, backward }),
         1 => key().prop_map(|key| Step::MarkAndRestore { key }),
         1 => (0u32..6).prop_map(|block| Step::Vacuum { block }),
+        1 => (bound(), bound()).prop_map(|(lower, upper)| Step::Clear { lower, upper }),
     ]
 }
 
@@ -282,6 +288,14 @@ fn run(index: &Index, model: &mut Model, step: &Step) {
         }
         Step::MarkAndRestore { key } => mark_and_restore(index, model, key),
         Step::Vacuum { block } => vacuum(index, model, *block),
+        Step::Clear { lower, upper } => {
+            let range = KeyRange { lower: lower.as_key_bound(), upper: upper.as_key_bound() };
+            let gone: Vec<_> =
+                model.keys().filter(|(key, _)| range.contains(key)).cloned().collect();
+            for (key, tid) in gone {
+                run(index, model, &Step::Delete { key, tid });
+            }
+        }
     }
 }
 

@@ -11,7 +11,8 @@ use niwaki_storage::{Tid, Xid};
 use super::{checked, insert};
 use crate::page::IndexPage;
 use crate::{
-    Direction, EntryDecision, Index, IndexOptions, KeyRange, NbtreeManager, Scan, SplitStrategy,
+    CheckReport, Direction, EntryDecision, Index, IndexOptions, KeyBound, KeyRange, NbtreeManager,
+    Scan, SplitStrategy,
 };
 
 fn open(vfs: MemoryVfs, full_page_writes: bool) -> Arc<Storage> {
@@ -68,6 +69,21 @@ fn work(index: &Index, seed: u64, steps: u64, log: &mut dyn FnMut(&Index)) {
                     index.mark_dead(scan.batch(), &[0]).unwrap();
                     let tid = scan.batch().get(0).unwrap().tid;
                     insert(index, &key, tid);
+                }
+            }
+            18 => {
+                // Empties pages: HALF_DEAD, UNLINK.
+                let lower = (rng.below(200) as u16).to_be_bytes();
+                let upper = (u16::from_be_bytes(lower) + 40).to_be_bytes();
+                let (lower, upper) = (KeyBound::Included(&lower), KeyBound::Included(&upper));
+                scan.start(index, &KeyRange { lower, upper }, Direction::Forward);
+                while scan.next(index).unwrap() {
+                    for entry in scan.batch().iter() {
+                        let mut decide = || Ok((EntryDecision::Delete, None));
+                        let xid = Xid::INVALID;
+                        index.delete_entry(entry.key, entry.tid, xid, &mut decide).unwrap();
+                        log(index);
+                    }
                 }
             }
             _ => {
@@ -128,7 +144,7 @@ fn redo_makes_the_pages_that_were_made() {
 /// that is whole except for splits that the next insertions finish.
 #[test]
 fn every_prefix_of_the_log_is_an_index() {
-    let mut incomplete_seen = 0;
+    let (mut incomplete_seen, mut half_dead_seen) = (0, 0);
     for seed in 0..6 {
         let files = Arc::new(MemoryVfs::new());
         let env = Env { vfs: Arc::clone(&files) as Arc<dyn Vfs>, ..Env::memory() };
@@ -166,14 +182,21 @@ fn every_prefix_of_the_log_is_an_index() {
             let segment = copy.open(&path, OpenMode::Existing).unwrap();
             segment.write_at(&vec![0; bytes.len() - cut], cut as u64).unwrap();
             drop(segment);
-            incomplete_seen += recover_and_go_on(copy, &index, &moments);
+            let report = recover_and_go_on(copy, &index, &moments);
+            incomplete_seen += report.incomplete_splits;
+            half_dead_seen += report.half_dead_pages;
         }
     }
-    assert!(incomplete_seen > 20, "only {incomplete_seen} cuts fell between split and parent");
+    assert!(incomplete_seen > 10, "only {incomplete_seen} cuts fell between split and parent");
+    assert!(half_dead_seen > 5, "only {half_dead_seen} cuts fell between the steps of a deletion");
 }
 
-/// Returns how many incomplete splits recovery left.
-fn recover_and_go_on(files: MemoryVfs, original: &Index, moments: &[Vec<(Vec<u8>, Tid)>]) -> u32 {
+/// Returns what recovery left.
+fn recover_and_go_on(
+    files: MemoryVfs,
+    original: &Index,
+    moments: &[Vec<(Vec<u8>, Tid)>],
+) -> CheckReport {
     let storage = open(files, false);
     let index = Index::new(Arc::clone(&storage), original.file(), "again", original.options());
     let report = index.check(&mut |_| {}).unwrap();
@@ -189,5 +212,8 @@ fn recover_and_go_on(files: MemoryVfs, original: &Index, moments: &[Vec<(Vec<u8>
             assert!(!page.is_incomplete(), "an insertion came by block {block}");
         }
     }
-    report.incomplete_splits
+    index.vacuum(None, &mut |_| EntryDecision::Keep, &mut || Ok(())).unwrap();
+    let mended = index.check(&mut |_| {}).unwrap();
+    assert_eq!((mended.half_dead_pages, mended.leaked_pages), (0, 0));
+    report
 }

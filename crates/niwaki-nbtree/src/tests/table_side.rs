@@ -284,28 +284,21 @@ fn a_lost_metapage_is_damage() {
     assert_eq!(report.corruptions[0].invariant, "B2");
 }
 
-/// A pass in physical order is complete because what a split moves goes to a higher block.
+/// A page is handed out once, and comes back if nobody wrote it.
 #[test]
-fn a_split_never_uses_a_lower_block() {
+fn free_pages_are_handed_out_lowest_first() {
     let index = index(IndexOptions::default());
     index.create(Xid::FIRST_NORMAL).unwrap();
-    index.give_back(niwaki_storage::BlockNumber(40));
-    index.give_back(niwaki_storage::BlockNumber(60));
-    assert_eq!(index.allocate(niwaki_storage::BlockNumber(50)).unwrap().0, 60);
-    assert!(index.allocate(niwaki_storage::BlockNumber(1)).unwrap().0 == 40);
-}
-
-/// Two handles of one file see the same index, though each has its own idea of the root.
-#[test]
-fn a_second_handle_finds_what_the_first_inserted() {
-    let options = IndexOptions { page_items_max: Some(4), ..IndexOptions::default() };
-    let one = index(options);
-    let two = Index::new(one.storage.clone(), one.file, "two", options);
-    for n in 0..200u16 {
-        insert(if n % 3 == 0 { &two } else { &one }, &n.to_be_bytes(), Tid::new(1, 1));
-        let mut scan = Scan::default();
-        scan.start(&two, &KeyRange::equal(&n.to_be_bytes()), Direction::Backward);
-        assert!(scan.next(&two).unwrap());
-    }
-    assert_eq!(checked(&two).len(), 200);
+    let file = index.storage.pool().extend(index.file, niwaki_storage::Fork::Main, 60).unwrap();
+    let (low, high) = (file.first, niwaki_storage::BlockNumber(file.first.0 + 20));
+    index.recycling.add_free(high);
+    index.recycling.add_free(low);
+    let first = index.allocate().unwrap();
+    index.recycling.add_free(low);
+    let second = index.allocate().unwrap();
+    assert_eq!((first.block, second.block), (low, high));
+    second.written();
+    drop(first);
+    assert_eq!(index.recycling.free_count(), 1);
+    assert_eq!(index.allocate().unwrap().block, low);
 }

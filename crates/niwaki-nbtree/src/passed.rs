@@ -1,0 +1,74 @@
+//! How far a scan has come, as a place in the order of entries.
+
+use niwaki_storage::{Page, Tid};
+
+use crate::page::IndexPage;
+use crate::range::Direction;
+use crate::search::Target;
+use crate::tuple::{LeafTuple, sort_key, tid_number};
+
+/// Everything up to here, in the scan's direction, was read. (key, TID) is unique, so the scan can go
+/// on from here whatever happened to the pages: no entry twice, and none left out.
+#[derive(Debug, Default)]
+pub(crate) struct Passed {
+    known: bool,
+    key: Vec<u8>,
+    /// As [`crate::tuple::tid_number`] gives it.
+    tid: u64,
+}
+
+impl Passed {
+    /// The scan begins anew.
+    pub(crate) fn forget(&mut self) {
+        self.known = false;
+    }
+
+    /// Whether the scan has passed anything.
+    pub(crate) fn is_known(&self) -> bool {
+        self.known
+    }
+
+    /// The scan goes on to a sibling of this leaf. A half-dead leaf says nothing: its high key bounds
+    /// the range that its right sibling has now.
+    #[inline]
+    pub(crate) fn note(&mut self, leaf: &Page, direction: Direction) {
+        let bound = match direction {
+            Direction::Forward if !leaf.is_half_dead() => leaf.high_key(),
+            Direction::Backward if leaf.entry_count() > 0 => Some(leaf.tuple(leaf.first_entry())),
+            _ => None,
+        };
+        let Some(bound) = bound else { return };
+        let (key, tid) = sort_key(bound);
+        self.known = true;
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        self.tid = tid;
+    }
+
+    /// The first place that was not read, in this direction.
+    pub(crate) fn place(&self, direction: Direction) -> Target<'_> {
+        match direction {
+            Direction::Forward => Target::numbered(&self.key, self.tid + 1),
+            Direction::Backward => Target::numbered(&self.key, self.tid),
+        }
+    }
+
+    /// Whether the item at `offset` is a posting list of which a part was read and the rest was not: since
+    /// then its entries came together on one page.
+    pub(crate) fn splits(&self, leaf: &Page, offset: u16, direction: Direction) -> bool {
+        LeafTuple::decode(leaf.tuple(offset)).is_some_and(|item| {
+            item.is_posting()
+                && item.key == self.key
+                && item.tids.iter().any(|tid| self.is_ahead(tid, direction))
+                && item.tids.iter().any(|tid| !self.is_ahead(tid, direction))
+        })
+    }
+
+    /// Whether an entry with the last key and this TID is yet to be read.
+    pub(crate) fn is_ahead(&self, tid: Tid, direction: Direction) -> bool {
+        match direction {
+            Direction::Forward => tid_number(tid) > self.tid,
+            Direction::Backward => tid_number(tid) < self.tid,
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Deleted pages and when they may be used again; links that may have grown old.
+//!
+//! A page that was unlinked may be used again at once. Nobody registers, and nobody is waited for:
+//! instead, whoever follows a link finds out that it is too old. The index counts the pages that it has
+//! put to use again (its *epoch*). Who reads a link notes the epoch first, and looks again once the
+//! page that the link leads to is latched, or was read at a glance:
+//!
+//! ```text
+//!   reader                                   who uses page P again
+//!   e := epoch            (acquire)          P is DELETED: no page that is not deleted links to it
+//!   link to P, from a page in use            latch P exclusively
+//!   latch P, or glance at it                 epoch += 1                 (release)
+//!   epoch = e?  P is what the link meant     give P its new contents, unlatch
+//! ```
+//!
+//! If P got its new contents before the reader saw it, the reader sees the new epoch too: the latch, or
+//! the copy's sequence number, orders them. If the new epoch came before the reader noted it, so did the end of
+//! the last link to P, and the link was not there to be read. Links out of deleted pages are never
+//! followed. Who finds a deleted page or another epoch looks the place up again by its key: (key, TID)
+//! is unique, so no entry is returned twice or left out. So a scan at rest, an old snapshot or a lagging
+//! standby holds no page back.
+
+use std::collections::BTreeSet;
+
+use niwaki_env::seeded_bug;
+use niwaki_env::sync::Mutex;
+use niwaki_env::sync::atomic::{AtomicU64, Ordering};
+use niwaki_storage::buffer::PageWrite;
+use niwaki_storage::page::PageKind;
+use niwaki_storage::{BlockNumber, Fork};
+
+use crate::error::Result;
+use crate::index::Index;
+use crate::page::{IndexPage, META_BLOCK};
+
+/// Most free pages that are remembered; the next pass of vacuum finds the others.
+const FREE_MAX: usize = 1 << 16;
+
+/// A page number, and the epoch in which it was read from a page in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) block: BlockNumber,
+    pub(crate) epoch: u64,
+}
+
+/// Which pages are free, and the epoch.
+pub(crate) struct Recycling {
+    /// Pages put to use again since the index was opened.
+    epoch: AtomicU64,
+    pages: Mutex<Pages>,
+}
+
+#[derive(Default)]
+struct Pages {
+    /// Deleted, or never used.
+    free: BTreeSet<BlockNumber>,
+    /// Handed out, and not written yet.
+    taken: BTreeSet<BlockNumber>,
+    /// Passes in physical order that are under way.
+    passes: Vec<PassState>,
+    passes_begun: u64,
+}
+
+/// How far a pass in physical order has come.
+struct PassState {
+    number: u64,
+    /// The first page that it has not come to.
+    next: BlockNumber,
+    /// The page that it is at.
+    visiting: Option<BlockNumber>,
+    /// Pages behind it to which entries moved that it had not met.
+    filled_behind: BTreeSet<BlockNumber>,
+}
+
+impl PassState {
+    fn may_not_have_met(&self, block: BlockNumber) -> bool {
+        block >= self.next || self.visiting == Some(block) || self.filled_behind.contains(&block)
+    }
+}
+
+impl Recycling {
+    pub(crate) fn new() -> Self {
+        Self { epoch: AtomicU64::new(0), pages: Mutex::new(Pages::default()) }
+    }
+
+    /// Remembers a page that nothing links to. The caller has it latched, or has just made it by
+    /// letting the file grow. Does nothing if it is known, or being put to use.
+    pub(crate) fn add_free(&self, block: BlockNumber) {
+        let mut pages = self.pages.lock();
+        if pages.free.len() < FREE_MAX && !pages.taken.contains(&block) {
+            pages.free.insert(block);
+        }
+    }
+
+    /// Whether a page is known to be free.
+    pub(crate) fn is_free(&self, block: BlockNumber) -> bool {
+        self.pages.lock().free.contains(&block)
+    }
+
+    /// How many pages are known to be free.
+    pub(crate) fn free_count(&self) -> usize {
+        self.pages.lock().free.len()
+    }
+
+    /// Entries move from `from` to the page `to`; both are latched. A pass in physical order that has been
+    /// at `to`, and not at `from`, must come back.
+    ///
+    /// It has said where it goes before it latches a page. So if it was at `to` before the caller
+    /// latched that page, the caller sees it here; and if not, it will see the entries.
+    pub(crate) fn entries_move(&self, from: BlockNumber, to: BlockNumber) {
+        let mut pages = self.pages.lock();
+        for pass in &mut pages.passes {
+            if to < pass.next && pass.may_not_have_met(from) && !seeded_bug!("pass_forgets_moved") {
+                pass.filled_behind.insert(to);
+            }
+        }
+    }
+
+    /// Begins a pass over the pages in physical order, the metapage left out.
+    pub(crate) fn begin_pass(&self) -> Pass<'_> {
+        let mut pages = self.pages.lock();
+        pages.passes_begun += 1;
+        let number = pages.passes_begun;
+        pages.passes.push(PassState {
+            number,
+            next: BlockNumber(META_BLOCK.0 + 1),
+            visiting: None,
+            filled_behind: BTreeSet::new(),
+        });
+        Pass { recycling: self, number }
+    }
+
+    #[inline]
+    fn epoch(&self) -> u64 {
+        // Acquire: pairs with the release in `advance`. An epoch that counts a page says that all links
+        // to that page had gone.
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// A page to which no link is left is about to get new contents.
+    fn advance(&self) {
+        // Release: who sees this epoch sees that the links had gone. Who sees the new contents, written
+        // after this, sees this epoch.
+        self.epoch.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// A pass in physical order, until dropped.
+pub(crate) struct Pass<'a> {
+    recycling: &'a Recycling,
+    number: u64,
+}
+
+impl Pass<'_> {
+    /// The page to visit now, in a file of so many pages; the visit of the page before is over. `None`
+    /// when every entry was met that was there at the beginning.
+    pub(crate) fn next(&self, blocks: u32) -> Option<BlockNumber> {
+        let mut pages = self.recycling.pages.lock();
+        let pass = pages.passes.iter_mut().find(|pass| pass.number == self.number)?;
+        pass.visiting = if pass.next.0 < blocks {
+            let block = pass.next;
+            pass.next = BlockNumber(block.0 + 1);
+            Some(block)
+        } else {
+            pass.filled_behind.pop_first()
+        };
+        pass.visiting
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        self.recycling.pages.lock().passes.retain(|pass| pass.number != self.number);
+    }
+}
+
+/// A page handed out to be written; free again if it is not.
+pub(crate) struct NewPage<'a> {
+    index: &'a Index,
+    pub(crate) block: BlockNumber,
+    written: bool,
+}
+
+impl NewPage<'_> {
+    /// The page has its contents; its latch is held still.
+    pub(crate) fn written(mut self) {
+        self.written = true;
+    }
+}
+
+impl Drop for NewPage<'_> {
+    fn drop(&mut self) {
+        let mut pages = self.index.recycling.pages.lock();
+        pages.taken.remove(&self.block);
+        if !self.written {
+            pages.free.insert(self.block);
+        }
+    }
+}
+
+impl Index {
+    /// A link to `block`, which the caller reads from a page that it has latched and that is in use; or
+    /// reads later than this at a glance.
+    #[inline]
+    pub(crate) fn link(&self, block: BlockNumber) -> Link {
+        Link { block, epoch: self.recycling.epoch() }
+    }
+
+    /// Whether the page that the link led to is the page that the caller has latched by it, or has
+    /// just read at a glance.
+    #[inline]
+    pub(crate) fn is_current(&self, link: Link) -> bool {
+        self.recycling.epoch() == link.epoch || seeded_bug!("links_never_grow_old")
+    }
+
+    /// A page for a split, a new root or a build: one that was deleted before the file grows.
+    pub(crate) fn allocate(&self) -> Result<NewPage<'_>> {
+        let mut pages = self.recycling.pages.lock();
+        let block = match pages.free.pop_first() {
+            Some(block) => block,
+            None => {
+                drop(pages);
+                let grown = self.storage.pool().extend(self.file, Fork::Main, 1)?;
+                pages = self.recycling.pages.lock();
+                pages
+                    .free
+                    .extend((grown.first.0 + 1..grown.first.0 + grown.count).map(BlockNumber));
+                grown.first
+            }
+        };
+        pages.taken.insert(block);
+        Ok(NewPage { index: self, block, written: false })
+    }
+
+    /// Latches a page that was handed out. From here on no link read before leads to it.
+    pub(crate) fn use_page(&self, new: &NewPage<'_>) -> Result<PageWrite<'_>> {
+        let page = self.pin(new.block)?.into_write();
+        if page.is_new() {
+            return Ok(page);
+        }
+        if page.kind() != PageKind::Nbtree || !page.is_deleted() || new.block == META_BLOCK {
+            return Err(self.damaged(new.block, None, "B2", "a page in use was taken for free"));
+        }
+        self.recycling.advance();
+        Ok(page)
+    }
+}
+
+#[cfg(all(test, feature = "loom", not(feature = "shuttle")))]
+mod model {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+
+    use loom::thread;
+    use niwaki_env::bugs;
+
+    use super::*;
+
+    static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+    fn check(bug: Option<&'static str>) -> bool {
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        bugs::plant(bug);
+        let passed = catch_unwind(AssertUnwindSafe(|| loom::model(an_old_link_is_not_believed)));
+        bugs::plant(None);
+        passed.is_ok()
+    }
+
+    const OLD: u64 = 1;
+    const NEW: u64 = 2;
+
+    /// A link, and the page that it leads to: what a latch or a copy's sequence number orders is ordered
+    /// here by acquire and release, and by no more.
+    struct World {
+        recycling: Recycling,
+        link: AtomicU64,
+        page: AtomicU64,
+    }
+
+    /// The page is unlinked and used again; a reader follows the link.
+    fn an_old_link_is_not_believed() {
+        let world = Arc::new(World {
+            recycling: Recycling::new(),
+            link: AtomicU64::new(1),
+            page: AtomicU64::new(OLD),
+        });
+        let user = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                world.link.store(0, Ordering::Release);
+                if !seeded_bug!("epoch_after_contents") {
+                    world.recycling.advance();
+                }
+                world.page.store(NEW, Ordering::Release);
+                if seeded_bug!("epoch_after_contents") {
+                    world.recycling.advance();
+                }
+            })
+        };
+        let late = seeded_bug!("epoch_read_after_link");
+        let early_epoch = world.recycling.epoch();
+        let linked = world.link.load(Ordering::Acquire) == 1;
+        let epoch = if late { world.recycling.epoch() } else { early_epoch };
+        let contents = world.page.load(Ordering::Acquire);
+        if linked && world.recycling.epoch() == epoch {
+            assert_eq!(contents, OLD, "the link led to another page");
+        }
+        user.join().expect("the user ends");
+    }
+
+    #[test]
+    fn a_link_of_this_epoch_leads_to_its_page() {
+        assert!(check(None));
+    }
+
+    #[test]
+    fn an_epoch_that_comes_too_late_is_found() {
+        assert!(!check(Some("epoch_after_contents")));
+        assert!(!check(Some("epoch_read_after_link")));
+    }
+}
