@@ -18,7 +18,7 @@ use niwaki_testkit::schedules::{self, simulate};
 use niwaki_testkit::subject::Subject;
 use niwaki_testkit::tables::TableSubject;
 use niwaki_testkit::workload::{Mix, Workload};
-use niwaki_testkit::{sharers, transfers};
+use niwaki_testkit::{scans, sharers, transfers};
 
 /// Seeds tried before a bug counts as not found.
 const SEEDS: u64 = 6;
@@ -31,7 +31,7 @@ const CONTENTIONS: usize = 12_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 14] = [
+const BUGS: [(&str, &str, Suite); 15] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -40,6 +40,7 @@ const BUGS: [(&str, &str, Suite); 14] = [
     ("removable_ignores_snapshots", "pruning removes what an open snapshot sees (G1)", sessions),
     ("split_forgets_high_key", "the right half of a split has no high key", sessions),
     ("locks_stay_behind", "a row that moves leaves its shared locks behind", sharing),
+    ("marks_whatever_the_version", "a scan marks entries of a leaf that has changed", paths),
     ("snapshot_without_pending", "a snapshot is taken without saying so first", together),
     ("slots_before_published", "what is published is read after the snapshots", together),
     ("removable_without_published", "what ended after the slots were read goes too", together),
@@ -140,15 +141,22 @@ fn together() -> Result<(), String> {
     ran.map_err(|payload| crash::describe(&*payload))
 }
 
+/// Readers by every path beside writers.
+fn paths() -> Result<(), String> {
+    let ran = catch_unwind(AssertUnwindSafe(|| simulate(SCHEDULES, scans::run)));
+    ran.map_err(|payload| crash::describe(&*payload))
+}
+
 #[test]
 fn every_planted_bug_is_found() {
     let only = std::env::var("NIWAKI_BUG").ok();
-    let suites: [(&str, Suite); 5] = [
+    let suites: [(&str, Suite); 6] = [
         ("pages", pages),
         ("tables", tables),
         ("sessions", sessions),
         ("sharing", sharing),
         ("together", together),
+        ("paths", paths),
     ];
     for (name, suite) in suites {
         if only.is_none() {

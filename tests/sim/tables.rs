@@ -1,8 +1,8 @@
 //! Tables and transactions under the deterministic scheduler; what happens is in
-//! `niwaki_testkit::transfers` and `sharers`.
+//! `niwaki_testkit::transfers`, `sharers` and `scans`.
 
 use niwaki_testkit::schedules::{schedules, simulate};
-use niwaki_testkit::{sharers, transfers};
+use niwaki_testkit::{scans, sharers, transfers};
 
 #[test]
 fn transfers_neither_make_nor_lose_money() {
@@ -27,4 +27,9 @@ fn a_shared_row_stays_while_others_move_it() {
 #[test]
 fn readers_that_prune_give_each_snapshot_one_answer() {
     simulate(schedules(60), transfers::prune_by_reading);
+}
+
+#[test]
+fn every_path_gives_what_the_snapshot_sees() {
+    simulate(schedules(60), scans::run);
 }

@@ -318,18 +318,72 @@ impl RelationOptions {
 }
 
 /// What VACUUM, ANALYZE and CREATE INDEX last saw; an estimate.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RelationStats {
     /// Rows; -1 when never counted.
     pub tuples: f64,
     /// Blocks then.
     pub pages: u32,
+    /// What ANALYZE found out about each column; empty before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<ColumnStats>,
 }
 
 impl Default for RelationStats {
     fn default() -> Self {
-        Self { tuples: -1.0, pages: 0 }
+        Self { tuples: -1.0, pages: 0, columns: Vec::new() }
     }
+}
+
+/// An index key of one column, ascending with NULLs last: ordered as the values are. Stored as hex.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyBytes(pub Vec<u8>);
+
+impl Serialize for KeyBytes {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use std::fmt::Write as _;
+        let mut text = String::with_capacity(self.0.len() * 2);
+        for byte in &self.0 {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+        }
+        serializer.serialize_str(&text)
+    }
+}
+
+impl<'de> Deserialize<'de> for KeyBytes {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bytes = (0..text.len()).step_by(2).map(|at| {
+            let pair = text.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+            pair.ok_or_else(|| serde::de::Error::custom("a key is not in hex"))
+        });
+        bytes.collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// What ANALYZE last found out about a column, for the planner.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ColumnStats {
+    /// Share of NULLs, 0 to 1.
+    #[serde(rename = "null")]
+    pub null_fraction: f64,
+    /// Distinct values; a negative number is a share of the rows.
+    pub distinct: f64,
+    /// How far the order of values is that of rows on disk, -1 to 1.
+    #[serde(rename = "corr", default, skip_serializing_if = "Option::is_none")]
+    pub correlation: Option<f64>,
+    /// Common values with their share of the rows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub common: Vec<(KeyBytes, f64)>,
+    /// Bounds of ranges that hold equally many of the other values, ascending, cut short.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bounds: Vec<KeyBytes>,
+}
+
+impl ColumnStats {
+    /// Longest key that is kept, in bytes: bounds are cut to it, longer common values are left out.
+    pub const KEY_BYTES: usize = 32;
 }
 
 /// Everything the catalog stores about one relation.

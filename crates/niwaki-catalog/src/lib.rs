@@ -22,9 +22,9 @@ pub use compile::ExpressionCompiler;
 pub use overlay::{CatalogChanges, CatalogTransaction};
 
 pub use definition::{
-    Check, Column, Constraint, ConstraintKind, ConstraintTime, Identity, IndexColumn,
-    IndexDefinition, Oid, RelationDefinition, RelationKind, RelationOptions, RelationStats,
-    SequenceDefinition, StoredExpression,
+    Check, Column, ColumnStats, Constraint, ConstraintKind, ConstraintTime, Identity, IndexColumn,
+    IndexDefinition, KeyBytes, Oid, RelationDefinition, RelationKind, RelationOptions,
+    RelationStats, SequenceDefinition, StoredExpression,
 };
 pub use error::{Error, Result};
 pub use relation::{IndexEntry, Relation};

@@ -150,6 +150,36 @@ impl Heap<'_> {
         Ok(())
     }
 
+    /// Copies the version that `view` sees of each of these rows to `out`, whose earlier contents go:
+    /// the rows of one block, by their roots' offsets. Roots that lead to none go to `unseen`. One
+    /// latch hold.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn fetch_page(
+        &self,
+        view: &View<'_>,
+        block: u32,
+        roots: impl Iterator<Item = u16>,
+        out: &mut PageRows,
+        unseen: &mut Vec<u16>,
+    ) -> Result<()> {
+        out.clear();
+        let pin = self.pin(block)?;
+        let page = pin.read();
+        if page.kind() != PageKind::Heap {
+            return Ok(());
+        }
+        for offset in roots {
+            let root = Tid { block: pin.id().block, offset: OffsetNumber(offset) };
+            match visible(&page, offset, view) {
+                Some((_, tuple)) => out.push(row_ref(&page, root, tuple)),
+                None => unseen.push(offset),
+            }
+        }
+        Ok(())
+    }
+
     /// Sets hints on a page where nobody else is: they are worth no waiting.
     fn set_hints(&self, pin: &niwaki_storage::Pin<'_>, horizon: &Horizon) {
         let Some(mut page) = pin.try_write() else { return };

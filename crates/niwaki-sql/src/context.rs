@@ -21,20 +21,58 @@ pub struct AnalyzeContext<'a> {
     pub planner: PlannerSettings,
 }
 
+/// What reading costs; PostgreSQL's names, defaults and unit: one page read in sequence.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CostSettings {
+    /// `seq_page_cost`
+    pub seq_page_cost: f64,
+    /// `random_page_cost`
+    pub random_page_cost: f64,
+    /// `cpu_tuple_cost`
+    pub cpu_tuple_cost: f64,
+    /// `cpu_index_tuple_cost`
+    pub cpu_index_tuple_cost: f64,
+    /// `cpu_operator_cost`
+    pub cpu_operator_cost: f64,
+    /// `effective_cache_size` in blocks.
+    pub effective_cache_size: f64,
+}
+
+impl Default for CostSettings {
+    fn default() -> Self {
+        Self {
+            seq_page_cost: 1.0,
+            random_page_cost: 4.0,
+            cpu_tuple_cost: 0.01,
+            cpu_index_tuple_cost: 0.005,
+            cpu_operator_cost: 0.0025,
+            effective_cache_size: 524_288.0,
+        }
+    }
+}
+
 /// Settings of the planner; PostgreSQL's names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct PlannerSettings {
     /// `enable_seqscan`
     pub enable_seqscan: bool,
     /// `enable_indexscan`
     pub enable_indexscan: bool,
+    /// `enable_indexonlyscan`
+    pub enable_indexonlyscan: bool,
+    /// `enable_bitmapscan`
+    pub enable_bitmapscan: bool,
+    /// `enable_skipscan`: Niwaki's own.
+    pub enable_skipscan: bool,
     /// `enable_tidscan`
     pub enable_tidscan: bool,
     /// `enable_hashjoin`
     pub enable_hashjoin: bool,
     /// `enable_nestloop`
     pub enable_nestloop: bool,
+    /// Costs.
+    pub costs: CostSettings,
 }
 
 impl Default for PlannerSettings {
@@ -42,9 +80,13 @@ impl Default for PlannerSettings {
         Self {
             enable_seqscan: true,
             enable_indexscan: true,
+            enable_indexonlyscan: true,
+            enable_bitmapscan: true,
+            enable_skipscan: true,
             enable_tidscan: true,
             enable_hashjoin: true,
             enable_nestloop: true,
+            costs: CostSettings::default(),
         }
     }
 }
@@ -66,6 +108,8 @@ pub struct ExecContext<'a> {
     pub text: &'a TextSettings,
     /// Bytes that a sort, a hash table or a materialized result may take before `53200`.
     pub memory_limit: usize,
+    /// `work_mem` in bytes: what a bitmap takes before it becomes lossy.
+    pub work_mem: usize,
     /// Buffers of the session that point statements reuse.
     pub scratch: &'a mut Scratch,
 }

@@ -10,7 +10,8 @@ use crate::context::{ColumnInfo, ExecContext};
 use crate::error::{Result, SqlError};
 use crate::exec::measure::{Measure, Measures};
 use crate::expr::{Expr, ExprKind, SubQueryKind};
-use crate::plan::{JoinKind, ModifyKind, PathPlan, PlanNode, ScanPlan, SetKind};
+use crate::plan::{BitmapPlan, JoinKind, ModifyKind, PathPlan, PlanNode, ScanPlan, SetKind};
+use crate::store::ScanEffort;
 
 use deparse::{Names, expression};
 
@@ -169,6 +170,25 @@ pub(crate) fn explain(
     Ok(lines)
 }
 
+/// What an index-only or bitmap scan had to do, as PostgreSQL shows it.
+fn add_effort(shown: &mut Shown, effort: ScanEffort) {
+    match shown.node_type {
+        "Index Only Scan" => shown.detail("Heap Fetches", effort.heap_fetches.to_string()),
+        "Bitmap Heap Scan" => {
+            let kinds = [("exact", effort.exact_pages), ("lossy", effort.lossy_pages)];
+            let found: Vec<String> = kinds
+                .iter()
+                .filter(|(_, pages)| *pages > 0)
+                .map(|(kind, pages)| format!("{kind}={pages}"))
+                .collect();
+            if !found.is_empty() {
+                shown.detail("Heap Blocks", found.join(" "));
+            }
+        }
+        _ => {}
+    }
+}
+
 fn milliseconds(micros: i64) -> String {
     format!("{}.{:03}", micros / 1000, (micros % 1000).abs())
 }
@@ -216,7 +236,7 @@ struct Averages {
 impl Averages {
     /// `None` for a step that never ran.
     fn of(measure: Measure) -> Option<Self> {
-        let Measure { loops, rows, first_us, total_us } = measure;
+        let Measure { loops, rows, first_us, total_us, effort: _ } = measure;
         let runs = i64::try_from(loops).unwrap_or(i64::MAX);
         Some(Self {
             first: milliseconds(first_us.checked_div(runs)?),
@@ -317,7 +337,13 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
     let show = |expr: &Expr| expression(expr, names, with.exec);
     match node {
         PlanNode::Result => Shown::new("Result", 1.0, 0.01, Vec::new()),
-        PlanNode::Scan(scan) => describe_scan(scan, names, with),
+        PlanNode::Scan(scan) => {
+            let mut shown = describe_scan(scan, names, with);
+            if let Some(measures) = with.measures {
+                add_effort(&mut shown, measures.of(node).effort);
+            }
+            shown
+        }
         PlanNode::Virtual { relation, name, filter, .. } => {
             let mut shown = Shown::new("Seq Scan", 100.0, 10.0, Vec::new());
             shown.title = format!("Seq Scan on {}", named(&relation.name, name));
@@ -533,10 +559,11 @@ fn describe_scan(scan: &ScanPlan, names: &Names, with: &Describing<'_, '_>) -> S
         }
         PathPlan::Index(path) => {
             let index = &scan.relation.indexes[path.index].name;
-            shown.node_type = "Index Scan";
+            shown.node_type = if path.only { "Index Only Scan" } else { "Index Scan" };
             let direction = if path.forward { "" } else { " Backward" };
             shown.title = format!(
-                "Index Scan{direction} using {} on {target}",
+                "{}{direction} using {} on {target}",
+                shown.node_type,
                 crate::functions::quote_identifier(index)
             );
             shown.index = Some(index.clone());
@@ -547,9 +574,38 @@ fn describe_scan(scan: &ScanPlan, names: &Names, with: &Describing<'_, '_>) -> S
                 shown.detail("Index Cond", all(&path.conditions));
             }
         }
+        PathPlan::Bitmap(path) => {
+            shown.node_type = "Bitmap Heap Scan";
+            shown.title = format!("Bitmap Heap Scan on {target}");
+            if let Some(recheck) = &path.recheck {
+                shown.detail("Recheck Cond", expression(recheck, names, with.exec));
+            }
+            shown.children.push(describe_bitmap(&path.plan, scan, &all));
+        }
     }
     add_filter(&mut shown, scan.filter.as_ref(), names, with);
     shown
+}
+
+fn describe_bitmap(plan: &BitmapPlan, scan: &ScanPlan, all: &dyn Fn(&[Expr]) -> String) -> Shown {
+    let (node_type, plans) = match plan {
+        BitmapPlan::Index(path) => {
+            let index = &scan.relation.indexes[path.index].name;
+            let mut shown = Shown::new("Bitmap Index Scan", path.rows, path.cost, Vec::new());
+            let name = crate::functions::quote_identifier(index);
+            shown.title = format!("Bitmap Index Scan on {name}");
+            shown.index = Some(index.clone());
+            if !path.conditions.is_empty() {
+                shown.detail("Index Cond", all(&path.conditions));
+            }
+            return shown;
+        }
+        BitmapPlan::And(plans) => ("BitmapAnd", plans),
+        BitmapPlan::Or(plans) => ("BitmapOr", plans),
+    };
+    let children: Vec<Shown> = plans.iter().map(|plan| describe_bitmap(plan, scan, all)).collect();
+    let cost = children.iter().map(|child| child.cost).sum();
+    Shown::new(node_type, scan.rows, cost, children)
 }
 
 /// Nested queries in the expressions of a step, below it.

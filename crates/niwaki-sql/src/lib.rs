@@ -29,8 +29,8 @@ pub mod walk;
 pub use analyze::{analyze, analyze_without_parameters};
 pub use column_names::rename_column;
 pub use context::{
-    AnalyzeContext, ColumnInfo, CommandTag, Completion, Environment, ExecContext, PlannerSettings,
-    RowSink, Scratch,
+    AnalyzeContext, ColumnInfo, CommandTag, Completion, CostSettings, Environment, ExecContext,
+    PlannerSettings, RowSink, Scratch,
 };
 pub use error::{ErrorFields, Result, Severity, SqlError};
 pub use explain::ExplainOptions;

@@ -54,6 +54,7 @@ pub(crate) fn with_context<T>(run: impl FnOnce(&mut ExecContext<'_>) -> T) -> T 
         source: &Nothing,
         text: &fixed.text,
         memory_limit: usize::MAX,
+        work_mem: usize::MAX,
         scratch: &mut Scratch::default(),
     })
 }

@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use niwaki_catalog::Relation;
 use niwaki_storage::Tid;
-use niwaki_table::ScanKeys;
+use niwaki_table::{BitmapSource, ScanKeys};
 use niwaki_types::{ColumnMask, Datum};
 
 use crate::error::Result;
@@ -62,7 +62,27 @@ pub enum ScanPath {
         keys: ScanKeys,
         /// Ascending order of the encoded keys.
         forward: bool,
+        /// The entries hold every column that is read.
+        only: bool,
     },
+    /// The rows of a bitmap, in the order of their blocks; every row must be judged again.
+    Bitmap {
+        /// Which rows.
+        source: BitmapSource,
+        /// Bytes that a bitmap may take before it becomes lossy.
+        memory_bytes: usize,
+    },
+}
+
+/// What a scan had to do besides reading rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScanEffort {
+    /// Entries of an index-only scan whose rows were asked for in the heap.
+    pub heap_fetches: u64,
+    /// Heap pages of a bitmap whose rows were known.
+    pub exact_pages: u64,
+    /// Heap pages of a bitmap read in full.
+    pub lossy_pages: u64,
 }
 
 /// What became of a row that a statement wanted to change or lock.
@@ -153,6 +173,11 @@ pub trait Store {
         limit: usize,
         out: &mut RowBatch,
     ) -> Result<bool>;
+
+    /// What the scan had to do so far; nothing, in a store that counts nothing.
+    fn scan_effort(&self, _scan: &ScanState) -> ScanEffort {
+        ScanEffort::default()
+    }
 
     /// The visible row, if any, whose key in a unique index is exactly `key` (encoded, all columns).
     /// Writes its columns to `row` (as wide as the table) and returns its address.

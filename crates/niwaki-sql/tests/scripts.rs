@@ -175,6 +175,7 @@ fn run(sql: &str) -> Result<String> {
             source: &FixedSession,
             text: &text,
             memory_limit: 64 << 20,
+            work_mem: 4 << 20,
             scratch: &mut Scratch::default(),
         };
         planned.execute(&mut exec, &[], &mut rows)?;

@@ -1,6 +1,6 @@
 //! Reading the rows of some keys of an index, in its order.
 
-use niwaki_nbtree::{Direction, KeyRange, LeafBatch, Scan};
+use niwaki_nbtree::{BatchEntry, Direction, KeyRange, LeafBatch, Scan};
 use niwaki_storage::Tid;
 use niwaki_txn::{Snapshot, Transaction, View};
 use niwaki_types::{ColumnMask, Datum, TypeError};
@@ -33,6 +33,28 @@ impl Entries<'_> {
         let (root, key) = (entry.tid, entry.key);
         if self.table.fetch_with_key(view, self.index, root, key, needed, out)? {
             return Ok(Some(root));
+        }
+        unseen.push(position);
+        Ok(None)
+    }
+
+    /// As [`Entries::read`], taking the values from the entry where they are right there. Counts in
+    /// `fetches` the rows that were asked for in the heap.
+    #[inline]
+    pub(crate) fn read_covered(
+        &self,
+        view: &View<'_>,
+        position: usize,
+        needed: &ColumnMask,
+        out: &mut [Datum],
+        unseen: &mut Vec<usize>,
+        fetches: &mut u64,
+    ) -> Result<Option<Tid>> {
+        let Some(entry) = self.batch.get(position) else { return Ok(None) };
+        // Without a visibility map the heap says of every entry whether its row is seen.
+        *fetches += 1;
+        if self.table.fetch_covered(view, self.index, &entry, needed, out)? {
+            return Ok(Some(entry.tid));
         }
         unseen.push(position);
         Ok(None)
@@ -81,6 +103,9 @@ pub struct IndexScan {
     /// Next entry of the scan's batch.
     position: usize,
     unseen: Vec<usize>,
+    /// Values come from the entries.
+    covered: bool,
+    heap_fetches: u64,
 }
 
 impl Table {
@@ -95,7 +120,7 @@ impl Table {
         count(&self.counters.index_scans, 1);
         let mut scan = Scan::default();
         scan.start(&self.indexes[index].handle, range, direction);
-        IndexScan { index, scan, keys: ScanKeys::ALL, walk: None, position: 0, unseen: Vec::new() }
+        IndexScan::new(index, scan, ScanKeys::ALL, None)
     }
 
     /// Begins a scan of the entries of `index` with these keys. One scan, however many ranges they
@@ -110,12 +135,48 @@ impl Table {
             scan.start_ranges(&self.indexes[index].handle, direction);
         }
         count(&self.counters.index_scans, 1);
-        let walk = Some(WalkState::default());
-        IndexScan { index, scan, keys, walk, position: 0, unseen: Vec::new() }
+        IndexScan::new(index, scan, keys, Some(WalkState::default()))
+    }
+
+    /// As [`Table::index_scan_keys`], for an index that covers what the scan needs
+    /// ([`Table::covers`]): rows are read from the entries, the heap is asked whether they are seen.
+    pub fn index_only_scan(&self, index: usize, keys: ScanKeys, direction: Direction) -> IndexScan {
+        IndexScan { covered: true, ..self.index_scan_keys(index, keys, direction) }
     }
 }
 
 impl IndexScan {
+    fn new(index: usize, scan: Scan, keys: ScanKeys, walk: Option<WalkState>) -> Self {
+        Self {
+            index,
+            scan,
+            keys,
+            walk,
+            position: 0,
+            unseen: Vec::new(),
+            covered: false,
+            heap_fetches: 0,
+        }
+    }
+
+    /// Rows of an index-only scan that were asked for in the heap.
+    pub fn heap_fetches(&self) -> u64 {
+        self.heap_fetches
+    }
+
+    /// The entries of the leaf read last.
+    pub(crate) fn batch(&self) -> &LeafBatch {
+        self.scan.batch()
+    }
+
+    /// An entry of that leaf, if it has a wanted key.
+    pub(crate) fn wanted(&self, table: &Table, position: usize) -> Result<Option<BatchEntry<'_>>> {
+        let Some(entry) = self.scan.batch().get(position) else { return Ok(None) };
+        let order = &table.indexes[self.index].order;
+        let wanted = self.keys.compares(entry.key, order).ok_or_else(damaged_key)?;
+        Ok(wanted.then_some(entry))
+    }
+
     /// Writes the `needed` columns of the next row that the snapshot sees into `out` (as wide as the
     /// table) and returns its address; `None` at the end. Each row comes once.
     ///
@@ -131,21 +192,28 @@ impl IndexScan {
         out: &mut [Datum],
     ) -> Result<Option<Tid>> {
         let view = tx.view(snapshot);
-        let order = &table.indexes[self.index].order;
         // Ends with the keys.
         loop {
-            let entries = Entries { table, index: self.index, batch: self.scan.batch() };
-            while let Some(entry) = entries.batch.get(self.position) {
+            while self.position < self.scan.batch().len() {
                 let position = self.position;
                 self.position += 1;
-                if !self.keys.compares(entry.key, order).ok_or_else(damaged_key)? {
+                if self.wanted(table, position)?.is_none() {
                     continue;
                 }
-                if let Some(root) = entries.read(&view, position, needed, out, &mut self.unseen)? {
+                let entries = Entries { table, index: self.index, batch: self.scan.batch() };
+                let unseen = &mut self.unseen;
+                let found = if self.covered {
+                    let fetches = &mut self.heap_fetches;
+                    entries.read_covered(&view, position, needed, out, unseen, fetches)?
+                } else {
+                    entries.read(&view, position, needed, out, unseen)?
+                };
+                if let Some(root) = found {
                     count(&table.counters.index_rows, 1);
                     return Ok(Some(root));
                 }
             }
+            let entries = Entries { table, index: self.index, batch: self.scan.batch() };
             entries.mark(&mut self.unseen)?;
             self.position = 0;
             tx.session().check_interrupts().map_err(|why| Error::Transaction(why.into()))?;
@@ -155,7 +223,8 @@ impl IndexScan {
         }
     }
 
-    fn next_leaf(&mut self, table: &Table) -> Result<bool> {
+    /// Reads on to the next leaf with entries in the bounding ranges; false at the end.
+    pub(crate) fn next_leaf(&mut self, table: &Table) -> Result<bool> {
         let TableIndex { handle, order, .. } = &table.indexes[self.index];
         let Some(state) = &mut self.walk else { return Ok(self.scan.next(handle)?) };
         let direction = self.scan.direction();

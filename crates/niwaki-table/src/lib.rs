@@ -1,8 +1,10 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod bitmap_scan;
 mod build;
 mod check;
+mod covered;
 mod deferred;
 mod definition;
 mod engine;
@@ -21,10 +23,12 @@ mod sort;
 mod stats;
 mod table;
 mod temp;
+mod tid_bitmap;
 mod unique;
 mod update;
 mod workspace;
 
+pub use bitmap_scan::{BitmapEffort, BitmapScan, BitmapSource};
 pub use build::BuildOptions;
 pub use check::TableReport;
 pub use deferred::DeferredKey;

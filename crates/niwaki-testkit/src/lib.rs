@@ -5,6 +5,8 @@ pub mod crash;
 pub mod model;
 pub mod pages;
 #[cfg(feature = "shuttle")]
+pub mod scans;
+#[cfg(feature = "shuttle")]
 pub mod schedules;
 #[cfg(feature = "shuttle")]
 pub mod sharers;

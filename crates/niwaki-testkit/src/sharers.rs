@@ -91,7 +91,7 @@ fn replace(mut session: TableSession, rng: &SeededRng, held: &Held) {
 pub fn run() {
     let seed = seed();
     let env = Env::simulated(Arc::new(MemoryVfs::new()), seed);
-    let database = TableDatabase::open(env).expect("the database opens");
+    let database = TableDatabase::open(env, true).expect("the database opens");
     let session = || database.session().expect("a session");
     let mut first = session();
     for row in 0..ROWS {

@@ -26,9 +26,9 @@ use crate::subject::Subject;
 /// Files of heap, primary key and second index.
 const FILES: [u64; 3] = [16, 17, 18];
 /// How many values the second index's column takes: few, so that it returns to earlier ones.
-const GROUPS: Value = 5;
+pub(crate) const GROUPS: Value = 5;
 /// Columns: key, value, group, filler.
-const COLUMNS: usize = 4;
+pub(crate) const COLUMNS: usize = 4;
 /// Age in transactions from which versions are frozen.
 const FREEZE_MIN_AGE: u64 = 8;
 /// Most entries on an index page, so that few rows make a deep tree.
@@ -154,6 +154,24 @@ impl TableDatabase {
             work: Workspace::new(),
             lookup: Lookup::default(),
         })
+    }
+
+    /// The table: key, value, group, filler; a primary key, and an index on the group.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Calls `read` with a transaction of its own and a snapshot, the same for all statements.
+    ///
+    /// # Panics
+    /// If no transaction can be begun.
+    pub fn with_snapshot(&self, read: impl FnOnce(&Transaction, Snapshot)) {
+        let control = self.manager.register_session().expect("a session");
+        let isolation = Level::RepeatableRead;
+        let options = BeginOptions { isolation, ..BeginOptions::default() };
+        let tx = self.manager.begin(&control, options).expect("a transaction");
+        let snapshot = tx.snapshot().expect("a snapshot");
+        read(&tx, snapshot);
     }
 
     /// The storage.

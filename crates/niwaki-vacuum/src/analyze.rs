@@ -12,6 +12,10 @@ const SAMPLE_ROWS: usize = 30_000;
 const SMALL_BLOCKS: u32 = 512;
 /// Bounds of a histogram.
 const HISTOGRAM_BOUNDS: usize = 101;
+/// Most common values that are told.
+const COMMON_VALUES: usize = 100;
+/// How many times as often as the average a value must occur to be called common.
+const COMMON_FACTOR: f64 = 1.25;
 /// Values longer than this say nothing in a histogram and are left out.
 const WIDE_VALUE_BYTES: usize = 1024;
 
@@ -35,8 +39,13 @@ pub struct ColumnStatistics {
     pub distinct: f64,
     /// Average bytes of a value not NULL.
     pub average_width: f64,
-    /// Bounds of ranges that hold equally many values, ascending; empty for few values.
+    /// Values that occur more often than others, most frequent first, with their share of the rows.
+    pub common: Vec<(Datum, f64)>,
+    /// Bounds of ranges that hold equally many of the other values, ascending; empty for few values.
     pub histogram: Vec<Datum>,
+    /// How the order of the values goes with that of the rows on disk: 1 the same, -1 reversed, 0 none.
+    /// `None` when too few values say something.
+    pub correlation: Option<f64>,
 }
 
 /// Reads a sample of the table under `snapshot`.
@@ -48,7 +57,7 @@ pub fn analyze(table: &Table, tx: &Transaction, snapshot: &Snapshot) -> Result<T
     let width = table.definition().columns.len();
     let chosen = sample_blocks(table, blocks);
     let all = ColumnMask::all(width);
-    let mut values: Vec<Vec<Datum>> = vec![Vec::new(); width];
+    let mut values: Vec<Vec<(u64, Datum)>> = vec![Vec::new(); width];
     let mut rows_seen = 0_u64;
     let mut rows_kept = 0_usize;
     let mut row = vec![Datum::Null; width];
@@ -72,7 +81,7 @@ pub fn analyze(table: &Table, tx: &Transaction, snapshot: &Snapshot) -> Result<T
             };
             table.deform(stored, &all, &mut row)?;
             for (column, value) in values.iter_mut().zip(&mut row) {
-                let value = std::mem::replace(value, Datum::Null);
+                let value = (rows_seen, std::mem::replace(value, Datum::Null));
                 match column.get_mut(place) {
                     Some(kept) => *kept = value,
                     None => column.push(value),
@@ -116,45 +125,98 @@ fn value_bytes(value: &Datum) -> usize {
     }
 }
 
-fn describe(table: &Table, column: usize, values: Vec<Datum>, rows: f64) -> ColumnStatistics {
+/// Describes a column by sampled values, each with the place of its row among those seen.
+fn describe(
+    table: &Table,
+    column: usize,
+    values: Vec<(u64, Datum)>,
+    rows: f64,
+) -> ColumnStatistics {
     let sampled = values.len();
     if sampled == 0 {
         return ColumnStatistics::default();
     }
     let oid = table.definition().columns[column].oid;
-    let mut values: Vec<Datum> =
-        values.into_iter().filter(|value| !matches!(value, Datum::Null)).collect();
+    let mut values: Vec<(u64, Datum)> =
+        values.into_iter().filter(|(_, value)| !matches!(value, Datum::Null)).collect();
     let nulls = sampled - values.len();
-    let bytes: usize = values.iter().map(value_bytes).sum();
+    let bytes: usize = values.iter().map(|(_, value)| value_bytes(value)).sum();
     let average_width = bytes as f64 / values.len().max(1) as f64;
     let present = values.len();
-    values.retain(|value| value_bytes(value) <= WIDE_VALUE_BYTES);
+    values.retain(|(_, value)| value_bytes(value) <= WIDE_VALUE_BYTES);
     let wide = present - values.len();
-    values.sort_unstable_by(|a, b| compare(oid, a, b));
-    let (distinct, repeated) = count_distinct(&values, |a, b| compare(oid, a, b));
+    // Equal values stay in the order of their rows.
+    values.sort_unstable_by(|a, b| compare(oid, &a.1, &b.1).then(a.0.cmp(&b.0)));
+    let correlation = correlation(&values);
+    let values: Vec<Datum> = values.into_iter().map(|(_, value)| value).collect();
+    let runs = runs(&values, |a, b| compare(oid, a, b));
+    let repeated = runs.iter().filter(|run| run.len() > 1).count();
+    let distinct = estimate_distinct(runs.len() + wide, repeated, present, rows, nulls, sampled);
+    let common = common_values(&runs, wide, distinct, rows, sampled);
+    let rest: Vec<&Datum> = runs
+        .iter()
+        .enumerate()
+        .filter(|(number, _)| !common.contains(number))
+        .flat_map(|(_, run)| *run)
+        .collect();
     ColumnStatistics {
         null_fraction: nulls as f64 / sampled as f64,
-        distinct: estimate_distinct(distinct + wide, repeated, present, rows, nulls, sampled),
+        distinct,
         average_width,
-        histogram: histogram(&values, distinct),
+        histogram: histogram(&rest, runs.len() - common.len()),
+        common: common
+            .into_iter()
+            .map(|run| (runs[run][0].clone(), runs[run].len() as f64 / sampled as f64))
+            .collect(),
+        correlation,
     }
 }
 
-/// How many values differ, and how many of those occur more than once; `values` are in order.
-fn count_distinct(
-    values: &[Datum],
-    compare: impl Fn(&Datum, &Datum) -> Ordering,
-) -> (usize, usize) {
-    let mut distinct = 0;
-    let mut repeated = 0;
-    let mut rest = values;
-    while let Some(first) = rest.first() {
-        let run = rest.iter().take_while(|value| compare(first, value).is_eq()).count();
-        distinct += 1;
-        repeated += usize::from(run > 1);
-        rest = &rest[run..];
+/// Equal values next to each other; `values` are in order.
+fn runs(values: &[Datum], compare: impl Fn(&Datum, &Datum) -> Ordering) -> Vec<&[Datum]> {
+    values.chunk_by(|a, b| compare(a, b).is_eq()).collect()
+}
+
+/// Which runs hold common values, most frequent first. If few values differ and all were seen, all of
+/// them are told; else those that stand out.
+fn common_values(
+    runs: &[&[Datum]],
+    wide: usize,
+    distinct: f64,
+    rows: f64,
+    sampled: usize,
+) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..runs.len()).collect();
+    order.sort_by_key(|&run| std::cmp::Reverse(runs[run].len()));
+    let all_seen = wide == 0 && distinct >= 0.0 && distinct <= runs.len() as f64;
+    if all_seen && runs.len() <= COMMON_VALUES {
+        return order;
     }
-    (distinct, repeated)
+    let count = if distinct < 0.0 { -distinct * rows } else { distinct };
+    let usual = sampled as f64 / count.max(1.0);
+    order.retain(|&run| {
+        let times = runs[run].len();
+        times > 1 && times as f64 > usual * COMMON_FACTOR
+    });
+    order.truncate(COMMON_VALUES);
+    order
+}
+
+/// Pearson's correlation between the places of rows and the places of their values in order.
+fn correlation(values: &[(u64, Datum)]) -> Option<f64> {
+    if values.len() < 2 {
+        return None;
+    }
+    // The rows' places become ranks, 0 to n - 1, as the values' places are.
+    let mut by_row: Vec<usize> = (0..values.len()).collect();
+    by_row.sort_unstable_by_key(|&place| values[place].0);
+    let n = values.len() as f64;
+    let sum = n * (n - 1.0) / 2.0;
+    let squares = (n - 1.0) * n * (2.0 * n - 1.0) / 6.0;
+    let products: f64 =
+        by_row.iter().enumerate().map(|(row, &value)| row as f64 * value as f64).sum();
+    let result = (n * products - sum * sum) / (n * squares - sum * sum);
+    result.is_finite().then_some(result.clamp(-1.0, 1.0))
 }
 
 /// Haas and Stokes' estimator "Duj1" (1998): n·d / (n − f1 + f1·n/N), with n sampled values, d distinct
@@ -185,7 +247,7 @@ fn estimate_distinct(
     if estimate > rows / 10.0 { -(estimate / rows) } else { estimate.round() }
 }
 
-fn histogram(values: &[Datum], distinct: usize) -> Vec<Datum> {
+fn histogram(values: &[&Datum], distinct: usize) -> Vec<Datum> {
     if distinct < 2 {
         return Vec::new();
     }
@@ -207,8 +269,35 @@ mod tests {
 
     #[test]
     fn runs_are_counted() {
-        assert_eq!(count_distinct(&ints([1, 1, 2, 3, 3, 3]), by_number), (3, 2));
-        assert_eq!(count_distinct(&[], by_number), (0, 0));
+        let lengths = |values: &[Datum]| -> Vec<usize> {
+            runs(values, by_number).iter().map(|run| run.len()).collect()
+        };
+        assert_eq!(lengths(&ints([1, 1, 2, 3, 3, 3])), [2, 1, 3]);
+        assert!(lengths(&[]).is_empty());
+    }
+
+    #[test]
+    fn common_values_stand_out() {
+        let values = ints([1, 2, 2, 3, 3, 3]);
+        let runs = runs(&values, by_number);
+        assert_eq!(common_values(&runs, 0, 3.0, 6.0, 6), [2, 1, 0], "all are known");
+        let many: Vec<i32> = (0..500).chain(std::iter::repeat_n(7, 400)).collect();
+        let mut many = ints(many);
+        many.sort_unstable_by(by_number);
+        let runs = super::runs(&many, by_number);
+        assert_eq!(common_values(&runs, 0, -0.5, 900.0, 900), [7]);
+    }
+
+    #[test]
+    fn correlation_is_that_of_places() {
+        let values = |rows: &[u64]| -> Vec<(u64, Datum)> {
+            rows.iter().enumerate().map(|(n, row)| (*row, Datum::Int4(n as i32))).collect()
+        };
+        let near = |found: Option<f64>, expected: f64| (found.unwrap() - expected).abs() < 1e-9;
+        assert!(near(correlation(&values(&[1, 5, 9, 12])), 1.0));
+        assert!(near(correlation(&values(&[12, 9, 5, 1])), -1.0));
+        assert!(correlation(&values(&[1, 9, 5, 12])).unwrap() < 1.0);
+        assert!(correlation(&values(&[1])).is_none());
     }
 
     #[test]
@@ -221,9 +310,10 @@ mod tests {
     #[test]
     fn bounds_run_from_the_smallest_to_the_largest() {
         let values = ints(0..1000);
+        let values: Vec<&Datum> = values.iter().collect();
         let bounds = histogram(&values, 1000);
         assert_eq!(bounds.len(), HISTOGRAM_BOUNDS);
         assert!(matches!((&bounds[0], &bounds[100]), (Datum::Int4(0), Datum::Int4(999))));
-        assert!(histogram(&ints([7, 7]), 1).is_empty());
+        assert!(histogram(&[&Datum::Int4(7), &Datum::Int4(7)], 1).is_empty());
     }
 }

@@ -57,3 +57,13 @@ fn deferred_constraints() {
 fn index_maintenance() {
     check("index_maintenance", include_str!("../testscripts/index_maintenance.test"));
 }
+
+#[test]
+fn bitmaps() {
+    check("bitmaps", include_str!("../testscripts/bitmaps.test"));
+}
+
+#[test]
+fn index_only() {
+    check("index_only", include_str!("../testscripts/index_only.test"));
+}

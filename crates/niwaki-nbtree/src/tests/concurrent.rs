@@ -75,6 +75,11 @@ mod scheduled {
     }
 
     #[test]
+    fn marks_on_a_leaf_that_has_changed_are_found() {
+        finds("marks_whatever_the_version", super::restored_entry);
+    }
+
+    #[test]
     fn unique_checks_that_let_each_other_pass_are_found() {
         finds("unique_moves_right_uncoupled", super::unique_insertions);
     }

@@ -4,15 +4,15 @@ use std::ops::Bound;
 
 use niwaki_catalog::Relation;
 use niwaki_storage::Tid;
-use niwaki_table::{ColumnKeys, ScanKeys};
+use niwaki_table::{BitmapSource, ColumnKeys, ScanKeys};
 use niwaki_types::{Datum, KeyOrder, MARKER_VALUE, TypeOid, encode_key};
 
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
-use crate::plan::{IndexPath, KeyCondition};
+use crate::plan::{BitmapPlan, IndexPath, KeyCondition};
 
 /// A value as a value of the column's own type, if the type has it.
-pub(super) enum Fit {
+pub(crate) enum Fit {
     Value(Datum),
     /// Smaller than all values of the type.
     Below,
@@ -22,7 +22,7 @@ pub(super) enum Fit {
 }
 
 /// Turns an integer of another width into the column's width.
-pub(super) fn fit(value: &Datum, column: TypeOid) -> Fit {
+pub(crate) fn fit(value: &Datum, column: TypeOid) -> Fit {
     let integer = match value {
         Datum::Null => return Fit::Null,
         Datum::Int2(v) if column != TypeOid::INT2 => i64::from(*v),
@@ -94,6 +94,34 @@ pub(super) fn scan_keys(
     }
     let keys = ScanKeys { columns, bounding: path.bounding };
     Ok((!keys.is_empty()).then_some(keys))
+}
+
+/// The rows of a bitmap; `None` when there are none.
+pub(super) fn bitmap_source(
+    relation: &Relation,
+    plan: &BitmapPlan,
+    row: &[Datum],
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Option<BitmapSource>> {
+    Ok(match plan {
+        BitmapPlan::Index(path) => scan_keys(relation, path, row, rt)?
+            .map(|keys| BitmapSource::Index { index: path.index, keys }),
+        BitmapPlan::And(plans) => {
+            let mut sources = Vec::with_capacity(plans.len());
+            for plan in plans {
+                let Some(source) = bitmap_source(relation, plan, row, rt)? else { return Ok(None) };
+                sources.push(source);
+            }
+            Some(BitmapSource::And(sources))
+        }
+        BitmapPlan::Or(plans) => {
+            let mut sources = Vec::with_capacity(plans.len());
+            for plan in plans {
+                sources.extend(bitmap_source(relation, plan, row, rt)?);
+            }
+            (!sources.is_empty()).then_some(BitmapSource::Or(sources))
+        }
+    })
 }
 
 /// Appends the encoding of a value. One outside the type, or NULL, equals nothing.

@@ -7,6 +7,7 @@ use super::Step;
 use crate::error::Result;
 use crate::expr::Runtime;
 use crate::plan::PlanNode;
+use crate::store::ScanEffort;
 
 /// What was measured of one step.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,6 +20,8 @@ pub(crate) struct Measure {
     pub(crate) first_us: i64,
     /// Microseconds in all.
     pub(crate) total_us: i64,
+    /// What a scan had to do besides.
+    pub(crate) effort: ScanEffort,
 }
 
 /// Measures of a plan's steps.
@@ -38,6 +41,14 @@ impl Measures {
     /// What the step of this node did; nothing when it never ran.
     pub(crate) fn of(&self, node: &PlanNode) -> Measure {
         self.steps.get(&address(node)).copied().unwrap_or_default()
+    }
+
+    /// Adds what a scan had to do from `before` to `now`.
+    pub(super) fn add_effort(&mut self, node: &PlanNode, before: ScanEffort, now: ScanEffort) {
+        let sum = &mut self.steps.entry(address(node)).or_default().effort;
+        sum.heap_fetches += now.heap_fetches - before.heap_fetches;
+        sum.exact_pages += now.exact_pages - before.exact_pages;
+        sum.lossy_pages += now.lossy_pages - before.lossy_pages;
     }
 }
 

@@ -18,6 +18,8 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
 use crate::plan::{PlanNode, SubPlan};
 
+pub(crate) use keys::{Fit, fit};
+
 /// A step of a plan while it runs. Steps below a projection write their slots of one shared row; a
 /// projection makes a row of its own.
 pub(crate) trait Step: Send {

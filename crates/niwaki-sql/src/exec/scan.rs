@@ -7,11 +7,11 @@ use niwaki_storage::Tid;
 use niwaki_types::Datum;
 
 use super::Step;
-use super::keys::{addresses, scan_keys};
+use super::keys::{addresses, bitmap_source, scan_keys};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
-use crate::plan::{PathPlan, PlanNode, ScanPlan};
-use crate::store::{RowBatch, ScanPath, ScanState};
+use crate::plan::{IndexPath, PathPlan, PlanNode, ScanPlan};
+use crate::store::{RowBatch, ScanEffort, ScanPath, ScanState};
 
 /// Rows that a scan reads ahead.
 const BATCH_ROWS: usize = 1_000;
@@ -27,6 +27,7 @@ pub(super) struct TableScan {
     batch: RowBatch,
     position: usize,
     batch_rows: usize,
+    effort: ScanEffort,
 }
 
 impl TableScan {
@@ -39,6 +40,7 @@ impl TableScan {
             batch: RowBatch::default(),
             position: 0,
             batch_rows: BATCH_ROWS,
+            effort: ScanEffort::default(),
         }
     }
 
@@ -57,7 +59,13 @@ impl TableScan {
             PathPlan::Index(path) => {
                 self.batch_rows = FIRST_INDEX_ROWS;
                 let Some(keys) = scan_keys(&scan.relation, path, row, rt)? else { return Ok(()) };
-                ScanPath::Index { index: path.index, keys, forward: path.forward }
+                let IndexPath { index, forward, only, .. } = *path;
+                ScanPath::Index { index, keys, forward, only }
+            }
+            PathPlan::Bitmap(path) => {
+                let source = bitmap_source(&scan.relation, &path.plan, row, rt)?;
+                let Some(source) = source else { return Ok(()) };
+                ScanPath::Bitmap { source, memory_bytes: rt.exec.work_mem }
             }
         };
         self.state = Some(rt.exec.store.open_scan(&scan.relation, path, &scan.columns)?);
@@ -74,6 +82,11 @@ impl TableScan {
             rt.exec.environment.check_interrupts()?;
             self.more =
                 rt.exec.store.next_rows(&scan.relation, state, self.batch_rows, &mut self.batch)?;
+            if let Some(measures) = &mut rt.state.measures {
+                let effort = rt.exec.store.scan_effort(state);
+                measures.add_effort(&self.plan, self.effort, effort);
+                self.effort = effort;
+            }
             self.batch_rows = BATCH_ROWS.min(self.batch_rows * 4);
             if !self.batch.is_empty() {
                 return Ok(true);
@@ -107,6 +120,12 @@ impl Step for TableScan {
                 row[scan.start + column] = std::mem::replace(&mut values[column], Datum::Null);
             }
             fill_system(scan, self.batch.tids[position], row);
+            if let PathPlan::Bitmap(path) = &scan.path
+                && let Some(recheck) = &path.recheck
+                && !recheck.holds(row, rt)?
+            {
+                continue;
+            }
             if let Some(filter) = &scan.filter
                 && !filter.holds(row, rt)?
             {

@@ -1,10 +1,16 @@
 //! Plans: what execution walks. Immutable, so that a prepared statement keeps one and many executions
 //! share it.
 
+mod bitmap_path;
+mod comparison;
 mod conditions;
+mod cost;
 mod implication;
+mod index_path;
 mod join;
 mod scan;
+mod selectivity;
+mod tid_path;
 
 use std::sync::Arc;
 
@@ -19,7 +25,7 @@ use crate::store::{LockWait, RowLock};
 
 pub(crate) use conditions::{SlotRange, conjunction, reads_nothing, split_conjuncts};
 pub(crate) use join::{FromTree, JoinTree, TreeLeaf, plan_from};
-pub(crate) use scan::{IndexPath, KeyCondition, ScanPath as PathPlan, ScanPlan};
+pub(crate) use scan::{BitmapPlan, IndexPath, KeyCondition, ScanPath as PathPlan, ScanPlan};
 
 /// A nested query with its own rows.
 #[derive(Clone, Debug)]

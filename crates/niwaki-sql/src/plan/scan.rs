@@ -1,28 +1,27 @@
-//! How the rows of one table are reached: index, addresses, or all blocks.
+//! How the rows of one table are reached: index, bitmap, addresses, or all blocks.
 
 use std::sync::Arc;
 
-use niwaki_catalog::{IndexColumn, Relation};
-use niwaki_table::KeySource;
-use niwaki_types::{ColumnMask, TypeOid};
+use niwaki_catalog::Relation;
+use niwaki_types::{ColumnMask, ColumnType, TypeOid};
 
 use super::SortKey;
-use super::conditions::{conjunction, is_volatile, reads_only, split_conjuncts};
-use super::implication::implies;
+use super::bitmap_path::bitmap_candidates;
+use super::conditions::conjunction;
+use super::cost::{self, TableSize};
+use super::index_path::{index_candidates, index_matches};
+use super::selectivity::Estimator;
+use super::tid_path::tid_candidates;
 use crate::context::PlannerSettings;
-use crate::expr::{Expr, ExprKind};
-use crate::index_expression::compiled;
+use crate::expr::Expr;
 
-/// Rows assumed for a table that was never counted.
-const DEFAULT_ROWS: f64 = 1_000.0;
-/// Cost of reading one page in sequence; the unit of all costs.
-const PAGE_COST: f64 = 1.0;
-/// Cost of reading one page anywhere.
-const RANDOM_PAGE_COST: f64 = 4.0;
-/// Cost of looking at one row.
-const ROW_COST: f64 = 0.01;
+/// Fewest pages that a table is taken to have before it was counted.
+const UNCOUNTED_PAGES: f64 = 10.0;
+/// Bytes of a page that hold rows, and what a row takes besides its values.
+const PAGE_ROOM: f64 = 8_100.0;
+const ROW_HEADER: f64 = 28.0;
 /// Added to plans that a setting forbids, so that they are taken only when nothing else is possible.
-const DISABLED_COST: f64 = 1.0e10;
+pub(super) const DISABLED_COST: f64 = 1.0e10;
 
 /// A scan of a stored table.
 #[derive(Clone, Debug)]
@@ -58,6 +57,23 @@ pub(crate) enum ScanPath {
         conditions: Vec<Expr>,
     },
     Index(IndexPath),
+    Bitmap(Box<BitmapPath>),
+}
+
+/// Rows by a bitmap.
+#[derive(Clone, Debug)]
+pub(crate) struct BitmapPath {
+    pub(crate) plan: BitmapPlan,
+    /// The conditions of the bitmap: every row is judged by them again.
+    pub(crate) recheck: Option<Expr>,
+}
+
+/// How a bitmap is made.
+#[derive(Clone, Debug)]
+pub(crate) enum BitmapPlan {
+    Index(IndexPath),
+    And(Vec<BitmapPlan>),
+    Or(Vec<BitmapPlan>),
 }
 
 /// The keys of an index that a scan reads.
@@ -70,8 +86,15 @@ pub(crate) struct IndexPath {
     /// How many of them bound the scan; the others are compared entry by entry.
     pub(crate) bounding: usize,
     pub(crate) forward: bool,
+    /// Every column that is needed comes from the entries.
+    pub(crate) only: bool,
     /// The conditions as they were written, for EXPLAIN.
     pub(crate) conditions: Vec<Expr>,
+    /// Conditions that the predicate of a partial index ensures.
+    pub(crate) ensured: Vec<Expr>,
+    /// Entries that satisfy them, and what reading these costs, without the heap.
+    pub(crate) rows: f64,
+    pub(crate) cost: f64,
 }
 
 /// What is known of a key column.
@@ -96,16 +119,13 @@ impl ScanPlan {
         match &self.path {
             ScanPath::Index(path) => {
                 let definition = &self.relation.indexes[path.index].definition;
-                definition.is_unique_at_once() && is_point(definition.key.len(), &path.keys)
+                definition.is_unique_at_once()
+                    && path.keys.len() == definition.key.len()
+                    && path.keys.iter().all(|key| matches!(key, KeyCondition::Equal(_)))
             }
             _ => false,
         }
     }
-}
-
-/// Whether the conditions fix every one of `columns` key columns to a value.
-fn is_point(columns: usize, keys: &[KeyCondition]) -> bool {
-    keys.len() == columns && keys.iter().all(|c| matches!(c, KeyCondition::Equal(_)))
 }
 
 /// What a scan can rely on.
@@ -119,6 +139,70 @@ pub(crate) struct ScanContext<'a> {
     pub(crate) limit: Option<f64>,
 }
 
+/// The table of a scan, with everything that choosing a path reads.
+pub(super) struct Table<'a> {
+    pub(super) relation: &'a Arc<Relation>,
+    pub(super) start: usize,
+    pub(super) width: usize,
+    pub(super) size: TableSize,
+    pub(super) estimator: Estimator<'a>,
+    pub(super) conditions: &'a [Expr],
+    pub(super) context: &'a ScanContext<'a>,
+    /// Columns that something reads; `None` when something reads more than columns.
+    pub(super) needed: Option<&'a ColumnMask>,
+    /// Rows that satisfy all conditions.
+    pub(super) output_rows: f64,
+}
+
+impl Table<'_> {
+    /// Whether the entries of an index hold all that is needed of a row.
+    pub(super) fn covered_by(&self, index: usize) -> bool {
+        match (self.needed, &self.relation.table) {
+            (Some(needed), Some(stored)) => stored.covers(index, needed),
+            _ => false,
+        }
+    }
+}
+
+/// A path that could be taken.
+pub(super) struct Candidate {
+    pub(super) path: ScanPath,
+    /// Conditions that the path ensures, by number.
+    pub(super) covered: Vec<usize>,
+    pub(super) rows: f64,
+    /// What is spent before the first row.
+    pub(super) startup: f64,
+    pub(super) cost: f64,
+    pub(super) ordered: bool,
+}
+
+/// Pages as they are now, and rows as dense as when they were counted.
+fn table_size(relation: &Relation) -> TableSize {
+    let counted = &relation.stats;
+    let now = relation.table.as_ref().and_then(|table| table.blocks().ok());
+    let known = counted.tuples >= 0.0 && counted.pages > 0;
+    let pages = f64::from(now.unwrap_or(counted.pages));
+    if known {
+        let pages = pages.max(1.0);
+        return TableSize { pages, rows: counted.tuples / f64::from(counted.pages) * pages };
+    }
+    let pages = pages.max(UNCOUNTED_PAGES);
+    let visible = relation.columns.iter().filter(|column| !column.dropped);
+    let width: f64 = visible.map(|column| usual_width(column.column_type())).sum();
+    TableSize { pages, rows: (pages * PAGE_ROOM / (width + ROW_HEADER)).floor().max(1.0) }
+}
+
+/// Bytes of a value about which nothing is known.
+fn usual_width(column: ColumnType) -> f64 {
+    match column.oid {
+        TypeOid::BOOL | TypeOid::CHAR => 1.0,
+        TypeOid::INT2 => 2.0,
+        TypeOid::INT4 | TypeOid::FLOAT4 | TypeOid::DATE | TypeOid::OID => 4.0,
+        TypeOid::INT8 | TypeOid::FLOAT8 | TypeOid::TIMESTAMP | TypeOid::TIMESTAMPTZ => 8.0,
+        _ => 32.0,
+    }
+}
+
 /// Plans the scan of a table under conditions that read its slots and available ones. Returns the plan
 /// and whether its rows come in the wanted order.
 pub(crate) fn plan_scan(
@@ -130,510 +214,93 @@ pub(crate) fn plan_scan(
     context: &ScanContext<'_>,
 ) -> (ScanPlan, bool) {
     let width = relation.columns.len();
-    let stats = relation.stats;
-    let rows = if stats.tuples < 0.0 { DEFAULT_ROWS } else { stats.tuples.max(1.0) };
-    let pages = if stats.tuples < 0.0 { 10.0 } else { f64::from(stats.pages).max(1.0) };
-    let mut selectivity = 1.0;
-    for condition in &conditions {
-        selectivity *= selectivity_of(condition);
-    }
-    let sort_cost = if context.order.is_empty() {
-        0.0
-    } else {
-        let result = (rows * selectivity).max(2.0);
-        result * result.log2() * ROW_COST * 2.0
+    let system: [bool; 3] =
+        std::array::from_fn(|i| used.get(start + width + i).copied().unwrap_or(false));
+    let columns: ColumnMask =
+        (0..width).filter(|i| used.get(start + i).copied().unwrap_or(false)).collect();
+    let size = table_size(relation);
+    let estimator = Estimator { relation, start, rows: size.rows };
+    let table = Table {
+        relation,
+        start,
+        width,
+        size,
+        estimator,
+        conditions: &conditions,
+        context,
+        needed: (!system.contains(&true)).then_some(&columns),
+        output_rows: (size.rows * estimator.all(conditions.iter())).max(1.0),
     };
-    let sequential = pages * PAGE_COST
-        + rows * ROW_COST
-        + if context.settings.enable_seqscan { 0.0 } else { DISABLED_COST };
-    let mut best = Candidate {
-        path: ScanPath::Sequential,
-        covered: Vec::new(),
-        rows: (rows * selectivity).max(1.0),
-        cost: sequential,
-        ordered: context.order.is_empty(),
-    };
-    let table = Table { relation, start, width, rows };
-    let total = |c: &Candidate| {
-        if !c.ordered {
-            return c.cost + sort_cost;
-        }
-        match context.limit {
-            // Rows that come in order need not all be read.
-            Some(limit) if c.cost < DISABLED_COST => {
-                c.cost * (limit / c.rows.max(1.0)).clamp(0.0, 1.0)
-            }
-            _ => c.cost,
-        }
-    };
-    for candidate in tid_candidates(&table, &conditions, context)
-        .into_iter()
-        .chain(index_candidates(&table, &conditions, context))
-    {
-        if total(&candidate) < total(&best) {
-            best = candidate;
-        }
-    }
-    let ordered = best.ordered;
+    let best = choose(&table);
+    let (path, rows, ordered) = (best.path, best.rows, best.ordered);
+    let cost = best.cost % DISABLED_COST;
     let mut remaining = Vec::new();
     for (number, condition) in conditions.into_iter().enumerate() {
         if !best.covered.contains(&number) {
             remaining.push(condition);
         }
     }
-    let system = std::array::from_fn(|i| used.get(start + width + i).copied().unwrap_or(false));
-    let columns = (0..width).filter(|i| used.get(start + i).copied().unwrap_or(false)).collect();
     let plan = ScanPlan {
         relation: Arc::clone(relation),
         name: name.to_owned(),
         start,
         columns,
         system,
-        path: best.path,
+        path,
         filter: conjunction(remaining),
-        rows: best.rows,
-        cost: if best.cost >= DISABLED_COST { best.cost - DISABLED_COST } else { best.cost },
+        rows,
+        cost,
     };
     (plan, ordered)
 }
 
-struct Candidate {
-    path: ScanPath,
-    /// Conditions that the path ensures, by number.
-    covered: Vec<usize>,
-    rows: f64,
-    cost: f64,
-    ordered: bool,
-}
-
-struct Table<'a> {
-    relation: &'a Arc<Relation>,
-    start: usize,
-    width: usize,
-    rows: f64,
-}
-
-fn selectivity_of(condition: &Expr) -> f64 {
-    match &condition.kind {
-        ExprKind::Call { function, .. } => match function.name {
-            "=" => 0.005,
-            "<>" => 0.995,
-            "<" | "<=" | ">" | ">=" => 1.0 / 3.0,
-            _ => 0.1,
-        },
-        ExprKind::ArrayCompare { .. } => 0.02,
-        ExprKind::IsNull { negated, .. } => {
-            if *negated {
-                0.995
-            } else {
-                0.005
+/// The cheapest path.
+fn choose(table: &Table<'_>) -> Candidate {
+    let mut matches = index_matches(table, table.conditions);
+    let settings = &table.context.settings;
+    let costs = &settings.costs;
+    if settings.enable_indexscan
+        && let Some(point) = matches.iter().position(|found| found.point)
+    {
+        // Nothing is better than a row by its key; other paths need not be weighed.
+        let point = [matches.swap_remove(point)];
+        if let Some(candidate) = index_candidates(table, &point).pop() {
+            return candidate;
+        }
+    }
+    let sort =
+        if table.context.order.is_empty() { 0.0 } else { cost::sort(table.output_rows, costs) };
+    let total = |candidate: &Candidate| {
+        if !candidate.ordered {
+            return candidate.cost + sort;
+        }
+        match table.context.limit {
+            // Rows that come in order need not all be read.
+            Some(limit) if candidate.cost < DISABLED_COST => {
+                let part = (limit / candidate.rows.max(1.0)).clamp(0.0, 1.0);
+                candidate.startup + (candidate.cost - candidate.startup) * part
             }
+            _ => candidate.cost,
         }
-        ExprKind::Or(parts) => parts.iter().map(selectivity_of).sum::<f64>().min(1.0),
-        ExprKind::And(parts) => parts.iter().map(selectivity_of).product(),
-        _ => 0.5,
-    }
-}
-
-/// A comparison of something of the table with something known before the scan.
-struct Comparison<'c> {
-    /// What of the table: a slot or an expression.
-    operand: &'c Expr,
-    operator: &'static str,
-    value: &'c Expr,
-    any: bool,
-}
-
-impl Comparison<'_> {
-    /// The slot that is compared, if it is one.
-    fn slot(&self) -> Option<usize> {
-        match self.operand.kind {
-            ExprKind::Slot { depth: 0, slot } => Some(slot),
-            _ => None,
-        }
-    }
-}
-
-/// What a key column of an index holds, over the query's row.
-enum KeyPart {
-    Slot(usize),
-    Expression(Expr),
-    /// An expression that cannot be read: nothing matches it.
-    Unknown,
-}
-
-impl KeyPart {
-    fn is(&self, expr: &Expr) -> bool {
-        match (self, &expr.kind) {
-            (Self::Slot(key), ExprKind::Slot { depth: 0, slot }) => key == slot,
-            (Self::Expression(key), _) => key.same(expr),
-            _ => false,
-        }
-    }
-}
-
-/// The key columns of an index, and the predicate that its rows satisfy, over the query's row. `None`
-/// when the predicate cannot be read: nothing implies it.
-fn index_parts(table: &Table<'_>, position: usize) -> Option<(Vec<KeyPart>, Option<Expr>)> {
-    let index = table.relation.table.as_ref()?.definition().indexes.get(position)?;
-    let key = index.key.iter().map(|key| match &key.source {
-        KeySource::Column(column) => KeyPart::Slot(table.start + column),
-        KeySource::Expression(expression) => match compiled(&**expression) {
-            Some(compiled) => KeyPart::Expression(compiled.expr.shifted(table.start)),
-            None => KeyPart::Unknown,
-        },
-    });
-    let predicate = match index.predicate.as_deref() {
-        Some(predicate) => Some(compiled(predicate)?.expr.shifted(table.start)),
-        None => None,
     };
-    Some((key.collect(), predicate))
-}
-
-fn flipped(operator: &str) -> &'static str {
-    match operator {
-        "<" => ">",
-        "<=" => ">=",
-        ">" => "<",
-        ">=" => "<=",
-        _ => "=",
-    }
-}
-
-/// Recognizes `operand op value`, `value op operand` and `operand = ANY (array)`.
-fn comparison<'c>(
-    condition: &'c Expr,
-    table: &Table<'_>,
-    context: &ScanContext<'_>,
-) -> Option<Comparison<'c>> {
-    let in_table = |slot: usize| slot >= table.start && slot < table.start + table.width + 3;
-    let known = |expr: &Expr| {
-        !is_volatile(expr)
-            && reads_only(expr, &mut |slot| !in_table(slot) && (context.available)(slot))
+    let operators = table.conditions.len() as f64;
+    let mut best = Candidate {
+        path: ScanPath::Sequential,
+        covered: Vec::new(),
+        rows: table.output_rows,
+        startup: 0.0,
+        cost: cost::sequential(table.size, operators, costs)
+            + if settings.enable_seqscan { 0.0 } else { DISABLED_COST },
+        ordered: table.context.order.is_empty(),
     };
-    match &condition.kind {
-        ExprKind::Call { function, arguments } => {
-            let operator = match function.name {
-                name @ ("=" | "<" | "<=" | ">" | ">=") => name,
-                _ => return None,
-            };
-            let [left, right] = arguments.as_slice() else { return None };
-            if known(right) {
-                return Some(Comparison { operand: left, operator, value: right, any: false });
-            }
-            if known(left) {
-                let operator = flipped(operator);
-                return Some(Comparison { operand: right, operator, value: left, any: false });
-            }
-            None
-        }
-        ExprKind::ArrayCompare { function, any: true, left, right } if function.name == "=" => {
-            known(right).then_some(Comparison {
-                operand: left,
-                operator: "=",
-                value: right,
-                any: true,
-            })
-        }
-        _ => None,
-    }
-}
-
-/// Whether a value of type `value` can be turned into a key of a column of type `column`: the same
-/// family of types, so that order and equality mean the same.
-fn key_compatible(column: TypeOid, value: TypeOid) -> bool {
-    use TypeOid as T;
-    let family = |t: TypeOid| match t {
-        T::INT2 | T::INT4 | T::INT8 => 1,
-        T::TEXT | T::VARCHAR | T::NAME => 2,
-        T::OID | T::REGCLASS => 3,
-        other => 1_000 + other.0,
-    };
-    family(column) == family(value)
-}
-
-fn tid_candidates(
-    table: &Table<'_>,
-    conditions: &[Expr],
-    context: &ScanContext<'_>,
-) -> Vec<Candidate> {
-    let ctid = table.start + table.width;
-    let mut candidates = Vec::new();
-    let mut lower: Option<(Expr, bool)> = None;
-    let mut upper: Option<(Expr, bool)> = None;
-    let mut range_covered = Vec::new();
-    let disabled = if context.settings.enable_tidscan { 0.0 } else { DISABLED_COST };
-    for (number, condition) in conditions.iter().enumerate() {
-        let Some(found) = comparison(condition, table, context) else { continue };
-        if found.slot() != Some(ctid) {
-            continue;
-        }
-        match found.operator {
-            "=" => candidates.push(Candidate {
-                path: ScanPath::Tids { value: found.value.clone(), condition: condition.clone() },
-                covered: vec![number],
-                rows: 1.0,
-                cost: RANDOM_PAGE_COST + ROW_COST + disabled,
-                ordered: context.order.is_empty(),
-            }),
-            ">" | ">=" if lower.is_none() => {
-                lower = Some((found.value.clone(), found.operator == ">="));
-                range_covered.push(number);
-            }
-            "<" | "<=" if upper.is_none() => {
-                upper = Some((found.value.clone(), found.operator == "<="));
-                range_covered.push(number);
-            }
-            _ => {}
+    let others = tid_candidates(table)
+        .into_iter()
+        .chain(index_candidates(table, &matches))
+        .chain(bitmap_candidates(table, &matches));
+    for candidate in others {
+        if total(&candidate) < total(&best) {
+            best = candidate;
         }
     }
-    if !range_covered.is_empty() {
-        let share = if lower.is_some() && upper.is_some() { 0.005 } else { 1.0 / 3.0 };
-        candidates.push(Candidate {
-            path: ScanPath::TidRange {
-                lower,
-                upper,
-                conditions: range_covered.iter().map(|n| conditions[*n].clone()).collect(),
-            },
-            covered: range_covered,
-            rows: (table.rows * share).max(1.0),
-            cost: table.rows * share * ROW_COST * 2.0 + PAGE_COST + disabled,
-            ordered: context.order.is_empty(),
-        });
-    }
-    candidates
-}
-
-/// What the conditions say about one key column.
-struct ColumnMatch {
-    key: KeyCondition,
-    /// The conditions it stands for, by number.
-    covered: Vec<usize>,
-    selectivity: f64,
-    /// Ranges that the scan has for each of those before it, estimated.
-    ranges: f64,
-}
-
-fn match_column(
-    table: &Table<'_>,
-    (column, part): (&IndexColumn, &KeyPart),
-    conditions: &[Expr],
-    context: &ScanContext<'_>,
-) -> Option<ColumnMatch> {
-    let stored = column.type_oid(table.relation);
-    let matching = |number: usize| {
-        let condition = conditions.get(number)?;
-        let found = comparison(condition, table, context)?;
-        let value_type =
-            if found.any { crate::types::element_of(found.value.ty)? } else { found.value.ty };
-        (part.is(found.operand)
-            && key_compatible(stored, value_type)
-            && key_compatible(stored, found.operand.ty))
-        .then_some(found)
-    };
-    let numbers = 0..conditions.len();
-    let equal = numbers
-        .clone()
-        .filter_map(|n| matching(n).map(|f| (n, f)))
-        .filter(|(_, f)| f.operator == "=")
-        // One value is better than several.
-        .min_by_key(|(_, f)| f.any);
-    if let Some((number, found)) = equal {
-        let value = found.value.clone();
-        let (key, selectivity, ranges) = if found.any {
-            (KeyCondition::Any(value), 0.02, array_length(found.value))
-        } else {
-            (KeyCondition::Equal(value), 0.005, 1.0)
-        };
-        return Some(ColumnMatch { key, covered: vec![number], selectivity, ranges });
-    }
-    let (mut lower, mut upper, mut covered) = (None, None, Vec::new());
-    for number in numbers {
-        if let Some(negated) = null_test(&conditions[number], part) {
-            if !negated {
-                let (key, covered) = (KeyCondition::Null, vec![number]);
-                return Some(ColumnMatch { key, covered, selectivity: 0.005, ranges: 1.0 });
-            }
-            // What a bound ensures as well.
-            covered.push(number);
-            continue;
-        }
-        let Some(found) = matching(number) else { continue };
-        let inclusive = found.operator.ends_with('=');
-        let side = match found.operator {
-            ">" | ">=" => &mut lower,
-            "<" | "<=" => &mut upper,
-            _ => continue,
-        };
-        if side.is_none() {
-            *side = Some((found.value.clone(), inclusive));
-            covered.push(number);
-        }
-    }
-    if covered.is_empty() {
-        return None;
-    }
-    let selectivity = match (lower.is_some(), upper.is_some()) {
-        (true, true) => 0.005,
-        (false, false) => 0.995,
-        _ => 1.0 / 3.0,
-    };
-    Some(ColumnMatch {
-        key: KeyCondition::Range { lower, upper },
-        covered,
-        selectivity,
-        ranges: 1.0,
-    })
-}
-
-/// `key IS NULL` (false) or `IS NOT NULL` (true).
-fn null_test(condition: &Expr, key: &KeyPart) -> Option<bool> {
-    match &condition.kind {
-        ExprKind::IsNull { argument, negated } if key.is(argument) => Some(*negated),
-        _ => None,
-    }
-}
-
-/// How many values a list has, or is taken to have.
-fn array_length(array: &Expr) -> f64 {
-    match &array.kind {
-        ExprKind::Array(values) => values.len() as f64,
-        ExprKind::Const(niwaki_types::Datum::Array(_, values)) => values.len() as f64,
-        ExprKind::Const(_) => 0.0,
-        _ => 10.0,
-    }
-}
-
-fn index_candidates(
-    table: &Table<'_>,
-    conditions: &[Expr],
-    context: &ScanContext<'_>,
-) -> Vec<Candidate> {
-    let mut candidates = Vec::new();
-    let disabled = if context.settings.enable_indexscan { 0.0 } else { DISABLED_COST };
-    for (position, index) in table.relation.indexes.iter().enumerate() {
-        if !index.definition.valid {
-            continue;
-        }
-        let columns = &index.definition.key;
-        let Some((parts, predicate)) = index_parts(table, position) else { continue };
-        let partial = predicate.is_some();
-        if predicate.as_ref().is_some_and(|p| !implies(conditions, p)) {
-            continue;
-        }
-        let (mut keys, mut covered) = (Vec::new(), Vec::new());
-        let mut bounding = 0;
-        let mut open = true;
-        let (mut selectivity, mut read, mut ranges) = (1.0, 1.0, 1.0);
-        for (number, column) in columns.iter().zip(&parts).enumerate() {
-            let Some(found) = match_column(table, column, conditions, context) else {
-                open = false;
-                continue;
-            };
-            keys.resize(number, KeyCondition::Free);
-            if open {
-                bounding = number + 1;
-                read *= found.selectivity;
-                ranges *= found.ranges;
-                open = !matches!(found.key, KeyCondition::Range { .. });
-            }
-            selectivity *= found.selectivity;
-            keys.push(found.key);
-            covered.extend(found.covered);
-        }
-        let order = index_order(columns, &parts, &keys, context.order);
-        if bounding == 0 && order.is_none() && !partial {
-            continue;
-        }
-        covered.sort_unstable();
-        let shown = covered.iter().map(|n| conditions[*n].clone()).collect();
-        if let Some(predicate) = predicate {
-            selectivity *= add_ensured(predicate, conditions, &mut covered);
-        }
-        let point = index.definition.is_unique_at_once() && is_point(columns.len(), &keys);
-        let rows = if point { 1.0 } else { (table.rows * selectivity).max(1.0) };
-        // A point of a unique index always wins: it stays right however the table grows.
-        let cost = if point {
-            0.0
-        } else {
-            // Entries next to each other often lie on the same heap page.
-            ranges * 2.0
-                + (table.rows * read).max(1.0) * ROW_COST
-                + rows * (RANDOM_PAGE_COST / 10.0 + ROW_COST)
-        } + disabled;
-        candidates.push(Candidate {
-            path: ScanPath::Index(IndexPath {
-                index: position,
-                keys,
-                bounding,
-                forward: order.unwrap_or(true),
-                conditions: shown,
-            }),
-            covered,
-            rows,
-            cost,
-            ordered: context.order.is_empty() || order.is_some() || point,
-        });
-    }
-    candidates
-}
-
-/// Covers the conditions that a partial index's predicate ensures: they need not be judged again, because
-/// every row that is reached satisfies it. Returns their selectivity.
-fn add_ensured(predicate: Expr, conditions: &[Expr], covered: &mut Vec<usize>) -> f64 {
-    let mut parts = Vec::new();
-    split_conjuncts(predicate, &mut parts);
-    let mut selectivity = 1.0;
-    for (number, condition) in conditions.iter().enumerate() {
-        if !covered.contains(&number) && parts.iter().any(|part| part.same(condition)) {
-            selectivity *= selectivity_of(condition);
-            covered.push(number);
-        }
-    }
-    selectivity
-}
-
-/// Whether the index gives the wanted order: `Some(true)` forward, `Some(false)` backward.
-fn index_order(
-    columns: &[IndexColumn],
-    parts: &[KeyPart],
-    keys: &[KeyCondition],
-    order: &[SortKey],
-) -> Option<bool> {
-    if order.is_empty() {
-        return None;
-    }
-    // Columns fixed to one value have no order of their own.
-    let fixed = |position: usize| {
-        matches!(keys.get(position), Some(KeyCondition::Equal(_) | KeyCondition::Null))
-    };
-    let mut direction = None;
-    let mut position = 0;
-    for wanted in order {
-        if (0..keys.len()).any(|at| fixed(at) && parts[at].is(&wanted.expr)) {
-            continue;
-        }
-        while fixed(position) {
-            position += 1;
-        }
-        let column = columns.get(position)?;
-        if !parts.get(position)?.is(&wanted.expr) {
-            return None;
-        }
-        let same =
-            column.descending == wanted.descending && column.nulls_first == wanted.nulls_first;
-        let opposite =
-            column.descending != wanted.descending && column.nulls_first != wanted.nulls_first;
-        let this = match (same, opposite) {
-            (true, _) => true,
-            (_, true) => false,
-            _ => return None,
-        };
-        if direction.is_some_and(|d| d != this) {
-            return None;
-        }
-        direction = Some(this);
-        position += 1;
-    }
-    Some(direction.unwrap_or(true))
+    best
 }

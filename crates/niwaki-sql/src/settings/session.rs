@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::SettingError;
 use super::table::{Context, SETTINGS, SettingDefinition, position};
 use super::value::Value;
+use crate::context::CostSettings;
 
 /// The settings that run-time code reads at every statement, ready to use.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,17 +39,22 @@ pub struct HotSettings {
     pub enable_indexonlyscan: bool,
     /// `enable_bitmapscan`
     pub enable_bitmapscan: bool,
+    /// `enable_skipscan`
+    pub enable_skipscan: bool,
     /// `enable_tidscan`
     pub enable_tidscan: bool,
     /// `enable_sort`
     pub enable_sort: bool,
+    /// What the planner takes reading to cost (`*_cost`, `effective_cache_size`).
+    pub costs: CostSettings,
     /// `work_mem` in bytes.
     pub work_mem_bytes: usize,
     /// `maintenance_work_mem` in bytes.
     pub maintenance_work_mem_bytes: usize,
     /// `max_parallel_maintenance_workers`: threads besides the session's own.
     pub parallel_maintenance_workers: usize,
-    /// Grows whenever a setting that plans depend on changes (`enable_*`, `search_path`, `TimeZone`).
+    /// Grows whenever a setting that plans depend on changes (`enable_*`, costs, `search_path`,
+    /// `TimeZone`).
     pub plan_version: u64,
 }
 
@@ -112,8 +118,10 @@ impl Settings {
             enable_indexscan: true,
             enable_indexonlyscan: true,
             enable_bitmapscan: true,
+            enable_skipscan: true,
             enable_tidscan: true,
             enable_sort: true,
+            costs: CostSettings::default(),
             work_mem_bytes: 0,
             maintenance_work_mem_bytes: 0,
             parallel_maintenance_workers: 0,
@@ -396,7 +404,10 @@ impl Settings {
             self.changed_reports.push(index);
         }
         let name = SETTINGS[index].name;
-        if name.starts_with("enable_") || name == "search_path" || name == "TimeZone" {
+        let plans = name.starts_with("enable_")
+            || name.ends_with("_cost")
+            || matches!(name, "effective_cache_size" | "search_path" | "TimeZone");
+        if plans {
             self.hot.plan_version += 1;
         }
         self.values[index] = value;
@@ -421,8 +432,17 @@ impl Settings {
             enable_indexscan: self.bool("enable_indexscan"),
             enable_indexonlyscan: self.bool("enable_indexonlyscan"),
             enable_bitmapscan: self.bool("enable_bitmapscan"),
+            enable_skipscan: self.bool("enable_skipscan"),
             enable_tidscan: self.bool("enable_tidscan"),
             enable_sort: self.bool("enable_sort"),
+            costs: CostSettings {
+                seq_page_cost: self.float("seq_page_cost"),
+                random_page_cost: self.float("random_page_cost"),
+                cpu_tuple_cost: self.float("cpu_tuple_cost"),
+                cpu_index_tuple_cost: self.float("cpu_index_tuple_cost"),
+                cpu_operator_cost: self.float("cpu_operator_cost"),
+                effective_cache_size: self.int("effective_cache_size") as f64,
+            },
             work_mem_bytes: bytes(self.int("work_mem")),
             maintenance_work_mem_bytes: bytes(self.int("maintenance_work_mem")),
             parallel_maintenance_workers: usize::try_from(

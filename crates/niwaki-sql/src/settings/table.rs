@@ -191,6 +191,24 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ),
     ignored("commit_delay", int(Unit::None, 0, 100_000, 0), User),
     ignored("commit_siblings", int(Unit::None, 0, 1000, 5), User),
+    setting(
+        "cpu_index_tuple_cost",
+        float(0.0, f64::MAX, 0.005),
+        User,
+        "Sets the planner's estimate of the cost of processing each index entry during an index scan.",
+    ),
+    setting(
+        "cpu_operator_cost",
+        float(0.0, f64::MAX, 0.0025),
+        User,
+        "Sets the planner's estimate of the cost of processing each operator or function call.",
+    ),
+    setting(
+        "cpu_tuple_cost",
+        float(0.0, f64::MAX, 0.01),
+        User,
+        "Sets the planner's estimate of the cost of processing each tuple (row).",
+    ),
     ignored("cursor_tuple_fraction", float(0.0, 1.0, 0.1), User),
     setting(
         "data_checksums",
@@ -233,7 +251,12 @@ pub static SETTINGS: &[SettingDefinition] = &[
         User,
         "Sets the default read-only status of new transactions.",
     ),
-    ignored("effective_cache_size", int(Unit::Blocks, 1, INT_MAX, 524_288), User),
+    setting(
+        "effective_cache_size",
+        int(Unit::Blocks, 1, INT_MAX, 524_288),
+        User,
+        "Sets the planner's assumption about the total size of the data caches.",
+    ),
     ignored("effective_io_concurrency", int(Unit::None, 0, 1000, 1), User),
     setting(
         "enable_bitmapscan",
@@ -262,6 +285,7 @@ pub static SETTINGS: &[SettingDefinition] = &[
         User,
         "Enables the planner's use of sequential-scan plans.",
     ),
+    setting("enable_skipscan", Bool(true), User, "Enables the planner's use of index skip scans."),
     setting("enable_sort", Bool(true), User, "Enables the planner's use of explicit sort steps."),
     setting("enable_tidscan", Bool(true), User, "Enables the planner's use of TID scan plans."),
     ignored("escape_string_warning", Bool(true), User),
@@ -407,7 +431,12 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ignored("parallel_tuple_cost", float(0.0, f64::MAX, 0.1), User),
     ignored("plan_cache_mode", Enum(&["auto", "force_generic_plan", "force_custom_plan"]), User),
     ignored("quote_all_identifiers", Bool(false), User),
-    ignored("random_page_cost", float(0.0, f64::MAX, 4.0), User),
+    setting(
+        "random_page_cost",
+        float(0.0, f64::MAX, 4.0),
+        User,
+        "Sets the planner's estimate of the cost of a nonsequentially fetched disk page.",
+    ),
     ignored("row_security", Bool(true), User),
     setting(
         "search_path",
@@ -421,7 +450,12 @@ pub static SETTINGS: &[SettingDefinition] = &[
         Internal,
         "Shows the number of pages per disk file.",
     ),
-    ignored("seq_page_cost", float(0.0, f64::MAX, 1.0), User),
+    setting(
+        "seq_page_cost",
+        float(0.0, f64::MAX, 1.0),
+        User,
+        "Sets the planner's estimate of the cost of a sequentially fetched disk page.",
+    ),
     reported(
         "server_encoding",
         Text("UTF8"),

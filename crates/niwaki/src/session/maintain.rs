@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{Oid, Relation, RelationKind, RelationStats};
+use niwaki_catalog::{ColumnStats, KeyBytes, Oid, Relation, RelationKind, RelationStats};
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::Vacuum;
 use niwaki_txn::TableLockMode;
-use niwaki_vacuum::VacuumOptions;
+use niwaki_types::{Datum, KeyOrder, TypeOid, encode_key};
+use niwaki_vacuum::{ColumnStatistics, VacuumOptions};
 
 use super::{Block, Session};
 use crate::Result;
@@ -130,20 +131,47 @@ impl Session {
     ) -> Result<()> {
         let transaction =
             self.transaction.as_ref().ok_or_else(|| SqlError::internal("no transaction"))?;
-        let (tuples, pages) = if analyze {
+        let stats = if analyze {
             let snapshot = transaction.snapshot()?;
-            let statistics = niwaki_vacuum::analyze(table, transaction, &snapshot)?;
-            (statistics.rows, statistics.blocks)
+            let found = niwaki_vacuum::analyze(table, transaction, &snapshot)?;
+            let types = table.definition().columns.iter();
+            let columns = types.zip(&found.columns).map(|(t, c)| column_stats(t.oid, c)).collect();
+            RelationStats { tuples: found.rows, pages: found.blocks, columns }
         } else {
-            (counted as f64, table.blocks()?)
+            let columns = relation.stats.columns.clone();
+            RelationStats { tuples: counted as f64, pages: table.blocks()?, columns }
         };
-        let stats = RelationStats { tuples, pages };
         if relation.stats != stats {
             let mut definition = relation.definition.clone();
             definition.stats = stats;
             self.catalog.update(transaction, definition)?;
         }
         Ok(())
+    }
+}
+
+/// What the catalog keeps of a column's statistics: values as index keys, cut short.
+fn column_stats(oid: TypeOid, found: &ColumnStatistics) -> ColumnStats {
+    let key = |value: &Datum| {
+        let mut bytes = Vec::new();
+        encode_key(value, KeyOrder::ascending(oid), &mut bytes);
+        bytes
+    };
+    let whole = |(value, share): &(Datum, f64)| {
+        let bytes = key(value);
+        (bytes.len() <= ColumnStats::KEY_BYTES).then_some((KeyBytes(bytes), *share))
+    };
+    let cut = |value: &Datum| {
+        let mut bytes = key(value);
+        bytes.truncate(ColumnStats::KEY_BYTES);
+        KeyBytes(bytes)
+    };
+    ColumnStats {
+        null_fraction: found.null_fraction,
+        distinct: found.distinct,
+        correlation: found.correlation,
+        common: found.common.iter().filter_map(whole).collect(),
+        bounds: found.histogram.iter().map(cut).collect(),
     }
 }
 

@@ -59,7 +59,11 @@ impl Session {
             planner: PlannerSettings {
                 enable_seqscan: hot.enable_seqscan,
                 enable_indexscan: hot.enable_indexscan,
+                enable_indexonlyscan: hot.enable_indexonlyscan,
+                enable_bitmapscan: hot.enable_bitmapscan,
+                enable_skipscan: hot.enable_skipscan,
                 enable_tidscan: hot.enable_tidscan,
+                costs: hot.costs,
                 ..PlannerSettings::default()
             },
         };
@@ -160,7 +164,8 @@ impl Session {
             .ok_or_else(|| SqlError::internal("no transaction is open"))?;
         // Sorts and hash tables cannot spill to disk yet, so they get more than PostgreSQL's would
         // before the statement is refused.
-        let memory_limit = self.settings.hot().work_mem_bytes.max(STATEMENT_MEMORY_MIN_BYTES);
+        let work_mem = self.settings.hot().work_mem_bytes;
+        let memory_limit = work_mem.max(STATEMENT_MEMORY_MIN_BYTES);
         let mut store = TableStore {
             transaction,
             snapshot,
@@ -196,6 +201,7 @@ impl Session {
             source: &source,
             text: &self.text,
             memory_limit,
+            work_mem,
             scratch: &mut self.scratch,
         };
         run(&mut context)

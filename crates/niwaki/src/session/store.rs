@@ -5,12 +5,12 @@ use std::ops::{Bound, Range, RangeBounds};
 use niwaki_catalog::{CatalogState, Relation};
 use niwaki_sql::SqlError;
 use niwaki_sql::store::{
-    LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState, Store, TableLock,
+    LockWait, RowBatch, RowLock, RowOutcome, ScanEffort, ScanPath, ScanState, Store, TableLock,
 };
 use niwaki_storage::Tid;
 use niwaki_table::{
-    ChangedRow, Direction, IndexScan, LockOutcome, Lookup, Modify, PageRows, RowLockMode,
-    RowTarget, SeqScan, Table, Workspace,
+    BitmapScan, ChangedRow, Direction, IndexScan, LockOutcome, Lookup, Modify, PageRows,
+    RowLockMode, RowTarget, SeqScan, Table, Workspace,
 };
 use niwaki_txn::{Snapshot, TableId, TableLockMode, Transaction, WaitPolicy};
 use niwaki_types::{ColumnMask, Datum};
@@ -40,6 +40,12 @@ enum Scan {
         mask: ColumnMask,
     },
     Index(Box<IndexScan>, ColumnMask),
+    Bitmap {
+        scan: Box<BitmapScan>,
+        page: PageRows,
+        next: usize,
+        mask: ColumnMask,
+    },
     Tids {
         tids: Vec<Tid>,
         next: usize,
@@ -158,10 +164,20 @@ impl Store for TableStore<'_> {
                 }
             }
             ScanPath::Tids(tids) => Scan::Tids { tids, next: 0, mask },
-            ScanPath::Index { index, keys, forward } => {
+            ScanPath::Index { index, keys, forward, only } => {
                 let direction = if forward { Direction::Forward } else { Direction::Backward };
-                Scan::Index(Box::new(table.index_scan_keys(index, keys, direction)), mask)
+                let scan = match only {
+                    true => table.index_only_scan(index, keys, direction),
+                    false => table.index_scan_keys(index, keys, direction),
+                };
+                Scan::Index(Box::new(scan), mask)
             }
+            ScanPath::Bitmap { source, memory_bytes } => Scan::Bitmap {
+                scan: Box::new(table.bitmap_scan(source, memory_bytes)),
+                page: PageRows::new(),
+                next: 0,
+                mask,
+            },
         };
         Ok(Box::new(scan))
     }
@@ -226,6 +242,27 @@ impl Store for TableStore<'_> {
                     }
                 }
             }
+            Scan::Bitmap { scan, page, next, mask } => {
+                let mut taken = 0;
+                loop {
+                    while let Some(stored) = page.get(*next) {
+                        if taken >= limit {
+                            return Ok(true);
+                        }
+                        *next += 1;
+                        taken += 1;
+                        let start = out.values.len();
+                        out.values.resize(start + width, Datum::Null);
+                        table.deform(stored, mask, &mut out.values[start..]).map_err(failed)?;
+                        out.tids.push(stored.root);
+                    }
+                    *next = 0;
+                    let more = scan.next_page(table, self.transaction, self.snapshot, page);
+                    if !more.map_err(failed)? {
+                        return Ok(false);
+                    }
+                }
+            }
             Scan::Index(scan, mask) => {
                 for _ in 0..limit {
                     let start = out.values.len();
@@ -262,6 +299,23 @@ impl Store for TableStore<'_> {
                 }
                 Ok(false)
             }
+        }
+    }
+
+    fn scan_effort(&self, scan: &ScanState) -> ScanEffort {
+        match scan.downcast_ref::<Scan>() {
+            Some(Scan::Index(scan, _)) => {
+                ScanEffort { heap_fetches: scan.heap_fetches(), ..ScanEffort::default() }
+            }
+            Some(Scan::Bitmap { scan, .. }) => {
+                let effort = scan.effort();
+                ScanEffort {
+                    exact_pages: effort.exact_pages,
+                    lossy_pages: effort.lossy_pages,
+                    ..ScanEffort::default()
+                }
+            }
+            _ => ScanEffort::default(),
         }
     }
 

@@ -1,0 +1,81 @@
+//! Conditions that compare something of a table with something known before it is read.
+
+use niwaki_types::TypeOid;
+
+use super::conditions::{is_volatile, reads_only};
+use super::scan::Table;
+use crate::expr::{Expr, ExprKind};
+
+/// A comparison of something of the table with something known before the scan.
+pub(super) struct Comparison<'c> {
+    /// What of the table.
+    pub(super) operand: &'c Expr,
+    pub(super) operator: &'static str,
+    pub(super) value: &'c Expr,
+    /// `= ANY (value)`
+    pub(super) any: bool,
+}
+
+impl Comparison<'_> {
+    /// The slot that is compared, if it is one.
+    pub(super) fn slot(&self) -> Option<usize> {
+        match self.operand.kind {
+            ExprKind::Slot { depth: 0, slot } => Some(slot),
+            _ => None,
+        }
+    }
+}
+
+fn flipped(operator: &str) -> &'static str {
+    match operator {
+        "<" => ">",
+        "<=" => ">=",
+        ">" => "<",
+        ">=" => "<=",
+        _ => "=",
+    }
+}
+
+/// Recognizes `operand op value`, `value op operand` and `operand = ANY (array)`.
+pub(super) fn comparison<'c>(condition: &'c Expr, table: &Table<'_>) -> Option<Comparison<'c>> {
+    let in_table = |slot: usize| slot >= table.start && slot < table.start + table.width + 3;
+    let known = |expr: &Expr| {
+        !is_volatile(expr)
+            && reads_only(expr, &mut |slot| !in_table(slot) && (table.context.available)(slot))
+    };
+    match &condition.kind {
+        ExprKind::Call { function, arguments } => {
+            let operator = match function.name {
+                name @ ("=" | "<" | "<=" | ">" | ">=") => name,
+                _ => return None,
+            };
+            let [left, right] = arguments.as_slice() else { return None };
+            if known(right) {
+                return Some(Comparison { operand: left, operator, value: right, any: false });
+            }
+            if known(left) {
+                let operator = flipped(operator);
+                return Some(Comparison { operand: right, operator, value: left, any: false });
+            }
+            None
+        }
+        ExprKind::ArrayCompare { function, any: true, left, right } if function.name == "=" => {
+            let found = Comparison { operand: left, operator: "=", value: right, any: true };
+            known(right).then_some(found)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a value of type `value` can be turned into a key of a column of type `column`: the same
+/// family of types, so that order and equality mean the same.
+pub(super) fn key_compatible(column: TypeOid, value: TypeOid) -> bool {
+    use TypeOid as T;
+    let family = |t: TypeOid| match t {
+        T::INT2 | T::INT4 | T::INT8 => 1,
+        T::TEXT | T::VARCHAR | T::NAME => 2,
+        T::OID | T::REGCLASS => 3,
+        other => 1_000 + other.0,
+    };
+    family(column) == family(value)
+}

@@ -1,0 +1,155 @@
+//! What reading costs: PostgreSQL's units (one page read in sequence is 1) and settings.
+
+use crate::context::CostSettings;
+
+/// Levels of an index above its leaves that a descent is charged for, each as so many operators.
+const DESCENT_OPERATORS: f64 = 50.0;
+
+/// A table as the planner sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TableSize {
+    pub(super) pages: f64,
+    pub(super) rows: f64,
+}
+
+/// How many different pages `fetched` rows anywhere in a table of `pages` lie on, and how often pages
+/// are read for them with a cache of `cache` pages (Mackert and Lohman 1989).
+pub(super) fn pages_fetched(fetched: f64, pages: f64, cache: f64) -> f64 {
+    let (n, t) = (fetched.max(0.0), pages.max(1.0));
+    let b = cache.max(1.0);
+    if t <= b {
+        return (2.0 * t * n / (2.0 * t + n)).min(t).ceil();
+    }
+    let limit = 2.0 * t * b / (2.0 * t - b);
+    if n <= limit {
+        (2.0 * t * n / (2.0 * t + n)).ceil()
+    } else {
+        (b + (n - limit) * (t - b) / t).ceil()
+    }
+}
+
+/// Reading the whole table, judging `operators` conditions on each row.
+pub(super) fn sequential(size: TableSize, operators: f64, costs: &CostSettings) -> f64 {
+    size.pages * costs.seq_page_cost
+        + size.rows * (costs.cpu_tuple_cost + operators * costs.cpu_operator_cost)
+}
+
+/// What a scan reads of an index.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IndexRead {
+    /// Entries in the ranges that bound the scan.
+    pub(super) entries: f64,
+    /// Of those, entries that satisfy its other conditions too: so many rows are fetched.
+    pub(super) rows: f64,
+    /// Descents from the root.
+    pub(super) descents: f64,
+    /// Conditions compared with each entry.
+    pub(super) operators: f64,
+    /// Pages of the index, and its entries.
+    pub(super) index_pages: f64,
+    pub(super) index_entries: f64,
+}
+
+/// Reading the entries alone.
+pub(super) fn index_entries(read: &IndexRead, costs: &CostSettings) -> f64 {
+    let share = (read.entries / read.index_entries.max(1.0)).min(1.0);
+    // A leaf for each range at least, though many ranges may share one.
+    let leaves =
+        (share * read.index_pages).ceil().max(read.descents.min(read.index_pages)).max(1.0);
+    let height = read.index_pages.max(1.0).log(100.0).floor() + 1.0;
+    let descent =
+        (read.index_entries.max(2.0).log2() + height * DESCENT_OPERATORS) * costs.cpu_operator_cost;
+    leaves * costs.random_page_cost
+        + read.descents * descent
+        + read.entries * (costs.cpu_index_tuple_cost + read.operators * costs.cpu_operator_cost)
+}
+
+/// Fetching rows in the order of an index: between the worst case, a random page for each, and the best,
+/// pages in a row, as the values' correlation with the order on disk says.
+pub(super) fn heap_by_index(
+    rows: f64,
+    size: TableSize,
+    correlation: f64,
+    operators: f64,
+    costs: &CostSettings,
+) -> f64 {
+    let scattered = pages_fetched(rows, size.pages, costs.effective_cache_size);
+    let worst = scattered * costs.random_page_cost;
+    let together = (rows / size.rows.max(1.0) * size.pages).ceil().max(1.0);
+    let best = costs.random_page_cost + (together - 1.0) * costs.seq_page_cost;
+    let share = correlation * correlation;
+    worst
+        + share * (best - worst).min(0.0)
+        + rows * (costs.cpu_tuple_cost + operators * costs.cpu_operator_cost)
+}
+
+/// Reading the pages of `rows` rows in the order of their blocks; a quarter of `work_mem` and of the
+/// exactness is not worth estimating.
+pub(super) fn heap_by_bitmap(
+    rows: f64,
+    size: TableSize,
+    operators: f64,
+    costs: &CostSettings,
+) -> f64 {
+    let pages = size.pages.max(1.0);
+    let fetched = (2.0 * pages * rows / (2.0 * pages + rows)).min(pages).ceil().max(1.0);
+    // The more of the pages, the more the reads are in sequence.
+    let page_cost = if fetched >= 2.0 {
+        costs.random_page_cost
+            - (costs.random_page_cost - costs.seq_page_cost) * (fetched / pages).sqrt()
+    } else {
+        costs.random_page_cost
+    };
+    fetched * page_cost + rows * (costs.cpu_tuple_cost + operators * costs.cpu_operator_cost)
+}
+
+/// Putting a row into a bitmap.
+pub(super) fn bitmap_insert(rows: f64, costs: &CostSettings) -> f64 {
+    0.1 * costs.cpu_operator_cost * rows
+}
+
+/// Sorting.
+pub(super) fn sort(rows: f64, costs: &CostSettings) -> f64 {
+    let rows = rows.max(2.0);
+    rows * rows.log2() * 2.0 * costs.cpu_operator_cost + rows * costs.cpu_operator_cost
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_fetched_once_while_they_are_cached() {
+        assert!((pages_fetched(1.0, 1000.0, 500_000.0) - 1.0).abs() < 1e-9);
+        assert!(pages_fetched(1e9, 1000.0, 500_000.0) <= 1000.0);
+        assert!(pages_fetched(1e6, 100_000.0, 1000.0) > 100_000.0, "read again and again");
+    }
+
+    #[test]
+    fn each_way_wins_where_it_should() {
+        let costs = CostSettings::default();
+        let size = TableSize { pages: 10_000.0, rows: 1_000_000.0 };
+        let read = |rows: f64| IndexRead {
+            entries: rows,
+            rows,
+            descents: 1.0,
+            operators: 1.0,
+            index_pages: 2_800.0,
+            index_entries: size.rows,
+        };
+        let by_index = |rows: f64, correlation: f64| {
+            index_entries(&read(rows), &costs) + heap_by_index(rows, size, correlation, 0.0, &costs)
+        };
+        let by_bitmap = |rows: f64| {
+            index_entries(&read(rows), &costs)
+                + bitmap_insert(rows, &costs)
+                + heap_by_bitmap(rows, size, 1.0, &costs)
+        };
+        let whole = sequential(size, 1.0, &costs);
+        assert!(by_index(1.0, 0.0) < by_bitmap(1.0));
+        assert!(by_bitmap(20_000.0) < by_index(20_000.0, 0.0));
+        assert!(by_bitmap(20_000.0) < whole);
+        assert!(whole < by_bitmap(800_000.0) && whole < by_index(800_000.0, 0.0));
+        assert!(by_index(300_000.0, 1.0) < whole, "rows in the order of the index");
+    }
+}

@@ -1,0 +1,438 @@
+//! Which conditions an index answers, and in which way it is read.
+
+use niwaki_catalog::IndexColumn;
+
+use niwaki_table::KeySource;
+
+use super::comparison::{comparison, key_compatible};
+use super::conditions::split_conjuncts;
+use super::cost::{self, IndexRead};
+use super::implication::implies;
+use super::scan::{Candidate, DISABLED_COST, IndexPath, KeyCondition, ScanPath, Table};
+use crate::expr::{Expr, ExprKind};
+use crate::index_expression::compiled;
+
+/// What a key column of an index holds, over the query's row.
+enum KeyPart {
+    Slot(usize),
+    Expression(Expr),
+    /// An expression that cannot be read: nothing matches it.
+    Unknown,
+}
+
+impl KeyPart {
+    fn is(&self, expr: &Expr) -> bool {
+        match (self, &expr.kind) {
+            (Self::Slot(key), ExprKind::Slot { depth: 0, slot }) => key == slot,
+            (Self::Expression(key), _) => key.same(expr),
+            _ => false,
+        }
+    }
+
+    /// The table's column, if it is one.
+    fn column(&self, table: &Table<'_>) -> Option<usize> {
+        match self {
+            Self::Slot(slot) => slot.checked_sub(table.start),
+            Self::Expression(_) | Self::Unknown => None,
+        }
+    }
+}
+
+/// The key columns of an index, and the predicate that its rows satisfy, over the query's row. `None`
+/// when the predicate cannot be read: nothing implies it.
+fn index_parts(table: &Table<'_>, position: usize) -> Option<(Vec<KeyPart>, Option<Expr>)> {
+    let index = table.relation.table.as_ref()?.definition().indexes.get(position)?;
+    let key = index.key.iter().map(|key| match &key.source {
+        KeySource::Column(column) => KeyPart::Slot(table.start + column),
+        KeySource::Expression(expression) => match compiled(&**expression) {
+            Some(compiled) => KeyPart::Expression(compiled.expr.shifted(table.start)),
+            None => KeyPart::Unknown,
+        },
+    });
+    let predicate = match index.predicate.as_deref() {
+        Some(predicate) => Some(compiled(predicate)?.expr.shifted(table.start)),
+        None => None,
+    };
+    Some((key.collect(), predicate))
+}
+
+/// What the conditions say about one key column.
+struct ColumnMatch {
+    key: KeyCondition,
+    /// The conditions it stands for, by number.
+    covered: Vec<usize>,
+    selectivity: f64,
+    /// Ranges that the scan has for each of those before it, estimated.
+    ranges: f64,
+}
+
+/// A way to use an index.
+#[derive(Clone)]
+pub(super) struct IndexMatch {
+    /// Position among the table's indexes.
+    pub(super) position: usize,
+    pub(super) keys: Vec<KeyCondition>,
+    pub(super) bounding: usize,
+    /// Conditions that its keys ensure, by number.
+    pub(super) covered: Vec<usize>,
+    /// Conditions that the predicate of a partial index ensures.
+    pub(super) ensured: Vec<usize>,
+    /// Whether it is the index of some rows only.
+    pub(super) partial: bool,
+    /// The order in which it gives rows, if that is wanted: forward or backward.
+    pub(super) order: Option<bool>,
+    /// Share of the entries that satisfy all of its conditions.
+    pub(super) selectivity: f64,
+    /// Share of the entries in the ranges that bound the scan.
+    pub(super) read: f64,
+    /// Descents from the root.
+    pub(super) descents: f64,
+    /// Whether it gives one row at most.
+    pub(super) point: bool,
+}
+
+impl IndexMatch {
+    fn new(position: usize) -> Self {
+        Self {
+            position,
+            keys: Vec::new(),
+            bounding: 0,
+            covered: Vec::new(),
+            ensured: Vec::new(),
+            partial: false,
+            order: None,
+            selectivity: 1.0,
+            read: 1.0,
+            descents: 1.0,
+            point: false,
+        }
+    }
+
+    /// Whether its scan reads less than all rows.
+    pub(super) fn bounds(&self) -> bool {
+        self.bounding > 0 || self.partial
+    }
+
+    /// All conditions that the rows of its scan satisfy, by number.
+    pub(super) fn satisfied(&self) -> Vec<usize> {
+        [self.covered.as_slice(), &self.ensured].concat()
+    }
+
+    /// What its scan reads of the index.
+    pub(super) fn reads(&self, table: &Table<'_>) -> IndexRead {
+        let rows = table.size.rows;
+        let pages = table
+            .relation
+            .table
+            .as_ref()
+            .and_then(|stored| stored.index(self.position).blocks().ok());
+        IndexRead {
+            entries: (rows * self.read).max(1.0),
+            rows: (rows * self.selectivity).max(1.0),
+            descents: self.descents,
+            operators: self.covered.len() as f64,
+            // The metapage is not read.
+            index_pages: pages.map_or(rows / 250.0, f64::from).max(2.0) - 1.0,
+            index_entries: rows.max(1.0),
+        }
+    }
+
+    pub(super) fn path(
+        &self,
+        table: &Table<'_>,
+        conditions: &[Expr],
+        forward: bool,
+        only: bool,
+    ) -> IndexPath {
+        let costs = &table.context.settings.costs;
+        // The plan of a point statement says nothing about costs, and is made without looking.
+        let (rows, cost) = if self.point {
+            (1.0, 0.0)
+        } else {
+            let read = self.reads(table);
+            (read.rows, cost::index_entries(&read, costs))
+        };
+        IndexPath {
+            index: self.position,
+            keys: self.keys.clone(),
+            bounding: self.bounding,
+            forward,
+            only,
+            conditions: self.covered.iter().map(|n| conditions[*n].clone()).collect(),
+            ensured: self.ensured.iter().map(|n| conditions[*n].clone()).collect(),
+            rows,
+            cost,
+        }
+    }
+}
+
+fn match_column(
+    table: &Table<'_>,
+    conditions: &[Expr],
+    column: &IndexColumn,
+    part: &KeyPart,
+) -> Option<ColumnMatch> {
+    let stored = column.type_oid(table.relation);
+    let position = part.column(table);
+    let estimator = &table.estimator;
+    let matching = |number: usize| {
+        let found = comparison(conditions.get(number)?, table)?;
+        let value_type =
+            if found.any { crate::types::element_of(found.value.ty)? } else { found.value.ty };
+        (part.is(found.operand)
+            && key_compatible(stored, value_type)
+            && key_compatible(stored, found.operand.ty))
+        .then_some(found)
+    };
+    let numbers = 0..conditions.len();
+    let equal = numbers
+        .clone()
+        .filter_map(|n| matching(n).map(|f| (n, f)))
+        .filter(|(_, f)| f.operator == "=")
+        // One value is better than several.
+        .min_by_key(|(_, f)| f.any);
+    if let Some((number, found)) = equal {
+        let value = found.value.clone();
+        let (key, selectivity, ranges) = if found.any {
+            let (selectivity, values) = estimator.any(position, found.value);
+            (KeyCondition::Any(value), selectivity, values)
+        } else {
+            (KeyCondition::Equal(value), estimator.equal(position, found.value), 1.0)
+        };
+        return Some(ColumnMatch { key, covered: vec![number], selectivity, ranges });
+    }
+    let (mut lower, mut upper, mut covered) = (None, None, Vec::new());
+    for number in numbers {
+        if let Some(negated) = null_test(&conditions[number], part) {
+            if !negated {
+                return Some(ColumnMatch {
+                    key: KeyCondition::Null,
+                    covered: vec![number],
+                    selectivity: estimator.null(position, false),
+                    ranges: 1.0,
+                });
+            }
+            // What a bound ensures as well.
+            covered.push(number);
+            continue;
+        }
+        let Some(found) = matching(number) else { continue };
+        let inclusive = found.operator.ends_with('=');
+        let side = match found.operator {
+            ">" | ">=" => &mut lower,
+            "<" | "<=" => &mut upper,
+            _ => continue,
+        };
+        if side.is_none() {
+            *side = Some((found.value.clone(), inclusive));
+            covered.push(number);
+        }
+    }
+    if covered.is_empty() {
+        return None;
+    }
+    let selectivity = estimator.range(position, lower.as_ref(), upper.as_ref());
+    let key = KeyCondition::Range { lower, upper };
+    Some(ColumnMatch { key, covered, selectivity, ranges: 1.0 })
+}
+
+/// `key IS NULL` (false) or `IS NOT NULL` (true).
+fn null_test(condition: &Expr, key: &KeyPart) -> Option<bool> {
+    match &condition.kind {
+        ExprKind::IsNull { argument, negated } if key.is(argument) => Some(*negated),
+        _ => None,
+    }
+}
+
+/// The ways in which a table's indexes answer some conditions; also, without any, in which they could be
+/// read for their order.
+pub(super) fn index_matches(table: &Table<'_>, conditions: &[Expr]) -> Vec<IndexMatch> {
+    let mut found = Vec::new();
+    for (position, index) in table.relation.indexes.iter().enumerate() {
+        if index.definition.valid {
+            match_index(table, conditions, position, &mut found);
+        }
+    }
+    found
+}
+
+fn match_index(table: &Table<'_>, conditions: &[Expr], position: usize, out: &mut Vec<IndexMatch>) {
+    let definition = &table.relation.indexes[position].definition;
+    let columns = &definition.key;
+    let Some((key_parts, predicate)) = index_parts(table, position) else { return };
+    if predicate.as_ref().is_some_and(|predicate| !implies(conditions, predicate)) {
+        return;
+    }
+    let mut found = IndexMatch::new(position);
+    let mut parts: Vec<Option<ColumnMatch>> = Vec::with_capacity(columns.len());
+    let mut open = true;
+    for (number, (column, key_part)) in columns.iter().zip(&key_parts).enumerate() {
+        let part = match_column(table, conditions, column, key_part);
+        if let Some(part) = &part {
+            found.keys.resize(number, KeyCondition::Free);
+            found.keys.push(part.key.clone());
+            found.covered.extend(&part.covered);
+            found.selectivity *= part.selectivity;
+            if open {
+                found.bounding = number + 1;
+                found.read *= part.selectivity;
+                found.descents *= part.ranges;
+            }
+        }
+        open = open && part.as_ref().is_some_and(|p| !matches!(p.key, KeyCondition::Range { .. }));
+        parts.push(part);
+    }
+    // An index may have a column twice.
+    found.covered.sort_unstable();
+    found.covered.dedup();
+    found.order = index_order(table, columns, &key_parts, &found.keys);
+    if let Some(predicate) = predicate {
+        found.partial = true;
+        add_ensured(table, predicate, conditions, &mut found);
+    }
+    found.point = definition.is_unique_at_once()
+        && found.keys.len() == columns.len()
+        && found.keys.iter().all(|key| matches!(key, KeyCondition::Equal(_)));
+    if table.context.settings.enable_skipscan {
+        skip_scans(table, &key_parts, &parts, &found, out);
+    }
+    out.push(found);
+}
+
+/// Notes the conditions that a partial index's predicate ensures: a plain scan need not judge them again,
+/// because every row that it reaches satisfies it.
+fn add_ensured(table: &Table<'_>, predicate: Expr, conditions: &[Expr], found: &mut IndexMatch) {
+    let mut parts = Vec::new();
+    split_conjuncts(predicate, &mut parts);
+    for (number, condition) in conditions.iter().enumerate() {
+        if !found.covered.contains(&number) && parts.iter().any(|part| part.same(condition)) {
+            let share = table.estimator.condition(condition);
+            found.selectivity *= share;
+            found.read *= share;
+            found.ensured.push(number);
+        }
+    }
+}
+
+/// The skip scans: the columns up to a later condition bound the scan too, which looks for each of the
+/// values that the columns before it have. Rule: only where ANALYZE has counted those values; each
+/// combination of them costs two descents, one to its entries and one past them.
+fn skip_scans(
+    table: &Table<'_>,
+    key_parts: &[KeyPart],
+    parts: &[Option<ColumnMatch>],
+    plain: &IndexMatch,
+    out: &mut Vec<IndexMatch>,
+) {
+    let mut read = 1.0;
+    let mut prefixes = 1.0;
+    let mut skips = false;
+    for (number, (key, part)) in key_parts.iter().zip(parts).enumerate() {
+        let share = part.as_ref().map_or(1.0, |part| part.selectivity);
+        read *= share;
+        if number >= plain.bounding && part.is_some() && skips {
+            out.push(IndexMatch {
+                bounding: number + 1,
+                read,
+                descents: prefixes * 2.0,
+                ..plain.clone()
+            });
+        }
+        prefixes *= match part {
+            Some(part) if !matches!(part.key, KeyCondition::Range { .. }) => part.ranges,
+            _ => {
+                skips = true;
+                let distinct = table.estimator.distinct(key.column(table));
+                let Some(distinct) = distinct else { return };
+                (distinct * share).max(1.0)
+            }
+        };
+        if prefixes > table.size.rows {
+            return;
+        }
+    }
+}
+
+/// Scans of indexes, in their order.
+pub(super) fn index_candidates(table: &Table<'_>, matches: &[IndexMatch]) -> Vec<Candidate> {
+    let settings = &table.context.settings;
+    let costs = &settings.costs;
+    let disabled = if settings.enable_indexscan { 0.0 } else { DISABLED_COST };
+    let mut candidates = Vec::new();
+    for found in matches {
+        let columns = &table.relation.indexes[found.position].definition.key;
+        let order = found.order;
+        let only = settings.enable_indexonlyscan && table.covered_by(found.position);
+        if !found.bounds() && order.is_none() && !only {
+            continue;
+        }
+        // A point of a unique index always wins: it stays right however the table grows.
+        let path = found.path(table, table.conditions, order.unwrap_or(true), only);
+        let cost = if found.point {
+            0.0
+        } else {
+            let first = columns.first().map(|column| usize::from(column.column));
+            let mut correlation = table.estimator.correlation(first);
+            if columns.len() > 1 {
+                correlation *= 0.75;
+            }
+            let filters = (table.conditions.len() - found.satisfied().len()) as f64;
+            path.cost + cost::heap_by_index(path.rows, table.size, correlation, filters, costs)
+        };
+        candidates.push(Candidate {
+            path: ScanPath::Index(path),
+            covered: found.satisfied(),
+            rows: if found.point { 1.0 } else { table.output_rows },
+            startup: 0.0,
+            cost: cost + disabled,
+            ordered: table.context.order.is_empty() || order.is_some() || found.point,
+        });
+    }
+    candidates
+}
+
+/// Whether the index gives the wanted order: `Some(true)` forward, `Some(false)` backward.
+fn index_order(
+    table: &Table<'_>,
+    columns: &[IndexColumn],
+    parts: &[KeyPart],
+    keys: &[KeyCondition],
+) -> Option<bool> {
+    let order = table.context.order;
+    if order.is_empty() {
+        return None;
+    }
+    // Columns fixed to one value have no order of their own.
+    let fixed = |position: usize| {
+        matches!(keys.get(position), Some(KeyCondition::Equal(_) | KeyCondition::Null))
+    };
+    let mut direction = None;
+    let mut position = 0;
+    for wanted in order {
+        if (0..keys.len()).any(|at| fixed(at) && parts[at].is(&wanted.expr)) {
+            continue;
+        }
+        while fixed(position) {
+            position += 1;
+        }
+        let column = columns.get(position)?;
+        if !parts.get(position)?.is(&wanted.expr) {
+            return None;
+        }
+        let same =
+            column.descending == wanted.descending && column.nulls_first == wanted.nulls_first;
+        let opposite =
+            column.descending != wanted.descending && column.nulls_first != wanted.nulls_first;
+        let this = match (same, opposite) {
+            (true, _) => true,
+            (_, true) => false,
+            _ => return None,
+        };
+        if direction.is_some_and(|d| d != this) {
+            return None;
+        }
+        direction = Some(this);
+        position += 1;
+    }
+    Some(direction.unwrap_or(true))
+}

@@ -1,0 +1,84 @@
+//! Values from index entries: for scans that need nothing else of a row.
+
+use niwaki_nbtree::BatchEntry;
+use niwaki_txn::View;
+use niwaki_types::{
+    ColumnMask, Datum, RowView, TypeError, decode_key, key_equal_is_image_equal, key_length,
+};
+
+use crate::error::{Error, Result};
+use crate::table::Table;
+
+impl Table {
+    /// Whether the entries of an index give the values of all `needed` columns: as key columns whose
+    /// encoding can be read back, or in the INCLUDE payload.
+    pub fn covers(&self, index: usize, needed: &ColumnMask) -> bool {
+        let definition = &self.indexes[index].definition;
+        needed.iter().all(|column| {
+            definition.include.contains(&column)
+                || definition.key.iter().any(|key| {
+                    key.source.column() == Some(column) && key_equal_is_image_equal(key.order.oid)
+                })
+        })
+    }
+
+    /// Writes the `needed` columns of the row that the view sees through an entry into `out`, from the
+    /// entry where it is right; false when it sees none with the entry's key.
+    #[inline]
+    pub(crate) fn fetch_covered(
+        &self,
+        view: &View<'_>,
+        index: usize,
+        entry: &BatchEntry<'_>,
+        needed: &ColumnMask,
+        out: &mut [Datum],
+    ) -> Result<bool> {
+        let mixed = self.heap().fetch(view, entry.tid, |row| row.mixed)?;
+        match mixed {
+            None => Ok(false),
+            // Nothing clears `mixed` while the table is open: the entry was right when it was read.
+            Some(false) => self.decode_entry(index, entry, needed, out).map(|()| true),
+            // The chain has several keys, or payloads: the row itself is asked (design section 5). What
+            // the snapshot sees of it does not change in between.
+            Some(true) => self.fetch_with_key(view, index, entry.tid, entry.key, needed, out),
+        }
+    }
+
+    /// Writes the `needed` columns that an entry holds into `out`.
+    fn decode_entry(
+        &self,
+        index: usize,
+        entry: &BatchEntry<'_>,
+        needed: &ColumnMask,
+        out: &mut [Datum],
+    ) -> Result<()> {
+        let index = &self.indexes[index];
+        let mut rest = entry.key;
+        for key in &index.definition.key {
+            let length = match key.source.column().filter(|&column| needed.contains(column)) {
+                Some(column) => {
+                    let (value, length) = decode_key(rest, key.order)?;
+                    if let Some(value) = value {
+                        out[column] = value;
+                    }
+                    length
+                }
+                None => key_length(rest, key.order)?,
+            };
+            rest = rest.get(length..).unwrap_or_default();
+        }
+        if index.include.is_empty() {
+            return Ok(());
+        }
+        let Some((&has_nulls, bytes)) = entry.payload.split_first() else {
+            return Err(Error::Type(TypeError::corrupt("an index entry has no payload")));
+        };
+        let mut view = RowView::new(&index.include, index.include.len(), has_nulls != 0, bytes)?;
+        for (place, &column) in index.definition.include.iter().enumerate() {
+            if needed.contains(column) {
+                out[column] = view.get(place)?.unwrap_or(Datum::Null);
+            }
+        }
+        Ok(())
+    }
+}

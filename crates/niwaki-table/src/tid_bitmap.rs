@@ -1,0 +1,299 @@
+//! A set of rows by their addresses, in bounded memory.
+//!
+//! A page is *exact* (a bit for each line pointer) as long as there is room; then pages become *lossy*:
+//! one bit says that the page may hold such rows, and it must be read in full.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::IntoIter;
+use std::iter::Peekable;
+
+use niwaki_storage::Tid;
+
+/// Line pointers that an exact page can tell, and blocks in a lossy chunk.
+const BITS: u32 = 512;
+const WORDS: usize = BITS as usize / 64;
+/// What an entry of either map takes, tree and allocation included, in bytes.
+const ENTRY_BYTES: usize = 112;
+/// Fewest entries that a set may have, however little memory there is.
+const ENTRIES_MIN: usize = 16;
+
+type Bits = [u64; WORDS];
+
+fn set(bits: &mut Bits, bit: u32) {
+    bits[(bit / 64) as usize] |= 1 << (bit % 64);
+}
+
+fn is_set(bits: &Bits, bit: u32) -> bool {
+    bits[(bit / 64) as usize] >> (bit % 64) & 1 == 1
+}
+
+fn ones(bits: &Bits) -> impl Iterator<Item = u32> + '_ {
+    (0..BITS).filter(|&bit| is_set(bits, bit))
+}
+
+/// The set. Ordered, so that what is done with it is the same in every run.
+#[derive(Clone, Debug)]
+pub(crate) struct TidBitmap {
+    /// By block: its line pointers, from bit 0 for offset 1.
+    exact: BTreeMap<u32, Box<Bits>>,
+    /// By block / 512: its blocks. No block is in both maps.
+    lossy: BTreeMap<u32, Box<Bits>>,
+    entries_max: usize,
+}
+
+impl TidBitmap {
+    /// An empty set that takes about `memory_bytes` at most.
+    pub(crate) fn new(memory_bytes: usize) -> Self {
+        let entries_max = (memory_bytes / ENTRY_BYTES).max(ENTRIES_MIN);
+        Self { exact: BTreeMap::new(), lossy: BTreeMap::new(), entries_max }
+    }
+
+    fn is_lossy(&self, block: u32) -> bool {
+        self.lossy.get(&(block / BITS)).is_some_and(|chunk| is_set(chunk, block % BITS))
+    }
+
+    /// Adds a row.
+    pub(crate) fn insert(&mut self, tid: Tid) {
+        let (block, offset) = (tid.block.0, u32::from(tid.offset.0));
+        if let Some(page) = self.exact.get_mut(&block)
+            && (1..=BITS).contains(&offset)
+        {
+            set(page, offset - 1);
+            return;
+        }
+        if self.is_lossy(block) {
+            return;
+        }
+        if (1..=BITS).contains(&offset) {
+            let mut bits = Box::new([0; WORDS]);
+            set(&mut bits, offset - 1);
+            self.exact.insert(block, bits);
+            self.shrink();
+        } else {
+            // No page has so many line pointers; whoever reads it will see.
+            self.make_lossy(block);
+        }
+    }
+
+    fn make_lossy(&mut self, block: u32) {
+        self.exact.remove(&block);
+        set(self.lossy.entry(block / BITS).or_default(), block % BITS);
+    }
+
+    /// Makes pages lossy, a chunk after the other, until half of the room is free again.
+    fn shrink(&mut self) {
+        if self.exact.len() + self.lossy.len() <= self.entries_max {
+            return;
+        }
+        let target = self.entries_max / 2;
+        // Ends: each turn takes at least one page out of the exact ones.
+        while self.exact.len() + self.lossy.len() > target {
+            let Some((&first, _)) = self.exact.first_key_value() else { break };
+            let chunk = first / BITS;
+            let rest = match (chunk + 1).checked_mul(BITS) {
+                Some(end) => self.exact.split_off(&end),
+                None => BTreeMap::new(),
+            };
+            let pages = std::mem::replace(&mut self.exact, rest);
+            let bits = self.lossy.entry(chunk).or_default();
+            pages.keys().for_each(|block| set(bits, block % BITS));
+        }
+        // A set so scattered that lossy chunks fill the room gets more of it: there is no coarser form.
+        self.entries_max = self.entries_max.max(2 * self.lossy.len());
+    }
+
+    /// Keeps the rows that are, or may be, in both.
+    pub(crate) fn intersect(&mut self, mut other: Self) {
+        let mut exact = BTreeMap::new();
+        for (block, mut bits) in std::mem::take(&mut self.exact) {
+            if let Some(theirs) = other.exact.remove(&block) {
+                bits.iter_mut().zip(*theirs).for_each(|(mine, theirs)| *mine &= theirs);
+            } else if !other.is_lossy(block) {
+                continue;
+            }
+            if bits.iter().any(|word| *word != 0) {
+                exact.insert(block, bits);
+            }
+        }
+        // Their exact pages that are lossy here: the exact form says more.
+        for (block, bits) in other.exact {
+            if self.is_lossy(block) {
+                exact.insert(block, bits);
+            }
+        }
+        self.lossy.retain(|chunk, bits| {
+            let Some(theirs) = other.lossy.get(chunk) else { return false };
+            bits.iter_mut().zip(**theirs).for_each(|(mine, theirs)| *mine &= theirs);
+            bits.iter().any(|word| *word != 0)
+        });
+        self.exact = exact;
+        self.shrink();
+    }
+
+    /// Adds the rows of another set.
+    pub(crate) fn unite(&mut self, other: Self) {
+        for (chunk, bits) in other.lossy {
+            for bit in ones(&bits) {
+                self.make_lossy(chunk * BITS + bit);
+            }
+        }
+        for (block, bits) in other.exact {
+            if self.is_lossy(block) {
+                continue;
+            }
+            match self.exact.get_mut(&block) {
+                Some(mine) => mine.iter_mut().zip(*bits).for_each(|(mine, bits)| *mine |= bits),
+                None => {
+                    self.exact.insert(block, bits);
+                    self.shrink();
+                }
+            }
+        }
+        self.shrink();
+    }
+
+    /// Its pages, by block.
+    pub(crate) fn into_pages(self) -> BitmapPages {
+        BitmapPages {
+            exact: self.exact.into_iter().peekable(),
+            lossy: self.lossy.into_iter().peekable(),
+        }
+    }
+}
+
+/// One page of a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum BitmapPage {
+    /// Its rows.
+    Exact(u32, Box<Bits>),
+    /// Any of its rows.
+    Lossy(u32),
+}
+
+impl BitmapPage {
+    /// Offsets of an exact page's roots.
+    pub(crate) fn offsets(bits: &Bits) -> impl Iterator<Item = u16> + '_ {
+        ones(bits).map(|bit| bit as u16 + 1)
+    }
+}
+
+/// The pages of a set, in the order of their blocks.
+#[derive(Debug)]
+pub(crate) struct BitmapPages {
+    exact: Peekable<IntoIter<u32, Box<Bits>>>,
+    lossy: Peekable<IntoIter<u32, Box<Bits>>>,
+}
+
+impl Iterator for BitmapPages {
+    type Item = BitmapPage;
+
+    fn next(&mut self) -> Option<BitmapPage> {
+        // Ends: each turn gives a page away or takes an empty chunk off.
+        loop {
+            let chunk = self.lossy.peek().map(|(chunk, bits)| (*chunk, ones(bits).next()));
+            let lossy = match chunk {
+                None => None,
+                Some((chunk, Some(bit))) => Some(chunk * BITS + bit),
+                Some((_, None)) => {
+                    self.lossy.next();
+                    continue;
+                }
+            };
+            let first_exact = self.exact.peek().map(|(block, _)| *block);
+            return match (lossy, first_exact) {
+                (Some(lossy), exact) if exact.is_none_or(|exact| lossy < exact) => {
+                    if let Some((_, bits)) = self.lossy.peek_mut() {
+                        let bit = lossy % BITS;
+                        bits[(bit / 64) as usize] &= !(1 << (bit % 64));
+                    }
+                    Some(BitmapPage::Lossy(lossy))
+                }
+                _ => self.exact.next().map(|(block, bits)| BitmapPage::Exact(block, bits)),
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bitmap(tids: &[(u32, u16)], memory: usize) -> TidBitmap {
+        let mut set = TidBitmap::new(memory);
+        tids.iter().for_each(|&(block, offset)| set.insert(Tid::new(block, offset)));
+        set
+    }
+
+    /// Rows of exact pages, and lossy pages; blocks ascend.
+    fn contents(set: TidBitmap) -> (BTreeSet<(u32, u16)>, BTreeSet<u32>) {
+        let (mut rows, mut lossy) = (BTreeSet::new(), BTreeSet::new());
+        let mut last = None;
+        for page in set.into_pages() {
+            let block = match &page {
+                BitmapPage::Lossy(block) => {
+                    lossy.insert(*block);
+                    *block
+                }
+                BitmapPage::Exact(block, bits) => {
+                    rows.extend(BitmapPage::offsets(bits).map(|offset| (*block, offset)));
+                    *block
+                }
+            };
+            assert!(last < Some(block), "pages come in order, each once");
+            last = Some(block);
+        }
+        (rows, lossy)
+    }
+
+    fn tids() -> impl Strategy<Value = Vec<(u32, u16)>> {
+        let block = prop_oneof![6 => 0u32..60, 2 => 0u32..3000, 1 => 4_294_967_000u32..=u32::MAX];
+        prop::collection::vec((block, 1u16..=512), 0..120)
+    }
+
+    fn memory() -> impl Strategy<Value = usize> {
+        prop_oneof![Just(0), Just(40 * ENTRY_BYTES), Just(1 << 20)]
+    }
+
+    proptest! {
+        /// Nothing that belongs to the result is missing; with room, nothing else is in it.
+        #[test]
+        fn sets_hold_what_they_must(a in tids(), b in tids(), m in memory(), n in memory()) {
+            let (left, right): (BTreeSet<_>, BTreeSet<_>) =
+                (a.iter().copied().collect(), b.iter().copied().collect());
+            let mut both = bitmap(&a, m);
+            both.intersect(bitmap(&b, n));
+            let mut either = bitmap(&a, m);
+            either.unite(bitmap(&b, n));
+            let results = [(both, &left & &right, m.min(n)), (either, &left | &right, m.min(n))];
+            for (set, expected, room) in results {
+                let size = set.exact.len() + set.lossy.len();
+                prop_assert!(size <= set.entries_max);
+                let (rows, lossy) = contents(set);
+                for row in &expected {
+                    prop_assert!(rows.contains(row) || lossy.contains(&row.0));
+                }
+                for row in &rows {
+                    prop_assert!(left.contains(row) || right.contains(row));
+                }
+                if room == 1 << 20 {
+                    prop_assert!(lossy.is_empty());
+                    prop_assert_eq!(rows, expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn without_room_pages_become_lossy() {
+        let all: Vec<(u32, u16)> = (0..2000).map(|block| (block, 7)).collect();
+        let set = bitmap(&all, 0);
+        assert!(set.exact.len() + set.lossy.len() <= ENTRIES_MIN);
+        let (rows, lossy) = contents(set);
+        assert_eq!(rows.len() + lossy.len(), 2000);
+        assert!(lossy.len() > 1900);
+    }
+}
