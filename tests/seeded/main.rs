@@ -74,8 +74,9 @@ fn pages() -> Result<(), String> {
             steps: if full_page_writes { 250 } else { 700 },
             full_page_writes,
             mix: Mix { keys, ..Mix::default() },
-            moments_every: if full_page_writes { 1 } else { 5 },
-            images_per_moment: if full_page_writes { 4 } else { 1 },
+            // The first few images of a moment lose or keep whole files; torn writes come after them.
+            moments_every: if full_page_writes { 3 } else { 5 },
+            images_per_moment: if full_page_writes { 12 } else { 1 },
             second_crash_every: 0,
             from_nothing: seed % 2 == 1,
             ..CrashPlan::default()
