@@ -423,7 +423,7 @@ mod tests {
     }
 
     fn push(sorter: &mut Sorter, key: &[u8], tid: Tid) {
-        let live = tid.block.0 % 2 == 0;
+        let live = tid.block.0.is_multiple_of(2);
         sorter.push(&SortEntry { key, payload: &key[..1], tid, live }).unwrap();
     }
 
