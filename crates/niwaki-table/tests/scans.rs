@@ -1,5 +1,4 @@
-//! Scans by array keys, by skipping and by bitmaps: how much of an index they read, and which dead
-//! entries they leave marked.
+//! Scans by array keys and by skipping: how much of an index they read.
 
 mod support;
 
@@ -7,8 +6,7 @@ use std::ops::Bound;
 
 use niwaki_nbtree::IndexStats;
 use niwaki_table::{
-    BitmapSource, BuildOptions, ColumnKeys, Direction, IndexDefinition, KeyColumn, PageRows,
-    ScanKeys, Table,
+    BuildOptions, ColumnKeys, Direction, IndexDefinition, KeyColumn, ScanKeys, Table,
 };
 use niwaki_txn::{Durability, Isolation, Transaction};
 use niwaki_types::{ColumnMask, Datum, KeyOrder, TypeOid, encode_key};
@@ -49,22 +47,6 @@ fn scan(table: &Table, tx: &Transaction, index: usize, keys: ScanKeys, way: Dire
     while scan.next(table, tx, &snapshot, &all, &mut out).unwrap().is_some() {
         let Datum::Int4(id) = out[0] else { panic!("{out:?}") };
         found.push(id);
-    }
-    found
-}
-
-fn bitmap(table: &Table, tx: &Transaction, source: BitmapSource, memory: usize) -> Vec<i32> {
-    let snapshot = tx.snapshot().unwrap();
-    let mut scan = table.bitmap_scan(source, memory);
-    let mut page = PageRows::new();
-    let mut out = vec![Datum::Null; COLUMNS];
-    let mut found = Vec::new();
-    while scan.next_page(table, tx, &snapshot, &mut page).unwrap() {
-        for row in page.iter() {
-            table.deform(row, &ColumnMask::all(COLUMNS), &mut out).unwrap();
-            let Datum::Int4(id) = out[0] else { panic!("{out:?}") };
-            found.push(id);
-        }
     }
     found
 }
@@ -147,72 +129,4 @@ fn a_skip_scan_reads_what_it_needs_of_each_prefix() {
         // Two descents for each of four values, and one to find out that there is no fifth.
         assert!(skipping <= 10 && backward <= 12, "{skipping}, {backward} of {whole} leaves");
     }
-}
-
-#[test]
-fn every_kind_of_scan_marks_what_it_finds_dead() {
-    type Way = fn(&World, &Transaction) -> Vec<i32>;
-    let ways: [(&str, Way); 5] = [
-        ("forward", |w, tx| scan(&w.table, tx, 1, one(values(&[3])), Direction::Forward)),
-        ("backward", |w, tx| scan(&w.table, tx, 1, one(values(&[3])), Direction::Backward)),
-        ("array keys", |w, tx| scan(&w.table, tx, 1, one(values(&[3, 77])), Direction::Backward)),
-        ("bitmap", |w, tx| {
-            let source = BitmapSource::Index { index: 1, keys: one(values(&[3])) };
-            bitmap(&w.table, tx, source, 1 << 20)
-        }),
-        ("both bitmaps", |w, tx| {
-            let low = ColumnKeys::Range {
-                lower: Bound::Included(key(0)),
-                upper: Bound::Included(key(10_000)),
-            };
-            let source = BitmapSource::And(vec![
-                BitmapSource::Index { index: 0, keys: one(low) },
-                BitmapSource::Index { index: 1, keys: one(values(&[3])) },
-            ]);
-            bitmap(&w.table, tx, source, 1 << 20)
-        }),
-    ];
-    for (name, way) in ways {
-        let world = filled(300, |id| id % 10);
-        let tx = world.begin(0, Isolation::ReadCommitted);
-        for id in (3..300).step_by(20) {
-            let snapshot = tx.snapshot_for_write().unwrap();
-            let (target, _) = world.find(&tx, &snapshot, id).expect("a row");
-            world.table.delete(&tx, &snapshot, target).unwrap();
-            tx.next_command().unwrap();
-        }
-        // Somebody still sees the rows: nothing is marked.
-        let held = world.begin(1, Isolation::RepeatableRead);
-        let snapshot = held.snapshot().unwrap();
-        tx.commit(Durability::Flush).unwrap();
-        let (before, after) = counted(&world, 1, |tx| {
-            assert_eq!(way(&world, tx).len(), 15, "{name}");
-        });
-        assert_eq!(after.marked_dead, before.marked_dead, "{name}");
-        drop(snapshot);
-        held.commit(Durability::Flush).unwrap();
-        let (before, after) = counted(&world, 1, |tx| {
-            assert_eq!(way(&world, tx).len(), 15, "{name}");
-        });
-        assert_eq!(after.marked_dead - before.marked_dead, 15, "{name}");
-        // Marked entries are not read again.
-        let (before, after) = counted(&world, 1, |tx| {
-            assert_eq!(way(&world, tx).len(), 15, "{name}");
-        });
-        assert_eq!(after.entries_read - before.entries_read, 15, "{name}");
-        world.check();
-    }
-}
-
-#[test]
-fn without_memory_a_bitmap_gives_the_same_rows_and_more() {
-    let world = filled(3000, |id| id % 7);
-    let tx = world.begin(0, Isolation::ReadCommitted);
-    let source = || BitmapSource::Index { index: 1, keys: one(values(&[2])) };
-    let exact = bitmap(&world.table, &tx, source(), 1 << 20);
-    let expected: Vec<i32> = (0..3000).filter(|id| id % 7 == 2).collect();
-    assert_eq!(exact, expected);
-    let lossy = bitmap(&world.table, &tx, source(), 0);
-    assert!(lossy.is_sorted() && expected.iter().all(|id| lossy.binary_search(id).is_ok()));
-    assert!(lossy.len() > expected.len(), "pages became lossy");
 }

@@ -340,9 +340,15 @@ fn answers_do_not_depend_on_indexes() {
 fn compare(s: &mut Session, seed: u64, least: usize) {
     let mut used = 0;
     for query in QUERIES {
-        run(s, "set enable_seqscan = on; set enable_indexscan = off");
+        run(
+            s,
+            "set enable_seqscan = on; set enable_indexscan = off; set enable_indexonlyscan = off; set enable_bitmapscan = off",
+        );
         let expected = run(s, query);
-        run(s, "set enable_seqscan = off; set enable_indexscan = on");
+        run(
+            s,
+            "set enable_seqscan = off; set enable_indexscan = on; set enable_indexonlyscan = on",
+        );
         assert_eq!(run(s, query), expected, "seed {seed}: {query}");
         used += usize::from(run(s, &format!("explain {query}")).contains("using i"));
     }
