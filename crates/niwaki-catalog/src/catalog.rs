@@ -194,6 +194,8 @@ impl Catalog {
             };
             if let Some(before) = old.relation(oid)
                 && state.relation(oid).is_none_or(|now| now.file != before.file)
+                // Two relations may have exchanged their files.
+                && !state.relations().any(|other| other.file == before.file)
             {
                 self.engine.forget(RelFileId(before.file));
             }
