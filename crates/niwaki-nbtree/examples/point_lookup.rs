@@ -1,7 +1,8 @@
 //! Point lookups without SQL and without the heap, beside a random pointer chase over a buffer of the index's
 //! size: what the memory allows. Files are in memory, the pool holds everything.
 //!
-//! `cargo run --release -p niwaki-nbtree --example point_lookup [entries] [lookups]`
+//! `cargo run --release -p niwaki-nbtree --example point_lookup [entries] [lookups]`, or with `--json
+//! [lookups]` the figures that `bench/accept 02` asks for, of indexes of a million and of ten million entries.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use niwaki_env::clock::Clock;
 use niwaki_env::rng::SeededRng;
 use niwaki_env::sync::thread;
 use niwaki_env::{Env, rng::Rng};
-use niwaki_nbtree::{Direction, Index, IndexOptions, KeyRange, NbtreeManager, Scan};
+use niwaki_nbtree::{Direction, Index, IndexOptions, NbtreeManager, Scan};
 use niwaki_storage::{RelFile, Storage, StorageOptions, Tid, Xid};
 
 const LINE_BYTES: usize = 64;
@@ -45,7 +46,7 @@ fn look_up(index: &Index, entries: u64, lookups: u64, seed: u64) {
     let mut scan = Scan::default();
     for _ in 0..lookups {
         let key = key(rng.next_u64() % entries);
-        scan.start(index, &KeyRange::equal(&key), Direction::Forward);
+        scan.look_up(index, &key, Direction::Forward);
         assert!(scan.next(index).expect("a scan") && scan.batch().len() == 1);
     }
 }
@@ -69,47 +70,90 @@ fn chase(lines: &[[u32; LINE_BYTES / 4]], hops: u64, seed: u64) {
     assert!(at < lines.len());
 }
 
-/// Nanoseconds per step in the best of some rounds, `threads` doing `steps` each at the same time.
-fn best(clock: &dyn Clock, threads: u64, steps: u64, work: &(dyn Fn(u64) + Sync)) -> f64 {
-    let round = || {
-        let begin = clock.monotonic();
-        thread::scope(|scope| {
-            for number in 1..threads {
-                scope.spawn(move || work(number));
-            }
-            work(0);
-        });
-        (clock.monotonic() - begin).as_nanos() as f64 / steps as f64
-    };
-    (0..ROUNDS).map(|_| round()).fold(f64::INFINITY, f64::min)
+/// Nanoseconds per step, `threads` doing `steps` each at the same time.
+fn time(clock: &dyn Clock, threads: u64, steps: u64, work: &(dyn Fn(u64) + Sync)) -> f64 {
+    let begin = clock.monotonic();
+    thread::scope(|scope| {
+        for number in 1..threads {
+            scope.spawn(move || work(number));
+        }
+        work(0);
+    });
+    (clock.monotonic() - begin).as_nanos() as f64 / steps as f64
 }
 
-fn main() {
-    let mut arguments = std::env::args().skip(1).map(|n| n.parse().expect("a number"));
-    let entries: u64 = arguments.next().unwrap_or(1_000_000);
-    let lookups: u64 = arguments.next().unwrap_or(1_000_000);
+/// Nanoseconds per step in the best of some rounds.
+struct Times {
+    lookup: f64,
+    hop: f64,
+}
+
+/// What an index of so many entries takes.
+struct Figures {
+    bytes: usize,
+    single: Times,
+    /// Of two threads, each.
+    double: Times,
+}
+
+impl Figures {
+    /// How many times the throughput of one thread two have.
+    fn scaling(&self) -> (f64, f64) {
+        (2.0 * self.single.lookup / self.double.lookup, 2.0 * self.single.hop / self.double.hop)
+    }
+}
+
+fn measure(entries: u64, lookups: u64) -> Figures {
     let (storage, index) = build(entries);
     let bytes = index.blocks().expect("the file's length") as usize * 8192;
     let lines = cycle(bytes);
-    println!("{entries} entries, {} MiB", bytes >> 20);
     let clock = Arc::clone(&storage.env().clock);
-    let mut single = (0.0, 0.0);
-    for threads in [1, 2] {
-        let lookup =
-            best(&*clock, threads, lookups, &|seed| look_up(&index, entries, lookups, seed));
-        let hop = best(&*clock, threads, lookups, &|seed| chase(&lines, lookups, seed));
-        print!("{threads} threads: lookup {lookup:.0} ns, pointer chase {hop:.0} ns");
-        if threads == 1 {
-            single = (lookup, hop);
-            println!(", ratio {:.2}", lookup / hop);
-        } else {
-            let gains = (2.0 * single.0 / lookup, 2.0 * single.1 / hop);
-            println!(
-                ", together {:.2} and {:.2} times one thread: {:.2}",
-                gains.0,
-                gains.1,
-                gains.0 / gains.1
-            );
+    let look = |seed| look_up(&index, entries, lookups, seed);
+    let hop = |seed| chase(&lines, lookups, seed);
+    let [mut single, mut double] =
+        [(); 2].map(|()| Times { lookup: f64::INFINITY, hop: f64::INFINITY });
+    // One after the other in each round, so that whatever disturbs the machine disturbs both.
+    for _ in 0..ROUNDS {
+        for (threads, best) in [(1, &mut single), (2, &mut double)] {
+            best.lookup = best.lookup.min(time(&*clock, threads, lookups, &look));
+            best.hop = best.hop.min(time(&*clock, threads, lookups, &hop));
         }
+    }
+    Figures { bytes, single, double }
+}
+
+fn print(entries: u64, lookups: u64) {
+    let figures = measure(entries, lookups);
+    println!("{entries} entries, {} MiB", figures.bytes >> 20);
+    for (threads, times) in [(1, &figures.single), (2, &figures.double)] {
+        let (lookup, hop) = (times.lookup, times.hop);
+        println!(
+            "{threads} threads: lookup {lookup:.0} ns, pointer chase {hop:.0} ns, ratio {:.2}",
+            lookup / hop
+        );
+    }
+    let (lookup, hop) = figures.scaling();
+    println!("two threads: {lookup:.2} and {hop:.2} times one: {:.2}", lookup / hop);
+}
+
+fn print_json(lookups: u64) {
+    let small = measure(1_000_000, lookups);
+    let large = measure(10_000_000, lookups);
+    let (scaling_lookup, scaling_chase) = large.scaling();
+    println!(
+        "{{\"lookup_1m_ns\": {:.1}, \"lookup_10m_ns\": {:.1}, \"chase_10m_ns\": {:.1}, \
+         \"scaling_lookup\": {scaling_lookup:.3}, \"scaling_chase\": {scaling_chase:.3}}}",
+        small.single.lookup, large.single.lookup, large.single.hop
+    );
+}
+
+fn main() {
+    let (options, numbers): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|argument| argument.starts_with("--"));
+    let number = |at: usize| numbers.get(at).map(|n| n.parse().expect("a number"));
+    match options.as_slice() {
+        [] => print(number(0).unwrap_or(1_000_000), number(1).unwrap_or(1_000_000)),
+        [option] if option == "--json" => print_json(number(0).unwrap_or(1_000_000)),
+        _ => panic!("unknown options: {options:?}"),
     }
 }

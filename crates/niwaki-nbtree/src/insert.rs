@@ -264,6 +264,7 @@ impl Index {
         let block = leaf.id().block;
         let target = Target::before(entry.key);
         let mut duplicates = Duplicates::None;
+        count(&self.counters.unique_checks, 1);
         for offset in lower_bound(leaf, leaf.first_entry(), &target)..=leaf.item_count() {
             let item = self.leaf_tuple(leaf, block, offset)?;
             if item.key != entry.key {
@@ -273,7 +274,7 @@ impl Index {
             if change::is_dead(leaf, offset) {
                 continue;
             }
-            match ask(&item, entry, check)? {
+            match self.ask(&item, entry, check)? {
                 Answer::Ended(outcome) => return Ok(Checked::Ended(outcome)),
                 Answer::Alive => {}
                 Answer::Dead(entries) => {
@@ -313,7 +314,7 @@ impl Index {
                 }
                 duplicates = Duplicates::Versions;
                 if !change::is_dead(&page, offset)
-                    && let Answer::Ended(outcome) = ask(&item, entry, check)?
+                    && let Answer::Ended(outcome) = self.ask(&item, entry, check)?
                 {
                     return Ok(Checked::Ended(outcome));
                 }
@@ -455,6 +456,29 @@ impl Index {
         count(&self.counters.suppressed_duplicates, 1);
         Ok(InsertOutcome::AlreadyThere)
     }
+
+    /// Asks about every entry of an item whose key is that of the new entry.
+    fn ask(
+        &self,
+        item: &LeafTuple<'_>,
+        entry: &NewEntry<'_>,
+        check: &dyn UniqueCheck,
+    ) -> Result<Answer> {
+        let mut dead = 0;
+        for tid in item.tids.iter() {
+            count(&self.counters.unique_entries, 1);
+            match check.check(entry.key, tid)? {
+                UniqueVerdict::NotConflicting => {}
+                UniqueVerdict::Conflict => return Ok(Answer::Ended(InsertOutcome::Conflict(tid))),
+                UniqueVerdict::InProgress(xid) => {
+                    return Ok(Answer::Ended(InsertOutcome::Wait(xid)));
+                }
+                UniqueVerdict::Undecided => return Ok(Answer::Ended(InsertOutcome::Undecided)),
+                UniqueVerdict::Dead => dead += 1,
+            }
+        }
+        Ok(if dead == item.tids.len() as u64 { Answer::Dead(dead) } else { Answer::Alive })
+    }
 }
 
 /// What the table said about an item's entries.
@@ -464,19 +488,4 @@ enum Answer {
     Alive,
     /// All of them, so many, are dead to everyone.
     Dead(u64),
-}
-
-/// Asks about every entry of an item whose key is that of the new entry.
-fn ask(item: &LeafTuple<'_>, entry: &NewEntry<'_>, check: &dyn UniqueCheck) -> Result<Answer> {
-    let mut dead = 0;
-    for tid in item.tids.iter() {
-        match check.check(entry.key, tid)? {
-            UniqueVerdict::NotConflicting => {}
-            UniqueVerdict::Conflict => return Ok(Answer::Ended(InsertOutcome::Conflict(tid))),
-            UniqueVerdict::InProgress(xid) => return Ok(Answer::Ended(InsertOutcome::Wait(xid))),
-            UniqueVerdict::Undecided => return Ok(Answer::Ended(InsertOutcome::Undecided)),
-            UniqueVerdict::Dead => dead += 1,
-        }
-    }
-    Ok(if dead == item.tids.len() as u64 { Answer::Dead(dead) } else { Answer::Alive })
 }

@@ -32,6 +32,7 @@ use niwaki_storage::{BlockNumber, Fork};
 use crate::error::Result;
 use crate::index::Index;
 use crate::page::{IndexPage, META_BLOCK};
+use crate::stats::count;
 
 /// Most free pages that are remembered; the next pass of vacuum finds the others.
 const FREE_MAX: usize = 1 << 16;
@@ -242,6 +243,7 @@ impl Index {
             return Err(self.damaged(new.block, None, "B2", "a page in use was taken for free"));
         }
         self.recycling.advance();
+        count(&self.counters.recycled_pages, 1);
         Ok(page)
     }
 }

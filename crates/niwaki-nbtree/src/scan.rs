@@ -54,6 +54,8 @@ pub struct Scan {
     direction: Direction,
     /// Its one range has one key, or one prefix of keys.
     equality: bool,
+    /// It looks up one key with all its columns.
+    lookup: bool,
     /// Backward: nothing of the range is left of the first leaf.
     begins_here: bool,
     next: Next,
@@ -74,6 +76,7 @@ impl Default for Scan {
             seeking: false,
             direction: Direction::Forward,
             equality: false,
+            lookup: false,
             begins_here: false,
             next: Next::Done,
             leaves: 0,
@@ -92,9 +95,14 @@ impl Scan {
         self.range.set_upper(range.upper);
         self.begin(index, direction, Next::Start);
         self.equality = range.lower == range.upper && self.range.lower.kind == Kind::Included;
-        if self.equality {
-            count_roughly(&index.counters.reads().equality_scans, 1);
-        }
+    }
+
+    /// Makes it a scan of the entries of one key, which has all key columns in it; reads nothing yet.
+    /// As [`Scan::start`] with [`KeyRange::equal`], and counted as a lookup.
+    pub fn look_up(&mut self, index: &Index, key: &[u8], direction: Direction) {
+        self.start(index, &KeyRange::equal(key), direction);
+        self.lookup = true;
+        count_roughly(&index.counters.reads().lookups, 1);
     }
 
     /// Makes it a scan of several ranges, which [`Scan::next_with`] is given; reads nothing yet.
@@ -105,6 +113,7 @@ impl Scan {
     fn begin(&mut self, index: &Index, direction: Direction, next: Next) {
         self.seeking = false;
         self.equality = false;
+        self.lookup = false;
         self.begins_here = false;
         self.direction = direction;
         self.next = next;
@@ -198,10 +207,7 @@ impl Scan {
             if matches!(self.next, Next::Leaf(_) | Next::LeftOf { .. }) {
                 self.passed.note(&leaf, self.direction);
             }
-            count_roughly(&index.counters.reads().leaf_visits, 1);
-            if self.equality {
-                count_roughly(&index.counters.reads().equality_leaf_visits, 1);
-            }
+            self.count_visit(index);
             self.count_leaf(index, block)?;
             if !self.batch.is_empty() {
                 under_latch(&self.batch);
@@ -209,6 +215,16 @@ impl Scan {
                 count_roughly(&index.counters.reads().entries_read, self.batch.len() as u64);
                 return Ok(true);
             }
+        }
+    }
+
+    /// Counts a leaf that was read, for the statistics.
+    #[inline]
+    fn count_visit(&self, index: &Index) {
+        let reads = index.counters.reads();
+        count_roughly(&reads.leaf_visits, 1);
+        if self.lookup {
+            count_roughly(&reads.lookup_leaf_pages, 1);
         }
     }
 
@@ -261,6 +277,7 @@ impl Scan {
             if self.begins_here {
                 return Ok(Some(leaf));
             }
+            self.count_visit(index);
         }
         index.read_leaf(&end)
     }

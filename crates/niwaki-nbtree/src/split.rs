@@ -377,6 +377,7 @@ impl Index {
         self.log(wal::kind::NEW_ROOT, xid, pages, None);
         drop(critical);
         new.written();
+        count(&self.counters.root_splits, 1);
         Ok(())
     }
 

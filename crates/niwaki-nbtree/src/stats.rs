@@ -79,8 +79,14 @@ counters! {{
     version_splits,
     /// Inner pages split.
     inner_splits,
+    /// Roots, leaves or inner pages, that were split: times that the tree got higher.
+    root_splits,
     /// Incomplete splits found and finished.
     finished_splits,
+    /// Unique checks made.
+    unique_checks,
+    /// Entries that unique checks met and were not marked dead: what they asked the table about.
+    unique_entries,
     /// Passes of simple deletion over a full leaf.
     simple_deletions,
     /// Entries that simple deletion removed, marked or not.
@@ -97,6 +103,8 @@ counters! {{
     vacuumed_entries,
     /// Pages that became empty and were unlinked, the inner pages over them included.
     deleted_pages,
+    /// Free pages that splits put to use.
+    recycled_pages,
     /// Entries marked LP_DEAD.
     marked_dead,
 }{
@@ -106,11 +114,11 @@ counters! {{
     leaf_visits,
     /// Entries returned by scans.
     entries_read,
-    /// Scans started for one key, or one prefix of keys.
-    equality_scans,
-    /// Leaf pages visited by these. In an index at rest whose keys are unique, and of which scans take
-    /// all they ask for: as many.
-    equality_leaf_visits,
+    /// Scans started for one key with all its columns ([`crate::Scan::look_up`]).
+    lookups,
+    /// Leaf pages read by these: one each in an index at rest whose keys are unique, and otherwise those
+    /// whose range of keys has the key in it. Leaves passed to get past a split are not counted.
+    lookup_leaf_pages,
 }}
 
 /// Adds to a counter of the read path, where a locked instruction would be felt: of increments that two

@@ -6,7 +6,7 @@ mod format;
 #[cfg(not(feature = "shuttle"))]
 mod broken;
 #[cfg(not(feature = "shuttle"))]
-mod lookups;
+mod leaf_pages_per_lookup;
 #[cfg(not(feature = "shuttle"))]
 mod model;
 #[cfg(not(feature = "shuttle"))]

@@ -1,7 +1,7 @@
 //! Reading single rows: by address, and through a unique index.
 
 use niwaki_heap::VersionRow;
-use niwaki_nbtree::{Direction, KeyRange, Scan};
+use niwaki_nbtree::{Direction, Scan};
 use niwaki_storage::Tid;
 use niwaki_txn::{Snapshot, Transaction, View};
 use niwaki_types::{ColumnMask, Datum};
@@ -66,7 +66,7 @@ impl Table {
         count(&self.counters.index_scans, 1);
         let view = tx.view(snapshot);
         let handle = &self.indexes[index].handle;
-        lookup.scan.start(handle, &KeyRange::equal(key), Direction::Forward);
+        lookup.scan.look_up(handle, key, Direction::Forward);
         // Ends with the entries of the key.
         while lookup.scan.next(handle)? {
             lookup.unseen.clear();

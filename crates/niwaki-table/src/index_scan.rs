@@ -126,16 +126,21 @@ impl Table {
     /// Begins a scan of the entries of `index` with these keys. One scan, however many ranges they
     /// make: entries come in the order of the index, each once, and no leaf is read twice.
     pub fn index_scan_keys(&self, index: usize, keys: ScanKeys, direction: Direction) -> IndexScan {
+        count(&self.counters.index_scans, 1);
+        let TableIndex { handle, order, .. } = &self.indexes[index];
         let (mut lower, mut upper) = (Vec::new(), Vec::new());
         let mut scan = Scan::default();
-        if !keys.is_empty() {
-            if let Some(range) = keys.one_range(&mut lower, &mut upper) {
-                return IndexScan { keys, ..self.index_scan(index, &range, direction) };
+        let mut walk = None;
+        match keys.one_range(&mut lower, &mut upper) {
+            _ if keys.is_empty() => {}
+            Some(_) if keys.is_one_key(order.len()) => scan.look_up(handle, &lower, direction),
+            Some(range) => scan.start(handle, &range, direction),
+            None => {
+                scan.start_ranges(handle, direction);
+                walk = Some(WalkState::default());
             }
-            scan.start_ranges(&self.indexes[index].handle, direction);
         }
-        count(&self.counters.index_scans, 1);
-        IndexScan::new(index, scan, keys, Some(WalkState::default()))
+        IndexScan::new(index, scan, keys, walk)
     }
 
     /// As [`Table::index_scan_keys`], for an index that covers what the scan needs

@@ -90,6 +90,15 @@ impl ScanKeys {
         self.columns.iter().any(|c| matches!(c, ColumnKeys::Values(values) if values.is_empty()))
     }
 
+    /// Whether they are one value for each of the index's `columns` key columns.
+    pub(crate) fn is_one_key(&self, columns: usize) -> bool {
+        self.bounding == columns
+            && self
+                .columns
+                .iter()
+                .all(|c| matches!(c, ColumnKeys::Values(values) if values.len() == 1))
+    }
+
     /// The one range that the bounding columns make, if they make one: `lower` and `upper` are room for
     /// its ends.
     pub(crate) fn one_range<'b>(

@@ -63,6 +63,7 @@ fn an_emptied_index_gives_its_pages_back_and_takes_them_again() {
         let index = tiny();
         fill(&index, 0..200);
         let (full, blocks) = (report(&index), index.blocks().unwrap());
+        assert_eq!(index.stats().root_splits, u64::from(full.levels) - 1);
         if backwards {
             delete(&index, (0..200).rev());
         } else {
@@ -78,9 +79,11 @@ fn an_emptied_index_gives_its_pages_back_and_takes_them_again() {
         vacuum(&index);
         assert_eq!(report(&index).leaf_pages, 1);
         assert!(index.stats().deleted_pages > 40);
+        assert_eq!(index.stats().recycled_pages, 0);
         fill(&index, 0..200);
         assert_eq!(keys(&index), (0..200).collect::<Vec<u8>>());
         assert_eq!(index.blocks().unwrap(), blocks, "the file did not grow");
+        assert!(index.stats().recycled_pages > 40);
     }
 }
 

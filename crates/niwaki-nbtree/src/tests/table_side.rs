@@ -109,6 +109,13 @@ fn what_a_unique_check_finds_dead_is_marked_and_not_asked_about_again() {
     let check = Scripted::new(|_| UniqueVerdict::NotConflicting);
     index.insert(&entry(b"key", Tid::new(10, 1)), Some(&check), None).unwrap();
     assert_eq!(check.asked.borrow().len(), 3);
+    // Entries passed over because they are marked are not counted, of a check that ends early only
+    // those up to its end.
+    let conflict = Scripted::new(|_| UniqueVerdict::Conflict);
+    let outcome = index.insert(&entry(b"key", Tid::new(11, 1)), Some(&conflict), None).unwrap();
+    assert_eq!(outcome, InsertOutcome::Conflict(Tid::new(4, 1)));
+    let stats = index.stats();
+    assert_eq!((stats.unique_checks, stats.unique_entries), (3, 5 + 3 + 1));
 }
 
 /// Allows what lies on some heap blocks, and notes what it was asked.
