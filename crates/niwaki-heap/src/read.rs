@@ -1,7 +1,7 @@
 //! Reading: which version a snapshot sees.
 
-use niwaki_storage::page::{ItemState, Page};
-use niwaki_storage::{Csn, Fork, Mixed, OffsetNumber, PageKind, Tid};
+use niwaki_storage::page::Page;
+use niwaki_storage::{Fork, Mixed, OffsetNumber, PageKind, Tid};
 use niwaki_txn::{Horizon, View, XidStatus};
 
 use crate::error::Result;
@@ -9,10 +9,6 @@ use crate::header::{Tuple, flags};
 use crate::page::{self, Chain};
 use crate::relation::Heap;
 use crate::rows::{PageRows, RowRef};
-
-/// Whether versions are dead to all: `None` if not, else the union of their lifetimes, if any
-/// snapshot could ever have seen one of them.
-pub type DeadVersions = Option<Option<(Csn, Csn)>>;
 
 /// Whether `view` sees this version.
 #[inline]
@@ -217,72 +213,5 @@ impl Heap<'_> {
             }
         }
         page.mark_hint();
-    }
-
-    /// Whether the chain at `root` has nothing that any snapshot sees or will see, and the commits
-    /// that justify this are flushed: an index may mark its entries dead (rule 9b.13). A line pointer
-    /// that is UNUSED says nothing.
-    ///
-    /// # Errors
-    /// Storage's.
-    pub fn is_dead(&self, root: Tid, horizon: &Horizon) -> Result<bool> {
-        Ok(self.dead_versions(root, horizon, |_| true)?.is_some())
-    }
-
-    /// As [`Heap::is_dead`], for the versions of the chain that `matches` says matter: a deletion of
-    /// index entries with one key looks at the versions with that key. Gives the union of the
-    /// lifetimes of what is dead, `None` inside when no snapshot could have seen any of it.
-    ///
-    /// # Errors
-    /// Storage's.
-    pub fn dead_versions(
-        &self,
-        root: Tid,
-        horizon: &Horizon,
-        mut matches: impl FnMut(RowRef<'_>) -> bool,
-    ) -> Result<DeadVersions> {
-        let pin = self.pin(root.block.0)?;
-        let page = pin.read();
-        let flushed = self.storage.wal().flushed();
-        // What a pass removed took along who ended it: its record is behind their commits, and the
-        // page's last change is behind that.
-        let id = page.item_id(root.offset);
-        let removed = match id.state() {
-            ItemState::Unused => return Ok(None),
-            ItemState::Dead => true,
-            ItemState::Normal | ItemState::Redirect => id.mixed() != Mixed::No,
-        };
-        if removed && self.relation.file.logged && page.lsn() > flushed {
-            return Ok(None);
-        }
-        if id.state() == ItemState::Dead {
-            return Ok(Some(None));
-        }
-        let base = page::base(&page);
-        let mut interval = None;
-        let mut found = false;
-        for (_, tuple) in Chain::new(&page, root.offset.0) {
-            found = true;
-            if tuple.has(flags::STUB) || !matches(row_ref(&page, root, tuple)) {
-                continue;
-            }
-            let begin = match self.txns.status(page::xmin(base, tuple)) {
-                XidStatus::Aborted => continue,
-                XidStatus::InProgress => return Ok(None),
-                XidStatus::Committed(csn) => csn,
-            };
-            if !tuple.has_deleter() {
-                return Ok(None);
-            }
-            let XidStatus::Committed(end) = self.txns.status(page::xmax(base, tuple)) else {
-                return Ok(None);
-            };
-            if !horizon.removable(begin, end) || end.0.max(begin.0) > flushed.0 {
-                return Ok(None);
-            }
-            let (from, to) = interval.unwrap_or((begin, end));
-            interval = Some((from.min(begin), to.max(end)));
-        }
-        Ok(found.then_some(interval))
     }
 }

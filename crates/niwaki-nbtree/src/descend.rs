@@ -114,7 +114,16 @@ impl Index {
 
     /// [`Index::follow`], latching for writing.
     pub(crate) fn follow_to_write(&self, link: Link, level: u16) -> Result<Option<PageWrite<'_>>> {
-        let page = self.pin(link.block)?.into_write();
+        self.expect_current(self.pin(link.block)?.into_write(), link, level)
+    }
+
+    /// A page that was latched for writing, if it still is the one that the link meant.
+    pub(crate) fn expect_current<'a>(
+        &self,
+        page: PageWrite<'a>,
+        link: Link,
+        level: u16,
+    ) -> Result<Option<PageWrite<'a>>> {
         if !self.is_current(link) || page.is_deleted() {
             return Ok(None);
         }

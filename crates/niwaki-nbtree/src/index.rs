@@ -9,7 +9,9 @@ use niwaki_storage::page::Page;
 use niwaki_storage::record::{LoggedPage, Manager, Record};
 use niwaki_storage::{BlockNumber, Corruption, Fork, PageId, RelFile, Storage, Xid};
 
+use crate::bottom_up::Failures;
 use crate::error::Result;
+use crate::latch_hold::{LATCH_HOLD_BUCKETS, LatchHold};
 use crate::options::{IndexOptions, OptionsCell};
 use crate::page::{IndexPage, META_BLOCK, Meta, damage, flag};
 use crate::recycle::{Link, Recycling};
@@ -35,7 +37,9 @@ pub struct Index {
     /// The rightmost leaf as last seen by an insertion; 0 when unknown.
     pub(crate) rightmost: AtomicU32,
     pub(crate) recycling: Recycling,
+    pub(crate) failures: Failures,
     pub(crate) counters: Counters,
+    pub(crate) latch_hold: LatchHold,
 }
 
 impl Index {
@@ -51,7 +55,9 @@ impl Index {
             posting_lists: true,
             rightmost: AtomicU32::new(0),
             recycling: Recycling::new(),
+            failures: Failures::default(),
             counters: Counters::default(),
+            latch_hold: LatchHold::default(),
         }
     }
 
@@ -89,6 +95,13 @@ impl Index {
     /// What happened since it was opened.
     pub fn stats(&self) -> IndexStats {
         self.counters.read()
+    }
+
+    /// How many passes of deletion or deduplication held a full leaf's latch for how long, since it
+    /// was opened. Bucket 0: under 1 us; bucket n: from 2^(n-1) to under 2^n us; the last one has the
+    /// rest.
+    pub fn latch_hold(&self) -> [u64; LATCH_HOLD_BUCKETS] {
+        self.latch_hold.read()
     }
 
     /// Pages of its file.

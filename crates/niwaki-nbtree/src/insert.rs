@@ -13,12 +13,14 @@ use crate::descend::{Descent, RESTARTS_MAX};
 use crate::error::{Error, Result};
 use crate::index::{Index, Path};
 use crate::leaf::{Found, Gap};
+use crate::make_room::{Deletion, READ_INS_MAX};
 use crate::page::{IndexPage, NO_BLOCK};
 use crate::recycle::Link;
-use crate::search::{Target, is_beyond, lower_bound};
+use crate::search::{Target, is_beyond};
 use crate::stats::count;
-use crate::table::{DeletionOracle, UniqueCheck, UniqueVerdict};
-use crate::tuple::{ENTRY_MAX, LeafTuple, TID_SIZE, TUPLE_HEADER, push_leaf};
+use crate::table::{DeletionOracle, UniqueCheck};
+use crate::tuple::{ENTRY_MAX, TID_SIZE, TUPLE_HEADER, push_leaf};
+use crate::unique_check::{Checked, Duplicates};
 use crate::wal;
 
 /// An entry to insert.
@@ -33,7 +35,7 @@ pub struct NewEntry<'a> {
     /// Transaction that inserts, for the log.
     pub xid: Xid,
     /// The row moved and its key did not change (design section 5): a reason to look for dead
-    /// versions before a split. Reserved: has no effect yet.
+    /// versions before a split (bottom-up deletion).
     pub logically_unchanged: bool,
 }
 
@@ -50,27 +52,21 @@ pub enum InsertOutcome {
     /// Whether there is a conflict depends on this transaction: wait for its end, then start again.
     /// Nothing was inserted, and no latch is held.
     Wait(Xid),
+    /// [`DeletionOracle::gives_up`] said so while the leaf's latch was waited for. Nothing was inserted,
+    /// and no latch is held.
+    GivenUp,
     /// The table answered [`UniqueVerdict::Undecided`]: it finds out, then starts again. Nothing was
     /// inserted, and no latch is held.
     Undecided,
 }
 
-/// What is known about entries with the new one's key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Duplicates {
-    /// The index is not unique: nothing is known.
-    Allowed,
-    /// The index is unique, and the check met none.
-    None,
-    /// The index is unique, and the check met some: old versions.
-    Versions,
-}
-
-/// How a unique check ended.
-enum Checked {
-    /// Nothing is in the way.
-    Passed(Duplicates),
-    Ended(InsertOutcome),
+/// What became of the way to a leaf.
+enum Reached<'a> {
+    Leaf(PageWrite<'a>),
+    /// An unfinished split was in the way and is finished, or a page was deleted: start again.
+    Again,
+    /// The wait for its latch was given up.
+    GivenUp,
 }
 
 /// What became of an attempt.
@@ -78,6 +74,9 @@ enum Attempt {
     Done(InsertOutcome),
     /// An unfinished split was in the way and is finished now, or a page on the way was deleted.
     Again,
+    /// The leaf is full, and a pass over it would read these heap blocks from disk: they are read in
+    /// first, without its latch.
+    ReadIn(Vec<BlockNumber>),
 }
 
 impl Index {
@@ -106,10 +105,20 @@ impl Index {
         if let Some(outcome) = self.insert_rightmost(entry, unique, &mut record)? {
             return Ok(outcome);
         }
-        // Every turn but the last finishes a split, or loses a race against the deletion of a page.
+        let mut deletion = deletion.map(|oracle| Deletion { oracle, read_ins: READ_INS_MAX });
+        // Every turn but the last finishes a split, loses a race against the deletion of a page, or reads
+        // heap blocks in, which has an end.
         for _ in 0..RESTARTS_MAX {
-            if let Attempt::Done(outcome) = self.attempt(entry, unique, deletion, &mut record)? {
-                return Ok(outcome);
+            match self.attempt(entry, unique, deletion.as_ref(), &mut record)? {
+                Attempt::Done(outcome) => return Ok(outcome),
+                Attempt::Again => {}
+                Attempt::ReadIn(blocks) => {
+                    let Some(deletion) = &mut deletion else { continue };
+                    deletion.read_ins -= 1;
+                    for block in blocks {
+                        deletion.oracle.read_in(block)?;
+                    }
+                }
             }
         }
         Err(self.no_way(NO_BLOCK))
@@ -163,7 +172,7 @@ impl Index {
         &self,
         entry: &NewEntry<'_>,
         unique: Option<&dyn UniqueCheck>,
-        deletion: Option<&dyn DeletionOracle>,
+        deletion: Option<&Deletion<'_>>,
         record: &mut [u8],
     ) -> Result<Attempt> {
         let target = Target::entry(entry.key, entry.tid);
@@ -181,8 +190,11 @@ impl Index {
                 return Ok(Attempt::Again);
             }
         };
-        let Some(mut leaf) = self.write_leaf(link, &first, &path)? else {
-            return Ok(Attempt::Again);
+        let gives_up = || deletion.is_some_and(|deletion| deletion.oracle.gives_up());
+        let mut leaf = match self.write_leaf(link, &first, &path, gives_up)? {
+            Reached::Leaf(leaf) => leaf,
+            Reached::Again => return Ok(Attempt::Again),
+            Reached::GivenUp => return Ok(Attempt::Done(InsertOutcome::GivenUp)),
         };
         let mut duplicates = Duplicates::Allowed;
         if let Some(check) = unique {
@@ -195,27 +207,32 @@ impl Index {
             };
             leaf = reached;
         }
-        self.insert_on_leaf(leaf, entry, duplicates, deletion, record, &path).map(Attempt::Done)
+        self.insert_on_leaf(leaf, entry, duplicates, deletion, record, &path)
     }
 
-    /// Latches for writing the leaf where `target` belongs, starting at `link`. `None`: an
-    /// unfinished split was in the way and is finished, or a page was deleted; start again.
+    /// Latches for writing the leaf where `target` belongs, starting at `link`.
     fn write_leaf(
         &self,
         mut link: Link,
         target: &Target<'_>,
         path: &Path,
-    ) -> Result<Option<PageWrite<'_>>> {
+        gives_up: impl Fn() -> bool,
+    ) -> Result<Reached<'_>> {
         let mut moves = 0;
         loop {
-            let Some(leaf) = self.follow_to_write(link, 0)? else { return Ok(None) };
+            let Some(leaf) = self.pin(link.block)?.into_write_unless(&gives_up) else {
+                return Ok(Reached::GivenUp);
+            };
+            let Some(leaf) = self.expect_current(leaf, link, 0)? else {
+                return Ok(Reached::Again);
+            };
             if leaf.is_incomplete() {
                 drop(leaf);
                 self.finish_split(link, 0, path)?;
-                return Ok(None);
+                return Ok(Reached::Again);
             }
             if !is_beyond(&leaf, target) || seeded_bug!("insert_without_move_right") {
-                return Ok(Some(leaf));
+                return Ok(Reached::Leaf(leaf));
             }
             self.count_move(&mut moves, link.block)?;
             link = self.link(leaf.next());
@@ -224,7 +241,8 @@ impl Index {
 
     /// Moves right to the leaf where `target` belongs, latching each leaf before the one on its left
     /// is let go: another unique check of the same key is behind us and stays behind us, so it
-    /// cannot pass before the entry is in place. `None` as in [`Index::write_leaf`].
+    /// cannot pass before the entry is in place. `None`: an
+    /// unfinished split was in the way and is finished now; start again.
     fn move_right_coupled<'a>(
         &'a self,
         mut leaf: PageWrite<'a>,
@@ -252,97 +270,29 @@ impl Index {
         Ok(Some(leaf))
     }
 
-    /// Asks about every entry with the same key. `leaf` is the first that can hold one, latched for
-    /// writing throughout; its right siblings are read one after the other. Rule 9b.11: made before
-    /// duplicate suppression, under the same latch.
-    fn check_unique(
-        &self,
-        leaf: &mut PageWrite<'_>,
-        entry: &NewEntry<'_>,
-        check: &dyn UniqueCheck,
-    ) -> Result<Checked> {
-        let block = leaf.id().block;
-        let target = Target::before(entry.key);
-        let mut duplicates = Duplicates::None;
-        count(&self.counters.unique_checks, 1);
-        for offset in lower_bound(leaf, leaf.first_entry(), &target)..=leaf.item_count() {
-            let item = self.leaf_tuple(leaf, block, offset)?;
-            if item.key != entry.key {
-                return Ok(Checked::Passed(duplicates));
-            }
-            duplicates = Duplicates::Versions;
-            if change::is_dead(leaf, offset) {
-                continue;
-            }
-            match self.ask(&item, entry, check)? {
-                Answer::Ended(outcome) => return Ok(Checked::Ended(outcome)),
-                Answer::Alive => {}
-                Answer::Dead(entries) => {
-                    if change::set_dead(leaf, offset, true) {
-                        leaf.mark_hint();
-                        count(&self.counters.marked_dead, entries);
-                    }
-                }
-            }
-        }
-        self.check_unique_right(leaf, entry, check, duplicates)
-    }
-
-    /// The right siblings' part: reads them, and marks nothing. Each is latched before the one on its left
-    /// is let go, so that none is deleted under it.
-    fn check_unique_right(
-        &self,
-        leaf: &PageWrite<'_>,
-        entry: &NewEntry<'_>,
-        check: &dyn UniqueCheck,
-        mut duplicates: Duplicates,
-    ) -> Result<Checked> {
-        // A sibling can hold the key only if the high key is not above all its entries.
-        let last = Target::entry(entry.key, Tid::MAX);
-        let mut beyond = is_beyond(leaf, &last);
-        let mut next = leaf.next();
-        let mut moves = 0;
-        let mut before = None;
-        while beyond {
-            self.count_move(&mut moves, next)?;
-            let page = self.read(next, 0)?;
-            drop(before.take());
-            for offset in page.first_entry()..=page.item_count() {
-                let item = self.leaf_tuple(&page, next, offset)?;
-                if item.key != entry.key {
-                    return Ok(Checked::Passed(duplicates));
-                }
-                duplicates = Duplicates::Versions;
-                if !change::is_dead(&page, offset)
-                    && let Answer::Ended(outcome) = self.ask(&item, entry, check)?
-                {
-                    return Ok(Checked::Ended(outcome));
-                }
-            }
-            beyond = is_beyond(&page, &last);
-            next = page.next();
-            before = Some(page);
-        }
-        Ok(Checked::Passed(duplicates))
-    }
-
     /// Puts the entry on the leaf where it belongs, making room if needed.
     fn insert_on_leaf(
         &self,
         mut leaf: PageWrite<'_>,
         entry: &NewEntry<'_>,
         duplicates: Duplicates,
-        deletion: Option<&dyn DeletionOracle>,
+        deletion: Option<&Deletion<'_>>,
         record: &mut [u8],
         path: &Path,
-    ) -> Result<InsertOutcome> {
+    ) -> Result<Attempt> {
         let mut gap = match self.find_new(&leaf, entry)? {
-            Found::There(at) => return self.suppress(leaf, at.offset, entry.xid),
+            Found::There(at) => {
+                return self.suppress(leaf, at.offset, entry.xid).map(Attempt::Done);
+            }
             Found::NotThere(gap) => gap,
         };
         let tuple_bytes = record.len() - wal::OFFSET_SIZE;
         if !self.takes(&leaf, gap, tuple_bytes) {
-            self.make_room(&mut leaf, entry, duplicates, deletion, tuple_bytes)?;
+            if let Some(blocks) =
+                self.make_room(&mut leaf, entry, duplicates, deletion, tuple_bytes)?
+            {
+                return Ok(Attempt::ReadIn(blocks));
+            }
             gap = match self.find_new(&leaf, entry)? {
                 Found::NotThere(gap) => gap,
                 Found::There(at) => {
@@ -356,7 +306,7 @@ impl Index {
                 self.rightmost.store(leaf.id().block.0, Ordering::Relaxed);
             }
             self.add(&mut leaf, gap, record, entry.xid)?;
-            return Ok(InsertOutcome::Inserted);
+            return Ok(Attempt::Done(InsertOutcome::Inserted));
         }
         if entry.logically_unchanged || duplicates == Duplicates::Versions {
             count(&self.counters.version_splits, 1);
@@ -365,7 +315,7 @@ impl Index {
         let (left, right) = self.split(leaf, gap, tuple, None, entry.xid)?;
         count(&self.counters.inserts, 1);
         self.insert_parent(left, right, path, entry.xid)?;
-        Ok(InsertOutcome::Inserted)
+        Ok(Attempt::Done(InsertOutcome::Inserted))
     }
 
     /// Where a new entry belongs on this leaf.
@@ -385,28 +335,6 @@ impl Index {
     fn takes(&self, leaf: &PageWrite<'_>, gap: Gap, tuple_bytes: usize) -> bool {
         let loses_mark = matches!(gap, Gap::Inside(offset) if change::is_dead(leaf, offset));
         self.fits(leaf, tuple_bytes) && !loses_mark
-    }
-
-    /// What is tried before a leaf is split, in this order: simple deletion, deduplication. Each only
-    /// if the one before did not make enough room.
-    fn make_room(
-        &self,
-        leaf: &mut PageWrite<'_>,
-        entry: &NewEntry<'_>,
-        duplicates: Duplicates,
-        deletion: Option<&dyn DeletionOracle>,
-        tuple_bytes: usize,
-    ) -> Result<()> {
-        if let Some(deletion) = deletion {
-            self.simple_delete(leaf, entry, deletion)?;
-        }
-        // Equal keys in a unique index are versions, which deletion should find; merging them only
-        // buys time. Where the check met none, the page is full of rows.
-        let worthwhile = duplicates != Duplicates::None || entry.logically_unchanged;
-        if !self.fits(leaf, tuple_bytes) && self.options().deduplicate_items && worthwhile {
-            self.deduplicate(leaf, entry, tuple_bytes)?;
-        }
-        Ok(())
     }
 
     /// Puts the tuple in `record`, behind the room for its offset, on the leaf, where it fits.
@@ -456,36 +384,4 @@ impl Index {
         count(&self.counters.suppressed_duplicates, 1);
         Ok(InsertOutcome::AlreadyThere)
     }
-
-    /// Asks about every entry of an item whose key is that of the new entry.
-    fn ask(
-        &self,
-        item: &LeafTuple<'_>,
-        entry: &NewEntry<'_>,
-        check: &dyn UniqueCheck,
-    ) -> Result<Answer> {
-        let mut dead = 0;
-        for tid in item.tids.iter() {
-            count(&self.counters.unique_entries, 1);
-            match check.check(entry.key, tid)? {
-                UniqueVerdict::NotConflicting => {}
-                UniqueVerdict::Conflict => return Ok(Answer::Ended(InsertOutcome::Conflict(tid))),
-                UniqueVerdict::InProgress(xid) => {
-                    return Ok(Answer::Ended(InsertOutcome::Wait(xid)));
-                }
-                UniqueVerdict::Undecided => return Ok(Answer::Ended(InsertOutcome::Undecided)),
-                UniqueVerdict::Dead => dead += 1,
-            }
-        }
-        Ok(if dead == item.tids.len() as u64 { Answer::Dead(dead) } else { Answer::Alive })
-    }
-}
-
-/// What the table said about an item's entries.
-enum Answer {
-    Ended(InsertOutcome),
-    /// Not in the way.
-    Alive,
-    /// All of them, so many, are dead to everyone.
-    Dead(u64),
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod bottom_up;
 mod build;
 mod change;
 mod check;
@@ -14,7 +15,9 @@ mod error;
 pub mod hostile;
 mod index;
 mod insert;
+mod latch_hold;
 mod leaf;
+mod make_room;
 mod options;
 mod page;
 mod page_delete;
@@ -32,6 +35,8 @@ mod split_point;
 mod stats;
 mod table;
 mod tuple;
+mod unique_check;
+mod visits;
 mod wal;
 
 pub use batch::{BatchEntry, EntryPlace, LeafBatch, LeafRead, LeafVersion};
@@ -41,13 +46,15 @@ pub use delete::VacuumSummary;
 pub use error::{Error, Result};
 pub use index::Index;
 pub use insert::{InsertOutcome, NewEntry};
+pub use latch_hold::LATCH_HOLD_BUCKETS;
 pub use options::{IndexOptions, SplitStrategy};
 pub use range::{Direction, KeyBound, KeyRange};
 pub use ranges::{KeyRanges, OneRange, Place, RangeStep};
 pub use scan::Scan;
 pub use stats::IndexStats;
 pub use table::{
-    DeletionCandidate, DeletionOracle, EntryDecision, RemovedInterval, UniqueCheck, UniqueVerdict,
+    DeletionCandidate, DeletionOracle, EntryDecision, HeapGlance, RemovedInterval, UniqueCheck,
+    UniqueVerdict,
 };
 pub use wal::NbtreeManager;
 

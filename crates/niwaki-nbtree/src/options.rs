@@ -20,8 +20,7 @@ pub struct IndexOptions {
     /// Merge equal keys into posting lists, at a full leaf and in bulk builds. Without effect after
     /// [`crate::Index::without_posting_lists`].
     pub deduplicate_items: bool,
-    /// Ask the table for dead versions before a split that only versions cause. Reserved: has no
-    /// effect yet.
+    /// Ask the table for dead versions before a split that only versions cause (bottom-up deletion).
     pub bottom_up_deletion: bool,
     /// Simple deletion also asks about entries that are not marked but share a heap block with one
     /// that is, or with the new entry.

@@ -7,7 +7,7 @@ use niwaki_storage::OffsetNumber;
 use niwaki_storage::page::Page;
 
 use crate::batch::EntryPlace;
-use crate::page::{IndexPage, read_u16};
+use crate::page::IndexPage;
 use crate::tuple::{LeafTuple, push_posting};
 
 /// A posting list that gets shorter.
@@ -21,11 +21,13 @@ struct Shrink {
 /// The removal of some entries of a leaf, in the form the log keeps.
 ///
 /// ```text
-/// 0  items u16     items that go
-/// 2  lists u16     posting lists that get shorter
-/// 4  offsets u16 each, ascending, of the items that go
-///    then per list: offset u16, count u8, places u8 each (from 0, ascending) of the TIDs that go
+/// items that go: their number, then the offset of each, ascending, as its distance from the one before
+///                (the first: from 0)
+/// posting lists that get shorter, to the end: per list its offset, likewise, count u8, places u8 each
+///                (from 0, ascending) of the TIDs that go
 /// ```
+/// Numbers and distances are one byte below 128; above, two: the low seven bits with the top bit set, then
+/// the rest. Mostly neighbours die together, so an item costs one byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Removal {
     items: Vec<OffsetNumber>,
@@ -55,12 +57,17 @@ impl Removal {
 
     pub(crate) fn encode(&self) -> Vec<u8> {
         let places: usize = self.lists.iter().map(|list| 3 + list.places.len()).sum();
-        let mut out = Vec::with_capacity(4 + 2 * self.items.len() + places);
-        out.extend_from_slice(&(self.items.len() as u16).to_le_bytes());
-        out.extend_from_slice(&(self.lists.len() as u16).to_le_bytes());
-        self.items.iter().for_each(|offset| out.extend_from_slice(&offset.0.to_le_bytes()));
+        let mut out = Vec::with_capacity(2 + 2 * self.items.len() + places);
+        push_number(&mut out, self.items.len() as u16);
+        let mut before = 0;
+        for item in &self.items {
+            push_number(&mut out, item.0 - before);
+            before = item.0;
+        }
+        before = 0;
         for list in &self.lists {
-            out.extend_from_slice(&list.offset.to_le_bytes());
+            push_number(&mut out, list.offset - before);
+            before = list.offset;
             out.push(list.places.len() as u8);
             out.extend_from_slice(&list.places);
         }
@@ -68,17 +75,23 @@ impl Removal {
     }
 
     pub(crate) fn decode(data: &[u8]) -> Option<Self> {
-        let (head, rest) = data.split_at_checked(4)?;
-        let (items, mut rest) = rest.split_at_checked(2 * usize::from(read_u16(head, 0)))?;
-        let items = items.chunks_exact(2).map(|b| OffsetNumber(read_u16(b, 0))).collect();
+        let mut rest = data;
+        let mut items = Vec::new();
+        let mut before = 0u16;
+        for _ in 0..take_number(&mut rest)? {
+            before = before.checked_add(take_number(&mut rest)?)?;
+            items.push(OffsetNumber(before));
+        }
         let mut lists = Vec::new();
-        for _ in 0..read_u16(head, 2) {
-            let (list, behind) = rest.split_first_chunk::<3>()?;
-            let (places, behind) = behind.split_at_checked(usize::from(list[2]))?;
-            lists.push(Shrink { offset: read_u16(list, 0), places: places.to_vec() });
+        before = 0;
+        while !rest.is_empty() {
+            before = before.checked_add(take_number(&mut rest)?)?;
+            let (&count, behind) = rest.split_first()?;
+            let (places, behind) = behind.split_at_checked(usize::from(count))?;
+            lists.push(Shrink { offset: before, places: places.to_vec() });
             rest = behind;
         }
-        rest.is_empty().then_some(Self { items, lists })
+        Some(Self { items, lists })
     }
 
     /// Makes the change and compacts the page; false, with nothing changed, where the page has no
@@ -135,6 +148,26 @@ impl Shrink {
     }
 }
 
+/// A number below 2^15, in one or two bytes.
+fn push_number(out: &mut Vec<u8>, number: u16) {
+    if number < 0x80 {
+        out.push(number as u8);
+    } else {
+        out.extend_from_slice(&[number as u8 | 0x80, (number >> 7) as u8]);
+    }
+}
+
+fn take_number(rest: &mut &[u8]) -> Option<u16> {
+    let (&low, behind) = rest.split_first()?;
+    *rest = behind;
+    if low < 0x80 {
+        return Some(low.into());
+    }
+    let (&high, behind) = rest.split_first()?;
+    *rest = behind;
+    Some(u16::from(low & 0x7F) | u16::from(high) << 7)
+}
+
 #[cfg(test)]
 mod tests {
     use niwaki_storage::Tid;
@@ -174,7 +207,10 @@ mod tests {
         assert_eq!(removal.counts(), (2, 2));
         let bytes = removal.encode();
         assert_eq!(Removal::decode(&bytes).as_ref(), Some(&removal));
-        assert!((0..bytes.len()).all(|end| Removal::decode(&bytes[..end]).is_none()));
+        // One byte for the number, one each for the items; lists: 2, 1 and 3, and the place.
+        assert_eq!(bytes, [2, 1, 3, 2, 2, 1, 3, 1, 1, 0]);
+        let cut = |end: usize| Removal::decode(&bytes[..end]).is_some();
+        assert_eq!((0..bytes.len()).filter(|&end| cut(end)).collect::<Vec<_>>(), [3, 7]);
         let free = page.free_bytes();
         assert!(removal.apply(&mut page));
         assert_eq!(page.item_count(), 2);
@@ -214,5 +250,17 @@ mod tests {
         page.set_next(niwaki_storage::BlockNumber(3));
         assert!(!Removal { items: vec![item(1)], lists: vec![] }.apply(&mut page), "the high key");
         assert!(!Removal { items: vec![], lists: vec![list(1, &[0])] }.apply(&mut page));
+    }
+
+    #[test]
+    fn numbers_come_back_as_they_went_in() {
+        for number in [0, 1, 0x7F, 0x80, 0x81, 0x3FFF, 0x7FFF] {
+            let mut out = Vec::new();
+            push_number(&mut out, number);
+            assert_eq!(out.len(), if number < 0x80 { 1 } else { 2 });
+            let mut rest = &out[..];
+            assert_eq!((take_number(&mut rest), rest), (Some(number), &[][..]));
+            assert_eq!(take_number(&mut &out[..out.len() - 1]), None);
+        }
     }
 }

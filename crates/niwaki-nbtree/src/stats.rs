@@ -87,10 +87,32 @@ counters! {{
     unique_checks,
     /// Entries that unique checks met and were not marked dead: what they asked the table about.
     unique_entries,
+    /// Entries that unique checks found dead, could not mark, and deleted.
+    unique_deleted_entries,
     /// Passes of simple deletion over a full leaf.
     simple_deletions,
+    /// Of those, passes that removed nothing.
+    simple_useless,
     /// Entries that simple deletion removed, marked or not.
     simple_deleted_entries,
+    /// Heap blocks visited by simple deletion.
+    simple_heap_blocks,
+    /// Bytes of its log records, page images not counted.
+    simple_wal_bytes,
+    /// Passes of bottom-up deletion over a full leaf.
+    bottom_up_deletions,
+    /// Of those, passes that removed nothing.
+    bottom_up_useless,
+    /// Entries that bottom-up deletion removed.
+    bottom_up_deleted_entries,
+    /// Heap blocks visited by bottom-up deletion.
+    bottom_up_heap_blocks,
+    /// Of those, blocks visited by passes that removed nothing.
+    bottom_up_useless_blocks,
+    /// The most heap blocks that one pass visited.
+    bottom_up_heap_blocks_max,
+    /// Bytes of its log records, page images not counted.
+    bottom_up_wal_bytes,
     /// Passes of deduplication over a full leaf.
     dedup_passes,
     /// Bytes that deduplication freed.
@@ -133,4 +155,11 @@ pub(crate) fn count_roughly(counter: &AtomicU64, by: u64) {
 pub(crate) fn count(counter: &AtomicU64, by: u64) {
     // Relaxed: nothing else is ordered by a statistic.
     counter.fetch_add(by, Ordering::Relaxed);
+}
+
+/// Raises a counter that says how much it was at most.
+#[inline]
+pub(crate) fn count_max(counter: &AtomicU64, value: u64) {
+    // Relaxed: nothing else is ordered by a statistic.
+    counter.fetch_max(value, Ordering::Relaxed);
 }

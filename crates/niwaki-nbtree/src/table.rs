@@ -1,10 +1,10 @@
 //! What an index asks of the table it belongs to.
 //!
-//! Both traits are called while a leaf's exclusive latch is held. The implementation may latch heap
-//! pages (lock order: leaf, then heap page), and must neither wait for a transaction nor call an
-//! index.
+//! Both traits are called while a leaf's exclusive latch is held, but for reading in heap blocks. The
+//! implementation may latch heap pages (lock order: leaf, then heap page), and must neither wait for a
+//! transaction nor call an index.
 
-use niwaki_storage::{Csn, Result, Tid, Xid};
+use niwaki_storage::{BlockNumber, Csn, Result, Tid, Xid};
 
 use crate::batch::EntryPlace;
 
@@ -14,6 +14,9 @@ pub enum UniqueVerdict {
     /// No snapshot, present or future, finds a version with this key through the entry, and the
     /// commits that justify this are flushed: the index marks the entry LP_DEAD.
     Dead,
+    /// As [`UniqueVerdict::Dead`], but some of those commits are not flushed: it must not be marked, it may be
+    /// deleted, since that is logged. With the interval that this removes.
+    Removable(RemovedInterval),
     /// Not in the way: the new entry's own root, a deleted row, or a stale entry whose chain has no
     /// live version with this key.
     NotConflicting,
@@ -37,18 +40,20 @@ pub trait UniqueCheck {
     fn check(&self, key: &[u8], tid: Tid) -> Result<UniqueVerdict>;
 }
 
-/// An entry whose removal would help.
+/// An entry of a full leaf, as the table is asked about it.
 #[derive(Clone, Copy, Debug)]
 pub struct DeletionCandidate<'a> {
     /// The entry's key.
     pub key: &'a [u8],
     /// The entry's TID.
     pub tid: Tid,
-    /// Marked LP_DEAD: some scan found it dead to everyone. The table need not look again, except
-    /// for the interval.
+    /// Marked LP_DEAD: some scan found it dead to everyone. A hint only (rule 9b.13).
     pub known_dead: bool,
+    /// Another entry of the leaf has its key: perhaps one is an old version of the other.
+    pub promising: bool,
+    /// What its removal frees, in bytes, its line pointer included.
+    pub bytes: u16,
     /// Set by the table: TID is DEAD, or its chain has no non-removable version with this key.
-    /// Preset to `known_dead`.
     pub deletable: bool,
     /// The index's own bookkeeping: where it is on the leaf.
     pub(crate) at: EntryPlace,
@@ -58,14 +63,51 @@ pub struct DeletionCandidate<'a> {
 /// that exists could have seen any of it.
 pub type RemovedInterval = Option<(Csn, Csn)>;
 
-/// Implemented by the table: which entries of a full leaf may go (design section 6)?
+/// What a table knows of a heap block at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeapGlance {
+    /// It is not in memory.
+    Absent,
+    /// Nothing on it is dead to anyone.
+    Alive,
+    /// Something on it ended, or is dead.
+    MayBeDead,
+}
+
+/// Implemented by the table: which entries of a full leaf may go (design section 6)? The index chooses
+/// the heap blocks that a pass visits, and in which order; the table judges block after block.
 pub trait DeletionOracle {
-    /// Sets [`DeletionCandidate::deletable`] where it is true; `candidates` are ascending by TID.
-    /// Returns the interval of what it allowed.
+    /// A pass begins: entries are judged as of now until the next one.
+    fn begin(&self);
+
+    /// Before a pass of bottom-up deletion: the oldest snapshot that holds versions back, or the
+    /// newest commit if none does; `None` when the table expects such a pass to find only what the
+    /// running transaction itself wrote.
+    fn prospect(&self) -> Option<Csn>;
+
+    /// Sets [`DeletionCandidate::deletable`] where it is true, else to false. The candidates, at least
+    /// one, ascending, are all on one heap block, which is visited once. Returns the interval of what
+    /// it allowed.
     ///
     /// # Errors
     /// Storage's; the insertion fails with it, and nothing was changed.
     fn judge(&self, candidates: &mut [DeletionCandidate<'_>]) -> Result<RemovedInterval>;
+
+    /// Asked now and then while the insertion waits for the latch of its leaf: whether it shall end, with
+    /// [`crate::InsertOutcome::GivenUp`].
+    fn gives_up(&self) -> bool;
+
+    /// A pass of bottom-up deletion ended; whether it found anything.
+    fn end(&self, found: bool);
+
+    /// What can be told of a heap block without a visit.
+    fn glance(&self, block: BlockNumber) -> HeapGlance;
+
+    /// Reads a heap block in. No latch is held.
+    ///
+    /// # Errors
+    /// Storage's.
+    fn read_in(&self, block: BlockNumber) -> Result<()>;
 }
 
 /// What to do with one entry, decided under the leaf's exclusive latch (rule 9b.10).

@@ -2,7 +2,10 @@
 
 mod concurrent;
 mod format;
+mod test_table;
 // Locks of the deterministic scheduler work inside its runs only.
+#[cfg(not(feature = "shuttle"))]
+mod bottom_up;
 #[cfg(not(feature = "shuttle"))]
 mod broken;
 #[cfg(not(feature = "shuttle"))]

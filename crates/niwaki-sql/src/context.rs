@@ -177,6 +177,13 @@ pub trait Environment {
     fn transaction_id(&mut self) -> Result<u64> {
         Err(crate::SqlError::unsupported("a transaction id outside of a session"))
     }
+    /// Locks a table in SHARE mode until the transaction ends: others may read it.
+    ///
+    /// # Errors
+    /// Those of a wait; `0A000` where there are no transactions.
+    fn lock_against_writers(&mut self, _table: u32) -> Result<()> {
+        Err(crate::SqlError::unsupported("a table lock outside of a session"))
+    }
     /// Name of the current user.
     fn current_user(&self) -> String;
     /// Name of the session's user.

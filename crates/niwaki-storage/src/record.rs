@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::ids::{Csn, Lsn, PageId, Xid};
 use crate::recovery::Redo;
 use crate::storage::Storage;
+use crate::wal::encode;
 
 /// Owner of a record type (byte in the record header). Numbers are part of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,6 +102,14 @@ pub struct Record<'a, 'p> {
     pub pages: &'a mut [LoggedPage<'p>],
     /// Commit interval of the versions or entries that it removes, for standbys.
     pub removes: Option<(Csn, Csn)>,
+}
+
+/// Bytes in the log of a record whose pages have so many bytes of data each, if it has no page image
+/// and no data of its own; padding included. With `removes`: it says what it removes.
+pub fn record_bytes(pages: &[usize], removes: bool) -> usize {
+    let interval = if removes { encode::REMOVES_SIZE } else { 0 };
+    let named: usize = pages.iter().map(|data| encode::BLOCK_HEADER_SIZE + data).sum();
+    encode::padded(encode::RECORD_HEADER_SIZE + interval + named)
 }
 
 /// A record as read back from the log.

@@ -8,12 +8,13 @@ use niwaki_storage::Tid;
 use niwaki_txn::{Transaction, WaitPolicy};
 use niwaki_types::{Datum, form_row};
 
+use crate::dead_entries::DeadEntries;
 use crate::deferred::PassingCheck;
 use crate::definition::UniqueCheckTime;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::stats::count;
 use crate::table::Table;
-use crate::unique::{DeadEntries, KeyCheck};
+use crate::unique::KeyCheck;
 use crate::workspace::Workspace;
 
 /// An entry for a row that is in the heap already.
@@ -139,7 +140,7 @@ impl Table {
         } else {
             Some(&check)
         };
-        let oracle = DeadEntries { table: self, index };
+        let oracle = DeadEntries::inserting(self, index, tx, &work.churn);
         // Ends: each turn but the last waits for the end of a transaction, or learns a new version's key.
         loop {
             match self.indexes[index].handle.insert(&new, unique, Some(&oracle))? {
@@ -150,6 +151,11 @@ impl Table {
                     return Ok(());
                 }
                 InsertOutcome::Conflict(_) => return Err(self.unique_violation(index, entry.row)),
+                InsertOutcome::GivenUp => {
+                    if let Some(why) = oracle.interrupted() {
+                        return Err(Error::Transaction(why.into()));
+                    }
+                }
                 InsertOutcome::Undecided => {
                     check.memo.learn(self, index)?;
                 }

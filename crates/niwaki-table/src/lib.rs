@@ -5,6 +5,7 @@ mod bitmap_scan;
 mod build;
 mod check;
 mod covered;
+mod dead_entries;
 mod deferred;
 mod definition;
 mod engine;

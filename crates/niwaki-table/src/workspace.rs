@@ -1,7 +1,10 @@
 //! Scratch memory of a session, so that writing a row allocates nothing once warm.
 
+use std::cell::RefCell;
+
 use niwaki_storage::Tid;
 
+use crate::dead_entries::OwnChurn;
 use crate::deferred::DeferredKey;
 
 /// Buffers that operations on any table reuse. One per session.
@@ -19,6 +22,8 @@ pub struct Workspace {
     pub(crate) tids: Vec<Tid>,
     /// Keys that may be there twice, of deferrable indexes.
     pub(crate) deferred: Vec<DeferredKey>,
+    /// Where room was looked for in vain.
+    pub(crate) churn: RefCell<OwnChurn>,
 }
 
 impl Workspace {

@@ -629,6 +629,13 @@ fn functions_and_views_that_scripts_measure_with() {
         ["t|t|t|t", "SELECT 1"]
     );
     assert_eq!(
+        run(
+            &mut s,
+            "select niwaki_check('t') * 8192 = pg_relation_size('t') + pg_indexes_size('t')"
+        ),
+        ["t", "SELECT 1"]
+    );
+    assert_eq!(
         run(&mut s, "select wal_records > 1000, wal_bytes > 10000 from pg_stat_wal"),
         ["t|t", "SELECT 1"]
     );

@@ -8,10 +8,11 @@ use niwaki_env::rng::SeededRng;
 use niwaki_env::sync::thread;
 use niwaki_storage::{Result, Tid, Xid};
 
+use super::test_table::TestTable;
 use super::{checked, entry, insert};
 use crate::{
-    Direction, EntryDecision, Index, IndexOptions, InsertOutcome, KeyRange, OneRange, Scan,
-    UniqueCheck, UniqueVerdict,
+    Direction, EntryDecision, Index, IndexOptions, InsertOutcome, KeyRange, NewEntry, OneRange,
+    Scan, UniqueCheck, UniqueVerdict,
 };
 
 /// Runs a scenario under many interleavings: with `NIWAKI_SCHEDULES` set, under so many schedules.
@@ -97,6 +98,11 @@ mod scheduled {
     #[test]
     fn a_pass_that_forgets_what_moved_behind_it_is_found() {
         finds("pass_forgets_moved", super::vacuum_among_splits);
+    }
+
+    #[test]
+    fn a_deletion_that_takes_what_was_only_promising_is_found() {
+        finds("deletion_trusts_promises", super::scans_among_deletions);
     }
 
     #[test]
@@ -360,6 +366,44 @@ fn scans_among_page_deletions(seed: u64) {
     scan_and_verify(&index, &keys, Direction::Backward);
     let left = checked(&index);
     assert!(left.iter().all(|(key, tid)| *tid != Tid::new(5, 1) || runs[1..].contains(&key[0])));
+}
+
+/// Scans both ways while versions that come push out versions that are dead: not one of the entries that
+/// the table keeps is missed or seen twice.
+#[test]
+fn scans_among_deletions_see_each_entry_once() {
+    interleave(scans_among_deletions);
+}
+
+fn scans_among_deletions(seed: u64) {
+    let index = tiny();
+    let keys = Arc::new(fixed(&index));
+    let mut threads = Vec::new();
+    for number in 0..2u64 {
+        let (index, keys) = (Arc::clone(&index), Arc::clone(&keys));
+        threads.push(spawn(move || {
+            let rng = SeededRng::new(seed.wrapping_mul(31).wrapping_add(number));
+            for step in 0..STEPS {
+                // Another version of a row that stays: the two promise each other's death.
+                let key = &keys[rng.below(4) as usize];
+                let tid = Tid::new((number * 1000 + step) as u32, 2);
+                let new = NewEntry { logically_unchanged: true, ..entry(key, tid) };
+                let table = TestTable::new(|candidate| candidate.tid.offset.0 == 2);
+                index.insert(&new, None, Some(&table)).unwrap();
+            }
+        }));
+    }
+    for direction in [Direction::Forward, Direction::Backward] {
+        let (index, keys) = (Arc::clone(&index), Arc::clone(&keys));
+        threads.push(spawn(move || {
+            for _ in 0..1 + STEPS / 20 {
+                scan_and_verify(&index, &keys, direction);
+            }
+        }));
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    scan_and_verify(&index, &keys, Direction::Forward);
+    checked(&index);
 }
 
 /// Rule 9b.13: a mark never lands on an entry that somebody inserted again after the scan read it.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use niwaki_storage::{Tid, Xid};
 use proptest::prelude::*;
 
+use super::test_table::TestTable;
 use super::{checked, entry, index};
 use crate::{
     Direction, EntryDecision, Index, IndexOptions, InsertOutcome, KeyBound, KeyRange, KeyRanges,
@@ -19,6 +20,8 @@ enum Step {
         key: Vec<u8>,
         payload: Vec<u8>,
         tid: Tid,
+        /// Hinted to be another version of a row; the table allows to delete what [`is_dead`].
+        version: bool,
     },
     Delete {
         key: Vec<u8>,
@@ -85,6 +88,11 @@ fn tid() -> impl Strategy<Value = Tid> {
     (0u32..6, 1u16..12).prop_map(|(block, offset)| Tid::new(block, offset))
 }
 
+/// Whether an entry may go when room is needed.
+fn is_dead(tid: Tid) -> bool {
+    tid.offset.0.is_multiple_of(3)
+}
+
 fn bound() -> impl Strategy<Value = Bound> {
     prop_oneof![
         Just(Bound::Unbounded),
@@ -96,8 +104,9 @@ fn bound() -> impl Strategy<Value = Bound> {
 fn step() -> impl Strategy<Value = Step> {
     let payload = prop::collection::vec(any::<u8>(), 0..3);
     prop_oneof![
-        12 => (key(), payload, tid())
-            .prop_map(|(key, payload, tid)| Step::Insert { key, payload, tid }),
+        12 => (key(), payload, tid(), any::<bool>()).prop_map(|(key, payload, tid, version)| {
+            Step::Insert { key, payload, tid, version }
+        }),
         3 => (key(), tid()).prop_map(|(key, tid)| Step::Delete { key, tid }),
         3 => (bound(), bound(), any::<bool>())
             .prop_map(|(lower, upper, backward)| Step::Scan { lower, upper, backward }),
@@ -240,15 +249,20 @@ fn scan_all(
 
 fn run(index: &Index, model: &mut Model, step: &Step) {
     match step {
-        Step::Insert { key, payload, tid } => {
+        Step::Insert { key, payload, tid, version } => {
             // Posting lists have no payload.
             let payload = if index.options().deduplicate_items { &vec![] } else { payload };
-            let outcome =
-                index.insert(&NewEntry { payload, ..entry(key, *tid) }, None, None).unwrap();
+            let new = NewEntry { payload, logically_unchanged: *version, ..entry(key, *tid) };
+            let table = TestTable::new(|candidate| is_dead(candidate.tid));
+            let outcome = index.insert(&new, None, Some(&table)).unwrap();
             let known = model.contains_key(&(key.clone(), *tid));
             let expected =
                 if known { InsertOutcome::AlreadyThere } else { InsertOutcome::Inserted };
             assert_eq!(outcome, expected);
+            // What is allowed to go goes; it may have been asked about twice.
+            table.allowed.borrow().iter().for_each(|gone| {
+                model.remove(gone);
+            });
             model.entry((key.clone(), *tid)).or_insert_with(|| payload.clone());
         }
         Step::Delete { key, tid } => {
@@ -382,7 +396,8 @@ proptest! {
         prop_assert_eq!(checked(&index), expected);
         let mut model: Model = entries.into_iter().map(|entry| (entry, b"x".to_vec())).collect();
         for number in 0..60u8 {
-            let step = Step::Insert { key: vec![number; 3], payload: vec![], tid: Tid::new(9, 9) };
+            let (key, tid) = (vec![number; 3], Tid::new(9, 9));
+            let step = Step::Insert { key, payload: vec![], tid, version: false };
             run(&index, &mut model, &step);
         }
         let expected: Vec<(Vec<u8>, Tid)> = model.keys().cloned().collect();

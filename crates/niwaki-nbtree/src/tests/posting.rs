@@ -2,12 +2,13 @@
 
 use std::cell::RefCell;
 
-use niwaki_storage::{Csn, Result, Tid, Xid};
+use niwaki_storage::{Result, Tid, Xid};
 
+use super::test_table::TestTable;
 use super::{checked, entry, index, insert};
 use crate::{
-    DeletionCandidate, DeletionOracle, Direction, EntryDecision, Index, IndexOptions,
-    InsertOutcome, KeyRange, NewEntry, RemovedInterval, Scan, UniqueCheck, UniqueVerdict,
+    Direction, EntryDecision, Index, IndexOptions, InsertOutcome, KeyRange, NewEntry, Scan,
+    UniqueCheck, UniqueVerdict,
 };
 
 fn tid(number: u32) -> Tid {
@@ -184,28 +185,12 @@ fn a_tid_that_a_marked_list_takes_in_is_alive() {
     assert_eq!(checked(&index).len(), 65);
 }
 
-/// Allows some TIDs, and notes what it was asked.
-struct Allow<F: Fn(u32) -> bool> {
-    allowed: F,
-    asked: RefCell<Vec<u32>>,
-}
-
-impl<F: Fn(u32) -> bool> DeletionOracle for Allow<F> {
-    fn judge(&self, candidates: &mut [DeletionCandidate<'_>]) -> Result<RemovedInterval> {
-        for candidate in candidates {
-            candidate.deletable |= (self.allowed)(candidate.tid.block.0);
-            self.asked.borrow_mut().push(candidate.tid.block.0);
-        }
-        Ok(Some((Csn(3), Csn(9))))
-    }
-}
-
 /// With a table to ask, what a marked list knows is used before it is lost.
 #[test]
 fn a_marked_list_goes_before_it_takes_in_a_tid() {
     let index = lists(&[b"k"], 16);
     mark_all(&index, b"k");
-    let oracle = Allow { allowed: |_| false, asked: RefCell::default() };
+    let oracle = TestTable::new(|candidate| candidate.known_dead);
     index.insert(&entry(b"k", tid(35)), None, Some(&oracle)).unwrap();
     assert_eq!(oracle.asked.borrow().len(), 16);
     assert_eq!(checked(&index), [(b"k".to_vec(), tid(35))]);
@@ -222,9 +207,10 @@ fn simple_deletion_takes_single_tids_out_of_lists() {
     builder.finish().unwrap();
     mark_all(&index, b"d");
     // Heap block 2 is visited for the marked entry, block 3 for the new one.
-    let oracle = Allow { allowed: |block| block == 2, asked: RefCell::default() };
+    let oracle = TestTable::new(|candidate| candidate.tid.block.0 == 2);
     index.insert(&entry(b"e", tid(3)), None, Some(&oracle)).unwrap();
-    assert_eq!(*oracle.asked.borrow(), [2, 2, 2, 2, 3, 3, 3]);
+    let asked: Vec<u32> = oracle.asked.borrow().iter().map(|(tid, _)| tid.block.0).collect();
+    assert_eq!(asked, [2, 2, 2, 2, 3, 3, 3]);
     for key in [b"a", b"b", b"c"] {
         assert_eq!(tids_of(&index, key, Direction::Forward), [1, 3, 4]);
     }

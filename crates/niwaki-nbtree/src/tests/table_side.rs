@@ -5,10 +5,11 @@ use std::cell::RefCell;
 use niwaki_env::rng::{Rng, SeededRng};
 use niwaki_storage::{Csn, Result, Tid, Xid};
 
+use super::test_table::TestTable;
 use super::{checked, entry, index, insert};
 use crate::{
-    DeletionCandidate, DeletionOracle, Direction, Error, Index, IndexOptions, InsertOutcome,
-    KeyRange, RemovedInterval, Scan, UniqueCheck, UniqueVerdict,
+    Direction, Error, Index, IndexOptions, InsertOutcome, KeyRange, Scan, UniqueCheck,
+    UniqueVerdict,
 };
 
 /// Answers from a list, and notes what it was asked.
@@ -118,24 +119,6 @@ fn what_a_unique_check_finds_dead_is_marked_and_not_asked_about_again() {
     assert_eq!((stats.unique_checks, stats.unique_entries), (3, 5 + 3 + 1));
 }
 
-/// Allows what lies on some heap blocks, and notes what it was asked.
-struct Blocks {
-    allowed: Vec<u32>,
-    asked: RefCell<Vec<(Tid, bool)>>,
-}
-
-impl DeletionOracle for Blocks {
-    fn judge(&self, candidates: &mut [DeletionCandidate<'_>]) -> Result<RemovedInterval> {
-        assert!(candidates.is_sorted_by_key(|candidate| candidate.tid));
-        for candidate in candidates {
-            assert_eq!(candidate.deletable, candidate.known_dead);
-            self.asked.borrow_mut().push((candidate.tid, candidate.known_dead));
-            candidate.deletable |= self.allowed.contains(&candidate.tid.block.0);
-        }
-        Ok(Some((Csn(3), Csn(9))))
-    }
-}
-
 /// A leaf with eight entries, two for each of four heap blocks, that takes no more.
 fn full_leaf(simple_deletion_extras: bool) -> Index {
     let index = index(IndexOptions {
@@ -149,7 +132,7 @@ fn full_leaf(simple_deletion_extras: bool) -> Index {
     index
 }
 
-fn mark(index: &Index, keys: &[u16]) {
+pub(super) fn mark(index: &Index, keys: &[u16]) {
     let mut scan = Scan::default();
     scan.start(index, &KeyRange::ALL, Direction::Forward);
     while scan.next(index).unwrap() {
@@ -162,11 +145,44 @@ fn mark(index: &Index, keys: &[u16]) {
     }
 }
 
+/// What must not be marked, because a commit is not flushed, is deleted when it is much.
+#[test]
+fn what_a_unique_check_may_only_delete_goes_in_bulk() {
+    let index = index(IndexOptions::default());
+    for n in 1..=30 {
+        insert(&index, b"key", Tid::new(n, 1));
+    }
+    let dead = |below: u32| {
+        move |tid: Tid| {
+            if tid.block.0 < below {
+                UniqueVerdict::Removable(Some((Csn(3), Csn(9))))
+            } else {
+                UniqueVerdict::NotConflicting
+            }
+        }
+    };
+    let few = Scripted::new(dead(16));
+    index.insert(&entry(b"key", Tid::new(40, 1)), Some(&few), None).unwrap();
+    assert_eq!(checked(&index).len(), 31);
+    let conflict = Scripted::new(|tid| match tid.block.0 {
+        ..30 => UniqueVerdict::Removable(None),
+        _ => UniqueVerdict::Conflict,
+    });
+    index.insert(&entry(b"key", Tid::new(41, 1)), Some(&conflict), None).unwrap();
+    assert_eq!(checked(&index).len(), 31, "an insertion that fails changes nothing");
+    let many = Scripted::new(dead(17));
+    index.insert(&entry(b"key", Tid::new(41, 1)), Some(&many), None).unwrap();
+    let left: Vec<u32> = checked(&index).iter().map(|(_, tid)| tid.block.0).collect();
+    assert_eq!(left, (17..=30).chain([40, 41]).collect::<Vec<_>>());
+    assert_eq!(index.stats().unique_deleted_entries, 16);
+    assert_eq!(index.check(&mut |_| {}).unwrap().dead_entries, 0);
+}
+
 #[test]
 fn a_full_leaf_gives_up_its_dead_and_their_neighbours() {
     let index = full_leaf(true);
     mark(&index, &[1]);
-    let oracle = Blocks { allowed: vec![1, 2], asked: RefCell::default() };
+    let oracle = TestTable::new(|c| c.known_dead || [1, 2].contains(&c.tid.block.0));
     // The new entry lies on heap block 3: also looked at, but nothing may go there.
     let new = 100u16.to_be_bytes();
     index.insert(&entry(&new, Tid::new(3, 50)), None, Some(&oracle)).unwrap();
@@ -179,6 +195,8 @@ fn a_full_leaf_gives_up_its_dead_and_their_neighbours() {
     assert_eq!(keys, [0, 2, 3, 4, 6, 7, 100]);
     let stats = index.stats();
     assert_eq!((stats.simple_deletions, stats.simple_deleted_entries), (1, 2));
+    assert_eq!((stats.simple_heap_blocks, stats.simple_useless), (2, 0));
+    assert!((73..=80).contains(&stats.simple_wal_bytes), "{}", stats.simple_wal_bytes);
     assert_eq!(stats.leaf_splits, 0);
 }
 
@@ -186,7 +204,7 @@ fn a_full_leaf_gives_up_its_dead_and_their_neighbours() {
 fn without_extras_only_marked_entries_go() {
     let index = full_leaf(false);
     mark(&index, &[1, 2]);
-    let oracle = Blocks { allowed: vec![0, 1, 2, 3], asked: RefCell::default() };
+    let oracle = TestTable::new(|_| true);
     index.insert(&entry(&[9, 9], Tid::new(3, 50)), None, Some(&oracle)).unwrap();
     assert_eq!(oracle.asked.borrow().len(), 2);
     assert_eq!(checked(&index).len(), 7);
@@ -195,10 +213,23 @@ fn without_extras_only_marked_entries_go() {
 #[test]
 fn nothing_marked_means_nothing_asked() {
     let index = full_leaf(true);
-    let oracle = Blocks { allowed: vec![0, 1, 2, 3], asked: RefCell::default() };
+    let oracle = TestTable::new(|_| true);
     index.insert(&entry(&[9, 9], Tid::new(3, 50)), None, Some(&oracle)).unwrap();
     assert!(oracle.asked.borrow().is_empty());
     assert_eq!(index.stats().leaf_splits, 1);
+}
+
+#[test]
+fn a_pass_that_may_delete_nothing_is_counted_as_useless() {
+    let index = full_leaf(true);
+    mark(&index, &[1, 2]);
+    // Marks are hints: the table takes them back.
+    let oracle = TestTable::new(|_| false);
+    index.insert(&entry(&[9, 9], Tid::new(3, 50)), None, Some(&oracle)).unwrap();
+    assert_eq!(oracle.asked.borrow().len(), 6);
+    let stats = index.stats();
+    assert_eq!((stats.simple_deletions, stats.simple_useless, stats.leaf_splits), (1, 1, 1));
+    assert_eq!(checked(&index).len(), 9);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::Oid;
+use niwaki_storage::Corruption;
 use niwaki_types::{ColumnType, Datum, Numeric, TypeOid};
 
 use super::{Function, functions};
@@ -83,6 +84,36 @@ fn session_user(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
 
 fn current_database(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
     Ok(string(exec.environment.current_database()))
+}
+
+/// `niwaki_check(table)`: visits a table and its indexes while nobody writes to it, and fails with the
+/// first invariants that do not hold. Returns the blocks visited.
+fn check_table(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    const SHOWN_MAX: usize = 10;
+    let oid = Oid(oid(&values[0])?);
+    let Some(relation) = exec.catalog.relation(oid).cloned() else { return Ok(Datum::Null) };
+    let Some(table) = &relation.table else {
+        return Err(SqlError::new("42809", format!("\"{}\" is not a table", relation.name))
+            .with_hint("The check of a table visits its indexes too."));
+    };
+    exec.environment.lock_against_writers(oid.0)?;
+    let report = table.check()?;
+    if report.corruptions.is_empty() {
+        return Ok(Datum::Int8(report.blocks.cast_signed()));
+    }
+    let show = |found: &Corruption| {
+        let place = |name: &str, number: Option<u32>| {
+            number.map_or_else(String::new, |number| format!(", {name} {number}"))
+        };
+        let (block, item) = (place("block", found.block), place("item", found.item.map(u32::from)));
+        format!("{}: {}{block}{item}: {}", found.invariant, found.file, found.detail)
+    };
+    let shown: Vec<String> = report.corruptions.iter().take(SHOWN_MAX).map(show).collect();
+    let message =
+        format!("table \"{}\" is damaged in {} places", relation.name, report.corruptions.len());
+    Err(SqlError::new("XX001", message).with_detail(shown.join("\n")).with_hint(
+        "REINDEX mends indexes. Copy the data directory before anything else is tried on a damaged table.",
+    ))
 }
 
 /// The schemas of the search path that exist, in order; without the implicit ones unless asked.
@@ -341,6 +372,7 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "current_schemas" (BOOL) NAMES strict single stable Context(current_schemas);
     "pg_backend_pid" () INT4 strict single stable Context(backend_pid);
     "pg_sleep" (FLOAT8) VOID strict single volatile Context(pg_sleep);
+    "niwaki_check" (REGCLASS) INT8 strict single volatile Context(check_table);
     "pg_table_is_visible" (OID) BOOL strict single stable Context(table_is_visible);
     "pg_relation_size" (REGCLASS) INT8 strict single volatile Context(relation_size);
     "pg_relation_size" (REGCLASS, TEXT) INT8 strict single volatile Context(relation_size);

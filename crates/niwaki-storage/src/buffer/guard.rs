@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_env::sync::{RwLockReadGuard, RwLockWriteGuard, thread};
@@ -10,6 +11,9 @@ use super::frame::{COPIED, Frame};
 use super::pool::BufferPool;
 use crate::ids::{Lsn, PageId};
 use crate::page::Page;
+
+/// After how long a wait that can be given up asks whether it is.
+const LATCH_PATIENCE: Duration = Duration::from_millis(10);
 
 /// Keeps a page in its frame. Cheap to clone; says nothing about who may read or write the page.
 pub struct Pin<'p> {
@@ -76,6 +80,27 @@ impl<'p> Pin<'p> {
         // as long as the guard lives.
         let page = unsafe { pool.page_mut(index) };
         PageWrite { page, changed: Changed::default(), latch, frame, index, pool, pin: Some(self) }
+    }
+
+    /// As [`Pin::into_write`], for waits that can be given up: while it waits it asks `give_up` every
+    /// now and then, and returns `None` once that says so.
+    #[inline]
+    pub fn into_write_unless(self, mut give_up: impl FnMut() -> bool) -> Option<PageWrite<'p>> {
+        let (pool, frame, index) = (self.pool, self.frame, self.index);
+        // Ends with the wait.
+        let latch = loop {
+            match frame.latch.try_write_for(LATCH_PATIENCE) {
+                Some(latch) => break latch,
+                None if give_up() => return None,
+                None => {}
+            }
+        };
+        pool.before_change(frame);
+        // SAFETY: the frame is pinned (by `self`, which the guard keeps) and latched exclusively for
+        // as long as the guard lives.
+        let page = unsafe { pool.page_mut(index) };
+        let changed = Changed::default();
+        Some(PageWrite { page, changed, latch, frame, index, pool, pin: Some(self) })
     }
 
     fn shared<'a>(&'a self, latch: RwLockReadGuard<'a, ()>, pin: Option<Pin<'a>>) -> PageRead<'a> {

@@ -121,6 +121,11 @@ impl BufferPool {
         self.pin_slowly(tag, false)
     }
 
+    /// Pins a page if it is in the pool.
+    pub fn pin_if_resident(&self, id: PageId) -> Option<Pin<'_>> {
+        self.pin_resident(Tag::of(id))
+    }
+
     /// A look at a page without a pin or a latch, if somebody made a copy of it
     /// ([`PageRead::publish`](super::PageRead::publish)). Writes to no shared memory.
     #[inline]

@@ -4,7 +4,7 @@
 //! without the segments' headers. Records are appended to a buffer in memory under one short lock.
 //! One thread at a time takes the buffer away, writes it and syncs it for all who wait.
 
-mod encode;
+pub(crate) mod encode;
 mod flush;
 mod insert;
 mod read;

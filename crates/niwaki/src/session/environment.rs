@@ -8,7 +8,7 @@ use niwaki_env::Env;
 use niwaki_sql::settings::Settings;
 use niwaki_sql::{Environment, SqlError};
 use niwaki_table::Sequence;
-use niwaki_txn::{SessionControl, Transaction};
+use niwaki_txn::{SessionControl, TableId, TableLockMode, Transaction, WaitPolicy};
 
 use crate::Result;
 
@@ -162,6 +162,16 @@ impl Environment for SessionEnvironment<'_> {
             .xid()
             .map(|xid| xid.0)
             .ok_or_else(|| SqlError::internal("a transaction without a number"))
+    }
+
+    fn lock_against_writers(&mut self, table: u32) -> Result<()> {
+        self.transaction.manager().locks().acquire_table(
+            self.transaction,
+            TableId(u64::from(table)),
+            TableLockMode::Share,
+            WaitPolicy::Block,
+        )?;
+        Ok(())
     }
 
     fn current_user(&self) -> String {

@@ -1,0 +1,155 @@
+//! Is what a chain holds dead to everyone? Asked by indexes before they mark or delete entries.
+
+use niwaki_storage::buffer::PageRead;
+use niwaki_storage::page::ItemState;
+use niwaki_storage::{Csn, Lsn, Mixed, OffsetNumber, Tid, Xid};
+use niwaki_txn::{Horizon, XidStatus};
+
+use crate::error::Result;
+use crate::header::flags;
+use crate::page::{self, Chain};
+use crate::read::row_ref;
+use crate::relation::Heap;
+use crate::rows::RowRef;
+
+/// Whether versions are dead to all: `None` if not, else the union of their lifetimes, if any
+/// snapshot could ever have seen one of them.
+pub type DeadVersions = Option<Option<(Csn, Csn)>>;
+
+/// What versions of a chain mean to snapshots, present and future.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deadness {
+    /// Some snapshot sees one of them, or will; or the line pointer is UNUSED, which says nothing.
+    Alive,
+    /// The first that is not dead waits for the end of this transaction, which made or ended it.
+    Pending(Xid),
+    /// None of them is seen by anyone.
+    Dead {
+        /// Union of their lifetimes, if any snapshot could ever have seen one.
+        lifetime: Option<(Csn, Csn)>,
+        /// The commits that justify it are flushed, so that a mark, which is not logged, may say so
+        /// (rule 9b.13). A logged deletion need not wait for that: its record is behind theirs.
+        durable: bool,
+    },
+}
+
+/// One page, latched, whose chains are asked about.
+#[derive(Debug)]
+pub struct DeadProbe<'h> {
+    heap: Heap<'h>,
+    page: PageRead<'h>,
+    flushed: Lsn,
+}
+
+impl<'e> Heap<'e> {
+    /// Latches a page to ask about its chains: nothing may be waited for until the probe is gone.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn probe_dead(&self, block: u32) -> Result<DeadProbe<'e>> {
+        let page = self.pin(block)?.into_read();
+        Ok(DeadProbe { heap: *self, page, flushed: self.storage.wal().flushed() })
+    }
+
+    /// Whether the chain at `root` has nothing that any snapshot sees or will see, and the commits
+    /// that justify this are flushed: an index may mark its entries dead (rule 9b.13). A line pointer
+    /// that is UNUSED says nothing.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn is_dead(&self, root: Tid, horizon: &Horizon) -> Result<bool> {
+        Ok(self.dead_versions(root, horizon, |_| true)?.is_some())
+    }
+
+    /// As [`Heap::is_dead`], for the versions of the chain that `matches` says matter.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn dead_versions(
+        &self,
+        root: Tid,
+        horizon: &Horizon,
+        matches: impl FnMut(RowRef<'_>) -> bool,
+    ) -> Result<DeadVersions> {
+        let probe = self.probe_dead(root.block.0)?;
+        Ok(match probe.deadness(root, horizon, matches) {
+            Deadness::Dead { lifetime, durable: true } => Some(lifetime),
+            Deadness::Dead { durable: false, .. } | Deadness::Alive | Deadness::Pending(_) => None,
+        })
+    }
+
+    /// Whether something on a block may be dead, as far as a glance at its header and line pointers tells:
+    /// somebody ended a version there since it was last pruned, or pruning left DEAD line pointers.
+    /// `None`: the block is not in memory.
+    pub fn may_hold_dead(&self, block: u32) -> Option<bool> {
+        let pin = self.storage.pool().pin_if_resident(self.page_id(block))?;
+        let page = pin.read();
+        let is_dead = |offset| page.item_id(OffsetNumber(offset)).state() == ItemState::Dead;
+        Some(page::prune_xid(&page) != 0 || (1..=page.item_count()).any(is_dead))
+    }
+
+    /// Reads a block in, if it is not in memory.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn read_in(&self, block: u32) -> Result<()> {
+        self.pin(block).map(drop)
+    }
+}
+
+impl DeadProbe<'_> {
+    /// Judges the versions of the chain at `root`, on this page, that `matches` says matter: a deletion
+    /// of index entries with one key looks at the versions with that key.
+    pub fn deadness(
+        &self,
+        root: Tid,
+        horizon: &Horizon,
+        mut matches: impl FnMut(RowRef<'_>) -> bool,
+    ) -> Deadness {
+        let (heap, page) = (&self.heap, &*self.page);
+        // What a pass removed took along who ended it: its record is behind their commits, and the
+        // page's last change is behind that.
+        let id = page.item_id(root.offset);
+        let removed = match id.state() {
+            ItemState::Unused => return Deadness::Alive,
+            ItemState::Dead => true,
+            ItemState::Normal | ItemState::Redirect => id.mixed() != Mixed::No,
+        };
+        let logged = heap.relation.file.logged;
+        let mut durable = !(removed && logged && page.lsn() > self.flushed);
+        if id.state() == ItemState::Dead {
+            return Deadness::Dead { lifetime: None, durable };
+        }
+        let base = page::base(page);
+        let mut lifetime = None;
+        let mut found = false;
+        for (_, tuple) in Chain::new(page, root.offset.0) {
+            found = true;
+            if tuple.has(flags::STUB) || !matches(row_ref(page, root, tuple)) {
+                continue;
+            }
+            let xmin = page::xmin(base, tuple);
+            let begin = match heap.txns.status(xmin) {
+                XidStatus::Aborted => continue,
+                XidStatus::InProgress => return Deadness::Pending(xmin),
+                XidStatus::Committed(csn) => csn,
+            };
+            if !tuple.has_deleter() {
+                return Deadness::Alive;
+            }
+            let xmax = page::xmax(base, tuple);
+            let end = match heap.txns.status(xmax) {
+                XidStatus::Aborted => return Deadness::Alive,
+                XidStatus::InProgress => return Deadness::Pending(xmax),
+                XidStatus::Committed(csn) => csn,
+            };
+            if !horizon.removable(begin, end) {
+                return Deadness::Alive;
+            }
+            durable &= end.0.max(begin.0) <= self.flushed.0;
+            let (from, to) = lifetime.unwrap_or((begin, end));
+            lifetime = Some((from.min(begin), to.max(end)));
+        }
+        if found { Deadness::Dead { lifetime, durable } } else { Deadness::Alive }
+    }
+}

@@ -1,0 +1,100 @@
+//! What is tried before a full leaf is split.
+//!
+//! In this order, each only if the one before did not make enough room:
+//!
+//! 1. *Simple deletion*: entries that are marked, and others on the same heap blocks.
+//! 2. *Bottom-up deletion*, if the entry is another version of a row, or the unique check met versions.
+//! 3. *Deduplication* of equal keys into posting lists.
+//!
+//! Passes of deletion visit heap blocks under the leaf's latch. So that nobody waits at the latch for a
+//! disk, blocks that are not in memory are read in before, without it, and the insertion starts again:
+//! the leaf may have changed, which costs nothing but the reading.
+//!
+//! Source: design section 6.
+
+use niwaki_storage::BlockNumber;
+use niwaki_storage::buffer::PageWrite;
+
+use crate::bottom_up::BottomUp;
+use crate::error::Result;
+use crate::index::Index;
+use crate::insert::NewEntry;
+use crate::table::{DeletionOracle, HeapGlance};
+use crate::unique_check::Duplicates;
+use crate::visits::Visit;
+
+/// The table's part in passes over full leaves, during one insertion.
+pub(crate) struct Deletion<'t> {
+    pub(crate) oracle: &'t dyn DeletionOracle,
+    /// How often heap blocks may still be read in first. Others may change the leaf meanwhile, and throw
+    /// blocks out of the pool: at last they are read under the latch.
+    pub(crate) read_ins: u8,
+}
+
+/// How often an insertion reads in heap blocks: once for simple, once for bottom-up deletion.
+pub(crate) const READ_INS_MAX: u8 = 2;
+
+impl Deletion<'_> {
+    /// Those of the blocks that are to be read in first; `None`: go on.
+    pub(crate) fn absent(&self, visits: &[Visit]) -> Option<Vec<BlockNumber>> {
+        if self.read_ins == 0 {
+            return None;
+        }
+        let blocks = visits.iter().map(|visit| visit.block);
+        let absent: Vec<BlockNumber> =
+            blocks.filter(|&block| self.oracle.glance(block) == HeapGlance::Absent).collect();
+        (!absent.is_empty()).then_some(absent)
+    }
+}
+
+impl Index {
+    /// Makes room for an entry of `tuple_bytes` on a full leaf, or not. Returns heap blocks that are to
+    /// be read in first, if there are any.
+    pub(crate) fn make_room(
+        &self,
+        leaf: &mut PageWrite<'_>,
+        entry: &NewEntry<'_>,
+        duplicates: Duplicates,
+        deletion: Option<&Deletion<'_>>,
+        tuple_bytes: usize,
+    ) -> Result<Option<Vec<BlockNumber>>> {
+        let clock = &self.storage.env().clock;
+        let began = clock.monotonic();
+        let absent = self.passes(leaf, entry, duplicates, deletion, tuple_bytes)?;
+        self.latch_hold.add(clock.monotonic().saturating_sub(began));
+        Ok(absent)
+    }
+
+    fn passes(
+        &self,
+        leaf: &mut PageWrite<'_>,
+        entry: &NewEntry<'_>,
+        duplicates: Duplicates,
+        deletion: Option<&Deletion<'_>>,
+        tuple_bytes: usize,
+    ) -> Result<Option<Vec<BlockNumber>>> {
+        let options = self.options();
+        if let Some(deletion) = deletion {
+            deletion.oracle.begin();
+            if let Some(absent) = self.simple_delete(leaf, entry, deletion)? {
+                return Ok(Some(absent));
+            }
+            // Versions of a row, of which some are likely to be dead.
+            let versions = entry.logically_unchanged || duplicates == Duplicates::Versions;
+            if !self.fits(leaf, tuple_bytes) && versions && options.bottom_up_deletion {
+                match self.bottom_up_delete(leaf, entry, tuple_bytes, deletion)? {
+                    BottomUp::ReadIn(absent) => return Ok(Some(absent)),
+                    BottomUp::Done => return Ok(None),
+                    BottomUp::Spared | BottomUp::Failed => {}
+                }
+            }
+        }
+        // Equal keys in a unique index are versions, which deletion should find; merging them only
+        // buys time. Where the check met none, the page is full of rows.
+        let worthwhile = duplicates != Duplicates::None || entry.logically_unchanged;
+        if !self.fits(leaf, tuple_bytes) && options.deduplicate_items && worthwhile {
+            self.deduplicate(leaf, entry, tuple_bytes)?;
+        }
+        Ok(None)
+    }
+}

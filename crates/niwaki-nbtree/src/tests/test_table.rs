@@ -1,0 +1,90 @@
+//! A table of which tests say what is dead.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+
+use niwaki_storage::{BlockNumber, Csn, Result, Tid};
+
+use crate::{DeletionCandidate, DeletionOracle, HeapGlance, RemovedInterval};
+
+/// The interval of everything that a [`TestTable`] allows.
+pub(crate) const REMOVED: RemovedInterval = Some((Csn(3), Csn(9)));
+
+/// Allows what `dead` says, and notes what it is asked.
+pub(crate) struct TestTable<F: Fn(&DeletionCandidate<'_>) -> bool> {
+    dead: F,
+    /// Every question, in order.
+    pub(crate) asked: RefCell<Vec<(Tid, bool)>>,
+    /// Keys and TIDs that were allowed to go.
+    pub(crate) allowed: RefCell<Vec<(Vec<u8>, Tid)>>,
+    /// Heap blocks visited, in order.
+    pub(crate) visited: RefCell<Vec<u32>>,
+    /// Heap blocks that are on disk only.
+    pub(crate) on_disk: RefCell<BTreeSet<u32>>,
+    /// What holds versions back.
+    pub(crate) oldest: Cell<Option<Csn>>,
+    /// Whether it waits for no latch.
+    pub(crate) impatient: Cell<bool>,
+    /// Whether passes of bottom-up deletion found anything.
+    pub(crate) ended: RefCell<Vec<bool>>,
+}
+
+impl<F: Fn(&DeletionCandidate<'_>) -> bool> TestTable<F> {
+    pub(crate) fn new(dead: F) -> Self {
+        Self {
+            dead,
+            asked: RefCell::default(),
+            allowed: RefCell::default(),
+            visited: RefCell::default(),
+            on_disk: RefCell::default(),
+            oldest: Cell::new(Some(Csn(5))),
+            impatient: Cell::new(false),
+            ended: RefCell::default(),
+        }
+    }
+}
+
+impl<F: Fn(&DeletionCandidate<'_>) -> bool> DeletionOracle for TestTable<F> {
+    fn begin(&self) {}
+
+    fn prospect(&self) -> Option<Csn> {
+        self.oldest.get()
+    }
+
+    fn judge(&self, candidates: &mut [DeletionCandidate<'_>]) -> Result<RemovedInterval> {
+        let block = candidates[0].tid.block;
+        assert!(candidates.iter().all(|candidate| candidate.tid.block == block));
+        assert!(candidates.is_sorted_by_key(|candidate| candidate.tid));
+        assert!(!self.on_disk.borrow().contains(&block.0), "read under the leaf's latch");
+        self.visited.borrow_mut().push(block.0);
+        for candidate in candidates {
+            self.asked.borrow_mut().push((candidate.tid, candidate.known_dead));
+            candidate.deletable = (self.dead)(candidate);
+            if candidate.deletable {
+                self.allowed.borrow_mut().push((candidate.key.to_vec(), candidate.tid));
+            }
+        }
+        Ok(REMOVED)
+    }
+
+    fn gives_up(&self) -> bool {
+        self.impatient.get()
+    }
+
+    fn end(&self, found: bool) {
+        self.ended.borrow_mut().push(found);
+    }
+
+    fn glance(&self, block: BlockNumber) -> HeapGlance {
+        if self.on_disk.borrow().contains(&block.0) {
+            HeapGlance::Absent
+        } else {
+            HeapGlance::MayBeDead
+        }
+    }
+
+    fn read_in(&self, block: BlockNumber) -> Result<()> {
+        assert!(self.on_disk.borrow_mut().remove(&block.0), "it was there already");
+        Ok(())
+    }
+}

@@ -1,0 +1,188 @@
+//! The unique check: does a live row have the new entry's key?
+//!
+//! The first leaf that can hold the key is latched exclusively from the check to the insertion, so of two
+//! insertions of a key one comes second, and finds the other's entry. The table is asked about every entry
+//! with the key that is not marked. What it says is dead is marked on the way. Where it may not be marked,
+//! since the commits that killed it are not flushed yet (asynchronous commits), it is deleted once there
+//! are some: else each update of a hot row would look at all versions since the last flush.
+//!
+//! Source: design section 6; rule 9b.11.
+
+use niwaki_storage::Tid;
+use niwaki_storage::buffer::PageWrite;
+
+use crate::batch::EntryPlace;
+use crate::bottom_up::union;
+use crate::change;
+use crate::error::Result;
+use crate::index::Index;
+use crate::insert::{InsertOutcome, NewEntry};
+use crate::page::IndexPage;
+use crate::search::{Target, is_beyond, lower_bound};
+use crate::stats::count;
+use crate::table::{RemovedInterval, UniqueCheck, UniqueVerdict};
+use crate::tuple::LeafTuple;
+
+/// So many entries that are dead and must not be marked are deleted.
+const REMOVABLE_MIN: usize = 16;
+
+/// What is known about entries with the new one's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Duplicates {
+    /// The index is not unique: nothing is known.
+    Allowed,
+    /// The index is unique, and the check met none.
+    None,
+    /// The index is unique, and the check met some: old versions.
+    Versions,
+}
+
+/// How a unique check ended.
+pub(crate) enum Checked {
+    /// Nothing is in the way.
+    Passed(Duplicates),
+    Ended(InsertOutcome),
+}
+
+impl Index {
+    /// Asks about every entry with the same key. `leaf` is the first that can hold one, latched for
+    /// writing throughout; its right siblings are read one after the other. Rule 9b.11: made before
+    /// duplicate suppression, under the same latch.
+    pub(crate) fn check_unique(
+        &self,
+        leaf: &mut PageWrite<'_>,
+        entry: &NewEntry<'_>,
+        check: &dyn UniqueCheck,
+    ) -> Result<Checked> {
+        let block = leaf.id().block;
+        let target = Target::before(entry.key);
+        let mut duplicates = Duplicates::None;
+        let mut removable = Removable::default();
+        count(&self.counters.unique_checks, 1);
+        for offset in lower_bound(leaf, leaf.first_entry(), &target)..=leaf.item_count() {
+            let item = self.leaf_tuple(leaf, block, offset)?;
+            if item.key != entry.key {
+                self.remove(leaf, &removable, entry)?;
+                return Ok(Checked::Passed(duplicates));
+            }
+            duplicates = Duplicates::Versions;
+            if change::is_dead(leaf, offset) {
+                continue;
+            }
+            match self.ask(&item, offset, entry, check, &mut removable)? {
+                Answer::Ended(outcome) => return Ok(Checked::Ended(outcome)),
+                Answer::Alive => {}
+                Answer::Dead(entries) => {
+                    if change::set_dead(leaf, offset, true) {
+                        leaf.mark_hint();
+                        count(&self.counters.marked_dead, entries);
+                    }
+                }
+            }
+        }
+        let checked = self.check_unique_right(leaf, entry, check, duplicates)?;
+        if matches!(checked, Checked::Passed(_)) {
+            self.remove(leaf, &removable, entry)?;
+        }
+        Ok(checked)
+    }
+
+    /// Deletes what the check found dead and could not mark, if that is worth a record.
+    fn remove(
+        &self,
+        leaf: &mut PageWrite<'_>,
+        removable: &Removable,
+        entry: &NewEntry<'_>,
+    ) -> Result<()> {
+        if removable.places.len() < REMOVABLE_MIN {
+            return Ok(());
+        }
+        self.delete_entries(leaf, &removable.places, entry.xid, removable.removes)?;
+        count(&self.counters.unique_deleted_entries, removable.places.len() as u64);
+        Ok(())
+    }
+
+    /// The right siblings' part: reads them, and marks nothing. Each is latched before the one on its left
+    /// is let go, so that none is deleted under it.
+    fn check_unique_right(
+        &self,
+        leaf: &PageWrite<'_>,
+        entry: &NewEntry<'_>,
+        check: &dyn UniqueCheck,
+        mut duplicates: Duplicates,
+    ) -> Result<Checked> {
+        // A sibling can hold the key only if the high key is not above all its entries.
+        let last = Target::entry(entry.key, Tid::MAX);
+        let mut beyond = is_beyond(leaf, &last);
+        let mut next = leaf.next();
+        let mut moves = 0;
+        let mut before = None;
+        while beyond {
+            self.count_move(&mut moves, next)?;
+            let page = self.read(next, 0)?;
+            drop(before.take());
+            for offset in page.first_entry()..=page.item_count() {
+                let item = self.leaf_tuple(&page, next, offset)?;
+                if item.key != entry.key {
+                    return Ok(Checked::Passed(duplicates));
+                }
+                duplicates = Duplicates::Versions;
+                if !change::is_dead(&page, offset)
+                    && let Answer::Ended(outcome) =
+                        self.ask(&item, offset, entry, check, &mut Removable::default())?
+                {
+                    return Ok(Checked::Ended(outcome));
+                }
+            }
+            beyond = is_beyond(&page, &last);
+            next = page.next();
+            before = Some(page);
+        }
+        Ok(Checked::Passed(duplicates))
+    }
+
+    /// Asks about every entry of an item whose key is that of the new entry.
+    fn ask(
+        &self,
+        item: &LeafTuple<'_>,
+        offset: u16,
+        entry: &NewEntry<'_>,
+        check: &dyn UniqueCheck,
+        removable: &mut Removable,
+    ) -> Result<Answer> {
+        let mut dead = 0;
+        for (place, tid) in (0u8..).zip(item.tids.iter()) {
+            count(&self.counters.unique_entries, 1);
+            match check.check(entry.key, tid)? {
+                UniqueVerdict::NotConflicting => {}
+                UniqueVerdict::Conflict => return Ok(Answer::Ended(InsertOutcome::Conflict(tid))),
+                UniqueVerdict::InProgress(xid) => {
+                    return Ok(Answer::Ended(InsertOutcome::Wait(xid)));
+                }
+                UniqueVerdict::Undecided => return Ok(Answer::Ended(InsertOutcome::Undecided)),
+                UniqueVerdict::Dead => dead += 1,
+                UniqueVerdict::Removable(removes) => {
+                    removable.places.push(EntryPlace { offset, place });
+                    removable.removes = union(removable.removes, removes);
+                }
+            }
+        }
+        Ok(if dead == item.tids.len() as u64 { Answer::Dead(dead) } else { Answer::Alive })
+    }
+}
+
+/// What the table said about an item's entries.
+enum Answer {
+    Ended(InsertOutcome),
+    /// Not in the way.
+    Alive,
+    /// All of them, so many, are dead to everyone.
+    Dead(u64),
+}
+
+/// Entries that are dead and must not be marked, ascending.
+#[derive(Debug, Default)]
+struct Removable {
+    places: Vec<EntryPlace>,
+    removes: RemovedInterval,
+}

@@ -1,0 +1,227 @@
+//! What an index asks of its table: which entries of a leaf may go?
+//!
+//! Asked under the leaf's exclusive latch; latches heap pages, and never waits.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use niwaki_heap::{Deadness, RowRef};
+use niwaki_nbtree::{DeletionCandidate, DeletionOracle, HeapGlance, RemovedInterval};
+use niwaki_storage::{BlockNumber, Csn, RelFileId, Result, Xid};
+use niwaki_txn::{Horizon, Interrupted, Transaction};
+
+use crate::row_key::HasKey;
+use crate::table::Table;
+use crate::unique::storage;
+
+/// Judges the entries of a leaf (design section 6).
+pub(crate) struct DeadEntries<'t> {
+    table: &'t Table,
+    index: usize,
+    /// Taken when the pass began.
+    horizon: RefCell<Option<Horizon>>,
+    inserting: Option<Inserting<'t>>,
+}
+
+/// Who needs the room.
+struct Inserting<'t> {
+    tx: &'t Transaction,
+    churn: &'t RefCell<OwnChurn>,
+    /// Promising entries of the pass that stay: those that wait for this transaction, and the others.
+    own: Cell<u32>,
+    others: Cell<u32>,
+    /// Why it was told to stop.
+    interrupted: RefCell<Option<Interrupted>>,
+}
+
+impl<'t> DeadEntries<'t> {
+    pub(crate) fn new(table: &'t Table, index: usize) -> Self {
+        Self { table, index, horizon: RefCell::default(), inserting: None }
+    }
+
+    /// For an insertion by `tx`, which is not told again and again that what it met is its own.
+    pub(crate) fn inserting(
+        table: &'t Table,
+        index: usize,
+        tx: &'t Transaction,
+        churn: &'t RefCell<OwnChurn>,
+    ) -> Self {
+        let (own, others) = (Cell::new(0), Cell::new(0));
+        let interrupted = RefCell::default();
+        let inserting = Some(Inserting { tx, churn, own, others, interrupted });
+        Self { inserting, ..Self::new(table, index) }
+    }
+
+    /// Why [`DeletionOracle::gives_up`] said so.
+    pub(crate) fn interrupted(&self) -> Option<Interrupted> {
+        self.inserting.as_ref().and_then(|inserting| inserting.interrupted.take())
+    }
+
+    fn file(&self) -> RelFileId {
+        self.table.indexes[self.index].handle.file().id
+    }
+}
+
+impl DeletionOracle for DeadEntries<'_> {
+    fn begin(&self) {
+        *self.horizon.borrow_mut() = None;
+        if let Some(inserting) = &self.inserting {
+            inserting.own.set(0);
+            inserting.others.set(0);
+        }
+    }
+
+    fn prospect(&self) -> Option<Csn> {
+        if let Some(inserting) = &self.inserting
+            && !inserting.churn.borrow_mut().is_worth_a_try(inserting.tx.xid(), self.file())
+        {
+            return None;
+        }
+        Some(self.with_horizon(Horizon::oldest))
+    }
+
+    fn judge(&self, candidates: &mut [DeletionCandidate<'_>]) -> Result<RemovedInterval> {
+        let Some(first) = candidates.first() else { return Ok(None) };
+        let block = first.tid.block;
+        self.with_horizon(|horizon| {
+            let heap = self.table.heap();
+            let probe = heap.probe_dead(block.0).map_err(storage)?;
+            let mut interval: RemovedInterval = None;
+            for candidate in candidates {
+                debug_assert_eq!(candidate.tid.block, block, "one block at a time");
+                // A version whose key only an expression tells may have this one: its entry stays until
+                // the whole chain is dead.
+                let has_key = |row: RowRef<'_>| {
+                    !row.mixed || self.table.has_key(self.index, row, candidate.key) != HasKey::No
+                };
+                // A mark is a hint (rule 9b.13): the table looks at marked entries too.
+                let deadness = probe.deadness(candidate.tid, horizon, has_key);
+                candidate.deletable = matches!(deadness, Deadness::Dead { .. });
+                match deadness {
+                    Deadness::Dead { lifetime: Some((begin, end)), .. } => {
+                        let (from, to) = interval.unwrap_or((begin, end));
+                        interval = Some((from.min(begin), to.max(end)));
+                    }
+                    Deadness::Dead { lifetime: None, .. } => {}
+                    Deadness::Pending(xid) if candidate.promising => self.stays_for(Some(xid)),
+                    Deadness::Alive if candidate.promising => self.stays_for(None),
+                    Deadness::Pending(_) | Deadness::Alive => {}
+                }
+            }
+            Ok(interval)
+        })
+    }
+
+    fn gives_up(&self) -> bool {
+        let Some(Inserting { tx, interrupted, .. }) = &self.inserting else { return false };
+        let Err(why) = tx.session().check_interrupts() else { return false };
+        *interrupted.borrow_mut() = Some(why);
+        true
+    }
+
+    fn end(&self, found: bool) {
+        let Some(Inserting { tx, churn, own, others, .. }) = &self.inserting else { return };
+        let mostly_own = own.get() > others.get();
+        if found || mostly_own {
+            churn.borrow_mut().note(tx.xid(), self.file(), !found);
+        }
+    }
+
+    fn glance(&self, block: BlockNumber) -> HeapGlance {
+        match self.table.heap().may_hold_dead(block.0) {
+            None => HeapGlance::Absent,
+            Some(false) => HeapGlance::Alive,
+            Some(true) => HeapGlance::MayBeDead,
+        }
+    }
+
+    fn read_in(&self, block: BlockNumber) -> Result<()> {
+        self.table.heap().read_in(block.0).map_err(storage)
+    }
+}
+
+impl DeadEntries<'_> {
+    fn with_horizon<R>(&self, ask: impl FnOnce(&Horizon) -> R) -> R {
+        let mut horizon = self.horizon.borrow_mut();
+        ask(horizon.get_or_insert_with(|| self.table.engine.transactions().horizon()))
+    }
+
+    /// A promising entry stays, waiting for this transaction, if for any.
+    fn stays_for(&self, pending: Option<Xid>) {
+        if let Some(Inserting { tx, own, others, .. }) = &self.inserting {
+            let counted = if pending.is_some_and(|xid| tx.is_mine(xid)) { own } else { others };
+            counted.set(counted.get() + 1);
+        }
+    }
+}
+
+/// Tries of bottom-up deletion that found mostly what the running transaction itself wrote, by index.
+///
+/// A statement that updates many rows fills leaf after leaf with versions that nobody can remove before
+/// it ends. After each such try twice as many are spared, so that the worth of the next can still be seen.
+#[derive(Debug, Default)]
+pub(crate) struct OwnChurn {
+    transaction: Option<Xid>,
+    tries: BTreeMap<RelFileId, Tries>,
+}
+
+/// One index.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tries {
+    /// Failed in a row.
+    failed: u32,
+    /// To be spared before the next.
+    spared: u32,
+}
+
+/// Most tries that are spared for one that failed.
+const SPARED_MAX: u32 = 64;
+
+impl OwnChurn {
+    fn of(&mut self, transaction: Option<Xid>, index: RelFileId) -> &mut Tries {
+        if self.transaction != transaction {
+            self.transaction = transaction;
+            self.tries.clear();
+        }
+        self.tries.entry(index).or_default()
+    }
+
+    fn is_worth_a_try(&mut self, transaction: Option<Xid>, index: RelFileId) -> bool {
+        let tries = self.of(transaction, index);
+        tries.spared = tries.spared.saturating_sub(1);
+        tries.spared == 0
+    }
+
+    fn note(&mut self, transaction: Option<Xid>, index: RelFileId, mostly_own: bool) {
+        let tries = self.of(transaction, index);
+        tries.failed = if mostly_own { tries.failed + 1 } else { 0 };
+        tries.spared = if mostly_own { SPARED_MAX.min(1 << tries.failed.min(31)) } else { 0 };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tries_in_vain_grow_rare() {
+        let mut churn = OwnChurn::default();
+        let (first, second) = (Some(Xid(10)), Some(Xid(11)));
+        let index = RelFileId(7);
+        let mut tried = Vec::new();
+        for turn in 0..400 {
+            if churn.is_worth_a_try(first, index) {
+                tried.push(turn);
+                churn.note(first, index, true);
+            }
+        }
+        assert_eq!(tried, [0, 2, 6, 14, 30, 62, 126, 190, 254, 318, 382]);
+        assert!(churn.is_worth_a_try(first, RelFileId(8)), "another index");
+        assert!(churn.is_worth_a_try(second, index), "another transaction");
+        churn.note(second, index, true);
+        assert!(!churn.is_worth_a_try(second, index));
+        assert!(churn.is_worth_a_try(second, index));
+        churn.note(second, index, false);
+        assert!(churn.is_worth_a_try(second, index), "it found something");
+    }
+}

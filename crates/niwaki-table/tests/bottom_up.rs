@@ -1,0 +1,133 @@
+//! Updates that every index must hear of, and what they leave: `heap_only_updates = off`.
+
+mod support;
+
+use niwaki_nbtree::{IndexOptions, IndexStats};
+use niwaki_table::{HeapOnlyUpdates, Modify, Table};
+use niwaki_txn::{Durability, Isolation, Transaction};
+use support::World;
+
+const ROWS: i32 = 600;
+
+/// Rows whose updates never stay heap-only: each puts an entry in both indexes.
+fn churning(bottom_up_deletion: bool) -> World {
+    let mut world = World::new(2, false, true);
+    let mut definition = world.table.definition().clone();
+    definition.heap_only_updates = HeapOnlyUpdates::Off;
+    world.table = Table::open(&world.engine, definition);
+    for number in 0..2 {
+        let index = world.table.index(number);
+        let extras = bottom_up_deletion;
+        let options = IndexOptions { simple_deletion_extras: extras, ..index.options() };
+        index.set_options(IndexOptions { bottom_up_deletion, ..options });
+    }
+    let tx = world.begin(0, Isolation::ReadCommitted);
+    for id in 0..ROWS {
+        world.stamp();
+        world.insert(&tx, id, id / 4, "row").unwrap();
+    }
+    tx.commit(Durability::Flush).unwrap();
+    world
+}
+
+/// Replaces a row, keys unchanged.
+fn update(world: &World, tx: &Transaction, id: i32) {
+    world.stamp();
+    let snapshot = tx.snapshot_for_write().unwrap();
+    let (target, old) = world.find(tx, &snapshot, id).expect("a row");
+    let done = world.update(tx, &snapshot, target, &old, (id, id / 4, "row")).unwrap();
+    assert!(matches!(done, Modify::Done { .. }), "{done:?}");
+    tx.next_command().unwrap();
+}
+
+/// Updates rows of one in four places, uneven as real updates are, a transaction each.
+fn churn(world: &World, updates: i32) {
+    for n in 0..updates {
+        let tx = world.begin(0, Isolation::ReadCommitted);
+        update(world, &tx, (n * n + n / 7) % (ROWS / 4) * 4);
+        tx.commit(Durability::Flush).unwrap();
+    }
+}
+
+fn sizes(world: &World) -> Vec<u32> {
+    (0..2).map(|index| world.table.index(index).blocks().unwrap()).collect()
+}
+
+fn stats(world: &World, index: usize) -> IndexStats {
+    world.table.index(index).stats()
+}
+
+#[test]
+fn versions_leave_indexes_their_size() {
+    let world = churning(true);
+    // The first updates fill what the insertion of the rows left free.
+    churn(&world, 6_000);
+    let before = sizes(&world);
+    let splits = [0, 1].map(|index| stats(&world, index).leaf_splits);
+    churn(&world, 20_000);
+    assert_eq!(sizes(&world), before, "{:#?}", stats(&world, 1));
+    for index in 0..2 {
+        let stats = stats(&world, index);
+        assert_eq!(stats.leaf_splits, splits[index], "{stats:?}");
+        assert!(stats.bottom_up_deleted_entries > 1_000, "{stats:?}");
+        assert!(stats.bottom_up_heap_blocks_max <= 6, "{stats:?}");
+    }
+    world.check();
+    let tx = world.begin(0, Isolation::ReadCommitted);
+    let snapshot = tx.snapshot().unwrap();
+    let rows = world.rows(&tx, &snapshot);
+    assert_eq!(rows.len(), ROWS as usize);
+    world.compare_with_redo(&rows);
+}
+
+#[test]
+fn without_it_they_grow() {
+    let world = churning(false);
+    churn(&world, 2_000);
+    let before = sizes(&world);
+    churn(&world, 6_000);
+    let after = sizes(&world);
+    // The unique index has its checks, which mark what they find dead.
+    assert!(after[1] > before[1], "{before:?} {after:?}");
+    assert_eq!(stats(&world, 1).bottom_up_deletions, 0);
+    world.check();
+}
+
+/// What an old snapshot needs stays, whatever room is wanted.
+#[test]
+fn a_held_snapshot_keeps_its_rows() {
+    let world = churning(true);
+    churn(&world, 500);
+    let held = world.begin(1, Isolation::RepeatableRead);
+    let snapshot = held.snapshot().unwrap();
+    let before = world.rows(&held, &snapshot);
+    churn(&world, 4_000);
+    assert_eq!(world.rows(&held, &snapshot), before);
+    world.check();
+    drop(snapshot);
+    held.commit(Durability::Flush).unwrap();
+    churn(&world, 500);
+    let grown = sizes(&world);
+    churn(&world, 4_000);
+    assert_eq!(sizes(&world), grown, "growth ends with the snapshot");
+    world.check();
+}
+
+/// What a transaction wrote itself nobody can remove before it ends: it is told so a few times only.
+#[test]
+fn own_versions_are_looked_for_rarely() {
+    let world = churning(true);
+    let tx = world.begin(0, Isolation::ReadCommitted);
+    for _ in 0..30 {
+        for id in 0..ROWS {
+            update(&world, &tx, id);
+        }
+    }
+    tx.commit(Durability::Flush).unwrap();
+    for index in 0..2 {
+        let stats = stats(&world, index);
+        assert!(stats.leaf_splits + stats.dedup_passes > 40, "{stats:?}");
+        assert!(stats.bottom_up_deletions <= 16, "{stats:?}");
+    }
+    world.check();
+}
