@@ -71,11 +71,6 @@ impl<T> Mutex<T> {
         Some(MutexGuard { inner: Some(inner), mutex: self })
     }
 
-    /// Takes the lock for writing; under a model checker the time to wait never passes.
-    pub fn try_write_for(&self, _: std::time::Duration) -> Option<RwLockWriteGuard<'_, T>> {
-        Some(self.write())
-    }
-
     /// The value, through exclusive access.
     pub fn get_mut(&mut self) -> &mut T {
         self.inner.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -167,6 +162,11 @@ impl<T> RwLock<T> {
             }
             Err(std::sync::TryLockError::WouldBlock) => None,
         }
+    }
+
+    /// Takes the lock for writing; under a model checker the time to wait never passes.
+    pub fn try_write_for(&self, _: Duration) -> Option<RwLockWriteGuard<'_, T>> {
+        Some(self.write())
     }
 
     /// The value, through exclusive access.
