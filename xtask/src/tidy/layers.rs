@@ -4,7 +4,7 @@
 use super::{Finding, Tree};
 
 /// Bottom to top.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 15] = [
     "niwaki-env",
     "niwaki-types",
     "niwaki-storage",
@@ -18,6 +18,7 @@ const ORDER: [&str; 14] = [
     "niwaki",
     "niwaki-server",
     "niwaki-cli",
+    "niwaki-model",
     "niwaki-testkit",
 ];
 

@@ -1,0 +1,126 @@
+//! CREATE INDEX CONCURRENTLY (rule 9b.12): defined, then built and ready, then validated and valid.
+//!
+//! ```text
+//! DEFINED ── wait ──► read the heap, load ──► READY ── wait ──► read the heap, add what is missing ──► VALID
+//!   updates compare its keys                   updates insert into it           scans use it
+//! ```
+//! Each wait is for the transactions that write and know only of the phase before.
+
+use crate::heap::{Mixed, PAGES, Reader, Tid};
+use crate::index::{Entry, Phase, latch_place};
+use crate::rules::Rule;
+use crate::scheduler::Actor;
+use crate::session::entry;
+use crate::transactions::{Status, View, collect};
+use crate::world::World;
+
+/// Builds the index, once.
+pub(crate) async fn build(actor: Actor, index: usize) {
+    set_phase(&actor, index, Phase::Defined).await;
+    exclude_cleaners(&actor).await;
+    let mut found = Vec::new();
+    let view = collect(&actor).await;
+    for page in 0..PAGES {
+        found.extend(actor.world().entries_of(index, page, &view, false));
+        actor.step().await;
+    }
+    {
+        // Nobody else looks at the new leaf: it is loaded at once.
+        let mut world = actor.world();
+        world.say(|| "loads the index".to_owned());
+        for entry in found {
+            let leaf = world.indexes[index].descend(entry.place());
+            world.put_entry(index, leaf, entry);
+        }
+    }
+    admit_cleaners(&actor);
+    set_phase(&actor, index, Phase::Ready).await;
+    exclude_cleaners(&actor).await;
+    validate(&actor, index).await;
+    admit_cleaners(&actor);
+    actor.step().await;
+    let mut world = actor.world();
+    // The catalog says so in a durable commit.
+    world.log.flush();
+    world.indexes[index].phase = Phase::Valid;
+    world.events.built += 1;
+    world.touch();
+    world.say(|| "index valid".to_owned());
+}
+
+/// Adds what the build could not see. What is there already is suppressed.
+async fn validate(actor: &Actor, index: usize) {
+    let view = collect(actor).await;
+    for page in 0..PAGES {
+        let found = actor.world().entries_of(index, page, &view, true);
+        for entry in found {
+            actor.step().await;
+            let leaf = latch_place(actor, index, entry.place()).await;
+            actor.world().put_entry(index, leaf, entry);
+            actor.world().unlatch(index, leaf);
+        }
+        actor.step().await;
+    }
+}
+
+/// Moves the index on, and waits for all who write and do not know of it. Who only reads is not waited
+/// for, however old its snapshot.
+async fn set_phase(actor: &Actor, index: usize, phase: Phase) {
+    let running = {
+        let mut world = actor.world();
+        world.indexes[index].phase = phase;
+        world.say(|| format!("index {phase:?}"));
+        world.transactions.running_writers()
+    };
+    for xid in running {
+        while actor.world().settled(xid) == Status::Running {
+            actor.wait().await;
+        }
+    }
+    actor.step().await;
+}
+
+async fn exclude_cleaners(actor: &Actor) {
+    actor.world().builds += 1;
+    while actor.world().cleaner.is_some() && actor.rules().has(Rule::BuildExcludesCleaners) {
+        actor.wait().await;
+    }
+}
+
+fn admit_cleaners(actor: &Actor) {
+    actor.world().builds -= 1;
+}
+
+impl World {
+    /// The entries that the rows on a page need, and sets `mixed` where a root gets more than one key.
+    fn entries_of(&mut self, index: usize, page: u8, view: &View, again: bool) -> Vec<Entry> {
+        let definition = self.indexes[index].definition;
+        let now = Reader { snapshot: self.transactions.published, own: None, command: 0 };
+        let only_seen = again && !self.rules.has(Rule::ValidateAll);
+        let mut entries: Vec<Entry> = Vec::new();
+        for root in Tid::on_page(page) {
+            if !self.is_root(root) {
+                continue;
+            }
+            let before = entries.len();
+            for (_, version) in self.versions(root) {
+                if self.removable(version, view) || only_seen && !self.sees(&now, version) {
+                    continue;
+                }
+                let Some(key) = definition.key(&version.values) else { continue };
+                if !entries[before..].iter().any(|other| other.key == key) {
+                    entries.push(entry(key, root, definition.payload(&version.values)));
+                }
+            }
+            // A version without a key is one more kind of key: its entry must be rechecked.
+            let keys = self.versions(root).filter(|(_, version)| !self.removable(version, view));
+            let mut keys: Vec<_> = keys.map(|(_, v)| definition.key(&v.values)).collect();
+            keys.dedup();
+            if keys.len() > 1 && self.rules.has(Rule::BuildSetsMixed) {
+                self.pointer_mut(root).mixed = Mixed::Yes;
+                self.pages[usize::from(page)].all_visible = false;
+            }
+        }
+        entries
+    }
+}

@@ -1,0 +1,279 @@
+//! Indexes: definitions, leaves, entries, latches.
+
+use crate::heap::{Tid, Values};
+use crate::rules::Rule;
+use crate::scheduler::Actor;
+use crate::world::World;
+
+/// A key value.
+pub(crate) type Key = u8;
+
+/// What an index is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Definition {
+    pub(crate) name: &'static str,
+    pub(crate) column: Column,
+    /// The key is an expression of the column (its half), so it is not computed under a latch.
+    pub(crate) expression: bool,
+    /// Only rows with b > 0 have entries.
+    pub(crate) partial: bool,
+    pub(crate) unique: Unique,
+    /// Entries carry the row's serial number (INCLUDE).
+    pub(crate) includes_serial: bool,
+}
+
+/// Which column the key comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Column {
+    A,
+    B,
+}
+
+/// Whether, and when, keys must be unique.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unique {
+    No,
+    AtOnce,
+    AtCommit,
+}
+
+impl Definition {
+    /// The key of a row; none when the predicate does not hold for it.
+    pub(crate) fn key(&self, values: &Values) -> Option<Key> {
+        let column = if self.column == Column::A { values.a } else { values.b };
+        let holds = !self.partial || values.b > 0;
+        holds.then_some(if self.expression { column / 2 } else { column })
+    }
+
+    /// What entries carry besides key and root.
+    pub(crate) fn payload(&self, values: &Values) -> u16 {
+        if self.includes_serial { values.serial } else { 0 }
+    }
+}
+
+/// How far the building of an index has come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Phase {
+    /// Nobody knows of it.
+    Absent,
+    /// Updates compare its keys.
+    Defined,
+    /// It takes entries.
+    Ready,
+    /// Scans use it.
+    Valid,
+}
+
+/// An entry: a key, the root it leads to, its payload, and the hint that it is dead to everyone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: Key,
+    pub(crate) root: Tid,
+    pub(crate) payload: u16,
+    pub(crate) dead: bool,
+}
+
+impl Entry {
+    /// Its place in the index's order.
+    pub(crate) fn place(&self) -> Place {
+        (self.key, self.root)
+    }
+}
+
+/// A place in the order of an index.
+pub(crate) type Place = (Key, Tid);
+
+/// A leaf page.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Leaf {
+    /// In order.
+    pub(crate) entries: Vec<Entry>,
+    /// Moves with every change, and also when a duplicate is suppressed (rule 9b.13).
+    pub(crate) version: u64,
+    /// Which actor holds it exclusively. Shared holds last for one step and need no note.
+    pub(crate) latch: Option<usize>,
+    /// What stands here is smaller; none: no bound.
+    pub(crate) high: Option<Place>,
+    pub(crate) right: Option<usize>,
+}
+
+/// An index: leaves from left to right, linked; leaf 0 is the leftmost.
+#[derive(Clone, Debug)]
+pub(crate) struct Index {
+    pub(crate) definition: Definition,
+    pub(crate) phase: Phase,
+    pub(crate) leaves: Vec<Leaf>,
+}
+
+impl Index {
+    pub(crate) fn new(definition: Definition, phase: Phase) -> Self {
+        Self { definition, phase, leaves: vec![Leaf::default()] }
+    }
+
+    /// The leaves from left to right.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = usize> {
+        std::iter::successors(Some(0), |leaf| self.leaves[*leaf].right)
+    }
+
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.in_order().flat_map(|leaf| &self.leaves[leaf].entries)
+    }
+
+    /// Where a descent for `place` ends, as the leaves are now.
+    pub(crate) fn descend(&self, place: Place) -> usize {
+        let mut leaf = 0;
+        while let Some(right) = self.leaves[leaf].beyond(place) {
+            leaf = right;
+        }
+        leaf
+    }
+}
+
+impl Leaf {
+    /// The right neighbour, if `place` is beyond this leaf.
+    pub(crate) fn beyond(&self, place: Place) -> Option<usize> {
+        self.high.filter(|high| place >= *high).and(self.right)
+    }
+
+    pub(crate) fn find(&self, place: Place) -> Option<usize> {
+        self.entries.iter().position(|entry| entry.place() == place)
+    }
+}
+
+impl World {
+    pub(crate) fn leaf(&self, index: usize, leaf: usize) -> &Leaf {
+        &self.indexes[index].leaves[leaf]
+    }
+
+    /// The leaf, for a logged change: its version moves.
+    fn leaf_mut(&mut self, index: usize, leaf: usize) -> &mut Leaf {
+        let version = self.next_leaf_version();
+        self.touch_leaf(index, leaf);
+        let leaf = &mut self.indexes[index].leaves[leaf];
+        leaf.version = version;
+        leaf
+    }
+
+    /// A version that no leaf ever had.
+    pub(crate) fn next_leaf_version(&mut self) -> u64 {
+        self.leaf_versions += 1;
+        self.leaf_versions
+    }
+
+    /// Inserts the entry, unless it is there; splits the leaf if it is full. Caller holds the leaf.
+    pub(crate) fn put_entry(&mut self, index: usize, leaf: usize, entry: Entry) {
+        let found = self.leaf(index, leaf).find(entry.place());
+        if let Some(n) = found.filter(|_| self.rules.has(Rule::NoDuplicates)) {
+            self.suppress(index, leaf, n);
+            return;
+        }
+        let name = self.indexes[index].definition.name;
+        self.say(|| format!("entry {name} {} -> {}", entry.key, entry.root));
+        let mut leaf = leaf;
+        if self.leaf(index, leaf).entries.len() >= self.leaf_capacity {
+            self.split(index, leaf);
+            leaf = self.leaf(index, leaf).beyond(entry.place()).unwrap_or(leaf);
+        }
+        let entries = &mut self.leaf_mut(index, leaf).entries;
+        let at = entries.partition_point(|other| other.place() < entry.place());
+        entries.insert(at, entry);
+    }
+
+    /// The entry is there already (section 5, rule 9b.13).
+    fn suppress(&mut self, index: usize, leaf: usize, n: usize) {
+        self.events.suppressed += 1;
+        let entry = self.leaf(index, leaf).entries[n];
+        let name = self.indexes[index].definition.name;
+        self.say(|| format!("entry {name} {} -> {} is there", entry.key, entry.root));
+        if entry.dead && self.rules.has(Rule::Revive) {
+            self.events.revived += 1;
+            self.indexes[index].leaves[leaf].entries[n].dead = false;
+            self.touch();
+            if self.rules.has(Rule::ReviveLogged) {
+                self.touch_leaf(index, leaf);
+                self.log_revival(index, leaf, entry.place());
+            }
+        }
+        if self.rules.has(Rule::SuppressionBumps) {
+            let version = self.next_leaf_version();
+            self.indexes[index].leaves[leaf].version = version;
+        }
+    }
+
+    /// Moves the upper half of a leaf to a new right neighbour.
+    fn split(&mut self, index: usize, leaf: usize) {
+        self.events.splits += 1;
+        let new = self.indexes[index].leaves.len();
+        self.indexes[index].leaves.push(Leaf::default());
+        let left = self.leaf_mut(index, leaf);
+        let moved = left.entries.split_off(left.entries.len() / 2);
+        let (high, right) = (left.high, left.right);
+        let bound = moved[0].place();
+        left.high = Some(bound);
+        left.right = Some(new);
+        let leaf = self.leaf_mut(index, new);
+        leaf.entries = moved;
+        leaf.high = high;
+        leaf.right = right;
+        let name = self.indexes[index].definition.name;
+        self.say(|| format!("split of {name} at {} {}", bound.0, bound.1));
+    }
+
+    /// Deletes an entry, for good. Caller holds the leaf.
+    pub(crate) fn delete_entry(&mut self, index: usize, leaf: usize, place: Place) {
+        let name = self.indexes[index].definition.name;
+        self.say(|| format!("deletes entry {name} {} -> {}", place.0, place.1));
+        self.events.deleted += 1;
+        self.leaf_mut(index, leaf).entries.retain(|entry| entry.place() != place);
+    }
+
+    /// Gives an entry the payload of the version it leads to (rule 9b.14). Caller holds the leaf.
+    pub(crate) fn rewrite_payload(
+        &mut self,
+        index: usize,
+        leaf: usize,
+        place: Place,
+        payload: u16,
+    ) {
+        let Some(n) = self.leaf(index, leaf).find(place) else { return };
+        if self.leaf(index, leaf).entries[n].payload != payload {
+            self.leaf_mut(index, leaf).entries[n].payload = payload;
+        }
+    }
+
+    pub(crate) fn unlatch(&mut self, index: usize, leaf: usize) {
+        self.indexes[index].leaves[leaf].latch = None;
+    }
+
+    /// Takes the leaf exclusively, if nobody has it.
+    pub(crate) fn try_latch(&mut self, index: usize, leaf: usize, actor: usize) -> bool {
+        let latch = &mut self.indexes[index].leaves[leaf].latch;
+        if latch.is_none() {
+            *latch = Some(actor);
+        }
+        *latch == Some(actor)
+    }
+}
+
+/// Latches the leaf where `place` belongs, moving right past splits.
+pub(crate) async fn latch_place(actor: &Actor, index: usize, place: Place) -> usize {
+    let mut leaf = actor.world().indexes[index].descend(place);
+    if actor.world().splits() {
+        // The leaf may be split between the descent and the latch.
+        actor.step().await;
+    }
+    loop {
+        latch(actor, index, leaf).await;
+        let right = actor.world().leaf(index, leaf).beyond(place);
+        let Some(right) = right.filter(|_| actor.rules().has(Rule::MoveRight)) else { return leaf };
+        actor.world().unlatch(index, leaf);
+        leaf = right;
+    }
+}
+
+/// Latches a leaf exclusively.
+pub(crate) async fn latch(actor: &Actor, index: usize, leaf: usize) {
+    while !actor.world().try_latch(index, leaf, actor.id) {
+        actor.wait().await;
+    }
+}

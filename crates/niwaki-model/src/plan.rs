@@ -1,0 +1,362 @@
+//! What the actors of a run are to do: fixed before the first step, so that a failing run can be read.
+
+use std::fmt::{Display, Formatter};
+
+use crate::index::{Column, Definition, Unique};
+use crate::oracle::Wanted;
+use crate::random::Random;
+use crate::update::To;
+
+/// Isolation levels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Isolation {
+    ReadCommitted,
+    RepeatableRead,
+}
+
+/// Where an update puts the new version.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// On the same page if there is room.
+    Here,
+    /// On the other page.
+    Away,
+    /// On the same page, mostly.
+    Any,
+}
+
+/// A statement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Statement {
+    Update {
+        wanted: Wanted,
+        to: To,
+        place: Place,
+    },
+    Delete {
+        wanted: Wanted,
+    },
+    Insert {
+        a: u8,
+        b: u8,
+    },
+    /// SELECT FOR KEY SHARE.
+    Lock {
+        wanted: Wanted,
+    },
+    Scan {
+        wanted: Wanted,
+    },
+    IndexOnly {
+        wanted: Wanted,
+    },
+    HeapScan,
+    Savepoint,
+    RollBack,
+    Release,
+    Prune {
+        page: u8,
+    },
+}
+
+impl Statement {
+    /// Whether it changes or locks rows: then its snapshot may follow chains.
+    pub(crate) fn writes(&self) -> bool {
+        matches!(self, Self::Update { .. } | Self::Delete { .. } | Self::Lock { .. })
+    }
+}
+
+impl Display for Statement {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        let at = |wanted: &Wanted| match wanted.key {
+            Some(key) => format!("index {} = {key}", wanted.index),
+            None => format!("index {}", wanted.index),
+        };
+        match self {
+            Self::Update { wanted, to, place } => {
+                let set = [("a", to.a), ("b", to.b)];
+                let set = set
+                    .iter()
+                    .filter_map(|(column, value)| value.map(|value| format!(" {column}={value}")));
+                let set: String = set.collect();
+                write!(f, "update set{set} where {} ({place:?})", at(wanted))
+            }
+            Self::Delete { wanted } => write!(f, "delete where {}", at(wanted)),
+            Self::Insert { a, b } => write!(f, "insert a={a} b={b}"),
+            Self::Lock { wanted } => write!(f, "key share where {}", at(wanted)),
+            Self::Scan { wanted } => write!(f, "scan {}", at(wanted)),
+            Self::IndexOnly { wanted } => write!(f, "index-only scan {}", at(wanted)),
+            Self::HeapScan => write!(f, "heap scan"),
+            Self::Savepoint => write!(f, "savepoint"),
+            Self::RollBack => write!(f, "rollback to savepoint"),
+            Self::Release => write!(f, "release savepoint"),
+            Self::Prune { page } => write!(f, "prune page {page}"),
+        }
+    }
+}
+
+/// How a transaction ends, if nothing goes wrong before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    Commit,
+    Abort,
+    Either,
+}
+
+/// A transaction.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct TransactionPlan {
+    pub(crate) isolation: Isolation,
+    pub(crate) statements: Vec<Statement>,
+    pub(crate) end: End,
+    /// The commit is flushed before it is published.
+    pub(crate) durable: bool,
+}
+
+impl Display for TransactionPlan {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.isolation)?;
+        for statement in &self.statements {
+            write!(f, "; {statement}")?;
+        }
+        write!(f, "; {:?}{}", self.end, if self.durable { "" } else { " (asynchronous)" })
+    }
+}
+
+/// An actor.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum ActorPlan {
+    Session(Vec<TransactionPlan>),
+    Pruner {
+        rounds: u8,
+    },
+    Gardener {
+        rounds: usize,
+    },
+    Deleter {
+        rounds: usize,
+    },
+    Vacuum {
+        passes: usize,
+    },
+    OldReader {
+        held: bool,
+    },
+    /// Reads with the snapshot of another actor.
+    Worker {
+        leader: usize,
+    },
+    /// Builds the third index.
+    Build,
+    /// Writes pages to the disk.
+    Writer {
+        rounds: usize,
+    },
+}
+
+/// A run: what there is at the beginning, who does what, until when.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) indexes: Vec<Definition>,
+    /// The third index is there at the beginning.
+    pub(crate) third_valid: bool,
+    /// The rows at the beginning.
+    pub(crate) rows: Vec<(u8, u8)>,
+    /// Entries a leaf holds.
+    pub(crate) leaf_capacity: usize,
+    pub(crate) actors: Vec<ActorPlan>,
+    /// Who works after each crash. Not empty: the run crashes once per element.
+    pub(crate) after_crashes: Vec<Vec<ActorPlan>>,
+}
+
+impl Plan {
+    /// Index A on a, unique, and index B on b; two rows; nobody.
+    pub(crate) fn new() -> Self {
+        let a = Definition {
+            name: "A",
+            column: Column::A,
+            expression: false,
+            partial: false,
+            unique: Unique::AtOnce,
+            includes_serial: false,
+        };
+        let b = Definition { name: "B", column: Column::B, unique: Unique::No, ..a };
+        Self {
+            indexes: vec![a, b],
+            third_valid: false,
+            rows: vec![(0, 0), (1, 1)],
+            leaf_capacity: usize::MAX,
+            actors: Vec::new(),
+            after_crashes: Vec::new(),
+        }
+    }
+
+    pub(crate) fn including_serial(mut self) -> Self {
+        self.indexes[0].includes_serial = true;
+        self
+    }
+
+    /// The second index is on a too, so that changes of b concern a third one only.
+    pub(crate) fn second_on_a(mut self) -> Self {
+        self.indexes[1].column = Column::A;
+        self
+    }
+
+    pub(crate) fn third(mut self, definition: Definition, valid: bool) -> Self {
+        self.indexes.push(definition);
+        self.third_valid = valid;
+        self
+    }
+
+    pub(crate) fn with(mut self, actor: ActorPlan) -> Self {
+        self.actors.push(actor);
+        self
+    }
+
+    pub(crate) fn session(self, transactions: Vec<TransactionPlan>) -> Self {
+        self.with(ActorPlan::Session(transactions))
+    }
+}
+
+/// A third index: on the half of b, an expression; or on a where b > 0; or plain on b.
+pub(crate) fn third_index(random: &mut Random) -> Definition {
+    let plain = third_on_b(false);
+    match random.below(3) {
+        0 => Definition { expression: true, ..plain },
+        1 => Definition { column: Column::A, partial: true, ..plain },
+        _ => plain,
+    }
+}
+
+pub(crate) fn third_on_b(expression: bool) -> Definition {
+    Definition {
+        name: "C",
+        column: Column::B,
+        expression,
+        partial: false,
+        unique: Unique::No,
+        includes_serial: false,
+    }
+}
+
+// A short language for scenarios.
+
+/// A READ COMMITTED transaction that commits.
+pub(crate) fn tx(statements: Vec<Statement>) -> TransactionPlan {
+    TransactionPlan {
+        isolation: Isolation::ReadCommitted,
+        statements,
+        end: End::Commit,
+        durable: true,
+    }
+}
+
+/// A REPEATABLE READ transaction that commits.
+pub(crate) fn repeatable(statements: Vec<Statement>) -> TransactionPlan {
+    TransactionPlan { isolation: Isolation::RepeatableRead, ..tx(statements) }
+}
+
+/// A READ COMMITTED transaction that rolls back.
+pub(crate) fn aborted(statements: Vec<Statement>) -> TransactionPlan {
+    TransactionPlan { end: End::Abort, ..tx(statements) }
+}
+
+/// Rows by index A.
+pub(crate) fn a(key: u8) -> Wanted {
+    Wanted { index: 0, key: Some(key) }
+}
+
+/// Rows by index B.
+pub(crate) fn b(key: u8) -> Wanted {
+    Wanted { index: 1, key: Some(key) }
+}
+
+/// All rows of an index.
+pub(crate) fn all(index: usize) -> Wanted {
+    Wanted { index, key: None }
+}
+
+pub(crate) fn set_a(wanted: Wanted, to: u8) -> Statement {
+    Statement::Update { wanted, to: To { a: Some(to), b: None }, place: Place::Here }
+}
+
+pub(crate) fn set_b(wanted: Wanted, to: u8) -> Statement {
+    Statement::Update { wanted, to: To { a: None, b: Some(to) }, place: Place::Here }
+}
+
+/// The same, to the other page.
+pub(crate) fn away(statement: Statement) -> Statement {
+    match statement {
+        Statement::Update { wanted, to, .. } => {
+            Statement::Update { wanted, to, place: Place::Away }
+        }
+        other => other,
+    }
+}
+
+pub(crate) fn delete(wanted: Wanted) -> Statement {
+    Statement::Delete { wanted }
+}
+
+pub(crate) fn insert(a: u8, b: u8) -> Statement {
+    Statement::Insert { a, b }
+}
+
+pub(crate) fn scan(wanted: Wanted) -> Statement {
+    Statement::Scan { wanted }
+}
+
+pub(crate) fn index_only(wanted: Wanted) -> Statement {
+    Statement::IndexOnly { wanted }
+}
+
+pub(crate) fn lock(wanted: Wanted) -> Statement {
+    Statement::Lock { wanted }
+}
+
+// Random plans.
+
+/// Sessions of random transactions.
+pub(crate) fn random_sessions(random: &mut Random, plan: &Plan, n: usize) -> Vec<ActorPlan> {
+    let statements = 2 + random.below(4);
+    let mut session = || {
+        let transactions = 1 + random.below(2);
+        let each = (0..transactions).map(|_| random_transaction(random, plan, statements));
+        ActorPlan::Session(each.collect())
+    };
+    (0..n).map(|_| session()).collect()
+}
+
+fn random_transaction(random: &mut Random, plan: &Plan, statements: usize) -> TransactionPlan {
+    let repeatable = random.one_in(3);
+    TransactionPlan {
+        isolation: if repeatable { Isolation::RepeatableRead } else { Isolation::ReadCommitted },
+        statements: (0..statements).map(|_| random_statement(random, plan)).collect(),
+        end: End::Either,
+        durable: plan.after_crashes.is_empty() || random.one_in(2),
+    }
+}
+
+fn random_statement(random: &mut Random, plan: &Plan) -> Statement {
+    let index = random.below(plan.indexes.len());
+    let wanted = Wanted { index, key: Some(random.key()) };
+    let every = Wanted { index, key: None };
+    match random.below(20) {
+        0..7 => {
+            let (new_a, new_b) = (random.key(), random.key());
+            let (a, b) = random.pick(&[(true, false), (false, true), (true, true), (false, false)]);
+            let to = To { a: a.then_some(new_a), b: b.then_some(new_b) };
+            Statement::Update { wanted, to, place: Place::Any }
+        }
+        7 => Statement::Delete { wanted },
+        8 => Statement::Insert { a: random.key(), b: random.key() },
+        9 => Statement::Lock { wanted },
+        10 | 11 => Statement::Scan { wanted: every },
+        12 | 13 => Statement::IndexOnly { wanted: if random.one_in(2) { wanted } else { every } },
+        14 => Statement::HeapScan,
+        15 | 16 => Statement::Savepoint,
+        17 => Statement::RollBack,
+        18 => Statement::Release,
+        _ => Statement::Prune { page: u8::from(random.one_in(2)) },
+    }
+}

@@ -1,0 +1,148 @@
+//! The rules of the protocol, each of which can be left out.
+
+/// Declares [`Rule`] with what is known of each: its name on the command line, its source, what it says.
+macro_rules! rules {
+    ($($variant:ident $name:literal $source:literal $text:literal)*) => {
+        /// One rule of the protocol. What goes wrong without it is shown by its scenario in
+        /// [`crate::scenarios`].
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(u8)]
+        pub enum Rule {
+            $(#[doc = $text] $variant,)*
+        }
+
+        impl Rule {
+            /// All rules, in the order of the design.
+            pub const ALL: &[Rule] = &[$(Rule::$variant,)*];
+
+            /// The name on the command line and in the README.
+            pub const fn name(self) -> &'static str {
+                match self { $(Rule::$variant => $name,)* }
+            }
+
+            /// Where the design states it: a protocol rule ("9b.3") or a section.
+            pub const fn source(self) -> &'static str {
+                match self { $(Rule::$variant => $source,)* }
+            }
+
+            /// What it says.
+            pub const fn text(self) -> &'static str {
+                match self { $(Rule::$variant => $text,)* }
+            }
+        }
+    };
+}
+
+rules! {
+    NoDuplicates "no-duplicates" "section 5"
+        "Inserting an entry (key, root) that is already there inserts nothing."
+    Revive "revive" "section 5"
+        "An entry marked LP_DEAD that is found to be there already loses the mark."
+    Recheck "recheck" "section 5"
+        "Through a mixed root an entry returns the visible version only if that has the entry's key."
+    KillUnchanged "kill-unchanged" "section 5"
+        "A scan marks entries LP_DEAD only on a leaf whose version has not moved since it was read."
+    ReuseAfterEntries "reuse-after-entries" "section 7"
+        "A line pointer is reused only after every index entry for it is gone."
+    MapUnderLatch "map-under-latch" "section 7"
+        "Index-only scans test the visibility map while they hold the leaf's latch."
+    MapHorizon "map-horizon" "section 7"
+        "All-visible is set only when every snapshot sees every version on the page."
+    MapUnmixed "map-unmixed" "section 7"
+        "All-visible is never set over a mixed root."
+    Published "published" "9b.1"
+        "To waiters, updaters, followers and unique checks a transaction is in progress until its CSN is published."
+    UnmixCounter "unmix-counter" "9b.2"
+        "A scan skips the recheck only if no root was cleared of `mixed` since it read the leaf."
+    EndPublished "end-published" "9b.3"
+        "A version is removable only if its end was published when the collector began."
+    PublishedFirst "published-first" "9b.3"
+        "The collector reads the published CSN before the slots."
+    Pending "pending" "9b.4"
+        "PENDING is stored at every taking of a snapshot, also over an earlier one."
+    SnapshotShared "snapshot-shared" "9b.4"
+        "A snapshot is shared by reference count on its slot, never copied from slot to slot."
+    OneLatch "one-latch" "9b.5"
+        "A follower goes through all versions on a page under one latch hold."
+    Restart "restart" "9b.5"
+        "After a wait a follower starts again from the version its snapshot sees."
+    Stub "stub" "9b.6"
+        "A moved-in root shrinks to a stub, not to a redirect or DEAD, while it may be followed."
+    StubsForFollowers "stubs-for-followers" "9b.6"
+        "Stubs wait only for snapshots that may follow: a long report keeps none."
+    HopCheck "hop-check" "9b.7"
+        "Every hop requires that the target's xmin is the source's xmax."
+    RelinkXmax "relink-xmax" "9b.7"
+        "Relinking copies the removed version's xmax too, not its link alone."
+    CompleteRecord "complete-record" "9b.8"
+        "The gardener frees and clears only with an unbroken record of the root's keys."
+    OutsideChain "outside-chain" "9b.8"
+        "The gardener clears `mixed` only when no unpruned version of the root is outside its chain."
+    Cleaning "cleaning" "9b.9"
+        "A cleaner writes `cleaning` before its first index visit, and clears only what still says so."
+    MixedFirst "mixed-first" "9b.9"
+        "An update writes `mixed` in its heap record, before any entry."
+    AbortKeepsMixed "abort-keeps-mixed" "9b.9"
+        "Neither abort nor pruning clears `mixed`."
+    ClearByVisit "clear-by-visit" "9b.9"
+        "`mixed` is cleared only after the indexes were visited, not because one version is left."
+    OneCleaner "one-cleaner" "9b.10"
+        "One cleaner at a time; its records name the incarnation of the line pointer."
+    OneHold "one-hold" "9b.10"
+        "Judging an entry and deleting it are one exclusive hold of the leaf."
+    UniqueAllVersions "unique-all-versions" "9b.11"
+        "A unique check examines every version of a chain, not the newest alone."
+    UniqueBeforeDuplicate "unique-before-duplicate" "9b.11"
+        "The unique check comes before duplicate suppression."
+    UniqueOwnRoot "unique-own-root" "9b.11"
+        "A unique check skips its own root."
+    BuildExcludesCleaners "build-excludes-cleaners" "9b.12"
+        "While an index is being built no line pointer is freed and no `mixed` cleared."
+    BuildSetsMixed "build-sets-mixed" "9b.12"
+        "A build sets `mixed` on each root to which it gives more than one key."
+    CompareUnready "compare-unready" "9b.12"
+        "Updates compare the keys of all indexes, ready or not."
+    ValidateAll "validate-all" "9b.12"
+        "Validation adds entries for every version that is not removable, seen by its snapshot or not."
+    SuppressionBumps "suppression-bumps" "9b.13"
+        "Suppressing a duplicate moves the leaf's version."
+    LeafVersionGlobal "leaf-version-global" "9b.13"
+        "A leaf that enters the pool gets a version that was never used before."
+    ReviveLogged "revive-logged" "9b.13"
+        "Clearing LP_DEAD is logged."
+    KillFlushed "kill-flushed" "9b.13"
+        "LP_DEAD is set only when the commits that justify it are flushed."
+    PayloadRewritten "payload-rewritten" "9b.14"
+        "Before `mixed` is cleared the remaining version's entries get its payload."
+    LocksCarried "locks-carried" "9b.15"
+        "An update that moves a row takes its row locks along."
+    LockedRootStays "locked-root-stays" "9b.15"
+        "A line pointer that row locks name is not freed."
+    CopiesChecked "copies-checked" "9b.16"
+        "What was computed on copies is used only if page and leaf have not changed since."
+    MoveRight "move-right" "section 6"
+        "Whoever latches a leaf moves right while the key is beyond its high key."
+    DeferredNotes "deferred-notes" "section 6"
+        "A deferred check notes a possible duplicate under the latch that inserts the entry."
+}
+
+/// Which rules hold in a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rules(u64);
+
+impl Rules {
+    /// All of them: the protocol.
+    pub const ALL: Self = Self(u64::MAX);
+
+    /// All but `rule`.
+    pub fn without(self, rule: Rule) -> Self {
+        Self(self.0 & !(1 << rule as u8))
+    }
+
+    /// Whether `rule` holds.
+    pub fn has(self, rule: Rule) -> bool {
+        self.0 & (1 << rule as u8) != 0
+    }
+}
+
+const _: () = assert!(Rule::ALL.len() <= 64);

@@ -1,0 +1,268 @@
+//! Transactions, snapshots in slots, and what a collector reads of them.
+
+use std::collections::BTreeMap;
+
+use crate::heap::Version;
+use crate::rules::Rule;
+use crate::scheduler::Actor;
+use crate::world::World;
+
+/// A transaction or subtransaction.
+pub(crate) type Xid = usize;
+
+/// The place of a commit in the order of commits.
+pub(crate) type Csn = u32;
+
+/// What became of a transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Status {
+    Running,
+    Aborted,
+    Committed(Csn),
+}
+
+impl Status {
+    pub(crate) fn is_committed(self) -> bool {
+        matches!(self, Self::Committed(_))
+    }
+}
+
+/// Where a snapshot is registered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Slot {
+    Empty,
+    /// One is being taken: nobody may conclude anything (rule 9b.4).
+    Pending,
+    Snapshot {
+        csn: Csn,
+        follows: bool,
+    },
+}
+
+/// States of transactions, the published CSN, the slots.
+#[derive(Clone, Debug)]
+pub(crate) struct Transactions {
+    status: Vec<Status>,
+    /// The top transaction of each.
+    top: Vec<Xid>,
+    pub(crate) published: Csn,
+    /// The CSN that the next commit gets.
+    pub(crate) next: Csn,
+    pub(crate) slots: Vec<Slot>,
+    /// Top transactions that write.
+    writers: Vec<Xid>,
+    /// Who waits for whom, by top transactions.
+    waits: BTreeMap<Xid, Xid>,
+}
+
+impl Transactions {
+    /// With one transaction, 0, that committed at CSN 1: it wrote what is there at the beginning.
+    pub(crate) fn new(slots: usize) -> Self {
+        Self {
+            status: vec![Status::Committed(1)],
+            top: vec![0],
+            published: 1,
+            next: 2,
+            slots: vec![Slot::Empty; slots],
+            writers: Vec::new(),
+            waits: BTreeMap::new(),
+        }
+    }
+
+    /// A new transaction, or a subtransaction of the top transaction `parent`.
+    pub(crate) fn begin(&mut self, parent: Option<Xid>) -> Xid {
+        let xid = self.status.len();
+        self.status.push(Status::Running);
+        self.top.push(parent.unwrap_or(xid));
+        xid
+    }
+
+    /// What was marked, published or not.
+    pub(crate) fn marked(&self, xid: Xid) -> Status {
+        self.status[xid]
+    }
+
+    pub(crate) fn mark(&mut self, xid: Xid, status: Status) {
+        self.status[xid] = status;
+    }
+
+    pub(crate) fn top(&self, xid: Xid) -> Xid {
+        self.top[xid]
+    }
+
+    pub(crate) fn aborted(&self, xid: Xid) -> bool {
+        self.status[xid] == Status::Aborted
+    }
+
+    /// The CSN of a marked commit.
+    pub(crate) fn csn(&self, xid: Xid) -> Option<Csn> {
+        match self.status[xid] {
+            Status::Committed(csn) => Some(csn),
+            _ => None,
+        }
+    }
+
+    /// Whether `xid` belongs to the top transaction `own` and was not rolled back.
+    pub(crate) fn is_running_part(&self, xid: Xid, own: Xid) -> bool {
+        self.top[xid] == own && self.status[xid] == Status::Running
+    }
+
+    /// The top transaction is one that writes.
+    pub(crate) fn writes(&mut self, top: Xid) {
+        self.writers.push(top);
+    }
+
+    /// Top transactions in progress that write.
+    pub(crate) fn running_writers(&self) -> Vec<Xid> {
+        let running = |xid: &&Xid| self.status[**xid] == Status::Running;
+        self.writers.iter().filter(running).copied().collect()
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = Xid> + use<> {
+        0..self.top.len()
+    }
+
+    /// After a crash nobody waits.
+    pub(crate) fn forget_waits(&mut self) {
+        self.waits.clear();
+    }
+
+    /// Notes that the top transaction `who` waits for the one of `whom`; refused when that closes a circle.
+    fn waits_for(&mut self, who: Xid, whom: Xid) -> Result<(), Deadlock> {
+        let mut at = self.top[whom];
+        while let Some(next) = self.waits.get(&at) {
+            at = *next;
+            if at == who {
+                return Err(Deadlock);
+            }
+        }
+        self.waits.insert(who, self.top[whom]);
+        Ok(())
+    }
+}
+
+/// Waiting would close a circle of waiters.
+#[derive(Debug)]
+pub(crate) struct Deadlock;
+
+impl World {
+    /// What others may act on: a commit counts once it is published (rule 9b.1).
+    pub(crate) fn settled(&self, xid: Xid) -> Status {
+        match self.transactions.marked(xid) {
+            Status::Committed(csn)
+                if csn > self.transactions.published && self.rules.has(Rule::Published) =>
+            {
+                Status::Running
+            }
+            status => status,
+        }
+    }
+
+    /// Nobody can see the version, nor ever will (rule 9b.3).
+    pub(crate) fn removable(&self, version: &Version, view: &View) -> bool {
+        match self.transactions.marked(version.xmin) {
+            Status::Aborted => true,
+            Status::Running => false,
+            Status::Committed(begin) => {
+                let end = version.xmax.and_then(|xmax| self.transactions.csn(xmax));
+                end.is_some_and(|end| {
+                    (end <= view.published || !self.rules.has(Rule::EndPublished))
+                        && !view.snapshots.iter().any(|(csn, _)| begin <= *csn && *csn < end)
+                })
+            }
+        }
+    }
+}
+
+/// What a collector knows of snapshots: the published CSN, read first, then each slot.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    pub(crate) published: Csn,
+    /// Each registered snapshot, and whether it may follow chains.
+    pub(crate) snapshots: Vec<(Csn, bool)>,
+}
+
+impl View {
+    /// Everything committed up to here is seen by every snapshot, also by those to come.
+    pub(crate) fn horizon(&self) -> Csn {
+        self.oldest(|_| true)
+    }
+
+    /// The same, of snapshots that may follow chains.
+    pub(crate) fn follower_horizon(&self) -> Csn {
+        self.oldest(|follows| follows)
+    }
+
+    fn oldest(&self, counts: impl Fn(bool) -> bool) -> Csn {
+        let counted = self.snapshots.iter().filter(|(_, follows)| counts(*follows));
+        counted.map(|(csn, _)| *csn).fold(self.published, Csn::min)
+    }
+}
+
+/// Reads the published CSN and the slots, one after the other.
+pub(crate) async fn collect(actor: &Actor) -> View {
+    let first = actor.rules().has(Rule::PublishedFirst);
+    let mut published = 0;
+    if first {
+        published = actor.world().transactions.published;
+        actor.step().await;
+    }
+    let mut snapshots = Vec::new();
+    let slots = actor.world().transactions.slots.len();
+    for slot in 0..slots {
+        loop {
+            let value = actor.world().transactions.slots[slot];
+            match value {
+                Slot::Pending => actor.wait().await,
+                Slot::Empty => break,
+                Slot::Snapshot { csn, follows } => {
+                    snapshots.push((csn, follows));
+                    break;
+                }
+            }
+        }
+        // Not after each, which would only make schedules longer.
+        if actor.world().random.one_in(2) {
+            actor.step().await;
+        }
+    }
+    if !first {
+        actor.step().await;
+        published = actor.world().transactions.published;
+    }
+    View { published, snapshots }
+}
+
+/// Takes a snapshot into the actor's slot. `follows`: its statement may follow chains (rule 9b.6).
+pub(crate) async fn take_snapshot(actor: &Actor, follows: bool) -> Csn {
+    let slot = actor.id;
+    let held = actor.world().transactions.slots[slot] != Slot::Empty;
+    if !held || actor.rules().has(Rule::Pending) {
+        actor.world().transactions.slots[slot] = Slot::Pending;
+        actor.step().await;
+    }
+    let csn = actor.world().transactions.published;
+    actor.step().await;
+    let mut world = actor.world();
+    world.transactions.slots[slot] = Slot::Snapshot { csn, follows };
+    world.touch();
+    csn
+}
+
+/// Waits until the transaction has ended, and its commit is published. No latch may be held.
+pub(crate) async fn wait_for(actor: &Actor, own: Xid, xid: Xid) -> Result<(), Deadlock> {
+    {
+        let mut world = actor.world();
+        world.transactions.waits_for(own, xid)?;
+        world.events.waits += 1;
+        world.say(|| format!("waits for x{xid}"));
+    }
+    loop {
+        actor.wait().await;
+        let mut world = actor.world();
+        if world.settled(xid) != Status::Running {
+            world.transactions.waits.remove(&own);
+            return Ok(());
+        }
+    }
+}

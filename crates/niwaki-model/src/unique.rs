@@ -1,0 +1,180 @@
+//! Entries of new versions, and the unique checks that come before them (rule 9b.11).
+
+use crate::heap::Tid;
+use crate::index::{Entry, Key, Unique, latch_place};
+use crate::invariants::Invariant;
+use crate::rules::Rule;
+use crate::scheduler::Actor;
+use crate::session::{Refused, Transaction};
+use crate::transactions::{Status, Xid, wait_for};
+use crate::world::World;
+
+/// What a chain means to somebody who wants its key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Judged {
+    Free,
+    /// Somebody inserted or deleted a version with the key and is not done.
+    Busy(Xid),
+    Taken,
+}
+
+/// Puts the entry into the index, unless it is there or its key is taken.
+pub(crate) async fn insert_entry(
+    actor: &Actor,
+    tx: &mut Transaction,
+    index: usize,
+    entry: Entry,
+) -> Result<(), Refused> {
+    let definition = actor.world().indexes[index].definition;
+    let rules = actor.rules();
+    // Whoever wants a key holds the first leaf where the key may stand: so two cannot pass each other.
+    let first_place =
+        if definition.unique == Unique::No { entry.place() } else { (entry.key, Tid::MIN) };
+    loop {
+        let early = actor.world().may_be_taken(index, &entry, tx.top);
+        let first = latch_place(actor, index, first_place).await;
+        let there = actor.world().leaf(index, first).find(entry.place()).is_some();
+        let shortcut = there && !rules.has(Rule::UniqueBeforeDuplicate);
+        if definition.unique == Unique::AtOnce && !shortcut {
+            match check(actor, tx, index, &entry).await {
+                Judged::Free => {}
+                Judged::Busy(xid) => {
+                    actor.world().unlatch(index, first);
+                    wait_for(actor, tx.top, xid).await?;
+                    continue;
+                }
+                Judged::Taken => {
+                    actor.world().unlatch(index, first);
+                    return Err(Refused::UniqueViolation);
+                }
+            }
+        }
+        if definition.unique == Unique::AtCommit {
+            let mut world = actor.world();
+            let now = world.may_be_taken(index, &entry, tx.top);
+            if if rules.has(Rule::DeferredNotes) { now } else { early } {
+                world.say(|| format!("notes key {} for its commit", entry.key));
+                tx.deferred.push((index, entry.key));
+            }
+        }
+        actor.step().await;
+        // The entry's own leaf may be further right than the key's first one.
+        let target = actor.world().leaf(index, first).beyond(entry.place());
+        if target.is_some() && rules.has(Rule::MoveRight) {
+            let leaf = latch_place(actor, index, entry.place()).await;
+            actor.world().put_entry(index, leaf, entry);
+            actor.world().unlatch(index, leaf);
+        } else {
+            actor.world().put_entry(index, first, entry);
+        }
+        actor.world().unlatch(index, first);
+        return Ok(());
+    }
+}
+
+/// Looks at every entry with the key, each under its heap page's latch.
+async fn check(actor: &Actor, tx: &Transaction, index: usize, entry: &Entry) -> Judged {
+    let roots = actor.world().roots_with(index, entry.key);
+    for root in roots {
+        if root == entry.root && actor.rules().has(Rule::UniqueOwnRoot) {
+            continue;
+        }
+        actor.step().await;
+        let mut world = actor.world();
+        let judged = world.judge_key(index, entry.key, root, tx.top);
+        if judged == Judged::Taken {
+            world.check_conflict(tx, index, entry);
+        }
+        if judged != Judged::Free {
+            return judged;
+        }
+    }
+    Judged::Free
+}
+
+/// The checks that were put off until the commit. Who must wait looks again afterwards.
+pub(crate) async fn check_deferred(actor: &Actor, tx: &Transaction) -> Result<(), Refused> {
+    for (index, key) in &tx.deferred {
+        'again: loop {
+            let roots = actor.world().roots_with(*index, *key);
+            let mut live = 0;
+            for root in roots {
+                actor.step().await;
+                let judged = actor.world().judge_key(*index, *key, root, tx.top);
+                match judged {
+                    Judged::Free => {}
+                    Judged::Taken => live += 1,
+                    Judged::Busy(xid) => {
+                        wait_for(actor, tx.top, xid).await?;
+                        continue 'again;
+                    }
+                }
+            }
+            actor.world().events.deferred += 1;
+            if live > 1 {
+                return Err(Refused::UniqueViolation);
+            }
+            break;
+        }
+    }
+    Ok(())
+}
+
+impl World {
+    fn roots_with(&self, index: usize, key: Key) -> Vec<Tid> {
+        let entries = self.indexes[index].entries();
+        entries.filter(|entry| entry.key == key && !entry.dead).map(|entry| entry.root).collect()
+    }
+
+    /// Every version of the chain with the key counts (rule 9b.11).
+    fn judge_key(&self, index: usize, key: Key, root: Tid, own: Xid) -> Judged {
+        let definition = self.indexes[index].definition;
+        let is_own = |xid: Xid| self.transactions.is_running_part(xid, own);
+        let newest = self.chain(root).len().saturating_sub(1);
+        let mut judged = Judged::Free;
+        for (n, (_, version)) in self.versions(root).enumerate() {
+            let counts = n == newest || self.rules.has(Rule::UniqueAllVersions);
+            if !counts || definition.key(&version.values) != Some(key) {
+                continue;
+            }
+            match self.settled(version.xmin) {
+                Status::Aborted => continue,
+                Status::Running if !is_own(version.xmin) => {
+                    judged = Judged::Busy(version.xmin);
+                    continue;
+                }
+                _ => {}
+            }
+            match version.xmax.map(|xmax| (xmax, self.settled(xmax))) {
+                None | Some((_, Status::Aborted)) => return Judged::Taken,
+                Some((_, Status::Committed(_))) => {}
+                Some((xmax, Status::Running)) if is_own(xmax) => {}
+                Some((xmax, Status::Running)) => judged = Judged::Busy(xmax),
+            }
+        }
+        judged
+    }
+
+    /// Whether another root may hold the key now or later.
+    fn may_be_taken(&self, index: usize, entry: &Entry, own: Xid) -> bool {
+        let mut roots = self.roots_with(index, entry.key).into_iter();
+        roots.any(|root| {
+            root != entry.root && self.judge_key(index, entry.key, root, own) != Judged::Free
+        })
+    }
+
+    /// A refusal needs a row that has the key, other than the one that wants it.
+    fn check_conflict(&mut self, tx: &Transaction, index: usize, entry: &Entry) {
+        let definition = self.indexes[index].definition;
+        let own = self.versions(entry.root).last().map(|(_, version)| version.row);
+        let rows = self.oracle.expected(u32::MAX, &tx.writes);
+        let taken = rows
+            .filter(|(row, values)| Some(*row) != own && definition.key(values) == Some(entry.key))
+            .count();
+        if taken == 0 {
+            self.violate(Invariant::Unique, || {
+                format!("key {} refused in {}, and nobody has it", entry.key, definition.name)
+            });
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The shared state, and what a run records about itself.
+
+use std::collections::BTreeMap;
+
+use crate::durable::Log;
+use crate::heap::{PAGES, Page, Tid};
+use crate::index::{Index, Key};
+use crate::invariants::{Invariant, Violation};
+use crate::locks::RowLocks;
+use crate::oracle::Oracle;
+use crate::random::Random;
+use crate::reader::Share;
+use crate::rules::Rules;
+use crate::transactions::Transactions;
+
+/// Everything that actors share. One borrow of it by an actor is one hold of a latch: what happens
+/// between two steps of an actor is atomic, and nothing else is.
+pub(crate) struct World {
+    pub(crate) rules: Rules,
+    pub(crate) random: Random,
+    pub(crate) transactions: Transactions,
+    /// By slot.
+    pub(crate) shares: Vec<Share>,
+    pub(crate) pages: Vec<Page>,
+    pub(crate) indexes: Vec<Index>,
+    /// How many roots were cleared of `mixed` (rule 9b.2).
+    pub(crate) unmix: u64,
+    /// Keys that pruning removed, by root: the gardener's queue.
+    pub(crate) records: BTreeMap<Tid, Record>,
+    /// Who cleans (rule 9b.10).
+    pub(crate) cleaner: Option<usize>,
+    /// Index builds under way (rule 9b.12).
+    pub(crate) builds: usize,
+    pub(crate) locks: RowLocks,
+    pub(crate) oracle: Oracle,
+    pub(crate) log: Log,
+    pub(crate) leaf_versions: u64,
+    /// Entries a leaf holds before it splits.
+    pub(crate) leaf_capacity: usize,
+    pub(crate) events: Events,
+    pub(crate) violation: Option<Violation>,
+    /// Whether anything changed that the invariants speak of.
+    pub(crate) changed: bool,
+    trace: Option<Vec<String>>,
+    /// Who is at work, for the trace.
+    pub(crate) at_work: String,
+}
+
+/// What the gardener knows of a root: the (index, key) pairs that pruning removed (rule 9b.8).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Record {
+    pub(crate) keys: Vec<(usize, Key)>,
+    /// Some were lost: the record tells what to clean, not that it is clean.
+    pub(crate) incomplete: bool,
+}
+
+macro_rules! events {
+    ($($name:ident $text:literal)*) => {
+        /// How often things happened that a run must reach to mean anything.
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct Events { $(#[doc = $text] pub $name: u64,)* }
+
+        impl Events {
+            /// Each with what it counts.
+            pub fn all(&self) -> Vec<(&'static str, u64)> {
+                vec![$(($text, self.$name),)*]
+            }
+
+            pub(crate) fn add(&mut self, other: &Self) {
+                $(self.$name += other.$name;)*
+            }
+        }
+    };
+}
+
+events! {
+    scans "scans compared with the oracle"
+    from_map "rows that index-only scans took from the map"
+    heap_only "heap-only updates"
+    moved "updates that moved the row"
+    deletes "deletions"
+    followed "followed to a newer version"
+    waits "waits for a transaction"
+    deadlocks "deadlocks"
+    commits "commits"
+    aborts "aborts"
+    rolled_back "rollbacks to a savepoint"
+    conflicts "unique violations"
+    suppressed "duplicates suppressed"
+    revived "LP_DEAD taken back"
+    killed "entries marked LP_DEAD"
+    deleted "entries deleted"
+    splits "leaf splits"
+    pruned "versions pruned"
+    relinked "chains relinked around a removed version"
+    orphans "aborted versions pruned outside their chain"
+    stubs "stubs left"
+    freed "line pointers freed"
+    cleared "roots cleared of mixed"
+    all_visible "pages set all-visible"
+    built "indexes built"
+    locked "row locks taken"
+    carried "row locks carried to a new root"
+    deferred "deferred checks made"
+    crashes "crashes"
+    lost_commits "asynchronous commits lost in a crash"
+}
+
+impl World {
+    pub(crate) fn new(rules: Rules, random: Random, slots: usize, indexes: Vec<Index>) -> Self {
+        Self {
+            rules,
+            random,
+            transactions: Transactions::new(slots),
+            shares: vec![Share::default(); slots],
+            pages: (0..PAGES).map(|_| Page::new()).collect(),
+            indexes,
+            unmix: 0,
+            records: BTreeMap::new(),
+            cleaner: None,
+            builds: 0,
+            locks: RowLocks::default(),
+            oracle: Oracle::default(),
+            log: Log::default(),
+            leaf_versions: 0,
+            leaf_capacity: usize::MAX,
+            events: Events::default(),
+            violation: None,
+            changed: false,
+            trace: None,
+            at_work: String::new(),
+        }
+    }
+
+    pub(crate) fn splits(&self) -> bool {
+        self.leaf_capacity != usize::MAX
+    }
+
+    /// Something changed that the invariants speak of.
+    pub(crate) fn touch(&mut self) {
+        self.changed = true;
+    }
+
+    /// A heap page changes.
+    pub(crate) fn touch_page(&mut self, page: u8) {
+        self.changed = true;
+        self.pages[usize::from(page)].version += 1;
+        self.log.page_changed(page);
+    }
+
+    /// A leaf changes, in a way that is logged.
+    pub(crate) fn touch_leaf(&mut self, index: usize, leaf: usize) {
+        self.changed = true;
+        self.log.leaf_changed(index, leaf);
+    }
+
+    /// The first violation of a run is its result.
+    pub(crate) fn violate(&mut self, invariant: Invariant, what: impl FnOnce() -> String) {
+        if self.violation.is_none() {
+            let violation = Violation { invariant, what: what() };
+            self.say(|| format!("VIOLATION {violation}"));
+            self.violation = Some(violation);
+        }
+    }
+
+    pub(crate) fn start_trace(&mut self) {
+        self.trace = Some(Vec::new());
+    }
+
+    pub(crate) fn traces(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    /// Adds a line to the trace, if one is kept.
+    pub(crate) fn say(&mut self, what: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(format!("{:<14} {}", self.at_work, what()));
+        }
+    }
+
+    pub(crate) fn take_trace(&mut self) -> Vec<String> {
+        self.trace.take().unwrap_or_default()
+    }
+}

@@ -1,0 +1,84 @@
+//! With all rules nothing breaks; without any one of them its scenario does; and the README says so.
+//!
+//! `NIWAKI_MODEL_SCHEDULES` sets how many schedules of the mixture run (20,000), and a fiftieth of it
+//! is how many of each story do.
+
+use niwaki_model::scenarios::{MIXTURE, STORIES};
+use niwaki_model::{Report, Rule, Rules, explore, replay};
+
+fn schedules() -> u64 {
+    let text = std::env::var("NIWAKI_MODEL_SCHEDULES").ok();
+    text.map_or(20_000, |text| text.parse().expect("NIWAKI_MODEL_SCHEDULES is a number"))
+}
+
+fn nothing_broken(name: &str, report: &Report) {
+    if let Some(failure) = &report.failure {
+        panic!(
+            "{}\nagain: cargo run -p niwaki-model -- --scenario {name} --seed {} --schedules 1 --trace",
+            failure.violation, failure.seed
+        );
+    }
+    assert_eq!(report.unfinished, 0, "{name}: schedules that do not end");
+}
+
+#[test]
+fn the_mixture_holds_with_all_rules() {
+    let report = explore(&MIXTURE, Rules::ALL, 0..schedules());
+    nothing_broken(MIXTURE.name, &report);
+    // A model in which something never happens says nothing about it.
+    for (what, count) in report.events.all() {
+        assert!(count > 0, "no {what} in {} schedules", report.schedules);
+    }
+}
+
+#[test]
+fn every_story_holds_with_all_rules() {
+    for story in STORIES {
+        let report = explore(&story.scenario, Rules::ALL, 0..schedules().div_ceil(50));
+        nothing_broken(story.scenario.name, &report);
+    }
+}
+
+#[test]
+fn no_rule_can_be_left_out() {
+    for story in STORIES {
+        let report = explore(&story.scenario, Rules::ALL.without(story.rule), 0..story.schedules);
+        assert!(
+            report.failure.is_some(),
+            "nothing broke without {} in {} schedules",
+            story.scenario.name,
+            story.schedules
+        );
+    }
+}
+
+/// The mixture is not blind: it breaks too without rules that need no special moment.
+#[test]
+fn the_mixture_breaks_without_rules() {
+    for rule in [Rule::NoDuplicates, Rule::EndPublished, Rule::CompleteRecord, Rule::LocksCarried] {
+        let report = explore(&MIXTURE, Rules::ALL.without(rule), 0..4_000);
+        assert!(report.failure.is_some(), "the mixture holds without {}", rule.name());
+    }
+}
+
+#[test]
+fn a_seed_plays_the_same_again() {
+    let rules = Rules::ALL.without(Rule::NoDuplicates);
+    let failure = explore(&MIXTURE, rules, 0..1_000).failure.expect("breaks");
+    let trace = replay(&MIXTURE, rules, failure.seed);
+    let last = trace.last().expect("a trace");
+    assert!(last.ends_with(&format!("VIOLATION {}", failure.violation)), "{last}");
+    assert_eq!(trace, replay(&MIXTURE, rules, failure.seed));
+}
+
+/// The README's table has a row for each rule: its name, source and story.
+#[test]
+fn the_readme_names_every_rule() {
+    assert_eq!(STORIES.len(), Rule::ALL.len());
+    let readme = include_str!("../README.md");
+    for (story, rule) in STORIES.iter().zip(Rule::ALL) {
+        assert_eq!(story.rule, *rule);
+        let row = format!("| `{}` | {} | {} |", rule.name(), rule.source(), story.scenario.about);
+        assert!(readme.contains(&row), "the README's table lacks\n{row}");
+    }
+}
