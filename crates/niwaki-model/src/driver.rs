@@ -159,6 +159,7 @@ fn beginning(plan: &Plan, rules: Rules, seed: u64) -> World {
             cmin: 0,
             xmax: None,
             cmax: 0,
+            locker: None,
             link: None,
             heap_only: false,
             root: offset,

@@ -71,6 +71,9 @@ pub(crate) struct Version {
     /// The (sub)transaction that replaced or deleted it, and the command within.
     pub(crate) xmax: Option<Xid>,
     pub(crate) cmax: u16,
+    /// Who holds the row FOR UPDATE without having changed it. In the engine this is an xmax that only
+    /// locks: an end takes its place.
+    pub(crate) locker: Option<Xid>,
     /// Its successor, when it was replaced.
     pub(crate) link: Option<Tid>,
     /// It is not the root of its chain.

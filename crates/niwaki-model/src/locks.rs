@@ -1,19 +1,33 @@
-//! Row locks in memory: FOR KEY SHARE, which forbids others to delete a row or to change its key.
+//! Row locks. FOR UPDATE stands in the version; FOR KEY SHARE, which forbids others to delete a row or to
+//! change its key, is kept in memory.
 //!
-//! A lock is keyed by the root of the row and the incarnation of that line pointer (rule 9b.15). An
-//! update that gives the row a new root takes its locks along.
+//! A lock in memory is keyed by the root of the row and the incarnation of that line pointer
+//! (rule 9b.15). An update that gives the row a new root takes its locks along. A lock in the version
+//! moves to memory before a savepoint's level writes over it.
 
 use std::collections::BTreeMap;
 
-use crate::heap::{Row, Tid};
+use crate::heap::{Row, Tid, Version};
 use crate::rules::Rule;
+use crate::session::Transaction;
 use crate::transactions::{Status, Xid};
 use crate::world::World;
 
-/// Locks by root and incarnation: the (sub)transactions that hold them, and the row they meant.
+/// A lock in memory.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    /// The (sub)transaction that holds it.
+    xid: Xid,
+    /// The row it meant.
+    row: Row,
+    /// FOR UPDATE.
+    exclusive: bool,
+}
+
+/// Locks in memory, by root and incarnation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RowLocks {
-    held: BTreeMap<(Tid, u32), Vec<(Xid, Row)>>,
+    held: BTreeMap<(Tid, u32), Vec<Held>>,
 }
 
 impl World {
@@ -22,22 +36,60 @@ impl World {
         (root, if counts { self.pointer(root).incarnation } else { 0 })
     }
 
-    /// Caller holds the row's page.
-    pub(crate) fn lock_row(&mut self, root: Tid, xid: Xid, row: Row) {
-        self.events.locked += 1;
-        self.say(|| format!("KEY SHARE on row {row} at {root}"));
+    fn hold(&mut self, root: Tid, held: Held) {
         let key = self.lock_key(root);
-        self.locks.held.entry(key).or_default().push((xid, row));
-        self.oracle.key_shares.push((row, xid));
+        self.locks.held.entry(key).or_default().push(held);
     }
 
-    /// Somebody other than the top transaction `own` who holds the row at `root`.
-    pub(crate) fn lock_holder(&self, root: Tid, own: Xid) -> Option<Xid> {
+    /// Locks the row whose newest version is `version`, at `tid`. Caller holds the page, and knows that
+    /// nobody is in the way.
+    pub(crate) fn lock_row(
+        &mut self,
+        tid: Tid,
+        tx: &Transaction,
+        version: &Version,
+        exclusive: bool,
+    ) {
+        self.events.locked += 1;
+        let row = version.row;
+        self.say(|| format!("locks row {row} at {tid}, exclusive: {exclusive}"));
+        let own = |xid: Xid| self.transactions.is_running_part(xid, tx.top);
+        if !exclusive {
+            let root = self.root_of(tid);
+            self.hold(root, Held { xid: tx.current, row, exclusive });
+        } else if !version.locker.is_some_and(own) {
+            self.version_mut(tid).locker = Some(tx.current);
+        } else {
+            // An outer level's lock, which lives longer, is there.
+            return;
+        }
+        self.oracle.locked.push((row, tx.current, exclusive));
+    }
+
+    /// An end is about to be written where an outer level's lock stands: a rollback to the savepoint
+    /// would lose it.
+    pub(crate) fn keep_outer_lock(&mut self, tid: Tid, tx: &Transaction) {
+        let Some(version) = self.version(tid).copied() else { return };
+        let outer =
+            |xid: &Xid| *xid != tx.current && self.transactions.is_running_part(*xid, tx.top);
+        let Some(xid) = version.locker.filter(outer) else { return };
+        if self.rules.has(Rule::OuterLockMoves) {
+            let root = self.root_of(tid);
+            self.events.outer_locks += 1;
+            self.hold(root, Held { xid, row: version.row, exclusive: true });
+        }
+    }
+
+    /// Somebody other than the top transaction `own` who holds the row at `root` in memory: in any way
+    /// if `strong`, or FOR UPDATE.
+    pub(crate) fn lock_holder(&self, root: Tid, own: Xid, strong: bool) -> Option<Xid> {
         let held = self.locks.held.get(&self.lock_key(root))?;
-        let other = held.iter().find(|(xid, _)| {
-            self.transactions.top(*xid) != own && self.settled(*xid) == Status::Running
+        let other = held.iter().find(|held| {
+            (strong || held.exclusive)
+                && self.transactions.top(held.xid) != own
+                && self.settled(held.xid) == Status::Running
         });
-        other.map(|(xid, _)| *xid)
+        other.map(|held| held.xid)
     }
 
     /// The row at `from` gets the new root `to`; caller holds both pages.
@@ -54,7 +106,7 @@ impl World {
 
     /// Whether the line pointer must stay because of locks that name it.
     pub(crate) fn locks_keep(&self, root: Tid) -> bool {
-        self.rules.has(Rule::LockedRootStays) && self.lock_holder(root, Xid::MAX).is_some()
+        self.rules.has(Rule::LockedRootStays) && self.lock_holder(root, Xid::MAX, true).is_some()
     }
 
     /// A lock that would be taken for one of another row: (where, the row meant, the row there).
@@ -66,8 +118,8 @@ impl World {
             }
             let there = self.versions(root).next()?.1.row;
             let running = |xid: Xid| self.settled(xid) == Status::Running;
-            let meant = held.iter().find(|(xid, row)| *row != there && running(*xid));
-            meant.map(|(_, row)| (root, *row, there))
+            let meant = held.iter().find(|held| held.row != there && running(held.xid));
+            meant.map(|held| (root, held.row, there))
         })
     }
 }

@@ -24,8 +24,8 @@ pub(crate) type Writes = BTreeMap<Row, Write>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Oracle {
     rows: Vec<Vec<(Csn, Option<Values>)>>,
-    /// Rows whose KEY SHARE lock a (sub)transaction was given.
-    pub(crate) key_shares: Vec<(Row, Xid)>,
+    /// Rows that a (sub)transaction was told it holds: FOR KEY SHARE or, true, FOR UPDATE.
+    pub(crate) locked: Vec<(Row, Xid, bool)>,
 }
 
 impl Oracle {
@@ -88,7 +88,7 @@ impl Oracle {
         for row in &mut self.rows {
             row.retain(|(csn, _)| *csn <= last);
         }
-        self.key_shares.clear();
+        self.locked.clear();
     }
 
     /// Whether the commit is there already.
@@ -210,17 +210,19 @@ impl World {
         }
     }
 
-    /// A transaction writes to a row: nobody else may hold its key.
-    pub(crate) fn concludes_unlocked(&mut self, version: &Version, own: Xid) {
-        let holder = self.oracle.key_shares.iter().find(|(row, xid)| {
+    /// A transaction writes to a row, or locks it. `strong`: nobody else may hold it at all; otherwise
+    /// nobody else may hold it FOR UPDATE.
+    pub(crate) fn concludes_unlocked(&mut self, version: &Version, own: Xid, strong: bool) {
+        let holder = self.oracle.locked.iter().find(|(row, xid, exclusive)| {
             *row == version.row
+                && (strong || *exclusive)
                 && self.transactions.top(*xid) != own
                 && !self.transactions.aborted(*xid)
                 && !self.transactions.marked(*xid).is_committed()
         });
-        if let Some((row, xid)) = holder.copied() {
+        if let Some((row, xid, _)) = holder.copied() {
             self.violate(Invariant::LostLock, || {
-                format!("x{own} changes the key of row {row}, which x{xid} holds")
+                format!("x{own} is let to row {row}, which x{xid} holds")
             });
         }
     }

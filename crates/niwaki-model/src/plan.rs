@@ -40,9 +40,10 @@ pub(crate) enum Statement {
         a: u8,
         b: u8,
     },
-    /// SELECT FOR KEY SHARE.
+    /// SELECT FOR KEY SHARE, or FOR UPDATE.
     Lock {
         wanted: Wanted,
+        exclusive: bool,
     },
     Scan {
         wanted: Wanted,
@@ -83,7 +84,10 @@ impl Display for Statement {
             }
             Self::Delete { wanted } => write!(f, "delete where {}", at(wanted)),
             Self::Insert { a, b } => write!(f, "insert a={a} b={b}"),
-            Self::Lock { wanted } => write!(f, "key share where {}", at(wanted)),
+            Self::Lock { wanted, exclusive } => {
+                let what = if *exclusive { "for update" } else { "for key share" };
+                write!(f, "select {what} where {}", at(wanted))
+            }
             Self::Scan { wanted } => write!(f, "scan {}", at(wanted)),
             Self::IndexOnly { wanted } => write!(f, "index-only scan {}", at(wanted)),
             Self::HeapScan => write!(f, "heap scan"),
@@ -311,7 +315,7 @@ pub(crate) fn index_only(wanted: Wanted) -> Statement {
 }
 
 pub(crate) fn lock(wanted: Wanted) -> Statement {
-    Statement::Lock { wanted }
+    Statement::Lock { wanted, exclusive: false }
 }
 
 // Random plans.
@@ -350,7 +354,7 @@ fn random_statement(random: &mut Random, plan: &Plan) -> Statement {
         }
         7 => Statement::Delete { wanted },
         8 => Statement::Insert { a: random.key(), b: random.key() },
-        9 => Statement::Lock { wanted },
+        9 => Statement::Lock { wanted, exclusive: random.one_in(2) },
         10 | 11 => Statement::Scan { wanted: every },
         12 | 13 => Statement::IndexOnly { wanted: if random.one_in(2) { wanted } else { every } },
         14 => Statement::HeapScan,

@@ -118,6 +118,8 @@ rules! {
         "An update that moves a row takes its row locks along."
     LockedRootStays "locked-root-stays" "9b.15"
         "A line pointer that row locks name is not freed."
+    OuterLockMoves "outer-lock-moves" "section 3"
+        "A lock that stands in a version moves to memory before an inner level writes over it."
     CopiesChecked "copies-checked" "9b.16"
         "What was computed on copies is used only if page and leaf have not changed since."
     MoveRight "move-right" "section 6"

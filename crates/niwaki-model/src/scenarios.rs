@@ -180,6 +180,8 @@ stories! {
         "a locked row moves, and is deleted in spite of the lock";
     LockedRootStays 10000 locked_and_reused,
         "a lock counts for the row that uses the line pointer now";
+    OuterLockMoves 1000 locked_outside,
+        "rolled back to a savepoint, the row that is still locked is another's to change";
     CopiesChecked 1000 expression_there_and_back,
         "judged on copies, then the key comes back, then deleted: no scan finds the row";
     MoveRight 1000 inserts_that_split,
@@ -398,6 +400,14 @@ fn locked_and_reused(_: &mut Random) -> Plan {
         .session(vec![tx(vec![away(set_b(a(0), 2))])])
         .session((2..5).map(|key| tx(vec![insert(key, 2)])).collect())
         .with(ActorPlan::Vacuum { passes: 4 })
+}
+
+fn locked_outside(_: &mut Random) -> Plan {
+    let for_update = Statement::Lock { wanted: a(0), exclusive: true };
+    let inner = [Statement::Savepoint, set_b(a(0), 2), Statement::RollBack];
+    Plan::new()
+        .session(vec![tx([&[for_update], &inner[..], &[Statement::HeapScan; 4]].concat())])
+        .session(vec![tx(vec![set_b(a(0), 1)])])
 }
 
 fn expression_there_and_back(_: &mut Random) -> Plan {

@@ -173,7 +173,9 @@ async fn execute(
             write(actor, tx, wanted, How::Update { to, place }).await
         }
         Statement::Delete { wanted } => write(actor, tx, wanted, How::Delete).await,
-        Statement::Lock { wanted } => write(actor, tx, wanted, How::KeyShare).await,
+        Statement::Lock { wanted, exclusive } => {
+            write(actor, tx, wanted, How::Lock { exclusive }).await
+        }
         Statement::Insert { a, b } => crate::update::insert(actor, tx, a, b).await,
         Statement::Scan { wanted } => {
             if is_valid(actor, wanted.index) {

@@ -19,7 +19,7 @@ use crate::world::World;
 pub(crate) enum How {
     Update { to: To, place: Place },
     Delete,
-    KeyShare,
+    Lock { exclusive: bool },
 }
 
 /// New values of columns; none: as it was.
@@ -187,11 +187,15 @@ impl World {
     }
 
     fn judge(&self, tx: &Transaction, version: &Version) -> Judged {
-        let Some(xmax) = version.xmax else { return Judged::Free };
+        let own = |xid: Xid| self.transactions.top(xid) == tx.top;
+        let locker =
+            version.locker.filter(|xid| self.settled(*xid) == Status::Running && !own(*xid));
+        let free = locker.map_or(Judged::Free, Judged::Busy);
+        let Some(xmax) = version.xmax else { return free };
         match self.settled(xmax) {
-            Status::Aborted => Judged::Free,
+            Status::Aborted => free,
             Status::Committed(_) => Judged::Ended,
-            Status::Running if self.transactions.top(xmax) == tx.top => Judged::Own,
+            Status::Running if own(xmax) => Judged::Own,
             Status::Running => Judged::Busy(xmax),
         }
     }
@@ -215,16 +219,15 @@ impl World {
         let changes_key = match how {
             How::Update { to, .. } => to.a.is_some_and(|a| a != version.values.a),
             How::Delete => true,
-            How::KeyShare => {
-                self.lock_row(root, tx.current, version.row);
-                return Outcome::Done;
-            }
+            How::Lock { exclusive } => exclusive,
         };
-        if changes_key {
-            if let Some(holder) = self.lock_holder(root, tx.top) {
-                return Outcome::Wait(holder);
-            }
-            self.concludes_unlocked(&version, tx.top);
+        if let Some(holder) = self.lock_holder(root, tx.top, changes_key) {
+            return Outcome::Wait(holder);
+        }
+        self.concludes_unlocked(&version, tx.top, changes_key);
+        if let How::Lock { exclusive } = how {
+            self.lock_row(tid, tx, &version, exclusive);
+            return Outcome::Done;
         }
         let base = tx.writes.get(&version.row).map_or(version.values.serial, |write| write.base);
         let How::Update { to, place } = how else {
@@ -348,6 +351,7 @@ impl World {
             cmin: tx.command,
             xmax: None,
             cmax: 0,
+            locker: None,
             link: None,
             heap_only: false,
             root: 0,
@@ -355,9 +359,11 @@ impl World {
     }
 
     fn end_version(&mut self, tid: Tid, tx: &Transaction, link: Option<Tid>) {
+        self.keep_outer_lock(tid, tx);
         let version = self.version_mut(tid);
         version.xmax = Some(tx.current);
         version.cmax = tx.command;
+        version.locker = None;
         version.link = link;
         self.pages[usize::from(tid.page)].all_visible = false;
     }

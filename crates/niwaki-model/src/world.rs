@@ -101,6 +101,7 @@ events! {
     built "indexes built"
     locked "row locks taken"
     carried "row locks carried to a new root"
+    outer_locks "locks of an outer level moved to memory"
     deferred "deferred checks made"
     crashes "crashes"
     lost_commits "asynchronous commits lost in a crash"
