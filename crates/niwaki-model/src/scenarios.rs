@@ -1,5 +1,6 @@
 //! What is played: a mixture of everything, and for each rule a short story that breaks without it.
 
+use crate::index::{Column, Definition, Unique};
 use crate::plan::{
     ActorPlan, Plan, Statement, TransactionPlan, a, aborted, all, away, b, delete, index_only,
     insert, lock, random_sessions, repeatable, scan, set_a, set_b, third_index, third_on_b, tx,
@@ -30,11 +31,16 @@ fn mixture(random: &mut Random) -> Plan {
         plan = plan.including_serial();
     }
     if random.one_in(6) {
-        plan.indexes[0].unique = crate::index::Unique::AtCommit;
+        plan.indexes[0].unique = Unique::AtCommit;
     }
     let (third, built) = (random.one_in(3), random.one_in(2));
     if third {
-        plan = plan.third(third_index(random), !built);
+        let mut definition = third_index(random);
+        // The rows at the beginning have the same half of b.
+        if !built && !definition.expression && random.one_in(2) {
+            definition.unique = Unique::AtOnce;
+        }
+        plan = plan.third(definition, !built);
         if random.one_in(2) {
             plan = plan.second_on_a();
         }
@@ -144,6 +150,10 @@ stories! {
         "an update comes and goes behind the cleaner's back: its entry stays, and is trusted";
     MixedFirst 1000 there_and_back,
         "the entry is there before the mark: the row for a key it does not have";
+    PredicateMixes 1000 predicate_turns,
+        "the entry leads to a version that is not of the index any more";
+    PayloadMixes 1000 payload_changes,
+        "an index-only scan shows the entry's payload, which is an older version's";
     AbortKeepsMixed 1000 aborted_and_cleaned,
         "the aborted update's entry is trusted";
     ClearByVisit 1000 there_and_back,
@@ -382,6 +392,25 @@ fn deleted_and_crashed(random: &mut Random) -> Plan {
     plan
 }
 
+fn predicate_turns(_: &mut Random) -> Plan {
+    let partial = Definition { column: Column::A, partial: true, ..third_on_b(false) };
+    Plan::new()
+        .second_on_a()
+        .third(partial, true)
+        .session(vec![tx(vec![set_b(a(1), 0)]), tx(vec![set_b(a(1), 1)])])
+        .session(vec![tx(vec![scan(all(2))]), tx(vec![scan(all(2))])])
+        .with(PRUNER)
+}
+
+fn payload_changes(_: &mut Random) -> Plan {
+    // No key changes, only the serial number.
+    Plan::new()
+        .including_serial()
+        .session(vec![tx(vec![set_a(a(0), 0)]), tx(vec![set_a(a(0), 0)])])
+        .session(vec![tx(vec![index_only(all(0))]), tx(vec![index_only(all(0))])])
+        .with(PRUNER)
+}
+
 fn payload_changed_and_cleaned(random: &mut Random) -> Plan {
     changed_and_cleaned(random).including_serial()
 }
@@ -429,6 +458,6 @@ fn inserts_that_split(_: &mut Random) -> Plan {
 fn deferred_inserts(_: &mut Random) -> Plan {
     let mut plan =
         Plan::new().session(vec![tx(vec![insert(2, 0)])]).session(vec![tx(vec![insert(2, 1)])]);
-    plan.indexes[0].unique = crate::index::Unique::AtCommit;
+    plan.indexes[0].unique = Unique::AtCommit;
     plan
 }

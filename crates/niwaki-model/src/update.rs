@@ -288,7 +288,10 @@ impl World {
             }
             let (before, after) = (definition.key(&old.values), definition.key(&values));
             let payload = definition.payload(&values);
-            mixed |= before != after || payload != definition.payload(&old.values);
+            let predicate = before.is_some() != after.is_some();
+            let other = payload != definition.payload(&old.values);
+            mixed |= before != after && (!predicate || self.rules.has(Rule::PredicateMixes))
+                || other && self.rules.has(Rule::PayloadMixes);
             if let Some(key) = after.filter(|_| before != after && tx.inserts_into(index)) {
                 owed.push((index, key, payload));
             }
