@@ -4,7 +4,7 @@
 //! is how many of each story do.
 
 use niwaki_model::scenarios::{MIXTURE, STORIES};
-use niwaki_model::{Report, Rule, Rules, explore, replay};
+use niwaki_model::{Invariant, Report, Rule, Rules, explore, replay};
 
 fn schedules() -> u64 {
     let text = std::env::var("NIWAKI_MODEL_SCHEDULES").ok();
@@ -43,11 +43,16 @@ fn every_story_holds_with_all_rules() {
 fn no_rule_can_be_left_out() {
     for story in STORIES {
         let report = explore(&story.scenario, Rules::ALL.without(story.rule), 0..story.schedules);
-        assert!(
-            report.failure.is_some(),
-            "nothing broke without {} in {} schedules",
-            story.scenario.name,
-            story.schedules
+        let (name, schedules) = (story.scenario.name, story.schedules);
+        let Some(failure) = report.failure else {
+            panic!("nothing broke without {name} in {schedules} schedules");
+        };
+        // That actors wait for each other would be a fault of the switch, not a lost row.
+        assert_ne!(
+            failure.violation.invariant,
+            Invariant::Progress,
+            "{name}: {}",
+            failure.violation
         );
     }
 }
