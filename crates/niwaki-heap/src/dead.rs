@@ -78,14 +78,19 @@ impl<'e> Heap<'e> {
         })
     }
 
-    /// Whether something on a block may be dead, as far as a glance at its header and line pointers tells:
-    /// somebody ended a version there since it was last pruned, or pruning left DEAD line pointers.
-    /// `None`: the block is not in memory.
-    pub fn may_hold_dead(&self, block: u32) -> Option<bool> {
+    /// How many of these chains of a block may be dead, as far as a glance tells: those whose line pointer
+    /// is DEAD, and those whose last version somebody ended. `None`: the block is not in memory.
+    pub fn glance(&self, block: u32, roots: impl Iterator<Item = OffsetNumber>) -> Option<usize> {
         let pin = self.storage.pool().pin_if_resident(self.page_id(block))?;
         let page = pin.read();
-        let is_dead = |offset| page.item_id(OffsetNumber(offset)).state() == ItemState::Dead;
-        Some(page::prune_xid(&page) != 0 || (1..=page.item_count()).any(is_dead))
+        let may_be_dead = |root: &OffsetNumber| match page.item_id(*root).state() {
+            ItemState::Dead => true,
+            ItemState::Unused => false,
+            ItemState::Normal | ItemState::Redirect => {
+                Chain::new(&page, root.0).last().is_some_and(|(_, tuple)| tuple.has_deleter())
+            }
+        };
+        Some(roots.filter(may_be_dead).count())
     }
 
     /// Reads a block in, if it is not in memory.

@@ -15,8 +15,8 @@
 //! ```
 //!
 //! A pass is not tried where it is known to be in vain: on duplicates of the running transaction (the
-//! table says so), on blocks where a glance shows that nothing can be dead, and on a leaf whose last pass failed under the same oldest snapshot and that has
-//! hardly any entry more.
+//! table says so), where a glance at the blocks shows nothing that ended, and on a leaf whose last pass
+//! failed under the same oldest snapshot and that has hardly any entry more.
 //!
 //! Source: thread 000; design section 6.
 
@@ -113,9 +113,9 @@ impl Index {
             return Ok(BottomUp::Spared);
         }
         candidates.sort_unstable_by_key(|candidate| (candidate.tid, candidate.at));
-        let visits = Visits::promising(&candidates, |block| oracle.glance(block));
+        let visits = Visits::promising(&candidates, |on_block| oracle.glance(on_block));
         // A pass may end before it comes to blocks that are not favourable.
-        if let Some(absent) = deletion.absent(&visits.list[..visits.favourable]) {
+        if let Some(absent) = deletion.absent(&visits.list[..visits.favourable], &candidates) {
             return Ok(BottomUp::ReadIn(absent));
         }
         let needed = tuple_bytes + LINE_POINTER;

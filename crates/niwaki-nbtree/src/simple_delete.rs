@@ -42,7 +42,7 @@ impl Index {
         self.keep_worthwhile(&mut candidates, entry);
         candidates.sort_unstable_by_key(|candidate| (candidate.tid, candidate.at));
         let visits = Visits::all(&candidates);
-        if let Some(absent) = deletion.absent(&visits.list) {
+        if let Some(absent) = deletion.absent(&visits.list, &candidates) {
             return Ok(Some(absent));
         }
         let mut removes = None;

@@ -63,15 +63,13 @@ pub struct DeletionCandidate<'a> {
 /// that exists could have seen any of it.
 pub type RemovedInterval = Option<(Csn, Csn)>;
 
-/// What a table knows of a heap block at once.
+/// What a table knows of entries on a heap block at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeapGlance {
-    /// It is not in memory.
+    /// The block is not in memory.
     Absent,
-    /// Nothing on it is dead to anyone.
-    Alive,
-    /// Something on it ended, or is dead.
-    MayBeDead,
+    /// So many may be dead: somebody deleted or replaced what they lead to.
+    MayBeDead(usize),
 }
 
 /// Implemented by the table: which entries of a full leaf may go (design section 6)? The index chooses
@@ -100,8 +98,8 @@ pub trait DeletionOracle {
     /// A pass of bottom-up deletion ended; whether it found anything.
     fn end(&self, found: bool);
 
-    /// What can be told of a heap block without a visit.
-    fn glance(&self, block: BlockNumber) -> HeapGlance;
+    /// What can be told of the promising ones of these candidates, all on one heap block, without a visit.
+    fn glance(&self, candidates: &[DeletionCandidate<'_>]) -> HeapGlance;
 
     /// Reads a heap block in. No latch is held.
     ///

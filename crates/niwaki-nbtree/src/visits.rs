@@ -11,12 +11,15 @@
 //! promising   14   5  10   1   3        rank    16  16   8 |  4   4
 //! ```
 //!
-//! A glance at a block that is in memory (its header, its line pointers) often tells that nothing on it
-//! can be dead. Such blocks are passed over; else, in an index of few keys, blocks full of rows that never
-//! change would come first for their many equal keys, and end the pass.
+//! Of a block that is in memory a glance at line pointers and headers tells how many of the promising
+//! entries lead to something that was replaced or deleted: that is what blocks are compared by then, and
+//! those without any are passed over. Else, in an index of few keys, blocks full of rows that never change
+//! would come first for their many equal keys, and end the pass; so would blocks that gave everything
+//! they had to an earlier one.
 //!
 //! Source: thread 000; design section 6.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use niwaki_storage::BlockNumber;
@@ -66,22 +69,29 @@ impl Visits {
     /// The few blocks worth a visit when nothing is known to be dead. Candidates are ascending by TID.
     pub(crate) fn promising(
         candidates: &[DeletionCandidate<'_>],
-        glance: impl Fn(BlockNumber) -> HeapGlance,
+        glance: impl Fn(&[DeletionCandidate<'_>]) -> HeapGlance,
     ) -> Self {
         let Self { mut list, .. } = Self::all(candidates);
-        list.sort_by_cached_key(|visit| {
+        let promising = |visit: &Visit| {
             let on_it = &candidates[visit.candidates.clone()];
-            let promising = on_it.iter().filter(|candidate| candidate.promising).count();
-            let rank = promising.max(PROMISING_MIN).next_power_of_two();
-            (std::cmp::Reverse((rank, on_it.len().next_power_of_two())), visit.block)
+            on_it.iter().filter(|candidate| candidate.promising).count()
+        };
+        list.sort_by_cached_key(|visit| {
+            let rank = promising(visit).max(PROMISING_MIN).next_power_of_two();
+            (Reverse((rank, visit.candidates.len().next_power_of_two())), visit.block)
         });
         list.truncate(GLANCES_MAX);
-        let mut kept = 0;
-        list.retain(|visit| {
-            let keep = kept < BOTTOM_UP_BLOCKS_MAX && glance(visit.block) != HeapGlance::Alive;
-            kept += usize::from(keep);
-            keep
-        });
+        let mut ranked: Vec<(usize, Visit)> = list
+            .into_iter()
+            .filter_map(|visit| match glance(&candidates[visit.candidates.clone()]) {
+                HeapGlance::MayBeDead(0) => None,
+                HeapGlance::MayBeDead(count) => Some((count.next_power_of_two(), visit)),
+                HeapGlance::Absent => Some((promising(&visit).next_power_of_two(), visit)),
+            })
+            .collect();
+        ranked.sort_by_key(|(rank, visit)| (Reverse(*rank), visit.block));
+        let mut list: Vec<Visit> = ranked.into_iter().map(|(_, visit)| visit).collect();
+        list.truncate(BOTTOM_UP_BLOCKS_MAX);
         let near = |pair: &&[Visit]| pair[0].block.0.abs_diff(pair[1].block.0) <= NEAR_BLOCKS;
         let favourable = list.len().min(1 + list.windows(2).take_while(near).count());
         Self { list, favourable }
@@ -113,7 +123,7 @@ mod tests {
     }
 
     fn order(blocks: &[(u32, u16, u16)]) -> (Vec<u32>, usize) {
-        let visits = Visits::promising(&candidates(blocks), |_| HeapGlance::MayBeDead);
+        let visits = Visits::promising(&candidates(blocks), |_| HeapGlance::Absent);
         (visits.list.iter().map(|visit| visit.block.0).collect(), visits.favourable)
     }
 
@@ -124,9 +134,8 @@ mod tests {
     }
 
     #[test]
-    fn entries_decide_between_blocks_that_promise_alike_then_place() {
-        assert_eq!(order(&[(5, 0, 3), (9, 4, 0), (12, 2, 6)]).0, [12, 5, 9]);
-        assert_eq!(order(&[(5, 0, 3), (9, 5, 0), (12, 2, 6)]).0, [9, 12, 5]);
+    fn place_decides_between_blocks_that_promise_alike() {
+        assert_eq!(order(&[(5, 1, 3), (9, 4, 0), (12, 3, 6)]).0, [9, 12, 5]);
         assert_eq!(order(&[(30, 8, 0), (10, 7, 0), (20, 5, 2)]).0, [10, 20, 30]);
     }
 
@@ -143,17 +152,16 @@ mod tests {
     fn blocks_on_which_nothing_can_be_dead_are_passed_over() {
         let blocks: Vec<_> = (0..100).map(|block| (block, 8, 0)).collect();
         let all = candidates(&blocks);
-        let seen = |glance: fn(u32) -> HeapGlance| -> Vec<u32> {
-            let visits = Visits::promising(&all, |block| glance(block.0));
+        let seen = |dead: fn(u32) -> usize| -> Vec<u32> {
+            let visits = Visits::promising(&all, |on_block| {
+                HeapGlance::MayBeDead(dead(on_block[0].tid.block.0))
+            });
             visits.list.iter().map(|visit| visit.block.0).collect()
         };
-        let odd = |block: u32| {
-            if block % 2 == 1 { HeapGlance::MayBeDead } else { HeapGlance::Alive }
-        };
-        assert_eq!(seen(odd), [1, 3, 5, 7, 9, 11]);
-        assert_eq!(seen(|_| HeapGlance::Alive), []);
-        let far = |block: u32| if block < 31 { HeapGlance::Alive } else { HeapGlance::Absent };
-        assert_eq!(seen(far), [31], "glances have an end");
+        assert_eq!(seen(|block| (block % 2) as usize), [1, 3, 5, 7, 9, 11]);
+        assert_eq!(seen(|block| if block == 20 { 5 } else { (block == 3).into() }), [20, 3]);
+        assert_eq!(seen(|_| 0), []);
+        assert_eq!(seen(|block| (block >= 31).into()), [31], "glances have an end");
     }
 
     #[test]

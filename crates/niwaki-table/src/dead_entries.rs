@@ -127,12 +127,11 @@ impl DeletionOracle for DeadEntries<'_> {
         }
     }
 
-    fn glance(&self, block: BlockNumber) -> HeapGlance {
-        match self.table.heap().may_hold_dead(block.0) {
-            None => HeapGlance::Absent,
-            Some(false) => HeapGlance::Alive,
-            Some(true) => HeapGlance::MayBeDead,
-        }
+    fn glance(&self, candidates: &[DeletionCandidate<'_>]) -> HeapGlance {
+        let block = candidates.first().map_or(0, |first| first.tid.block.0);
+        let promising = candidates.iter().filter(|candidate| candidate.promising);
+        let roots = promising.map(|candidate| candidate.tid.offset);
+        self.table.heap().glance(block, roots).map_or(HeapGlance::Absent, HeapGlance::MayBeDead)
     }
 
     fn read_in(&self, block: BlockNumber) -> Result<()> {

@@ -188,25 +188,22 @@ fn posting_lists_lose_single_tids() {
     let index = index(IndexOptions { page_items_max: Some(6), ..IndexOptions::default() });
     let mut builder = index.builder(Xid::FIRST_NORMAL).unwrap();
     for n in 0..5 {
-        (1..=6).for_each(|block| {
-            builder.add(&key(n), b"", Tid::new(block, 1 + n)).unwrap();
+        (1..=6).for_each(|offset| {
+            builder.add(&key(n), b"", Tid::new(3, 6 * n + offset)).unwrap();
         });
     }
     builder.finish().unwrap();
     insert(&index, &key(2), Tid::new(8, 1));
-    let table = TestTable::new(|candidate| candidate.tid.block.0 >= 5 && candidate.promising);
-    index.insert(&version(&key(2), Tid::new(8, 2)), None, Some(&table)).unwrap();
-    assert_eq!(table.visited.borrow().first(), Some(&1), "no block stands out: the first");
-    // Nothing on block 1 may go, so nothing goes.
-    assert_eq!(index.stats().bottom_up_useless, 1);
-    let table = TestTable::new(|candidate| candidate.tid.block.0 <= 2);
-    table.oldest.set(Some(Csn(99)));
+    let table = TestTable::new(|candidate| candidate.tid.offset.0 % 2 == 0);
     index.insert(&version(&key(2), Tid::new(8, 3)), None, Some(&table)).unwrap();
-    let left = checked(&index);
-    assert!(
-        left.iter().all(|(_, tid)| tid.block.0 > 2 || index.stats().leaf_splits > 0),
-        "{left:?}"
-    );
+    // One list and the entry beside it are promising; on the list's block all lists are judged.
+    assert_eq!(*table.visited.borrow(), [3, 8]);
+    let mut expected: Vec<_> = (0..5)
+        .flat_map(|n| [1, 3, 5].map(|offset| (key(n).to_vec(), Tid::new(3, 6 * n + offset))))
+        .collect();
+    expected.splice(9..9, [1, 3].map(|offset| (key(2).to_vec(), Tid::new(8, offset))));
+    assert_eq!(checked(&index), expected);
+    assert_eq!(index.stats().bottom_up_deleted_entries, 15);
 }
 
 /// Who waits for the latch of a leaf can be told to stop.

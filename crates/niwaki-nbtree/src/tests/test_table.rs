@@ -75,11 +75,12 @@ impl<F: Fn(&DeletionCandidate<'_>) -> bool> DeletionOracle for TestTable<F> {
         self.ended.borrow_mut().push(found);
     }
 
-    fn glance(&self, block: BlockNumber) -> HeapGlance {
-        if self.on_disk.borrow().contains(&block.0) {
+    fn glance(&self, candidates: &[DeletionCandidate<'_>]) -> HeapGlance {
+        if self.on_disk.borrow().contains(&candidates[0].tid.block.0) {
             HeapGlance::Absent
         } else {
-            HeapGlance::MayBeDead
+            let promising = candidates.iter().filter(|candidate| candidate.promising);
+            HeapGlance::MayBeDead(promising.count())
         }
     }
 
