@@ -5,6 +5,7 @@ mod activity;
 mod api;
 mod check;
 mod database;
+mod index_counters;
 mod progress;
 mod result;
 mod session;

@@ -8,6 +8,7 @@ use niwaki_catalog::{
 };
 use niwaki_types::{Datum, TypeOid};
 
+use crate::index_counters::{self, STAT_INDEXES};
 use crate::session::{DATABASE_OID, schema_name};
 
 type Result<T> = niwaki_catalog::Result<T>;
@@ -85,12 +86,18 @@ pub(crate) fn all() -> Vec<Relation> {
         view(12009, "pg_stat_wal", PG_STAT_WAL, source("pg_stat_wal")),
         view(12010, "pg_stat_all_tables", PG_STAT_TABLES, source("pg_stat_user_tables")),
         view(12012, "pg_stat_bgwriter", PG_STAT_BGWRITER, source("pg_stat_bgwriter")),
+        view(12020, STAT_INDEXES, &index_counters::columns(), source(STAT_INDEXES)),
     ]
 }
 
 type Columns = &'static [(&'static str, TypeOid)];
 
-fn view(oid: u32, name: &str, columns: Columns, rows: Arc<dyn VirtualTable>) -> Relation {
+fn view(
+    oid: u32,
+    name: &str,
+    columns: &[(&str, TypeOid)],
+    rows: Arc<dyn VirtualTable>,
+) -> Relation {
     let definition = RelationDefinition {
         oid: Oid(oid),
         schema: PG_CATALOG,
@@ -302,6 +309,7 @@ const PG_STAT_INDEXES: Columns = &[
     ("relname", NAME),
     ("indexrelname", NAME),
     ("idx_scan", INT8),
+    ("idx_tup_read", INT8),
 ];
 const PG_STATIO_TABLES: Columns = &[
     ("relid", OID),

@@ -3,12 +3,14 @@
 use std::cell::RefCell;
 
 use niwaki_catalog::{CatalogState, Oid, Relation, RelationKind, SystemSource};
+use niwaki_nbtree::Index;
 use niwaki_sql::settings::{Context, Kind, Settings, Unit};
 use niwaki_storage::{Fork, RelFileId};
 use niwaki_txn::LockKey;
 use niwaki_types::{Datum, Numeric};
 
 use crate::database::Database;
+use crate::index_counters::{self, STAT_INDEXES};
 use crate::views::PROGRESS;
 
 type Result<T> = niwaki_catalog::Result<T>;
@@ -109,6 +111,7 @@ impl SystemSource for SessionSource<'_> {
             "pg_statio_user_indexes" => self.index_io_rows(state, row),
             "pg_stat_wal" => self.wal_rows(row),
             PROGRESS => self.progress_rows(row),
+            STAT_INDEXES => index_counter_rows(state, row),
             "pg_stat_bgwriter" => self.writer_rows(row),
             _ => Ok(()),
         }
@@ -247,20 +250,11 @@ impl SessionSource<'_> {
         state: &CatalogState,
         row: &mut dyn FnMut(&[Datum]) -> Result<()>,
     ) -> Result<()> {
-        for relation in state.tables() {
-            let Some(table) = &relation.table else { continue };
-            // Scans are counted for the table, which is exact when it has one index.
-            let scans = match relation.indexes.len() {
-                1 => count(table.stats().index_scans),
-                _ => Datum::Null,
-            };
-            for index in &relation.indexes {
-                let [oid, schema, name] = names(state, relation);
-                let own = Datum::Oid(index.oid.0);
-                row(&[oid, own, schema, name, text(&index.name), scans.clone()])?;
-            }
-        }
-        Ok(())
+        for_each_index(state, &mut |names, index| {
+            let [oid, own, schema, table, name] = names;
+            let stats = index.stats();
+            row(&[oid, own, schema, table, name, count(stats.scans), count(stats.entries_read)])
+        })
     }
 
     fn file_io(&self, file: u64) -> (u64, u64) {
@@ -361,6 +355,32 @@ impl SessionSource<'_> {
             Datum::Null,
         ])
     }
+}
+
+/// Visits the indexes of all tables with what their statistics begin with: numbers of the table and
+/// of the index, schema, names of both.
+fn for_each_index(
+    state: &CatalogState,
+    visit: &mut dyn FnMut([Datum; 5], &Index) -> Result<()>,
+) -> Result<()> {
+    for relation in state.tables() {
+        let Some(table) = &relation.table else { continue };
+        for (position, index) in table.definition().indexes.iter().enumerate() {
+            let [oid, schema, name] = names(state, relation);
+            let own = Datum::Oid(u32::try_from(index.id).unwrap_or(0));
+            visit([oid, own, schema, name, text(&index.name)], table.index(position))?;
+        }
+    }
+    Ok(())
+}
+
+fn index_counter_rows(
+    state: &CatalogState,
+    row: &mut dyn FnMut(&[Datum]) -> Result<()>,
+) -> Result<()> {
+    for_each_index(state, &mut |names, index| {
+        row(&index_counters::row(names, &index.stats(), &index.latch_hold()))
+    })
 }
 
 /// The number that the one database has in PostgreSQL.

@@ -1,0 +1,96 @@
+//! `niwaki_stat_indexes`: what each index did since it was opened or built anew.
+//!
+//! One list has the view's columns and where each value comes from, so that they cannot differ.
+
+use niwaki_nbtree::IndexStats;
+use niwaki_types::{Datum, TypeOid};
+
+/// Name of the view.
+pub(crate) const STAT_INDEXES: &str = "niwaki_stat_indexes";
+
+/// What tells the index; then the counters; then [`LATCH_HOLD`].
+const NAMES: [(&str, TypeOid); 5] = [
+    ("relid", TypeOid::OID),
+    ("indexrelid", TypeOid::OID),
+    ("schemaname", TypeOid::NAME),
+    ("relname", TypeOid::NAME),
+    ("indexrelname", TypeOid::NAME),
+];
+
+type Counter = (&'static str, fn(&IndexStats) -> u64);
+
+const COUNTERS: [Counter; 30] = [
+    ("leaf_splits", |s| s.leaf_splits),
+    ("leaf_splits_rightmost", |s| s.right_end_splits),
+    ("leaf_splits_default", |s| s.halved_splits),
+    ("leaf_splits_many_duplicates", |s| s.many_duplicates_splits),
+    ("leaf_splits_single_value", |s| s.single_value_splits),
+    ("leaf_splits_after_new_item", |s| s.after_new_splits),
+    ("leaf_splits_hinted", |s| s.version_splits),
+    ("inner_splits", |s| s.inner_splits),
+    ("root_splits", |s| s.root_splits),
+    ("simple_passes", |s| s.simple_deletions),
+    ("simple_useless", |s| s.simple_useless),
+    ("simple_deleted", |s| s.simple_deleted_entries),
+    ("simple_heap_blocks", |s| s.simple_heap_blocks),
+    ("simple_wal_bytes", |s| s.simple_wal_bytes),
+    ("bottom_up_passes", |s| s.bottom_up_deletions),
+    ("bottom_up_useless", |s| s.bottom_up_useless),
+    ("bottom_up_deleted", |s| s.bottom_up_deleted_entries),
+    ("bottom_up_heap_blocks", |s| s.bottom_up_heap_blocks),
+    ("bottom_up_useless_blocks", |s| s.bottom_up_useless_blocks),
+    ("bottom_up_heap_blocks_max", |s| s.bottom_up_heap_blocks_max),
+    ("bottom_up_wal_bytes", |s| s.bottom_up_wal_bytes),
+    ("dedup_passes", |s| s.dedup_passes),
+    ("dedup_freed_bytes", |s| s.dedup_freed_bytes),
+    ("posting_splits", |s| s.posting_splits),
+    ("pages_deleted", |s| s.deleted_pages),
+    ("pages_recycled", |s| s.recycled_pages),
+    ("lookups", |s| s.lookups),
+    ("lookup_leaf_pages", |s| s.lookup_leaf_pages),
+    ("unique_checks", |s| s.unique_checks),
+    ("unique_entries_visited", |s| s.unique_entries),
+];
+
+const LATCH_HOLD: (&str, TypeOid) = ("latch_hold_us", TypeOid::TEXT);
+
+/// The view's columns.
+pub(crate) fn columns() -> Vec<(&'static str, TypeOid)> {
+    let counters = COUNTERS.iter().map(|&(name, _)| (name, TypeOid::INT8));
+    NAMES.into_iter().chain(counters).chain([LATCH_HOLD]).collect()
+}
+
+/// A row: the index's names, as many as [`NAMES`], then what it counted.
+pub(crate) fn row(names: [Datum; 5], stats: &IndexStats, latch_hold: &[u64]) -> Vec<Datum> {
+    let number = |value: u64| Datum::Int8(i64::try_from(value).unwrap_or(i64::MAX));
+    let counters = COUNTERS.iter().map(|(_, read)| number(read(stats)));
+    let held = Datum::Text(histogram(latch_hold).as_str().into());
+    names.into_iter().chain(counters).chain([held]).collect()
+}
+
+/// The buckets that have passes, as `limit:passes` with the limit in microseconds that they took less
+/// than: `1:17 2:4 16:1`. What the last bucket has took longer than all limits: `max:1`.
+fn histogram(buckets: &[u64]) -> String {
+    let last = buckets.len().saturating_sub(1);
+    let filled = buckets.iter().enumerate().filter(|&(_, &passes)| passes > 0);
+    let shown: Vec<String> = filled
+        .map(|(bucket, passes)| match bucket == last {
+            true => format!("max:{passes}"),
+            false => format!("{}:{passes}", 1u64 << bucket),
+        })
+        .collect();
+    shown.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_told_by_what_they_stay_under() {
+        assert_eq!(histogram(&[0; 16]), "");
+        let mut buckets = [0; 16];
+        (buckets[0], buckets[1], buckets[4], buckets[15]) = (17, 4, 1, 2);
+        assert_eq!(histogram(&buckets), "1:17 2:4 16:1 max:2");
+    }
+}
