@@ -112,8 +112,10 @@ impl DeadProbe<'_> {
         mut matches: impl FnMut(RowRef<'_>) -> bool,
     ) -> Deadness {
         let (heap, page) = (&self.heap, &*self.page);
-        // What a pass removed took along who ended it: its record is behind their commits, and the
-        // page's last change is behind that.
+        // What a pass removed took along who ended it. Their commits were published before the pass, so
+        // they are flushed if all that are published now are, or if the pass itself is: its record is
+        // behind them, and the page's last change is behind that.
+        let unflushed = heap.txns.published().0 > self.flushed.0 && page.lsn() > self.flushed;
         let id = page.item_id(root.offset);
         let removed = match id.state() {
             ItemState::Unused => return Deadness::Alive,
@@ -121,7 +123,7 @@ impl DeadProbe<'_> {
             ItemState::Normal | ItemState::Redirect => id.mixed() != Mixed::No,
         };
         let logged = heap.relation.file.logged;
-        let mut durable = !(removed && logged && page.lsn() > self.flushed);
+        let mut durable = !(removed && logged && unflushed);
         if id.state() == ItemState::Dead {
             return Deadness::Dead { lifetime: None, durable };
         }
