@@ -39,6 +39,12 @@ impl Passed {
         };
         let Some(bound) = bound else { return };
         let (key, tid) = sort_key(bound);
+        // Where a backward scan looked its place up again, the leaf may begin behind what was read: the
+        // entries in between are gone. The scan never goes back for those that come there now.
+        let goes_back = (key, tid) > (self.key.as_slice(), self.tid);
+        if direction == Direction::Backward && self.known && goes_back {
+            return;
+        }
         self.known = true;
         self.key.clear();
         self.key.extend_from_slice(key);
