@@ -229,7 +229,7 @@ impl Table {
     }
 
     /// Columns that entries of an index are made of.
-    fn needed_for(&self, index: usize) -> ColumnMask {
+    pub(crate) fn needed_for(&self, index: usize) -> ColumnMask {
         let mut needed = self.indexes[index].key_mask.clone();
         for &column in &self.indexes[index].definition.include {
             needed.insert(column);
@@ -293,10 +293,20 @@ impl Worker {
                         versions.push((version.root, VersionRow::from(version), live));
                     },
                 )?;
-                for (root, version, live) in &versions {
-                    let version = (*root, version, *live);
-                    if let Some(entry) = table.page_entry(self.index, version, &needed, &mut row)? {
-                        merge(&mut entries, entry, &mut mixed);
+                // The versions of a chain come one after the other.
+                for chain in versions.chunk_by(|a, b| a.0 == b.0) {
+                    let first = entries.len();
+                    let (mut differ, mut left_out) = (false, false);
+                    for (root, version, live) in chain {
+                        let version = (*root, version, *live);
+                        match table.page_entry(self.index, version, &needed, &mut row)? {
+                            Some(entry) => differ |= merge(&mut entries, first, entry),
+                            None => left_out = true,
+                        }
+                    }
+                    // Who comes by an entry must look whether it is the version's that he sees.
+                    if entries.len() > first && (differ || left_out) {
+                        mixed.push(chain[0].0.offset.0);
                     }
                 }
                 if !mixed.is_empty() {
@@ -338,23 +348,15 @@ impl Table {
     }
 }
 
-/// Takes an entry of the page: an equal one of the same root is superfluous, another one of the same
-/// root makes the root mixed.
-fn merge(entries: &mut Vec<PageEntry>, new: PageEntry, mixed: &mut Vec<u16>) {
-    let mut same_key = None;
-    for (position, other) in entries.iter().enumerate().filter(|(_, e)| e.tid == new.tid) {
-        if other.key == new.key {
-            same_key = Some(position);
-        } else if !mixed.contains(&new.tid.offset.0) {
-            mixed.push(new.tid.offset.0);
-        }
-    }
-    match same_key {
+/// Takes the entry of one more version of a chain, whose entries begin at `first`: one with an equal key
+/// is superfluous. True if an entry of another version differs, in its key or in its payload.
+fn merge(entries: &mut Vec<PageEntry>, first: usize, new: PageEntry) -> bool {
+    let chain = &mut entries[first..];
+    let differs = chain.iter().any(|entry| entry.key != new.key || entry.payload != new.payload);
+    match chain.iter_mut().find(|entry| entry.key == new.key) {
         // The newer version's payload is the one to keep; it is live if either is.
-        Some(position) => {
-            let live = new.live || entries[position].live;
-            entries[position] = PageEntry { live, ..new };
-        }
+        Some(same) => *same = PageEntry { live: new.live || same.live, ..new },
         None => entries.push(new),
     }
+    differs
 }

@@ -4,6 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use niwaki_heap::{ItemKind, VersionRow};
 use niwaki_storage::{Corruption, Tid};
+use niwaki_txn::Horizon;
+use niwaki_types::Datum;
 
 use crate::error::Result;
 use crate::table::Table;
@@ -26,6 +28,19 @@ struct HeapContents {
     roots: HashSet<Tid>,
     /// For each index, what the versions of transactions not aborted ask for.
     wanted: Vec<HashSet<(Vec<u8>, Tid)>>,
+    /// For each index, what every version that somebody may see asks for, of roots that are not mixed.
+    unmixed: Vec<HashMap<Tid, Asked>>,
+}
+
+/// What versions ask an index for.
+#[derive(PartialEq, Eq)]
+enum Asked {
+    /// No entry: a predicate leaves them out.
+    Nothing,
+    /// An entry with this key and payload.
+    Entry(Vec<u8>, Vec<u8>),
+    /// Not all the same.
+    Several,
 }
 
 impl Table {
@@ -38,8 +53,12 @@ impl Table {
         let wal = self.engine.storage().wal();
         wal.flush(wal.insert_lsn());
         let mut report = TableReport { blocks: u64::from(self.blocks()?), ..Default::default() };
-        let mut heap =
-            HeapContents { wanted: vec![HashSet::new(); self.indexes.len()], ..Default::default() };
+        let mut heap = HeapContents {
+            wanted: vec![HashSet::new(); self.indexes.len()],
+            unmixed: self.indexes.iter().map(|_| HashMap::new()).collect(),
+            ..Default::default()
+        };
+        let horizon = self.engine.transactions().horizon();
         let mut versions: Vec<(Tid, VersionRow)> = Vec::new();
         for block in 0..self.blocks()? {
             versions.clear();
@@ -70,12 +89,55 @@ impl Table {
                 }
             }
         }
+        if report.corruptions.is_empty() {
+            for block in 0..self.blocks()? {
+                self.read_unmixed(block, &horizon, &mut heap)?;
+            }
+        }
         // Damaged pages say nothing reliable about indexes.
         let heap_is_sound = report.corruptions.is_empty();
         for index in 0..self.indexes.len() {
             self.check_index(index, heap_is_sound.then_some(&heap), &mut report)?;
         }
         Ok(report)
+    }
+
+    /// Notes what the versions of a block that somebody may see ask the indexes for, where who comes by
+    /// an entry does not look at the version's key.
+    fn read_unmixed(&self, block: u32, horizon: &Horizon, heap: &mut HeapContents) -> Result<()> {
+        let mut versions: Vec<(Tid, VersionRow)> = Vec::new();
+        self.heap().visit_versions(&|_| false, block, horizon, |row, _| {
+            if !row.mixed {
+                versions.push((row.root, row.into()));
+            }
+        })?;
+        for (root, version) in &versions {
+            for (index, unmixed) in heap.unmixed.iter_mut().enumerate() {
+                // That an expression has no value was found before.
+                let Ok(asked) = self.asked_by(index, version) else { continue };
+                unmixed
+                    .entry(*root)
+                    .and_modify(|before| {
+                        if *before != asked {
+                            *before = Asked::Several;
+                        }
+                    })
+                    .or_insert(asked);
+            }
+        }
+        Ok(())
+    }
+
+    fn asked_by(&self, index: usize, version: &VersionRow) -> Result<Asked> {
+        let mut row = vec![Datum::Null; self.definition.columns.len()];
+        let VersionRow { natts, has_nulls, bytes } = version;
+        self.deform_parts(*natts, *has_nulls, bytes, &self.needed_for(index), &mut row)?;
+        let (mut key, mut payload) = (Vec::new(), Vec::new());
+        if !self.encode_index_key(index, &row, &mut key)? {
+            return Ok(Asked::Nothing);
+        }
+        self.encode_payload(index, &row, &mut payload);
+        Ok(Asked::Entry(key, payload))
     }
 
     fn check_index(
@@ -87,11 +149,19 @@ impl Table {
         let handle = &self.indexes[index].handle;
         report.blocks += u64::from(handle.blocks()?);
         let mut entries: HashSet<(Vec<u8>, Tid)> = HashSet::new();
-        let mut twice = Vec::new();
+        let (mut twice, mut stale) = (Vec::new(), Vec::new());
+        let unmixed = heap.map(|heap| &heap.unmixed[index]);
         let checked = handle.check(&mut |entry| {
             if !entries.insert((entry.key.to_vec(), entry.tid)) {
                 twice.push(entry.tid);
             }
+            stale.extend(match unmixed.and_then(|unmixed| unmixed.get(&entry.tid)) {
+                None => None,
+                Some(Asked::Entry(key, payload)) => {
+                    (key != entry.key || payload != entry.payload).then_some(entry.tid)
+                }
+                Some(Asked::Nothing | Asked::Several) => Some(entry.tid),
+            });
         })?;
         report.corruptions.extend(checked.corruptions);
         for tid in twice {
@@ -112,6 +182,10 @@ impl Table {
                 report.corruptions.push(self.finding(index, "X1", *root, detail));
             }
         }
+        for tid in stale.iter().filter(|_| complete) {
+            let detail = "an entry is not that of every version of a root that is not mixed";
+            report.corruptions.push(self.finding(index, "X3", *tid, detail.to_owned()));
+        }
         for (_, tid) in entries.difference(&heap.wanted[index]) {
             let (invariant, detail) = match heap.items.get(tid) {
                 None => ("X4", "an entry points at an UNUSED line pointer"),
@@ -119,7 +193,8 @@ impl Table {
                 Some(ItemKind::Root { mixed: true }) => continue,
                 // A dead root keeps its entries until vacuum; a live one of another key may not.
                 Some(ItemKind::Root { mixed: false }) => {
-                    if self.heap().is_dead(*tid, &horizon)? || !heap.roots.contains(tid) {
+                    let dead = self.heap().is_dead(*tid, &horizon)? || !heap.roots.contains(tid);
+                    if dead || stale.contains(tid) {
                         continue;
                     }
                     ("X3", "a stale entry points at a root that is not mixed")

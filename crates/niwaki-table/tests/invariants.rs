@@ -4,7 +4,7 @@ mod support;
 
 use niwaki_nbtree::{EntryDecision, NewEntry};
 use niwaki_storage::{Tid, Xid};
-use niwaki_table::{Modify, RowTarget};
+use niwaki_table::{Modify, RowTarget, Table, Workspace};
 use niwaki_txn::{Durability, Isolation};
 
 use support::World;
@@ -89,4 +89,27 @@ fn h2_an_entry_of_a_heap_only_version() {
     // Rows 0 to 3 are at 1 to 4, the second version of row 0 at 5.
     enter(&world, 0, Tid::new(0, 5));
     assert_eq!(found(&world), ["H2"]);
+}
+
+/// Who comes by an entry to a root that is not mixed does not look at the version's key.
+#[test]
+fn x3_a_version_of_another_key_under_a_root_that_is_not_mixed() {
+    let world = world();
+    // An update by somebody who does not know of the index on v stays on its page.
+    let unindexed = {
+        let mut definition = world.table.definition().clone();
+        definition.indexes.truncate(1);
+        Table::open(&world.engine, definition)
+    };
+    let tx = world.begin(0, Isolation::ReadCommitted);
+    let snapshot = tx.snapshot_for_write().unwrap();
+    let (target, old) = world.find(&tx, &snapshot, 2).unwrap();
+    let new = world.row(2, 77, "x");
+    let done = unindexed.update(&tx, &snapshot, target, &old, &new, &mut Workspace::new());
+    assert_eq!(done.unwrap(), Modify::Done { root: target.root }, "heap-only");
+    drop(snapshot);
+    tx.commit(Durability::Flush).unwrap();
+    // The new version has no entry of its own (X1), and is reached by that of the old one, which is
+    // still on the page.
+    assert_eq!(found(&world), ["X1", "X3"]);
 }
