@@ -9,6 +9,7 @@ mod check;
 mod dedup;
 mod delete;
 mod descend;
+mod empty_leaf;
 mod error;
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
@@ -18,6 +19,7 @@ mod insert;
 mod latch_hold;
 mod leaf;
 mod make_room;
+mod mark;
 mod options;
 mod page;
 mod page_delete;
@@ -47,6 +49,7 @@ pub use error::{Error, Result};
 pub use index::Index;
 pub use insert::{InsertOutcome, NewEntry};
 pub use latch_hold::LATCH_HOLD_BUCKETS;
+pub use mark::Marked;
 pub use options::{IndexOptions, SplitStrategy};
 pub use range::{Direction, KeyBound, KeyRange};
 pub use ranges::{KeyRanges, OneRange, Place, RangeStep};

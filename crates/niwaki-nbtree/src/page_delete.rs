@@ -20,8 +20,8 @@
 //! does it.
 //!
 //! Left alone are: the last page of a level, and so the root; the last child of a parent that has
-//! others, whose range nobody could take over without a change of the parent's own bound; a page whose
-//! split is not complete, or that has no downlink yet.
+//! others, whose range nobody could take over without a change of the parent's own bound, until these have
+//! gone; a page whose split is not complete, or that has no downlink yet.
 //!
 //! Source: design section 6; Lanin and Shasha 1986.
 
@@ -46,17 +46,29 @@ const BRANCH_MAX: usize = MAX_RECORD_PAGES - 1;
 const UNLINK_TRIES: u32 = 32;
 
 impl Index {
-    /// Deletes a leaf if it is empty and may go. The caller has it latched. Returns how many pages were
-    /// unlinked, with it the inner pages that had no other leaf.
+    /// Deletes a leaf if it is empty and may go, and then its right sibling, if that is empty too: the
+    /// last child of a parent may go only when its siblings have gone. The caller has the leaf latched.
+    /// Returns how many pages were unlinked, with them the inner pages that had no other leaf.
     ///
     /// # Errors
     /// Storage's. Pages that were half-dead by then stay it until the next pass of vacuum.
-    pub(crate) fn delete_page(&self, leaf: PageWrite<'_>) -> Result<u32> {
+    pub(crate) fn delete_page<'a>(&'a self, mut leaf: PageWrite<'a>) -> Result<u32> {
         let mut unlinked = 0;
-        for block in self.make_half_dead(leaf)? {
-            unlinked += u32::from(self.unlink(block)?);
+        // Ends: each turn but the last takes a page out of the tree.
+        loop {
+            let right = self.link(leaf.next());
+            let branch = self.make_half_dead(leaf)?;
+            if branch.is_empty() {
+                return Ok(unlinked);
+            }
+            for block in branch {
+                unlinked += u32::from(self.unlink(block)?);
+            }
+            match self.follow_to_write(right, 0)? {
+                Some(right) if right.entry_count() == 0 => leaf = right,
+                _ => return Ok(unlinked),
+            }
         }
-        Ok(unlinked)
     }
 
     /// The first step. Returns the pages that are half-dead now; none if the leaf may not go.

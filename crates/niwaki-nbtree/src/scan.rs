@@ -9,7 +9,7 @@ use niwaki_env::seeded_bug;
 use niwaki_storage::buffer::PageRead;
 use niwaki_storage::{BlockNumber, Page};
 
-use crate::batch::{EntryPlace, LeafBatch, LeafRead, LeafVersion};
+use crate::batch::{LeafBatch, LeafVersion};
 use crate::change;
 use crate::descend::RESTARTS_MAX;
 use crate::error::{Error, Result};
@@ -20,8 +20,7 @@ use crate::range::{Direction, KeyRange};
 use crate::ranges::{KeyRanges, Kind, OneRange, Place, RangeStep};
 use crate::recycle::Link;
 use crate::search::{is_beyond, lower_bound, lower_bound_near};
-use crate::stats::{count, count_roughly};
-use crate::tuple::LeafTuple;
+use crate::stats::count_roughly;
 
 /// After how many leaves a scan looks whether it goes round in a ring.
 const LEAVES_PER_LOOK: u32 = 256;
@@ -468,49 +467,5 @@ impl Index {
     fn left_of(&self, from: BlockNumber, left: Link) -> Result<Option<PageRead<'_>>> {
         let page = self.follow(left, 0)?;
         Ok(page.filter(|page| page.next() == from || seeded_bug!("backward_scan_trusts_left_link")))
-    }
-
-    /// Marks entries of a batch LP_DEAD, given by position: [`Index::mark_dead_places`].
-    ///
-    /// # Errors
-    /// Storage's.
-    pub fn mark_dead(&self, batch: &LeafBatch, positions: &[usize]) -> Result<usize> {
-        let Some(leaf) = batch.leaf() else { return Ok(0) };
-        let mut places: Vec<EntryPlace> =
-            positions.iter().filter_map(|&position| batch.place(position)).collect();
-        self.mark_dead_places(leaf, &mut places)
-    }
-
-    /// Marks entries LP_DEAD. Only if the leaf still is as it was when they were read (rule 9b.13), and
-    /// nobody else is at it: the mark is a hint, it does not make the page dirty, and is never logged.
-    /// The caller knows that no snapshot, present or future, finds a version through these entries, and
-    /// that the commits which justify this are flushed. The entries of a posting list share one mark, so
-    /// they are marked only if all of them are given. Returns how many entries were marked. Sorts
-    /// `places`.
-    ///
-    /// # Errors
-    /// Storage's.
-    pub fn mark_dead_places(&self, read: LeafRead, places: &mut [EntryPlace]) -> Result<usize> {
-        if places.is_empty() {
-            return Ok(0);
-        }
-        let pin = self.pin(read.block)?;
-        let Some(mut leaf) = pin.try_write() else { return Ok(0) };
-        let unchanged = LeafVersion(leaf.version()) == read.version;
-        if !unchanged && !seeded_bug!("marks_whatever_the_version") {
-            return Ok(0);
-        }
-        let mut marked = 0;
-        places.sort_unstable();
-        for item in places.chunk_by(|a, b| a.offset == b.offset) {
-            let given = item.chunk_by(|a, b| a == b).count();
-            let all = LeafTuple::decode(leaf.tuple(item[0].offset)).map(|item| item.tids.len());
-            if all == Some(given) && change::set_dead(&mut leaf, item[0].offset, true) {
-                marked += given;
-            }
-        }
-        leaf.mark_hint();
-        count(&self.counters.marked_dead, marked as u64);
-        Ok(marked)
     }
 }

@@ -129,6 +129,10 @@ counters! {{
     recycled_pages,
     /// Entries marked LP_DEAD.
     marked_dead,
+    /// Leaves with nothing but marked entries whose entries were tried to be removed.
+    dead_leaves,
+    /// Entries removed from them.
+    dead_leaf_entries,
 }{
     /// Scans started.
     scans,

@@ -232,7 +232,9 @@ impl BitmapScan {
                 let found = entries.iter().filter(|(tid, _)| dead.binary_search(tid).is_ok());
                 places.clear();
                 places.extend(found.map(|(_, place)| *place));
-                table.indexes[trace.index].handle.mark_dead_places(leaf, &mut places)?;
+                if !places.is_empty() {
+                    table.mark_dead(trace.index, leaf, &mut places)?;
+                }
             }
         }
         Ok(())

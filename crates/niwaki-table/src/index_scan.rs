@@ -72,23 +72,20 @@ impl Entries<'_> {
     fn mark_unseen(&self, unseen: &mut Vec<usize>) -> Result<()> {
         let horizon = self.table.engine.transactions().horizon();
         let heap = self.table.heap();
-        let mut dead = 0;
-        for at in 0..unseen.len() {
-            let position = unseen[at];
+        let mut dead = Vec::new();
+        for position in unseen.drain(..) {
             let Some(entry) = self.batch.get(position) else { continue };
             let versions = self.table.decide(self.index, entry.key, true, |has_key| {
                 Ok(heap.dead_versions(entry.tid, &horizon, has_key)?)
             })?;
             if versions.is_some() {
-                unseen[dead] = position;
-                dead += 1;
+                dead.extend(self.batch.place(position));
             }
         }
-        if dead > 0 {
-            self.table.indexes[self.index].handle.mark_dead(self.batch, &unseen[..dead])?;
+        match self.batch.leaf() {
+            Some(leaf) if !dead.is_empty() => self.table.mark_dead(self.index, leaf, &mut dead),
+            _ => Ok(()),
         }
-        unseen.clear();
-        Ok(())
     }
 }
 
@@ -226,6 +223,17 @@ impl IndexScan {
                 return Ok(None);
             }
         }
+    }
+
+    /// Marks what it found dead on the leaf that it is at. For callers that may not come back: a scan that
+    /// takes the first row of a queue never gets to the end of the leaf.
+    ///
+    /// # Errors
+    /// As [`IndexScan::next`].
+    pub fn pause(&mut self, table: &Table) -> Result<()> {
+        let entries = Entries { table, index: self.index, batch: self.scan.batch() };
+        // They are noted still: posting lists are marked whole, once all of the list was read.
+        entries.mark(&mut self.unseen.clone())
     }
 
     /// Reads on to the next leaf with entries in the bounding ranges; false at the end.

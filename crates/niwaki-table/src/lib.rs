@@ -15,6 +15,7 @@ mod fetch;
 mod index_scan;
 mod insert;
 mod keys;
+mod mark;
 mod outcome;
 mod progress;
 mod row_key;

@@ -7,7 +7,7 @@ mod support;
 use std::sync::Arc;
 
 use niwaki_env::vfs::{CrashOptions, FaultyVfs, MemoryVfs, Vfs};
-use niwaki_table::Modify;
+use niwaki_table::{Modify, TableDefinition};
 use niwaki_txn::{Durability, Isolation, Transaction};
 
 use support::{Rng, Rows, World, open_engine};
@@ -83,7 +83,56 @@ fn every_moment_recovers() {
             world.checkpoint();
         }
     }
-    let definition = world.table.definition().clone();
+    let images = recover_every_moment(&vfs, world.table.definition(), &history);
+    assert!(images > 400, "only {images} images");
+}
+
+/// A queue whose head is only read by scans, which empty the leaves that they find dead.
+#[test]
+fn every_moment_of_a_queue_recovers() {
+    let vfs = FaultyVfs::new();
+    vfs.record();
+    let shared: Arc<dyn Vfs> = Arc::new(vfs.clone());
+    let engine = open_engine(shared, 16).unwrap();
+    let world = World::on(engine, Arc::new(MemoryVfs::new()), 2, true, true);
+    let mut rows = Rows::new();
+    let mut history = vec![Committed { rows: rows.clone(), at: vfs.changes() }];
+    for tail in 0..70 {
+        let tx = world.begin(0, Isolation::ReadCommitted);
+        let stamp = world.stamp();
+        world.insert(&tx, tail, tail, "x").unwrap();
+        rows.insert(tail, (tail, 1, stamp));
+        tx.next_command().unwrap();
+        if tail >= 12 {
+            let snapshot = tx.snapshot_for_write().unwrap();
+            let (target, _) = world.find(&tx, &snapshot, tail - 12).unwrap();
+            world.table.delete(&tx, &snapshot, target).unwrap();
+            rows.remove(&(tail - 12));
+        }
+        tx.commit(Durability::Flush).unwrap();
+        history.push(Committed { rows: rows.clone(), at: vfs.changes() });
+        // Reads both indexes, both ways.
+        let tx = world.begin(0, Isolation::ReadCommitted);
+        let snapshot = tx.snapshot().unwrap();
+        assert_eq!(world.rows(&tx, &snapshot), rows);
+        drop(snapshot);
+        drop(tx);
+        if tail % 25 == 20 {
+            world.checkpoint();
+        }
+    }
+    let deleted = world.table.index_stats(1).deleted_pages;
+    assert!(deleted > 8, "only {deleted} pages were deleted");
+    let images = recover_every_moment(&vfs, world.table.definition(), &history);
+    assert!(images > 400, "only {images} images");
+}
+
+/// Recovers what a crash at each moment could leave; how many that were.
+fn recover_every_moment(
+    vfs: &FaultyVfs,
+    definition: &TableDefinition,
+    history: &[Committed],
+) -> usize {
     let changes = vfs.history().unwrap();
     let mut replay = changes.replay();
     let mut images = 0;
@@ -103,7 +152,7 @@ fn every_moment_recovers() {
                 Ok(engine) => engine,
                 Err(error) => panic!("{what}: {error}"),
             };
-            let recovered = World::reopened(engine, &definition);
+            let recovered = World::reopened(engine, definition);
             let report = recovered.table.check().unwrap();
             assert!(report.corruptions.is_empty(), "{what}: {:#?}", report.corruptions);
             let tx = recovered.begin(0, Isolation::ReadCommitted);
@@ -115,5 +164,5 @@ fn every_moment_recovers() {
             drop(tx);
         }
     }
-    assert!(images > 400, "only {images} images");
+    images
 }

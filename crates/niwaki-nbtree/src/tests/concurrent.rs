@@ -96,6 +96,11 @@ mod scheduled {
     }
 
     #[test]
+    fn marks_that_are_believed_are_found() {
+        finds("marks_are_believed", super::scans_that_empty_leaves);
+    }
+
+    #[test]
     fn a_pass_that_forgets_what_moved_behind_it_is_found() {
         finds("pass_forgets_moved", super::vacuum_among_splits);
     }
@@ -404,6 +409,68 @@ fn scans_among_deletions(seed: u64) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     scan_and_verify(&index, &keys, Direction::Forward);
     checked(&index);
+}
+
+/// Scans that mark what is dead, and empty leaves whose entries are all marked, beside insertions into the
+/// same leaves and other scans: what is alive stays, and is seen once.
+#[test]
+fn scans_that_empty_leaves_lose_nothing() {
+    interleave(scans_that_empty_leaves);
+}
+
+/// Rows of heap block 5 are dead. Of block 6 they are alive, and marked all the same: a mark is a hint, so
+/// the table is asked again.
+fn mark_and_empty(index: &Index, direction: Direction) {
+    let table = TestTable::new(|candidate| candidate.tid.block.0 == 5);
+    let mut scan = Scan::default();
+    scan.start(index, &KeyRange::ALL, direction);
+    while scan.next(index).unwrap() {
+        let dead = |tid: Tid| tid.block.0 == 5 || tid.block.0 == 6;
+        let positions: Vec<usize> = (0..scan.batch().len())
+            .filter(|&at| scan.batch().get(at).is_some_and(|entry| dead(entry.tid)))
+            .collect();
+        if index.mark_dead(scan.batch(), &positions).unwrap().whole_leaf {
+            let leaf = scan.batch().leaf().unwrap();
+            index.empty_dead_leaf(leaf, &table).unwrap();
+        }
+    }
+}
+
+fn scans_that_empty_leaves(seed: u64) {
+    let index = tiny();
+    let rng = SeededRng::new(seed);
+    let keys = Arc::new(fixed(&index));
+    // Dead runs that fill whole pages between the keys that stay, one of them with a row that is alive.
+    let runs: Vec<u8> = (0..2).map(|_| rng.below(12) as u8 * 20 + 1).collect();
+    for &run in &runs {
+        (0..7u8).for_each(|n| {
+            insert(&index, &[run, n], Tid::new(5, 1));
+        });
+    }
+    let alive = vec![runs[0], rng.below(7) as u8];
+    insert(&index, &alive, Tid::new(6, 1));
+    let mut threads = Vec::new();
+    for direction in [Direction::Forward, Direction::Backward] {
+        let index = Arc::clone(&index);
+        threads.push(spawn(move || mark_and_empty(&index, direction)));
+    }
+    let inserter = Arc::clone(&index);
+    let at = runs[rng.below(2) as usize];
+    threads.push(spawn(move || {
+        for n in 0..1 + STEPS as u8 / 2 {
+            insert(&inserter, &[at, n % 8, 1], Tid::new(9, 1 + u16::from(n)));
+        }
+    }));
+    for direction in [Direction::Forward, Direction::Backward] {
+        let (index, keys) = (Arc::clone(&index), Arc::clone(&keys));
+        threads.push(spawn(move || scan_and_verify(&index, &keys, direction)));
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    scan_and_verify(&index, &keys, Direction::Backward);
+    let left = checked(&index);
+    assert!(left.contains(&(alive, Tid::new(6, 1))), "a row that is alive lost its entry");
+    let inserted = left.iter().filter(|(_, tid)| tid.block.0 == 9).count();
+    assert_eq!(inserted, 1 + usize::from(STEPS as u8 / 2));
 }
 
 /// Rule 9b.13: a mark never lands on an entry that somebody inserted again after the scan read it.

@@ -9,7 +9,7 @@ use super::test_table::TestTable;
 use super::{checked, entry, index};
 use crate::{
     Direction, EntryDecision, Index, IndexOptions, InsertOutcome, KeyBound, KeyRange, KeyRanges,
-    NewEntry, Place, RangeStep, Scan, SplitStrategy,
+    Marked, NewEntry, Place, RangeStep, Scan, SplitStrategy,
 };
 
 type Model = BTreeMap<(Vec<u8>, Tid), Vec<u8>>;
@@ -54,6 +54,13 @@ enum Step {
     Clear {
         lower: Bound,
         upper: Bound,
+    },
+    /// Marks every entry of a range; leaves that are marked whole are emptied of what is not on the
+    /// heap block `kept`. What stays is inserted again.
+    Die {
+        lower: Bound,
+        upper: Bound,
+        kept: u32,
     },
 }
 
@@ -117,6 +124,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => key().prop_map(|key| Step::MarkAndRestore { key }),
         1 => (0u32..6).prop_map(|block| Step::Vacuum { block }),
         1 => (bound(), bound()).prop_map(|(lower, upper)| Step::Clear { lower, upper }),
+        1 => (bound(), bound(), 0u32..24)
+            .prop_map(|(lower, upper, kept)| Step::Die { lower, upper, kept }),
     ]
 }
 
@@ -310,6 +319,33 @@ fn run(index: &Index, model: &mut Model, step: &Step) {
                 run(index, model, &Step::Delete { key, tid });
             }
         }
+        Step::Die { lower, upper, kept } => {
+            let range = KeyRange { lower: lower.as_key_bound(), upper: upper.as_key_bound() };
+            die(index, model, &range, *kept);
+        }
+    }
+}
+
+fn die(index: &Index, model: &mut Model, range: &KeyRange<'_>, kept: u32) {
+    let oracle = TestTable::new(|candidate| candidate.tid.block.0 != kept);
+    let mut scan = Scan::default();
+    scan.start(index, range, Direction::Forward);
+    while scan.next(index).unwrap() {
+        let all: Vec<usize> = (0..scan.batch().len()).collect();
+        let marked = index.mark_dead(scan.batch(), &all).unwrap();
+        assert!(marked.entries <= all.len(), "lists at the range's ends are marked only whole");
+        if marked.whole_leaf {
+            let before = oracle.allowed.borrow().len();
+            let gone = index.empty_dead_leaf(scan.batch().leaf().unwrap(), &oracle).unwrap();
+            assert_eq!(oracle.allowed.borrow().len(), before + gone, "what the table lets go goes");
+        }
+    }
+    for entry in oracle.allowed.take() {
+        assert!(range.contains(&entry.0), "the others of the leaf were not marked");
+        assert!(model.remove(&entry).is_some(), "{entry:?}");
+    }
+    for (key, tid) in model.keys().filter(|(key, _)| range.contains(key)) {
+        assert_eq!(super::insert(index, key, *tid), InsertOutcome::AlreadyThere);
     }
 }
 
@@ -337,7 +373,7 @@ fn mark_and_restore(index: &Index, model: &mut Model, key: &[u8]) {
     let chosen: Vec<usize> = (0..scan.batch().len()).step_by(step).collect();
     let entries: Vec<(Vec<u8>, Tid)> =
         scan.batch().iter().map(|entry| (entry.key.to_vec(), entry.tid)).collect();
-    let marked = index.mark_dead(scan.batch(), &chosen).unwrap();
+    let marked = index.mark_dead(scan.batch(), &chosen).unwrap().entries;
     let visible = scan_all(index, &KeyRange::equal(key), Direction::Forward);
     let is_visible =
         |entry: &(Vec<u8>, Tid)| visible.iter().any(|v| (&v.0, &v.1) == (&entry.0, &entry.1));
@@ -358,7 +394,8 @@ fn mark_and_restore(index: &Index, model: &mut Model, key: &[u8]) {
         scan_all(index, &KeyRange::equal(key), Direction::Forward).len(),
         visible.len() + gone
     );
-    assert_eq!(index.mark_dead(scan.batch(), &chosen).unwrap(), 0, "the leaf's version moved");
+    let again = index.mark_dead(scan.batch(), &chosen).unwrap();
+    assert_eq!(again, Marked::default(), "the leaf's version moved");
 }
 
 proptest! {

@@ -277,6 +277,8 @@ impl Store for TableStore<'_> {
                         }
                     }
                 }
+                // Perhaps nobody asks for more.
+                scan.pause(table).map_err(failed)?;
                 Ok(true)
             }
             Scan::Tids { tids, next, mask } => {

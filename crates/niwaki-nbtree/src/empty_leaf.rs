@@ -1,0 +1,103 @@
+//! A leaf whose entries are all dead is emptied and leaves the tree.
+//!
+//! A queue table is filled at one end and emptied at the other. No insertion comes to the leaves that it
+//! leaves behind, so nobody looks for room there (`simple_delete.rs`); but scans mark what they find dead,
+//! and one of them marks the last entry of such a leaf. It then asks the table about all of them, and
+//! gives the page back for the next split.
+//!
+//! A mark is a hint (rule 9b.13): an entry goes only if the table says so now, under the leaf's exclusive
+//! latch (rule 9b.10), and with the interval of what it removed, so that a standby knows which queries
+//! still could see it. What the table does not let go stays, marked; simple deletion or vacuum asks again.
+//! Who marked the last entry of a leaf as it is now is one scan, so a leaf is tried once.
+//!
+//! The last leaf of the tree is left to simple deletion: it cannot go, insertions come to it, and in a queue
+//! that runs empty again and again each row would cost a record.
+//!
+//! Source: design section 6.
+
+use niwaki_env::seeded_bug;
+use niwaki_storage::buffer::PageWrite;
+use niwaki_storage::{BlockNumber, Xid};
+
+use crate::batch::{EntryPlace, LeafRead, LeafVersion};
+use crate::bottom_up::union;
+use crate::change;
+use crate::error::Result;
+use crate::index::Index;
+use crate::make_room::Deletion;
+use crate::page::IndexPage;
+use crate::simple_delete::judged_deletable;
+use crate::stats::count;
+use crate::table::{DeletionOracle, RemovedInterval};
+use crate::visits::Visits;
+
+/// What the table says of all entries of a leaf.
+enum Answer {
+    /// These go, ascending.
+    Gone(Vec<EntryPlace>, RemovedInterval),
+    /// These heap blocks are to be read in first.
+    ReadIn(Vec<BlockNumber>),
+}
+
+impl Index {
+    /// Removes the entries of a leaf, all of which are marked LP_DEAD, as far as the table lets them go; a
+    /// leaf that is empty then is deleted. Does nothing unless the leaf still is as it was when it was
+    /// read. Waits for latches only. Returns how many entries went.
+    ///
+    /// # Errors
+    /// That of `oracle`, and storage's: nothing was removed then, unless the leaf was left empty and its
+    /// page could not be deleted, which the next pass of vacuum does.
+    pub fn empty_dead_leaf(&self, read: LeafRead, oracle: &dyn DeletionOracle) -> Result<usize> {
+        let mut deletion = Deletion { oracle, read_ins: 1 };
+        // Ends: heap blocks are read in once.
+        loop {
+            let mut leaf = self.pin(read.block)?.into_write();
+            // Another version may be of another page, a deleted or an inner one.
+            if LeafVersion(leaf.version()) != read.version || leaf.is_rightmost() {
+                return Ok(0);
+            }
+            if !(leaf.first_entry()..=leaf.item_count()).all(|item| change::is_dead(&leaf, item)) {
+                return Ok(0);
+            }
+            let (gone, removes) = match self.ask_about_all(&leaf, &deletion)? {
+                Answer::Gone(gone, removes) => (gone, removes),
+                Answer::ReadIn(blocks) => {
+                    drop(leaf);
+                    deletion.read_ins -= 1;
+                    blocks.into_iter().try_for_each(|block| oracle.read_in(block))?;
+                    continue;
+                }
+            };
+            count(&self.counters.dead_leaves, 1);
+            if gone.is_empty() {
+                return Ok(0);
+            }
+            self.delete_entries(&mut leaf, &gone, Xid::INVALID, removes)?;
+            count(&self.counters.dead_leaf_entries, gone.len() as u64);
+            if leaf.entry_count() == 0 {
+                self.delete_page(leaf)?;
+            }
+            return Ok(gone.len());
+        }
+    }
+
+    fn ask_about_all(&self, leaf: &PageWrite<'_>, deletion: &Deletion<'_>) -> Result<Answer> {
+        let mut candidates = self.candidates(leaf, leaf.id().block)?;
+        candidates.sort_unstable_by_key(|candidate| (candidate.tid, candidate.at));
+        if seeded_bug!("marks_are_believed") {
+            candidates.iter_mut().for_each(|candidate| candidate.deletable = candidate.known_dead);
+            return Ok(Answer::Gone(judged_deletable(&candidates), None));
+        }
+        let visits = Visits::all(&candidates);
+        if let Some(absent) = deletion.absent(&visits.list) {
+            return Ok(Answer::ReadIn(absent));
+        }
+        deletion.oracle.begin();
+        let mut removes = None;
+        for visit in &visits.list {
+            let on_block = &mut candidates[visit.candidates.clone()];
+            removes = union(removes, deletion.oracle.judge(on_block)?);
+        }
+        Ok(Answer::Gone(judged_deletable(&candidates), removes))
+    }
+}

@@ -1,0 +1,73 @@
+//! Marks (LP_DEAD) on entries that scans found to be dead to every snapshot.
+
+use niwaki_env::seeded_bug;
+
+use crate::batch::{EntryPlace, LeafBatch, LeafRead, LeafVersion};
+use crate::change;
+use crate::error::Result;
+use crate::index::Index;
+use crate::page::IndexPage;
+use crate::stats::count;
+use crate::tuple::LeafTuple;
+
+/// What marking the entries of a leaf came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marked {
+    /// Entries that were marked, and were not before.
+    pub entries: usize,
+    /// With these, every entry of the leaf is marked now: whoever sees this may empty the leaf
+    /// ([`Index::empty_dead_leaf`]). Of those who mark the entries of a leaf as it is now one sees it.
+    pub whole_leaf: bool,
+}
+
+impl Index {
+    /// Marks entries of a batch LP_DEAD, given by position: [`Index::mark_dead_places`].
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn mark_dead(&self, batch: &LeafBatch, positions: &[usize]) -> Result<Marked> {
+        let Some(leaf) = batch.leaf() else { return Ok(Marked::default()) };
+        let mut places: Vec<EntryPlace> =
+            positions.iter().filter_map(|&position| batch.place(position)).collect();
+        self.mark_dead_places(leaf, &mut places)
+    }
+
+    /// Marks entries LP_DEAD. Only if the leaf still is as it was when they were read (rule 9b.13), and
+    /// nobody else is at it: the mark is a hint, it does not make the page dirty, and is never logged.
+    /// The caller knows that no snapshot, present or future, finds a version through these entries, and
+    /// that the commits which justify this are flushed. The entries of a posting list share one mark, so
+    /// they are marked only if all of them are given. Sorts `places`.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn mark_dead_places(&self, read: LeafRead, places: &mut [EntryPlace]) -> Result<Marked> {
+        let mut marked = Marked::default();
+        if places.is_empty() {
+            return Ok(marked);
+        }
+        let pin = self.pin(read.block)?;
+        let Some(mut leaf) = pin.try_write() else { return Ok(marked) };
+        let unchanged = LeafVersion(leaf.version()) == read.version;
+        if !unchanged && !seeded_bug!("marks_whatever_the_version") {
+            return Ok(marked);
+        }
+        places.sort_unstable();
+        for item in places.chunk_by(|a, b| a.offset == b.offset) {
+            let offset = item[0].offset;
+            let given = item.chunk_by(|a, b| a == b).count();
+            let all = LeafTuple::decode(leaf.tuple(offset)).map(|item| item.tids.len());
+            // Another scan may have marked it since it was read.
+            if all == Some(given)
+                && !change::is_dead(&leaf, offset)
+                && change::set_dead(&mut leaf, offset, true)
+            {
+                marked.entries += given;
+            }
+        }
+        marked.whole_leaf = marked.entries > 0
+            && (leaf.first_entry()..=leaf.item_count()).all(|item| change::is_dead(&leaf, item));
+        leaf.mark_hint();
+        count(&self.counters.marked_dead, marked.entries as u64);
+        Ok(marked)
+    }
+}
