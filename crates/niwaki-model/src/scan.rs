@@ -176,10 +176,29 @@ impl World {
     }
 
     /// Whether a scan that got nothing through `entry` may mark it LP_DEAD.
-    fn may_be_marked(&self, index: usize, entry: &Entry, view: &View) -> bool {
+    pub(crate) fn may_be_marked(&self, index: usize, entry: &Entry, view: &View) -> bool {
         self.is_root(entry.root)
             && self.deletable(index, entry.key, entry.root, view)
             && (self.is_durable(entry.root) || !self.rules.has(Rule::KillFlushed))
+    }
+
+    /// Marks an entry on a leaf that the caller holds.
+    pub(crate) fn mark_if_dead(&mut self, index: usize, leaf: usize, place: Place, view: &View) {
+        let Some(n) = self.leaf(index, leaf).find(place) else { return };
+        let entry = self.leaf(index, leaf).entries[n];
+        if self.may_be_marked(index, &entry, view) {
+            self.set_dead(index, leaf, n);
+        }
+    }
+
+    /// A hint: the leaf's version stays, and nothing is logged.
+    fn set_dead(&mut self, index: usize, leaf: usize, n: usize) {
+        let entry = &mut self.indexes[index].leaves[leaf].entries[n];
+        entry.dead = true;
+        let (key, root) = entry.place();
+        self.events.killed += 1;
+        self.say(|| format!("marks {key} -> {root} dead"));
+        self.touch();
     }
 
     /// Whether what is known of a chain would be known after a crash too (rule 9b.13).
@@ -206,13 +225,8 @@ async fn mark_dead(actor: &Actor, index: usize, copied: &Copied, dead: &[Place])
         return;
     }
     for place in dead {
-        // A hint: the leaf's version stays, and nothing is logged.
-        let leaf = &mut world.indexes[index].leaves[copied.leaf];
-        if let Some(n) = leaf.find(*place) {
-            leaf.entries[n].dead = true;
-            world.events.killed += 1;
-            world.say(|| format!("marks {} -> {} dead", place.0, place.1));
+        if let Some(n) = world.leaf(index, copied.leaf).find(*place) {
+            world.set_dead(index, copied.leaf, n);
         }
     }
-    world.touch();
 }

@@ -112,7 +112,7 @@ stories! {
         "judged dead, then the key comes back, then marked: no scan finds the row";
     ReuseAfterEntries 1000 delete_and_insert,
         "an old entry leads to whatever uses its line pointer now";
-    MapUnderLatch 1000 deleted_and_all_visible,
+    MapUnderLatch 2000 deleted_and_all_visible,
         "an entry is read, the row is removed, the page becomes all-visible: the row is there again";
     MapHorizon 1000 changed_beside_an_old_reader,
         "an index-only scan shows an old reader what was committed after its snapshot";
@@ -128,7 +128,7 @@ stories! {
         "a snapshot is taken between the slots and the published CSN: its version is removed";
     Pending 1000 statements_beside_changes,
         "the slot shows the old snapshot while the new one is being taken: the new one loses rows";
-    SnapshotShared 1000 shared_snapshot,
+    SnapshotShared 2000 shared_snapshot,
         "copied to a slot that was read before, released from one that is read after: nobody sees it";
     OneLatch 4000 follower_beside_pruning,
         "the next version is pruned between two looks at the page: the update is lost";
@@ -160,7 +160,7 @@ stories! {
         "the old key's entry is trusted";
     OneCleaner 1000 several_cleaners,
         "freed, used, dead again, and freed by somebody with an older list: an entry to nothing";
-    OneHold 1000 changed_and_cleaned_back,
+    OneHold 2000 changed_and_cleaned_back,
         "judged deletable, then the key comes back, then deleted: no scan finds the row";
     UniqueAllVersions 1000 key_of_a_rollback,
         "the newest version has another key, and is rolled back: two rows with one key";
@@ -180,7 +180,7 @@ stories! {
         "judged dead, then a duplicate suppressed, then marked: no scan finds the row";
     LeafVersionGlobal 2000 there_and_back_evicted,
         "the leaf was changed, and comes back with the version it had: the mark is wrong";
-    ReviveLogged 1000 revived_and_crashed,
+    ReviveLogged 6000 revived_and_crashed,
         "the mark is on disk, taken back in memory only: after a crash no scan finds the row";
     KillFlushed 1000 deleted_and_crashed,
         "the mark is on disk, the deletion is not: after a crash no scan finds the row";

@@ -6,7 +6,7 @@ use crate::invariants::Invariant;
 use crate::rules::Rule;
 use crate::scheduler::Actor;
 use crate::session::{Refused, Transaction};
-use crate::transactions::{Status, Xid, wait_for};
+use crate::transactions::{Status, View, Xid, collect, wait_for};
 use crate::world::World;
 
 /// What a chain means to somebody who wants its key.
@@ -31,12 +31,15 @@ pub(crate) async fn insert_entry(
     let first_place =
         if definition.unique == Unique::No { entry.place() } else { (entry.key, Tid::MIN) };
     loop {
+        // Some checks also mark what they find dead.
+        let marks = definition.unique == Unique::AtOnce && actor.world().random.one_in(4);
+        let view = if marks { Some(collect(actor).await) } else { None };
         let early = actor.world().may_be_taken(index, &entry, tx.top);
         let first = latch_place(actor, index, first_place).await;
         let there = actor.world().leaf(index, first).find(entry.place()).is_some();
         let shortcut = there && !rules.has(Rule::UniqueBeforeDuplicate);
         if definition.unique == Unique::AtOnce && !shortcut {
-            match check(actor, tx, index, &entry).await {
+            match check(actor, tx, index, &entry, first, view.as_ref()).await {
                 Judged::Free => {}
                 Judged::Busy(xid) => {
                     actor.world().unlatch(index, first);
@@ -72,8 +75,16 @@ pub(crate) async fn insert_entry(
     }
 }
 
-/// Looks at every entry with the key, each under its heap page's latch.
-async fn check(actor: &Actor, tx: &Transaction, index: usize, entry: &Entry) -> Judged {
+/// Looks at every entry with the key, each under its heap page's latch. With a `view` marks those on
+/// `leaf` that nobody can see: it is held, so no version of it needs to be compared.
+async fn check(
+    actor: &Actor,
+    tx: &Transaction,
+    index: usize,
+    entry: &Entry,
+    leaf: usize,
+    view: Option<&View>,
+) -> Judged {
     let roots = actor.world().roots_with(index, entry.key);
     for root in roots {
         if root == entry.root && actor.rules().has(Rule::UniqueOwnRoot) {
@@ -87,6 +98,9 @@ async fn check(actor: &Actor, tx: &Transaction, index: usize, entry: &Entry) -> 
         }
         if judged != Judged::Free {
             return judged;
+        }
+        if let Some(view) = view {
+            world.mark_if_dead(index, leaf, (entry.key, root), view);
         }
     }
     Judged::Free
