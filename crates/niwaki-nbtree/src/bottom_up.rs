@@ -113,13 +113,13 @@ impl Index {
             return Ok(BottomUp::Spared);
         }
         candidates.sort_unstable_by_key(|candidate| (candidate.tid, candidate.at));
-        let visits = Visits::promising(&candidates, |on_block| oracle.glance(on_block));
+        let needed = tuple_bytes + LINE_POINTER;
+        let mut wanted = WANTED_BYTES.max(needed);
+        let visits = Visits::promising(&candidates, wanted, |on_block| oracle.glance(on_block));
         // A pass may end before it comes to blocks that are not favourable.
         if let Some(absent) = deletion.absent(&visits.list[..visits.favourable], &candidates) {
             return Ok(BottomUp::ReadIn(absent));
         }
-        let needed = tuple_bytes + LINE_POINTER;
-        let mut wanted = WANTED_BYTES.max(needed);
         let mut freed = 0;
         let mut visited = 0;
         let mut removes: RemovedInterval = None;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 
-/// Buckets of [`LatchHold`]: the last one has everything from 16 ms on.
+/// Buckets of [`crate::Index::latch_hold`]: the last one has everything from 16 ms on.
 pub const LATCH_HOLD_BUCKETS: usize = 16;
 
 /// Passes of deletion and deduplication over full leaves, by how long each took under the leaf's

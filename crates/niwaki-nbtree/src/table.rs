@@ -98,7 +98,7 @@ pub trait DeletionOracle {
     /// A pass of bottom-up deletion ended; whether it found anything.
     fn end(&self, found: bool);
 
-    /// What can be told of the promising ones of these candidates, all on one heap block, without a visit.
+    /// What can be told of these candidates, all on one heap block, without a visit.
     fn glance(&self, candidates: &[DeletionCandidate<'_>]) -> HeapGlance;
 
     /// Reads a heap block in. No latch is held.

@@ -11,9 +11,9 @@
 //! promising   14   5  10   1   3        rank    16  16   8 |  4   4
 //! ```
 //!
-//! Of a block that is in memory a glance at line pointers and headers tells how many of the promising
-//! entries lead to something that was replaced or deleted: that is what blocks are compared by then, and
-//! those without any are passed over. Else, in an index of few keys, blocks full of rows that never change
+//! Of a block that is in memory a glance at line pointers and headers tells how many of the leaf's
+//! entries lead to something that was replaced or deleted, also those in posting lists: that is what blocks
+//! are compared by then, and those without any are passed over. Else, in an index of few keys, blocks full of rows that never change
 //! would come first for their many equal keys, and end the pass; so would blocks that gave everything
 //! they had to an earlier one.
 //!
@@ -67,8 +67,10 @@ impl Visits {
     }
 
     /// The few blocks worth a visit when nothing is known to be dead. Candidates are ascending by TID.
+    /// Glances end where `wanted` bytes may be hoped for.
     pub(crate) fn promising(
         candidates: &[DeletionCandidate<'_>],
+        wanted: usize,
         glance: impl Fn(&[DeletionCandidate<'_>]) -> HeapGlance,
     ) -> Self {
         let Self { mut list, .. } = Self::all(candidates);
@@ -80,15 +82,23 @@ impl Visits {
             let rank = promising(visit).max(PROMISING_MIN).next_power_of_two();
             (Reverse((rank, visit.candidates.len().next_power_of_two())), visit.block)
         });
-        list.truncate(GLANCES_MAX);
-        let mut ranked: Vec<(usize, Visit)> = list
-            .into_iter()
-            .filter_map(|visit| match glance(&candidates[visit.candidates.clone()]) {
-                HeapGlance::MayBeDead(0) => None,
-                HeapGlance::MayBeDead(count) => Some((count.next_power_of_two(), visit)),
-                HeapGlance::Absent => Some((promising(&visit).next_power_of_two(), visit)),
-            })
-            .collect();
+        let mut ranked: Vec<(usize, Visit)> = Vec::new();
+        let mut hoped = 0;
+        for visit in list.into_iter().take(GLANCES_MAX) {
+            let on_it = &candidates[visit.candidates.clone()];
+            let count = match glance(on_it) {
+                HeapGlance::MayBeDead(0) => continue,
+                HeapGlance::MayBeDead(count) => count,
+                HeapGlance::Absent => promising(&visit),
+            };
+            // The cheapest of its entries, so many times.
+            let bytes = on_it.iter().map(|candidate| usize::from(candidate.bytes)).min();
+            hoped += count * bytes.unwrap_or(0);
+            ranked.push((count.next_power_of_two(), visit));
+            if hoped >= wanted {
+                break;
+            }
+        }
         ranked.sort_by_key(|(rank, visit)| (Reverse(*rank), visit.block));
         let mut list: Vec<Visit> = ranked.into_iter().map(|(_, visit)| visit).collect();
         list.truncate(BOTTOM_UP_BLOCKS_MAX);
@@ -123,7 +133,7 @@ mod tests {
     }
 
     fn order(blocks: &[(u32, u16, u16)]) -> (Vec<u32>, usize) {
-        let visits = Visits::promising(&candidates(blocks), |_| HeapGlance::Absent);
+        let visits = Visits::promising(&candidates(blocks), usize::MAX, |_| HeapGlance::Absent);
         (visits.list.iter().map(|visit| visit.block.0).collect(), visits.favourable)
     }
 
@@ -153,7 +163,7 @@ mod tests {
         let blocks: Vec<_> = (0..100).map(|block| (block, 8, 0)).collect();
         let all = candidates(&blocks);
         let seen = |dead: fn(u32) -> usize| -> Vec<u32> {
-            let visits = Visits::promising(&all, |on_block| {
+            let visits = Visits::promising(&all, usize::MAX, |on_block| {
                 HeapGlance::MayBeDead(dead(on_block[0].tid.block.0))
             });
             visits.list.iter().map(|visit| visit.block.0).collect()
@@ -161,13 +171,15 @@ mod tests {
         assert_eq!(seen(|block| (block % 2) as usize), [1, 3, 5, 7, 9, 11]);
         assert_eq!(seen(|block| if block == 20 { 5 } else { (block == 3).into() }), [20, 3]);
         assert_eq!(seen(|_| 0), []);
+        let enough = Visits::promising(&all, 5 * 16, |_| HeapGlance::MayBeDead(2));
+        assert_eq!(enough.list.len(), 3, "no glance more than is needed");
         assert_eq!(seen(|block| (block >= 31).into()), [31], "glances have an end");
     }
 
     #[test]
     fn each_visit_names_its_own_candidates() {
         let all = candidates(&[(3, 2, 1), (4, 1, 0), (9, 0, 5)]);
-        let promising = Visits::promising(&all, |_| HeapGlance::Absent);
+        let promising = Visits::promising(&all, usize::MAX, |_| HeapGlance::Absent);
         for visits in [Visits::all(&all), promising] {
             let mut covered = 0;
             for visit in &visits.list {

@@ -129,8 +129,7 @@ impl DeletionOracle for DeadEntries<'_> {
 
     fn glance(&self, candidates: &[DeletionCandidate<'_>]) -> HeapGlance {
         let block = candidates.first().map_or(0, |first| first.tid.block.0);
-        let promising = candidates.iter().filter(|candidate| candidate.promising);
-        let roots = promising.map(|candidate| candidate.tid.offset);
+        let roots = candidates.iter().map(|candidate| candidate.tid.offset);
         self.table.heap().glance(block, roots).map_or(HeapGlance::Absent, HeapGlance::MayBeDead)
     }
 
