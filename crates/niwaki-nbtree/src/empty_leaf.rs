@@ -89,10 +89,10 @@ impl Index {
             return Ok(Answer::Gone(judged_deletable(&candidates), None));
         }
         let visits = Visits::all(&candidates);
-        if let Some(absent) = deletion.absent(&visits.list) {
+        deletion.oracle.begin();
+        if let Some(absent) = deletion.absent(&visits.list, &candidates) {
             return Ok(Answer::ReadIn(absent));
         }
-        deletion.oracle.begin();
         let mut removes = None;
         for visit in &visits.list {
             let on_block = &mut candidates[visit.candidates.clone()];
