@@ -112,7 +112,11 @@ impl Index {
         summary: &mut VacuumSummary,
     ) -> Result<()> {
         let mut leaf = self.pin(block)?.into_write();
-        if leaf.is_new() || (leaf.kind() == PageKind::Nbtree && leaf.is_deleted()) {
+        if leaf.is_new() {
+            self.recycling.add_unused(block);
+            return Ok(());
+        }
+        if leaf.kind() == PageKind::Nbtree && leaf.is_deleted() {
             self.recycling.add_free(block);
             return Ok(());
         }

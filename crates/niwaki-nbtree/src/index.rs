@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::latch_hold::{LATCH_HOLD_BUCKETS, LatchHold};
 use crate::options::{IndexOptions, OptionsCell};
 use crate::page::{IndexPage, META_BLOCK, Meta, damage, flag};
-use crate::recycle::{Link, Recycling};
+use crate::recycle::{FIRST_ROOT, Link, Recycling};
 use crate::stats::{Counters, IndexStats};
 use crate::table::RemovedInterval;
 use crate::wal;
@@ -118,13 +118,9 @@ impl Index {
     /// # Errors
     /// Storage's.
     pub fn create(&self, xid: Xid) -> Result<()> {
-        const FIRST_ROOT: BlockNumber = BlockNumber(1);
         // Ends: every turn lets the file grow. A crash may have left it grown, and nothing in it.
         while self.blocks()? <= FIRST_ROOT.0 {
-            let extension = self.storage.pool().extend(self.file, Fork::Main, 2)?;
-            let end = extension.first.0 + extension.count;
-            (extension.first.0.max(FIRST_ROOT.0 + 1)..end)
-                .for_each(|block| self.recycling.add_free(BlockNumber(block)));
+            self.grow_first_pages()?;
         }
         let mut meta = self.pin(META_BLOCK)?.into_write();
         if !meta.is_new() {

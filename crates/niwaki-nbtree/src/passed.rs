@@ -29,26 +29,41 @@ impl Passed {
     }
 
     /// The scan goes on to a sibling of this leaf. A half-dead leaf says nothing: its high key bounds
-    /// the range that its right sibling has now.
+    /// the range that its right sibling has now. Returns whether the scan has come further.
     #[inline]
-    pub(crate) fn note(&mut self, leaf: &Page, direction: Direction) {
+    pub(crate) fn note(&mut self, leaf: &Page, direction: Direction) -> bool {
         let bound = match direction {
             Direction::Forward if !leaf.is_half_dead() => leaf.high_key(),
             Direction::Backward if leaf.entry_count() > 0 => Some(leaf.tuple(leaf.first_entry())),
             _ => None,
         };
-        let Some(bound) = bound else { return };
+        let Some(bound) = bound else { return false };
         let (key, tid) = sort_key(bound);
         // Where a backward scan looked its place up again, the leaf may begin behind what was read: the
         // entries in between are gone. The scan never goes back for those that come there now.
-        let goes_back = (key, tid) > (self.key.as_slice(), self.tid);
-        if direction == Direction::Backward && self.known && goes_back {
-            return;
+        let (here, before) = ((key, tid), (self.key.as_slice(), self.tid));
+        let further = match direction {
+            Direction::Forward => here > before,
+            Direction::Backward => here < before,
+        };
+        if self.known && !further {
+            return false;
         }
         self.known = true;
         self.key.clear();
         self.key.extend_from_slice(key);
         self.tid = tid;
+        true
+    }
+
+    /// Whether a leaf begins with entries that lie behind a scan which goes forward: the leaf that the
+    /// scan came from was deleted since, this one took over its range, and they were inserted then.
+    #[inline]
+    pub(crate) fn covers_begin_of(&self, leaf: &Page) -> bool {
+        self.known && leaf.entry_count() > 0 && {
+            let (key, tid) = sort_key(leaf.tuple(leaf.first_entry()));
+            (key, tid) <= (&*self.key, self.tid)
+        }
     }
 
     /// The first place that was not read, in this direction.

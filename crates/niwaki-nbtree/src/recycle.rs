@@ -20,6 +20,7 @@
 //! is unique, so no entry is returned twice or left out. So a scan at rest, an old snapshot or a lagging
 //! standby holds no page back.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use niwaki_env::seeded_bug;
@@ -31,11 +32,13 @@ use niwaki_storage::{BlockNumber, Fork};
 
 use crate::error::Result;
 use crate::index::Index;
-use crate::page::{IndexPage, META_BLOCK};
+use crate::page::{IndexPage, META_BLOCK, NO_BLOCK};
 use crate::stats::count;
 
 /// Most free pages that are remembered; the next pass of vacuum finds the others.
 const FREE_MAX: usize = 1 << 16;
+/// The first root's page. As long as it was never used it waits for the first insertion.
+pub(crate) const FIRST_ROOT: BlockNumber = BlockNumber(META_BLOCK.0 + 1);
 
 /// A page number, and the epoch in which it was read from a page in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +60,8 @@ struct Pages {
     free: BTreeSet<BlockNumber>,
     /// Handed out, and not written yet.
     taken: BTreeSet<BlockNumber>,
+    /// How many let the file grow at the moment, who will then say what becomes of the new pages.
+    growing: u32,
     /// Passes in physical order that are under way.
     passes: Vec<PassState>,
     passes_begun: u64,
@@ -79,17 +84,40 @@ impl PassState {
     }
 }
 
+impl Pages {
+    /// Hands a free page out.
+    fn take(&mut self) -> Option<BlockNumber> {
+        let block = self.free.pop_first()?;
+        self.taken.insert(block);
+        Some(block)
+    }
+
+    fn add_free(&mut self, block: BlockNumber) {
+        if self.free.len() < FREE_MAX && !self.taken.contains(&block) {
+            self.free.insert(block);
+        }
+    }
+}
+
 impl Recycling {
     pub(crate) fn new() -> Self {
         Self { epoch: AtomicU64::new(0), pages: Mutex::new(Pages::default()) }
     }
 
-    /// Remembers a page that nothing links to. The caller has it latched, or has just made it by
-    /// letting the file grow. Does nothing if it is known, or being put to use.
+    /// Remembers a deleted page. The caller has it latched. Does nothing if it is known, or being put to
+    /// use.
     pub(crate) fn add_free(&self, block: BlockNumber) {
+        self.pages.lock().add_free(block);
+    }
+
+    /// Remembers a page that was never used, met by a pass that has it latched: since a crash, or an
+    /// insertion that failed. Does nothing if somebody is about to use it.
+    pub(crate) fn add_unused(&self, block: BlockNumber) {
         let mut pages = self.pages.lock();
-        if pages.free.len() < FREE_MAX && !pages.taken.contains(&block) {
-            pages.free.insert(block);
+        // A page that the file has just grown by looks the same.
+        let awaited = block == FIRST_ROOT || pages.growing > 0;
+        if !awaited || seeded_bug!("awaited_page_is_unused") {
+            pages.add_free(block);
         }
     }
 
@@ -179,13 +207,13 @@ impl Drop for Pass<'_> {
 pub(crate) struct NewPage<'a> {
     index: &'a Index,
     pub(crate) block: BlockNumber,
-    written: bool,
+    in_use: Cell<bool>,
 }
 
 impl NewPage<'_> {
     /// The page has its contents; its latch is held still.
-    pub(crate) fn written(mut self) {
-        self.written = true;
+    pub(crate) fn written(self) {
+        self.in_use.set(true);
     }
 }
 
@@ -193,7 +221,7 @@ impl Drop for NewPage<'_> {
     fn drop(&mut self) {
         let mut pages = self.index.recycling.pages.lock();
         pages.taken.remove(&self.block);
-        if !self.written {
+        if !self.in_use.get() {
             pages.free.insert(self.block);
         }
     }
@@ -216,21 +244,41 @@ impl Index {
 
     /// A page for a split, a new root or a build: one that was deleted before the file grows.
     pub(crate) fn allocate(&self) -> Result<NewPage<'_>> {
-        let mut pages = self.recycling.pages.lock();
-        let block = match pages.free.pop_first() {
+        let block = self.recycling.pages.lock().take();
+        let block = match block {
             Some(block) => block,
-            None => {
-                drop(pages);
-                let grown = self.storage.pool().extend(self.file, Fork::Main, 1)?;
-                pages = self.recycling.pages.lock();
-                pages
-                    .free
-                    .extend((grown.first.0 + 1..grown.first.0 + grown.count).map(BlockNumber));
-                grown.first
-            }
+            None => self.grow(1, |pages, grown| {
+                let first = grown.next().unwrap_or(NO_BLOCK);
+                pages.taken.insert(first);
+                pages.free.extend(grown);
+                first
+            })?,
         };
-        pages.taken.insert(block);
-        Ok(NewPage { index: self, block, written: false })
+        Ok(NewPage { index: self, block, in_use: Cell::new(false) })
+    }
+
+    /// Lets the file grow by `count` pages or more, and `share` say what becomes of them before a pass of
+    /// vacuum may find them unused.
+    fn grow<T>(
+        &self,
+        count: u32,
+        share: impl FnOnce(&mut Pages, &mut dyn Iterator<Item = BlockNumber>) -> T,
+    ) -> Result<T> {
+        self.recycling.pages.lock().growing += 1;
+        let grown = self.storage.pool().extend(self.file, Fork::Main, count);
+        let mut pages = self.recycling.pages.lock();
+        pages.growing -= 1;
+        let grown = grown?;
+        let end = grown.first.0 + grown.count;
+        Ok(share(&mut pages, &mut (grown.first.0..end).map(BlockNumber)))
+    }
+
+    /// Makes room for metapage and first root in a file that has none. What it grows by beyond them is
+    /// free.
+    pub(crate) fn grow_first_pages(&self) -> Result<()> {
+        self.grow(FIRST_ROOT.0 + 1, |pages, grown| {
+            pages.free.extend(grown.filter(|&block| block > FIRST_ROOT));
+        })
     }
 
     /// Latches a page that was handed out. From here on no link read before leads to it.
@@ -240,6 +288,8 @@ impl Index {
             return Ok(page);
         }
         if page.kind() != PageKind::Nbtree || !page.is_deleted() || new.block == META_BLOCK {
+            // It is not handed out again.
+            new.in_use.set(true);
             return Err(self.damaged(new.block, None, "B2", "a page in use was taken for free"));
         }
         self.recycling.advance();

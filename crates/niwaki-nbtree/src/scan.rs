@@ -61,7 +61,7 @@ pub struct Scan {
     /// Leaves read since the last descent.
     leaves: u32,
     passed: Passed,
-    /// Links in a row that led nowhere.
+    /// Links that led nowhere since the scan last came further.
     lost: u32,
     /// A posting list of this leaf of which the scan has read a part before.
     half_read: Option<u16>,
@@ -203,8 +203,11 @@ impl Scan {
                 Direction::Forward => self.read_forward(index, &leaf, block, ranges)?,
                 Direction::Backward => self.read_backward(index, &leaf, block, ranges)?,
             }
-            if matches!(self.next, Next::Leaf(_) | Next::LeftOf { .. }) {
-                self.passed.note(&leaf, self.direction);
+            if matches!(self.next, Next::Leaf(_) | Next::LeftOf { .. })
+                && self.passed.note(&leaf, self.direction)
+            {
+                // Also where every link grows old before it is followed, the scan comes to its end.
+                self.lost = 0;
             }
             self.count_visit(index);
             self.count_leaf(index, block)?;
@@ -323,6 +326,9 @@ impl Scan {
         let mut from = match self.next {
             Next::Start => lower_bound(leaf, first, &self.range.lower.begin()),
             Next::Resume => self.first_ahead(leaf, first),
+            _ if self.passed.covers_begin_of(leaf) && !seeded_bug!("scan_reads_what_it_passed") => {
+                self.first_ahead(leaf, first)
+            }
             _ => first,
         };
         // Ends: each range leads further to the right (`KeyRanges`).

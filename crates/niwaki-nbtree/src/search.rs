@@ -7,6 +7,7 @@
 
 use std::cmp::Ordering;
 
+use niwaki_env::seeded_bug;
 use niwaki_storage::page::{HEADER_SIZE, ItemId, PAGE_SIZE, Page};
 use niwaki_storage::{BlockNumber, Glance, Tid};
 
@@ -160,7 +161,7 @@ impl Keys for Page {
 
     #[inline]
     fn gave_up_range(&self) -> bool {
-        self.is_half_dead()
+        self.is_half_dead() && !seeded_bug!("half_dead_page_keeps_its_range")
     }
 
     #[inline]

@@ -111,6 +111,26 @@ mod scheduled {
     }
 
     #[test]
+    fn an_entry_put_on_a_half_dead_page_is_found() {
+        finds("half_dead_page_keeps_its_range", super::insertions_among_page_deletions);
+    }
+
+    #[test]
+    fn an_unlinking_that_trusts_its_left_link_is_found() {
+        finds("unlink_trusts_left_link", super::insertions_among_page_deletions);
+    }
+
+    #[test]
+    fn a_pass_that_gives_away_pages_just_grown_is_found() {
+        finds("awaited_page_is_unused", super::vacuum_of_a_growing_file);
+    }
+
+    #[test]
+    fn a_scan_that_reads_what_it_passed_is_found() {
+        finds("scan_reads_what_it_passed", super::range_filled_again);
+    }
+
+    #[test]
     fn an_insertion_that_does_not_move_right_is_found() {
         finds("insert_without_move_right", super::scans_among_splits);
     }
@@ -471,6 +491,110 @@ fn scans_that_empty_leaves(seed: u64) {
     assert!(left.contains(&(alive, Tid::new(6, 1))), "a row that is alive lost its entry");
     let inserted = left.iter().filter(|(_, tid)| tid.block.0 == 9).count();
     assert_eq!(inserted, 1 + usize::from(STEPS as u8 / 2));
+}
+
+/// Pages are emptied and deleted, their neighbours are emptied or split, and entries come into the ranges
+/// that were given up: at the end all of them are there.
+#[test]
+fn insertions_among_page_deletions_lose_nothing() {
+    interleave(insertions_among_page_deletions);
+}
+
+fn insertions_among_page_deletions(seed: u64) {
+    let index = tiny();
+    let mut expected: BTreeSet<(Vec<u8>, Tid)> = BTreeSet::new();
+    for n in 0..24u8 {
+        insert(&index, &[n * 10], Tid::new(1, 1));
+        expected.insert((vec![n * 10], Tid::new(1, 1)));
+    }
+    let rng = SeededRng::new(seed);
+    // Neighbours, each of about a page.
+    let first = rng.below(16) as u8;
+    let mut threads = Vec::new();
+    for part in 0..2u8 {
+        let gone: Vec<u8> = (0..3).map(|n| (first + 3 * part + n) * 10).collect();
+        for &key in &gone {
+            expected.remove(&(vec![key], Tid::new(1, 1)));
+        }
+        let index = Arc::clone(&index);
+        threads.push(spawn(move || {
+            for key in gone {
+                assert!(delete(&index, &[key], Tid::new(1, 1)));
+            }
+        }));
+    }
+    for number in 0..2u8 {
+        let keys: Vec<u8> = (0..4)
+            .map(|_| (u64::from(first) * 10 + rng.below(80)).saturating_sub(20) as u8)
+            .collect();
+        let tid = Tid::new(2, 1 + u16::from(number));
+        expected.extend(keys.iter().map(|&key| (vec![key], tid)));
+        let index = Arc::clone(&index);
+        threads.push(spawn(move || {
+            for key in keys {
+                insert(&index, &[key], tid);
+            }
+        }));
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(checked(&index), expected.into_iter().collect::<Vec<_>>());
+}
+
+/// Passes of vacuum over a file that insertions make, from its first page on.
+#[test]
+fn a_growing_file_can_be_vacuumed() {
+    interleave(vacuum_of_a_growing_file);
+}
+
+fn vacuum_of_a_growing_file(_: u64) {
+    const KEYS: usize = if cfg!(feature = "shuttle") { 12 } else { 200 };
+    let index = tiny();
+    let threads: Vec<_> = (0..2u8)
+        .map(|number| {
+            let index = Arc::clone(&index);
+            spawn(move || {
+                (0..KEYS as u8).for_each(|n| {
+                    insert(&index, &[n % 3, n, number], Tid::new(1, 1));
+                });
+            })
+        })
+        .collect();
+    for _ in 0..3 {
+        let keep = &mut |_: crate::BatchEntry<'_>| EntryDecision::Keep;
+        index.vacuum(None, keep, &mut || Ok(())).unwrap();
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(checked(&index).len(), 2 * KEYS);
+}
+
+/// A leaf is deleted behind a scan that has read it, and its range filled again, on the page to which the scan
+/// goes on.
+#[test]
+fn a_scan_does_not_come_back_to_a_range_that_is_filled_again() {
+    interleave(range_filled_again);
+}
+
+fn range_filled_again(seed: u64) {
+    let index = tiny();
+    let tid = Tid::new(1, 1);
+    (0..60u8).for_each(|n| {
+        insert(&index, &[n], tid);
+    });
+    // Leaves have room, so that no page is used again, which the scan would notice.
+    (0..60).filter(|n| n % 2 == 1).for_each(|n| assert!(delete(&index, &[n], tid)));
+    let mut scan = Scan::default();
+    scan.start(&index, &KeyRange::ALL, Direction::Forward);
+    let (mut found, mut leaves) = (Vec::new(), 0);
+    while scan.next(&index).unwrap() {
+        let batch: Vec<u8> = scan.batch().iter().map(|entry| entry.key[0]).collect();
+        if leaves == 1 + seed % 8 {
+            batch.iter().for_each(|&key| assert!(delete(&index, &[key], tid)));
+            insert(&index, &batch[..1], tid);
+        }
+        leaves += 1;
+        found.extend(batch);
+    }
+    assert_eq!(found, (0..60).filter(|n| n % 2 == 0).collect::<Vec<u8>>());
 }
 
 /// Rule 9b.13: a mark never lands on an entry that somebody inserted again after the scan read it.
