@@ -24,8 +24,8 @@ pub use command::{CommandId, TupleCid};
 pub use commit::{CommitLog, Durability};
 pub use error::{Error, Interrupted, Result};
 pub use locks::{
-    LockInfo, LockKey, LockManager, RowKey, RowLockMode, TableId, TableLockMode, TupleGuard,
-    WaitPolicy,
+    KeptLock, LockInfo, LockKey, LockManager, RowKey, RowLockMode, TableId, TableLockMode,
+    TupleGuard, WaitPolicy,
 };
 pub use manager::{TransactionManager, XidStatus};
 pub use options::TxnOptions;

@@ -191,6 +191,76 @@ fn who_waits_for_the_holders_of_a_moment_stands_in_nobodys_way() {
 }
 
 #[test]
+fn a_kept_lock_outlives_its_transaction() {
+    const MODE: TableLockMode = TableLockMode::ShareUpdateExclusive;
+    let manager = manager();
+    let first = begin(&manager);
+    let control = Arc::clone(first.session());
+    assert!(first.keep_table_lock(TableId(1), MODE).is_none(), "it does not hold it");
+    assert!(lock(&first, 1, MODE).unwrap());
+    assert!(first.keep_table_lock(TableId(1), TableLockMode::Share).is_none());
+    let kept = first.keep_table_lock(TableId(1), MODE).expect("it holds it");
+    first.commit(Durability::Flush).unwrap();
+    let other = begin(&manager);
+    assert!(!try_lock(&other, 1, MODE) && try_lock(&other, 1, TableLockMode::RowExclusive));
+    drop(other);
+    // It is the session's next transactions' too, and stays when they end.
+    for _ in 0..2 {
+        let next = manager.begin(&control, BeginOptions::default()).unwrap();
+        assert!(try_lock(&next, 1, MODE) && try_lock(&next, 1, TableLockMode::AccessShare));
+        assert!(next.keep_table_lock(TableId(1), MODE).is_none(), "it is kept already");
+        assert!(try_lock(&next, 1, TableLockMode::AccessExclusive));
+        next.abort();
+        let other = begin(&manager);
+        assert!(!try_lock(&other, 1, MODE) && try_lock(&other, 1, TableLockMode::AccessShare));
+    }
+    drop(kept);
+    assert!(try_lock(&begin(&manager), 1, TableLockMode::AccessExclusive));
+    assert_eq!(manager.locks().infos(), []);
+}
+
+#[test]
+fn who_waits_for_holders_is_seen_by_the_search_for_deadlocks() {
+    const MODE: TableLockMode = TableLockMode::ShareUpdateExclusive;
+    let manager = manager();
+    let (writer_session, writer_begun) = (manager.register_session().unwrap(), AtomicU64::new(0));
+    let (builder_waits, writer_begun) = (Arc::new(AtomicU64::new(0)), Arc::new(writer_begun));
+    let writer = {
+        let (manager, session) = (Arc::clone(&manager), Arc::clone(&writer_session));
+        let (begun, may_go_on) = (Arc::clone(&writer_begun), Arc::clone(&builder_waits));
+        thread::spawn(move || {
+            let writer = manager.begin(&session, BeginOptions::default()).unwrap();
+            assert!(lock(&writer, 1, TableLockMode::RowExclusive).unwrap());
+            begun.store(1, Ordering::Release);
+            while may_go_on.load(Ordering::Acquire) == 0 {
+                thread::yield_now();
+            }
+            lock(&writer, 1, MODE).map(drop)
+        })
+    };
+    while writer_begun.load(Ordering::Acquire) == 0 {
+        thread::yield_now();
+    }
+    let (session, builder) = spawn(&manager, |builder| {
+        assert!(lock(builder, 1, MODE).unwrap());
+        let locks = builder.manager().locks();
+        locks.wait_for_holders(builder, TableId(1), TableLockMode::Share, &mut |_, _, _| {})
+    });
+    until_waiting(&session);
+    assert_eq!(manager.locks().blocking_backends(session.backend()), [writer_session.backend()]);
+    builder_waits.store(1, Ordering::Release);
+    let results = [writer.join().unwrap(), builder.join().unwrap()];
+    let detail = results.iter().find_map(|result| match result {
+        Err(Error::Deadlock { detail }) => Some(detail.clone()),
+        _ => None,
+    });
+    let detail = detail.expect("one of them is told");
+    assert!(detail.contains("waits for ShareLock on relation 1"), "{detail}");
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1, "{results:?}");
+    assert_eq!(manager.locks().infos(), []);
+}
+
+#[test]
 fn a_savepoint_takes_its_locks_with_it() {
     let manager = manager();
     let holder = begin(&manager);

@@ -66,7 +66,13 @@ impl<'a> Graph<'a> {
         }
         let partition = &self.partitions[self.locks.partition_of(&wait.key)];
         let Some(entry) = partition.entries.get(&wait.key) else { return Vec::new() };
-        let Some(place) = entry.place_of(session) else { return Vec::new() };
+        let Some(place) = entry.place_of(session) else {
+            let holders = entry.observed_by(session).flat_map(|observer| &observer.holders);
+            return holders
+                .filter_map(|holder| self.index(holder))
+                .map(|to| Edge { to, soft: false })
+                .collect();
+        };
         let excludes = entry.waiters[place].mode.excludes;
         let holders = entry
             .granted
@@ -194,8 +200,8 @@ impl<'a> Graph<'a> {
             let Some(wait) = session.current_wait() else { continue };
             let partition = &self.partitions[self.locks.partition_of(&wait.key)];
             let mode = partition.entries.get(&wait.key).and_then(|entry| {
-                let place = entry.place_of(session)?;
-                Some(entry.waiters[place].mode)
+                let queued = entry.place_of(session).map(|place| entry.waiters[place].mode);
+                queued.or_else(|| entry.observed_by(session).next().map(|observer| observer.mode))
             });
             let bit = mode.map_or(1, |mode: Mode| mode.bit);
             if !text.is_empty() {

@@ -48,8 +48,8 @@ pub(crate) struct Waiter {
 #[derive(Debug)]
 pub(crate) struct Observer {
     pub(crate) session: Arc<SessionControl>,
-    /// Modes that matter.
-    pub(crate) modes: u8,
+    /// What it does not take: holders of a mode that this excludes matter.
+    pub(crate) mode: Mode,
     /// Holders that have not let go since.
     pub(crate) holders: Vec<Arc<SessionControl>>,
 }
@@ -118,6 +118,14 @@ impl Entry {
         self.waiters.insert(at, Waiter { session: Arc::clone(session), mode, keeps });
     }
 
+    /// What the session waits to see gone, if it is an observer.
+    pub(crate) fn observed_by<'e>(
+        &'e self,
+        session: &'e SessionControl,
+    ) -> impl Iterator<Item = &'e Observer> {
+        self.observers.iter().filter(move |observer| is(&observer.session, session))
+    }
+
     /// The session's place in the queue.
     pub(crate) fn place_of(&self, session: &SessionControl) -> Option<usize> {
         self.waiters.iter().position(|waiter| is(&waiter.session, session))
@@ -161,7 +169,8 @@ impl Entry {
     fn tell_observers(&mut self, session: &SessionControl) {
         let left = self.modes_of(session);
         self.observers.retain_mut(|observer| {
-            observer.holders.retain(|holder| !is(holder, session) || left & observer.modes != 0);
+            let excludes = observer.mode.excludes;
+            observer.holders.retain(|holder| !is(holder, session) || left & excludes != 0);
             if observer.holders.is_empty() {
                 observer.session.grant();
             }

@@ -97,6 +97,18 @@ impl HeldLocks {
         popped
     }
 
+    /// Takes back the note of one lock, wherever it stands. False if there is none. No mark was taken
+    /// after it.
+    pub(crate) fn forget(&self, key: LockKey, mode: u8) -> bool {
+        let mut queued = self.queued.borrow_mut();
+        let Some(at) = queued.iter().rposition(|lock| *lock == (key, mode)) else { return false };
+        queued.remove(at);
+        if let LockKey::Table(_) = key {
+            self.queued_tables.set(self.queued_tables.get() - 1);
+        }
+        true
+    }
+
     /// Whether some set of modes held on the table satisfies `covers`.
     pub(crate) fn table_modes(&self, table: TableId, covers: &dyn Fn(u8) -> bool) -> bool {
         let fast = &self.fast[..self.fast_used.get()];

@@ -5,6 +5,7 @@ mod entry;
 mod fast;
 mod held;
 mod info;
+mod kept;
 mod mode;
 mod queue;
 mod row;
@@ -14,6 +15,7 @@ mod xid;
 use niwaki_storage::{RelFileId, Tid, Xid};
 
 pub(crate) use held::{FastSlots, HeldLocks, LockMark};
+pub use kept::KeptLock;
 pub use mode::{RowLockMode, TableLockMode};
 pub use queue::LockManager;
 pub use row::TupleGuard;

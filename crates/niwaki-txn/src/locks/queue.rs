@@ -142,11 +142,9 @@ impl LockManager {
     /// taking one meanwhile; who locks the table later is not waited for. `told` hears how many there
     /// were, how many are left, and the backend of one of them.
     ///
-    /// The waiting transaction should hold no lock that one of them can want: such a wait is not seen by the
-    /// search for deadlocks.
-    ///
     /// # Errors
-    /// The interrupts, and `lock_timeout`'s.
+    /// [`Error::Deadlock`], if one of them waits for what this session holds; the interrupts, and
+    /// `lock_timeout`'s.
     pub fn wait_for_holders(
         &self,
         transaction: &Transaction,
@@ -180,7 +178,7 @@ impl LockManager {
                 // One at a time, so that progress can be told.
                 entry.observers.push(Observer {
                     session: Arc::clone(session),
-                    modes: mode.excludes,
+                    mode,
                     holders: vec![Arc::clone(holder)],
                 });
             }
@@ -195,7 +193,7 @@ impl LockManager {
             holders.retain(|holder| self.is_observed(session, &key, holder));
             let Some(first) = holders.first() else { break };
             told(total, holders.len(), first.backend());
-            result = session.wait_granted(|| None);
+            result = session.wait_granted(|| self.find_deadlock(session));
             if result.is_err() {
                 break;
             }
@@ -219,10 +217,9 @@ impl LockManager {
     ) -> bool {
         let partition = self.partition(key).lock();
         partition.entries.get(key).is_some_and(|entry| {
-            entry.observers.iter().any(|observer| {
-                is(&observer.session, session)
-                    && observer.holders.iter().any(|other| is(other, holder))
-            })
+            entry
+                .observed_by(session)
+                .any(|observer| observer.holders.iter().any(|other| is(other, holder)))
         })
     }
 
