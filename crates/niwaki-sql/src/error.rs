@@ -17,6 +17,8 @@ pub enum Severity {
     Warning,
     /// The statement goes on; something is worth knowing.
     Notice,
+    /// What the statement was asked to tell (VERBOSE); no setting keeps it back.
+    Info,
 }
 
 impl Severity {
@@ -28,6 +30,7 @@ impl Severity {
             Self::Panic => "PANIC",
             Self::Warning => "WARNING",
             Self::Notice => "NOTICE",
+            Self::Info => "INFO",
         }
     }
 }

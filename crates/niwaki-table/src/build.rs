@@ -184,7 +184,14 @@ impl Table {
     /// The order of events: the index is defined, neither ready nor valid; every transaction that wrote to
     /// the table without knowing it ends (from now on no heap-only update hides a key of it); the index is
     /// built; it is ready; every transaction that wrote without inserting into it ends; this; it is valid.
-    /// Snapshots older than all that may use it: every version that one of them sees has its entry.
+    ///
+    /// Nobody waits for old snapshots before it is valid. Whatever a registered snapshot sees is not removable
+    /// (9b.3), so both visits met it, however long it has been dead for others, and each of its keys has its
+    /// entry. And the old snapshot reads no wrong row through an entry: a root gets `mixed` if the build meets
+    /// versions of it that differ, and any that came later and differs is by a writer who knew the index,
+    /// and so is no heap-only version of that root, or marked it first (9b.9); vacuum, which clears
+    /// `mixed` and frees line pointers, is kept out from the definition on (9b.12). A validation that
+    /// added the rows of one snapshot only would have to wait for those older than it.
     ///
     /// # Errors
     /// As [`Table::build_index`]; also a wait's, for a row in progress with a key of a unique index.

@@ -133,6 +133,183 @@ fn an_index_made_over_rows_with_several_versions_shows_each_snapshot_its_own() {
     check(&database);
 }
 
+/// Waits until a session waits for a lock.
+fn until_blocked(watcher: &mut Session, session: i32) {
+    let sql = format!("select cardinality(pg_blocking_pids({session})) > 0");
+    while run(watcher, &sql) != "t" {
+        thread::yield_now();
+    }
+}
+
+/// Dropping the table between two steps gave 42704 to who built the index; now it waits.
+#[test]
+fn a_table_is_not_dropped_between_the_steps_of_a_concurrent_build() {
+    let (database, mut old) =
+        database("create table t (id int primary key, v int); insert into t values (1, 1)");
+    let mut watcher = database.session();
+    assert_eq!(run(&mut old, "begin; insert into t values (2, 2)"), "");
+    let mut builder = database.session();
+    let build = thread::spawn(move || run(&mut builder, "create index concurrently t_v on t (v)"));
+    until_progress(&mut watcher, "phase = 'waiting for writers before build'");
+    let locked = "select mode from pg_locks where relation = 't'::regclass and granted and mode like 'ShareU%'";
+    assert_eq!(run(&mut watcher, locked), "ShareUpdateExclusiveLock");
+    // Vacuum keeps out too; so do the table's own drop, and that of the index that is being built.
+    let statements = ["vacuum t", "drop index t_v", "drop index if exists t_v", "drop table t"];
+    let waiting: Vec<_> = statements
+        .into_iter()
+        .map(|sql| {
+            let mut session = database.session();
+            let id = session.id();
+            let thread = thread::spawn(move || run(&mut session, sql));
+            until_blocked(&mut watcher, id);
+            thread
+        })
+        .collect();
+    assert_eq!(run(&mut old, "commit"), "");
+    assert_eq!(build.join().unwrap(), "");
+    let results: Vec<String> = waiting.into_iter().map(|thread| thread.join().unwrap()).collect();
+    assert_eq!(results, ["", "", "", ""]);
+    assert_eq!(run(&mut watcher, "select count(*) from pg_class where relname like 't%'"), "0");
+    assert_eq!(
+        run(&mut watcher, "select count(*) from pg_locks where granted and mode like 'ShareU%'"),
+        "0"
+    );
+    check(&database);
+}
+
+/// What ends the wait of a concurrent build, and what is left then.
+#[test]
+fn the_waits_of_a_concurrent_build_can_be_ended() {
+    let setup = "create table t (id int primary key, v int); insert into t values (1, 1); \
+                 create index t_w on t (v, id)";
+    for (set, ends) in [
+        ("set lock_timeout = '1ms'", "error 55P03: canceling statement due to lock timeout"),
+        (
+            "set statement_timeout = '20ms'",
+            "error 57014: canceling statement due to statement timeout",
+        ),
+        ("", "error 57014: canceling statement due to user request"),
+    ] {
+        for statement in [
+            "create index concurrently t_v on t (v)",
+            "reindex table concurrently t",
+            "drop index concurrently t_w",
+        ] {
+            let (database, mut old) = database(setup);
+            assert_eq!(run(&mut old, "begin; insert into t values (2, 2)"), "");
+            let mut builder = database.session();
+            let id = builder.id();
+            let build =
+                thread::spawn(move || (run(&mut builder, set), run(&mut builder, statement)));
+            let mut watcher = database.session();
+            if set.is_empty() {
+                until_progress(&mut watcher, "lockers_total = 1");
+                assert_eq!(run(&mut watcher, &format!("select pg_cancel_backend({id})")), "t");
+            }
+            let (_, ended) = build.join().unwrap();
+            assert_eq!(ended.lines().next(), Some(ends), "{statement}");
+            let locks = "select count(*) from pg_locks where mode = 'ShareUpdateExclusiveLock'";
+            assert_eq!(run(&mut watcher, locks), "0");
+            assert_eq!(run(&mut old, "commit"), "");
+            let left =
+                run(&mut watcher, "select indexrelid::regclass from pg_index where not indisvalid");
+            assert!(ended.contains(&left) && !left.is_empty() && !left.contains('\n'), "{left}");
+            check(&database);
+            assert_eq!(run(&mut watcher, "vacuum t"), "");
+            let drop = format!("insert into t values (3, 3); drop index {left}");
+            assert_eq!(run(&mut watcher, &drop), "");
+            check(&database);
+        }
+    }
+}
+
+/// A writer who is waited for and then defines something waits for the build in turn.
+#[test]
+fn a_deadlock_with_a_concurrent_build_is_found() {
+    let options = Options::new().set("deadlock_timeout", "1ms");
+    let database = Database::open_with(Env::memory(), options).unwrap();
+    let (mut old, mut watcher) = (database.session(), database.session());
+    assert_eq!(run(&mut old, "create table t (id int primary key, v int)"), "");
+    assert_eq!(run(&mut old, "begin; insert into t values (1, 1)"), "");
+    let mut builder = database.session();
+    let build = thread::spawn(move || run(&mut builder, "create index concurrently t_v on t (v)"));
+    until_progress(&mut watcher, "phase = 'waiting for writers before build'");
+    let altered = run(&mut old, "alter table t add column w int");
+    let ended =
+        if altered.is_empty() { run(&mut old, "commit") } else { run(&mut old, "rollback") };
+    assert_eq!(ended, "");
+    let built = build.join().unwrap();
+    let victims = [&altered, &built].into_iter().filter(|found| found.starts_with("error 40P01"));
+    assert_eq!(victims.count(), 1, "{altered}\n{built}");
+    assert!(altered.is_empty() != built.is_empty(), "{altered}\n{built}");
+    assert_eq!(run(&mut watcher, "drop index t_v; insert into t (id) values (7)"), "");
+    check(&database);
+}
+
+/// Nothing of a build that failed half-way stays in the index's file, so that nothing looks damaged.
+#[test]
+fn a_large_concurrent_build_that_fails_leaves_an_empty_index() {
+    let (database, mut s) = database(
+        "create table t (id int primary key, v int); \
+         insert into t select i, i from generate_series(1, 5000) i; insert into t values (0, 4999)",
+    );
+    let built = run(&mut s, "create unique index concurrently t_v on t (v)");
+    assert!(built.starts_with("error 23505"), "{built}");
+    check(&database);
+    for statement in ["vacuum t", "delete from t where id > 4000 or id = 0", "vacuum t"] {
+        assert_eq!(run(&mut s, statement), "");
+    }
+    check(&database);
+    assert_eq!(run(&mut s, "reindex index t_v; set enable_seqscan = off"), "");
+    assert_eq!(run(&mut s, "select id from t where v = 3000"), "3000");
+    check(&database);
+}
+
+/// Readers are not kept waiting by REINDEX until it has built everything, those that use the index neither.
+#[test]
+fn reading_goes_on_while_an_index_is_built_anew() {
+    let (database, mut reader) = database(
+        "create table t (id int primary key, v int); create index t_v on t (v); \
+         insert into t select i, i % 5 from generate_series(1, 1000) i",
+    );
+    let mut watcher = database.session();
+    for statement in ["reindex index t_v", "reindex table t"] {
+        let begin = "begin; set local enable_seqscan = off; \
+                     declare c cursor for select id from t where v = 3 order by id; fetch 2 from c";
+        assert_eq!(run(&mut reader, begin), "3\n8");
+        let mut builder = database.session();
+        let id = builder.id();
+        let build = thread::spawn(move || run(&mut builder, statement));
+        until_blocked(&mut watcher, id);
+        let locks = format!(
+            "select mode, granted from pg_locks where pid = {id} and relation = 't'::regclass order by 1"
+        );
+        assert_eq!(run(&mut watcher, &locks), "AccessExclusiveLock|f\nShareRowExclusiveLock|t");
+        assert_eq!(run(&mut reader, "fetch 2 from c"), "13\n18");
+        assert_eq!(run(&mut reader, "select count(*) from t where v = 4"), "200");
+        assert_eq!(run(&mut reader, "commit"), "");
+        assert_eq!(build.join().unwrap(), "");
+        check(&database);
+    }
+    // Two of them, and a writer, one after the other.
+    let builders: Vec<_> =
+        ["reindex table t", "reindex index t_v", "update t set v = 9 where v = 4"]
+            .into_iter()
+            .map(|sql| {
+                let mut session = database.session();
+                thread::spawn(move || run(&mut session, sql))
+            })
+            .collect();
+    for builder in builders {
+        assert_eq!(builder.join().unwrap(), "");
+    }
+    assert_eq!(
+        run(&mut watcher, "set enable_seqscan = off; select count(*) from t where v = 9"),
+        "200"
+    );
+    check(&database);
+}
+
 #[test]
 fn a_failed_concurrent_build_leaves_an_index_that_says_so() {
     let (database, mut session) = database(

@@ -87,6 +87,27 @@ fn database() -> Database {
 }
 
 #[test]
+fn reindex_tells_what_it_did_when_asked() {
+    let database = Database::in_memory().unwrap();
+    let mut s = database.session();
+    run(&mut s, "create table r (a int primary key); create index r_i on r (a desc)");
+    assert_eq!(
+        run(&mut s, "set client_min_messages = error; reindex (verbose) table r"),
+        [
+            "SET",
+            "INFO: index \"r_pkey\" was reindexed",
+            "INFO: index \"r_i\" was reindexed",
+            "REINDEX"
+        ]
+    );
+    assert_eq!(
+        run(&mut s, "reindex (verbose, concurrently) index r_i"),
+        ["INFO: index \"public.r_i\" was reindexed", "REINDEX"]
+    );
+    assert_eq!(run(&mut s, "reindex (verbose off) index r_i"), ["REINDEX"]);
+}
+
+#[test]
 fn create_insert_select() {
     let db = database();
     let mut s = db.session();

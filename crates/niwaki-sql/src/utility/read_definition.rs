@@ -99,12 +99,11 @@ pub(super) fn reindex(s: &ReindexStmt, source: &str) -> Result<Utility> {
         Ok(ReindexObjectType::ReindexObjectDatabase) => ReindexTarget::Database,
         _ => return Err(SqlError::unsupported("REINDEX SYSTEM")),
     };
-    let mut concurrently = false;
+    let (mut concurrently, mut verbose) = (false, false);
     for option in elements(&s.params) {
         match option.defname.as_str() {
             "concurrently" => concurrently = switch_of(option)?,
-            // Nothing is told of a rebuild.
-            "verbose" => {}
+            "verbose" => verbose = switch_of(option)?,
             other => {
                 let message = format!("unrecognized REINDEX option \"{other}\"");
                 return Err(SqlError::new("42601", message)
@@ -112,7 +111,7 @@ pub(super) fn reindex(s: &ReindexStmt, source: &str) -> Result<Utility> {
             }
         }
     }
-    Ok(Utility::Reindex(Reindex { target, concurrently }))
+    Ok(Utility::Reindex(Reindex { target, concurrently, verbose }))
 }
 
 /// What PostgreSQL calls a column that an expression makes; `None` when it has no name of its own.

@@ -237,6 +237,8 @@ pub struct Reindex {
     pub target: ReindexTarget,
     /// CONCURRENTLY
     pub concurrently: bool,
+    /// VERBOSE
+    pub verbose: bool,
 }
 
 /// DROP of relations or schemas.

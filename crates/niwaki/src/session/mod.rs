@@ -245,6 +245,12 @@ impl Session {
         self.send(out, &SqlError::new(sqlstate, message).with_severity(Severity::Notice));
     }
 
+    /// Sends what the statement was asked to tell.
+    fn info(&self, out: &mut dyn ResultSink, message: impl Into<String>, detail: String) {
+        let info = SqlError::new("00000", message).with_severity(Severity::Info);
+        self.send(out, &info.with_detail(detail));
+    }
+
     /// Sends a warning, if `client_min_messages` lets it through.
     fn warning(
         &self,
@@ -258,6 +264,7 @@ impl Session {
     fn send(&self, out: &mut dyn ResultSink, notice: &SqlError) {
         let least = self.settings.text("client_min_messages");
         let wanted = match &*least {
+            _ if notice.severity == Severity::Info => true,
             "error" => false,
             "warning" => notice.severity == Severity::Warning,
             _ => true,

@@ -5,10 +5,13 @@
 //!                    for writers without it          for writers that do not insert
 //! ```
 //!
-//! The table is locked against vacuum and other definitions in each step, not between them: what a step
-//! leaves in the catalog is all that the next one relies on. `Table::validate_index` says why this
-//! gives every version its entry. The waits hold no lock, so that nobody who is waited for can wait
-//! for them.
+//! Through all steps and waits the session keeps one lock on the table, against vacuum and other definitions,
+//! not against writers: nobody drops the table, or frees a line pointer of it, before the index is whole. A
+//! writer who is waited for and wants to define something too waits for us: a deadlock, which is found as
+//! any other.
+//!
+//! `Table::validate_index` says why this gives every version its entry, and why nobody waits for old
+//! snapshots before the index becomes valid.
 
 use std::sync::Arc;
 
@@ -17,7 +20,7 @@ use niwaki_env::seeded_bug;
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{CreateIndex, Drop, Name, Reindex, ReindexTarget};
 use niwaki_table::Phase;
-use niwaki_txn::{TableId, TableLockMode};
+use niwaki_txn::{KeptLock, TableId, TableLockMode};
 
 use super::create_index::NewIndex;
 use super::{Definer, names, wrong_kind};
@@ -26,8 +29,12 @@ use crate::progress::ProgressEntry;
 use crate::result::ResultSink;
 use crate::session::Session;
 
-/// What each step holds on the table: keeps out vacuum and other definitions, not writers.
+/// What is held on the table throughout: keeps out vacuum and other definitions, not writers.
 const STEP: TableLockMode = TableLockMode::ShareUpdateExclusive;
+
+/// What REINDEX that is not CONCURRENTLY holds on the table while it builds: keeps out writers, vacuum and
+/// another REINDEX, not readers.
+const BUILD: TableLockMode = TableLockMode::ShareRowExclusive;
 
 impl Session {
     /// CREATE INDEX CONCURRENTLY. No transaction is open.
@@ -42,9 +49,10 @@ impl Session {
             new.definition.valid = false;
             new.definition.ready = false;
             let table = new.definition.table;
-            Ok(Some((table, definer.store_index(new)?)))
+            let index = definer.store_index(new)?;
+            Ok(Some((table, index, definer.keep_lock(table)?)))
         })?;
-        let Some((table, index)) = made else { return Ok(()) };
+        let Some((table, index, _kept)) = made else { return Ok(()) };
         progress.concerns(table, index);
         self.build_in_steps(table, index, &progress, out)?;
         self.step(out, |definer| definer.mark_index(index, |i| i.valid = true))
@@ -60,16 +68,19 @@ impl Session {
         out: &mut dyn ResultSink,
     ) -> Result<()> {
         let result = self.build_steps(table, index, progress, out);
-        result.map_err(|error| {
-            let state = self.catalog.catalog().state();
-            match state.relation(index) {
-                Some(left) if error.hint.is_none() => error.with_hint(format!(
-                    "Index \"{}\" is left behind, not valid. Drop it, or rebuild it with REINDEX.",
-                    left.name
-                )),
-                _ => error,
-            }
-        })
+        result.map_err(|error| self.left_behind(index, error))
+    }
+
+    /// Tells with an error what the steps before it left.
+    fn left_behind(&self, index: Oid, error: SqlError) -> SqlError {
+        let state = self.catalog.catalog().state();
+        match state.relation(index) {
+            Some(left) if error.hint.is_none() => error.with_hint(format!(
+                "Index \"{}\" is left behind, not valid. Drop it, or rebuild it with REINDEX.",
+                left.name
+            )),
+            _ => error,
+        }
     }
 
     fn build_steps(
@@ -82,7 +93,8 @@ impl Session {
         let writers = TableLockMode::Share;
         self.wait_for_holders(table, writers, progress, Phase::WaitingBeforeBuild)?;
         self.step(out, |definer| {
-            definer.lock(table, STEP)?;
+            // A file of its own: what a build that fails leaves of it goes with the transaction.
+            definer.renew_file(index)?;
             definer.fill_index(index, progress)?;
             definer.mark_index(index, |i| i.ready = true)
         })?;
@@ -90,7 +102,6 @@ impl Session {
             self.wait_for_holders(table, writers, progress, Phase::WaitingBeforeValidation)?;
         }
         self.step(out, |definer| {
-            definer.lock(table, STEP)?;
             let (relation, position) = definer.index_of(index)?;
             let stored = relation.table.as_ref().ok_or_else(|| SqlError::internal("no table"))?;
             let validated =
@@ -114,14 +125,14 @@ impl Session {
         }
         let progress = self.begin_progress("DROP INDEX CONCURRENTLY");
         let found = self.step(out, |definer| {
-            let found = definer.lock_relation(name, "index", STEP, spec.if_exists)?;
+            let found = definer.lock_index(name, STEP, spec.if_exists)?;
             let Some(relation) = found else { return Ok(None) };
             let table = definer.may_drop_index(&relation, STEP)?;
             definer.mark_index(relation.oid, |i| i.valid = false)?;
-            Ok(Some((table, relation.oid)))
+            Ok(Some((table, relation.oid, definer.keep_lock(table)?)))
         })?;
         match found {
-            Some((table, index)) => {
+            Some((table, index, _kept)) => {
                 progress.concerns(table, index);
                 self.drop_in_steps(table, index, &progress, out)
             }
@@ -137,6 +148,17 @@ impl Session {
         progress: &ProgressEntry,
         out: &mut dyn ResultSink,
     ) -> Result<()> {
+        let result = self.drop_steps(table, index, progress, out);
+        result.map_err(|error| self.left_behind(index, error))
+    }
+
+    fn drop_steps(
+        &mut self,
+        table: Oid,
+        index: Oid,
+        progress: &ProgressEntry,
+        out: &mut dyn ResultSink,
+    ) -> Result<()> {
         let all = TableLockMode::AccessExclusive;
         // Readers need it kept up until they end …
         self.wait_for_holders(table, all, progress, Phase::WaitingBeforeDead)?;
@@ -144,7 +166,6 @@ impl Session {
         // … and writers need its file until they end.
         self.wait_for_holders(table, all, progress, Phase::WaitingBeforeDrop)?;
         self.step(out, |definer| {
-            definer.lock(table, STEP)?;
             definer.lock(index, TableLockMode::AccessExclusive)?;
             definer.remove_with_files(index)
         })
@@ -158,13 +179,13 @@ impl Session {
     ) -> Result<()> {
         if !spec.concurrently {
             for table in self.step(out, |definer| definer.tables_to_reindex(&spec.target))? {
-                self.step(out, |definer| definer.reindex_table(table))?;
+                self.step(out, |definer| definer.reindex_table(table, spec.verbose))?;
             }
             return Ok(());
         }
         let indexes = self.step(out, |definer| definer.indexes_to_reindex(&spec.target))?;
         for (table, index) in indexes {
-            self.reindex_concurrently(table, index, out)?;
+            self.reindex_concurrently(table, index, spec.verbose, out)?;
         }
         Ok(())
     }
@@ -174,25 +195,39 @@ impl Session {
         &mut self,
         table: Oid,
         index: Oid,
+        verbose: bool,
         out: &mut dyn ResultSink,
     ) -> Result<()> {
         let progress = self.begin_progress("REINDEX CONCURRENTLY");
-        let copy = self.step(out, |definer| {
+        let made = self.step(out, |definer| {
             definer.lock(table, STEP)?;
-            let own = definer.current(index)?.definition.clone();
+            // It may have been dropped since the statement began.
+            let Some(own) = definer.state().relation(index).cloned() else { return Ok(None) };
+            let own = own.definition.clone();
             let Some(of) = own.index else { return Err(SqlError::internal("no index")) };
             let state = definer.state();
             let name = names::free_name(&state, own.schema, &[], &own.name, None, "ccnew");
             let definition = IndexDefinition { constraint: None, valid: false, ready: false, ..of };
-            definer.store_index(NewIndex { name, definition, options: own.options })
+            let copy = definer.store_index(NewIndex { name, definition, options: own.options })?;
+            Ok(Some((copy, definer.keep_lock(table)?)))
         })?;
+        let Some((copy, _kept)) = made else { return Ok(()) };
         progress.concerns(table, copy);
         self.build_in_steps(table, copy, &progress, out)?;
-        self.step(out, |definer| {
-            definer.lock(table, STEP)?;
-            definer.exchange_files(index, copy)
+        let pages = self.step(out, |definer| {
+            let pages = [definer.index_pages(copy)?, definer.index_pages(index)?];
+            definer.exchange_files(index, copy)?;
+            Ok(pages)
         })?;
-        self.drop_in_steps(table, copy, &progress, out)
+        self.drop_in_steps(table, copy, &progress, out)?;
+        if verbose {
+            let state = self.catalog.catalog().state();
+            let name = state.relation(index).map(|r| (r.schema, r.name.clone()));
+            let (schema, name) = name.unwrap_or_default();
+            let message = format!("index \"{}.{name}\" was reindexed", self.schema_name(schema));
+            self.info(out, message, told_pages(pages));
+        }
+        Ok(())
     }
 
     /// Runs one step in a transaction of its own.
@@ -244,9 +279,11 @@ impl Session {
 impl Definer<'_> {
     /// Changes what is stored of an index.
     fn mark_index(&mut self, oid: Oid, change: impl FnOnce(&mut IndexDefinition)) -> Result<()> {
-        let (table, _) = self.index_of(oid)?;
-        self.lock(table.oid, STEP)?;
         self.lock(oid, STEP)?;
+        self.mark_stored(oid, change)
+    }
+
+    fn mark_stored(&mut self, oid: Oid, change: impl FnOnce(&mut IndexDefinition)) -> Result<()> {
         let mut definition = self.current(oid)?.definition.clone();
         if let Some(index) = &mut definition.index {
             change(index);
@@ -336,10 +373,13 @@ impl Definer<'_> {
         Ok(relation)
     }
 
-    /// REINDEX of one index or one table, in the transaction that is open. The table is locked against
-    /// everybody: plans that read an index lock its table, not the index.
+    /// REINDEX of one index or one table, in the transaction that is open.
+    ///
+    /// Reading goes on while an index is built, also by means of the index, whose old file stays until the
+    /// end; writing does not. Only then is the table locked against everybody, since plans that read an index
+    /// lock its table, and the old file must not go under them. The first lock excludes itself: of two
+    /// REINDEX of a table one waits before it has done anything.
     pub(super) fn reindex(&mut self, spec: &Reindex) -> Result<()> {
-        let lock = TableLockMode::AccessExclusive;
         match &spec.target {
             ReindexTarget::Index(name) => {
                 let found = self.session.find_relation(name)?;
@@ -347,41 +387,69 @@ impl Definer<'_> {
                     let message = format!("\"{}\" is not an index", found.name);
                     return Err(SqlError::new("42809", message));
                 };
-                self.lock(index.table, lock)?;
+                self.lock(index.table, BUILD)?;
                 let table = self.current(index.table)?;
                 self.refuse_pending(&table, "REINDEX INDEX")?;
-                let relation = self.session.lock_by_name(name, lock)?;
-                self.reindex_one(relation.oid)
+                let relation = self.session.lock_by_name(name, TableLockMode::AccessExclusive)?;
+                self.reindex_one(relation.oid, spec.verbose)?;
+                self.lock(table.oid, TableLockMode::AccessExclusive)
             }
             ReindexTarget::Table(name) => {
-                let table = self.table_to_reindex(name, lock)?;
-                self.reindex_table(table.oid)
+                let table = self.table_to_reindex(name, BUILD)?;
+                self.reindex_table(table.oid, spec.verbose)
             }
             _ => Err(SqlError::internal("REINDEX of this needs transactions of its own")),
         }
     }
 
-    fn reindex_table(&mut self, oid: Oid) -> Result<()> {
-        self.lock(oid, TableLockMode::AccessExclusive)?;
+    fn reindex_table(&mut self, oid: Oid, verbose: bool) -> Result<()> {
+        self.lock(oid, BUILD)?;
         let Some(table) = self.state().relation(oid).cloned() else { return Ok(()) };
         self.refuse_pending(&table, "REINDEX TABLE")?;
         for index in &table.indexes {
-            self.reindex_one(index.oid)?;
+            self.reindex_one(index.oid, verbose)?;
+        }
+        self.lock(oid, TableLockMode::AccessExclusive)
+    }
+
+    /// Gives an index a new file and fills it. A rollback brings the old one back.
+    fn reindex_one(&mut self, oid: Oid, verbose: bool) -> Result<()> {
+        let before = self.index_pages(oid)?;
+        self.renew_file(oid)?;
+        let progress = self.session.begin_progress("REINDEX");
+        self.fill_index(oid, &progress)?;
+        self.mark_stored(oid, |index| (index.ready, index.valid) = (true, true))?;
+        if verbose {
+            let message = format!("index \"{}\" was reindexed", self.current(oid)?.name);
+            let pages = [self.index_pages(oid)?, before];
+            self.session.info(self.out, message, told_pages(pages));
         }
         Ok(())
     }
 
-    /// Gives an index a new file and fills it. A rollback brings the old one back.
-    fn reindex_one(&mut self, oid: Oid) -> Result<()> {
+    /// Gives an index a new, empty file. The old one goes when the transaction commits.
+    fn renew_file(&mut self, oid: Oid) -> Result<()> {
         let mut definition = self.current(oid)?.definition.clone();
         self.drop_file(&definition)?;
         definition.file = self.new_file(definition.logged)?;
-        if let Some(index) = &mut definition.index {
-            index.ready = true;
-            index.valid = true;
-        }
-        self.update(definition)?;
-        let progress = self.session.begin_progress("REINDEX");
-        self.fill_index(oid, &progress)
+        self.update(definition)
     }
+
+    /// Pages of an index's file.
+    fn index_pages(&mut self, oid: Oid) -> Result<u32> {
+        let (table, position) = self.index_of(oid)?;
+        let stored = table.table.as_ref().ok_or_else(|| SqlError::internal("no table"))?;
+        Ok(stored.index(position).blocks().map_err(niwaki_table::Error::from)?)
+    }
+
+    /// Makes the step's lock on the table the session's.
+    fn keep_lock(&self, table: Oid) -> Result<KeptLock> {
+        let kept = self.transaction()?.keep_table_lock(TableId(u64::from(table.0)), STEP);
+        kept.ok_or_else(|| SqlError::internal("the table is not locked"))
+    }
+}
+
+/// DETAIL of what REINDEX (VERBOSE) tells.
+fn told_pages([now, before]: [u32; 2]) -> String {
+    format!("It has {now} pages now, and had {before}.")
 }

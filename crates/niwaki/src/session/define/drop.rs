@@ -20,12 +20,11 @@ impl Definer<'_> {
         };
         let mut relations: Vec<Arc<Relation>> = Vec::new();
         for name in &spec.names {
-            let found = self.lock_relation(
-                name,
-                kind.word(),
-                TableLockMode::AccessExclusive,
-                spec.if_exists,
-            )?;
+            let mode = TableLockMode::AccessExclusive;
+            let found = match kind {
+                RelationKind::Index => self.lock_index(name, mode, spec.if_exists)?,
+                _ => self.lock_relation(name, kind.word(), mode, spec.if_exists)?,
+            };
             let Some(relation) = found else { continue };
             if relation.kind == RelationKind::View {
                 return Err(SqlError::new(

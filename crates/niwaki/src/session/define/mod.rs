@@ -157,6 +157,27 @@ impl Definer<'_> {
         }
     }
 
+    /// [`Definer::lock_relation`] for an index: its table is locked first, as by everybody who locks both.
+    fn lock_index(
+        &mut self,
+        name: &Name,
+        mode: TableLockMode,
+        if_exists: bool,
+    ) -> Result<Option<Arc<Relation>>> {
+        let table_of = |relation: &Relation| relation.index.as_ref().map(|index| index.table);
+        loop {
+            let table = self.session.find_relation(name).ok().and_then(|found| table_of(&found));
+            if let Some(table) = table {
+                self.lock(table, mode)?;
+            }
+            match self.lock_relation(name, "index", mode, if_exists)? {
+                // Each round waits for the end of a transaction that replaced the index.
+                Some(relation) if table_of(&relation) != table => {}
+                found => return Ok(found),
+            }
+        }
+    }
+
     /// 55006 while keys of the table wait to be checked: what is checked must not change before.
     fn refuse_pending(&self, table: &Relation, word: &str) -> Result<()> {
         if !self.session.deferred.concerns(table.oid) {
