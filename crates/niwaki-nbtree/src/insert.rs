@@ -55,7 +55,7 @@ pub enum InsertOutcome {
     /// [`DeletionOracle::gives_up`] said so while the leaf's latch was waited for. Nothing was inserted,
     /// and no latch is held.
     GivenUp,
-    /// The table answered [`UniqueVerdict::Undecided`]: it finds out, then starts again. Nothing was
+    /// The table answered [`crate::UniqueVerdict::Undecided`]: it finds out, then starts again. Nothing was
     /// inserted, and no latch is held.
     Undecided,
 }
