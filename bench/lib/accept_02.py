@@ -162,8 +162,9 @@ def low_cardinality(long):
 
 def held_snapshot(_long):
     """A snapshot held open: first split after at least 3x the updates of off; growth stops with the snapshot's end."""
-    scale, step, details = 1, 4_000, {}
-    for case, switches in (("on", None), ("off", PLAIN)):
+    # The first split comes after some thousand updates: steps are finer than that.
+    scale, step, most, details = 1, 500, 100_000, {}
+    for case, switches in (("off", PLAIN), ("on", None)):
         with Niwaki(SETTINGS) as server:
             accounts(server, scale, FIRST, switches)
             indexes = names(FIRST)
@@ -174,8 +175,10 @@ def held_snapshot(_long):
                 pass
             before = pages(server, *indexes)
             updates = 0
-            while pages(server, *indexes) == before and updates < 3_000_000:
+            while pages(server, *indexes) == before and updates < most:
                 updates += pgbench(server, script(scale), transactions=step)["transactions"]
+            # Ten times as many are more than enough.
+            most = 10 * updates
             # On for as much again, so that there is pressure when the snapshot ends.
             pgbench(server, script(scale), transactions=200_000)
             held = pages(server, *indexes)
