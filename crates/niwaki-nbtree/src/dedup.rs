@@ -242,7 +242,8 @@ impl Index {
         let plan = Merge::plan(leaf, entry.key, self.tids_max());
         let items = usize::from(leaf.entry_count()) - plan.freed_items;
         let free = leaf.free_bytes() + plan.freed_bytes;
-        if tuple_bytes + LINE_POINTER > free || items >= self.items_max() {
+        let in_vain = plan.freed_bytes == 0;
+        if in_vain || tuple_bytes + LINE_POINTER > free || items >= self.items_max() {
             return Ok(false);
         }
         let data = plan.merge.encode();

@@ -79,6 +79,8 @@ impl Index {
         tuple_bytes: usize,
     ) -> Result<Option<Vec<BlockNumber>>> {
         let options = self.options();
+        // Deletion made so little room that the next entry would bring it back at once.
+        let mut scarce = false;
         if let Some(deletion) = deletion {
             deletion.oracle.begin();
             if let Some(absent) = self.simple_delete(leaf, entry, deletion)? {
@@ -90,14 +92,16 @@ impl Index {
                 match self.bottom_up_delete(leaf, entry, tuple_bytes, deletion)? {
                     BottomUp::ReadIn(absent) => return Ok(Some(absent)),
                     BottomUp::Done => return Ok(None),
-                    BottomUp::Spared | BottomUp::Failed => {}
+                    BottomUp::Spared => {}
+                    BottomUp::Failed => scarce = true,
                 }
             }
         }
         // Equal keys in a unique index are versions, which deletion should find; merging them only
         // buys time. Where the check met none, the page is full of rows.
         let worthwhile = duplicates != Duplicates::None || entry.logically_unchanged;
-        if !self.fits(leaf, tuple_bytes) && options.deduplicate_items && worthwhile {
+        let wanted = scarce || !self.fits(leaf, tuple_bytes);
+        if wanted && options.deduplicate_items && worthwhile {
             self.deduplicate(leaf, entry, tuple_bytes)?;
         }
         Ok(None)

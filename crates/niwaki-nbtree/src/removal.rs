@@ -23,8 +23,8 @@ struct Shrink {
 /// ```text
 /// items that go: their number, then the offset of each, ascending, as its distance from the one before
 ///                (the first: from 0)
-/// posting lists that get shorter, to the end: per list its offset, likewise, count u8, places u8 each
-///                (from 0, ascending) of the TIDs that go
+/// posting lists that get shorter, to the end: per list the distance to its offset, doubled; one more when
+///                several TIDs go, then their count u8; places u8 each (from 0, ascending) of the TIDs
 /// ```
 /// Numbers and distances are one byte below 128; above, two: the low seven bits with the top bit set, then
 /// the rest. Mostly neighbours die together, so an item costs one byte.
@@ -66,9 +66,12 @@ impl Removal {
         }
         before = 0;
         for list in &self.lists {
-            push_number(&mut out, list.offset - before);
+            let several = list.places.len() > 1;
+            push_number(&mut out, (list.offset - before) << 1 | u16::from(several));
             before = list.offset;
-            out.push(list.places.len() as u8);
+            if several {
+                out.push(list.places.len() as u8);
+            }
             out.extend_from_slice(&list.places);
         }
         out
@@ -85,9 +88,14 @@ impl Removal {
         let mut lists = Vec::new();
         before = 0;
         while !rest.is_empty() {
-            before = before.checked_add(take_number(&mut rest)?)?;
-            let (&count, behind) = rest.split_first()?;
-            let (places, behind) = behind.split_at_checked(usize::from(count))?;
+            let number = take_number(&mut rest)?;
+            before = before.checked_add(number >> 1)?;
+            let mut count = 1;
+            if number & 1 != 0 {
+                let (&several, behind) = rest.split_first()?;
+                (count, rest) = (several, behind);
+            }
+            let (places, behind) = rest.split_at_checked(usize::from(count))?;
             lists.push(Shrink { offset: before, places: places.to_vec() });
             rest = behind;
         }
@@ -207,8 +215,8 @@ mod tests {
         assert_eq!(removal.counts(), (2, 2));
         let bytes = removal.encode();
         assert_eq!(Removal::decode(&bytes).as_ref(), Some(&removal));
-        // One byte for the number, one each for the items; lists: 2, 1 and 3, and the place.
-        assert_eq!(bytes, [2, 1, 3, 2, 2, 1, 3, 1, 1, 0]);
+        // Two items, each a distance from the one before; list 2 loses two TIDs, list 3 one.
+        assert_eq!(bytes, [2, 1, 3, 2 << 1 | 1, 2, 1, 3, 1 << 1, 0]);
         let cut = |end: usize| Removal::decode(&bytes[..end]).is_some();
         assert_eq!((0..bytes.len()).filter(|&end| cut(end)).collect::<Vec<_>>(), [3, 7]);
         let free = page.free_bytes();
