@@ -64,9 +64,14 @@ mod scheduled {
         }
     }
 
+    /// How many schedules a planted bug may take to show. The rarest shows in one of about 1,600: in each of
+    /// six runs with other seeds it came within 4,100.
+    const SCHEDULES_OF_BUG: usize = 20_000;
+
     /// The scenario must fail in one of many schedules once the bug is planted.
     pub(super) fn finds(bug: &'static str, scenario: fn(u64)) {
-        let found = catch_unwind(AssertUnwindSafe(|| simulate(Some(bug), 3000, scenario)));
+        let found =
+            catch_unwind(AssertUnwindSafe(|| simulate(Some(bug), SCHEDULES_OF_BUG, scenario)));
         assert!(found.is_err(), "nothing noticed {bug}");
     }
 
