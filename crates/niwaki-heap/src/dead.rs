@@ -1,7 +1,7 @@
 //! Is what a chain holds dead to everyone? Asked by indexes before they mark or delete entries.
 
 use niwaki_storage::buffer::PageRead;
-use niwaki_storage::page::ItemState;
+use niwaki_storage::page::{ItemState, Page};
 use niwaki_storage::{Csn, Lsn, Mixed, OffsetNumber, Tid, Xid};
 use niwaki_txn::{Horizon, XidStatus};
 
@@ -78,19 +78,15 @@ impl<'e> Heap<'e> {
         })
     }
 
-    /// How many of these chains of a block may be dead, as far as a glance tells: those whose line pointer
-    /// is DEAD, and those whose last version somebody ended. `None`: the block is not in memory.
-    pub fn glance(&self, block: u32, roots: impl Iterator<Item = OffsetNumber>) -> Option<usize> {
+    /// How many of these chains of a block may be dead, as far as a glance tells
+    /// ([`DeadProbe::may_be_dead`]). `None`: the block is not in memory.
+    pub fn glance(&self, block: u32, roots: &[OffsetNumber]) -> Option<usize> {
         let pin = self.storage.pool().pin_if_resident(self.page_id(block))?;
+        if roots.is_empty() {
+            return Some(0);
+        }
         let page = pin.read();
-        let may_be_dead = |root: &OffsetNumber| match page.item_id(*root).state() {
-            ItemState::Dead => true,
-            ItemState::Unused => false,
-            ItemState::Normal | ItemState::Redirect => {
-                Chain::new(&page, root.0).last().is_some_and(|(_, tuple)| tuple.has_deleter())
-            }
-        };
-        Some(roots.filter(may_be_dead).count())
+        Some(roots.iter().filter(|root| may_be_dead(&page, **root)).count())
     }
 
     /// Reads a block in, if it is not in memory.
@@ -102,7 +98,26 @@ impl<'e> Heap<'e> {
     }
 }
 
+/// Whether the line pointer is DEAD, or somebody ended the chain's last version.
+#[inline]
+fn may_be_dead(page: &Page, root: OffsetNumber) -> bool {
+    match page.item_id(root).state() {
+        ItemState::Dead => true,
+        ItemState::Unused => false,
+        ItemState::Normal | ItemState::Redirect => {
+            Chain::new(page, root.0).last().is_some_and(|(_, tuple)| tuple.has_deleter())
+        }
+    }
+}
+
 impl DeadProbe<'_> {
+    /// Whether the chain at `root` may be dead, as far as line pointer and header tell: that it is DEAD, or
+    /// that somebody ended its last version. What an aborted transaction inserted counts once it was pruned.
+    #[inline]
+    pub fn may_be_dead(&self, root: OffsetNumber) -> bool {
+        may_be_dead(&self.page, root)
+    }
+
     /// Judges the versions of the chain at `root`, on this page, that `matches` says matter: a deletion
     /// of index entries with one key looks at the versions with that key.
     pub fn deadness(

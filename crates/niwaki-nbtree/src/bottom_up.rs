@@ -25,14 +25,13 @@ use std::collections::BTreeMap;
 use niwaki_env::sync::Mutex;
 use niwaki_storage::buffer::PageWrite;
 use niwaki_storage::page::PAGE_SIZE;
-use niwaki_storage::{BlockNumber, Csn};
+use niwaki_storage::{BlockNumber, Csn, OffsetNumber};
 
 use crate::error::Result;
 use crate::index::Index;
 use crate::insert::NewEntry;
 use crate::make_room::Deletion;
 use crate::page::LINE_POINTER;
-use crate::simple_delete::judged_deletable;
 use crate::stats::{count, count_max};
 use crate::table::RemovedInterval;
 use crate::visits::Visits;
@@ -107,44 +106,39 @@ impl Index {
         let oracle = deletion.oracle;
         let Some(oldest) = oracle.prospect() else { return Ok(BottomUp::Spared) };
         let block = leaf.id().block;
-        let mut candidates = self.candidates(leaf, block)?;
-        let entries = candidates.len();
+        let by_block = self.by_block(leaf, block)?;
+        let entries = by_block.len();
         if self.failures.again(block, oldest, entries) {
             return Ok(BottomUp::Spared);
         }
-        candidates.sort_unstable_by_key(|candidate| (candidate.tid, candidate.at));
         let needed = tuple_bytes + LINE_POINTER;
         let mut wanted = WANTED_BYTES.max(needed);
-        let visits = Visits::promising(&candidates, wanted, |on_block| oracle.glance(on_block));
+        let glance = |block: BlockNumber, offsets: &[OffsetNumber]| oracle.glance(block, offsets);
+        let mut visits = Visits::promising(&by_block, wanted, glance);
         // A pass may end before it comes to blocks that are not favourable.
-        if let Some(absent) = deletion.absent(&visits.list[..visits.favourable], &candidates) {
+        if let Some(absent) = deletion.absent(&visits.list[..visits.favourable]) {
             return Ok(BottomUp::ReadIn(absent));
         }
         let mut freed = 0;
         let mut visited = 0;
         let mut removes: RemovedInterval = None;
-        for (number, visit) in visits.list.iter().enumerate() {
+        for (number, visit) in visits.list.iter_mut().enumerate() {
             if number >= visits.favourable {
                 wanted /= 2;
             }
             if number > 0 && freed >= wanted {
                 break;
             }
-            let on_block = &mut candidates[visit.candidates.clone()];
-            removes = union(removes, oracle.judge(on_block)?);
+            removes = union(removes, oracle.judge(&mut visit.candidates)?);
             visited += 1;
-            let here: usize = on_block
-                .iter()
-                .filter(|candidate| candidate.deletable)
-                .map(|candidate| usize::from(candidate.bytes))
-                .sum();
+            let here = visit.freed_bytes();
             if here == 0 {
                 break;
             }
             freed += here;
         }
-        let gone = judged_deletable(&candidates);
-        let duplicates = candidates.iter().any(|candidate| candidate.promising);
+        let gone = visits.judged_deletable();
+        let duplicates = by_block.blocks.iter().any(|on| on.promising > 0);
         oracle.end(!gone.is_empty());
         if visited == 0 {
             // A glance was enough.

@@ -26,7 +26,6 @@ use crate::error::Result;
 use crate::index::Index;
 use crate::make_room::Deletion;
 use crate::page::IndexPage;
-use crate::simple_delete::judged_deletable;
 use crate::stats::count;
 use crate::table::{DeletionOracle, RemovedInterval};
 use crate::visits::Visits;
@@ -82,22 +81,21 @@ impl Index {
     }
 
     fn ask_about_all(&self, leaf: &PageWrite<'_>, deletion: &Deletion<'_>) -> Result<Answer> {
-        let mut candidates = self.candidates(leaf, leaf.id().block)?;
-        candidates.sort_unstable_by_key(|candidate| (candidate.tid, candidate.at));
+        let by_block = self.by_block(leaf, leaf.id().block)?;
+        let mut visits = Visits::all(&by_block, |_| true);
         if seeded_bug!("marks_are_believed") {
-            candidates.iter_mut().for_each(|candidate| candidate.deletable = candidate.known_dead);
-            return Ok(Answer::Gone(judged_deletable(&candidates), None));
+            let all = visits.list.iter_mut().flat_map(|visit| &mut visit.candidates);
+            all.for_each(|candidate| candidate.deletable = candidate.known_dead);
+            return Ok(Answer::Gone(visits.judged_deletable(), None));
         }
-        let visits = Visits::all(&candidates);
         deletion.oracle.begin();
-        if let Some(absent) = deletion.absent(&visits.list, &candidates) {
+        if let Some(absent) = deletion.absent(&visits.list) {
             return Ok(Answer::ReadIn(absent));
         }
         let mut removes = None;
-        for visit in &visits.list {
-            let on_block = &mut candidates[visit.candidates.clone()];
-            removes = union(removes, deletion.oracle.judge(on_block)?);
+        for visit in &mut visits.list {
+            removes = union(removes, deletion.oracle.judge(&mut visit.candidates)?);
         }
-        Ok(Answer::Gone(judged_deletable(&candidates), removes))
+        Ok(Answer::Gone(visits.judged_deletable(), removes))
     }
 }

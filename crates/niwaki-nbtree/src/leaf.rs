@@ -13,13 +13,11 @@ use niwaki_storage::Tid;
 use niwaki_storage::page::Page;
 
 use crate::batch::EntryPlace;
-use crate::change;
 use crate::error::Result;
 use crate::index::Index;
-use crate::page::{IndexPage, LINE_POINTER};
+use crate::page::IndexPage;
 use crate::search::{Target, lower_bound};
-use crate::table::DeletionCandidate;
-use crate::tuple::{LeafTuple, TID_SIZE};
+use crate::tuple::LeafTuple;
 
 /// Where an entry would go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,66 +82,5 @@ impl Index {
             }
             Err(_) => Err(self.damaged(block, Some(offset - 1), "B3", "TIDs out of order")),
         }
-    }
-
-    /// Every entry of a leaf, as the table is asked about it, in key order. None is judged yet.
-    ///
-    /// Entries with equal keys are promising. Of a posting list at most one is: where most of the list
-    /// lies on one heap block, an entry there, so that lists, which say little about what died, do not
-    /// outweigh plain duplicates, which were inserted since.
-    pub(crate) fn candidates<'a>(
-        &self,
-        leaf: &'a Page,
-        block: niwaki_storage::BlockNumber,
-    ) -> Result<Vec<DeletionCandidate<'a>>> {
-        let mut candidates: Vec<DeletionCandidate<'a>> =
-            Vec::with_capacity(usize::from(leaf.entry_count()));
-        // The key of the item before, and which of its entries is promising if the key comes again.
-        let mut before: Option<(&[u8], Option<usize>)> = None;
-        for offset in leaf.first_entry()..=leaf.item_count() {
-            let item = self.leaf_tuple(leaf, block, offset)?;
-            let known_dead = change::is_dead(leaf, offset);
-            let bytes =
-                if item.is_posting() { TID_SIZE } else { leaf.tuple(offset).len() + LINE_POINTER };
-            let guess = favourite(&item).map(|place| candidates.len() + place);
-            candidates.extend((0u8..).zip(item.tids.iter()).map(|(place, tid)| {
-                DeletionCandidate {
-                    key: item.key,
-                    tid,
-                    known_dead,
-                    promising: false,
-                    bytes: bytes as u16,
-                    deletable: false,
-                    at: EntryPlace { offset, place },
-                }
-            }));
-            if let Some((key, last)) = before
-                && key == item.key
-            {
-                for promising in [last, guess].into_iter().flatten() {
-                    candidates[promising].promising = true;
-                }
-            }
-            before = Some((item.key, guess));
-        }
-        Ok(candidates)
-    }
-}
-
-/// Which entry of an item stands for it: a plain item's own; of a posting list that lies mostly on one
-/// heap block one of those there.
-fn favourite(item: &LeafTuple<'_>) -> Option<usize> {
-    if !item.is_posting() {
-        return Some(0);
-    }
-    let last = item.tids.len() - 1;
-    let block = |place: usize| item.tids.get(place).map(|tid| tid.block);
-    let middle = block(last / 2);
-    if middle == block(0) {
-        Some(0)
-    } else if middle == block(last) {
-        Some(last)
-    } else {
-        None
     }
 }

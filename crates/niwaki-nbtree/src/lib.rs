@@ -4,6 +4,7 @@
 mod batch;
 mod bottom_up;
 mod build;
+mod by_block;
 mod change;
 mod check;
 mod dedup;

@@ -19,7 +19,7 @@ use crate::bottom_up::BottomUp;
 use crate::error::Result;
 use crate::index::Index;
 use crate::insert::NewEntry;
-use crate::table::{DeletionCandidate, DeletionOracle, HeapGlance};
+use crate::table::{DeletionOracle, HeapGlance};
 use crate::unique_check::Duplicates;
 use crate::visits::Visit;
 
@@ -36,18 +36,13 @@ pub(crate) const READ_INS_MAX: u8 = 2;
 
 impl Deletion<'_> {
     /// Those of the blocks that are to be read in first; `None`: go on.
-    pub(crate) fn absent(
-        &self,
-        visits: &[Visit],
-        candidates: &[DeletionCandidate<'_>],
-    ) -> Option<Vec<BlockNumber>> {
+    pub(crate) fn absent(&self, visits: &[Visit<'_>]) -> Option<Vec<BlockNumber>> {
         if self.read_ins == 0 {
             return None;
         }
-        let is_absent = |visit: &&Visit| {
-            self.oracle.glance(&candidates[visit.candidates.clone()]) == HeapGlance::Absent
-        };
-        let absent: Vec<_> = visits.iter().filter(is_absent).map(|visit| visit.block).collect();
+        let blocks = visits.iter().map(|visit| visit.block);
+        let is_absent = |block: &BlockNumber| self.oracle.glance(*block, &[]) == HeapGlance::Absent;
+        let absent: Vec<_> = blocks.filter(is_absent).collect();
         (!absent.is_empty()).then_some(absent)
     }
 }

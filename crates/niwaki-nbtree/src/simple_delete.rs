@@ -6,13 +6,13 @@
 //!
 //! Source: design section 6; thread 000.
 
-use niwaki_env::seeded_bug;
 use niwaki_storage::BlockNumber;
 use niwaki_storage::buffer::PageWrite;
 use niwaki_storage::record::{LoggedPage, record_bytes};
 
 use crate::batch::EntryPlace;
 use crate::bottom_up::union;
+use crate::by_block::OnBlock;
 use crate::change;
 use crate::error::Result;
 use crate::index::Index;
@@ -21,7 +21,7 @@ use crate::make_room::Deletion;
 use crate::page::IndexPage;
 use crate::removal::Removal;
 use crate::stats::count;
-use crate::table::{DeletionCandidate, RemovedInterval};
+use crate::table::RemovedInterval;
 use crate::visits::Visits;
 use crate::wal;
 
@@ -38,19 +38,23 @@ impl Index {
         if !offsets.any(|offset| change::is_dead(leaf, offset)) {
             return Ok(None);
         }
-        let mut candidates = self.candidates(leaf, leaf.id().block)?;
-        self.keep_worthwhile(&mut candidates, entry);
-        candidates.sort_unstable_by_key(|candidate| (candidate.tid, candidate.at));
-        let visits = Visits::all(&candidates);
-        if let Some(absent) = deletion.absent(&visits.list, &candidates) {
+        let by_block = self.by_block(leaf, leaf.id().block)?;
+        let extras = self.options().simple_deletion_extras;
+        let is_worthwhile =
+            |on: &OnBlock| on.known_dead > 0 || (extras && on.block == entry.tid.block);
+        let mut visits = Visits::all(&by_block, is_worthwhile);
+        if !extras {
+            let lists = visits.list.iter_mut().map(|visit| &mut visit.candidates);
+            lists.for_each(|list| list.retain(|candidate| candidate.known_dead));
+        }
+        if let Some(absent) = deletion.absent(&visits.list) {
             return Ok(Some(absent));
         }
         let mut removes = None;
-        for visit in &visits.list {
-            let on_block = &mut candidates[visit.candidates.clone()];
-            removes = union(removes, deletion.oracle.judge(on_block)?);
+        for visit in &mut visits.list {
+            removes = union(removes, deletion.oracle.judge(&mut visit.candidates)?);
         }
-        let gone = judged_deletable(&candidates);
+        let gone = visits.judged_deletable();
         count(&self.counters.simple_deletions, 1);
         count(&self.counters.simple_heap_blocks, visits.list.len() as u64);
         if gone.is_empty() {
@@ -61,23 +65,6 @@ impl Index {
         count(&self.counters.simple_wal_bytes, bytes as u64);
         count(&self.counters.simple_deleted_entries, gone.len() as u64);
         Ok(None)
-    }
-
-    /// Drops the candidates that are neither marked nor on a heap block worth looking at.
-    fn keep_worthwhile(&self, candidates: &mut Vec<DeletionCandidate<'_>>, entry: &NewEntry<'_>) {
-        if !self.options().simple_deletion_extras {
-            return candidates.retain(|candidate| candidate.known_dead);
-        }
-        let mut blocks: Vec<_> = candidates
-            .iter()
-            .filter(|candidate| candidate.known_dead)
-            .map(|candidate| candidate.tid.block)
-            .chain(std::iter::once(entry.tid.block))
-            .collect();
-        blocks.sort_unstable();
-        candidates.retain(|candidate| {
-            candidate.known_dead || blocks.binary_search(&candidate.tid.block).is_ok()
-        });
     }
 
     /// Removes entries of a leaf, given ascending, and logs that. A posting list gets shorter, or goes
@@ -103,15 +90,4 @@ impl Index {
         drop(critical);
         Ok(record_bytes(&[data.len()], removes.is_some()))
     }
-}
-
-/// Where the entries are that the table allowed to go, ascending.
-pub(crate) fn judged_deletable(candidates: &[DeletionCandidate<'_>]) -> Vec<EntryPlace> {
-    let takes_promising = seeded_bug!("deletion_trusts_promises");
-    let deletable = candidates
-        .iter()
-        .filter(|candidate| candidate.deletable || (takes_promising && candidate.promising));
-    let mut gone: Vec<EntryPlace> = deletable.map(|candidate| candidate.at).collect();
-    gone.sort_unstable();
-    gone
 }

@@ -4,7 +4,7 @@
 //! implementation may latch heap pages (lock order: leaf, then heap page), and must neither wait for a
 //! transaction nor call an index.
 
-use niwaki_storage::{BlockNumber, Csn, Result, Tid, Xid};
+use niwaki_storage::{BlockNumber, Csn, OffsetNumber, Result, Tid, Xid};
 
 use crate::batch::EntryPlace;
 
@@ -98,8 +98,9 @@ pub trait DeletionOracle {
     /// A pass of bottom-up deletion ended; whether it found anything.
     fn end(&self, found: bool);
 
-    /// What can be told of these candidates, all on one heap block, without a visit.
-    fn glance(&self, candidates: &[DeletionCandidate<'_>]) -> HeapGlance;
+    /// What can be told of the entries that lead to these offsets of a heap block, in any order, without
+    /// a visit.
+    fn glance(&self, block: BlockNumber, offsets: &[OffsetNumber]) -> HeapGlance;
 
     /// Reads a heap block in. No latch is held.
     ///

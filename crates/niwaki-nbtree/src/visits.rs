@@ -20,10 +20,12 @@
 //! Source: thread 000; design section 6.
 
 use std::cmp::Reverse;
-use std::ops::Range;
 
-use niwaki_storage::BlockNumber;
+use niwaki_env::seeded_bug;
+use niwaki_storage::{BlockNumber, OffsetNumber};
 
+use crate::batch::EntryPlace;
+use crate::by_block::{ByBlock, OnBlock};
 use crate::table::{DeletionCandidate, HeapGlance};
 
 /// Most heap blocks that one pass of bottom-up deletion visits.
@@ -36,158 +38,180 @@ const PROMISING_MIN: usize = 4;
 /// At how many blocks a pass glances at most.
 const GLANCES_MAX: usize = 32;
 
-/// One heap block, with the candidates on it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Visit {
+/// One heap block, with the entries that lead to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Visit<'a> {
     pub(crate) block: BlockNumber,
-    /// Which candidates.
-    pub(crate) candidates: Range<usize>,
+    /// Ascending.
+    pub(crate) candidates: Vec<DeletionCandidate<'a>>,
+}
+
+impl Visit<'_> {
+    /// What the removal of those that may go frees.
+    pub(crate) fn freed_bytes(&self) -> usize {
+        let gone = self.candidates.iter().filter(|candidate| candidate.deletable);
+        gone.map(|candidate| usize::from(candidate.bytes)).sum()
+    }
 }
 
 /// The visits of a pass, in their order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Visits {
-    pub(crate) list: Vec<Visit>,
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Visits<'a> {
+    pub(crate) list: Vec<Visit<'a>>,
     /// How many at the front are favourable.
     pub(crate) favourable: usize,
 }
 
-impl Visits {
-    /// Every block, in physical order. Candidates are ascending by TID.
-    pub(crate) fn all(candidates: &[DeletionCandidate<'_>]) -> Self {
-        let mut at = 0;
-        let list: Vec<Visit> = candidates
-            .chunk_by(|a, b| a.tid.block == b.tid.block)
-            .map(|group| {
-                at += group.len();
-                Visit { block: group[0].tid.block, candidates: at - group.len()..at }
-            })
-            .collect();
-        Self { favourable: list.len(), list }
+impl<'a> Visits<'a> {
+    /// All blocks that `are_wanted`, in physical order.
+    pub(crate) fn all(by_block: &ByBlock<'a>, are_wanted: impl Fn(&OnBlock) -> bool) -> Self {
+        let mut blocks: Vec<&OnBlock> =
+            by_block.blocks.iter().filter(|on| are_wanted(on)).collect();
+        blocks.sort_unstable_by_key(|on| on.block);
+        let favourable = blocks.len();
+        Self::of(by_block, blocks, favourable)
     }
 
-    /// The few blocks worth a visit when nothing is known to be dead. Candidates are ascending by TID.
-    /// Glances end where `wanted` bytes may be hoped for.
+    /// The few blocks worth a visit when nothing is known to be dead. Glances end where `wanted` bytes may
+    /// be hoped for.
     pub(crate) fn promising(
-        candidates: &[DeletionCandidate<'_>],
+        by_block: &ByBlock<'a>,
         wanted: usize,
-        glance: impl Fn(&[DeletionCandidate<'_>]) -> HeapGlance,
+        glance: impl Fn(BlockNumber, &[OffsetNumber]) -> HeapGlance,
     ) -> Self {
-        let Self { mut list, .. } = Self::all(candidates);
-        let promising = |visit: &Visit| {
-            let on_it = &candidates[visit.candidates.clone()];
-            on_it.iter().filter(|candidate| candidate.promising).count()
+        let order = |on: &&OnBlock| {
+            let rank = usize::from(on.promising).max(PROMISING_MIN).next_power_of_two();
+            (Reverse((rank, on.entries.next_power_of_two())), on.block)
         };
-        list.sort_by_cached_key(|visit| {
-            let rank = promising(visit).max(PROMISING_MIN).next_power_of_two();
-            (Reverse((rank, visit.candidates.len().next_power_of_two())), visit.block)
-        });
-        let mut ranked: Vec<(usize, Visit)> = Vec::new();
+        let mut blocks: Vec<&OnBlock> = by_block.blocks.iter().collect();
+        if blocks.len() > GLANCES_MAX {
+            blocks.select_nth_unstable_by_key(GLANCES_MAX, order);
+            blocks.truncate(GLANCES_MAX);
+        }
+        blocks.sort_unstable_by_key(order);
+        let mut ranked: Vec<(usize, &OnBlock)> = Vec::new();
         let mut hoped = 0;
-        for visit in list.into_iter().take(GLANCES_MAX) {
-            let on_it = &candidates[visit.candidates.clone()];
-            let count = match glance(on_it) {
+        let mut offsets = Vec::new();
+        for on in blocks {
+            by_block.offsets(on, &mut offsets);
+            let count = match glance(on.block, &offsets) {
                 HeapGlance::MayBeDead(0) => continue,
                 HeapGlance::MayBeDead(count) => count,
-                HeapGlance::Absent => promising(&visit),
+                HeapGlance::Absent => usize::from(on.promising),
             };
             // The cheapest of its entries, so many times.
-            let bytes = on_it.iter().map(|candidate| usize::from(candidate.bytes)).min();
-            hoped += count * bytes.unwrap_or(0);
-            ranked.push((count.next_power_of_two(), visit));
+            hoped += count * usize::from(on.bytes_min);
+            ranked.push((count.next_power_of_two(), on));
             if hoped >= wanted {
                 break;
             }
         }
-        ranked.sort_by_key(|(rank, visit)| (Reverse(*rank), visit.block));
-        let mut list: Vec<Visit> = ranked.into_iter().map(|(_, visit)| visit).collect();
-        list.truncate(BOTTOM_UP_BLOCKS_MAX);
-        let near = |pair: &&[Visit]| pair[0].block.0.abs_diff(pair[1].block.0) <= NEAR_BLOCKS;
-        let favourable = list.len().min(1 + list.windows(2).take_while(near).count());
-        Self { list, favourable }
+        ranked.sort_by_key(|(rank, on)| (Reverse(*rank), on.block));
+        let mut blocks: Vec<&OnBlock> = ranked.into_iter().map(|(_, on)| on).collect();
+        blocks.truncate(BOTTOM_UP_BLOCKS_MAX);
+        let near = |pair: &&[&OnBlock]| pair[0].block.0.abs_diff(pair[1].block.0) <= NEAR_BLOCKS;
+        let favourable = blocks.len().min(1 + blocks.windows(2).take_while(near).count());
+        Self::of(by_block, blocks, favourable)
+    }
+
+    fn of(by_block: &ByBlock<'a>, blocks: Vec<&OnBlock>, favourable: usize) -> Self {
+        let visit = |on: &OnBlock| Visit { block: on.block, candidates: by_block.candidates(on) };
+        Self { list: blocks.into_iter().map(visit).collect(), favourable }
+    }
+
+    /// Where the entries are that the table allowed to go, ascending.
+    pub(crate) fn judged_deletable(&self) -> Vec<EntryPlace> {
+        let takes_promising = seeded_bug!("deletion_trusts_promises");
+        let candidates = self.list.iter().flat_map(|visit| &visit.candidates);
+        let mut gone: Vec<EntryPlace> = candidates
+            .filter(|candidate| candidate.deletable || (takes_promising && candidate.promising))
+            .map(|candidate| candidate.at)
+            .collect();
+        gone.sort_unstable();
+        gone
     }
 }
 
 #[cfg(test)]
 mod tests {
     use niwaki_storage::Tid;
+    use niwaki_storage::page::Page;
 
     use super::*;
-    use crate::batch::EntryPlace;
+    use crate::page::{IndexPage, flag};
+    use crate::tuple::push_leaf;
+    use crate::{IndexOptions, change};
 
-    /// Per block: its number, promising entries, others.
-    fn candidates(blocks: &[(u32, u16, u16)]) -> Vec<DeletionCandidate<'static>> {
-        let mut all = Vec::new();
+    /// What a pass would visit on a leaf that has, per block: its number, entries that have their key
+    /// twice there, others.
+    fn visits(
+        blocks: &[(u32, u16, u16)],
+        wanted: usize,
+        glance: impl Fn(u32) -> HeapGlance,
+    ) -> (Vec<u32>, usize) {
+        let mut page = Page::zeroed();
+        page.init_index(0, flag::LEAF);
+        let mut key = 0u16;
         for &(block, promising, others) in blocks {
-            all.extend((0..promising + others).map(|n| DeletionCandidate {
-                key: &[],
-                tid: Tid::new(block, n + 1),
-                known_dead: false,
-                promising: n < promising,
-                bytes: 16,
-                deletable: false,
-                at: EntryPlace { offset: 0, place: 0 },
-            }));
+            for n in 0..promising + others {
+                // One key for all that are promising; the first of a block alone would promise nothing.
+                key += u16::from(n == 0 || n >= promising);
+                let mut tuple = Vec::new();
+                push_leaf(&mut tuple, &key.to_be_bytes(), b"", Tid::new(block, n + 1));
+                let at = page.item_count() + 1;
+                assert!(change::insert(&mut page, at, &tuple));
+            }
         }
-        all
+        let index = crate::tests::index(IndexOptions::default());
+        let by_block = index.by_block(&page, BlockNumber(1)).unwrap();
+        let visits = Visits::promising(&by_block, wanted, |block, _| glance(block.0));
+        for visit in &visits.list {
+            let on = by_block.blocks.iter().find(|on| on.block == visit.block).unwrap();
+            assert_eq!(visit.candidates.len(), usize::from(on.entries), "each its own");
+        }
+        let all = Visits::all(&by_block, |on| on.entries > 1);
+        assert!(all.list.is_sorted_by_key(|visit| visit.block));
+        assert!(all.list.iter().all(|visit| visit.candidates.len() > 1));
+        (visits.list.iter().map(|visit| visit.block.0).collect(), visits.favourable)
     }
 
     fn order(blocks: &[(u32, u16, u16)]) -> (Vec<u32>, usize) {
-        let visits = Visits::promising(&candidates(blocks), usize::MAX, |_| HeapGlance::Absent);
-        (visits.list.iter().map(|visit| visit.block.0).collect(), visits.favourable)
+        visits(blocks, usize::MAX, |_| HeapGlance::Absent)
     }
 
     #[test]
     fn the_example_of_the_module() {
-        let blocks = [(17, 14, 0), (18, 5, 0), (19, 10, 0), (40, 1, 0), (90, 3, 0)];
+        let blocks = [(17, 14, 0), (18, 5, 0), (19, 10, 0), (40, 0, 1), (90, 3, 0)];
         assert_eq!(order(&blocks), (vec![17, 19, 18, 90, 40], 3));
     }
 
     #[test]
     fn place_decides_between_blocks_that_promise_alike() {
-        assert_eq!(order(&[(5, 1, 3), (9, 4, 0), (12, 3, 6)]).0, [9, 12, 5]);
+        assert_eq!(order(&[(5, 0, 4), (9, 4, 0), (12, 3, 6)]).0, [9, 12, 5]);
         assert_eq!(order(&[(30, 8, 0), (10, 7, 0), (20, 5, 2)]).0, [10, 20, 30]);
     }
 
     #[test]
     fn few_blocks_are_visited_however_many_there_are() {
-        let blocks: Vec<_> = (0..100).map(|block| (block * 2, 1, 0)).collect();
+        let blocks: Vec<_> = (0..100).map(|block| (block * 2, 0, 1)).collect();
         assert_eq!(order(&blocks), (vec![0, 2, 4, 6, 8, 10], 6));
-        let apart: Vec<_> = (0..100).map(|block| (block * 4, 1, 0)).collect();
+        let apart: Vec<_> = (0..100).map(|block| (block * 4, 0, 1)).collect();
         assert_eq!(order(&apart).1, 1);
         assert_eq!(order(&[]), (vec![], 0));
     }
 
     #[test]
     fn blocks_on_which_nothing_can_be_dead_are_passed_over() {
-        let blocks: Vec<_> = (0..100).map(|block| (block, 8, 0)).collect();
-        let all = candidates(&blocks);
-        let seen = |dead: fn(u32) -> usize| -> Vec<u32> {
-            let visits = Visits::promising(&all, usize::MAX, |on_block| {
-                HeapGlance::MayBeDead(dead(on_block[0].tid.block.0))
-            });
-            visits.list.iter().map(|visit| visit.block.0).collect()
+        let blocks: Vec<_> = (0..50).map(|block| (block, 8, 0)).collect();
+        let seen = |wanted, dead: fn(u32) -> usize| {
+            visits(&blocks, wanted, |block| HeapGlance::MayBeDead(dead(block))).0
         };
-        assert_eq!(seen(|block| (block % 2) as usize), [1, 3, 5, 7, 9, 11]);
-        assert_eq!(seen(|block| if block == 20 { 5 } else { (block == 3).into() }), [20, 3]);
-        assert_eq!(seen(|_| 0), []);
-        let enough = Visits::promising(&all, 5 * 16, |_| HeapGlance::MayBeDead(2));
-        assert_eq!(enough.list.len(), 3, "no glance more than is needed");
-        assert_eq!(seen(|block| (block >= 31).into()), [31], "glances have an end");
-    }
-
-    #[test]
-    fn each_visit_names_its_own_candidates() {
-        let all = candidates(&[(3, 2, 1), (4, 1, 0), (9, 0, 5)]);
-        let promising = Visits::promising(&all, usize::MAX, |_| HeapGlance::Absent);
-        for visits in [Visits::all(&all), promising] {
-            let mut covered = 0;
-            for visit in &visits.list {
-                let on_it = &all[visit.candidates.clone()];
-                assert!(on_it.iter().all(|candidate| candidate.tid.block == visit.block));
-                covered += on_it.len();
-            }
-            assert_eq!(covered, all.len());
-        }
+        let all = usize::MAX;
+        assert_eq!(seen(all, |block| (block % 2) as usize), [1, 3, 5, 7, 9, 11]);
+        assert_eq!(seen(all, |block| if block == 20 { 5 } else { (block == 3).into() }), [20, 3]);
+        assert_eq!(seen(all, |_| 0), [0; 0]);
+        // Entries of 14 bytes with their line pointers.
+        assert_eq!(seen(5 * 14, |_| 2).len(), 3, "no glance more than is needed");
+        assert_eq!(seen(all, |block| (block >= 31).into()), [31], "glances have an end");
     }
 }

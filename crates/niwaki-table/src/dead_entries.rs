@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use niwaki_heap::{Deadness, RowRef};
 use niwaki_nbtree::{DeletionCandidate, DeletionOracle, HeapGlance, RemovedInterval};
-use niwaki_storage::{BlockNumber, Csn, RelFileId, Result, Xid};
+use niwaki_storage::{BlockNumber, Csn, OffsetNumber, RelFileId, Result, Xid};
 use niwaki_txn::{Horizon, Interrupted, Transaction};
 
 use crate::row_key::HasKey;
@@ -89,6 +89,12 @@ impl DeletionOracle for DeadEntries<'_> {
             let mut interval: RemovedInterval = None;
             for candidate in candidates {
                 debug_assert_eq!(candidate.tid.block, block, "one block at a time");
+                candidate.deletable = false;
+                // Most entries on a block lead to rows that live: no need to ask whose they are.
+                let is_suspect = candidate.known_dead || candidate.promising;
+                if !is_suspect && !probe.may_be_dead(candidate.tid.offset) {
+                    continue;
+                }
                 // A version whose key only an expression tells may have this one: its entry stays until
                 // the whole chain is dead.
                 let has_key = |row: RowRef<'_>| {
@@ -127,10 +133,8 @@ impl DeletionOracle for DeadEntries<'_> {
         }
     }
 
-    fn glance(&self, candidates: &[DeletionCandidate<'_>]) -> HeapGlance {
-        let block = candidates.first().map_or(0, |first| first.tid.block.0);
-        let roots = candidates.iter().map(|candidate| candidate.tid.offset);
-        self.table.heap().glance(block, roots).map_or(HeapGlance::Absent, HeapGlance::MayBeDead)
+    fn glance(&self, block: BlockNumber, offsets: &[OffsetNumber]) -> HeapGlance {
+        self.table.heap().glance(block.0, offsets).map_or(HeapGlance::Absent, HeapGlance::MayBeDead)
     }
 
     fn read_in(&self, block: BlockNumber) -> Result<()> {

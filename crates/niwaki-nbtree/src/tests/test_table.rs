@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
-use niwaki_storage::{BlockNumber, Csn, Result, Tid};
+use niwaki_storage::{BlockNumber, Csn, OffsetNumber, Result, Tid};
 
 use crate::{DeletionCandidate, DeletionOracle, HeapGlance, RemovedInterval};
 
@@ -75,12 +75,11 @@ impl<F: Fn(&DeletionCandidate<'_>) -> bool> DeletionOracle for TestTable<F> {
         self.ended.borrow_mut().push(found);
     }
 
-    fn glance(&self, candidates: &[DeletionCandidate<'_>]) -> HeapGlance {
-        if self.on_disk.borrow().contains(&candidates[0].tid.block.0) {
+    fn glance(&self, block: BlockNumber, offsets: &[OffsetNumber]) -> HeapGlance {
+        if self.on_disk.borrow().contains(&block.0) {
             HeapGlance::Absent
         } else {
-            let promising = candidates.iter().filter(|candidate| candidate.promising);
-            HeapGlance::MayBeDead(promising.count())
+            HeapGlance::MayBeDead(offsets.len())
         }
     }
 

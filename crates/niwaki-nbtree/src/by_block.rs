@@ -1,0 +1,277 @@
+//! The entries of a leaf by the heap block that each leads to.
+//!
+//! A leaf of few keys holds more than a thousand TIDs, and a pass over it visits six heap blocks at most.
+//! So nothing is sorted and nothing copied before the blocks are chosen: one walk over the leaf chains the
+//! entries of each block together, by a small hash table of blocks.
+//!
+//! ```text
+//! entries   0:(a,17.1)  1:(a,18.2)  2:(b,17.4)  3:(c,90.1)         next     -  -  0  -
+//! blocks    17: 2 entries, last 2     18: 1, last 1     90: 1, last 3
+//! ```
+
+use niwaki_storage::page::Page;
+use niwaki_storage::{BlockNumber, OffsetNumber, Tid};
+
+use crate::batch::EntryPlace;
+use crate::change;
+use crate::error::Result;
+use crate::index::Index;
+use crate::page::{IndexPage, LINE_POINTER};
+use crate::table::DeletionCandidate;
+use crate::tuple::{LeafTuple, TID_SIZE};
+
+/// End of a chain, and an empty slot of the hash table.
+const NONE: u16 = u16::MAX;
+
+/// One entry of the leaf.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    at: EntryPlace,
+    /// Offset of its TID.
+    offset: OffsetNumber,
+    promising: bool,
+    /// The entry before it in the chain of its block.
+    next: u16,
+}
+
+/// A heap block that entries lead to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OnBlock {
+    pub(crate) block: BlockNumber,
+    /// Its entries, and those of them that are promising or marked LP_DEAD.
+    pub(crate) entries: u16,
+    pub(crate) promising: u16,
+    pub(crate) known_dead: u16,
+    /// What the smallest of its entries would free, in bytes.
+    pub(crate) bytes_min: u16,
+    last: u16,
+}
+
+/// The entries of a leaf, chained by heap block; as long as the leaf does not change.
+pub(crate) struct ByBlock<'a> {
+    leaf: &'a Page,
+    entries: Vec<Entry>,
+    pub(crate) blocks: Vec<OnBlock>,
+    /// Numbers of `blocks` by hash of the block; a power of two, at least twice as many as entries.
+    slots: Vec<u16>,
+}
+
+impl Index {
+    /// Every entry of a leaf, by heap block.
+    ///
+    /// Entries with equal keys are promising. Of a posting list at most one is: where most of the list
+    /// lies on one heap block, an entry there, so that lists, which say little about what died, do not
+    /// outweigh plain duplicates, which were inserted since.
+    pub(crate) fn by_block<'a>(&self, leaf: &'a Page, block: BlockNumber) -> Result<ByBlock<'a>> {
+        let mut found = ByBlock::with_room(leaf);
+        // The key of the item before, and which of its entries is promising if the key comes again.
+        let mut before: Option<(&[u8], Option<usize>)> = None;
+        for offset in leaf.first_entry()..=leaf.item_count() {
+            let item = self.leaf_tuple(leaf, block, offset)?;
+            let known_dead = change::is_dead(leaf, offset);
+            let bytes = freed_by_entry(leaf, offset, &item);
+            let guess = favourite(&item).map(|place| found.entries.len() + place);
+            let mut on = 0;
+            for (place, tid) in (0u8..).zip(item.tids.iter()) {
+                on = found.add(on, EntryPlace { offset, place }, tid, bytes, known_dead);
+            }
+            if let Some((key, last)) = before
+                && key == item.key
+            {
+                [last, guess].into_iter().flatten().for_each(|entry| found.promise(entry));
+            }
+            before = Some((item.key, guess));
+        }
+        Ok(found)
+    }
+}
+
+impl<'a> ByBlock<'a> {
+    fn with_room(leaf: &'a Page) -> Self {
+        // No leaf has more TIDs than fit between its ends.
+        let most = leaf.stored_bytes() / TID_SIZE + 1;
+        Self {
+            leaf,
+            entries: Vec::with_capacity(most),
+            blocks: Vec::new(),
+            slots: vec![NONE; 2 * most.next_power_of_two()],
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Adds an entry. `on` is the number of the block that the entry before lies on: mostly it is the
+    /// same. Returns that of its own.
+    fn add(&mut self, on: usize, at: EntryPlace, tid: Tid, bytes: u16, known_dead: bool) -> usize {
+        let on = match self.blocks.get(on) {
+            Some(same) if same.block == tid.block => on,
+            _ => self.block_number(tid.block),
+        };
+        let number = self.entries.len() as u16;
+        let Some(block) = self.blocks.get_mut(on) else { return on };
+        let next = std::mem::replace(&mut block.last, number);
+        block.entries += 1;
+        block.known_dead += u16::from(known_dead);
+        block.bytes_min = block.bytes_min.min(bytes);
+        self.entries.push(Entry { at, offset: tid.offset, promising: false, next });
+        on
+    }
+
+    /// The number of a block in `blocks`, where it is put if it is new.
+    fn block_number(&mut self, block: BlockNumber) -> usize {
+        let mask = self.slots.len() - 1;
+        // Fibonacci hashing: neighbours, the usual case, go far apart.
+        let mut slot = (block.0.wrapping_mul(0x9E37_79B1) >> 12) as usize & mask;
+        loop {
+            let number = self.slots[slot];
+            if number == NONE {
+                break;
+            }
+            if self.blocks[usize::from(number)].block == block {
+                return usize::from(number);
+            }
+            slot = (slot + 1) & mask;
+        }
+        self.slots[slot] = self.blocks.len() as u16;
+        self.blocks.push(OnBlock {
+            block,
+            entries: 0,
+            promising: 0,
+            known_dead: 0,
+            bytes_min: u16::MAX,
+            last: NONE,
+        });
+        self.blocks.len() - 1
+    }
+
+    fn promise(&mut self, number: usize) {
+        let Some(entry) = self.entries.get_mut(number) else { return };
+        if std::mem::replace(&mut entry.promising, true) {
+            return;
+        }
+        let tid = LeafTuple::decode(self.leaf.tuple(entry.at.offset))
+            .and_then(|item| item.tids.get(usize::from(entry.at.place)));
+        if let Some(tid) = tid {
+            let on = self.block_number(tid.block);
+            self.blocks[on].promising += 1;
+        }
+    }
+
+    fn chain(&self, on: &OnBlock) -> impl Iterator<Item = &Entry> {
+        let entry = |number: u16| self.entries.get(usize::from(number));
+        std::iter::successors(entry(on.last), move |before| entry(before.next))
+    }
+
+    /// The offsets of the TIDs on a block, in no order.
+    pub(crate) fn offsets(&self, on: &OnBlock, into: &mut Vec<OffsetNumber>) {
+        into.clear();
+        into.extend(self.chain(on).map(|entry| entry.offset));
+    }
+
+    /// The entries on a block as the table is asked about them, ascending. None is judged yet.
+    pub(crate) fn candidates(&self, on: &OnBlock) -> Vec<DeletionCandidate<'a>> {
+        let mut candidates: Vec<DeletionCandidate<'a>> = self
+            .chain(on)
+            .filter_map(|entry| {
+                let item = LeafTuple::decode(self.leaf.tuple(entry.at.offset))?;
+                Some(DeletionCandidate {
+                    key: item.key,
+                    tid: Tid { block: on.block, offset: entry.offset },
+                    known_dead: change::is_dead(self.leaf, entry.at.offset),
+                    promising: entry.promising,
+                    bytes: freed_by_entry(self.leaf, entry.at.offset, &item),
+                    deletable: false,
+                    at: entry.at,
+                })
+            })
+            .collect();
+        candidates.sort_unstable_by_key(|candidate| (candidate.tid.offset, candidate.at));
+        candidates
+    }
+}
+
+/// What the removal of one entry of an item frees, in bytes.
+fn freed_by_entry(leaf: &Page, offset: u16, item: &LeafTuple<'_>) -> u16 {
+    let bytes = if item.is_posting() { TID_SIZE } else { leaf.tuple(offset).len() + LINE_POINTER };
+    bytes as u16
+}
+
+/// Which entry of an item stands for it: a plain item's own; of a posting list that lies mostly on one
+/// heap block one of those there.
+fn favourite(item: &LeafTuple<'_>) -> Option<usize> {
+    if !item.is_posting() {
+        return Some(0);
+    }
+    let last = item.tids.len() - 1;
+    let block = |place: usize| item.tids.get(place).map(|tid| tid.block);
+    let middle = block(last / 2);
+    if middle == block(0) {
+        Some(0)
+    } else if middle == block(last) {
+        Some(last)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::IndexOptions;
+    use crate::page::flag;
+    use crate::tuple::posting_bytes;
+
+    proptest! {
+        /// Every entry is on the chain of its block, once; whatever the hash table does.
+        #[test]
+        fn every_entry_is_found_by_its_block(
+            lists in prop::collection::vec(
+                (0u8..4, prop::collection::btree_set((0u32..40, 1u16..5), 1..20)), 1..30),
+            stride in prop::sample::select(vec![1u32, 3, 1 << 12, 1 << 20]),
+        ) {
+            let index = crate::tests::index(IndexOptions::default());
+            let mut page = Page::zeroed();
+            page.init_index(0, flag::LEAF);
+            let mut expected = Vec::new();
+            for (number, (key, tids)) in lists.iter().enumerate() {
+                let tids: Vec<Tid> =
+                    tids.iter().map(|&(block, offset)| Tid::new(block * stride, offset)).collect();
+                let offset = number as u16 + 1;
+                prop_assume!(change::insert(&mut page, offset, &posting_bytes(&[*key], &tids)));
+                change::set_dead(&mut page, offset, number % 3 == 0);
+                expected.extend((0u8..).zip(&tids).map(|(place, &tid)| {
+                    (tid, EntryPlace { offset, place }, number % 3 == 0)
+                }));
+            }
+            let by_block = index.by_block(&page, BlockNumber(1)).unwrap();
+            prop_assert_eq!(by_block.len(), expected.len());
+            let mut found = Vec::new();
+            for on in &by_block.blocks {
+                let candidates = by_block.candidates(on);
+                prop_assert_eq!(candidates.len(), usize::from(on.entries));
+                let count = |what: fn(&DeletionCandidate<'_>) -> bool| {
+                    candidates.iter().filter(|candidate| what(candidate)).count() as u16
+                };
+                prop_assert_eq!(count(|candidate| candidate.known_dead), on.known_dead);
+                prop_assert_eq!(count(|candidate| candidate.promising), on.promising);
+                prop_assert_eq!(candidates.iter().map(|candidate| candidate.bytes).min(), Some(on.bytes_min));
+                prop_assert!(candidates.is_sorted_by_key(|candidate| (candidate.tid, candidate.at)));
+                let mut offsets = Vec::new();
+                by_block.offsets(on, &mut offsets);
+                offsets.sort_unstable();
+                let tids: Vec<_> = candidates.iter().map(|candidate| candidate.tid.offset).collect();
+                prop_assert_eq!(offsets, tids);
+                found.extend(candidates.iter().map(|candidate| {
+                    (candidate.tid, candidate.at, candidate.known_dead)
+                }));
+            }
+            found.sort_unstable();
+            expected.sort_unstable();
+            prop_assert_eq!(found, expected);
+        }
+    }
+}
