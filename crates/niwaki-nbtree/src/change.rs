@@ -7,7 +7,7 @@ use niwaki_storage::page::{ItemState, Page};
 use niwaki_storage::{BlockNumber, OffsetNumber};
 
 use crate::page::{IndexPage, flag, read_u16, read_u32};
-use crate::tuple::{LeafTuple, TID_SIZE, push_posting, read_tid};
+use crate::tuple::{LeafTuple, POSTING_MAX, TID_SIZE, TUPLE_HEADER, push_posting, read_tid};
 
 /// Bytes of a pivot's downlink.
 const DOWNLINK_SIZE: usize = 4;
@@ -31,6 +31,25 @@ pub(crate) fn insert_inside(page: &mut Page, offset: u16, tid: &[u8; TID_SIZE]) 
     }
     set_list(page, offset, &list);
     true
+}
+
+/// The posting list at `offset` takes in a TID and gets longer by it, wherever the TID belongs.
+///
+/// ```text
+/// (k, 3 5 9)              grow (k, 7):   (k, 3 5 7 9)
+/// ```
+pub(crate) fn grow_list(page: &mut Page, offset: u16, tid: &[u8; TID_SIZE]) -> bool {
+    let tuple = page.tuple(offset);
+    let Some(item) = LeafTuple::decode(tuple).filter(LeafTuple::is_posting) else { return false };
+    let Err(place) = item.tids.search(read_tid(tid, 0)) else { return false };
+    let count = item.tids.len() + 1;
+    let at = TUPLE_HEADER + item.key.len() + place * TID_SIZE;
+    if tuple.len() + TID_SIZE > POSTING_MAX || !page.grow_item(OffsetNumber(offset), at, tid) {
+        return false;
+    }
+    let count = (count as u16).to_le_bytes();
+    let head = page.item_mut(OffsetNumber(offset)).and_then(|tuple| tuple.first_chunk_mut());
+    head.map(|place| *place = count).is_some()
 }
 
 /// What a posting list becomes when it takes in a TID, and the plain entry of the TID that it gives
@@ -265,7 +284,7 @@ impl<'a> Rebuild<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tuple::push_leaf;
+    use crate::tuple::{POSTING_TIDS_MAX, posting_bytes, push_leaf, tid_bytes};
     use niwaki_storage::Tid;
 
     fn tuple(key: &[u8]) -> Vec<u8> {
@@ -333,5 +352,35 @@ mod tests {
         page.set_next(BlockNumber(3));
         assert!(!set_dead(&mut page, 1, true));
         assert!(!insert_inside(&mut page, 1, &[0, 0, 0, 0, 2, 0]));
+        assert!(!grow_list(&mut page, 1, &[0, 0, 0, 0, 2, 0]));
+    }
+
+    #[test]
+    fn a_list_grows_where_the_tid_belongs() {
+        let tids = |numbers: &[u32]| -> Vec<Tid> {
+            numbers.iter().map(|&number| Tid::new(number, 1)).collect()
+        };
+        let there = [10, 20, 30];
+        for new in [5, 10, 15, 25, 30, 35] {
+            let mut page = page();
+            assert!(insert(&mut page, 3, &posting_bytes(b"d", &tids(&there))));
+            let before = page.clone();
+            let mut expected = there.to_vec();
+            expected.extend((!there.contains(&new)).then_some(new));
+            expected.sort_unstable();
+            let grown = grow_list(&mut page, 3, &tid_bytes(Tid::new(new, 1)));
+            assert_eq!(grown, expected.len() == 4);
+            assert_eq!(page.tuple(3), posting_bytes(b"d", &tids(&expected)));
+            let others = [1, 2, 4, 5];
+            assert!(others.iter().all(|&offset| page.tuple(offset) == before.tuple(offset)));
+            assert!(is_dead(&page, 2));
+            let taken = if grown { TID_SIZE } else { 0 };
+            assert_eq!(page.free_bytes(), before.free_bytes() - taken);
+        }
+        let mut page = page();
+        assert!(!grow_list(&mut page, 3, &tid_bytes(Tid::new(1, 2))), "a plain entry");
+        let longest: Vec<u32> = (1..=POSTING_TIDS_MAX as u32).collect();
+        assert!(insert(&mut page, 3, &posting_bytes(b"", &tids(&longest))));
+        assert!(!grow_list(&mut page, 3, &tid_bytes(Tid::new(9, 9))), "the longest list");
     }
 }

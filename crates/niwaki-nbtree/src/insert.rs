@@ -9,6 +9,7 @@ use niwaki_storage::record::LoggedPage;
 use niwaki_storage::{BlockNumber, Tid, Xid};
 
 use crate::change;
+use crate::dedup::list_tids;
 use crate::descend::{Descent, RESTARTS_MAX};
 use crate::error::{Error, Result};
 use crate::index::{Index, Path};
@@ -19,7 +20,7 @@ use crate::recycle::Link;
 use crate::search::{Target, is_beyond};
 use crate::stats::count;
 use crate::table::{DeletionOracle, UniqueCheck};
-use crate::tuple::{ENTRY_MAX, TID_SIZE, TUPLE_HEADER, push_leaf};
+use crate::tuple::{ENTRY_MAX, TID_SIZE, TUPLE_HEADER, push_leaf, tid_bytes};
 use crate::unique_check::{Checked, Duplicates};
 use crate::wal;
 
@@ -286,6 +287,12 @@ impl Index {
             }
             Found::NotThere(gap) => gap,
         };
+        if duplicates == Duplicates::Allowed
+            && let Some(list) = self.list_for(&leaf, gap, entry)?
+        {
+            self.grow_list(&mut leaf, list, entry)?;
+            return Ok(Attempt::Done(InsertOutcome::Inserted));
+        }
         let tuple_bytes = record.len() - wal::OFFSET_SIZE;
         if !self.takes(&leaf, gap, tuple_bytes) {
             if let Some(blocks) =
@@ -335,6 +342,58 @@ impl Index {
     fn takes(&self, leaf: &PageWrite<'_>, gap: Gap, tuple_bytes: usize) -> bool {
         let loses_mark = matches!(gap, Gap::Inside(offset) if change::is_dead(leaf, offset));
         self.fits(leaf, tuple_bytes) && !loses_mark
+    }
+
+    /// The posting list that takes in another version of a row instead of an entry of its own: six bytes
+    /// rather than twenty and more, so that passes over a leaf full of versions come that much more
+    /// rarely. What is no version stays by itself, where a scan can mark it when it dies; so do
+    /// entries of a unique index, whose checks mark them.
+    fn list_for(
+        &self,
+        leaf: &PageWrite<'_>,
+        gap: Gap,
+        entry: &NewEntry<'_>,
+    ) -> Result<Option<u16>> {
+        let no_room = leaf.free_bytes() < TID_SIZE;
+        if no_room || !entry.logically_unchanged || !entry.payload.is_empty() {
+            return Ok(None);
+        }
+        let options = self.options();
+        if !options.deduplicate_items {
+            return Ok(None);
+        }
+        let near = match gap {
+            Gap::Inside(offset) => offset..=offset,
+            Gap::Before(offset) => offset.saturating_sub(1)..=offset,
+        };
+        for offset in near {
+            if !(leaf.first_entry()..=leaf.item_count()).contains(&offset) {
+                continue;
+            }
+            let item = self.leaf_tuple(leaf, leaf.id().block, offset)?;
+            let takes = item.is_posting()
+                && item.key == entry.key
+                && item.tids.len() < list_tids(entry.key.len(), self.tids_max())
+                && !change::is_dead(leaf, offset);
+            if takes {
+                return Ok(Some(offset));
+            }
+        }
+        Ok(None)
+    }
+
+    fn grow_list(&self, leaf: &mut PageWrite<'_>, offset: u16, entry: &NewEntry<'_>) -> Result<()> {
+        let tid = tid_bytes(entry.tid);
+        let critical = self.storage.begin_change()?;
+        let grown = change::grow_list(leaf, offset, &tid);
+        assert!(grown, "the list was measured before");
+        leaf.bump_version();
+        let delta: &[&[u8]] = &[&offset.to_le_bytes(), &tid];
+        self.log(wal::kind::GROW_LIST, entry.xid, &mut [LoggedPage::delta(leaf, delta)], None);
+        drop(critical);
+        count(&self.counters.inserts, 1);
+        count(&self.counters.lists_grown, 1);
+        Ok(())
     }
 
     /// Puts the tuple in `record`, behind the room for its offset, on the leaf, where it fits.

@@ -3,6 +3,8 @@
 //! A list that loses some of its TIDs gets shorter in place; one TID left makes it a plain entry; none,
 //! and the item goes. A mark (LP_DEAD) stays: it said that all TIDs were dead, so those left are.
 
+use std::ops::Range;
+
 use niwaki_storage::OffsetNumber;
 use niwaki_storage::page::Page;
 
@@ -10,54 +12,61 @@ use crate::batch::EntryPlace;
 use crate::page::IndexPage;
 use crate::tuple::{LeafTuple, push_posting};
 
-/// A posting list that gets shorter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Shrink {
-    offset: u16,
-    /// Places of the TIDs that go, ascending; not all of them.
-    places: Vec<u8>,
-}
-
 /// The removal of some entries of a leaf, in the form the log keeps.
 ///
 /// ```text
 /// items that go: their number, then the offset of each, ascending, as its distance from the one before
 ///                (the first: from 0)
-/// posting lists that get shorter, to the end: per list the distance to its offset, doubled; one more when
-///                several TIDs go, then their count u8; places u8 each (from 0, ascending) of the TIDs
+/// TIDs that go out of posting lists that stay, to the end: each as its distance from the one before (the
+///                first: from 0), where the TIDs of all posting lists of the leaf are counted from 0
 /// ```
 /// Numbers and distances are one byte below 128; above, two: the low seven bits with the top bit set, then
-/// the rest. Mostly neighbours die together, so an item costs one byte.
+/// the rest. So nearly every entry that goes costs one byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Removal {
     items: Vec<OffsetNumber>,
-    lists: Vec<Shrink>,
+    tids: Vec<u16>,
+}
+
+/// A posting list that gets shorter.
+struct Shorter {
+    offset: u16,
+    /// Number of its first TID among those of all lists.
+    first: u16,
+    /// Which of the removal's TIDs are its.
+    gone: Range<usize>,
 }
 
 impl Removal {
     /// The removal of these entries, given ascending; `None` if one does not exist.
     pub(crate) fn of(leaf: &Page, entries: &[EntryPlace]) -> Option<Self> {
-        let mut removal = Self { items: Vec::new(), lists: Vec::new() };
-        for group in entries.chunk_by(|a, b| a.offset == b.offset) {
-            let offset = group[0].offset;
+        let mut removal = Self { items: Vec::new(), tids: Vec::new() };
+        let mut groups = entries.chunk_by(|a, b| a.offset == b.offset).peekable();
+        let mut first = 0;
+        for offset in leaf.first_entry()..=leaf.item_count() {
             let item = LeafTuple::decode(leaf.tuple(offset))?;
-            let ascending = group.is_sorted_by(|a, b| a.place < b.place);
-            if !ascending || usize::from(group[group.len() - 1].place) >= item.tids.len() {
-                return None;
+            let tids = item.tids.len();
+            if let Some(group) = groups.next_if(|group| group[0].offset == offset) {
+                let ascending = group.is_sorted_by(|a, b| a.place < b.place);
+                if !ascending || usize::from(group[group.len() - 1].place) >= tids {
+                    return None;
+                }
+                if group.len() == tids {
+                    removal.items.push(OffsetNumber(offset));
+                } else {
+                    let numbers = group.iter().map(|entry| first + u16::from(entry.place));
+                    removal.tids.extend(numbers);
+                }
             }
-            if group.len() == item.tids.len() {
-                removal.items.push(OffsetNumber(offset));
-            } else {
-                let places = group.iter().map(|entry| entry.place).collect();
-                removal.lists.push(Shrink { offset, places });
+            if item.is_posting() {
+                first += tids as u16;
             }
         }
-        Some(removal)
+        groups.peek().is_none().then_some(removal)
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let places: usize = self.lists.iter().map(|list| 3 + list.places.len()).sum();
-        let mut out = Vec::with_capacity(2 + 2 * self.items.len() + places);
+        let mut out = Vec::with_capacity(2 + 2 * (self.items.len() + self.tids.len()));
         push_number(&mut out, self.items.len() as u16);
         let mut before = 0;
         for item in &self.items {
@@ -65,14 +74,9 @@ impl Removal {
             before = item.0;
         }
         before = 0;
-        for list in &self.lists {
-            let several = list.places.len() > 1;
-            push_number(&mut out, (list.offset - before) << 1 | u16::from(several));
-            before = list.offset;
-            if several {
-                out.push(list.places.len() as u8);
-            }
-            out.extend_from_slice(&list.places);
+        for &number in &self.tids {
+            push_number(&mut out, number - before);
+            before = number;
         }
         out
     }
@@ -85,74 +89,75 @@ impl Removal {
             before = before.checked_add(take_number(&mut rest)?)?;
             items.push(OffsetNumber(before));
         }
-        let mut lists = Vec::new();
+        let mut tids = Vec::new();
         before = 0;
         while !rest.is_empty() {
-            let number = take_number(&mut rest)?;
-            before = before.checked_add(number >> 1)?;
-            let mut count = 1;
-            if number & 1 != 0 {
-                let (&several, behind) = rest.split_first()?;
-                (count, rest) = (several, behind);
-            }
-            let (places, behind) = rest.split_at_checked(usize::from(count))?;
-            lists.push(Shrink { offset: before, places: places.to_vec() });
-            rest = behind;
+            before = before.checked_add(take_number(&mut rest)?)?;
+            tids.push(before);
         }
-        Some(Self { items, lists })
+        Some(Self { items, tids })
     }
 
     /// Makes the change and compacts the page; false, with nothing changed, where the page has no
     /// such entries.
     pub(crate) fn apply(&self, page: &mut Page) -> bool {
         let there = page.first_entry()..=page.item_count();
-        let ascending = self.items.is_sorted_by(|a, b| a < b)
-            && self.lists.is_sorted_by(|a, b| a.offset < b.offset);
-        let nothing = self.items.is_empty() && self.lists.is_empty();
+        let nothing = self.items.is_empty() && self.tids.is_empty();
+        let ascending = self.items.is_sorted_by(|a, b| a < b);
         if nothing || !ascending || self.items.iter().any(|item| !there.contains(&item.0)) {
             return false;
         }
-        let mut shorter = Vec::with_capacity(self.lists.len());
-        for list in &self.lists {
-            let gone = self.items.binary_search(&OffsetNumber(list.offset)).is_ok();
-            match list.tuple(page) {
-                Some(tuple) if !gone && there.contains(&list.offset) => {
-                    shorter.push((OffsetNumber(list.offset), tuple));
-                }
-                _ => return false,
-            }
-        }
-        for (offset, tuple) in &shorter {
-            let stored = page.overwrite_item(*offset, tuple);
+        let Some(shorter) = self.shorter(page) else { return false };
+        let (mut kept, mut tuple) = (Vec::new(), Vec::new());
+        for list in shorter {
+            let Some(item) = LeafTuple::decode(page.tuple(list.offset)) else { continue };
+            let mut gone = self.tids[list.gone].iter().peekable();
+            kept.clear();
+            kept.extend((list.first..).zip(item.tids.raw()).filter_map(|(number, tid)| {
+                gone.next_if(|&&gone| gone == number).is_none().then_some(*tid)
+            }));
+            tuple.clear();
+            push_posting(&mut tuple, item.key, &kept);
+            let stored = page.overwrite_item(OffsetNumber(list.offset), &tuple);
             debug_assert!(stored, "a shorter tuple always fits");
         }
         page.remove_items(&self.items)
     }
 
-    /// Number of items that go, and of lists that get shorter.
-    pub(crate) fn counts(&self) -> (usize, usize) {
-        (self.items.len(), self.lists.len())
-    }
-}
-
-impl Shrink {
-    /// What is left of the list; `None` if it is not that long.
-    fn tuple(&self, page: &Page) -> Option<Vec<u8>> {
-        let item = LeafTuple::decode(page.tuple(self.offset))?;
-        let ascending = self.places.is_sorted_by(|a, b| a < b);
-        let last = usize::from(*self.places.last()?);
-        if !ascending || last >= item.tids.len() || self.places.len() >= item.tids.len() {
+    /// The lists that get shorter; `None` where one that goes as a whole loses TIDs besides, or one would
+    /// lose all, or there are not so many TIDs, or their order is wrong.
+    fn shorter(&self, page: &Page) -> Option<Vec<Shorter>> {
+        let mut shorter = Vec::new();
+        if !self.tids.is_sorted_by(|a, b| a < b) {
             return None;
         }
-        let mut gone = self.places.iter().peekable();
-        let kept: Vec<_> = (0u8..)
-            .zip(item.tids.raw())
-            .filter(|(place, _)| gone.next_if(|&gone| gone == place).is_none())
-            .map(|(_, tid)| *tid)
-            .collect();
-        let mut tuple = Vec::new();
-        push_posting(&mut tuple, item.key, &kept);
-        Some(tuple)
+        let (mut first, mut at) = (0u16, 0);
+        for offset in page.first_entry()..=page.item_count() {
+            if at == self.tids.len() {
+                break;
+            }
+            let item = LeafTuple::decode(page.tuple(offset))?;
+            if !item.is_posting() {
+                continue;
+            }
+            let end = first + item.tids.len() as u16;
+            let here = self.tids[at..].iter().take_while(|&&number| number < end).count();
+            if here > 0 {
+                let goes = self.items.binary_search(&OffsetNumber(offset)).is_ok();
+                if goes || here == item.tids.len() {
+                    return None;
+                }
+                shorter.push(Shorter { offset, first, gone: at..at + here });
+                at += here;
+            }
+            first = end;
+        }
+        (at == self.tids.len()).then_some(shorter)
+    }
+
+    /// Number of items that go, and of TIDs that go out of lists that stay.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.items.len(), self.tids.len())
     }
 }
 
@@ -212,13 +217,13 @@ mod tests {
         assert!(change::set_dead(&mut page, 2, true));
         let all = entries(&[(1, 0), (2, 1), (2, 3), (3, 0), (4, 0), (4, 1)]);
         let removal = Removal::of(&page, &all).unwrap();
-        assert_eq!(removal.counts(), (2, 2));
+        assert_eq!(removal.counts(), (2, 3));
         let bytes = removal.encode();
         assert_eq!(Removal::decode(&bytes).as_ref(), Some(&removal));
-        // Two items, each a distance from the one before; list 2 loses two TIDs, list 3 one.
-        assert_eq!(bytes, [2, 1, 3, 2 << 1 | 1, 2, 1, 3, 1 << 1, 0]);
+        // Two items, each a distance from the one before; of the lists' TIDs the numbers 1, 3 and 4.
+        assert_eq!(bytes, [2, 1, 3, 1, 2, 1]);
         let cut = |end: usize| Removal::decode(&bytes[..end]).is_some();
-        assert_eq!((0..bytes.len()).filter(|&end| cut(end)).collect::<Vec<_>>(), [3, 7]);
+        assert_eq!((0..bytes.len()).filter(|&end| cut(end)).collect::<Vec<_>>(), [3, 4, 5]);
         let free = page.free_bytes();
         assert!(removal.apply(&mut page));
         assert_eq!(page.item_count(), 2);
@@ -235,29 +240,28 @@ mod tests {
         assert!(Removal::of(&before, &entries(&[(2, 4)])).is_none());
         assert!(Removal::of(&before, &entries(&[(2, 1), (2, 1)])).is_none());
         assert!(Removal::of(&before, &entries(&[(5, 0)])).is_none());
-        let list = |offset, places: &[u8]| Shrink { offset, places: places.to_vec() };
         let item = OffsetNumber;
-        for removal in [
-            Removal { items: vec![], lists: vec![] },
-            Removal { items: vec![item(0)], lists: vec![] },
-            Removal { items: vec![item(2), item(1)], lists: vec![] },
-            Removal { items: vec![item(5)], lists: vec![] },
-            Removal { items: vec![item(2)], lists: vec![list(2, &[0])] },
-            Removal { items: vec![], lists: vec![list(2, &[])] },
-            Removal { items: vec![], lists: vec![list(3, &[0, 1])] },
-            Removal { items: vec![], lists: vec![list(2, &[0, 4])] },
-            Removal { items: vec![], lists: vec![list(2, &[1, 0])] },
-            Removal { items: vec![], lists: vec![list(1, &[0])] },
-            Removal { items: vec![item(1)], lists: vec![list(3, &[0]), list(2, &[0])] },
+        for (items, tids) in [
+            (vec![], vec![]),
+            (vec![item(0)], vec![]),
+            (vec![item(2), item(1)], vec![]),
+            (vec![item(5)], vec![]),
+            (vec![item(2)], vec![0]),
+            (vec![], vec![4, 5]),
+            (vec![], vec![8]),
+            (vec![], vec![1, 0]),
+            (vec![], vec![0, 0]),
+            (vec![item(1)], vec![0, 1, 2, 3]),
+            (vec![item(4)], vec![0, 7]),
         ] {
+            let removal = Removal { items, tids };
             let mut page = before.clone();
             assert!(!removal.apply(&mut page), "{removal:?}");
             assert_eq!(page.0[..], before.0[..]);
         }
         let mut page = before.clone();
         page.set_next(niwaki_storage::BlockNumber(3));
-        assert!(!Removal { items: vec![item(1)], lists: vec![] }.apply(&mut page), "the high key");
-        assert!(!Removal { items: vec![], lists: vec![list(1, &[0])] }.apply(&mut page));
+        assert!(!Removal { items: vec![item(1)], tids: vec![] }.apply(&mut page), "the high key");
     }
 
     #[test]

@@ -119,6 +119,8 @@ counters! {{
     dedup_freed_bytes,
     /// Entries inserted between two TIDs of a posting list.
     posting_splits,
+    /// Versions that a posting list took in and got longer by.
+    lists_grown,
     /// Entries removed by retail deletion.
     retail_deleted_entries,
     /// Entries removed by vacuum.

@@ -18,6 +18,7 @@
 //! 14 HALF_DEAD       parent (offset u16 of the downlink that goes), the branch from the leaf up (none)
 //! 15 UNLINK          page (none), right sibling (prev u32)
 //! 16 UNLINK_BETWEEN  page (none), right sibling (prev u32), left sibling (next u32)
+//! 17 GROW_LIST       leaf (offset u16 of a posting list, the TID that it takes in)
 //! ```
 //!
 //! Every record has version 1 and no body; a DELETE carries the interval of what it removes. Setting
@@ -32,6 +33,7 @@ use crate::change::{self, SplitLeft};
 use crate::dedup::Merge;
 use crate::page::{IndexPage, Meta, read_u16, read_u32};
 use crate::removal::Removal;
+use crate::tuple::TID_SIZE;
 
 /// Layout version of all records.
 pub(crate) const VERSION: u8 = 1;
@@ -56,6 +58,7 @@ pub(crate) mod kind {
     pub(crate) const HALF_DEAD: u8 = 14;
     pub(crate) const UNLINK: u8 = 15;
     pub(crate) const UNLINK_BETWEEN: u8 = 16;
+    pub(crate) const GROW_LIST: u8 = 17;
 }
 
 /// The kind of a split record, by the pages it has besides the halves.
@@ -83,6 +86,7 @@ pub(crate) enum PageChange {
     Delete,
     ClearDead,
     InsertInside,
+    GrowList,
     Dedup,
     /// Always an image, so there is never anything to do.
     Image,
@@ -91,8 +95,8 @@ pub(crate) enum PageChange {
 /// What a record of this kind does to its pages, in their order.
 pub(crate) fn changes(kind: u8) -> Option<&'static [PageChange]> {
     use PageChange::{
-        ClearDead, ClearIncomplete, Dedup, Delete, Deleted, HalfDead, Image, Insert, InsertInside,
-        MergeDownlinks, Meta, SetNext, SetPrev, SplitLeft,
+        ClearDead, ClearIncomplete, Dedup, Delete, Deleted, GrowList, HalfDead, Image, Insert,
+        InsertInside, MergeDownlinks, Meta, SetNext, SetPrev, SplitLeft,
     };
     Some(match kind {
         kind::INSERT_LEAF => &[Insert],
@@ -106,6 +110,7 @@ pub(crate) fn changes(kind: u8) -> Option<&'static [PageChange]> {
         kind::DELETE => &[Delete],
         kind::CLEAR_DEAD => &[ClearDead],
         kind::INSERT_INSIDE => &[InsertInside],
+        kind::GROW_LIST => &[GrowList],
         kind::DEDUP => &[Dedup],
         kind::PAGES => &[Image; MAX_RECORD_PAGES],
         kind::HALF_DEAD => {
@@ -162,12 +167,11 @@ impl PageChange {
             Self::Meta => Meta::overwrite(data, page),
             Self::Delete => Removal::decode(data).is_some_and(|removal| removal.apply(page)),
             Self::Dedup => Merge::decode(data).is_some_and(|merge| merge.apply(page)),
-            Self::InsertInside => match data.split_first_chunk::<OFFSET_SIZE>() {
-                Some((offset, tid)) => tid
-                    .try_into()
-                    .is_ok_and(|tid| change::insert_inside(page, u16::from_le_bytes(*offset), tid)),
-                None => false,
-            },
+            Self::InsertInside => Self::tid_of_list(data)
+                .is_some_and(|(at, tid)| change::insert_inside(page, at, tid)),
+            Self::GrowList => {
+                Self::tid_of_list(data).is_some_and(|(at, tid)| change::grow_list(page, at, tid))
+            }
             Self::ClearDead if data.len() == OFFSET_SIZE => {
                 change::set_dead(page, read_u16(data, 0), false)
             }
@@ -180,6 +184,12 @@ impl PageChange {
             | Self::ClearDead
             | Self::Image => false,
         }
+    }
+
+    /// Offset of a posting list, and a TID.
+    fn tid_of_list(data: &[u8]) -> Option<(u16, &[u8; TID_SIZE])> {
+        let (offset, tid) = data.split_first_chunk::<OFFSET_SIZE>()?;
+        Some((u16::from_le_bytes(*offset), tid.try_into().ok()?))
     }
 }
 
@@ -233,10 +243,11 @@ impl ResourceManager for NbtreeManager {
             kind::META => "metapage".to_owned(),
             kind::DELETE => match Removal::decode(data).map(|removal| removal.counts()) {
                 Some((items, 0)) => format!("delete {items} items"),
-                Some((items, lists)) => format!("delete {items} items, parts of {lists} lists"),
+                Some((items, tids)) => format!("delete {items} items, {tids} TIDs out of lists"),
                 None => "delete".to_owned(),
             },
             kind::INSERT_INSIDE => format!("insert into list, offset {}", read_u16(data, 0)),
+            kind::GROW_LIST => format!("list takes in a TID, offset {}", read_u16(data, 0)),
             kind::DEDUP => {
                 let runs = Merge::decode(data).map_or(0, |merge| merge.intervals.len());
                 format!("deduplicate {runs} runs of equal keys")
@@ -268,7 +279,7 @@ mod tests {
         #[test]
         fn any_data_is_survived(
             bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..40),
-            kind in 0u8..18,
+            kind in 0u8..20,
         ) {
             for change in changes(kind).unwrap_or(&[]) {
                 let mut page = Page::zeroed();

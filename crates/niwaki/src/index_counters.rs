@@ -44,6 +44,7 @@ const COUNTERS: [Counter; 30] = [
     ("dedup_passes", |s| s.dedup_passes),
     ("dedup_freed_bytes", |s| s.dedup_freed_bytes),
     ("posting_splits", |s| s.posting_splits),
+    ("posting_lists_grown", |s| s.lists_grown),
     ("pages_deleted", |s| s.deleted_pages),
     ("pages_recycled", |s| s.recycled_pages),
     ("lookups", |s| s.lookups),

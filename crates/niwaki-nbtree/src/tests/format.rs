@@ -205,6 +205,7 @@ fn records() {
         (kind::HALF_DEAD, "half dead"),
         (kind::UNLINK, "unlink"),
         (kind::UNLINK_BETWEEN, "unlink between"),
+        (kind::GROW_LIST, "grow list"),
     ];
     assert_eq!(documented, code.map(|(number, name)| format!("{number} {name}")));
 }

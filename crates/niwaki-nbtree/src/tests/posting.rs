@@ -72,6 +72,49 @@ fn a_tid_inside_a_list_pushes_out_the_last_one() {
     }
 }
 
+/// A version of a row needs no entry of its own where a list has its key and room: before, between and
+/// behind the list's TIDs.
+#[test]
+fn a_list_takes_in_versions() {
+    for new in [5, 10, 15, 30, 35, 999] {
+        let index = lists(&[b"a", b"k", b"z"], 3);
+        let version = NewEntry { logically_unchanged: true, ..entry(b"k", tid(new)) };
+        let there = new % 10 == 0;
+        let outcome = index.insert(&version, None, None).unwrap();
+        let expected = if there { InsertOutcome::AlreadyThere } else { InsertOutcome::Inserted };
+        assert_eq!(outcome, expected, "{new}");
+        let mut expected = vec![10, 20, 30];
+        expected.extend((!there).then_some(new));
+        expected.sort_unstable();
+        assert_eq!(tids_of(&index, b"k", Direction::Forward), expected);
+        assert_eq!(tids_of(&index, b"k", Direction::Backward).len(), expected.len());
+        assert_eq!(checked(&index).len(), 6 + expected.len());
+        assert_eq!(posting_lists(&index), 3);
+        let stats = index.stats();
+        assert_eq!((stats.lists_grown, stats.posting_splits), (u64::from(!there), 0));
+    }
+}
+
+/// What is no version, a list as long as may be, a marked one, a switch: then an entry by itself.
+#[test]
+fn lists_do_not_take_in_everything() {
+    const K: &[u8] = &[0, 1];
+    let grown = |index: &Index, hinted| {
+        let new = NewEntry { logically_unchanged: hinted, ..entry(K, tid(999)) };
+        index.insert(&new, None, None).unwrap();
+        index.stats().lists_grown
+    };
+    assert_eq!(grown(&lists(&[K], 3), true), 1);
+    assert_eq!(grown(&lists(&[K], 3), false), 0);
+    assert_eq!(grown(&lists(&[K], 8), true), 0);
+    let marked = lists(&[K], 3);
+    super::table_side::mark(&marked, &[1]);
+    assert_eq!(grown(&marked, true), 0);
+    let switched_off = lists(&[K], 3);
+    switched_off.set_options(IndexOptions { deduplicate_items: false, ..switched_off.options() });
+    assert_eq!(grown(&switched_off, true), 0);
+}
+
 /// Every place inside every list of a page that takes no more items: the page is divided at that place.
 #[test]
 fn a_page_can_be_divided_where_a_list_takes_in_a_tid() {

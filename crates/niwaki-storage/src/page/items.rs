@@ -289,6 +289,31 @@ impl Page {
         self.set_item_id(number, id.with_offset(at).with_len(bytes.len() as u16))
     }
 
+    /// Puts bytes into a stored tuple before its byte `at`, which makes it longer: what is stored below that
+    /// place moves down. False, and nothing changed, when there is no such tuple or no room.
+    pub fn grow_item(&mut self, number: OffsetNumber, at: usize, bytes: &[u8]) -> bool {
+        let id = self.item_id(number);
+        let (start, len) = (usize::from(id.offset()), usize::from(id.len()));
+        let upper = usize::from(self.upper());
+        let is_sound = id.has_storage() && self.offsets_fit() && upper <= start;
+        let grown = len + bytes.len();
+        if !is_sound || at > len || bytes.len() > self.free_bytes() || start + len > PAGE_SIZE {
+            return false;
+        }
+        let by = bytes.len();
+        self.0.copy_within(upper..start + at, upper - by);
+        self.0[start + at - by..start + at].copy_from_slice(bytes);
+        self.set_upper((upper - by) as u16);
+        for other in (1..=self.item_count()).map(OffsetNumber) {
+            let moved = self.item_id(other);
+            if moved.has_storage() && (upper..=start).contains(&usize::from(moved.offset())) {
+                self.set_item_id(other, moved.with_offset(moved.offset() - by as u16));
+            }
+        }
+        let id = self.item_id(number);
+        self.set_item_id(number, id.with_len(grown as u16))
+    }
+
     /// Makes a line pointer UNUSED; its tuple's bytes come back with the next compaction.
     pub fn set_unused(&mut self, number: OffsetNumber) -> bool {
         self.set_item_id(number, ItemId::UNUSED)

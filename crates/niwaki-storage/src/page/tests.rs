@@ -51,7 +51,7 @@ fn a_page_is_what_was_done_to_it() {
             let bytes = vec![random.next() as u8; 1 + random.below(400)];
             let number = OffsetNumber(1 + random.below(model.len() + 1) as u16);
             let at = usize::from(number.0) - 1;
-            match random.below(9) {
+            match random.below(10) {
                 0..=2 => {
                     let free = page.free_for_item();
                     let added = page.add_item(&bytes);
@@ -98,6 +98,15 @@ fn a_page_is_what_was_done_to_it() {
                     assert!(page.remove_items(&gone));
                     for number in gone.iter().rev() {
                         model.remove(usize::from(number.0) - 1);
+                    }
+                }
+                9 if at < model.len() && model[at].is_some() => {
+                    let tuple = model[at].as_mut().unwrap();
+                    let place = random.below(tuple.len() + 1);
+                    let fits = page.free_bytes() >= bytes.len();
+                    assert_eq!(page.grow_item(number, place, &bytes), fits, "seed {seed}");
+                    if fits {
+                        tuple.splice(place..place, bytes);
                     }
                 }
                 _ => {
