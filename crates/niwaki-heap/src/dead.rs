@@ -78,15 +78,26 @@ impl<'e> Heap<'e> {
         })
     }
 
-    /// How many of these chains of a block may be dead, as far as a glance tells
-    /// ([`DeadProbe::may_be_dead`]). `None`: the block is not in memory.
+    /// About how many of these chains of a block are dead, by line pointers and the page's hint alone: those
+    /// that were pruned, and one more if something may be pruned. `None`: the block is not in memory.
     pub fn glance(&self, block: u32, roots: &[OffsetNumber]) -> Option<usize> {
         let pin = self.storage.pool().pin_if_resident(self.page_id(block))?;
         if roots.is_empty() {
             return Some(0);
         }
         let page = pin.read();
-        Some(roots.iter().filter(|root| may_be_dead(&page, **root)).count())
+        let is_dead = |root: &&OffsetNumber| page.item_id(**root).state() == ItemState::Dead;
+        Some(roots.iter().filter(is_dead).count() + usize::from(page::prune_xid(&page) != 0))
+    }
+
+    /// Keeps those of these chains of a block that may be dead as far as line pointers and headers tell:
+    /// which are DEAD, or whose last version somebody ended. What an aborted transaction inserted counts
+    /// once it was pruned. All, where the block is not in memory.
+    pub fn keep_suspects(&self, block: u32, roots: &mut Vec<OffsetNumber>) {
+        if let Some(pin) = self.storage.pool().pin_if_resident(self.page_id(block)) {
+            let page = pin.read();
+            roots.retain(|root| may_be_dead(&page, *root));
+        }
     }
 
     /// Reads a block in, if it is not in memory.
@@ -105,19 +116,14 @@ fn may_be_dead(page: &Page, root: OffsetNumber) -> bool {
         ItemState::Dead => true,
         ItemState::Unused => false,
         ItemState::Normal | ItemState::Redirect => {
-            Chain::new(page, root.0).last().is_some_and(|(_, tuple)| tuple.has_deleter())
+            let mut chain = Chain::new(page, root.0);
+            let Some((_, first)) = chain.next() else { return false };
+            chain.last().map_or(first, |(_, last)| last).has_deleter()
         }
     }
 }
 
 impl DeadProbe<'_> {
-    /// Whether the chain at `root` may be dead, as far as line pointer and header tell: that it is DEAD, or
-    /// that somebody ended its last version. What an aborted transaction inserted counts once it was pruned.
-    #[inline]
-    pub fn may_be_dead(&self, root: OffsetNumber) -> bool {
-        may_be_dead(&self.page, root)
-    }
-
     /// Judges the versions of the chain at `root`, on this page, that `matches` says matter: a deletion
     /// of index entries with one key looks at the versions with that key.
     pub fn deadness(

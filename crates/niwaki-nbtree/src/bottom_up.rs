@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use niwaki_env::sync::Mutex;
 use niwaki_storage::buffer::PageWrite;
 use niwaki_storage::page::PAGE_SIZE;
-use niwaki_storage::{BlockNumber, Csn, OffsetNumber};
+use niwaki_storage::{BlockNumber, Csn};
 
 use crate::error::Result;
 use crate::index::Index;
@@ -113,8 +113,7 @@ impl Index {
         }
         let needed = tuple_bytes + LINE_POINTER;
         let mut wanted = WANTED_BYTES.max(needed);
-        let glance = |block: BlockNumber, offsets: &[OffsetNumber]| oracle.glance(block, offsets);
-        let mut visits = Visits::promising(&by_block, wanted, glance);
+        let mut visits = Visits::promising(&by_block, oracle);
         // A pass may end before it comes to blocks that are not favourable.
         if let Some(absent) = deletion.absent(&visits.list[..visits.favourable]) {
             return Ok(BottomUp::ReadIn(absent));
@@ -123,7 +122,7 @@ impl Index {
         let mut visited = 0;
         let mut removes: RemovedInterval = None;
         for (number, visit) in visits.list.iter_mut().enumerate() {
-            if number >= visits.favourable {
+            if number >= visits.favourable && !visit.was_seen {
                 wanted /= 2;
             }
             if number > 0 && freed >= wanted {

@@ -42,8 +42,6 @@ pub(crate) struct OnBlock {
     pub(crate) entries: u16,
     pub(crate) promising: u16,
     pub(crate) known_dead: u16,
-    /// What the smallest of its entries would free, in bytes.
-    pub(crate) bytes_min: u16,
     last: u16,
 }
 
@@ -54,6 +52,8 @@ pub(crate) struct ByBlock<'a> {
     pub(crate) blocks: Vec<OnBlock>,
     /// Numbers of `blocks` by hash of the block; a power of two, at least twice as many as entries.
     slots: Vec<u16>,
+    /// The number of the block that was asked for last.
+    latest: usize,
 }
 
 impl Index {
@@ -68,13 +68,8 @@ impl Index {
         let mut before: Option<(&[u8], Option<usize>)> = None;
         for offset in leaf.first_entry()..=leaf.item_count() {
             let item = self.leaf_tuple(leaf, block, offset)?;
-            let known_dead = change::is_dead(leaf, offset);
-            let bytes = freed_by_entry(leaf, offset, &item);
             let guess = favourite(&item).map(|place| found.entries.len() + place);
-            let mut on = 0;
-            for (place, tid) in (0u8..).zip(item.tids.iter()) {
-                on = found.add(on, EntryPlace { offset, place }, tid, bytes, known_dead);
-            }
+            found.add(&item, offset, change::is_dead(leaf, offset));
             if let Some((key, last)) = before
                 && key == item.key
             {
@@ -95,6 +90,7 @@ impl<'a> ByBlock<'a> {
             entries: Vec::with_capacity(most),
             blocks: Vec::new(),
             slots: vec![NONE; 2 * most.next_power_of_two()],
+            latest: 0,
         }
     }
 
@@ -102,48 +98,48 @@ impl<'a> ByBlock<'a> {
         self.entries.len()
     }
 
-    /// Adds an entry. `on` is the number of the block that the entry before lies on: mostly it is the
-    /// same. Returns that of its own.
-    fn add(&mut self, on: usize, at: EntryPlace, tid: Tid, bytes: u16, known_dead: bool) -> usize {
-        let on = match self.blocks.get(on) {
-            Some(same) if same.block == tid.block => on,
-            _ => self.block_number(tid.block),
-        };
-        let number = self.entries.len() as u16;
-        let Some(block) = self.blocks.get_mut(on) else { return on };
-        let next = std::mem::replace(&mut block.last, number);
-        block.entries += 1;
-        block.known_dead += u16::from(known_dead);
-        block.bytes_min = block.bytes_min.min(bytes);
-        self.entries.push(Entry { at, offset: tid.offset, promising: false, next });
-        on
+    /// Adds the entries of an item.
+    fn add(&mut self, item: &LeafTuple<'_>, offset: u16, known_dead: bool) {
+        self.entries.reserve(item.tids.len());
+        for (place, tid) in (0u8..).zip(item.tids.iter()) {
+            let on = self.block_number(tid.block);
+            let number = self.entries.len() as u16;
+            let block = &mut self.blocks[on];
+            block.entries += 1;
+            block.known_dead += u16::from(known_dead);
+            let next = std::mem::replace(&mut block.last, number);
+            let at = EntryPlace { offset, place };
+            self.entries.push(Entry { at, offset: tid.offset, promising: false, next });
+        }
     }
 
     /// The number of a block in `blocks`, where it is put if it is new.
+    #[inline]
     fn block_number(&mut self, block: BlockNumber) -> usize {
+        // Mostly neighbours lie on the same block.
+        if let Some(same) = self.blocks.get(self.latest)
+            && same.block == block
+        {
+            return self.latest;
+        }
         let mask = self.slots.len() - 1;
-        // Fibonacci hashing: neighbours, the usual case, go far apart.
+        // Fibonacci hashing: neighbours go far apart.
         let mut slot = (block.0.wrapping_mul(0x9E37_79B1) >> 12) as usize & mask;
         loop {
             let number = self.slots[slot];
-            if number == NONE {
-                break;
+            match self.blocks.get(usize::from(number)) {
+                Some(there) if there.block == block => {
+                    self.latest = usize::from(number);
+                    return self.latest;
+                }
+                Some(_) => slot = (slot + 1) & mask,
+                None => break,
             }
-            if self.blocks[usize::from(number)].block == block {
-                return usize::from(number);
-            }
-            slot = (slot + 1) & mask;
         }
-        self.slots[slot] = self.blocks.len() as u16;
-        self.blocks.push(OnBlock {
-            block,
-            entries: 0,
-            promising: 0,
-            known_dead: 0,
-            bytes_min: u16::MAX,
-            last: NONE,
-        });
-        self.blocks.len() - 1
+        self.latest = self.blocks.len();
+        self.slots[slot] = self.latest as u16;
+        self.blocks.push(OnBlock { block, entries: 0, promising: 0, known_dead: 0, last: NONE });
+        self.latest
     }
 
     fn promise(&mut self, number: usize) {
@@ -164,16 +160,22 @@ impl<'a> ByBlock<'a> {
         std::iter::successors(entry(on.last), move |before| entry(before.next))
     }
 
-    /// The offsets of the TIDs on a block, in no order.
+    /// The offsets of the TIDs on a block, in no order, in place of what `into` holds.
     pub(crate) fn offsets(&self, on: &OnBlock, into: &mut Vec<OffsetNumber>) {
         into.clear();
         into.extend(self.chain(on).map(|entry| entry.offset));
     }
 
-    /// The entries on a block as the table is asked about them, ascending. None is judged yet.
-    pub(crate) fn candidates(&self, on: &OnBlock) -> Vec<DeletionCandidate<'a>> {
+    /// The entries on a block with TIDs whose offsets `are_wanted`, as the table is asked about them,
+    /// ascending. None is judged yet.
+    pub(crate) fn candidates(
+        &self,
+        on: &OnBlock,
+        are_wanted: impl Fn(OffsetNumber) -> bool,
+    ) -> Vec<DeletionCandidate<'a>> {
         let mut candidates: Vec<DeletionCandidate<'a>> = self
             .chain(on)
+            .filter(|entry| are_wanted(entry.offset))
             .filter_map(|entry| {
                 let item = LeafTuple::decode(self.leaf.tuple(entry.at.offset))?;
                 Some(DeletionCandidate {
@@ -251,14 +253,13 @@ mod tests {
             prop_assert_eq!(by_block.len(), expected.len());
             let mut found = Vec::new();
             for on in &by_block.blocks {
-                let candidates = by_block.candidates(on);
+                let candidates = by_block.candidates(on, |_| true);
                 prop_assert_eq!(candidates.len(), usize::from(on.entries));
                 let count = |what: fn(&DeletionCandidate<'_>) -> bool| {
                     candidates.iter().filter(|candidate| what(candidate)).count() as u16
                 };
                 prop_assert_eq!(count(|candidate| candidate.known_dead), on.known_dead);
                 prop_assert_eq!(count(|candidate| candidate.promising), on.promising);
-                prop_assert_eq!(candidates.iter().map(|candidate| candidate.bytes).min(), Some(on.bytes_min));
                 prop_assert!(candidates.is_sorted_by_key(|candidate| (candidate.tid, candidate.at)));
                 let mut offsets = Vec::new();
                 by_block.offsets(on, &mut offsets);

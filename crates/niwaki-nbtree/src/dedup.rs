@@ -231,18 +231,19 @@ impl Index {
         self.options().page_items_max.map_or(u16::MAX, |max| max.max(3))
     }
 
-    /// Makes room for an entry of so many bytes on a full leaf by merging equal keys; true if it fits
-    /// now. Otherwise nothing is changed.
+    /// Makes room for an entry of so many bytes on a full leaf by merging equal keys, if that frees
+    /// `at_least` so many, which is not nothing; true if the entry fits now. Otherwise nothing is changed.
     pub(crate) fn deduplicate(
         &self,
         leaf: &mut PageWrite<'_>,
         entry: &NewEntry<'_>,
         tuple_bytes: usize,
+        at_least: usize,
     ) -> Result<bool> {
         let plan = Merge::plan(leaf, entry.key, self.tids_max());
         let items = usize::from(leaf.entry_count()) - plan.freed_items;
         let free = leaf.free_bytes() + plan.freed_bytes;
-        let in_vain = plan.freed_bytes == 0;
+        let in_vain = plan.freed_bytes < at_least;
         if in_vain || tuple_bytes + LINE_POINTER > free || items >= self.items_max() {
             return Ok(false);
         }

@@ -14,12 +14,13 @@
 
 use niwaki_storage::BlockNumber;
 use niwaki_storage::buffer::PageWrite;
+use niwaki_storage::page::PAGE_SIZE;
 
 use crate::bottom_up::BottomUp;
 use crate::error::Result;
 use crate::index::Index;
 use crate::insert::NewEntry;
-use crate::table::{DeletionOracle, HeapGlance};
+use crate::table::DeletionOracle;
 use crate::unique_check::Duplicates;
 use crate::visits::Visit;
 
@@ -31,6 +32,9 @@ pub(crate) struct Deletion<'t> {
     pub(crate) read_ins: u8,
 }
 
+/// Where the entry fits, but hardly another one, deduplication is worth the record if it frees so much.
+const SCARCE_BYTES: usize = PAGE_SIZE / 32;
+
 /// How often an insertion reads in heap blocks: once for simple, once for bottom-up deletion.
 pub(crate) const READ_INS_MAX: u8 = 2;
 
@@ -41,7 +45,7 @@ impl Deletion<'_> {
             return None;
         }
         let blocks = visits.iter().map(|visit| visit.block);
-        let is_absent = |block: &BlockNumber| self.oracle.glance(*block, &[]) == HeapGlance::Absent;
+        let is_absent = |block: &BlockNumber| self.oracle.glance(*block, &[]).is_none();
         let absent: Vec<_> = blocks.filter(is_absent).collect();
         (!absent.is_empty()).then_some(absent)
     }
@@ -97,7 +101,8 @@ impl Index {
         let worthwhile = duplicates != Duplicates::None || entry.logically_unchanged;
         let wanted = scarce || !self.fits(leaf, tuple_bytes);
         if wanted && options.deduplicate_items && worthwhile {
-            self.deduplicate(leaf, entry, tuple_bytes)?;
+            let at_least = if self.fits(leaf, tuple_bytes) { SCARCE_BYTES } else { 1 };
+            self.deduplicate(leaf, entry, tuple_bytes, at_least)?;
         }
         Ok(None)
     }

@@ -63,15 +63,6 @@ pub struct DeletionCandidate<'a> {
 /// that exists could have seen any of it.
 pub type RemovedInterval = Option<(Csn, Csn)>;
 
-/// What a table knows of entries on a heap block at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeapGlance {
-    /// The block is not in memory.
-    Absent,
-    /// So many may be dead: somebody deleted or replaced what they lead to.
-    MayBeDead(usize),
-}
-
 /// Implemented by the table: which entries of a full leaf may go (design section 6)? The index chooses
 /// the heap blocks that a pass visits, and in which order; the table judges block after block.
 pub trait DeletionOracle {
@@ -98,9 +89,13 @@ pub trait DeletionOracle {
     /// A pass of bottom-up deletion ended; whether it found anything.
     fn end(&self, found: bool);
 
-    /// What can be told of the entries that lead to these offsets of a heap block, in any order, without
-    /// a visit.
-    fn glance(&self, block: BlockNumber, offsets: &[OffsetNumber]) -> HeapGlance;
+    /// About how many of the entries that lead to these offsets of a heap block are dead, as cheaply as can be
+    /// told; 0: none is. `None`: the block is not in memory.
+    fn glance(&self, block: BlockNumber, offsets: &[OffsetNumber]) -> Option<usize>;
+
+    /// Keeps those of these offsets of a heap block, in any order, whose entries may be dead: somebody deleted
+    /// or replaced what they lead to. All, where the block is not in memory.
+    fn keep_suspects(&self, block: BlockNumber, offsets: &mut Vec<OffsetNumber>);
 
     /// Reads a heap block in. No latch is held.
     ///

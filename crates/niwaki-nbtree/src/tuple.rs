@@ -124,6 +124,12 @@ pub(crate) fn push_posting(out: &mut Vec<u8>, key: &[u8], tids: &[[u8; TID_SIZE]
     }
 }
 
+/// A TID from how it is stored.
+#[inline]
+pub(crate) fn stored_tid([b0, b1, b2, b3, o0, o1]: &[u8; TID_SIZE]) -> Tid {
+    Tid::new(u32::from_le_bytes([*b0, *b1, *b2, *b3]), u16::from_le_bytes([*o0, *o1]))
+}
+
 /// A TID as it is stored.
 pub(crate) fn tid_bytes(tid: Tid) -> [u8; TID_SIZE] {
     let (b, o) = (tid.block.0.to_le_bytes(), tid.offset.0.to_le_bytes());
@@ -154,7 +160,7 @@ impl<'a> Tids<'a> {
 
     #[inline]
     pub(crate) fn get(self, place: usize) -> Option<Tid> {
-        self.0.get(place).map(|bytes| read_tid(bytes, 0))
+        self.0.get(place).map(stored_tid)
     }
 
     #[inline]
@@ -164,17 +170,17 @@ impl<'a> Tids<'a> {
 
     #[inline]
     pub(crate) fn last(self) -> Tid {
-        self.0.last().map_or(Tid::MIN, |bytes| read_tid(bytes, 0))
+        self.0.last().map_or(Tid::MIN, stored_tid)
     }
 
     #[inline]
     pub(crate) fn iter(self) -> impl DoubleEndedIterator<Item = Tid> + ExactSizeIterator + 'a {
-        self.0.iter().map(|bytes| read_tid(bytes, 0))
+        self.0.iter().map(stored_tid)
     }
 
     /// Place of this TID, or the place where it would go.
     pub(crate) fn search(self, tid: Tid) -> Result<usize, usize> {
-        self.0.binary_search_by_key(&tid, |bytes| read_tid(bytes, 0))
+        self.0.binary_search_by_key(&tid, stored_tid)
     }
 
     /// B3: whether they ascend.

@@ -11,37 +11,54 @@
 //! promising   14   5  10   1   3        rank    16  16   8 |  4   4
 //! ```
 //!
-//! Of a block that is in memory a glance at line pointers and headers tells how many of the leaf's
-//! entries lead to something that was replaced or deleted, also those in posting lists: that is what blocks
-//! are compared by then, and those without any are passed over. Else, in an index of few keys, blocks full of rows that never change
-//! would come first for their many equal keys, and end the pass; so would blocks that gave everything
-//! they had to an earlier one.
+//! Of a block that is in memory a glance at its line pointers tells about how many of the leaf's entries are
+//! dead, also of those in posting lists: that is what blocks are compared by then, and those without any are
+//! passed over. Else, in an index of few keys, blocks full of rows that never change would come first for
+//! their many equal keys, and end the pass; so would blocks that gave everything they had to an earlier one.
+//! Row headers, a cache miss each, are looked at on the few blocks that are chosen.
 //!
 //! Source: thread 000; design section 6.
 
-use std::cmp::Reverse;
-
 use niwaki_env::seeded_bug;
-use niwaki_storage::{BlockNumber, OffsetNumber};
+use niwaki_storage::BlockNumber;
 
 use crate::batch::EntryPlace;
 use crate::by_block::{ByBlock, OnBlock};
-use crate::table::{DeletionCandidate, HeapGlance};
+use crate::table::{DeletionCandidate, DeletionOracle};
 
 /// Most heap blocks that one pass of bottom-up deletion visits.
 pub(crate) const BOTTOM_UP_BLOCKS_MAX: usize = 6;
 /// Farthest that a favourable block is from the one before it.
 const NEAR_BLOCKS: u32 = 3;
 /// So few promising entries say as much as none.
-const PROMISING_MIN: usize = 4;
+const PROMISING_MIN: u16 = 4;
 
 /// At how many blocks a pass glances at most.
 const GLANCES_MAX: usize = 32;
+
+/// Place of a block in an order: the first is the smallest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Order(u64);
+
+impl Order {
+    /// By what is on it, first by the more important number, then by place.
+    fn by(first: u16, second: u16, block: BlockNumber) -> Self {
+        Self(u64::from(!first) << 48 | u64::from(!second) << 32 | u64::from(block.0))
+    }
+
+    /// Before anything is known of it.
+    fn before(on: &OnBlock) -> Self {
+        let rank = on.promising.max(PROMISING_MIN).next_power_of_two();
+        Self::by(rank, on.entries.next_power_of_two(), on.block)
+    }
+}
 
 /// One heap block, with the entries that lead to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Visit<'a> {
     pub(crate) block: BlockNumber,
+    /// A glance told which entries may be dead: they are the candidates. Else all are.
+    pub(crate) was_seen: bool,
     /// Ascending.
     pub(crate) candidates: Vec<DeletionCandidate<'a>>,
 }
@@ -68,55 +85,52 @@ impl<'a> Visits<'a> {
         let mut blocks: Vec<&OnBlock> =
             by_block.blocks.iter().filter(|on| are_wanted(on)).collect();
         blocks.sort_unstable_by_key(|on| on.block);
-        let favourable = blocks.len();
-        Self::of(by_block, blocks, favourable)
+        let visit = |on: &OnBlock| {
+            let candidates = by_block.candidates(on, |_| true);
+            Visit { block: on.block, was_seen: false, candidates }
+        };
+        let list: Vec<_> = blocks.into_iter().map(visit).collect();
+        Self { favourable: list.len(), list }
     }
 
-    /// The few blocks worth a visit when nothing is known to be dead. Glances end where `wanted` bytes may
-    /// be hoped for.
-    pub(crate) fn promising(
-        by_block: &ByBlock<'a>,
-        wanted: usize,
-        glance: impl Fn(BlockNumber, &[OffsetNumber]) -> HeapGlance,
-    ) -> Self {
-        let order = |on: &&OnBlock| {
-            let rank = usize::from(on.promising).max(PROMISING_MIN).next_power_of_two();
-            (Reverse((rank, on.entries.next_power_of_two())), on.block)
-        };
-        let mut blocks: Vec<&OnBlock> = by_block.blocks.iter().collect();
-        if blocks.len() > GLANCES_MAX {
-            blocks.select_nth_unstable_by_key(GLANCES_MAX, order);
-            blocks.truncate(GLANCES_MAX);
+    /// The few blocks worth a visit when nothing is known to be dead.
+    pub(crate) fn promising(by_block: &ByBlock<'a>, oracle: &dyn DeletionOracle) -> Self {
+        let mut order: Vec<(Order, &OnBlock)> =
+            by_block.blocks.iter().map(|on| (Order::before(on), on)).collect();
+        if order.len() > GLANCES_MAX {
+            order.select_nth_unstable_by_key(GLANCES_MAX, |(order, _)| *order);
+            order.truncate(GLANCES_MAX);
         }
-        blocks.sort_unstable_by_key(order);
-        let mut ranked: Vec<(usize, &OnBlock)> = Vec::new();
-        let mut hoped = 0;
+        order.sort_unstable_by_key(|(order, _)| *order);
         let mut offsets = Vec::new();
-        for on in blocks {
+        let mut chosen: Vec<(Order, &OnBlock, bool)> = Vec::new();
+        for (_, on) in order {
             by_block.offsets(on, &mut offsets);
-            let count = match glance(on.block, &offsets) {
-                HeapGlance::MayBeDead(0) => continue,
-                HeapGlance::MayBeDead(count) => count,
-                HeapGlance::Absent => usize::from(on.promising),
-            };
-            // The cheapest of its entries, so many times.
-            hoped += count * usize::from(on.bytes_min);
-            ranked.push((count.next_power_of_two(), on));
-            if hoped >= wanted {
-                break;
+            match oracle.glance(on.block, &offsets) {
+                Some(0) => {}
+                Some(dead) => chosen.push((Order::by(dead as u16, 0, on.block), on, true)),
+                None => {
+                    let rank = on.promising.next_power_of_two();
+                    chosen.push((Order::by(rank, 0, on.block), on, false));
+                }
             }
         }
-        ranked.sort_by_key(|(rank, on)| (Reverse(*rank), on.block));
-        let mut blocks: Vec<&OnBlock> = ranked.into_iter().map(|(_, on)| on).collect();
-        blocks.truncate(BOTTOM_UP_BLOCKS_MAX);
-        let near = |pair: &&[&OnBlock]| pair[0].block.0.abs_diff(pair[1].block.0) <= NEAR_BLOCKS;
-        let favourable = blocks.len().min(1 + blocks.windows(2).take_while(near).count());
-        Self::of(by_block, blocks, favourable)
-    }
-
-    fn of(by_block: &ByBlock<'a>, blocks: Vec<&OnBlock>, favourable: usize) -> Self {
-        let visit = |on: &OnBlock| Visit { block: on.block, candidates: by_block.candidates(on) };
-        Self { list: blocks.into_iter().map(visit).collect(), favourable }
+        chosen.sort_unstable_by_key(|(order, ..)| *order);
+        chosen.truncate(BOTTOM_UP_BLOCKS_MAX);
+        let mut list: Vec<Visit<'_>> = Vec::with_capacity(chosen.len());
+        for (_, on, was_seen) in chosen {
+            by_block.offsets(on, &mut offsets);
+            if was_seen {
+                oracle.keep_suspects(on.block, &mut offsets);
+            }
+            if !offsets.is_empty() {
+                let candidates = by_block.candidates(on, |offset| offsets.contains(&offset));
+                list.push(Visit { block: on.block, was_seen, candidates });
+            }
+        }
+        let near = |pair: &&[Visit<'_>]| pair[0].block.0.abs_diff(pair[1].block.0) <= NEAR_BLOCKS;
+        let favourable = list.len().min(1 + list.windows(2).take_while(near).count());
+        Self { list, favourable }
     }
 
     /// Where the entries are that the table allowed to go, ascending.
@@ -134,21 +148,51 @@ impl<'a> Visits<'a> {
 
 #[cfg(test)]
 mod tests {
-    use niwaki_storage::Tid;
     use niwaki_storage::page::Page;
+    use niwaki_storage::{Csn, OffsetNumber, Result, Tid};
 
     use super::*;
     use crate::page::{IndexPage, flag};
+    use crate::table::RemovedInterval;
     use crate::tuple::push_leaf;
     use crate::{IndexOptions, change};
 
+    /// Tells what is said of each block, and that every other entry may be dead.
+    struct Glances(fn(u32) -> Option<usize>);
+
+    impl DeletionOracle for Glances {
+        fn begin(&self) {}
+
+        fn prospect(&self) -> Option<Csn> {
+            None
+        }
+
+        fn judge(&self, _: &mut [DeletionCandidate<'_>]) -> Result<RemovedInterval> {
+            Ok(None)
+        }
+
+        fn gives_up(&self) -> bool {
+            false
+        }
+
+        fn end(&self, _: bool) {}
+
+        fn glance(&self, block: BlockNumber, _: &[OffsetNumber]) -> Option<usize> {
+            self.0(block.0)
+        }
+
+        fn keep_suspects(&self, _: BlockNumber, offsets: &mut Vec<OffsetNumber>) {
+            offsets.retain(|offset| offset.0 % 2 == 1);
+        }
+
+        fn read_in(&self, _: BlockNumber) -> Result<()> {
+            Ok(())
+        }
+    }
+
     /// What a pass would visit on a leaf that has, per block: its number, entries that have their key
     /// twice there, others.
-    fn visits(
-        blocks: &[(u32, u16, u16)],
-        wanted: usize,
-        glance: impl Fn(u32) -> HeapGlance,
-    ) -> (Vec<u32>, usize) {
+    fn visits(blocks: &[(u32, u16, u16)], glance: fn(u32) -> Option<usize>) -> (Vec<u32>, usize) {
         let mut page = Page::zeroed();
         page.init_index(0, flag::LEAF);
         let mut key = 0u16;
@@ -164,10 +208,11 @@ mod tests {
         }
         let index = crate::tests::index(IndexOptions::default());
         let by_block = index.by_block(&page, BlockNumber(1)).unwrap();
-        let visits = Visits::promising(&by_block, wanted, |block, _| glance(block.0));
+        let visits = Visits::promising(&by_block, &Glances(glance));
         for visit in &visits.list {
             let on = by_block.blocks.iter().find(|on| on.block == visit.block).unwrap();
-            assert_eq!(visit.candidates.len(), usize::from(on.entries), "each its own");
+            let suspects = if visit.was_seen { on.entries.div_ceil(2) } else { on.entries };
+            assert_eq!(visit.candidates.len(), usize::from(suspects), "each its own");
         }
         let all = Visits::all(&by_block, |on| on.entries > 1);
         assert!(all.list.is_sorted_by_key(|visit| visit.block));
@@ -176,7 +221,7 @@ mod tests {
     }
 
     fn order(blocks: &[(u32, u16, u16)]) -> (Vec<u32>, usize) {
-        visits(blocks, usize::MAX, |_| HeapGlance::Absent)
+        visits(blocks, |_| None)
     }
 
     #[test]
@@ -203,15 +248,10 @@ mod tests {
     #[test]
     fn blocks_on_which_nothing_can_be_dead_are_passed_over() {
         let blocks: Vec<_> = (0..50).map(|block| (block, 8, 0)).collect();
-        let seen = |wanted, dead: fn(u32) -> usize| {
-            visits(&blocks, wanted, |block| HeapGlance::MayBeDead(dead(block))).0
-        };
-        let all = usize::MAX;
-        assert_eq!(seen(all, |block| (block % 2) as usize), [1, 3, 5, 7, 9, 11]);
-        assert_eq!(seen(all, |block| if block == 20 { 5 } else { (block == 3).into() }), [20, 3]);
-        assert_eq!(seen(all, |_| 0), [0; 0]);
-        // Entries of 14 bytes with their line pointers.
-        assert_eq!(seen(5 * 14, |_| 2).len(), 3, "no glance more than is needed");
-        assert_eq!(seen(all, |block| (block >= 31).into()), [31], "glances have an end");
+        let seen = |glance| visits(&blocks, glance).0;
+        assert_eq!(seen(|block| Some(block as usize % 2)), [1, 3, 5, 7, 9, 11]);
+        assert_eq!(seen(|block| Some(if block == 20 { 5 } else { (block == 3).into() })), [20, 3]);
+        assert_eq!(seen(|_| Some(0)), [0; 0]);
+        assert_eq!(seen(|block| Some((block >= 31).into())), [31], "glances have an end");
     }
 }

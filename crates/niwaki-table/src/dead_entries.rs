@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use niwaki_heap::{Deadness, RowRef};
-use niwaki_nbtree::{DeletionCandidate, DeletionOracle, HeapGlance, RemovedInterval};
+use niwaki_nbtree::{DeletionCandidate, DeletionOracle, RemovedInterval};
 use niwaki_storage::{BlockNumber, Csn, OffsetNumber, RelFileId, Result, Xid};
 use niwaki_txn::{Horizon, Interrupted, Transaction};
 
@@ -89,12 +89,6 @@ impl DeletionOracle for DeadEntries<'_> {
             let mut interval: RemovedInterval = None;
             for candidate in candidates {
                 debug_assert_eq!(candidate.tid.block, block, "one block at a time");
-                candidate.deletable = false;
-                // Most entries on a block lead to rows that live: no need to ask whose they are.
-                let is_suspect = candidate.known_dead || candidate.promising;
-                if !is_suspect && !probe.may_be_dead(candidate.tid.offset) {
-                    continue;
-                }
                 // A version whose key only an expression tells may have this one: its entry stays until
                 // the whole chain is dead.
                 let has_key = |row: RowRef<'_>| {
@@ -133,8 +127,12 @@ impl DeletionOracle for DeadEntries<'_> {
         }
     }
 
-    fn glance(&self, block: BlockNumber, offsets: &[OffsetNumber]) -> HeapGlance {
-        self.table.heap().glance(block.0, offsets).map_or(HeapGlance::Absent, HeapGlance::MayBeDead)
+    fn glance(&self, block: BlockNumber, offsets: &[OffsetNumber]) -> Option<usize> {
+        self.table.heap().glance(block.0, offsets)
+    }
+
+    fn keep_suspects(&self, block: BlockNumber, offsets: &mut Vec<OffsetNumber>) {
+        self.table.heap().keep_suspects(block.0, offsets);
     }
 
     fn read_in(&self, block: BlockNumber) -> Result<()> {

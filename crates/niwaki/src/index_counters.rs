@@ -19,7 +19,7 @@ const NAMES: [(&str, TypeOid); 5] = [
 
 type Counter = (&'static str, fn(&IndexStats) -> u64);
 
-const COUNTERS: [Counter; 30] = [
+const COUNTERS: &[Counter] = &[
     ("leaf_splits", |s| s.leaf_splits),
     ("leaf_splits_rightmost", |s| s.right_end_splits),
     ("leaf_splits_default", |s| s.halved_splits),

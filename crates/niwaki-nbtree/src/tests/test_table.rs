@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use niwaki_storage::{BlockNumber, Csn, OffsetNumber, Result, Tid};
 
-use crate::{DeletionCandidate, DeletionOracle, HeapGlance, RemovedInterval};
+use crate::{DeletionCandidate, DeletionOracle, RemovedInterval};
 
 /// The interval of everything that a [`TestTable`] allows.
 pub(crate) const REMOVED: RemovedInterval = Some((Csn(3), Csn(9)));
@@ -21,6 +21,8 @@ pub(crate) struct TestTable<F: Fn(&DeletionCandidate<'_>) -> bool> {
     pub(crate) visited: RefCell<Vec<u32>>,
     /// Heap blocks that are on disk only.
     pub(crate) on_disk: RefCell<BTreeSet<u32>>,
+    /// Whether glances tell nothing.
+    pub(crate) blind: Cell<bool>,
     /// What holds versions back.
     pub(crate) oldest: Cell<Option<Csn>>,
     /// Whether it waits for no latch.
@@ -37,6 +39,7 @@ impl<F: Fn(&DeletionCandidate<'_>) -> bool> TestTable<F> {
             allowed: RefCell::default(),
             visited: RefCell::default(),
             on_disk: RefCell::default(),
+            blind: Cell::new(false),
             oldest: Cell::new(Some(Csn(5))),
             impatient: Cell::new(false),
             ended: RefCell::default(),
@@ -75,13 +78,12 @@ impl<F: Fn(&DeletionCandidate<'_>) -> bool> DeletionOracle for TestTable<F> {
         self.ended.borrow_mut().push(found);
     }
 
-    fn glance(&self, block: BlockNumber, offsets: &[OffsetNumber]) -> HeapGlance {
-        if self.on_disk.borrow().contains(&block.0) {
-            HeapGlance::Absent
-        } else {
-            HeapGlance::MayBeDead(offsets.len())
-        }
+    fn glance(&self, block: BlockNumber, offsets: &[OffsetNumber]) -> Option<usize> {
+        let seen = !self.blind.get() && !self.on_disk.borrow().contains(&block.0);
+        seen.then_some(offsets.len())
     }
+
+    fn keep_suspects(&self, _: BlockNumber, _: &mut Vec<OffsetNumber>) {}
 
     fn read_in(&self, block: BlockNumber) -> Result<()> {
         assert!(self.on_disk.borrow_mut().remove(&block.0), "it was there already");

@@ -304,10 +304,12 @@ impl Page {
         self.0.copy_within(upper..start + at, upper - by);
         self.0[start + at - by..start + at].copy_from_slice(bytes);
         self.set_upper((upper - by) as u16);
-        for other in (1..=self.item_count()).map(OffsetNumber) {
-            let moved = self.item_id(other);
+        let slots_end = usize::from(self.lower());
+        let slots = self.0.get_mut(HEADER_SIZE..slots_end).unwrap_or(&mut []);
+        for slot in slots.as_chunks_mut::<ITEM_ID_SIZE>().0 {
+            let moved = ItemId(u32::from_le_bytes(*slot));
             if moved.has_storage() && (upper..=start).contains(&usize::from(moved.offset())) {
-                self.set_item_id(other, moved.with_offset(moved.offset() - by as u16));
+                *slot = moved.with_offset(moved.offset() - by as u16).0.to_le_bytes();
             }
         }
         let id = self.item_id(number);
