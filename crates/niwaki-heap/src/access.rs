@@ -95,7 +95,7 @@ impl Heap<'_> {
             let Ok(pruned) = self.prune(&mut page, horizon, PruneOptions::default()) else {
                 return;
             };
-            self.relation.space.count_reader_pass();
+            self.relation.shared.space.count_reader_pass();
             (pruned.chains > 0).then(|| self.room_left(&page))
         };
         if let Some(room) = room.filter(|&room| room >= ROOM_OFFERED) {

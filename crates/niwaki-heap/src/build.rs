@@ -1,11 +1,9 @@
-//! The heap's part of an index build: every version that somebody may see, and `mixed` on roots whose
-//! chains hold more than one key (rule 9b.12).
+//! The heap's part of an index build: every version that somebody may see.
 
-use niwaki_storage::{LoggedPage, Mixed, OffsetNumber, PageKind, Tid, Xid};
+use niwaki_storage::{OffsetNumber, PageKind, Tid, Xid};
 use niwaki_txn::{Horizon, XidStatus};
 
-use crate::change::{self, kind};
-use crate::error::{Result, corruption};
+use crate::error::Result;
 use crate::header::flags;
 use crate::page::{self, Chain};
 use crate::read::row_ref;
@@ -63,24 +61,5 @@ impl Heap<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Sets `mixed` on these roots of a block, logged for `xid`.
-    ///
-    /// # Errors
-    /// Storage's.
-    pub fn set_mixed(&self, xid: Xid, block: u32, roots: &[u16]) -> Result<()> {
-        let mut page = self.pin_write(block)?;
-        let _critical = self.storage.begin_change()?;
-        if !change::set_mixed(&mut page, roots.iter().copied(), Mixed::Yes) {
-            return Err(corruption(
-                page.id(),
-                None,
-                "H1",
-                "a root is gone while its table is locked",
-            ));
-        }
-        let data: Vec<u8> = roots.iter().flat_map(|root| root.to_le_bytes()).collect();
-        self.log(kind::MIXED, xid, &mut [LoggedPage::delta(&mut page, &[&data])])
     }
 }

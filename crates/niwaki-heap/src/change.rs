@@ -29,6 +29,8 @@ pub(crate) mod kind {
     pub(crate) const MIXED: u8 = 8;
     /// The page's xid base moved; always an image.
     pub(crate) const REBASE: u8 = 9;
+    /// `mixed` cleared on roots.
+    pub(crate) const UNMIXED: u8 = 10;
 }
 
 /// Layout version of all records.
@@ -541,7 +543,7 @@ fn freeze_xmin(page: &mut Page, offset: u16) -> bool {
     true
 }
 
-/// Sets `mixed` on roots.
+/// Gives roots this `mixed` flag.
 pub(crate) fn set_mixed(page: &mut Page, roots: impl Iterator<Item = u16>, mixed: Mixed) -> bool {
     let mut fine = true;
     for root in roots {

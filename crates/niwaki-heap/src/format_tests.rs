@@ -127,6 +127,7 @@ fn the_record_kinds_are_as_described() {
         (kind::PRUNE, "prune"),
         (kind::MIXED, "mixed"),
         (kind::REBASE, "rebase"),
+        (kind::UNMIXED, "unmixed"),
     ];
     assert_eq!(described, expected);
 }

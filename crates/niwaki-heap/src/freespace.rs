@@ -196,7 +196,7 @@ impl<'e> Heap<'e> {
         xid: Xid,
     ) -> Result<PageWrite<'e>> {
         self.load_map()?;
-        let space = &self.relation.space;
+        let space = &self.relation.shared.space;
         let own = space.target(session);
         if let Some(block) = own.or_else(|| space.any_target()) {
             let pin = self.pin(block)?;
@@ -238,7 +238,7 @@ impl<'e> Heap<'e> {
     /// Takes another page for this session, from the map or by growing the heap.
     pub(crate) fn new_target(&self, session: usize, len: usize) -> Result<u32> {
         self.load_map()?;
-        let space = &self.relation.space;
+        let space = &self.relation.shared.space;
         if let Some(block) = space.take(len) {
             // The map may know blocks that were cut off since.
             if block < self.blocks()? {
@@ -268,7 +268,7 @@ impl<'e> Heap<'e> {
     /// Looks at unknown pages, `looks` at most, until one takes `len` bytes. What can go there goes.
     fn look_for_room(&self, len: usize, looks: u32) -> Result<Option<u32>> {
         for _ in 0..looks {
-            let Some(block) = self.relation.space.next_unknown() else { return Ok(None) };
+            let Some(block) = self.relation.shared.space.next_unknown() else { return Ok(None) };
             if block >= self.blocks()? {
                 return Ok(None);
             }
@@ -294,7 +294,7 @@ impl<'e> Heap<'e> {
         not: u32,
         tried: Option<u32>,
     ) -> Result<u32> {
-        let space = &self.relation.space;
+        let space = &self.relation.shared.space;
         match space.target(session) {
             Some(block) if block != not && tried.is_none() => Ok(block),
             _ => loop {
@@ -309,7 +309,7 @@ impl<'e> Heap<'e> {
 
     /// Reads the map from its fork, once, before anything is noted in it.
     pub(crate) fn load_map(&self) -> Result<()> {
-        let space = &self.relation.space;
+        let space = &self.relation.shared.space;
         if space.loaded.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -353,7 +353,7 @@ impl<'e> Heap<'e> {
     /// Storage's.
     pub fn save_free_space(&self) -> Result<()> {
         let (pool, file) = (self.storage.pool(), self.relation.file);
-        let space = &self.relation.space;
+        let space = &self.relation.shared.space;
         // What a crash made doubtful is unknown from now on, used or not.
         if self.storage.was_killed() {
             self.load_map()?;
@@ -399,12 +399,12 @@ impl<'e> Heap<'e> {
 
     /// Notes how much room a page has, for insertions. The map is loaded.
     pub(crate) fn note_room(&self, page: &PageWrite<'_>) {
-        self.relation.space.record(page.id().block.0, self.room_left(page));
+        self.relation.shared.space.record(page.id().block.0, self.room_left(page));
     }
 
     /// Notes the room of a page whose rows went, unless the map cannot be read.
     pub(crate) fn offer(&self, block: u32, room: usize) {
-        let space = &self.relation.space;
+        let space = &self.relation.shared.space;
         let held = (0..TARGETS).any(|slot| space.target(slot) == Some(block));
         if !held && self.load_map().is_ok() {
             space.record(block, room);
@@ -413,7 +413,7 @@ impl<'e> Heap<'e> {
 
     /// Passes that readers made since the heap was opened.
     pub fn reader_passes(&self) -> u32 {
-        self.relation.space.reader_passes.load(Ordering::Relaxed)
+        self.relation.shared.space.reader_passes.load(Ordering::Relaxed)
     }
 
     /// Makes sure that `xid` can be written on this page; moves the page's xid base if needed.
@@ -427,6 +427,6 @@ impl<'e> Heap<'e> {
 
     /// Forgets the room of a heap whose files were emptied.
     pub fn forget_space(&self) {
-        self.relation.space.reset();
+        self.relation.shared.space.reset();
     }
 }

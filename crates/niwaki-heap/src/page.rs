@@ -8,7 +8,7 @@
 //! ```
 
 use niwaki_storage::page::{HEADER_SIZE, ItemState, PAGE_SIZE, Page, PageKind};
-use niwaki_storage::{OffsetNumber, Xid};
+use niwaki_storage::{Mixed, OffsetNumber, Xid};
 
 use crate::header::{TUPLE_HEADER_SIZE, Tuple, absolute, flags};
 
@@ -184,6 +184,12 @@ pub fn mask_hints(page: &mut Page) {
     }
     set_prune_xid(page, 0);
     for offset in 1..=page.item_count() {
+        let number = OffsetNumber(offset);
+        let id = page.item_id(number);
+        // `cleaning` is known in memory only: on disk it means yes (rule 9b.9).
+        if id.mixed() == Mixed::Cleaning {
+            page.set_item_id(number, id.with_mixed(Mixed::Yes));
+        }
         let Some(header) = header_mut(page, offset) else { continue };
         let Some(tuple) = Tuple::new(header.as_slice()) else { continue };
         let kept = tuple.flags() & !(flags::HINTS | flags::COMBO_CID);

@@ -77,6 +77,7 @@ impl ResourceManager for HeapRedo {
             kind::PRUNE => "prune",
             kind::MIXED => "mixed",
             kind::REBASE => "rebase",
+            kind::UNMIXED => "unmixed",
             _ => "unknown",
         };
         let mut text = format!("heap {name} xid {}", record.xid);
@@ -119,13 +120,15 @@ pub(crate) fn apply(
         }
         (kind::MOVE, 1) => PlaceRow::decode(data)?.apply_moved_in(page, record.xid, 0),
         (kind::PRUNE, 0) => PrunePlan::decode(data)?.apply(page),
-        (kind::MIXED, 0) => {
+        (kind::MIXED | kind::UNMIXED, 0) => {
             let mut fields = Fields(data);
             let mut roots = Vec::new();
             while !fields.0.is_empty() {
                 roots.push(fields.u16()?);
             }
-            change::set_mixed(page, roots.into_iter(), Mixed::Yes)
+            // No scan is under way before recovery ends, so no counter is raised here (rule 9b.2).
+            let mixed = if record.kind == kind::MIXED { Mixed::Yes } else { Mixed::No };
+            change::set_mixed(page, roots.into_iter(), mixed)
         }
         _ => return None,
     })

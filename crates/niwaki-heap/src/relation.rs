@@ -13,6 +13,7 @@ use niwaki_txn::TransactionManager;
 use crate::change::RECORD_VERSION;
 use crate::error::Result;
 use crate::freespace::FreeSpace;
+use crate::mixed::Unmixes;
 
 /// One heap. Cheap to clone; clones share what is in memory.
 #[derive(Clone, Debug)]
@@ -21,7 +22,14 @@ pub struct HeapRelation {
     pub file: RelFile,
     /// How full, in percent, insertions leave a page.
     pub fillfactor: u8,
-    pub(crate) space: Arc<FreeSpace>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What is in memory about a heap.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    pub(crate) space: FreeSpace,
+    pub(crate) unmixes: Unmixes,
 }
 
 impl HeapRelation {
@@ -41,7 +49,7 @@ pub struct HeapRegistry {
 struct Known {
     file: RelFile,
     fillfactor: u8,
-    space: Weak<FreeSpace>,
+    shared: Weak<Shared>,
 }
 
 impl fmt::Debug for HeapRegistry {
@@ -54,13 +62,13 @@ impl HeapRegistry {
     /// The heap with these files.
     pub fn open(&self, file: RelFile, fillfactor: u8) -> HeapRelation {
         let mut heaps = self.known.lock();
-        let open = heaps.get(&file.id).and_then(|known| known.space.upgrade());
-        let space = open.unwrap_or_else(|| {
-            heaps.retain(|_, known| known.space.strong_count() > 0);
-            Arc::new(FreeSpace::default())
+        let open = heaps.get(&file.id).and_then(|known| known.shared.upgrade());
+        let shared = open.unwrap_or_else(|| {
+            heaps.retain(|_, known| known.shared.strong_count() > 0);
+            Arc::new(Shared::default())
         });
-        heaps.insert(file.id, Known { file, fillfactor, space: Arc::downgrade(&space) });
-        HeapRelation { file, fillfactor, space }
+        heaps.insert(file.id, Known { file, fillfactor, shared: Arc::downgrade(&shared) });
+        HeapRelation { file, fillfactor, shared }
     }
 
     /// Writes what is known about the room of each open heap to its fork: the last thing that is done
@@ -73,7 +81,7 @@ impl HeapRegistry {
             let heaps = self.known.lock();
             let open = heaps.values().filter_map(|known| {
                 let (file, fillfactor) = (known.file, known.fillfactor);
-                Some(HeapRelation { file, fillfactor, space: known.space.upgrade()? })
+                Some(HeapRelation { file, fillfactor, shared: known.shared.upgrade()? })
             });
             open.collect()
         };

@@ -8,6 +8,7 @@ use niwaki_txn::Horizon;
 use niwaki_types::Datum;
 
 use crate::error::Result;
+use crate::recheck::{Entry, Seen};
 use crate::table::Table;
 
 /// What a check of a table visited and found.
@@ -174,7 +175,8 @@ impl Table {
         // An index whose build did not end lacks entries.
         let complete = self.indexes[index].definition.valid;
         for (key, root) in heap.wanted[index].difference(&entries).filter(|_| complete) {
-            let dead = self.decide(index, key, false, |has_key| {
+            let entry = Entry { index, key, root: *root, seen: Seen::SomeTime };
+            let dead = self.decide(entry, |has_key| {
                 Ok(self.heap().dead_versions(*root, &horizon, has_key)?)
             })?;
             if dead.is_none() {

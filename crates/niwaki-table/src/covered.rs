@@ -1,12 +1,12 @@
 //! Values from index entries: for scans that need nothing else of a row.
 
-use niwaki_nbtree::BatchEntry;
 use niwaki_txn::View;
 use niwaki_types::{
     ColumnMask, Datum, RowView, TypeError, decode_key, key_equal_is_image_equal, key_length,
 };
 
 use crate::error::{Error, Result};
+use crate::recheck::Entry;
 use crate::table::Table;
 
 impl Table {
@@ -28,31 +28,31 @@ impl Table {
     pub(crate) fn fetch_covered(
         &self,
         view: &View<'_>,
-        index: usize,
-        entry: &BatchEntry<'_>,
+        entry: Entry<'_>,
+        payload: &[u8],
         needed: &ColumnMask,
         out: &mut [Datum],
     ) -> Result<bool> {
-        let mixed = self.heap().fetch(view, entry.tid, |row| row.mixed)?;
-        match mixed {
+        let root = entry.root;
+        let right = self.heap().fetch(view, root, |row| self.speaks_for_root(entry, row.mixed))?;
+        match right {
             None => Ok(false),
-            // Nothing clears `mixed` while the table is open: the entry was right when it was read.
-            Some(false) => self.decode_entry(index, entry, needed, out).map(|()| true),
+            Some(true) => self.decode_entry(entry, payload, needed, out).map(|()| true),
             // The chain has several keys, or payloads: the row itself is asked (design section 5). What
             // the snapshot sees of it does not change in between.
-            Some(true) => self.fetch_with_key(view, index, entry.tid, entry.key, needed, out),
+            Some(false) => self.fetch_through(view, entry, needed, out),
         }
     }
 
     /// Writes the `needed` columns that an entry holds into `out`.
     fn decode_entry(
         &self,
-        index: usize,
-        entry: &BatchEntry<'_>,
+        entry: Entry<'_>,
+        payload: &[u8],
         needed: &ColumnMask,
         out: &mut [Datum],
     ) -> Result<()> {
-        let index = &self.indexes[index];
+        let index = &self.indexes[entry.index];
         let mut rest = entry.key;
         for key in &index.definition.key {
             let length = match key.source.column().filter(|&column| needed.contains(column)) {
@@ -70,7 +70,7 @@ impl Table {
         if index.include.is_empty() {
             return Ok(());
         }
-        let Some((&has_nulls, bytes)) = entry.payload.split_first() else {
+        let Some((&has_nulls, bytes)) = payload.split_first() else {
             return Err(Error::Type(TypeError::corrupt("an index entry has no payload")));
         };
         let mut view = RowView::new(&index.include, index.include.len(), has_nulls != 0, bytes)?;

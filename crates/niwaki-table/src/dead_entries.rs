@@ -10,6 +10,7 @@ use niwaki_nbtree::{DeletionCandidate, DeletionOracle, RemovedInterval};
 use niwaki_storage::{BlockNumber, Csn, OffsetNumber, RelFileId, Result, Xid};
 use niwaki_txn::{Horizon, Interrupted, Transaction};
 
+use crate::recheck::{Entry, Seen};
 use crate::row_key::HasKey;
 use crate::table::Table;
 use crate::unique::storage;
@@ -89,11 +90,11 @@ impl DeletionOracle for DeadEntries<'_> {
             let mut interval: RemovedInterval = None;
             for candidate in candidates {
                 debug_assert_eq!(candidate.tid.block, block, "one block at a time");
+                let (key, root) = (candidate.key, candidate.tid);
+                let entry = Entry { index: self.index, key, root, seen: Seen::Now };
                 // A version whose key only an expression tells may have this one: its entry stays until
                 // the whole chain is dead.
-                let has_key = |row: RowRef<'_>| {
-                    !row.mixed || self.table.has_key(self.index, row, candidate.key) != HasKey::No
-                };
+                let has_key = |row: RowRef<'_>| self.table.recheck(entry, row, None) != HasKey::No;
                 // A mark is a hint (rule 9b.13): the table looks at marked entries too.
                 let deadness = probe.deadness(candidate.tid, horizon, has_key);
                 candidate.deletable = matches!(deadness, Deadness::Dead { .. });

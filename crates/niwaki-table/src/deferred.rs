@@ -14,6 +14,7 @@ use niwaki_txn::{Transaction, WaitPolicy};
 use niwaki_types::Datum;
 
 use crate::error::{Error, Result};
+use crate::recheck::{Entry, Seen};
 use crate::table::Table;
 use crate::unique::KeyCheck;
 
@@ -115,7 +116,8 @@ impl Table {
     /// Judges the chain at `root`. The entry was read under a latch that is gone: the line pointer may
     /// be another row's by now, so every version is compared.
     fn probe(&self, tx: &Transaction, index: usize, key: &[u8], root: Tid) -> Result<UniqueProbe> {
-        self.decide(index, key, false, |has_key| Ok(self.heap().probe_unique(tx, root, has_key)?))
+        let entry = Entry { index, key, root, seen: Seen::SomeTime };
+        self.decide(entry, |has_key| Ok(self.heap().probe_unique(tx, root, has_key)?))
     }
 
     fn wait_for(&self, tx: &Transaction, xid: Xid) -> Result<()> {

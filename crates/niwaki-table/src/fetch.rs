@@ -1,13 +1,14 @@
 //! Reading single rows: by address, and through a unique index.
 
 use niwaki_heap::VersionRow;
-use niwaki_nbtree::{Direction, Scan};
+use niwaki_nbtree::{Direction, OneRange};
 use niwaki_storage::Tid;
 use niwaki_txn::{Snapshot, Transaction, View};
 use niwaki_types::{ColumnMask, Datum};
 
+use crate::entries::EntryScan;
 use crate::error::Result;
-use crate::index_scan::Entries;
+use crate::recheck::Entry;
 use crate::row_key::HasKey;
 use crate::stats::count;
 use crate::table::Table;
@@ -15,7 +16,7 @@ use crate::table::Table;
 /// Reusable state of index lookups; one per session or statement.
 #[derive(Debug, Default)]
 pub struct Lookup {
-    scan: Scan,
+    scan: EntryScan,
     unseen: Vec<usize>,
 }
 
@@ -66,12 +67,12 @@ impl Table {
         count(&self.counters.index_scans, 1);
         let view = tx.view(snapshot);
         let handle = &self.indexes[index].handle;
-        lookup.scan.look_up(handle, key, Direction::Forward);
+        lookup.scan.leaves.look_up(handle, key, Direction::Forward);
         // Ends with the entries of the key.
-        while lookup.scan.next(handle)? {
+        while lookup.scan.next(self, index, None::<&mut OneRange>)? {
             lookup.unseen.clear();
-            let entries = Entries { table: self, index, batch: lookup.scan.batch() };
-            for position in 0..entries.batch.len() {
+            let entries = lookup.scan.entries(self, index);
+            for position in 0..entries.len() {
                 let found = entries.read(&view, position, needed, out, &mut lookup.unseen)?;
                 if let Some(root) = found {
                     entries.mark(&mut lookup.unseen)?;
@@ -84,32 +85,27 @@ impl Table {
         Ok(None)
     }
 
-    /// The version that the snapshot sees of the row at `root`, if its key in `index` is `key`.
+    /// Reads the version that the view sees through an entry, if it has the entry's key.
     #[inline]
-    pub(crate) fn fetch_with_key(
+    pub(crate) fn fetch_through(
         &self,
         view: &View<'_>,
-        index: usize,
-        root: Tid,
-        key: &[u8],
+        entry: Entry<'_>,
         needed: &ColumnMask,
         out: &mut [Datum],
     ) -> Result<bool> {
-        let read = self.heap().fetch(view, root, |row| {
-            // Recheck (design section 5): only a mixed root has entries of other keys. Nothing clears
-            // `mixed` while the table is open, so its absence now means its absence at the leaf.
-            match if row.mixed { self.has_key(index, row, key) } else { HasKey::Yes } {
+        let read =
+            self.heap().fetch(view, entry.root, |row| match self.recheck(entry, row, None) {
                 HasKey::Yes => self.deform(row, needed, out).map(|()| Recheck::Passed),
                 HasKey::No => Ok(Recheck::Failed),
                 HasKey::Unknown => Ok(Recheck::OnCopy(row.into())),
-            }
-        })?;
+            })?;
         match read.transpose()? {
             None | Some(Recheck::Failed) => Ok(false),
             Some(Recheck::Passed) => Ok(true),
             // What the snapshot sees of a row does not change, so the latch is not needed again.
             Some(Recheck::OnCopy(copy)) => {
-                if self.copied_key(index, &copy)?.as_deref() != Some(key) {
+                if self.copied_key(entry.index, &copy)?.as_deref() != Some(entry.key) {
                     return Ok(false);
                 }
                 self.deform_parts(copy.natts, copy.has_nulls, &copy.bytes, needed, out)?;

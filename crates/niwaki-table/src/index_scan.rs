@@ -1,99 +1,21 @@
 //! Reading the rows of some keys of an index, in its order.
 
-use niwaki_nbtree::{BatchEntry, Direction, KeyRange, LeafBatch, Scan};
+use niwaki_nbtree::{BatchEntry, Direction, KeyRange, LeafBatch, OneRange};
 use niwaki_storage::Tid;
-use niwaki_txn::{Snapshot, Transaction, View};
+use niwaki_txn::{Snapshot, Transaction};
 use niwaki_types::{ColumnMask, Datum, TypeError};
 
+use crate::entries::EntryScan;
 use crate::error::{Error, Result};
 use crate::keys::{KeyWalk, ScanKeys, WalkState};
 use crate::stats::count;
 use crate::table::{Table, TableIndex};
 
-/// The entries of one leaf, on their way to rows.
-pub(crate) struct Entries<'s> {
-    pub(crate) table: &'s Table,
-    pub(crate) index: usize,
-    pub(crate) batch: &'s LeafBatch,
-}
-
-impl Entries<'_> {
-    /// Reads the row of the entry at `position`, if the view sees it. Notes in `unseen` an entry
-    /// that leads it nowhere.
-    #[inline]
-    pub(crate) fn read(
-        &self,
-        view: &View<'_>,
-        position: usize,
-        needed: &ColumnMask,
-        out: &mut [Datum],
-        unseen: &mut Vec<usize>,
-    ) -> Result<Option<Tid>> {
-        let Some(entry) = self.batch.get(position) else { return Ok(None) };
-        let (root, key) = (entry.tid, entry.key);
-        if self.table.fetch_with_key(view, self.index, root, key, needed, out)? {
-            return Ok(Some(root));
-        }
-        unseen.push(position);
-        Ok(None)
-    }
-
-    /// As [`Entries::read`], taking the values from the entry where they are right there. Counts in
-    /// `fetches` the rows that were asked for in the heap.
-    #[inline]
-    pub(crate) fn read_covered(
-        &self,
-        view: &View<'_>,
-        position: usize,
-        needed: &ColumnMask,
-        out: &mut [Datum],
-        unseen: &mut Vec<usize>,
-        fetches: &mut u64,
-    ) -> Result<Option<Tid>> {
-        let Some(entry) = self.batch.get(position) else { return Ok(None) };
-        // Without a visibility map the heap says of every entry whether its row is seen.
-        *fetches += 1;
-        if self.table.fetch_covered(view, self.index, &entry, needed, out)? {
-            return Ok(Some(entry.tid));
-        }
-        unseen.push(position);
-        Ok(None)
-    }
-
-    /// Marks, of the entries noted in `unseen`, those that lead nobody anywhere, if the leaf is still as
-    /// it was. Leaves `unseen` empty.
-    #[inline]
-    pub(crate) fn mark(&self, unseen: &mut Vec<usize>) -> Result<()> {
-        if unseen.is_empty() { Ok(()) } else { self.mark_unseen(unseen) }
-    }
-
-    /// What one snapshot does not see is perhaps dead to all; asked once for a leaf, because the horizon
-    /// costs more than an entry.
-    fn mark_unseen(&self, unseen: &mut Vec<usize>) -> Result<()> {
-        let horizon = self.table.engine.transactions().horizon();
-        let heap = self.table.heap();
-        let mut dead = Vec::new();
-        for position in unseen.drain(..) {
-            let Some(entry) = self.batch.get(position) else { continue };
-            let versions = self.table.decide(self.index, entry.key, true, |has_key| {
-                Ok(heap.dead_versions(entry.tid, &horizon, has_key)?)
-            })?;
-            if versions.is_some() {
-                dead.extend(self.batch.place(position));
-            }
-        }
-        match self.batch.leaf() {
-            Some(leaf) if !dead.is_empty() => self.table.mark_dead(self.index, leaf, &mut dead),
-            _ => Ok(()),
-        }
-    }
-}
-
 /// A scan over some keys of an index, in its order. Holds no latch and no pin between calls.
 #[derive(Debug)]
 pub struct IndexScan {
     index: usize,
-    scan: Scan,
+    scan: EntryScan,
     keys: ScanKeys,
     /// Set when the keys are several ranges.
     walk: Option<WalkState>,
@@ -115,8 +37,8 @@ impl Table {
         direction: Direction,
     ) -> IndexScan {
         count(&self.counters.index_scans, 1);
-        let mut scan = Scan::default();
-        scan.start(&self.indexes[index].handle, range, direction);
+        let mut scan = EntryScan::default();
+        scan.leaves.start(&self.indexes[index].handle, range, direction);
         IndexScan::new(index, scan, ScanKeys::ALL, None)
     }
 
@@ -126,14 +48,16 @@ impl Table {
         count(&self.counters.index_scans, 1);
         let TableIndex { handle, order, .. } = &self.indexes[index];
         let (mut lower, mut upper) = (Vec::new(), Vec::new());
-        let mut scan = Scan::default();
+        let mut scan = EntryScan::default();
         let mut walk = None;
         match keys.one_range(&mut lower, &mut upper) {
             _ if keys.is_empty() => {}
-            Some(_) if keys.is_one_key(order.len()) => scan.look_up(handle, &lower, direction),
-            Some(range) => scan.start(handle, &range, direction),
+            Some(_) if keys.is_one_key(order.len()) => {
+                scan.leaves.look_up(handle, &lower, direction)
+            }
+            Some(range) => scan.leaves.start(handle, &range, direction),
             None => {
-                scan.start_ranges(handle, direction);
+                scan.leaves.start_ranges(handle, direction);
                 walk = Some(WalkState::default());
             }
         }
@@ -148,7 +72,7 @@ impl Table {
 }
 
 impl IndexScan {
-    fn new(index: usize, scan: Scan, keys: ScanKeys, walk: Option<WalkState>) -> Self {
+    fn new(index: usize, scan: EntryScan, keys: ScanKeys, walk: Option<WalkState>) -> Self {
         Self {
             index,
             scan,
@@ -168,12 +92,12 @@ impl IndexScan {
 
     /// The entries of the leaf read last.
     pub(crate) fn batch(&self) -> &LeafBatch {
-        self.scan.batch()
+        self.scan.leaves.batch()
     }
 
     /// An entry of that leaf, if it has a wanted key.
     pub(crate) fn wanted(&self, table: &Table, position: usize) -> Result<Option<BatchEntry<'_>>> {
-        let Some(entry) = self.scan.batch().get(position) else { return Ok(None) };
+        let Some(entry) = self.scan.leaves.batch().get(position) else { return Ok(None) };
         let order = &table.indexes[self.index].order;
         let wanted = self.keys.compares(entry.key, order).ok_or_else(damaged_key)?;
         Ok(wanted.then_some(entry))
@@ -196,13 +120,13 @@ impl IndexScan {
         let view = tx.view(snapshot);
         // Ends with the keys.
         loop {
-            while self.position < self.scan.batch().len() {
+            while self.position < self.scan.leaves.batch().len() {
                 let position = self.position;
                 self.position += 1;
                 if self.wanted(table, position)?.is_none() {
                     continue;
                 }
-                let entries = Entries { table, index: self.index, batch: self.scan.batch() };
+                let entries = self.scan.entries(table, self.index);
                 let unseen = &mut self.unseen;
                 let found = if self.covered {
                     let fetches = &mut self.heap_fetches;
@@ -215,7 +139,7 @@ impl IndexScan {
                     return Ok(Some(root));
                 }
             }
-            let entries = Entries { table, index: self.index, batch: self.scan.batch() };
+            let entries = self.scan.entries(table, self.index);
             entries.mark(&mut self.unseen)?;
             self.position = 0;
             tx.session().check_interrupts().map_err(|why| Error::Transaction(why.into()))?;
@@ -231,18 +155,20 @@ impl IndexScan {
     /// # Errors
     /// As [`IndexScan::next`].
     pub fn pause(&mut self, table: &Table) -> Result<()> {
-        let entries = Entries { table, index: self.index, batch: self.scan.batch() };
+        let entries = self.scan.entries(table, self.index);
         // They are noted still: posting lists are marked whole, once all of the list was read.
         entries.mark(&mut self.unseen.clone())
     }
 
     /// Reads on to the next leaf with entries in the bounding ranges; false at the end.
     pub(crate) fn next_leaf(&mut self, table: &Table) -> Result<bool> {
-        let TableIndex { handle, order, .. } = &table.indexes[self.index];
-        let Some(state) = &mut self.walk else { return Ok(self.scan.next(handle)?) };
-        let direction = self.scan.direction();
+        let Some(state) = &mut self.walk else {
+            return self.scan.next(table, self.index, None::<&mut OneRange>);
+        };
+        let order = &table.indexes[self.index].order;
+        let direction = self.scan.leaves.direction();
         let mut walk = KeyWalk { keys: &self.keys, order, direction, state };
-        Ok(self.scan.next_with(handle, Some(&mut walk), |_| {})?)
+        self.scan.next(table, self.index, Some(&mut walk))
     }
 }
 

@@ -15,6 +15,7 @@ use niwaki_types::{Datum, RowView, encode_key, form_row};
 
 use crate::error::{Error, Result};
 use crate::expression::KeySource;
+use crate::recheck::Entry;
 use crate::table::Table;
 
 /// What is to be known of a key besides its bytes.
@@ -154,29 +155,21 @@ impl Table {
         Ok(self.encode_index_key(index, &row, &mut key)?.then_some(key))
     }
 
-    /// Calls `ask` with a test for the key until it needed nothing that was not known: `ask` runs
+    /// Calls `ask` with a test for the entry's key until it needed nothing that was not known: `ask` runs
     /// under heap latches, what it lacks is evaluated between two calls. No leaf latch is held.
-    ///
-    /// With `trusted` an unmixed root has the key: so it is while its entry with that key is there.
-    /// Without, every version is compared.
     ///
     /// # Errors
     /// Those of `ask`; [`Error::Expression`].
     pub(crate) fn decide<R>(
         &self,
-        index: usize,
-        key: &[u8],
-        trusted: bool,
+        entry: Entry<'_>,
         mut ask: impl FnMut(&mut dyn FnMut(RowRef<'_>) -> bool) -> Result<R>,
     ) -> Result<R> {
         let memo = KeyMemo::default();
         // Ends: a turn is repeated only when it met a version that no turn before it met.
         loop {
-            let result = ask(&mut |row| {
-                // Entries of a chain with one key need no comparison.
-                (trusted && !row.mixed) || memo.has_key(self, index, row, key) == HasKey::Yes
-            })?;
-            if !memo.learn(self, index)? {
+            let result = ask(&mut |row| self.recheck(entry, row, Some(&memo)) == HasKey::Yes)?;
+            if !memo.learn(self, entry.index)? {
                 return Ok(result);
             }
         }

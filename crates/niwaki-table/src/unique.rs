@@ -9,6 +9,7 @@ use niwaki_nbtree::{UniqueCheck, UniqueVerdict};
 use niwaki_storage::Tid;
 use niwaki_txn::Transaction;
 
+use crate::recheck::{Entry, Seen};
 use crate::row_key::{HasKey, KeyMemo};
 use crate::table::Table;
 
@@ -36,13 +37,9 @@ impl UniqueCheck for KeyCheck<'_> {
         }
         let heap = self.table.heap();
         let unknown = Cell::new(false);
-        // Entries of a chain with one key need no comparison.
+        let entry = Entry { index: self.index, key, root: tid, seen: Seen::Now };
         let mut has_key = |row: RowRef<'_>| {
-            let has = if row.mixed {
-                self.memo.has_key(self.table, self.index, row, key)
-            } else {
-                HasKey::Yes
-            };
+            let has = self.table.recheck(entry, row, Some(&self.memo));
             unknown.set(unknown.get() || has == HasKey::Unknown);
             has == HasKey::Yes
         };

@@ -1,0 +1,135 @@
+//! Entries of one leaf after the other, on their way to rows.
+
+use niwaki_heap::UnmixCount;
+use niwaki_nbtree::{KeyRanges, LeafBatch, Scan};
+use niwaki_storage::Tid;
+use niwaki_txn::View;
+use niwaki_types::{ColumnMask, Datum};
+
+use crate::error::Result;
+use crate::recheck::{Entry, Seen};
+use crate::table::Table;
+
+/// A scan of an index that knows how far its entries may be believed when their leaf's latch is gone.
+#[derive(Debug, Default)]
+pub(crate) struct EntryScan {
+    /// Started and asked for its direction by the owner; read on here only.
+    pub(crate) leaves: Scan,
+    /// The heap's unmix counter when the leaf was read.
+    noted: UnmixCount,
+}
+
+impl EntryScan {
+    /// Reads on to the next leaf with entries that are wanted; false at the end.
+    #[inline]
+    pub(crate) fn next<R: KeyRanges>(
+        &mut self,
+        table: &Table,
+        index: usize,
+        ranges: Option<&mut R>,
+    ) -> Result<bool> {
+        let Self { leaves, noted } = self;
+        let handle = &table.indexes[index].handle;
+        // Under the leaf's latch (rule 9b.2).
+        Ok(leaves.next_with(handle, ranges, |_| *noted = table.heap().unmix_count())?)
+    }
+
+    /// The entries of the leaf read last.
+    #[inline]
+    pub(crate) fn entries<'s>(&'s self, table: &'s Table, index: usize) -> Entries<'s> {
+        Entries { table, index, batch: self.leaves.batch(), noted: self.noted }
+    }
+}
+
+/// The entries of one leaf, on their way to rows.
+pub(crate) struct Entries<'s> {
+    table: &'s Table,
+    index: usize,
+    batch: &'s LeafBatch,
+    noted: UnmixCount,
+}
+
+impl<'s> Entries<'s> {
+    /// How many there are.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.batch.len()
+    }
+
+    /// The entry at `position`, with its payload.
+    #[inline]
+    fn get(&self, position: usize) -> Option<(Entry<'s>, &'s [u8])> {
+        let entry = self.batch.get(position)?;
+        let seen = Seen::At(self.noted);
+        Some((Entry { index: self.index, key: entry.key, root: entry.tid, seen }, entry.payload))
+    }
+
+    /// Reads the row of the entry at `position`, if the view sees it. Notes in `unseen` an entry
+    /// that leads it nowhere.
+    #[inline]
+    pub(crate) fn read(
+        &self,
+        view: &View<'_>,
+        position: usize,
+        needed: &ColumnMask,
+        out: &mut [Datum],
+        unseen: &mut Vec<usize>,
+    ) -> Result<Option<Tid>> {
+        let Some((entry, _)) = self.get(position) else { return Ok(None) };
+        if self.table.fetch_through(view, entry, needed, out)? {
+            return Ok(Some(entry.root));
+        }
+        unseen.push(position);
+        Ok(None)
+    }
+
+    /// As [`Entries::read`], taking the values from the entry where they are right there. Counts in
+    /// `fetches` the rows that were asked for in the heap.
+    #[inline]
+    pub(crate) fn read_covered(
+        &self,
+        view: &View<'_>,
+        position: usize,
+        needed: &ColumnMask,
+        out: &mut [Datum],
+        unseen: &mut Vec<usize>,
+        fetches: &mut u64,
+    ) -> Result<Option<Tid>> {
+        let Some((entry, payload)) = self.get(position) else { return Ok(None) };
+        // Without a visibility map the heap says of every entry whether its row is seen.
+        *fetches += 1;
+        if self.table.fetch_covered(view, entry, payload, needed, out)? {
+            return Ok(Some(entry.root));
+        }
+        unseen.push(position);
+        Ok(None)
+    }
+
+    /// Marks, of the entries noted in `unseen`, those that lead nobody anywhere, if the leaf is still as
+    /// it was. Leaves `unseen` empty.
+    #[inline]
+    pub(crate) fn mark(&self, unseen: &mut Vec<usize>) -> Result<()> {
+        if unseen.is_empty() { Ok(()) } else { self.mark_unseen(unseen) }
+    }
+
+    /// What one snapshot does not see is perhaps dead to all; asked once for a leaf, because the horizon
+    /// costs more than an entry.
+    fn mark_unseen(&self, unseen: &mut Vec<usize>) -> Result<()> {
+        let horizon = self.table.engine.transactions().horizon();
+        let heap = self.table.heap();
+        let mut dead = Vec::new();
+        for position in unseen.drain(..) {
+            let Some((entry, _)) = self.get(position) else { continue };
+            let versions = self
+                .table
+                .decide(entry, |has_key| Ok(heap.dead_versions(entry.root, &horizon, has_key)?))?;
+            if versions.is_some() {
+                dead.extend(self.batch.place(position));
+            }
+        }
+        match self.batch.leaf() {
+            Some(leaf) if !dead.is_empty() => self.table.mark_dead(self.index, leaf, &mut dead),
+            _ => Ok(()),
+        }
+    }
+}
