@@ -18,7 +18,7 @@ use niwaki_testkit::schedules::{self, simulate};
 use niwaki_testkit::subject::Subject;
 use niwaki_testkit::tables::TableSubject;
 use niwaki_testkit::workload::{Mix, Workload};
-use niwaki_testkit::{scans, sharers, transfers};
+use niwaki_testkit::{scans, sharers, stories, transfers};
 
 /// Seeds tried before a bug counts as not found.
 const SEEDS: u64 = 6;
@@ -28,10 +28,13 @@ const SCHEDULES: usize = 300;
 /// The same for schedules of the shortest scenario.
 const CONTENTIONS: usize = 12_000;
 
+/// The same for the model's stories.
+const STORIES: usize = 3_000;
+
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 14] = [
+const BUGS: [(&str, &str, Suite); 16] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -45,6 +48,8 @@ const BUGS: [(&str, &str, Suite); 14] = [
     ("removable_without_published", "what ended after the slots were read goes too", together),
     ("publish_before_marking", "a commit is published before its transaction is marked", together),
     ("redo_twice", "recovery applies a record to a page that has it already", pages),
+    ("recheck", "an entry of another key is believed", recheck),
+    ("unmix-counter", "a root that was cleared since the leaf was read is believed", unmix_counter),
     ("stale_segment", "recovery takes records of a segment's earlier use", pages),
 ];
 
@@ -147,16 +152,32 @@ fn paths() -> Result<(), String> {
     ran.map_err(|payload| crash::describe(&*payload))
 }
 
+/// A story of the protocol's model.
+fn story(story: fn(), schedules: usize) -> Result<(), String> {
+    let ran = catch_unwind(AssertUnwindSafe(|| simulate(schedules, story)));
+    ran.map_err(|payload| crash::describe(&*payload))
+}
+
+fn recheck() -> Result<(), String> {
+    story(stories::recheck, SCHEDULES)
+}
+
+fn unmix_counter() -> Result<(), String> {
+    story(stories::unmix_counter, STORIES)
+}
+
 #[test]
 fn every_planted_bug_is_found() {
     let only = std::env::var("NIWAKI_BUG").ok();
-    let suites: [(&str, Suite); 6] = [
+    let suites: [(&str, Suite); 8] = [
         ("pages", pages),
         ("tables", tables),
         ("sessions", sessions),
         ("sharing", sharing),
         ("together", together),
         ("paths", paths),
+        ("recheck", recheck),
+        ("unmix-counter", unmix_counter),
     ];
     for (name, suite) in suites {
         if only.is_none() {

@@ -2,7 +2,7 @@
 //! `niwaki_testkit::transfers`, `sharers` and `scans`.
 
 use niwaki_testkit::schedules::{schedules, simulate};
-use niwaki_testkit::{scans, sharers, transfers};
+use niwaki_testkit::{scans, sharers, stories, transfers};
 
 #[test]
 fn transfers_neither_make_nor_lose_money() {
@@ -32,4 +32,10 @@ fn readers_that_prune_give_each_snapshot_one_answer() {
 #[test]
 fn every_path_gives_what_the_snapshot_sees() {
     simulate(schedules(60), scans::run);
+}
+
+#[test]
+fn the_stories_of_the_model_end_well() {
+    simulate(schedules(60), stories::recheck);
+    simulate(schedules(300), stories::unmix_counter);
 }

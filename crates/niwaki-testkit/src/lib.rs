@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+pub mod chains;
 pub mod crash;
 pub mod model;
 pub mod pages;
@@ -11,6 +12,8 @@ pub mod schedules;
 #[cfg(feature = "shuttle")]
 pub mod sharers;
 pub mod sql;
+#[cfg(feature = "shuttle")]
+pub mod stories;
 pub mod subject;
 pub mod tables;
 pub mod toy;

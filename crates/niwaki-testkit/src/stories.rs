@@ -1,0 +1,323 @@
+//! Stories of the protocol's model (`niwaki-model`), played by the engine: one table of two rows, somebody
+//! who changes it, somebody who reads it by every path, somebody who cleans. Each is run inside a schedule
+//! (`schedules`); without the rule of its name it must fail in some.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use niwaki_env::Env;
+use niwaki_env::sync::thread;
+use niwaki_env::vfs::MemoryVfs;
+use niwaki_heap::ItemKind;
+use niwaki_nbtree::{EntryDecision, KeyRange};
+use niwaki_storage::{Storage, StorageOptions, Tid, Xid};
+use niwaki_table::{
+    BuildOptions, Direction, Engine, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup, Modify,
+    PageRows, RowTarget, ScanKeys, Table, TableDefinition, Workspace,
+};
+use niwaki_txn::{
+    BeginOptions, Durability, Isolation, Snapshot, Transaction, TransactionManager, TxnOptions,
+};
+use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid, encode_key};
+
+use crate::schedules::seed;
+
+/// Columns: id, a, b.
+const COLUMNS: usize = 3;
+/// The index on a, of all indexes of the table.
+const ON_A: usize = 1;
+
+/// The stage: a table whose rows 0 and 1 have a = 0 and 1.
+#[derive(Clone)]
+struct Stage {
+    engine: Arc<Engine>,
+    table: Arc<Table>,
+}
+
+fn row(id: i32, a: i32, b: i32) -> Vec<Datum> {
+    vec![Datum::Int4(id), Datum::Int4(a), Datum::Int4(b)]
+}
+
+fn integer(datum: &Datum) -> i32 {
+    match datum {
+        Datum::Int4(value) => *value,
+        other => panic!("{other:?} is no integer"),
+    }
+}
+
+fn key_of(value: i32) -> Vec<u8> {
+    let mut key = Vec::new();
+    encode_key(&Datum::Int4(value), KeyOrder::ascending(TypeOid::INT4), &mut key);
+    key
+}
+
+impl Stage {
+    /// With a primary key only.
+    fn new(heap_only: HeapOnlyUpdates) -> Self {
+        let env = Env::simulated(Arc::new(MemoryVfs::new()), seed());
+        let manager = TransactionManager::new(env.clone(), TxnOptions::default());
+        let mut managers = Engine::resource_managers();
+        managers.push(Arc::clone(&manager) as _);
+        let options = StorageOptions { shared_buffers: 32, ..StorageOptions::tiny() };
+        let (storage, _) = Storage::open(env, options, managers).expect("the storage opens");
+        manager.attach(&storage).expect("the states are there");
+        let engine = Engine::new(storage, manager);
+        let mut definition = None;
+        transaction(&engine, |tx| {
+            let file = || engine.create_file(tx, true).expect("a file");
+            let key = vec![KeyColumn::column(0, KeyOrder::ascending(TypeOid::INT4))];
+            let primary = IndexDefinition {
+                unique: true,
+                primary: true,
+                ..IndexDefinition::new(2, "primary", file(), key)
+            };
+            definition = Some(TableDefinition {
+                id: 1,
+                name: "t".to_owned(),
+                file: file(),
+                fillfactor: 100,
+                heap_only_updates: heap_only,
+                columns: vec![ColumnType::new(TypeOid::INT4); COLUMNS],
+                missing: Vec::new(),
+                indexes: vec![primary],
+            });
+            true
+        });
+        let table = Table::open(&engine, definition.expect("the definition"));
+        let stage = Self { engine, table };
+        transaction(&stage.engine, |tx| {
+            for id in 0..2 {
+                stage.table.insert(tx, &row(id, id, id), &mut Workspace::new()).expect("a row");
+            }
+            true
+        });
+        stage
+    }
+
+    /// The table with an index on a more.
+    fn index_on_a(&mut self) {
+        let mut definition = self.table.definition().clone();
+        let mut table = None;
+        transaction(&self.engine, |tx| {
+            let file = self.engine.create_file(tx, true).expect("a file");
+            let key = vec![KeyColumn::column(1, KeyOrder::ascending(TypeOid::INT4))];
+            definition.indexes.push(IndexDefinition::new(3, "on_a", file, key));
+            let built = Table::open(&self.engine, definition.clone());
+            built.build_index(tx, ON_A, &BuildOptions::default()).expect("a build");
+            table = Some(built);
+            true
+        });
+        self.table = table.expect("the table");
+    }
+
+    /// Row 0 goes from a = 0 to a = 2 while an old snapshot is held; then an index on a is built. It has
+    /// entries of both keys for the root.
+    fn two_keys() -> Self {
+        let mut stage = Self::new(HeapOnlyUpdates::SameKeys);
+        let control = stage.engine.transactions().register_session().expect("a session");
+        let isolation = Isolation::RepeatableRead;
+        let options = BeginOptions { isolation, ..BeginOptions::default() };
+        let old = stage.engine.transactions().begin(&control, options).expect("a transaction");
+        let snapshot = old.snapshot().expect("a snapshot");
+        stage.change(0, Some(2), None, true);
+        stage.index_on_a();
+        drop(snapshot);
+        drop(old);
+        stage
+    }
+
+    /// Gives the row of an id other values, in a transaction of its own.
+    fn change(&self, id: i32, a: Option<i32>, b: Option<i32>, commits: bool) {
+        transaction(&self.engine, |tx| {
+            let snapshot = tx.snapshot_for_write().expect("a snapshot");
+            let (target, old) = self.find(tx, &snapshot, id);
+            let new = row(id, a.unwrap_or(integer(&old[1])), b.unwrap_or(integer(&old[2])));
+            let mut work = Workspace::new();
+            let done = self.table.update(tx, &snapshot, target, &old, &new, &mut work);
+            assert!(
+                matches!(done.expect("an update"), Modify::Done { .. }),
+                "nobody is in the way"
+            );
+            commits
+        });
+    }
+
+    fn find(&self, tx: &Transaction, snapshot: &Snapshot, id: i32) -> (RowTarget, Vec<Datum>) {
+        let mut out = vec![Datum::Null; COLUMNS];
+        let (all, mut lookup) = (ColumnMask::all(COLUMNS), Lookup::default());
+        let key = key_of(id);
+        let found = self.table.fetch_unique(tx, snapshot, 0, &key, &all, &mut out, &mut lookup);
+        (RowTarget::visible(found.expect("a lookup").expect("the row is there")), out)
+    }
+
+    /// Reads everything by the index on a, forward and backward, from rows and from entries alone, under
+    /// one snapshot, and compares with what the heap has.
+    fn read(&self) {
+        transaction(&self.engine, |tx| {
+            let snapshot = tx.snapshot().expect("a snapshot");
+            let all = ColumnMask::all(COLUMNS);
+            let mut out = vec![Datum::Null; COLUMNS];
+            let mut values = Vec::new();
+            for direction in [Direction::Forward, Direction::Backward] {
+                for only in [false, true] {
+                    let (mut scan, needed) = match only {
+                        true => {
+                            let scan = self.table.index_only_scan(ON_A, ScanKeys::ALL, direction);
+                            (scan, ColumnMask::from_iter([1]))
+                        }
+                        false => {
+                            let scan = self.table.index_scan(ON_A, &KeyRange::ALL, direction);
+                            (scan, all.clone())
+                        }
+                    };
+                    let mut found = Vec::new();
+                    let table = &*self.table;
+                    while scan
+                        .next(table, tx, &snapshot, &needed, &mut out)
+                        .expect("a row")
+                        .is_some()
+                    {
+                        found.push(integer(&out[1]));
+                    }
+                    if direction == Direction::Backward {
+                        found.reverse();
+                    }
+                    values.push(found);
+                }
+            }
+            let mut scan = self.table.seq_scan(0..self.table.blocks().expect("blocks"));
+            let (mut page, mut expected) = (PageRows::new(), Vec::new());
+            while scan.next_page(&self.table, tx, &snapshot, &mut page).expect("a page") {
+                for stored in page.iter() {
+                    self.table.deform(stored, &all, &mut out).expect("a row");
+                    expected.push(integer(&out[1]));
+                }
+            }
+            expected.sort_unstable();
+            for found in values {
+                assert_eq!(found, expected, "values of a by its index, and in the heap");
+            }
+            true
+        });
+    }
+
+    fn prune(&self) {
+        let horizon = self.engine.transactions().horizon();
+        for block in 0..self.table.blocks().expect("blocks") {
+            let heap = self.table.heap();
+            heap.vacuum_page(block, &horizon, Xid::INVALID, &mut Vec::new()).expect("a page");
+        }
+    }
+
+    /// Prunes, then takes `mixed` away where it can be: *cleaning*, a visit of every index in which entries
+    /// go whose key no version has that anybody may see, then the flag.
+    fn clean(&self) {
+        self.prune();
+        let heap = self.table.heap();
+        for block in 0..self.table.blocks().expect("blocks") {
+            let mut roots = Vec::new();
+            let found = heap.check_page(
+                block,
+                &mut Vec::new(),
+                |tid, kind| {
+                    if kind == (ItemKind::Root { mixed: true }) {
+                        roots.push(tid.offset.0);
+                    }
+                },
+                |_| {},
+            );
+            found.expect("a page");
+            let roots = heap.begin_cleaning(block, &roots).expect("a page");
+            let tids: BTreeSet<Tid> = roots.iter().map(|root| Tid::new(block, *root)).collect();
+            for index in 0..self.table.definition().indexes.len() {
+                self.visit(index, &tids);
+            }
+            transaction(&self.engine, |tx| {
+                let xid = tx.write_xid().expect("an id");
+                heap.clear_mixed(xid, block, &roots).expect("a page");
+                true
+            });
+        }
+    }
+
+    fn visit(&self, index: usize, roots: &BTreeSet<Tid>) {
+        let heap = self.table.heap();
+        let horizon = self.engine.transactions().horizon();
+        let mut decide = |entry: niwaki_nbtree::BatchEntry<'_>| {
+            if !roots.contains(&entry.tid) {
+                return EntryDecision::Keep;
+            }
+            let dead = heap.dead_versions(entry.tid, &horizon, |version| {
+                let mut out = vec![Datum::Null; COLUMNS];
+                let mut key = Vec::new();
+                let all = ColumnMask::all(COLUMNS);
+                self.table.deform(version, &all, &mut out).expect("a row");
+                self.table.encode_index_key(index, &out, &mut key).expect("a key")
+                    && key == entry.key
+            });
+            match dead.expect("a page").is_some() {
+                true => EntryDecision::Delete,
+                false => EntryDecision::Keep,
+            }
+        };
+        let between = &mut || Ok(());
+        self.table.index(index).vacuum(None, &mut decide, between).expect("a pass");
+    }
+
+    fn check(&self) {
+        let report = self.table.check().expect("a check");
+        assert!(report.corruptions.is_empty(), "{:#?}", report.corruptions);
+    }
+
+    /// Everybody at once; then one reads alone, and the invariants hold.
+    fn play(&self, actors: Vec<Box<dyn FnOnce(&Self) + Send>>) {
+        let mut threads = Vec::new();
+        for actor in actors {
+            let stage = self.clone();
+            threads.push(thread::spawn(move || actor(&stage)));
+        }
+        threads.into_iter().for_each(|thread| thread.join().expect("an actor ends"));
+        self.read();
+        self.check();
+    }
+}
+
+/// A transaction of its own; `body` says whether it commits.
+fn transaction(engine: &Engine, body: impl FnOnce(&Transaction) -> bool) {
+    let control = engine.transactions().register_session().expect("a session");
+    let isolation = Isolation::ReadCommitted;
+    let options = BeginOptions { isolation, ..BeginOptions::default() };
+    let tx = engine.transactions().begin(&control, options).expect("a transaction");
+    if body(&tx) {
+        tx.commit(Durability::Flush).expect("a commit");
+    } else {
+        tx.abort();
+    }
+}
+
+/// `recheck`: an old entry leads to the new version.
+///
+/// # Panics
+/// When a scan gives something else than the heap, or an invariant does not hold.
+pub fn recheck() {
+    Stage::two_keys().play(vec![Box::new(Stage::read), Box::new(Stage::prune)]);
+}
+
+/// `unmix-counter`: an old entry is read, deleted, the root cleared; then the row is fetched.
+///
+/// # Panics
+/// As [`recheck`].
+pub fn unmix_counter() {
+    let stage = Stage::two_keys();
+    stage.play(vec![Box::new(Stage::read), Box::new(Stage::clean)]);
+    let mut mixed = false;
+    let heap = stage.table.heap();
+    let found = heap.check_page(
+        0,
+        &mut Vec::new(),
+        |_, kind| mixed |= kind == (ItemKind::Root { mixed: true }),
+        |_| {},
+    );
+    found.expect("a page");
+    assert!(!mixed, "nobody was in the cleaner's way");
+}

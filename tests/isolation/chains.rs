@@ -1,0 +1,37 @@
+//! Random schemas by every path, against the model. `SEED=n` repeats one run; `RUNS=n` makes as many.
+
+use niwaki_table::HeapOnlyUpdates;
+use niwaki_testkit::chains::{Effort, Plan, run};
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+/// Runs with several seeds; a failure names its own.
+fn runs(heap_only: HeapOnlyUpdates, all_mixed: bool) -> Vec<Effort> {
+    let seeds = match number("SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("RUNS").unwrap_or(20),
+    };
+    let one = |seed| {
+        let plan = Plan { seed, steps: 300, heap_only, all_mixed };
+        std::panic::catch_unwind(|| run(plan)).unwrap_or_else(|panic| {
+            eprintln!("to repeat: SEED={seed}, {plan:?}");
+            std::panic::resume_unwind(panic)
+        })
+    };
+    seeds.map(one).collect()
+}
+
+#[test]
+fn every_path_gives_what_the_model_says() {
+    runs(HeapOnlyUpdates::SameKeys, false);
+    runs(HeapOnlyUpdates::Off, false);
+}
+
+/// A root that is said to be mixed costs a comparison, and changes no answer.
+#[test]
+fn a_mark_on_every_root_changes_no_answer() {
+    runs(HeapOnlyUpdates::SameKeys, true);
+    runs(HeapOnlyUpdates::Off, true);
+}
