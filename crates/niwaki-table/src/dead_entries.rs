@@ -28,7 +28,8 @@ pub(crate) struct DeadEntries<'t> {
 struct Inserting<'t> {
     tx: &'t Transaction,
     churn: &'t RefCell<OwnChurn>,
-    /// Promising entries of the pass that stay: those that wait for this transaction, and the others.
+    /// Entries of the pass that stay: those that wait for this transaction, and others that wait for one or
+    /// are promising.
     own: Cell<u32>,
     others: Cell<u32>,
     /// Why it was told to stop.
@@ -104,9 +105,9 @@ impl DeletionOracle for DeadEntries<'_> {
                         interval = Some((from.min(begin), to.max(end)));
                     }
                     Deadness::Dead { lifetime: None, .. } => {}
-                    Deadness::Pending(xid) if candidate.promising => self.stays_for(Some(xid)),
+                    Deadness::Pending(xid) => self.stays_for(Some(xid)),
                     Deadness::Alive if candidate.promising => self.stays_for(None),
-                    Deadness::Pending(_) | Deadness::Alive => {}
+                    Deadness::Alive => {}
                 }
             }
             Ok(interval)
@@ -147,7 +148,7 @@ impl DeadEntries<'_> {
         ask(horizon.get_or_insert_with(|| self.table.engine.transactions().horizon()))
     }
 
-    /// A promising entry stays, waiting for this transaction, if for any.
+    /// An entry stays, waiting for the end of this transaction, if for any.
     fn stays_for(&self, pending: Option<Xid>) {
         if let Some(Inserting { tx, own, others, .. }) = &self.inserting {
             let counted = if pending.is_some_and(|xid| tx.is_mine(xid)) { own } else { others };
