@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use niwaki_nbtree::{IndexOptions, SplitStrategy};
+use niwaki_nbtree::{IndexOptions, SplitStrategy, VersionHint};
 use niwaki_storage::{RelFile, RelFileId};
 use niwaki_table::{
     ExpressionError, HeapOnlyUpdates, IndexDefinition as TableIndex, KeyColumn, KeyExpression,
@@ -163,6 +163,10 @@ pub(crate) fn index_options(options: &RelationOptions) -> IndexOptions {
         fillfactor: options.fillfactor().unwrap_or(default.fillfactor),
         deduplicate_items: switch("deduplicate_items", default.deduplicate_items),
         bottom_up_deletion: switch("bottom_up_deletion", default.bottom_up_deletion),
+        version_hint: match options.get("version_hint") {
+            Some("page") => VersionHint::Page,
+            _ => default.version_hint,
+        },
         simple_deletion_extras: switch("simple_deletion_extras", default.simple_deletion_extras),
         split_strategy: match options.get("split_strategy") {
             Some("half") => SplitStrategy::Half,

@@ -20,7 +20,7 @@
 //!
 //! Source: thread 000; design section 6.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use niwaki_env::sync::Mutex;
 use niwaki_storage::buffer::PageWrite;
@@ -42,6 +42,8 @@ const WANTED_BYTES: usize = PAGE_SIZE / 16;
 const ENOUGH_BYTES: usize = PAGE_SIZE / 24;
 /// Of how many leaves it is remembered that a pass failed.
 const FAILURES_MAX: usize = 1024;
+/// Of how many leaves it is remembered that they took in versions.
+const HINTED_MAX: usize = 1 << 16;
 /// A leaf is looked at again under the same oldest snapshot when it has this part of its entries more.
 const GROWTH_PART: usize = 8;
 
@@ -78,6 +80,26 @@ impl Failures {
 
     fn forget(&self, block: BlockNumber) {
         self.0.lock().remove(&block);
+    }
+}
+
+/// Leaves that took in versions since their last pass or split, for [`VersionHint::Page`](crate::VersionHint::Page). Lost with the
+/// handle, and forgotten when there are many.
+#[derive(Debug, Default)]
+pub(crate) struct Hinted(Mutex<BTreeSet<BlockNumber>>);
+
+impl Hinted {
+    pub(crate) fn note(&self, block: BlockNumber) {
+        let mut leaves = self.0.lock();
+        if leaves.len() >= HINTED_MAX {
+            leaves.clear();
+        }
+        leaves.insert(block);
+    }
+
+    /// Whether it was noted; it is forgotten.
+    pub(crate) fn take(&self, block: BlockNumber) -> bool {
+        self.0.lock().remove(&block)
     }
 }
 

@@ -9,7 +9,7 @@ use niwaki_storage::page::Page;
 use niwaki_storage::record::{LoggedPage, Manager, Record};
 use niwaki_storage::{BlockNumber, Corruption, Fork, PageId, RelFile, Storage, Xid};
 
-use crate::bottom_up::Failures;
+use crate::bottom_up::{Failures, Hinted};
 use crate::error::Result;
 use crate::latch_hold::{LATCH_HOLD_BUCKETS, LatchHold};
 use crate::options::{IndexOptions, OptionsCell};
@@ -38,6 +38,7 @@ pub struct Index {
     pub(crate) rightmost: AtomicU32,
     pub(crate) recycling: Recycling,
     pub(crate) failures: Failures,
+    pub(crate) hinted: Hinted,
     pub(crate) counters: Counters,
     pub(crate) latch_hold: LatchHold,
 }
@@ -56,6 +57,7 @@ impl Index {
             rightmost: AtomicU32::new(0),
             recycling: Recycling::new(),
             failures: Failures::default(),
+            hinted: Hinted::default(),
             counters: Counters::default(),
             latch_hold: LatchHold::default(),
         }

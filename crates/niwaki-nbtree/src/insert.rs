@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::index::{Index, Path};
 use crate::leaf::{Found, Gap};
 use crate::make_room::{Deletion, READ_INS_MAX};
+use crate::options::VersionHint;
 use crate::page::{IndexPage, NO_BLOCK};
 use crate::recycle::Link;
 use crate::search::{Target, is_beyond};
@@ -162,6 +163,7 @@ impl Index {
         match self.find_new(&leaf, entry)? {
             Found::There(at) => self.suppress(leaf, at.offset, entry.xid).map(Some),
             Found::NotThere(gap) => {
+                self.note_version(&leaf, entry);
                 self.add(&mut leaf, gap, record, entry.xid)?;
                 Ok(Some(InsertOutcome::Inserted))
             }
@@ -287,6 +289,7 @@ impl Index {
             }
             Found::NotThere(gap) => gap,
         };
+        self.note_version(&leaf, entry);
         if duplicates == Duplicates::Allowed
             && let Some(list) = self.list_for(&leaf, gap, entry)?
         {
@@ -323,6 +326,12 @@ impl Index {
         count(&self.counters.inserts, 1);
         self.insert_parent(left, right, path, entry.xid)?;
         Ok(Attempt::Done(InsertOutcome::Inserted))
+    }
+
+    fn note_version(&self, leaf: &PageWrite<'_>, entry: &NewEntry<'_>) {
+        if entry.logically_unchanged && self.options().version_hint == VersionHint::Page {
+            self.hinted.note(leaf.id().block);
+        }
     }
 
     /// Where a new entry belongs on this leaf.

@@ -51,7 +51,7 @@ pub use index::Index;
 pub use insert::{InsertOutcome, NewEntry};
 pub use latch_hold::LATCH_HOLD_BUCKETS;
 pub use mark::Marked;
-pub use options::{IndexOptions, SplitStrategy};
+pub use options::{IndexOptions, SplitStrategy, VersionHint};
 pub use range::{Direction, KeyBound, KeyRange};
 pub use ranges::{KeyRanges, OneRange, Place, RangeStep};
 pub use scan::Scan;

@@ -20,6 +20,7 @@ use crate::bottom_up::BottomUp;
 use crate::error::Result;
 use crate::index::Index;
 use crate::insert::NewEntry;
+use crate::options::VersionHint;
 use crate::table::DeletionOracle;
 use crate::unique_check::Duplicates;
 use crate::visits::Visit;
@@ -86,7 +87,9 @@ impl Index {
                 return Ok(Some(absent));
             }
             // Versions of a row, of which some are likely to be dead.
-            let versions = entry.logically_unchanged || duplicates == Duplicates::Versions;
+            let versions = entry.logically_unchanged
+                || duplicates == Duplicates::Versions
+                || (options.version_hint == VersionHint::Page && self.hinted.take(leaf.id().block));
             if !self.fits(leaf, tuple_bytes) && versions && options.bottom_up_deletion {
                 match self.bottom_up_delete(leaf, entry, tuple_bytes, deletion)? {
                     BottomUp::ReadIn(absent) => return Ok(Some(absent)),

@@ -12,6 +12,17 @@ pub enum SplitStrategy {
     Half,
 }
 
+/// When a full leaf is taken to be full of versions, so that bottom-up deletion is worth a try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum VersionHint {
+    /// When the entry that does not fit is another version of a row.
+    #[default]
+    LastItem,
+    /// When any entry was since the last try or split, as far as memory tells: for measuring what the choice
+    /// is worth where insertions and updates mix.
+    Page,
+}
+
 /// Settings of one index (design section 10). `Default` is the best known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexOptions {
@@ -22,6 +33,8 @@ pub struct IndexOptions {
     pub deduplicate_items: bool,
     /// Ask the table for dead versions before a split that only versions cause (bottom-up deletion).
     pub bottom_up_deletion: bool,
+    /// What makes it worth a try.
+    pub version_hint: VersionHint,
     /// Simple deletion also asks about entries that are not marked but share a heap block with one
     /// that is, or with the new entry.
     pub simple_deletion_extras: bool,
@@ -40,6 +53,7 @@ impl Default for IndexOptions {
             fillfactor: 90,
             deduplicate_items: true,
             bottom_up_deletion: true,
+            version_hint: VersionHint::LastItem,
             simple_deletion_extras: true,
             split_strategy: SplitStrategy::Informed,
             suffix_truncation: true,
@@ -60,6 +74,7 @@ impl OptionsCell {
     const HALF: u64 = 1 << 11;
     const TRUNCATE: u64 = 1 << 12;
     const LIMITED: u64 = 1 << 13;
+    const PAGE_HINT: u64 = 1 << 14;
     const ITEMS_SHIFT: u32 = 16;
 
     pub(crate) fn new(options: IndexOptions) -> Self {
@@ -72,6 +87,7 @@ impl OptionsCell {
             fillfactor,
             deduplicate_items,
             bottom_up_deletion,
+            version_hint,
             simple_deletion_extras,
             split_strategy,
             suffix_truncation,
@@ -81,6 +97,7 @@ impl OptionsCell {
         u64::from(fillfactor)
             | flag(deduplicate_items, Self::DEDUPLICATE)
             | flag(bottom_up_deletion, Self::BOTTOM_UP)
+            | flag(version_hint == VersionHint::Page, Self::PAGE_HINT)
             | flag(simple_deletion_extras, Self::EXTRAS)
             | flag(split_strategy == SplitStrategy::Half, Self::HALF)
             | flag(suffix_truncation, Self::TRUNCATE)
@@ -97,6 +114,10 @@ impl OptionsCell {
             fillfactor: (word & Self::FILLFACTOR) as u8,
             deduplicate_items: is(Self::DEDUPLICATE),
             bottom_up_deletion: is(Self::BOTTOM_UP),
+            version_hint: match is(Self::PAGE_HINT) {
+                true => VersionHint::Page,
+                false => VersionHint::LastItem,
+            },
             simple_deletion_extras: is(Self::EXTRAS),
             split_strategy: if is(Self::HALF) {
                 SplitStrategy::Half
@@ -125,6 +146,7 @@ mod tests {
             IndexOptions { fillfactor: 10, ..default },
             IndexOptions { deduplicate_items: false, ..default },
             IndexOptions { bottom_up_deletion: false, ..default },
+            IndexOptions { version_hint: VersionHint::Page, ..default },
             IndexOptions { simple_deletion_extras: false, ..default },
             IndexOptions { split_strategy: SplitStrategy::Half, ..default },
             IndexOptions { suffix_truncation: false, ..default },

@@ -6,6 +6,7 @@ use super::test_table::TestTable;
 use super::{checked, entry, index, insert};
 use crate::{
     DeletionCandidate, Index, IndexOptions, InsertOutcome, NewEntry, UniqueCheck, UniqueVerdict,
+    VersionHint,
 };
 
 fn key(n: u16) -> [u8; 2] {
@@ -63,6 +64,24 @@ fn without_a_hint_or_with_the_switch_off_it_is_not_tried() {
         assert!(table.asked.borrow().is_empty());
         assert_eq!(index.stats().bottom_up_deletions, 0);
         assert_eq!(checked(&index).len(), 13);
+    }
+}
+
+/// A leaf that took in a version is worth a try for any entry, once, if the switch says so.
+#[test]
+fn a_hint_may_count_for_the_page() {
+    for (version_hint, passes) in [(VersionHint::LastItem, 0), (VersionHint::Page, 1)] {
+        let options = IndexOptions { version_hint, deduplicate_items: false, ..Default::default() };
+        let index = index(IndexOptions { page_items_max: Some(6), ..options });
+        for n in 0..5 {
+            insert(&index, &key(n), Tid::new(1, 1 + n));
+        }
+        index.insert(&version(&key(3), Tid::new(2, 1)), None, None).unwrap();
+        let table = TestTable::new(on_block(1));
+        index.insert(&entry(&key(9), Tid::new(3, 1)), None, Some(&table)).unwrap();
+        assert_eq!(index.stats().bottom_up_deletions, passes);
+        assert_eq!(checked(&index).len(), if passes == 0 { 7 } else { 2 });
+        assert!(!index.hinted.take(niwaki_storage::BlockNumber(1)) || passes == 0);
     }
 }
 

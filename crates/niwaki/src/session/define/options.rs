@@ -34,6 +34,7 @@ fn option(kind: RelationKind, name: &str) -> Option<Accepts> {
             | "suffix_truncation",
         ) => Accepts::Switch,
         (RelationKind::Index, "split_strategy") => Accepts::OneOf(&["informed", "half"]),
+        (RelationKind::Index, "version_hint") => Accepts::OneOf(&["last_item", "page"]),
         (RelationKind::Table, "parallel_workers" | "toast_tuple_target") => Accepts::Number,
         (RelationKind::Table, name) if name.starts_with("autovacuum_") => Accepts::Number,
         _ => return None,
