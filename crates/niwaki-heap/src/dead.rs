@@ -78,25 +78,70 @@ impl<'e> Heap<'e> {
         })
     }
 
-    /// About how many of these chains of a block are dead, by line pointers and the page's hint alone: those
-    /// that were pruned, and one more if something may be pruned. `None`: the block is not in memory.
-    pub fn glance(&self, block: u32, roots: &[OffsetNumber]) -> Option<usize> {
+    /// How many of these chains of a block were pruned away, and whether the page's hint says that more may be
+    /// pruned. `None`: the block is not in memory.
+    pub fn glance(&self, block: u32, roots: &[OffsetNumber]) -> Option<(usize, bool)> {
         let pin = self.storage.pool().pin_if_resident(self.page_id(block))?;
         if roots.is_empty() {
-            return Some(0);
+            return Some((0, false));
         }
         let page = pin.read();
         let is_dead = |root: &&OffsetNumber| page.item_id(**root).state() == ItemState::Dead;
-        Some(roots.iter().filter(is_dead).count() + usize::from(page::prune_xid(&page) != 0))
+        Some((roots.iter().filter(is_dead).count(), page::prune_xid(&page) != 0))
     }
 
-    /// Keeps those of these chains of a block that may be dead as far as line pointers and headers tell:
-    /// which are DEAD, or whose last version somebody ended. What an aborted transaction inserted counts
-    /// once it was pruned. All, where the block is not in memory.
-    pub fn keep_suspects(&self, block: u32, roots: &mut Vec<OffsetNumber>) {
-        if let Some(pin) = self.storage.pool().pin_if_resident(self.page_id(block)) {
-            let page = pin.read();
-            roots.retain(|root| may_be_dead(&page, *root));
+    /// Keeps those of these chains of a block that are likely to be dead to all: which were pruned away, or
+    /// whose last version is removable. What an aborted transaction inserted counts once it was
+    /// pruned. None, where the block is not in memory. `waits` is told who must end first before others
+    /// can be.
+    pub fn keep_removable(
+        &self,
+        block: u32,
+        roots: &mut Vec<OffsetNumber>,
+        horizon: &Horizon,
+        mut waits: impl FnMut(Xid),
+    ) {
+        match self.storage.pool().pin_if_resident(self.page_id(block)) {
+            Some(pin) => {
+                let page = pin.read();
+                roots.retain(|root| self.is_likely_removable(&page, *root, horizon, &mut waits));
+            }
+            None => roots.clear(),
+        }
+    }
+
+    fn is_likely_removable(
+        &self,
+        page: &Page,
+        root: OffsetNumber,
+        horizon: &Horizon,
+        waits: &mut impl FnMut(Xid),
+    ) -> bool {
+        match page.item_id(root).state() {
+            ItemState::Dead => true,
+            ItemState::Unused => false,
+            ItemState::Normal | ItemState::Redirect => {
+                let mut chain = Chain::new(page, root.0);
+                let Some((_, first)) = chain.next() else { return false };
+                let last = chain.last().map_or(first, |(_, last)| last);
+                if !last.has_deleter() {
+                    return false;
+                }
+                let base = page::base(page);
+                let xmax = page::xmax(base, last);
+                let begin = self.txns.status(page::xmin(base, last));
+                match (begin, self.txns.status(xmax)) {
+                    (XidStatus::Aborted, _) => true,
+                    (XidStatus::Committed(begin), XidStatus::Committed(end)) => {
+                        horizon.removable(begin, end)
+                    }
+                    (_, XidStatus::InProgress) => {
+                        waits(xmax);
+                        false
+                    }
+                    _ => false,
+                }
+            }
         }
     }
 
@@ -106,20 +151,6 @@ impl<'e> Heap<'e> {
     /// Storage's.
     pub fn read_in(&self, block: u32) -> Result<()> {
         self.pin(block).map(drop)
-    }
-}
-
-/// Whether the line pointer is DEAD, or somebody ended the chain's last version.
-#[inline]
-fn may_be_dead(page: &Page, root: OffsetNumber) -> bool {
-    match page.item_id(root).state() {
-        ItemState::Dead => true,
-        ItemState::Unused => false,
-        ItemState::Normal | ItemState::Redirect => {
-            let mut chain = Chain::new(page, root.0);
-            let Some((_, first)) = chain.next() else { return false };
-            chain.last().map_or(first, |(_, last)| last).has_deleter()
-        }
     }
 }
 

@@ -57,7 +57,8 @@ pub use ranges::{KeyRanges, OneRange, Place, RangeStep};
 pub use scan::Scan;
 pub use stats::IndexStats;
 pub use table::{
-    DeletionCandidate, DeletionOracle, EntryDecision, RemovedInterval, UniqueCheck, UniqueVerdict,
+    DeletionCandidate, DeletionOracle, EntryDecision, HeapGlance, RemovedInterval, UniqueCheck,
+    UniqueVerdict,
 };
 pub use wal::NbtreeManager;
 

@@ -63,6 +63,15 @@ pub struct DeletionCandidate<'a> {
 /// that exists could have seen any of it.
 pub type RemovedInterval = Option<(Csn, Csn)>;
 
+/// What a table knows of entries on a heap block at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeapGlance {
+    /// So many lead to rows that are gone.
+    pub dead: usize,
+    /// Others may be dead: something was deleted or replaced on the block since it was cleaned.
+    pub more: bool,
+}
+
 /// Implemented by the table: which entries of a full leaf may go (design section 6)? The index chooses
 /// the heap blocks that a pass visits, and in which order; the table judges block after block.
 pub trait DeletionOracle {
@@ -89,13 +98,14 @@ pub trait DeletionOracle {
     /// A pass of bottom-up deletion ended; whether it found anything.
     fn end(&self, found: bool);
 
-    /// About how many of the entries that lead to these offsets of a heap block are dead, as cheaply as can be
-    /// told; 0: none is. `None`: the block is not in memory.
-    fn glance(&self, block: BlockNumber, offsets: &[OffsetNumber]) -> Option<usize>;
+    /// How many of the entries that lead to these offsets of a heap block are dead, as far as can be told
+    /// cheaply. `None`: the block is not in memory.
+    fn glance(&self, block: BlockNumber, offsets: &[OffsetNumber]) -> Option<HeapGlance>;
 
-    /// Keeps those of these offsets of a heap block, in any order, whose entries may be dead: somebody deleted
-    /// or replaced what they lead to. All, where the block is not in memory.
-    fn keep_suspects(&self, block: BlockNumber, offsets: &mut Vec<OffsetNumber>);
+    /// Keeps those of these offsets of a heap block, in any order, whose entries are likely to be dead to all:
+    /// what they lead to was deleted or replaced, and no snapshot needs it. None, where the block is not in
+    /// memory.
+    fn keep_removable(&self, block: BlockNumber, offsets: &mut Vec<OffsetNumber>);
 
     /// Reads a heap block in. No latch is held.
     ///

@@ -15,16 +15,17 @@
 //! dead, also of those in posting lists: that is what blocks are compared by then, and those without any are
 //! passed over. Else, in an index of few keys, blocks full of rows that never change would come first for
 //! their many equal keys, and end the pass; so would blocks that gave everything they had to an earlier one.
-//! Row headers, a cache miss each, are looked at on the few blocks that are chosen.
+//! Row headers, a cache miss each, are looked at on the few blocks that are chosen; on all of them only where
+//! line pointers tell too little.
 //!
 //! Source: thread 000; design section 6.
 
 use niwaki_env::seeded_bug;
-use niwaki_storage::BlockNumber;
+use niwaki_storage::{BlockNumber, OffsetNumber};
 
 use crate::batch::EntryPlace;
 use crate::by_block::{ByBlock, OnBlock};
-use crate::table::{DeletionCandidate, DeletionOracle};
+use crate::table::{DeletionCandidate, DeletionOracle, HeapGlance};
 
 /// Most heap blocks that one pass of bottom-up deletion visits.
 pub(crate) const BOTTOM_UP_BLOCKS_MAX: usize = 6;
@@ -32,6 +33,9 @@ pub(crate) const BOTTOM_UP_BLOCKS_MAX: usize = 6;
 const NEAR_BLOCKS: u32 = 3;
 /// So few promising entries say as much as none.
 const PROMISING_MIN: u16 = 4;
+
+/// So many dead entries on the blocks to visit are enough not to look for more.
+const ENOUGH_ENTRIES: usize = 16;
 
 /// At how many blocks a pass glances at most.
 const GLANCES_MAX: usize = 32;
@@ -50,6 +54,26 @@ impl Order {
     fn before(on: &OnBlock) -> Self {
         let rank = on.promising.max(PROMISING_MIN).next_power_of_two();
         Self::by(rank, on.entries.next_power_of_two(), on.block)
+    }
+}
+
+/// A block that may be visited.
+struct Choice<'b> {
+    order: Order,
+    on: &'b OnBlock,
+    /// `None`: it is not in memory.
+    seen: Option<HeapGlance>,
+    /// Offsets that headers told are likely removable.
+    removable: Option<Vec<OffsetNumber>>,
+}
+
+impl Choice<'_> {
+    fn look_closely(&mut self, by_block: &ByBlock<'_>, oracle: &dyn DeletionOracle) {
+        let mut offsets = Vec::new();
+        by_block.offsets(self.on, &mut offsets);
+        oracle.keep_removable(self.on.block, &mut offsets);
+        self.order = Order::by(offsets.len() as u16, 0, self.on.block);
+        self.removable = Some(offsets);
     }
 }
 
@@ -103,29 +127,37 @@ impl<'a> Visits<'a> {
         }
         order.sort_unstable_by_key(|(order, _)| *order);
         let mut offsets = Vec::new();
-        let mut chosen: Vec<(Order, &OnBlock, bool)> = Vec::new();
+        let mut chosen: Vec<Choice<'_>> = Vec::new();
         for (_, on) in order {
             by_block.offsets(on, &mut offsets);
-            match oracle.glance(on.block, &offsets) {
-                Some(0) => {}
-                Some(dead) => chosen.push((Order::by(dead as u16, 0, on.block), on, true)),
-                None => {
-                    let rank = on.promising.next_power_of_two();
-                    chosen.push((Order::by(rank, 0, on.block), on, false));
-                }
-            }
+            let (order, seen) = match oracle.glance(on.block, &offsets) {
+                Some(HeapGlance { dead: 0, more: false }) => continue,
+                Some(glance) => (Order::by(glance.dead as u16, 0, on.block), Some(glance)),
+                None => (Order::by(on.promising.next_power_of_two(), 0, on.block), None),
+            };
+            chosen.push(Choice { order, on, seen, removable: None });
         }
-        chosen.sort_unstable_by_key(|(order, ..)| *order);
+        chosen.sort_unstable_by_key(|choice| choice.order);
+        let best = chosen.iter().take(BOTTOM_UP_BLOCKS_MAX);
+        let dead: usize = best.filter_map(|choice| choice.seen).map(|glance| glance.dead).sum();
+        if dead < ENOUGH_ENTRIES {
+            // Most of what died is not pruned yet: only the rows' headers tell.
+            for choice in chosen.iter_mut().filter(|choice| choice.seen.is_some_and(|it| it.more)) {
+                choice.look_closely(by_block, oracle);
+            }
+            chosen.sort_unstable_by_key(|choice| choice.order);
+        }
         chosen.truncate(BOTTOM_UP_BLOCKS_MAX);
         let mut list: Vec<Visit<'_>> = Vec::with_capacity(chosen.len());
-        for (_, on, was_seen) in chosen {
-            by_block.offsets(on, &mut offsets);
-            if was_seen {
-                oracle.keep_suspects(on.block, &mut offsets);
+        for mut choice in chosen {
+            if choice.seen.is_some() && choice.removable.is_none() {
+                choice.look_closely(by_block, oracle);
             }
-            if !offsets.is_empty() {
-                let candidates = by_block.candidates(on, |offset| offsets.contains(&offset));
-                list.push(Visit { block: on.block, was_seen, candidates });
+            let on = choice.on;
+            let wanted = |offset| choice.removable.as_ref().is_none_or(|it| it.contains(&offset));
+            let candidates = by_block.candidates(on, wanted);
+            if !candidates.is_empty() {
+                list.push(Visit { block: on.block, was_seen: choice.seen.is_some(), candidates });
             }
         }
         let near = |pair: &&[Visit<'_>]| pair[0].block.0.abs_diff(pair[1].block.0) <= NEAR_BLOCKS;
@@ -157,8 +189,9 @@ mod tests {
     use crate::tuple::push_leaf;
     use crate::{IndexOptions, change};
 
-    /// Tells what is said of each block, and that every other entry may be dead.
-    struct Glances(fn(u32) -> Option<usize>);
+    /// Tells of each block how many entries are dead, by line pointers or only by headers; `None`: it is not in
+    /// memory.
+    struct Glances(fn(u32) -> Option<usize>, bool);
 
     impl DeletionOracle for Glances {
         fn begin(&self) {}
@@ -177,12 +210,14 @@ mod tests {
 
         fn end(&self, _: bool) {}
 
-        fn glance(&self, block: BlockNumber, _: &[OffsetNumber]) -> Option<usize> {
-            self.0(block.0)
+        fn glance(&self, block: BlockNumber, _: &[OffsetNumber]) -> Option<HeapGlance> {
+            let count = self.0(block.0)?;
+            let Self(_, pruned) = self;
+            Some(HeapGlance { dead: if *pruned { count } else { 0 }, more: !pruned && count > 0 })
         }
 
-        fn keep_suspects(&self, _: BlockNumber, offsets: &mut Vec<OffsetNumber>) {
-            offsets.retain(|offset| offset.0 % 2 == 1);
+        fn keep_removable(&self, block: BlockNumber, offsets: &mut Vec<OffsetNumber>) {
+            offsets.truncate(self.0(block.0).unwrap());
         }
 
         fn read_in(&self, _: BlockNumber) -> Result<()> {
@@ -208,16 +243,23 @@ mod tests {
         }
         let index = crate::tests::index(IndexOptions::default());
         let by_block = index.by_block(&page, BlockNumber(1)).unwrap();
-        let visits = Visits::promising(&by_block, &Glances(glance));
+        let visits = Visits::promising(&by_block, &Glances(glance, true));
+        // It is all the same how it is told what died.
+        let unpruned = Visits::promising(&by_block, &Glances(glance, false));
+        let blocks = |visits: &Visits<'_>| -> Vec<u32> {
+            visits.list.iter().map(|visit| visit.block.0).collect()
+        };
+        assert_eq!(blocks(&visits), blocks(&unpruned));
         for visit in &visits.list {
             let on = by_block.blocks.iter().find(|on| on.block == visit.block).unwrap();
-            let suspects = if visit.was_seen { on.entries.div_ceil(2) } else { on.entries };
-            assert_eq!(visit.candidates.len(), usize::from(suspects), "each its own");
+            let entries = usize::from(on.entries);
+            let removable = glance(visit.block.0).map_or(entries, |count| count.min(entries));
+            assert_eq!(visit.candidates.len(), removable, "each its own");
         }
         let all = Visits::all(&by_block, |on| on.entries > 1);
         assert!(all.list.is_sorted_by_key(|visit| visit.block));
         assert!(all.list.iter().all(|visit| visit.candidates.len() > 1));
-        (visits.list.iter().map(|visit| visit.block.0).collect(), visits.favourable)
+        (blocks(&visits), visits.favourable)
     }
 
     fn order(blocks: &[(u32, u16, u16)]) -> (Vec<u32>, usize) {

@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use niwaki_heap::{Deadness, RowRef};
-use niwaki_nbtree::{DeletionCandidate, DeletionOracle, RemovedInterval};
+use niwaki_nbtree::{DeletionCandidate, DeletionOracle, HeapGlance, RemovedInterval};
 use niwaki_storage::{BlockNumber, Csn, OffsetNumber, RelFileId, Result, Xid};
 use niwaki_txn::{Horizon, Interrupted, Transaction};
 
@@ -129,12 +129,16 @@ impl DeletionOracle for DeadEntries<'_> {
         }
     }
 
-    fn glance(&self, block: BlockNumber, offsets: &[OffsetNumber]) -> Option<usize> {
-        self.table.heap().glance(block.0, offsets)
+    fn glance(&self, block: BlockNumber, offsets: &[OffsetNumber]) -> Option<HeapGlance> {
+        let (dead, more) = self.table.heap().glance(block.0, offsets)?;
+        Some(HeapGlance { dead, more })
     }
 
-    fn keep_suspects(&self, block: BlockNumber, offsets: &mut Vec<OffsetNumber>) {
-        self.table.heap().keep_suspects(block.0, offsets);
+    fn keep_removable(&self, block: BlockNumber, offsets: &mut Vec<OffsetNumber>) {
+        let waits = |xid| self.stays_for(Some(xid));
+        self.with_horizon(|horizon| {
+            self.table.heap().keep_removable(block.0, offsets, horizon, waits);
+        });
     }
 
     fn read_in(&self, block: BlockNumber) -> Result<()> {

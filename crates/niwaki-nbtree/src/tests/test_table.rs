@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use niwaki_storage::{BlockNumber, Csn, OffsetNumber, Result, Tid};
 
-use crate::{DeletionCandidate, DeletionOracle, RemovedInterval};
+use crate::{DeletionCandidate, DeletionOracle, HeapGlance, RemovedInterval};
 
 /// The interval of everything that a [`TestTable`] allows.
 pub(crate) const REMOVED: RemovedInterval = Some((Csn(3), Csn(9)));
@@ -78,12 +78,12 @@ impl<F: Fn(&DeletionCandidate<'_>) -> bool> DeletionOracle for TestTable<F> {
         self.ended.borrow_mut().push(found);
     }
 
-    fn glance(&self, block: BlockNumber, offsets: &[OffsetNumber]) -> Option<usize> {
+    fn glance(&self, block: BlockNumber, offsets: &[OffsetNumber]) -> Option<HeapGlance> {
         let seen = !self.blind.get() && !self.on_disk.borrow().contains(&block.0);
-        seen.then_some(offsets.len())
+        seen.then_some(HeapGlance { dead: offsets.len(), more: false })
     }
 
-    fn keep_suspects(&self, _: BlockNumber, _: &mut Vec<OffsetNumber>) {}
+    fn keep_removable(&self, _: BlockNumber, _: &mut Vec<OffsetNumber>) {}
 
     fn read_in(&self, block: BlockNumber) -> Result<()> {
         assert!(self.on_disk.borrow_mut().remove(&block.0), "it was there already");
