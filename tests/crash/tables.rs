@@ -1,7 +1,8 @@
 //! Crash images of tables and transactions, without SQL.
 
 use niwaki_testkit::crash::{CrashPlan, CrashReport, run};
-use niwaki_testkit::tables::TableSubject;
+use niwaki_testkit::subject::Subject;
+use niwaki_testkit::tables::{AnyKeySubject, TableSubject};
 use niwaki_testkit::workload::Mix;
 
 fn plan(seed: u64) -> CrashPlan {
@@ -23,17 +24,26 @@ fn plan(seed: u64) -> CrashPlan {
     }
 }
 
-#[test]
-fn tables_survive_every_crash() {
+fn survives<S: Subject>() {
     let seed = std::env::var("NIWAKI_CRASH_SEED").map(|text| text.parse().expect("a seed"));
     let seeds = seed.map_or(0..12, |seed| seed..seed + 1);
     let mut total = CrashReport::default();
     for seed in seeds {
-        match run::<TableSubject>(&plan(seed)) {
+        match run::<S>(&plan(seed)) {
             Ok(report) => total.add(&report),
             Err(failure) => panic!("{failure}"),
         }
     }
     eprintln!("{total:?}");
     assert!(total.images > 100, "{total:?}");
+}
+
+#[test]
+fn tables_survive_every_crash() {
+    survives::<TableSubject>();
+}
+
+#[test]
+fn chains_of_several_keys_survive_every_crash() {
+    survives::<AnyKeySubject>();
 }

@@ -23,6 +23,18 @@ fn runs(heap_only: HeapOnlyUpdates, all_mixed: bool) -> Vec<Effort> {
     seeds.map(one).collect()
 }
 
+/// Keys go there and back, predicates turn, payloads change, updates are rolled back; nothing cleans up.
+#[test]
+fn chains_of_any_keys_give_what_the_model_says() {
+    let efforts = runs(HeapOnlyUpdates::AnyKey, false);
+    runs(HeapOnlyUpdates::AnyKey, true);
+    let sum = |of: fn(&Effort) -> u64| efforts.iter().map(of).sum::<u64>();
+    let (updated, heap_only) = (sum(|e| e.table.updated), sum(|e| e.table.hot_updated));
+    assert!(heap_only * 10 > updated * 8, "{heap_only} of {updated} updates were heap-only");
+    assert!(sum(|e| e.suppressed) > 0 && sum(|e| e.marked) > 0, "{efforts:?}");
+    assert!(sum(|e| e.mixed) > 0, "{efforts:?}");
+}
+
 #[test]
 fn every_path_gives_what_the_model_says() {
     runs(HeapOnlyUpdates::SameKeys, false);

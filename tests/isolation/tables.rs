@@ -7,12 +7,17 @@ use niwaki_env::vfs::MemoryVfs;
 use niwaki_testkit::crash::follow;
 use niwaki_testkit::model::Model;
 use niwaki_testkit::subject::Subject;
-use niwaki_testkit::tables::TableSubject;
+use niwaki_testkit::tables::{AnyKeySubject, TableSubject};
 use niwaki_testkit::workload::{Mix, Workload};
 
 fn run(seed: u64, mix: Mix, steps: usize) {
+    run_as::<TableSubject>(seed, mix, steps);
+    run_as::<AnyKeySubject>(seed, mix, steps);
+}
+
+fn run_as<S: Subject>(seed: u64, mix: Mix, steps: usize) {
     let env = Env::simulated(Arc::new(MemoryVfs::new()), seed);
-    let mut subject = TableSubject::open(env, true).expect("an empty database opens");
+    let mut subject = S::open(env, true).expect("an empty database opens");
     let mut model = Model::new();
     let mut workload = Workload::new(mix, seed);
     let outcome = follow(&mut subject, &mut model, &mut workload, steps, |_| {});

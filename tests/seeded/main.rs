@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex};
 use niwaki_env::Env;
 use niwaki_env::bugs::{plant, visits};
 use niwaki_env::vfs::MemoryVfs;
+use niwaki_table::HeapOnlyUpdates;
+use niwaki_testkit::chains;
 use niwaki_testkit::crash::{self, CrashPlan, follow};
 use niwaki_testkit::model::Model;
 use niwaki_testkit::pages::PageStore;
@@ -29,12 +31,12 @@ const SCHEDULES: usize = 300;
 const CONTENTIONS: usize = 12_000;
 
 /// The same for the model's stories.
-const STORIES: usize = 3_000;
+const STORIES: usize = 6_000;
 
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 16] = [
+const BUGS: [(&str, &str, Suite); 26] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -43,11 +45,21 @@ const BUGS: [(&str, &str, Suite); 16] = [
     ("removable_ignores_snapshots", "pruning removes what an open snapshot sees (G1)", sessions),
     ("split_forgets_high_key", "the right half of a split has no high key", sessions),
     ("locks_stay_behind", "a row that moves leaves its shared locks behind", sharing),
-    ("marks_whatever_the_version", "a scan marks entries of a leaf that has changed", paths),
+    ("kill-unchanged", "a scan marks entries of a leaf that has changed", paths),
     ("snapshot_without_pending", "a snapshot is taken without saying so first", together),
     ("removable_without_published", "what ended after the slots were read goes too", together),
     ("publish_before_marking", "a commit is published before its transaction is marked", together),
     ("redo_twice", "recovery applies a record to a page that has it already", pages),
+    ("no-duplicates", "a second entry of one key and root is let in", any_keys),
+    ("revive", "an entry that is there already keeps its mark", any_keys),
+    ("predicate-mixes", "a predicate that turns does not make the root mixed", any_keys),
+    ("unique-own-root", "a row's own versions are in its way", any_keys),
+    ("payload-mixes", "a payload that changes does not make the root mixed", payload_changes),
+    ("mixed-first", "the root becomes mixed after the entries are there", there_and_back),
+    ("suppression-bumps", "a suppressed duplicate leaves the leaf's version", there_and_back),
+    ("abort-keeps-mixed", "pruning an aborted version clears mixed", aborted),
+    ("unique-all-versions", "a unique check looks at the newest version", key_of_a_rollback),
+    ("unique-before-duplicate", "a duplicate is not checked", key_taken_meanwhile),
     ("recheck", "an entry of another key is believed", recheck),
     ("unmix-counter", "a root that was cleared since the leaf was read is believed", unmix_counter),
     ("stale_segment", "recovery takes records of a segment's earlier use", pages),
@@ -158,6 +170,39 @@ fn story(story: fn(), schedules: usize) -> Result<(), String> {
     ran.map_err(|payload| crash::describe(&*payload))
 }
 
+/// Chains of any keys in random schemas.
+fn any_keys() -> Result<(), String> {
+    for seed in 0..2 * SEEDS {
+        let heap_only = HeapOnlyUpdates::AnyKey;
+        let plan = chains::Plan { seed, steps: 200, heap_only, all_mixed: false };
+        alone(move || {
+            chains::run(plan);
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+fn there_and_back() -> Result<(), String> {
+    story(stories::there_and_back, STORIES)
+}
+
+fn aborted() -> Result<(), String> {
+    story(stories::aborted, SCHEDULES)
+}
+
+fn payload_changes() -> Result<(), String> {
+    story(stories::payload_changes, SCHEDULES)
+}
+
+fn key_of_a_rollback() -> Result<(), String> {
+    story(stories::key_of_a_rollback, SCHEDULES)
+}
+
+fn key_taken_meanwhile() -> Result<(), String> {
+    story(stories::key_taken_meanwhile, SCHEDULES)
+}
+
 fn recheck() -> Result<(), String> {
     story(stories::recheck, SCHEDULES)
 }
@@ -169,13 +214,19 @@ fn unmix_counter() -> Result<(), String> {
 #[test]
 fn every_planted_bug_is_found() {
     let only = std::env::var("NIWAKI_BUG").ok();
-    let suites: [(&str, Suite); 8] = [
+    let suites: [(&str, Suite); 14] = [
         ("pages", pages),
         ("tables", tables),
         ("sessions", sessions),
         ("sharing", sharing),
         ("together", together),
         ("paths", paths),
+        ("any-keys", any_keys),
+        ("there-and-back", there_and_back),
+        ("aborted", aborted),
+        ("payload-changes", payload_changes),
+        ("key-of-a-rollback", key_of_a_rollback),
+        ("key-taken-meanwhile", key_taken_meanwhile),
         ("recheck", recheck),
         ("unmix-counter", unmix_counter),
     ];

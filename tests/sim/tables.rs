@@ -32,10 +32,16 @@ fn readers_that_prune_give_each_snapshot_one_answer() {
 #[test]
 fn every_path_gives_what_the_snapshot_sees() {
     simulate(schedules(60), scans::run);
+    simulate(schedules(60), scans::run_any_key);
 }
 
 #[test]
 fn the_stories_of_the_model_end_well() {
     simulate(schedules(60), stories::recheck);
     simulate(schedules(300), stories::unmix_counter);
+    simulate(schedules(300), stories::there_and_back);
+    simulate(schedules(60), stories::aborted);
+    simulate(schedules(60), stories::payload_changes);
+    simulate(schedules(100), stories::key_of_a_rollback);
+    simulate(schedules(100), stories::key_taken_meanwhile);
 }

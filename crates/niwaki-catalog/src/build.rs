@@ -54,7 +54,7 @@ pub(crate) fn table_definition(
         fillfactor: table.options.fillfactor().unwrap_or(100),
         heap_only_updates: match table.options.get("heap_only_updates") {
             Some("off") => HeapOnlyUpdates::Off,
-            // `any_key` is as `same_keys` until chains may hold several keys.
+            Some("any_key") => HeapOnlyUpdates::AnyKey,
             _ => HeapOnlyUpdates::SameKeys,
         },
         columns: table.columns.iter().map(|c| c.column_type()).collect(),

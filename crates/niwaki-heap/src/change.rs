@@ -2,6 +2,7 @@
 //! redo is the change (W3). Also the bytes by which the log describes it (`docs/format.md`).
 #![deny(clippy::indexing_slicing)]
 
+use niwaki_env::seeded_bug;
 use niwaki_storage::page::Page;
 use niwaki_storage::{BlockNumber, ItemId, ItemState, Mixed, OffsetNumber, Tid, Xid};
 use niwaki_txn::TupleCid;
@@ -43,6 +44,7 @@ mod bits {
     pub(super) const FROZEN: u8 = 4;
     pub(super) const KEYS_UPDATED: u8 = 8;
     pub(super) const HEAP_ONLY: u8 = 16;
+    pub(super) const MIXED: u8 = 32;
 }
 
 /// Reads the little-endian fields of a record.
@@ -229,6 +231,8 @@ pub(crate) struct UpdateOnPage<'a> {
     pub(crate) has_external: bool,
     pub(crate) keys_updated: bool,
     pub(crate) heap_only: bool,
+    /// The chain's root becomes mixed.
+    pub(crate) mixed: bool,
     /// Values' bytes that are the same at the front and at the end.
     pub(crate) prefix: u16,
     pub(crate) suffix: u16,
@@ -252,6 +256,7 @@ impl<'a> UpdateOnPage<'a> {
         bits |= if self.has_external { bits::HAS_EXTERNAL } else { 0 };
         bits |= if self.keys_updated { bits::KEYS_UPDATED } else { 0 };
         bits |= if self.heap_only { bits::HEAP_ONLY } else { 0 };
+        bits |= if self.mixed { bits::MIXED } else { 0 };
         let ([a, b], [c, d]) = (self.old.to_le_bytes(), self.new.to_le_bytes());
         let ([e, f], [g, h]) = (self.natts.to_le_bytes(), self.prefix.to_le_bytes());
         let [i, j] = self.suffix.to_le_bytes();
@@ -269,6 +274,7 @@ impl<'a> UpdateOnPage<'a> {
             has_external: bits & bits::HAS_EXTERNAL != 0,
             keys_updated: bits & bits::KEYS_UPDATED != 0,
             heap_only: bits & bits::HEAP_ONLY != 0,
+            mixed: bits & bits::MIXED != 0,
             prefix: fields.u16()?,
             suffix: fields.u16()?,
             middle: fields.0,
@@ -276,8 +282,8 @@ impl<'a> UpdateOnPage<'a> {
     }
 
     /// Makes the change; `cids` are the command fields of the new and the old version. False, and
-    /// nothing changed, when the old version is not there, the new one has no room, or `xid` is out
-    /// of the page's range.
+    /// nothing changed, when the old version or its root is not there, the new one has no room, or `xid`
+    /// is out of the page's range.
     pub(crate) fn apply(
         &self,
         page: &mut Page,
@@ -291,6 +297,10 @@ impl<'a> UpdateOnPage<'a> {
         if prefix.saturating_add(suffix) > old.data().len() {
             return false;
         }
+        let root = old.root();
+        if self.mixed && page.item_id(OffsetNumber(root)).state() == ItemState::Unused {
+            return false;
+        }
         let number = OffsetNumber(self.new);
         let old_id = page.item_id(OffsetNumber(self.old));
         let mut version = flags::UPDATED;
@@ -302,7 +312,7 @@ impl<'a> UpdateOnPage<'a> {
             xmax: 0,
             cid: cids.0,
             link: NO_LINK,
-            root: if self.heap_only { old.root() } else { self.new },
+            root: if self.heap_only { root } else { self.new },
             flags: version,
             natts: self.natts,
         };
@@ -325,6 +335,9 @@ impl<'a> UpdateOnPage<'a> {
         }
         if !self.heap_only {
             set_moved_in(page, self.new);
+        }
+        if self.mixed {
+            set_mixed(page, [root].into_iter(), Mixed::Yes);
         }
         let mut xmax_flags = if self.keys_updated { flags::KEYS_UPDATED } else { 0 };
         xmax_flags |= if self.heap_only { flags::HEAP_UPDATED } else { 0 };
@@ -486,6 +499,11 @@ impl PrunePlan {
         }
         for &offset in self.unused.iter().chain(&self.freed) {
             fine &= page.set_unused(OffsetNumber(offset));
+        }
+        if seeded_bug!("abort-keeps-mixed") {
+            let roots: Vec<u16> =
+                self.cleared.iter().filter_map(|&at| Some(page::tuple(page, at)?.root())).collect();
+            set_mixed(page, roots.into_iter(), Mixed::No);
         }
         if !self.unused.is_empty() || !self.freed.is_empty() {
             page::bump_incarnation(page);

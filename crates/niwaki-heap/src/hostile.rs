@@ -55,6 +55,7 @@ fn example() -> Page {
     };
     let placed = row(1).apply(&mut page, Xid(10), 0) && row(2).apply(&mut page, Xid(10), 0);
     let update = UpdateOnPage {
+        mixed: false,
         old: 1,
         new: 3,
         natts: 2,
@@ -118,6 +119,7 @@ fn record_seeds() -> Vec<Vec<u8>> {
     };
     let one = [&row.head()[..], &4_u16.to_le_bytes(), b"more"].concat();
     let update = UpdateOnPage {
+        mixed: false,
         old: 4,
         new: 5,
         natts: 2,

@@ -155,6 +155,7 @@ impl<'e> Heap<'e> {
             has_external: false,
             keys_updated: update.key_changed,
             heap_only: update.heap_only,
+            mixed: update.heap_only && update.mixed,
             prefix: prefix as u16,
             suffix: suffix as u16,
             middle: &row.bytes[prefix..row.bytes.len() - suffix],

@@ -97,8 +97,11 @@ pub enum Outcome {
 /// How the caller wants a row updated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpdateKind {
-    /// No index needs a new entry: the new version may be heap-only.
+    /// The new version is heap-only if it fits on the page of the old one.
     pub heap_only: bool,
+    /// Some index key, predicate or payload changes: the root of a heap-only version becomes `mixed`, in
+    /// the same record (rule 9b.9).
+    pub mixed: bool,
     /// A key of a unique index changes: as strong as FOR UPDATE.
     pub key_changed: bool,
 }

@@ -2,6 +2,7 @@
 
 mod access;
 mod locks;
+mod mixed;
 
 use std::sync::Arc;
 
@@ -59,7 +60,7 @@ impl Fixture {
 
     fn update(&self, tx: &Transaction, root: Tid, bytes: &[u8]) -> Outcome {
         let snapshot = tx.snapshot_for_write().unwrap();
-        let kind = UpdateKind { heap_only: true, key_changed: false };
+        let kind = UpdateKind { heap_only: true, mixed: false, key_changed: false };
         let view = tx.view(&snapshot);
         let done = self.heap().update(&view, RowTarget::visible(root), row(bytes), kind).unwrap();
         tx.next_command().unwrap();
@@ -361,6 +362,7 @@ fn changes_refuse_what_the_page_does_not_allow() {
     assert!(place.apply(&mut page, xid, 0));
     assert!(!place.apply(&mut page, xid, 0), "taken");
     let update = UpdateOnPage {
+        mixed: false,
         old: 1,
         new: 2,
         natts: 1,

@@ -61,7 +61,7 @@ fn hot_paths() {
     drop(snapshot);
     drop(tx);
 
-    let kind = UpdateKind { heap_only: true, key_changed: false };
+    let kind = UpdateKind { heap_only: true, mixed: false, key_changed: false };
     let before = storage.wal().insert_lsn();
     let started = clock.monotonic();
     for round in 0..count {

@@ -335,12 +335,15 @@ impl Index {
     }
 
     /// Where a new entry belongs on this leaf.
-    fn find_new(&self, leaf: &PageWrite<'_>, entry: &NewEntry<'_>) -> Result<Found> {
+    pub(crate) fn find_new(&self, leaf: &PageWrite<'_>, entry: &NewEntry<'_>) -> Result<Found> {
         let block = leaf.id().block;
         match self.find_entry(leaf, block, entry.key, entry.tid)? {
             Found::NotThere(Gap::Inside(offset)) if !entry.payload.is_empty() => {
                 let detail = "a posting list in an index whose entries have a payload";
                 Err(self.damaged(block, Some(offset), "B3", detail))
+            }
+            Found::There(at) if seeded_bug!("no-duplicates") => {
+                Ok(Found::NotThere(Gap::Before(at.offset)))
             }
             found => Ok(found),
         }
@@ -437,10 +440,10 @@ impl Index {
     /// The entry is there: X2. Its mark goes, logged, and the leaf's version moves either way, so
     /// that nobody marks it on the strength of what was read before (rule 9b.13).
     fn suppress(&self, mut leaf: PageWrite<'_>, offset: u16, xid: Xid) -> Result<InsertOutcome> {
-        if !seeded_bug!("suppression_keeps_version") {
+        if !seeded_bug!("suppression-bumps") {
             leaf.bump_version();
         }
-        if change::is_dead(&leaf, offset) {
+        if change::is_dead(&leaf, offset) && !seeded_bug!("revive") {
             let critical = self.storage.begin_change()?;
             let cleared = change::set_dead(&mut leaf, offset, false);
             assert!(cleared, "the entry was just found");

@@ -48,7 +48,7 @@ impl Index {
         let pin = self.pin(read.block)?;
         let Some(mut leaf) = pin.try_write() else { return Ok(marked) };
         let unchanged = LeafVersion(leaf.version()) == read.version;
-        if !unchanged && !seeded_bug!("marks_whatever_the_version") {
+        if !unchanged && !seeded_bug!("kill-unchanged") {
             return Ok(marked);
         }
         places.sort_unstable();

@@ -8,6 +8,7 @@
 //!
 //! Source: design section 6; rule 9b.11.
 
+use niwaki_env::seeded_bug;
 use niwaki_storage::Tid;
 use niwaki_storage::buffer::PageWrite;
 
@@ -17,6 +18,7 @@ use crate::change;
 use crate::error::Result;
 use crate::index::Index;
 use crate::insert::{InsertOutcome, NewEntry};
+use crate::leaf::Found;
 use crate::page::IndexPage;
 use crate::search::{Target, is_beyond, lower_bound};
 use crate::stats::count;
@@ -59,6 +61,11 @@ impl Index {
         let mut duplicates = Duplicates::None;
         let mut removable = Removable::default();
         count(&self.counters.unique_checks, 1);
+        if seeded_bug!("unique-before-duplicate")
+            && matches!(self.find_new(leaf, entry)?, Found::There(_))
+        {
+            return Ok(Checked::Passed(Duplicates::Versions));
+        }
         for offset in lower_bound(leaf, leaf.first_entry(), &target)..=leaf.item_count() {
             let item = self.leaf_tuple(leaf, block, offset)?;
             if item.key != entry.key {

@@ -35,9 +35,12 @@ pub enum UniqueCheckTime {
     Later,
 }
 
-/// Which updates make a heap-only version, which needs no index entries (design section 10).
+/// Which updates make a heap-only version, if that fits on the page (design section 10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum HeapOnlyUpdates {
+    /// All: each index whose key changed gets an entry for the root, which becomes `mixed`; the other
+    /// indexes are not touched (WARM without a limit).
+    AnyKey,
     /// Those that change no index key, predicate or payload: as PostgreSQL's HOT.
     #[default]
     SameKeys,

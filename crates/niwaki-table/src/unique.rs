@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 
+use niwaki_env::seeded_bug;
 use niwaki_heap::{Deadness, RowRef, UniqueProbe};
 use niwaki_nbtree::{UniqueCheck, UniqueVerdict};
 use niwaki_storage::Tid;
@@ -32,7 +33,7 @@ impl<'t> KeyCheck<'t> {
 
 impl UniqueCheck for KeyCheck<'_> {
     fn check(&self, key: &[u8], tid: Tid) -> niwaki_storage::Result<UniqueVerdict> {
-        if tid == self.own {
+        if tid == self.own && !seeded_bug!("unique-own-root") {
             return Ok(UniqueVerdict::NotConflicting);
         }
         let heap = self.table.heap();

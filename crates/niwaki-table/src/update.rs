@@ -1,5 +1,6 @@
 //! Updating, deleting and locking rows, with the waits that these need.
 
+use niwaki_env::seeded_bug;
 use niwaki_heap::{Blocker, NewRow, Outcome, RowTarget, UpdateKind};
 use niwaki_storage::Tid;
 use niwaki_txn::{Error as TxnError, RowLockMode, Snapshot, Transaction, TupleGuard, WaitPolicy};
@@ -39,10 +40,13 @@ impl Table {
     ) -> Result<Modify> {
         let changes = self.changes(old, new, work)?;
         let heap_only = match self.definition.heap_only_updates {
-            HeapOnlyUpdates::SameKeys => !changes.any_entry,
+            HeapOnlyUpdates::AnyKey => true,
+            HeapOnlyUpdates::SameKeys => !changes.any,
             HeapOnlyUpdates::Off => false,
         };
-        let kind = UpdateKind { heap_only, key_changed: changes.row_key };
+        // In the heap record, before any entry (rule 9b.9).
+        let mixed = changes.mixes && !seeded_bug!("mixed-first");
+        let kind = UpdateKind { heap_only, mixed, key_changed: changes.row_key };
         work.row.clear();
         let has_nulls = form_row(&self.definition.columns, new, &mut work.row);
         let row = NewRow { natts: new.len() as u16, has_nulls, bytes: &work.row };
@@ -67,13 +71,20 @@ impl Table {
         for index in 0..self.indexes.len() {
             // An index that is not valid yet may lack the entry that the root has in the others
             // (rule 9b.12).
-            if heap_only && self.indexes[index].definition.valid {
+            let has_entry = heap_only && self.indexes[index].definition.valid;
+            if has_entry && !changes.any {
                 continue;
             }
             let change = self.change_of(index, old, new, work)?;
-            let logically_unchanged = change != IndexChange::Key;
+            let logically_unchanged = !change.needs_entry();
+            if has_entry && logically_unchanged {
+                continue;
+            }
             let entry = RowEntry { row: new, root, logically_unchanged };
             self.insert_entry(tx, index, &entry, work)?;
+        }
+        if heap_only && changes.mixes && seeded_bug!("mixed-first") {
+            self.heap().set_mixed(tx.write_xid()?, root.block.0, &[root.offset.0])?;
         }
         Ok(Modify::Done { root })
     }
@@ -190,12 +201,18 @@ impl Table {
         let mut changes = Changes::default();
         for (number, index) in self.indexes.iter().enumerate() {
             let change = self.change_of(number, old, new, work)?;
-            changes.any_entry |= change != IndexChange::None;
+            changes.any |= change != IndexChange::None;
+            changes.mixes |= match change {
+                IndexChange::None => false,
+                IndexChange::Payload => !seeded_bug!("payload-mixes"),
+                IndexChange::Membership => !seeded_bug!("predicate-mixes"),
+                IndexChange::Key => true,
+            };
             // As in PostgreSQL only such a key could be referred to from elsewhere.
             let names_rows = index.definition.unique
                 && !index.computed
                 && index.definition.check_time == UniqueCheckTime::AtOnce;
-            changes.row_key |= names_rows && change == IndexChange::Key;
+            changes.row_key |= names_rows && change.needs_entry();
         }
         Ok(changes)
     }
@@ -213,7 +230,10 @@ impl Table {
         work.key.clear();
         let before = self.encode_index_key(index, old, &mut work.old_key)?;
         let after = self.encode_index_key(index, new, &mut work.key)?;
-        if before != after || work.old_key != work.key {
+        if before != after {
+            return Ok(IndexChange::Membership);
+        }
+        if work.old_key != work.key {
             return Ok(IndexChange::Key);
         }
         if !after || self.indexes[index].include.is_empty() {
@@ -235,15 +255,27 @@ enum IndexChange {
     None,
     /// The INCLUDE payload alone. If the row moves, the new entry is a version duplicate of the old.
     Payload,
-    /// The key, or whether a partial index has the row.
+    /// The key.
     Key,
+    /// Whether a partial index has the row.
+    Membership,
+}
+
+impl IndexChange {
+    /// Whether the entry of the old version does not do for the new one; its payload apart, which nobody
+    /// reads while the root is `mixed`.
+    fn needs_entry(self) -> bool {
+        matches!(self, Self::Key | Self::Membership)
+    }
 }
 
 /// What an update changes for all indexes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Changes {
-    /// Some index needs a new entry: a key, a predicate or a payload changed.
-    any_entry: bool,
+    /// A key, a predicate or a payload.
+    any: bool,
+    /// The same: an entry of the root has not the key and payload of every version any more.
+    mixes: bool,
     /// The key of a unique index changed by which rows are named: decides the row lock.
     row_key: bool,
 }

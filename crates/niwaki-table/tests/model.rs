@@ -44,7 +44,10 @@ impl Run {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let logged = rng.below(8) > 0;
-        let world = World::new(READERS + 2, rng.below(2) == 0, logged);
+        let mut world = World::new(READERS + 2, rng.below(2) == 0, logged);
+        if seed % 2 == 1 {
+            world.allow_any_key();
+        }
         Self {
             world,
             rng,

@@ -9,7 +9,9 @@ use niwaki_env::Env;
 use niwaki_env::rng::SeededRng;
 use niwaki_env::sync::thread;
 use niwaki_env::vfs::MemoryVfs;
-use niwaki_table::{BitmapSource, ColumnKeys, Direction, IndexScan, PageRows, ScanKeys};
+use niwaki_table::{
+    BitmapSource, ColumnKeys, Direction, HeapOnlyUpdates, IndexScan, PageRows, ScanKeys,
+};
 use niwaki_txn::{Snapshot, Transaction};
 use niwaki_types::{ColumnMask, Datum, KeyOrder, TypeOid, encode_key};
 
@@ -176,9 +178,21 @@ impl Reader<'_> {
 /// # Panics
 /// When two paths differ, or an invariant does not hold.
 pub fn run() {
+    play(HeapOnlyUpdates::SameKeys);
+}
+
+/// The same with chains of any keys.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_any_key() {
+    play(HeapOnlyUpdates::AnyKey);
+}
+
+fn play(heap_only: HeapOnlyUpdates) {
     let seed = seed();
     let env = Env::simulated(Arc::new(MemoryVfs::new()), seed);
-    let database = TableDatabase::open(env, true).expect("the database opens");
+    let database = TableDatabase::open(env, true, heap_only).expect("the database opens");
     let mut session = database.session().expect("a session");
     for key in 0..KEYS {
         session.step(&Step::Insert(key, key)).expect("a row");

@@ -8,7 +8,7 @@ use niwaki_env::Env;
 use niwaki_env::rng::SeededRng;
 use niwaki_env::sync::thread;
 use niwaki_env::vfs::MemoryVfs;
-use niwaki_table::RowLockMode;
+use niwaki_table::{HeapOnlyUpdates, RowLockMode};
 
 use crate::model::{Isolation, Reply, Step};
 use crate::schedules::seed;
@@ -91,7 +91,8 @@ fn replace(mut session: TableSession, rng: &SeededRng, held: &Held) {
 pub fn run() {
     let seed = seed();
     let env = Env::simulated(Arc::new(MemoryVfs::new()), seed);
-    let database = TableDatabase::open(env, true).expect("the database opens");
+    let database =
+        TableDatabase::open(env, true, HeapOnlyUpdates::SameKeys).expect("the database opens");
     let session = || database.session().expect("a session");
     let mut first = session();
     for row in 0..ROWS {

@@ -12,8 +12,8 @@ use niwaki_heap::ItemKind;
 use niwaki_nbtree::{EntryDecision, KeyRange};
 use niwaki_storage::{Storage, StorageOptions, Tid, Xid};
 use niwaki_table::{
-    BuildOptions, Direction, Engine, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup, Modify,
-    PageRows, RowTarget, ScanKeys, Table, TableDefinition, Workspace,
+    BuildOptions, Direction, Engine, Error, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup,
+    Modify, PageRows, RowTarget, ScanKeys, Table, TableDefinition, Workspace,
 };
 use niwaki_txn::{
     BeginOptions, Durability, Isolation, Snapshot, Transaction, TransactionManager, TxnOptions,
@@ -94,14 +94,18 @@ impl Stage {
         stage
     }
 
-    /// The table with an index on a more.
-    fn index_on_a(&mut self) {
+    /// The table with an index on a more; b is its payload.
+    fn index_on_a(&mut self, unique: bool) {
         let mut definition = self.table.definition().clone();
         let mut table = None;
         transaction(&self.engine, |tx| {
             let file = self.engine.create_file(tx, true).expect("a file");
             let key = vec![KeyColumn::column(1, KeyOrder::ascending(TypeOid::INT4))];
-            definition.indexes.push(IndexDefinition::new(3, "on_a", file, key));
+            definition.indexes.push(IndexDefinition {
+                unique,
+                include: vec![2],
+                ..IndexDefinition::new(3, "on_a", file, key)
+            });
             let built = Table::open(&self.engine, definition.clone());
             built.build_index(tx, ON_A, &BuildOptions::default()).expect("a build");
             table = Some(built);
@@ -120,25 +124,42 @@ impl Stage {
         let old = stage.engine.transactions().begin(&control, options).expect("a transaction");
         let snapshot = old.snapshot().expect("a snapshot");
         stage.change(0, Some(2), None, true);
-        stage.index_on_a();
+        stage.index_on_a(false);
         drop(snapshot);
         drop(old);
         stage
     }
 
-    /// Gives the row of an id other values, in a transaction of its own.
+    /// With an index on a, perhaps a unique one, and chains of any keys.
+    fn any_key(unique: bool) -> Self {
+        let mut stage = Self::new(HeapOnlyUpdates::AnyKey);
+        stage.index_on_a(unique);
+        stage
+    }
+
+    /// Inserts a row, unless a unique index refuses it.
+    fn insert(&self, id: i32, a: i32) {
+        transaction(&self.engine, |tx| {
+            match self.table.insert(tx, &row(id, a, 0), &mut Workspace::new()) {
+                Ok(_) => true,
+                Err(Error::UniqueViolation(_)) => false,
+                Err(error) => panic!("{error}"),
+            }
+        });
+    }
+
+    /// Gives the row of an id other values, in a transaction of its own, unless a unique index refuses them.
     fn change(&self, id: i32, a: Option<i32>, b: Option<i32>, commits: bool) {
         transaction(&self.engine, |tx| {
             let snapshot = tx.snapshot_for_write().expect("a snapshot");
             let (target, old) = self.find(tx, &snapshot, id);
             let new = row(id, a.unwrap_or(integer(&old[1])), b.unwrap_or(integer(&old[2])));
             let mut work = Workspace::new();
-            let done = self.table.update(tx, &snapshot, target, &old, &new, &mut work);
-            assert!(
-                matches!(done.expect("an update"), Modify::Done { .. }),
-                "nobody is in the way"
-            );
-            commits
+            match self.table.update(tx, &snapshot, target, &old, &new, &mut work) {
+                Ok(Modify::Done { .. }) => commits,
+                Err(Error::UniqueViolation(_)) => false,
+                other => panic!("{other:?}, and nobody is in the way"),
+            }
         });
     }
 
@@ -163,7 +184,7 @@ impl Stage {
                     let (mut scan, needed) = match only {
                         true => {
                             let scan = self.table.index_only_scan(ON_A, ScanKeys::ALL, direction);
-                            (scan, ColumnMask::from_iter([1]))
+                            (scan, ColumnMask::from_iter([1, 2]))
                         }
                         false => {
                             let scan = self.table.index_scan(ON_A, &KeyRange::ALL, direction);
@@ -177,11 +198,19 @@ impl Stage {
                         .expect("a row")
                         .is_some()
                     {
-                        found.push(integer(&out[1]));
+                        found.push((integer(&out[1]), integer(&out[2])));
                     }
+                    assert_eq!(
+                        found.len(),
+                        found.iter().collect::<BTreeSet<_>>().len(),
+                        "a row twice"
+                    );
+                    let mut ordered = found.clone();
+                    ordered.sort_unstable();
                     if direction == Direction::Backward {
                         found.reverse();
                     }
+                    assert_eq!(found, ordered, "out of order");
                     values.push(found);
                 }
             }
@@ -190,12 +219,15 @@ impl Stage {
             while scan.next_page(&self.table, tx, &snapshot, &mut page).expect("a page") {
                 for stored in page.iter() {
                     self.table.deform(stored, &all, &mut out).expect("a row");
-                    expected.push(integer(&out[1]));
+                    expected.push((integer(&out[1]), integer(&out[2])));
                 }
             }
             expected.sort_unstable();
+            let keys: BTreeSet<i32> = expected.iter().map(|(a, _)| *a).collect();
+            let unique = self.table.definition().indexes[ON_A].unique;
+            assert!(!unique || keys.len() == expected.len(), "two rows of one key: {expected:?}");
             for found in values {
-                assert_eq!(found, expected, "values of a by its index, and in the heap");
+                assert_eq!(found, expected, "a and b by the index, and in the heap");
             }
             true
         });
@@ -320,4 +352,82 @@ pub fn unmix_counter() {
     );
     found.expect("a page");
     assert!(!mixed, "nobody was in the cleaner's way");
+}
+
+/// `no-duplicates`, `revive`, `recheck`, `kill-unchanged`, `mixed-first`, `suppression-bumps`,
+/// `unique-own-root`: a key goes there and back, while somebody reads and somebody prunes.
+///
+/// # Panics
+/// As [`recheck`].
+pub fn there_and_back() {
+    for_both(|stage| {
+        stage.play(vec![
+            Box::new(|stage: &Stage| {
+                stage.change(0, Some(2), None, true);
+                stage.change(0, Some(0), None, true);
+            }),
+            Box::new(|stage: &Stage| (0..2).for_each(|_| stage.read())),
+            Box::new(Stage::prune),
+        ]);
+    });
+}
+
+/// `abort-keeps-mixed`: the entry of an update that was rolled back is read.
+///
+/// # Panics
+/// As [`recheck`].
+pub fn aborted() {
+    for_both(|stage| {
+        stage.play(vec![
+            Box::new(|stage: &Stage| {
+                stage.change(0, Some(2), None, false);
+                stage.prune();
+                stage.change(0, None, Some(2), true);
+            }),
+            Box::new(Stage::read),
+        ]);
+    });
+}
+
+/// `payload-mixes`: the payload of an entry is an older version's.
+///
+/// # Panics
+/// As [`recheck`].
+pub fn payload_changes() {
+    for_both(|stage| {
+        stage.play(vec![
+            Box::new(|stage: &Stage| stage.change(0, None, Some(2), true)),
+            Box::new(Stage::read),
+        ]);
+    });
+}
+
+/// `unique-all-versions`: the newest version has another key, and is rolled back.
+///
+/// # Panics
+/// When two rows have one key; as [`recheck`].
+pub fn key_of_a_rollback() {
+    Stage::any_key(true).play(vec![
+        Box::new(|stage: &Stage| stage.change(0, Some(2), None, false)),
+        Box::new(|stage: &Stage| stage.insert(2, 0)),
+    ]);
+}
+
+/// `unique-before-duplicate`: a row goes back to a key that another has taken; its old entry is there.
+///
+/// # Panics
+/// As [`key_of_a_rollback`].
+pub fn key_taken_meanwhile() {
+    Stage::any_key(true).play(vec![
+        Box::new(|stage: &Stage| {
+            stage.change(0, Some(2), None, true);
+            stage.change(0, Some(0), None, true);
+        }),
+        Box::new(|stage: &Stage| stage.insert(2, 0)),
+    ]);
+}
+
+/// On a stage with a plain index, or a unique one.
+fn for_both(play: impl FnOnce(Stage)) {
+    play(Stage::any_key(seed().is_multiple_of(2)));
 }

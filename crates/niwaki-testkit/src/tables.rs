@@ -64,7 +64,7 @@ fn file(number: usize) -> RelFile {
     RelFile { id: RelFileId(FILES[number]), logged: true }
 }
 
-fn definition() -> TableDefinition {
+fn definition(heap_only_updates: HeapOnlyUpdates) -> TableDefinition {
     let index = |number: usize, name: &str, column: usize, oid, unique| IndexDefinition {
         unique,
         primary: unique,
@@ -82,7 +82,7 @@ fn definition() -> TableDefinition {
         name: "kv".to_owned(),
         file: file(0),
         fillfactor: 90,
-        heap_only_updates: HeapOnlyUpdates::SameKeys,
+        heap_only_updates,
         columns: types.map(ColumnType::new).to_vec(),
         missing: Vec::new(),
         indexes: vec![
@@ -119,7 +119,11 @@ impl TableDatabase {
     ///
     /// # Errors
     /// Whatever a layer says.
-    pub fn open(env: Env, full_page_writes: bool) -> Result<Self> {
+    pub fn open(
+        env: Env,
+        full_page_writes: bool,
+        heap_only_updates: HeapOnlyUpdates,
+    ) -> Result<Self> {
         let manager = TransactionManager::new(env.clone(), TxnOptions::default());
         let mut managers = Engine::resource_managers();
         managers.push(Arc::clone(&manager) as _);
@@ -136,7 +140,7 @@ impl TableDatabase {
                 transaction.commit(Durability::Flush)?;
             }
         }
-        let table = Table::open(&engine, definition());
+        let table = Table::open(&engine, definition(heap_only_updates));
         Ok(Self { manager, storage, table })
     }
 
@@ -543,11 +547,42 @@ fn collect(how: &str, columns: &[Datum], rows: &mut Rows) -> Result<()> {
     }
 }
 
+impl TableSubject {
+    fn open_as(
+        env: Env,
+        full_page_writes: bool,
+        heap_only: HeapOnlyUpdates,
+    ) -> std::result::Result<Self, String> {
+        let database = TableDatabase::open(env, full_page_writes, heap_only);
+        let database = database.map_err(|error| error.to_string())?;
+        Ok(Self { database, sessions: BTreeMap::new() })
+    }
+}
+
+/// The same with chains of any keys (`heap_only_updates = any_key`).
+pub struct AnyKeySubject(TableSubject);
+
+impl Subject for AnyKeySubject {
+    fn open(env: Env, full_page_writes: bool) -> std::result::Result<Self, String> {
+        TableSubject::open_as(env, full_page_writes, HeapOnlyUpdates::AnyKey).map(Self)
+    }
+
+    fn step(&mut self, session: u32, step: &Step) -> std::result::Result<Reply, String> {
+        self.0.step(session, step)
+    }
+
+    fn rows(&mut self) -> std::result::Result<Rows, String> {
+        self.0.rows()
+    }
+
+    fn check(&mut self) -> std::result::Result<(), String> {
+        self.0.check()
+    }
+}
+
 impl Subject for TableSubject {
     fn open(env: Env, full_page_writes: bool) -> std::result::Result<Self, String> {
-        let database =
-            TableDatabase::open(env, full_page_writes).map_err(|error| error.to_string())?;
-        Ok(Self { database, sessions: BTreeMap::new() })
+        Self::open_as(env, full_page_writes, HeapOnlyUpdates::SameKeys)
     }
 
     fn step(&mut self, session: u32, step: &Step) -> std::result::Result<Reply, String> {

@@ -8,6 +8,7 @@ use niwaki_env::Env;
 use niwaki_env::rng::{Rng, SeededRng};
 use niwaki_env::sync::thread;
 use niwaki_env::vfs::{CrashOptions, FaultyVfs, MemoryVfs};
+use niwaki_table::HeapOnlyUpdates;
 
 use crate::model::{Isolation, Reply, Rows, Step};
 use crate::schedules::seed;
@@ -18,7 +19,7 @@ const EACH: i64 = 100;
 const TOTAL: i64 = ACCOUNTS * EACH;
 
 fn open(env: Env) -> TableDatabase {
-    TableDatabase::open(env, true).expect("the database opens")
+    TableDatabase::open(env, true, HeapOnlyUpdates::SameKeys).expect("the database opens")
 }
 
 fn execute(session: &mut TableSession, step: &Step) -> Reply {

@@ -473,6 +473,45 @@ fn an_update_is_heap_only_as_long_as_no_expression_or_predicate_changes_its_valu
     }
 }
 
+#[test]
+fn with_any_key_an_update_stays_on_its_page_whatever_it_changes() {
+    let (database, mut s) = database(
+        "create table t (id int primary key, v int, w int, name text) \
+         with (heap_only_updates = any_key); \
+         create index t_v on t (v) include (name); create index t_w on t (w); \
+         create unique index t_lower on t (lower(name)); create index t_part on t (w) where v > 10; \
+         insert into t values (1, 1, 1, 'One'), (2, 20, 2, 'Two'), (3, 3, 3, 'Three')",
+    );
+    for (number, update) in [
+        "update t set v = 2 where id = 1",
+        // There and back: the entry is there still.
+        "update t set v = 1 where id = 1",
+        "update t set v = 11 where id = 1",
+        "update t set w = 9, v = 5 where id = 2",
+        // The payload alone, the key alone, both.
+        "update t set name = 'ONE' where id = 1",
+        "update t set name = 'Uno' where id = 1",
+        "update t set name = 'one' where id = 1",
+        "update t set id = 7 where id = 3",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert_eq!(run(&mut s, update), "");
+        let counted = "select n_tup_hot_upd from pg_stat_user_tables where relname = 't'";
+        assert_eq!(run(&mut s, counted), (number + 1).to_string(), "{update}");
+        check(&database);
+    }
+    assert!(run(&mut s, "update t set name = 'TWO' where id = 1").contains("23505"));
+    assert_eq!(run(&mut s, "update t set name = 'Three' where id = 7"), "");
+    let rows = "1|11|1|one\n2|5|9|Two\n7|3|3|Three";
+    assert_eq!(run(&mut s, "set enable_seqscan = off; select * from t order by id"), rows);
+    assert_eq!(run(&mut s, "select v, name from t where v < 10 order by v"), "3|Three\n5|Two");
+    assert_eq!(run(&mut s, "select id from t where w > 0 and v > 10"), "1");
+    assert_eq!(run(&mut s, "select id from t where lower(name) = 'uno'"), "");
+    check(&database);
+}
+
 /// The indexes of the next test, and queries that they may serve.
 const INDEXES: &[&str] = &[
     "create index i1 on t ((a % 7), b)",
@@ -509,13 +548,17 @@ const QUERIES: &[&str] = &[
 
 #[test]
 fn answers_do_not_depend_on_indexes() {
-    for seed in 0..4 {
+    for seed in 0..6 {
+        let option = if seed < 4 { "same_keys" } else { "any_key" };
         let env = Env::simulated(std::sync::Arc::new(niwaki_env::vfs::MemoryVfs::new()), seed);
         let open = || Database::open_with(env.clone(), Options::new().small_files(true)).unwrap();
         let database = open();
         let mut s = database.session();
-        let table = "create table t (id int primary key, a int, b int, s text)";
-        assert_eq!(run(&mut s, table), "");
+        let table = format!(
+            "create table t (id int primary key, a int, b int, s text) \
+             with (heap_only_updates = {option})"
+        );
+        assert_eq!(run(&mut s, &table), "");
         let values = "random() * 40, case when random() < 0.2 then null else random() * 8 end, \
              case when random() < 0.1 then null when random() < 0.3 then 'abc' \
              when random() < 0.5 then 'ABC' when random() < 0.7 then 'Xy' else 'b' end";

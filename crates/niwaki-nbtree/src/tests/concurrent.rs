@@ -77,12 +77,12 @@ mod scheduled {
 
     #[test]
     fn a_suppression_that_keeps_the_version_is_found() {
-        finds("suppression_keeps_version", super::restored_entry);
+        finds("suppression-bumps", super::restored_entry);
     }
 
     #[test]
     fn marks_on_a_leaf_that_has_changed_are_found() {
-        finds("marks_whatever_the_version", super::restored_entry);
+        finds("kill-unchanged", super::restored_entry);
     }
 
     #[test]

@@ -153,6 +153,13 @@ impl World {
         }
     }
 
+    /// From now on updates keep their page whatever they change.
+    pub(crate) fn allow_any_key(&mut self) {
+        let mut definition = self.table.definition().clone();
+        definition.heap_only_updates = HeapOnlyUpdates::AnyKey;
+        self.table = Table::open(&self.engine, definition);
+    }
+
     /// The number of the next write.
     pub(crate) fn stamp(&self) -> u64 {
         self.stamps.fetch_add(1, Ordering::Relaxed) + 1

@@ -1,0 +1,107 @@
+//! `heap_only_updates = any_key`: which indexes an update touches, and what is left of it.
+
+mod support;
+
+use niwaki_nbtree::IndexStats;
+use niwaki_table::Modify;
+use niwaki_txn::{Durability, Isolation};
+use support::{Rows, World};
+
+/// Rows 0 to 4 with v = id.
+fn world() -> World {
+    let mut world = World::new(3, false, true);
+    world.allow_any_key();
+    let tx = world.begin(0, Isolation::ReadCommitted);
+    for id in 0..5 {
+        world.stamp();
+        world.insert(&tx, id, id, "t").unwrap();
+    }
+    tx.commit(Durability::Flush).unwrap();
+    world
+}
+
+/// Gives row `id` these values; whether it kept its root.
+fn update(world: &World, id: i32, new: (i32, i32, &str), commits: bool) -> bool {
+    world.stamp();
+    let tx = world.begin(0, Isolation::ReadCommitted);
+    let snapshot = tx.snapshot_for_write().unwrap();
+    let (target, old) = world.find(&tx, &snapshot, id).expect("a row");
+    let done = world.update(&tx, &snapshot, target, &old, new).unwrap();
+    drop(snapshot);
+    if commits {
+        tx.commit(Durability::Flush).unwrap();
+    } else {
+        tx.abort();
+    }
+    world.check();
+    done == Modify::Done { root: target.root }
+}
+
+/// Entries inserted, and found to be there already, by index.
+fn entries(world: &World) -> [(u64, u64); 2] {
+    let of = |stats: IndexStats| (stats.inserts, stats.suppressed_duplicates);
+    [of(world.table.index_stats(0)), of(world.table.index_stats(1))]
+}
+
+fn all(world: &World) -> Rows {
+    let tx = world.begin(1, Isolation::ReadCommitted);
+    let snapshot = tx.snapshot().unwrap();
+    world.rows(&tx, &snapshot)
+}
+
+#[test]
+fn an_entry_only_where_the_key_changed_and_none_that_is_there() {
+    let world = world();
+    assert_eq!(entries(&world), [(5, 0), (5, 0)]);
+    assert!(update(&world, 2, (2, 2, "another text"), true));
+    assert_eq!(entries(&world), [(5, 0), (5, 0)], "no key changed");
+    assert!(update(&world, 2, (2, 8, "t"), true));
+    assert_eq!(entries(&world), [(5, 0), (6, 0)], "v changed");
+    assert!(update(&world, 2, (2, 2, "t"), true));
+    assert_eq!(entries(&world), [(5, 0), (6, 1)], "and went back");
+    assert!(update(&world, 2, (7, 2, "t"), true));
+    assert_eq!(entries(&world), [(6, 0), (6, 1)], "the primary key changed");
+    assert!(update(&world, 7, (7, 8, "t"), false));
+    assert_eq!(entries(&world), [(6, 0), (6, 2)], "rolled back");
+    assert_eq!(world.table.stats().hot_updated, 5);
+    let rows = all(&world);
+    assert_eq!(rows.keys().copied().collect::<Vec<_>>(), [0, 1, 3, 4, 7]);
+    assert_eq!(rows[&7].0, 2);
+    world.compare_with_redo(&rows);
+}
+
+/// While an old snapshot holds all versions, a key that goes round has one entry per value (D1).
+#[test]
+fn keys_that_go_round_leave_one_entry_each() {
+    let world = world();
+    let old = world.begin(2, Isolation::RepeatableRead);
+    let snapshot = old.snapshot().unwrap();
+    let before = world.rows(&old, &snapshot);
+    let root = world.find(&old, &snapshot, 1).unwrap().0.root;
+    for turn in 0..30 {
+        assert!(update(&world, 1, (1, 10 + turn % 3, "t"), true), "turn {turn}");
+    }
+    let [(by_id, _), (by_v, suppressed)] = entries(&world);
+    assert_eq!((by_id, by_v, suppressed), (5, 8, 27));
+    assert_eq!(world.rows(&old, &snapshot), before, "the old snapshot sees what it saw");
+    assert_eq!(world.find(&old, &snapshot, 1).unwrap().0.root, root);
+    drop(snapshot);
+    drop(old);
+    world.compare_with_redo(&all(&world));
+    world.vacuum(1, true);
+    world.check();
+}
+
+/// A version that does not fit is a new root, with entries everywhere.
+#[test]
+fn a_version_that_does_not_fit_moves() {
+    let world = world();
+    let long = "x".repeat(3500);
+    assert!(update(&world, 0, (0, 0, &long), true));
+    assert!(update(&world, 1, (1, 1, &long), true));
+    let before = entries(&world);
+    assert!(!update(&world, 2, (2, 2, &long), true), "the page is full");
+    let after = entries(&world);
+    assert_eq!((after[0].0, after[1].0), (before[0].0 + 1, before[1].0 + 1));
+    world.compare_with_redo(&all(&world));
+}
