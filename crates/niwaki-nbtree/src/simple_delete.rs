@@ -88,6 +88,6 @@ impl Index {
         let delta: &[&[u8]] = &[&data];
         self.log(wal::kind::DELETE, xid, &mut [LoggedPage::delta(leaf, delta)], removes);
         drop(critical);
-        Ok(record_bytes(&[data.len()], removes.is_some()))
+        Ok(record_bytes(&[data.len()], removes))
     }
 }

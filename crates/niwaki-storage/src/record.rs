@@ -105,9 +105,9 @@ pub struct Record<'a, 'p> {
 }
 
 /// Bytes in the log of a record whose pages have so many bytes of data each, if it has no page image
-/// and no data of its own; padding included. With `removes`: it says what it removes.
-pub fn record_bytes(pages: &[usize], removes: bool) -> usize {
-    let interval = if removes { encode::REMOVES_SIZE } else { 0 };
+/// and no data of its own; padding included.
+pub fn record_bytes(pages: &[usize], removes: Option<(Csn, Csn)>) -> usize {
+    let (_, interval) = encode::removes_form(removes);
     let named: usize = pages.iter().map(|data| encode::BLOCK_HEADER_SIZE + data).sum();
     encode::padded(encode::RECORD_HEADER_SIZE + interval + named)
 }

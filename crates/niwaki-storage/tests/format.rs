@@ -7,8 +7,8 @@ use niwaki_env::Env;
 use niwaki_env::vfs::{MemoryVfs, OpenMode};
 use niwaki_storage::page::{HEADER_SIZE, PAGE_SIZE};
 use niwaki_storage::wal::{
-    BLOCK_HEADER_SIZE, IMAGE_HEADER_SIZE, RECORD_HEADER_SIZE, REMOVES_SIZE, SEGMENT_HEADER_SIZE,
-    SegmentHeader,
+    BLOCK_HEADER_SIZE, IMAGE_HEADER_SIZE, RECORD_HEADER_SIZE, SEGMENT_HEADER_SIZE,
+    SHORT_REMOVES_SIZE, SegmentHeader,
 };
 use niwaki_storage::*;
 
@@ -239,7 +239,7 @@ fn record() {
     let image_bytes = PAGE_SIZE - hole as usize;
 
     assert_covers(&table("Record header"), RECORD_HEADER_SIZE);
-    let names_at = RECORD_HEADER_SIZE + REMOVES_SIZE;
+    let names_at = RECORD_HEADER_SIZE + SHORT_REMOVES_SIZE;
     let payload_at = names_at + 2 * BLOCK_HEADER_SIZE + IMAGE_HEADER_SIZE;
     let length = payload_at + image_bytes + 5 + 4;
     assert_eq!(bytes.len(), length.next_multiple_of(8));
@@ -261,13 +261,13 @@ fn record() {
             ("manager", Manager::Nbtree as u64),
             ("kind", 0x22),
             ("version", 0x33),
-            ("flags", 1),
+            ("flags", 2),
             ("pages", 2),
             ("zero", 0),
         ],
     );
     assert_eq!(number(&bytes[RECORD_HEADER_SIZE..RECORD_HEADER_SIZE + 8]), 77);
-    assert_eq!(number(&bytes[RECORD_HEADER_SIZE + 8..names_at]), 88);
+    assert_eq!(number(&bytes[RECORD_HEADER_SIZE + 8..names_at]), 88 - 77);
 
     assert_covers(&table("Page name in a record"), BLOCK_HEADER_SIZE);
     let name = |block, flags, data| {

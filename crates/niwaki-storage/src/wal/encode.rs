@@ -7,8 +7,8 @@
 //! 16  previous u32     distance back to the record before; 0 for the first
 //! 20  durable u32      distance back to what was durable at insertion; u32::MAX when unknown
 //! 24  xid u64
-//! 32  manager u8  33 kind u8  34 version u8  35 flags u8 (1: removes)  36 pages u8  37..40 zero
-//! 40  [removes: from u64, to u64]
+//! 32  manager u8  33 kind u8  34 version u8  35 flags u8 (1: removes, 2: in short)  36 pages u8  37..40 zero
+//! 40  [removes: from u64, to u64; in short: from u64, length u32]
 //!     per page: file u64, block u32, fork u8, flags u8 (1 image, 2 init), data bytes u16
 //!               [image: hole offset u16, hole bytes u16]
 //!     per page: [image without its hole] data
@@ -23,8 +23,10 @@ use crate::record::{DecodedImage, DecodedPage, DecodedRecord, MAX_RECORD_PAGES, 
 
 /// Bytes of a record's header.
 pub const RECORD_HEADER_SIZE: usize = 40;
-/// Bytes of the interval that a record removes, when it has one.
+/// Bytes of the interval that a record removes, when it is longer than 32 bits can tell.
 pub const REMOVES_SIZE: usize = 16;
+/// Bytes of the interval that a record removes, mostly.
+pub const SHORT_REMOVES_SIZE: usize = 12;
 /// Bytes that name one page in a record.
 pub const BLOCK_HEADER_SIZE: usize = 16;
 /// Bytes that describe a page image, behind the page's name.
@@ -33,6 +35,7 @@ pub const IMAGE_HEADER_SIZE: usize = 4;
 pub(crate) const RECORD_MAX: usize = 1 << 30;
 
 pub(crate) const FLAG_REMOVES: u8 = 1;
+pub(crate) const FLAG_SHORT_REMOVES: u8 = 2;
 pub(crate) const PAGE_IMAGE: u8 = 1;
 pub(crate) const PAGE_INIT: u8 = 2;
 
@@ -129,6 +132,20 @@ pub(crate) fn is_intact(record: &[u8]) -> bool {
     header.length as usize == record.len() && seal(crc32c::crc32c(payload), head) == header.crc
 }
 
+/// The flag of a record with this interval, and the bytes of the interval.
+pub(crate) fn removes_form(removes: Option<(Csn, Csn)>) -> (u8, usize) {
+    match removes {
+        None => (0, 0),
+        Some(removes) if length_of(removes).is_some() => (FLAG_SHORT_REMOVES, SHORT_REMOVES_SIZE),
+        Some(_) => (FLAG_REMOVES, REMOVES_SIZE),
+    }
+}
+
+/// The length of an interval, where 32 bits can tell it.
+pub(crate) fn length_of((from, to): (Csn, Csn)) -> Option<u32> {
+    u32::try_from(to.0.checked_sub(from.0)?).ok()
+}
+
 /// End of a record's last byte, rounded up to where the next one begins.
 pub(crate) fn padded(length: usize) -> usize {
     length.next_multiple_of(8)
@@ -161,10 +178,14 @@ fn decode_parts(record: &[u8]) -> Option<DecodedRecord<'_>> {
     }
     let header = Header::get(record)?;
     let mut cursor = Cursor(record.get(RECORD_HEADER_SIZE..)?);
-    let removes = if header.flags & FLAG_REMOVES != 0 {
-        Some((Csn(cursor.u64()?), Csn(cursor.u64()?)))
-    } else {
-        None
+    let removes = match header.flags & (FLAG_REMOVES | FLAG_SHORT_REMOVES) {
+        0 => None,
+        FLAG_REMOVES => Some((Csn(cursor.u64()?), Csn(cursor.u64()?))),
+        FLAG_SHORT_REMOVES => {
+            let from = cursor.u64()?;
+            Some((Csn(from), Csn(from.checked_add(cursor.u32()?.into())?)))
+        }
+        _ => return None,
     };
     let count = usize::from(header.pages);
     if count > MAX_RECORD_PAGES {

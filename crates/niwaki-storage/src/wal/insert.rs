@@ -9,8 +9,8 @@ use niwaki_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use niwaki_env::sync::plain_atomic::AtomicU64 as Counter;
 
 use super::encode::{
-    BLOCK_HEADER_SIZE, FLAG_REMOVES, Header, IMAGE_HEADER_SIZE, PAGE_IMAGE, PAGE_INIT,
-    RECORD_HEADER_SIZE, RECORD_MAX, REMOVES_SIZE, padded, seal,
+    BLOCK_HEADER_SIZE, Header, IMAGE_HEADER_SIZE, PAGE_IMAGE, PAGE_INIT, RECORD_HEADER_SIZE,
+    RECORD_MAX, REMOVES_SIZE, length_of, padded, removes_form, seal,
 };
 use super::flush::{FlushState, Leader};
 use super::segment::Segments;
@@ -280,7 +280,10 @@ impl Plan {
         };
         if let Some((from, to)) = record.removes {
             plan.push(&from.0.to_le_bytes());
-            plan.push(&to.0.to_le_bytes());
+            match length_of((from, to)) {
+                Some(length) => plan.push(&length.to_le_bytes()),
+                None => plan.push(&to.0.to_le_bytes()),
+            }
         }
         let mut payload = 0;
         for (index, page) in record.pages.iter().enumerate() {
@@ -361,7 +364,7 @@ impl Plan {
             manager: record.manager as u8,
             kind: record.kind,
             version: record.version,
-            flags: if record.removes.is_some() { FLAG_REMOVES } else { 0 },
+            flags: removes_form(record.removes).0,
             pages: record.pages.len() as u8,
         };
         let mut bytes = [0; RECORD_HEADER_SIZE];

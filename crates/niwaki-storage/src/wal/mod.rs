@@ -10,7 +10,9 @@ mod insert;
 mod read;
 mod segment;
 
-pub use encode::{BLOCK_HEADER_SIZE, IMAGE_HEADER_SIZE, RECORD_HEADER_SIZE, REMOVES_SIZE};
+pub use encode::{
+    BLOCK_HEADER_SIZE, IMAGE_HEADER_SIZE, RECORD_HEADER_SIZE, REMOVES_SIZE, SHORT_REMOVES_SIZE,
+};
 pub(crate) use encode::{Cursor, decode};
 #[cfg(any(test, feature = "hostile"))]
 pub(crate) use encode::{Header, is_intact, seal};

@@ -7,8 +7,8 @@ use niwaki_env::sync::thread;
 use niwaki_env::vfs::MemoryVfs;
 
 use super::encode::{Header, RECORD_HEADER_SIZE, decode, is_intact, seal};
-use crate::ids::{Lsn, Xid};
-use crate::record::{Manager, Record};
+use crate::ids::{Csn, Lsn, Xid};
+use crate::record::{Manager, Record, record_bytes};
 use crate::storage::{Storage, StorageOptions};
 
 fn plain<'a>(body: &'a [&'a [u8]]) -> Record<'a, 'static> {
@@ -50,7 +50,7 @@ fn hostile_records_never_panic() {
             manager: random() as u8 % 8,
             kind: random() as u8,
             version: 1,
-            flags: random() as u8 & 1,
+            flags: random() as u8 & 3,
             pages: random() as u8 % 4,
         };
         let mut front = [0; RECORD_HEADER_SIZE];
@@ -119,6 +119,30 @@ fn threads_share_syncs_and_every_record_is_read_back() {
     storage.checkpoint(crate::CheckpointKind::Requested, &[]).unwrap();
     let after = files();
     assert!(after[0] > before[0] && after.len() <= before.len() + 1, "{before:?} {after:?}");
+}
+
+/// What a record removes comes back as it went in, in short where 32 bits can tell its length.
+#[test]
+fn intervals_of_any_length_come_back() {
+    let (storage, _) = Storage::open(Env::memory(), StorageOptions::tiny(), Vec::new()).unwrap();
+    let from = storage.wal().insert_lsn();
+    let short = u64::from(u32::MAX);
+    let intervals = [(7, 7), (7, 7 + short), (7, 8 + short), (0, u64::MAX), (9, 8)];
+    for (from, to) in intervals {
+        let before = storage.wal().insert_lsn();
+        let removes = Some((Csn(from), Csn(to)));
+        let lsn = storage.log(Record { removes, ..plain(&[b"body"]) }).unwrap();
+        let bytes = record_bytes(&[], removes) as u64;
+        // The body's four bytes fit behind a short interval, and take eight more behind a long one.
+        let is_short = (7..=7 + short).contains(&to) && from == 7;
+        assert_eq!(lsn.0 - before.0, if is_short { bytes } else { bytes + 8 }, "{from} {to}");
+    }
+    storage.wal().flush(storage.wal().insert_lsn());
+    let mut reader = super::WalReader::new(&storage.wal().segments, from);
+    for (from, to) in intervals {
+        let record = decode(reader.next().unwrap().unwrap()).unwrap();
+        assert_eq!((record.removes, record.body), (Some((Csn(from), Csn(to))), &b"body"[..]));
+    }
 }
 
 #[test]
