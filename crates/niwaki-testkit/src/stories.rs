@@ -34,6 +34,9 @@ struct Stage {
     table: Arc<Table>,
 }
 
+/// What one of those on the stage does.
+type Actor = Box<dyn FnOnce(&Stage) + Send>;
+
 fn row(id: i32, a: i32, b: i32) -> Vec<Datum> {
     vec![Datum::Int4(id), Datum::Int4(a), Datum::Int4(b)]
 }
@@ -302,7 +305,7 @@ impl Stage {
     }
 
     /// Everybody at once; then one reads alone, and the invariants hold.
-    fn play(&self, actors: Vec<Box<dyn FnOnce(&Self) + Send>>) {
+    fn play(&self, actors: Vec<Actor>) {
         let mut threads = Vec::new();
         for actor in actors {
             let stage = self.clone();
