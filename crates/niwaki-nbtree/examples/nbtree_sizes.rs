@@ -103,10 +103,29 @@ fn order_lines(rows: u32) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     (lines, item_keys)
 }
 
-fn show(name: &str, grown: u32, fresh: u32, stats: &IndexStats) {
+fn show(name: &str, grown: u32, fresh: u32, log_bytes: u64, stats: &IndexStats) {
     let ratio = f64::from(grown) / f64::from(fresh);
-    println!("{name:<12} {grown:>7} grown {fresh:>7} built  {ratio:.3}");
+    let log_bytes = log_bytes as f64 / stats.inserts.max(1) as f64;
+    println!(
+        "{name:<12} {grown:>7} grown {fresh:>7} built  {ratio:.3}  {log_bytes:.1} bytes of log an entry"
+    );
     println!("             {stats:?}");
+}
+
+/// Grows an index and builds one of the same entries. Returns the pages of both.
+fn compare(
+    storage: &Arc<Storage>,
+    name: &str,
+    keys: &[Vec<u8>],
+    unique: bool,
+    options: IndexOptions,
+) -> (u32, u32) {
+    let begin = storage.wal().insert_lsn().0;
+    let index = grown(storage, keys, unique, options);
+    let log_bytes = storage.wal().insert_lsn().0 - begin;
+    let sizes = (pages(&index), pages(&built(storage, keys, options)));
+    show(name, sizes.0, sizes.1, log_bytes, &index.stats());
+    sizes
 }
 
 fn main() {
@@ -125,11 +144,7 @@ fn main() {
     for (sum, options) in sums.iter_mut().zip([IndexOptions::default(), plain]) {
         println!("{options:?}");
         for (name, keys, unique) in [("order line", &lines, true), ("item", &items, false)] {
-            let index = grown(&storage, keys, unique, options);
-            let fresh = pages(&built(&storage, keys, options));
-            let grown = pages(&index);
-            show(name, grown, fresh, &index.stats());
-            *sum += grown;
+            *sum += compare(&storage, name, keys, unique, options).0;
         }
     }
     println!("both indexes, of plain halves: {:.3}", f64::from(sums[0]) / f64::from(sums[1]));
@@ -148,8 +163,6 @@ fn main() {
         let rng = SeededRng::new(2);
         let keys: Vec<Vec<u8>> =
             (0..rows).map(|row| key(&[number(row, rng.below(1 << 31) as u32)])).collect();
-        let index = grown(&storage, &keys, false, options);
-        let fresh = pages(&built(&storage, &keys, options));
-        show(name, pages(&index), fresh, &index.stats());
+        compare(&storage, name, &keys, false, options);
     }
 }

@@ -78,7 +78,8 @@ impl Failures {
         failures.insert(block, Failure { oldest, entries });
     }
 
-    fn forget(&self, block: BlockNumber) {
+    /// The leaf has other entries than it had.
+    pub(crate) fn forget(&self, block: BlockNumber) {
         self.0.lock().remove(&block);
     }
 }

@@ -133,6 +133,65 @@ pub(crate) fn make_deleted(page: &mut Page) {
     page.init_index(page.level(), flag::DELETED | leaf);
 }
 
+/// The pivot at `offset` is replaced; its downlink stays the one in `pivot`. What the old one took more
+/// is free at once.
+pub(crate) fn replace_pivot(page: &mut Page, offset: u16, pivot: &[u8]) -> bool {
+    if page.is_leaf() || offset <= page.first_entry() || offset > page.item_count() {
+        return false;
+    }
+    let stored = page.overwrite_item(OffsetNumber(offset), pivot);
+    page.compact();
+    stored
+}
+
+/// A leaf keeps its first `kept` entries, at least one and not all, and `high_key` bounds them: the others go
+/// over to its right sibling.
+pub(crate) fn give_right(page: &mut Page, kept: u16, high_key: &[u8]) -> bool {
+    if !page.is_leaf() || page.is_rightmost() || kept == 0 || kept >= page.entry_count() {
+        return false;
+    }
+    let old = page.clone();
+    let mut rest = old.clone();
+    let mut writer = Rebuild::like_with(&mut rest, &old, Some(high_key));
+    for offset in (old.first_entry()..).take(usize::from(kept)) {
+        writer.push_from(&old, offset);
+    }
+    writer.put_in_place_of(page)
+}
+
+/// The entries behind the first `kept` of a leaf, for [`take_from_left`]: each its bytes u16, then these.
+pub(crate) fn given_right(page: &Page, kept: u16) -> Vec<u8> {
+    let mut out = Vec::new();
+    for offset in page.first_entry() + kept..=page.item_count() {
+        let tuple = page.tuple(offset);
+        out.extend_from_slice(&(tuple.len() as u16).to_le_bytes());
+        out.extend_from_slice(tuple);
+    }
+    out
+}
+
+/// A leaf takes over the last entries of its left sibling, as [`given_right`] gives them: they come before
+/// its own.
+pub(crate) fn take_from_left(page: &mut Page, mut given: &[u8]) -> bool {
+    if !page.is_leaf() || given.is_empty() {
+        return false;
+    }
+    let old = page.clone();
+    let mut whole = old.clone();
+    let mut writer = Rebuild::like(&mut whole, &old);
+    while let Some((length, rest)) = given.split_first_chunk() {
+        let Some((tuple, rest)) = rest.split_at_checked(u16::from_le_bytes(*length).into()) else {
+            return false;
+        };
+        writer.push(tuple);
+        given = rest;
+    }
+    for offset in old.first_entry()..=old.item_count() {
+        writer.push_from(&old, offset);
+    }
+    given.is_empty() && writer.put_in_place_of(page)
+}
+
 /// What a split does to the left page, in the form the log keeps.
 ///
 /// ```text
@@ -248,10 +307,15 @@ impl<'a> Rebuild<'a> {
 
     /// With flags, siblings and high key of `old`: what is to follow are its entries.
     pub(crate) fn like(page: &'a mut Page, old: &Page) -> Self {
+        Self::like_with(page, old, old.high_key())
+    }
+
+    /// [`Rebuild::like`], with another high key.
+    fn like_with(page: &'a mut Page, old: &Page, high_key: Option<&[u8]>) -> Self {
         let mut writer = Self::new(page, old.level(), old.index_flags());
         writer.page.set_prev(old.prev());
         writer.page.set_next(old.next());
-        if let Some(high_key) = old.high_key() {
+        if let Some(high_key) = high_key {
             writer.push(high_key);
         }
         writer

@@ -1,6 +1,7 @@
 //! Insertion: unique check, suppression of duplicates, room on the leaf.
 //!
-//! A full leaf is split only after what can be freed on it was freed ([`Index::make_room`]).
+//! A full leaf is split only after what can be freed on it was freed ([`Index::make_room`]), and if its right
+//! sibling has no room for some of its entries ([`Index::plan_shift`]).
 
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
@@ -274,9 +275,9 @@ impl Index {
     }
 
     /// Puts the entry on the leaf where it belongs, making room if needed.
-    fn insert_on_leaf(
-        &self,
-        mut leaf: PageWrite<'_>,
+    fn insert_on_leaf<'a>(
+        &'a self,
+        mut leaf: PageWrite<'a>,
         entry: &NewEntry<'_>,
         duplicates: Duplicates,
         deletion: Option<&Deletion<'_>>,
@@ -303,13 +304,14 @@ impl Index {
             {
                 return Ok(Attempt::ReadIn(blocks));
             }
-            gap = match self.find_new(&leaf, entry)? {
-                Found::NotThere(gap) => gap,
-                Found::There(at) => {
-                    let block = leaf.id().block;
-                    return Err(self.damaged(block, Some(at.offset), "X2", "it was not there"));
-                }
-            };
+            gap = self.gap(&leaf, entry)?;
+        }
+        let tuple = &record[wal::OFFSET_SIZE..];
+        if !self.fits(&leaf, tuple_bytes)
+            && let Some(shift) = self.plan_shift(&leaf, gap, tuple, path)?
+        {
+            leaf = self.shift(leaf, shift, entry.xid)?;
+            gap = self.gap(&leaf, entry)?;
         }
         if self.fits(&leaf, tuple_bytes) {
             if leaf.is_rightmost() {
@@ -346,6 +348,17 @@ impl Index {
                 Ok(Found::NotThere(Gap::Before(at.offset)))
             }
             found => Ok(found),
+        }
+    }
+
+    /// Where an entry belongs that is known not to be there.
+    fn gap(&self, leaf: &PageWrite<'_>, entry: &NewEntry<'_>) -> Result<Gap> {
+        match self.find_new(leaf, entry)? {
+            Found::NotThere(gap) => Ok(gap),
+            Found::There(at) => {
+                let block = leaf.id().block;
+                Err(self.damaged(block, Some(at.offset), "X2", "it was not there"))
+            }
         }
     }
 

@@ -32,6 +32,7 @@ mod removal;
 mod scan;
 mod search;
 mod separator;
+mod shift;
 mod simple_delete;
 mod split;
 mod split_point;

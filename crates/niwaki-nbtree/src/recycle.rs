@@ -51,6 +51,8 @@ pub(crate) struct Link {
 pub(crate) struct Recycling {
     /// Pages put to use again since the index was opened.
     epoch: AtomicU64,
+    /// Times that entries went over to a right sibling, which left links do not tell.
+    shifts: AtomicU64,
     pages: Mutex<Pages>,
 }
 
@@ -101,7 +103,11 @@ impl Pages {
 
 impl Recycling {
     pub(crate) fn new() -> Self {
-        Self { epoch: AtomicU64::new(0), pages: Mutex::new(Pages::default()) }
+        Self {
+            epoch: AtomicU64::new(0),
+            shifts: AtomicU64::new(0),
+            pages: Mutex::new(Pages::default()),
+        }
     }
 
     /// Remembers a deleted page. The caller has it latched. Does nothing if it is known, or being put to
@@ -143,6 +149,25 @@ impl Recycling {
                 pass.filled_behind.insert(to);
             }
         }
+    }
+
+    /// Entries go over from `from` to its right sibling `to`; both are latched. As [`Self::entries_move`],
+    /// and whoever has read `to` and is on the way to `from`, backward, must not believe to find them there.
+    pub(crate) fn entries_shift(&self, from: BlockNumber, to: BlockNumber) {
+        if !seeded_bug!("pass_forgets_shifted") {
+            self.entries_move(from, to);
+        }
+        if !seeded_bug!("shift_leaves_left_links") {
+            // Relaxed, here and in `shifts`: the latches order it. Who latched `to` before this reads the
+            // number before; who latches `from` after this reads it after.
+            self.shifts.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How often entries went over to a right sibling. The caller has a page latched: its shifts are counted,
+    /// those before it was latched and no later ones.
+    pub(crate) fn shifts(&self) -> u64 {
+        self.shifts.load(Ordering::Relaxed)
     }
 
     /// Begins a pass over the pages in physical order, the metapage left out.

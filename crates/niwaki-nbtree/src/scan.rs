@@ -3,7 +3,9 @@
 //! A scan holds no latch and no pin between leaves. Forward it goes by the right link that the leaf
 //! had when it was read: whatever a split moves out of the leaf afterwards was read before. Backward
 //! it goes by the left link, if the page there still leads back. Where a link has grown old, since pages
-//! were divided or deleted, the scan looks its place up again by how far it came ([`Passed`]).
+//! were divided or deleted, the scan looks its place up again by how far it came ([`Passed`]). So does a
+//! backward scan when entries went over to right siblings meanwhile (`shift.rs`): from the leaf that it goes
+//! to, perhaps, to the one that it has read. A forward scan begins behind how far it came.
 
 use niwaki_env::seeded_bug;
 use niwaki_storage::buffer::PageRead;
@@ -36,12 +38,21 @@ enum Next {
     Leaf(Link),
     /// Where [`Passed`] says: the page that a link led to is gone.
     Resume,
-    /// Backward: at the left sibling of `from`, which was `left` when `from` was read.
+    /// Backward: at the left sibling of `from`, which was `left` when `from` was read, after so many shifts.
     LeftOf {
         from: BlockNumber,
         left: Link,
+        shifts: u64,
     },
     Done,
+}
+
+impl Next {
+    /// Backward: the page left of `leaf`, which the caller has latched.
+    fn left_of(index: &Index, leaf: &PageRead<'_>) -> Self {
+        let (from, left) = (leaf.id().block, index.link(leaf.prev()));
+        Self::LeftOf { from, left, shifts: index.recycling.shifts() }
+    }
 }
 
 /// A scan of a range, or of several. Create it once and start it again and again: it keeps its memory.
@@ -178,12 +189,17 @@ impl Scan {
                     }
                     found => found,
                 },
-                Next::LeftOf { from, left } => match index.left_of(from, left)? {
-                    None => {
+                Next::LeftOf { from, left, shifts } => match index.left_of(from, left, shifts)? {
+                    LeftOf::Lost => {
                         self.lost(index, left)?;
                         continue;
                     }
-                    found => found,
+                    LeftOf::Shifted => {
+                        // Not counted: for each time an insertion has come further.
+                        self.next = Next::Resume;
+                        continue;
+                    }
+                    LeftOf::Leaf(leaf) => Some(leaf),
                 },
                 Next::Done => None,
             };
@@ -404,7 +420,7 @@ impl Scan {
                     copy(&mut self.batch, index, leaf, offset, self.direction, passed)?;
                 }
                 if from == first && left != NO_BLOCK && !self.begins_here {
-                    self.next = Next::LeftOf { from: block, left: index.link(left) };
+                    self.next = Next::left_of(index, leaf);
                     return Ok(());
                 }
                 stop = stop.min(from);
@@ -415,7 +431,7 @@ impl Scan {
                 true => Some(index.leaf_tuple(leaf, block, stop - 1)?.key),
                 false if self.seeking => {
                     if left != NO_BLOCK {
-                        self.next = Next::LeftOf { from: block, left: index.link(left) };
+                        self.next = Next::left_of(index, leaf);
                     }
                     return Ok(());
                 }
@@ -467,11 +483,25 @@ fn copy(
     Ok(())
 }
 
+/// What a backward scan finds by a left link.
+enum LeftOf<'a> {
+    Leaf(PageRead<'a>),
+    /// The page was split or deleted since, or `from` was.
+    Lost,
+    /// It is the page, but entries may have gone over from it to `from` since that was read.
+    Shifted,
+}
+
 impl Index {
-    /// The leaf left of `from`, if that still is the one that `left` leads to: not if it was split or
-    /// deleted since, or `from` was.
-    fn left_of(&self, from: BlockNumber, left: Link) -> Result<Option<PageRead<'_>>> {
-        let page = self.follow(left, 0)?;
-        Ok(page.filter(|page| page.next() == from || seeded_bug!("backward_scan_trusts_left_link")))
+    /// The leaf left of `from`, if that still is the one that `left` leads to, and what it had when `from` was
+    /// read, after so many shifts.
+    fn left_of(&self, from: BlockNumber, left: Link, shifts: u64) -> Result<LeftOf<'_>> {
+        let trusts = seeded_bug!("backward_scan_trusts_left_link");
+        Ok(match self.follow(left, 0)? {
+            Some(page) if page.next() != from && !trusts => LeftOf::Lost,
+            Some(_) if self.recycling.shifts() != shifts => LeftOf::Shifted,
+            Some(page) => LeftOf::Leaf(page),
+            None => LeftOf::Lost,
+        })
     }
 }

@@ -56,15 +56,19 @@ impl<'a> Virtual<'a> {
     }
 
     fn item(&self, position: usize) -> SplitItem<'a> {
-        let tuple = self.tuple(position);
-        let (key, tid) = sort_key(tuple);
-        let tid = Tid::new((tid >> 16) as u32, tid as u16);
-        let last_tid = match LeafTuple::decode(tuple) {
-            Some(item) => item.tids.last(),
-            None => tid,
-        };
-        SplitItem { key, tid, last_tid, bytes: tuple.len() + LINE_POINTER }
+        split_item(self.tuple(position))
     }
+}
+
+/// A tuple, as the choice of a split point sees it.
+pub(crate) fn split_item(tuple: &[u8]) -> SplitItem<'_> {
+    let (key, tid) = sort_key(tuple);
+    let tid = Tid::new((tid >> 16) as u32, tid as u16);
+    let last_tid = match LeafTuple::decode(tuple) {
+        Some(item) => item.tids.last(),
+        None => tid,
+    };
+    SplitItem { key, tid, last_tid, bytes: tuple.len() + LINE_POINTER }
 }
 
 impl Index {
@@ -166,22 +170,33 @@ impl Index {
 
     fn choose_split(&self, whole: &Virtual<'_>, block: BlockNumber) -> Result<SplitPoint> {
         let items: Vec<SplitItem<'_>> = (0..whole.len()).map(|at| whole.item(at)).collect();
-        let page = SplitPage {
-            items: &items,
-            new_at: whole.new_at,
-            leaf: whole.page.is_leaf(),
-            high_key: whole.page.high_key().map(|high_key| sort_key(high_key).0),
-            high_key_bytes: whole.page.high_key().map_or(0, |key| key.len() + LINE_POINTER),
-            fillfactor: self.options().fillfactor,
-            strategy: self.options().split_strategy,
-            truncate: self.options().suffix_truncation,
-            items_max: self.items_max(),
-        };
-        match split_point::choose(&page) {
+        match split_point::choose(&self.split_page(whole.page, &items, whole.new_at)) {
             Some(point) => Ok(point),
             None => {
                 Err(self.damaged(block, None, "B1", "the page cannot be split within its limits"))
             }
+        }
+    }
+
+    /// What the choice of a split point depends on; `items` are the page's entries with the new one, number
+    /// `new_at`.
+    pub(crate) fn split_page<'a>(
+        &self,
+        page: &'a Page,
+        items: &'a [SplitItem<'a>],
+        new_at: usize,
+    ) -> SplitPage<'a> {
+        let options = self.options();
+        SplitPage {
+            items,
+            new_at,
+            leaf: page.is_leaf(),
+            high_key: page.high_key().map(|high_key| sort_key(high_key).0),
+            high_key_bytes: page.high_key().map_or(0, |key| key.len() + LINE_POINTER),
+            fillfactor: options.fillfactor,
+            strategy: options.split_strategy,
+            truncate: options.suffix_truncation,
+            items_max: self.items_max(),
         }
     }
 
@@ -304,7 +319,12 @@ impl Index {
 
     /// Latches for writing the page of `level` that `target` belongs to. Unfinished splits on that
     /// level are finished on the way: their parts' downlinks must be there before ours.
-    fn write_parent(&self, level: u16, target: &Target<'_>, path: &Path) -> Result<PageWrite<'_>> {
+    pub(crate) fn write_parent(
+        &self,
+        level: u16,
+        target: &Target<'_>,
+        path: &Path,
+    ) -> Result<PageWrite<'_>> {
         let mut remembered = path.at(level);
         // Ends: every turn finishes a split, moves right, or lost a race against a deletion, and these are
         // counted.

@@ -31,6 +31,13 @@ const INNER_FILLFACTOR: u8 = 70;
 /// grows at its end. In random order that is seen once in 720 times.
 const ASCENDING_RUN: usize = 5;
 
+/// Within so many bytes of the best division of a leaf the shortest pivot wins.
+const HALVES_TOLERANCE: usize = USABLE_BYTES / 20;
+/// The same, where entries go over to the right sibling: there is less room to divide.
+const SHIFT_TOLERANCE: usize = USABLE_BYTES / 40;
+/// Fewer bytes than this are not worth the record that frees them.
+const SHIFT_FREED_MIN: usize = USABLE_BYTES / 16;
+
 /// One entry of the page to be split, or posting list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SplitItem<'a> {
@@ -158,7 +165,7 @@ pub(crate) fn choose(page: &SplitPage<'_>) -> Option<SplitPoint> {
         }
         _ => (balance, kind),
     };
-    let near = shortest_near(&candidates, balance, USABLE_BYTES / 20)?;
+    let near = shortest_near(&candidates, balance, HALVES_TOLERANCE)?;
     if between_keys(page, near) {
         return Some(at(near, kind));
     }
@@ -170,6 +177,40 @@ pub(crate) fn choose(page: &SplitPage<'_>) -> Option<SplitPoint> {
         .min_by_key(|point| balance.distance(point))
         .map(|point| at(point, SplitKind::ManyDuplicates))
         .or(Some(at(near, kind)))
+}
+
+/// Room on the right sibling of a full leaf.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    pub(crate) bytes: usize,
+    /// How many items more it may hold.
+    pub(crate) items: usize,
+}
+
+/// Where to part a full leaf so that what lies behind goes over to its right sibling, and both have about
+/// as much room then: between two keys, with a short pivot. `None` where it is to be split: a leaf that a split
+/// would not divide near its middle, since it is packed as it is for a reason, and one where no such point
+/// leaves [`SHIFT_FREED_MIN`] free.
+pub(crate) fn choose_shift(page: &SplitPage<'_>, room: Room) -> Option<usize> {
+    let divided_anywhere = page.strategy == SplitStrategy::Informed && page.high_key.is_some();
+    if !divided_anywhere || is_single_value(page) || ascending_group(page) {
+        return None;
+    }
+    let candidates = candidates(page);
+    let middle = shortest_near(&candidates, Balance::Half, HALVES_TOLERANCE)?;
+    if !between_keys(page, middle) {
+        return None;
+    }
+    let after_shift = |point: &Candidate| {
+        let taken_over = USABLE_BYTES - page.high_key_bytes - point.right_free;
+        let right_free = room.bytes.checked_sub(taken_over)?;
+        let fits = page.items.len() - point.first_right <= room.items
+            && point.left_free >= SHIFT_FREED_MIN
+            && between_keys(page, point);
+        fits.then_some(Candidate { right_free, ..*point })
+    };
+    let points: Vec<Candidate> = candidates.iter().filter_map(after_shift).collect();
+    shortest_near(&points, Balance::Half, SHIFT_TOLERANCE).map(|point| point.first_right)
 }
 
 /// Of the points whose division of space is nearly as good as the best one, the one with the shortest

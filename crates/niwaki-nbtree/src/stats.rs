@@ -77,6 +77,10 @@ counters! {{
     /// Leaf pages split for an entry that is another version of a row: hinted to be logically unchanged,
     /// or its key met by the unique check.
     version_splits,
+    /// Full leaf pages that were not split, since their right siblings had room for some of their entries.
+    leaf_shifts,
+    /// Entries that went over to the right sibling.
+    shifted_entries,
     /// Inner pages split.
     inner_splits,
     /// Roots, leaves or inner pages, that were split: times that the tree got higher.

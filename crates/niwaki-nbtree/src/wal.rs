@@ -19,6 +19,8 @@
 //! 15 UNLINK          page (none), right sibling (prev u32)
 //! 16 UNLINK_BETWEEN  page (none), right sibling (prev u32), left sibling (next u32)
 //! 17 GROW_LIST       leaf (offset u16 of a posting list, the TID that it takes in)
+//! 18 SHIFT           leaf (entries kept u16, new high key), right sibling (per entry taken over its bytes
+//!                    u16, then these), parent (offset u16, the right sibling's new pivot)
 //! ```
 //!
 //! Every record has version 1 and no body; a DELETE carries the interval of what it removes. Setting
@@ -59,6 +61,7 @@ pub(crate) mod kind {
     pub(crate) const UNLINK: u8 = 15;
     pub(crate) const UNLINK_BETWEEN: u8 = 16;
     pub(crate) const GROW_LIST: u8 = 17;
+    pub(crate) const SHIFT: u8 = 18;
 }
 
 /// The kind of a split record, by the pages it has besides the halves.
@@ -88,6 +91,9 @@ pub(crate) enum PageChange {
     InsertInside,
     GrowList,
     Dedup,
+    GiveRight,
+    TakeFromLeft,
+    ReplacePivot,
     /// Always an image, so there is never anything to do.
     Image,
 }
@@ -95,8 +101,9 @@ pub(crate) enum PageChange {
 /// What a record of this kind does to its pages, in their order.
 pub(crate) fn changes(kind: u8) -> Option<&'static [PageChange]> {
     use PageChange::{
-        ClearDead, ClearIncomplete, Dedup, Delete, Deleted, GrowList, HalfDead, Image, Insert,
-        InsertInside, MergeDownlinks, Meta, SetNext, SetPrev, SplitLeft,
+        ClearDead, ClearIncomplete, Dedup, Delete, Deleted, GiveRight, GrowList, HalfDead, Image,
+        Insert, InsertInside, MergeDownlinks, Meta, ReplacePivot, SetNext, SetPrev, SplitLeft,
+        TakeFromLeft,
     };
     Some(match kind {
         kind::INSERT_LEAF => &[Insert],
@@ -123,6 +130,7 @@ pub(crate) fn changes(kind: u8) -> Option<&'static [PageChange]> {
         }
         kind::UNLINK => &[Deleted, SetPrev],
         kind::UNLINK_BETWEEN => &[Deleted, SetPrev, SetNext],
+        kind::SHIFT => &[GiveRight, TakeFromLeft, ReplacePivot],
         _ => return None,
     })
 }
@@ -172,6 +180,19 @@ impl PageChange {
             Self::GrowList => {
                 Self::tid_of_list(data).is_some_and(|(at, tid)| change::grow_list(page, at, tid))
             }
+            Self::GiveRight => match data.split_first_chunk() {
+                Some((kept, high_key)) => {
+                    change::give_right(page, u16::from_le_bytes(*kept), high_key)
+                }
+                None => false,
+            },
+            Self::TakeFromLeft => change::take_from_left(page, data),
+            Self::ReplacePivot => match data.split_first_chunk::<OFFSET_SIZE>() {
+                Some((offset, pivot)) => {
+                    change::replace_pivot(page, u16::from_le_bytes(*offset), pivot)
+                }
+                None => false,
+            },
             Self::ClearDead if data.len() == OFFSET_SIZE => {
                 change::set_dead(page, read_u16(data, 0), false)
             }
@@ -256,6 +277,7 @@ impl ResourceManager for NbtreeManager {
             kind::PAGES => format!("{} new pages", record.pages.len()),
             kind::HALF_DEAD => format!("{} pages half-dead", record.pages.len().saturating_sub(1)),
             kind::UNLINK | kind::UNLINK_BETWEEN => "unlink page".to_owned(),
+            kind::SHIFT => format!("shift to the right sibling, {} stay", read_u16(data, 0)),
             other => format!("unknown index record {other}"),
         }
     }
