@@ -131,6 +131,8 @@ fn record_seeds() -> Vec<Vec<u8>> {
         data(kind::HALF_DEAD, 0, &1_u16.to_le_bytes()),
         data(kind::HALF_DEAD, 1, &[]),
         data(kind::UNLINK, 0, &[]),
+        data(kind::SHIFT, 0, &[&2_u16.to_le_bytes()[..], &high].concat()),
+        data(kind::SHIFT, 1, &change::given_right(&leaf, 4)),
         data(kind::UNLINK_BETWEEN, 2, &7_u32.to_le_bytes()),
     ]
 }

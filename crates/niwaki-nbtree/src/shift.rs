@@ -183,6 +183,12 @@ impl Index {
         self.failures.forget(left_block);
         count(&self.counters.leaf_shifts, 1);
         count(&self.counters.shifted_entries, shift.entries);
-        Ok(if shift.new_goes_right { right } else { left })
+        let (owner, other) = if shift.new_goes_right { (right, left) } else { (left, right) };
+        if seeded_bug!("shift_lets_go") {
+            let block = owner.id().block;
+            drop((owner, other));
+            return self.write(block, 0);
+        }
+        Ok(owner)
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of the index as a whole, on files in memory.
 
 mod concurrent;
+mod concurrent_shifts;
 mod format;
 mod test_table;
 // Locks of the deterministic scheduler work inside its runs only.
@@ -20,6 +21,8 @@ mod page_deletion;
 mod posting;
 #[cfg(not(feature = "shuttle"))]
 mod replay;
+#[cfg(not(feature = "shuttle"))]
+mod shifts;
 #[cfg(not(feature = "shuttle"))]
 mod table_side;
 

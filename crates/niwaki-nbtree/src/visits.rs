@@ -178,7 +178,8 @@ impl<'a> Visits<'a> {
     }
 }
 
-#[cfg(test)]
+// Locks of the deterministic scheduler work inside its runs only.
+#[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use niwaki_storage::page::Page;
     use niwaki_storage::{Csn, OffsetNumber, Result, Tid};

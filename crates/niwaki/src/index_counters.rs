@@ -29,6 +29,8 @@ const COUNTERS: &[Counter] = &[
     ("leaf_splits_hinted", |s| s.version_splits),
     ("inner_splits", |s| s.inner_splits),
     ("root_splits", |s| s.root_splits),
+    ("leaf_shifts", |s| s.leaf_shifts),
+    ("shifted_entries", |s| s.shifted_entries),
     ("simple_passes", |s| s.simple_deletions),
     ("simple_useless", |s| s.simple_useless),
     ("simple_deleted", |s| s.simple_deleted_entries),

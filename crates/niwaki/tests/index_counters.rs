@@ -47,7 +47,7 @@ fn the_view_has_its_columns_and_a_row_for_each_index() {
     let expected = "relid indexrelid schemaname relname indexrelname leaf_splits \
         leaf_splits_rightmost leaf_splits_default leaf_splits_many_duplicates \
         leaf_splits_single_value leaf_splits_after_new_item leaf_splits_hinted inner_splits \
-        root_splits simple_passes simple_useless simple_deleted simple_heap_blocks \
+        root_splits leaf_shifts shifted_entries simple_passes simple_useless simple_deleted simple_heap_blocks \
         simple_wal_bytes bottom_up_passes bottom_up_useless bottom_up_deleted \
         bottom_up_heap_blocks bottom_up_useless_blocks bottom_up_heap_blocks_max \
         bottom_up_wal_bytes dedup_passes dedup_freed_bytes posting_splits posting_lists_grown \
@@ -91,6 +91,15 @@ fn splits_are_counted_by_cause() {
         assert_eq!(counter(&mut session, index, sum), 0, "{index}");
         assert_eq!(counter(&mut session, index, "leaf_splits_hinted"), 0, "{index}");
         assert_eq!(counter(&mut session, index, "inner_splits"), 0, "{index}");
+    }
+    // In random order some find room on the right; where an index grows at an end, or one key fills it, none.
+    let shifts = |session: &mut Session, index| {
+        ["leaf_shifts", "shifted_entries"].map(|column| counter(session, index, column))
+    };
+    let [shifted, entries] = shifts(&mut session, "t_mixed");
+    assert!(shifted > 0 && entries > 10 * shifted, "{shifted} {entries}");
+    for index in ["t_id", "t_grp", "t_one"] {
+        assert_eq!(shifts(&mut session, index), [0, 0], "{index}");
     }
     // Pivots that cannot be cut short make inner pages full soon.
     let long = "insert into t (long) select repeat('x', 1500) || g from generate_series(1, 300) g";

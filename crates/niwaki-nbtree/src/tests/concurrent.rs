@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Runs a scenario under many interleavings: with `NIWAKI_SCHEDULES` set, under so many schedules.
-fn interleave(scenario: fn(u64)) {
+pub(super) fn interleave(scenario: fn(u64)) {
     #[cfg(feature = "shuttle")]
     scheduled::simulate(None, scheduled::count(), scenario);
     #[cfg(not(feature = "shuttle"))]
@@ -24,7 +24,7 @@ fn interleave(scenario: fn(u64)) {
 }
 
 #[cfg(feature = "shuttle")]
-mod scheduled {
+pub(super) mod scheduled {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use niwaki_env::bugs;
@@ -69,7 +69,7 @@ mod scheduled {
     const SCHEDULES_OF_BUG: usize = 20_000;
 
     /// The scenario must fail in one of many schedules once the bug is planted.
-    pub(super) fn finds(bug: &'static str, scenario: fn(u64)) {
+    pub(in super::super) fn finds(bug: &'static str, scenario: fn(u64)) {
         let found =
             catch_unwind(AssertUnwindSafe(|| simulate(Some(bug), SCHEDULES_OF_BUG, scenario)));
         assert!(found.is_err(), "nothing noticed {bug}");
@@ -142,15 +142,15 @@ mod scheduled {
 }
 
 /// Work per thread: little where every step is scheduled, more on the machine.
-const STEPS: u64 = if cfg!(feature = "shuttle") { 6 } else { 150 };
+pub(super) const STEPS: u64 = if cfg!(feature = "shuttle") { 6 } else { 150 };
 
-fn tiny() -> Arc<Index> {
+pub(super) fn tiny() -> Arc<Index> {
     let options = IndexOptions { page_items_max: Some(3), ..IndexOptions::default() };
     Arc::new(super::index_in(&super::storage(500), options))
 }
 
 /// Keys that are there before the others come, so that scans must see each exactly once.
-fn fixed(index: &Index) -> Vec<Vec<u8>> {
+pub(super) fn fixed(index: &Index) -> Vec<Vec<u8>> {
     let keys: Vec<Vec<u8>> = (0..12u8).map(|n| vec![n * 20]).collect();
     for key in &keys {
         insert(index, key, Tid::new(1000, 1));
@@ -158,12 +158,12 @@ fn fixed(index: &Index) -> Vec<Vec<u8>> {
     keys
 }
 
-fn spawn(work: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
+pub(super) fn spawn(work: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
     thread::spawn(work)
 }
 
 /// Scans whole, both ways, and holds what it finds against the keys that never move.
-fn scan_and_verify(index: &Index, fixed: &[Vec<u8>], direction: Direction) {
+pub(super) fn scan_and_verify(index: &Index, fixed: &[Vec<u8>], direction: Direction) {
     let mut scan = Scan::default();
     scan.start(index, &KeyRange::ALL, direction);
     let mut found = Vec::new();
@@ -250,7 +250,7 @@ fn what_each_thread_inserts_and_deletes_is_there_or_gone() {
 }
 
 /// Every other entry is in the way.
-struct NobodyElse;
+pub(super) struct NobodyElse;
 
 impl UniqueCheck for NobodyElse {
     fn check(&self, _: &[u8], _: Tid) -> Result<UniqueVerdict> {
@@ -341,7 +341,7 @@ fn vacuum_among_splits(seed: u64) {
     assert!(checked(&index).iter().all(|(_, tid)| *tid != Tid::new(2000, 1)));
 }
 
-fn delete(index: &Index, key: &[u8], tid: Tid) -> bool {
+pub(super) fn delete(index: &Index, key: &[u8], tid: Tid) -> bool {
     let decide = &mut || Ok((EntryDecision::Delete, None));
     index.delete_entry(key, tid, Xid::INVALID, decide).unwrap()
 }

@@ -206,6 +206,7 @@ fn records() {
         (kind::UNLINK, "unlink"),
         (kind::UNLINK_BETWEEN, "unlink between"),
         (kind::GROW_LIST, "grow list"),
+        (kind::SHIFT, "shift"),
     ];
     assert_eq!(documented, code.map(|(number, name)| format!("{number} {name}")));
 }

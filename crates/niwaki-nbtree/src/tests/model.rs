@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use niwaki_storage::{Tid, Xid};
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 
 use super::test_table::TestTable;
 use super::{checked, entry, index};
 use crate::{
-    Direction, EntryDecision, Index, IndexOptions, InsertOutcome, KeyBound, KeyRange, KeyRanges,
-    Marked, NewEntry, Place, RangeStep, Scan, SplitStrategy,
+    Direction, EntryDecision, Index, IndexOptions, IndexStats, InsertOutcome, KeyBound, KeyRange,
+    KeyRanges, Marked, NewEntry, Place, RangeStep, Scan, SplitStrategy,
 };
 
 type Model = BTreeMap<(Vec<u8>, Tid), Vec<u8>>;
@@ -398,6 +400,33 @@ fn mark_and_restore(index: &Index, model: &mut Model, key: &[u8]) {
     assert_eq!(again, Marked::default(), "the leaf's version moved");
 }
 
+/// Does the steps, and compares what is there at the end.
+fn agree(options: IndexOptions, steps: &[Step]) -> IndexStats {
+    let index = index(options);
+    let mut model = Model::new();
+    for step in steps {
+        run(&index, &mut model, step);
+    }
+    let expected: Vec<(Vec<u8>, Tid)> = model.keys().cloned().collect();
+    assert_eq!(checked(&index), expected);
+    index.stats()
+}
+
+/// What the steps are to meet, they meet.
+#[test]
+fn the_steps_reach_shifts() {
+    let mut runner = TestRunner::deterministic();
+    let cases = (options(), prop::collection::vec(step(), 1..160));
+    let (mut shifts, mut entries) = (0, 0);
+    for _ in 0..60 {
+        let (options, steps) = cases.new_tree(&mut runner).unwrap().current();
+        let stats = agree(options, &steps);
+        shifts += stats.leaf_shifts;
+        entries += stats.shifted_entries;
+    }
+    assert!(shifts > 20 && entries > shifts, "{shifts} shifts of {entries} entries");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
@@ -406,13 +435,7 @@ proptest! {
         options in options(),
         steps in prop::collection::vec(step(), 1..160),
     ) {
-        let index = index(options);
-        let mut model = Model::new();
-        for step in &steps {
-            run(&index, &mut model, step);
-        }
-        let expected: Vec<(Vec<u8>, Tid)> = model.keys().cloned().collect();
-        prop_assert_eq!(checked(&index), expected);
+        agree(options, &steps);
     }
 
     #[test]

@@ -1,0 +1,183 @@
+//! Shifts beside everything else: what was there before is on another page than it was, to the right.
+
+use std::sync::Arc;
+
+use niwaki_env::rng::SeededRng;
+use niwaki_env::sync::thread;
+use niwaki_storage::Tid;
+
+use super::concurrent::{
+    NobodyElse, STEPS, delete, fixed, interleave, scan_and_verify, spawn, tiny,
+};
+use super::{checked, entry, insert};
+use crate::{Direction, EntryDecision, EntryPlace, Index, InsertOutcome, KeyRange, Scan};
+
+#[cfg(feature = "shuttle")]
+mod scheduled {
+    use super::super::concurrent::scheduled::finds;
+
+    #[test]
+    fn a_backward_scan_that_overlooks_shifts_is_found() {
+        finds("shift_leaves_left_links", super::scans_among_shifts);
+    }
+
+    #[test]
+    fn a_forward_scan_that_reads_what_went_over_again_is_found() {
+        finds("scan_reads_what_it_passed", super::scans_among_shifts);
+    }
+
+    #[test]
+    fn a_pass_that_forgets_what_went_over_is_found() {
+        finds("pass_forgets_shifted", super::vacuum_among_shifts);
+    }
+
+    #[test]
+    fn a_shift_that_keeps_versions_is_found() {
+        finds("shift_keeps_versions", super::marks_among_shifts);
+    }
+
+    #[test]
+    fn a_shift_that_lets_go_of_the_leaf_is_found() {
+        finds("shift_lets_go", super::unique_insertions_that_shift);
+    }
+}
+
+/// Full leaves, each with a right sibling that has room, and keys that stay.
+fn with_room(index: &Index) -> Vec<Vec<u8>> {
+    let keys = fixed(index);
+    for n in 0..12u8 {
+        insert(index, &[n * 20 + 10], Tid::new(1, 1));
+    }
+    // Of the full leaves, three keys each, every other one keeps one.
+    for n in (2..12u8).step_by(3) {
+        assert!(delete(index, &[n * 20 + 10], Tid::new(1, 1)));
+    }
+    keys
+}
+
+/// Scans both ways among shifts: not one of the entries that stay is missed or seen twice.
+#[test]
+fn scans_among_shifts_see_each_entry_once() {
+    interleave(scans_among_shifts);
+}
+
+fn scans_among_shifts(seed: u64) {
+    let index = tiny();
+    let keys = Arc::new(with_room(&index));
+    let mut threads = Vec::new();
+    let inserter = Arc::clone(&index);
+    threads.push(spawn(move || {
+        let rng = SeededRng::new(seed);
+        for step in 0..STEPS {
+            insert(&inserter, &[rng.below(250) as u8, 1], Tid::new(step as u32, 1));
+        }
+    }));
+    for direction in [Direction::Forward, Direction::Backward] {
+        let (index, keys) = (Arc::clone(&index), Arc::clone(&keys));
+        threads.push(spawn(move || {
+            for _ in 0..1 + STEPS / 20 {
+                scan_and_verify(&index, &keys, direction);
+            }
+        }));
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    checked(&index);
+}
+
+/// A pass of vacuum meets what goes over from a page that it has not come to, to one that it has seen.
+#[test]
+fn vacuum_among_shifts_misses_nothing() {
+    interleave(vacuum_among_shifts);
+}
+
+fn vacuum_among_shifts(seed: u64) {
+    let index = tiny();
+    // From the last key to the first: pages are in the file as they are on the level, but backward.
+    for n in (0..20u8).rev() {
+        insert(&index, &[n * 10], Tid::new(2000, 1));
+    }
+    let inserter = {
+        let index = Arc::clone(&index);
+        spawn(move || {
+            let rng = SeededRng::new(seed);
+            for step in 0..STEPS {
+                insert(&index, &[rng.below(200) as u8, 9], Tid::new(step as u32, 1));
+            }
+        })
+    };
+    let mut decide = |entry: crate::BatchEntry<'_>| {
+        if entry.tid == Tid::new(2000, 1) { EntryDecision::Delete } else { EntryDecision::Keep }
+    };
+    let summary = index.vacuum(None, &mut decide, &mut || Ok(())).unwrap();
+    inserter.join().unwrap();
+    assert_eq!(summary.removed, 20);
+    assert!(checked(&index).iter().all(|(_, tid)| *tid != Tid::new(2000, 1)));
+}
+
+/// Marks land on what was read, or on nothing.
+#[test]
+fn marks_among_shifts_land_on_what_is_dead() {
+    interleave(marks_among_shifts);
+}
+
+fn marks_among_shifts(seed: u64) {
+    let index = tiny();
+    // Rows of heap block 1 are dead.
+    let keys = with_room(&index);
+    let inserter = {
+        let index = Arc::clone(&index);
+        spawn(move || {
+            let rng = SeededRng::new(seed);
+            for step in 0..STEPS {
+                insert(&index, &[rng.below(250) as u8, 1], Tid::new(9, 1 + step as u16));
+            }
+        })
+    };
+    let mut scan = Scan::default();
+    scan.start(&index, &KeyRange::ALL, Direction::Forward);
+    let mut read = Vec::new();
+    while scan.next(&index).unwrap() {
+        let dead: Vec<EntryPlace> = (0..scan.batch().len())
+            .filter(|&at| scan.batch().get(at).is_some_and(|entry| entry.tid.block.0 == 1))
+            .filter_map(|at| scan.batch().place(at))
+            .collect();
+        read.push((scan.batch().leaf().unwrap(), dead));
+    }
+    for (leaf, mut dead) in read {
+        index.mark_dead_places(leaf, &mut dead).unwrap();
+    }
+    inserter.join().unwrap();
+    scan_and_verify(&index, &keys, Direction::Forward);
+    checked(&index);
+}
+
+/// The leaf where a unique key belongs is full, and shifts: of those who insert the key one succeeds, whether
+/// it goes to the one page or to the other.
+#[test]
+fn of_unique_insertions_that_shift_one_succeeds() {
+    interleave(unique_insertions_that_shift);
+}
+
+fn unique_insertions_that_shift(seed: u64) {
+    let key = [if seed.is_multiple_of(2) { 15 } else { 25 }];
+    let index = tiny();
+    (1..=9u8).for_each(|n| {
+        insert(&index, &[n * 10], Tid::new(1, 1));
+    });
+    assert!(delete(&index, &[50], Tid::new(1, 1)) && delete(&index, &[60], Tid::new(1, 1)));
+    let threads: Vec<_> = (0..3u16)
+        .map(|number| {
+            let index = Arc::clone(&index);
+            thread::spawn(move || {
+                let new = entry(&key, Tid::new(7, 1 + number));
+                index.insert(&new, Some(&NobodyElse), None).unwrap()
+            })
+        })
+        .collect();
+    let outcomes: Vec<InsertOutcome> =
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    let inserted = outcomes.iter().filter(|&&outcome| outcome == InsertOutcome::Inserted).count();
+    assert_eq!(inserted, 1, "{outcomes:?}");
+    assert_eq!(checked(&index).iter().filter(|entry| entry.0 == key).count(), 1);
+    assert_eq!(index.stats().leaf_shifts, 1);
+}
