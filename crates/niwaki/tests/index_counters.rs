@@ -297,11 +297,11 @@ fn passes_of_bottom_up_deletion_are_counted() {
     assert_eq!((useless, useless_blocks, splits, hinted), (0, 0, 0, 0));
     let most = counter(&mut session, "t_id", "bottom_up_heap_blocks_max");
     assert!((1..=6).contains(&most), "{most}");
-    // What a transaction itself leaves behind it cannot remove: one try shows that.
+    // What a transaction itself leaves behind it cannot remove, and row headers tell that before a visit.
     assert_eq!(run(&mut session, "begin"), "");
     let [_, useless, _, _, useless_blocks, _, splits, hinted] =
         moved(&mut session, "t_id", columns, &updates[..1000]);
-    assert!(useless > 0 && useless_blocks == useless, "{useless} {useless_blocks}");
+    assert!(useless <= 1 && useless_blocks == useless, "{useless} {useless_blocks}");
     assert!(splits > 0 && hinted == splits, "{splits} {hinted}");
     assert_eq!(run(&mut session, "commit"), "");
     // Switched off, nothing is tried.
