@@ -24,16 +24,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use niwaki_env::sync::Mutex;
 use niwaki_storage::buffer::PageWrite;
-use niwaki_storage::page::PAGE_SIZE;
+use niwaki_storage::page::{PAGE_SIZE, Page};
 use niwaki_storage::{BlockNumber, Csn};
 
 use crate::error::Result;
 use crate::index::Index;
 use crate::insert::NewEntry;
 use crate::make_room::Deletion;
-use crate::page::LINE_POINTER;
+use crate::page::{IndexPage, LINE_POINTER};
 use crate::stats::{count, count_max};
 use crate::table::RemovedInterval;
+use crate::tuple::LeafTuple;
 use crate::visits::Visits;
 
 /// Bytes that a pass wants to free at least.
@@ -62,11 +63,12 @@ struct Failure {
 }
 
 impl Failures {
-    /// Whether another pass would find what the last one found: nothing.
-    fn again(&self, block: BlockNumber, oldest: Csn, entries: usize) -> bool {
-        self.0.lock().get(&block).is_some_and(|last| {
-            last.oldest == oldest
-                && (last.entries..last.entries + last.entries / GROWTH_PART + 1).contains(&entries)
+    /// Whether another pass would find what the last one found: nothing. `entries` counts the leaf's, where
+    /// that matters.
+    fn again(&self, block: BlockNumber, oldest: Csn, entries: impl FnOnce() -> usize) -> bool {
+        let last = self.0.lock().get(&block).copied();
+        last.filter(|last| last.oldest == oldest).is_some_and(|last| {
+            (last.entries..last.entries + last.entries / GROWTH_PART + 1).contains(&entries())
         })
     }
 
@@ -84,8 +86,8 @@ impl Failures {
     }
 }
 
-/// Leaves that took in versions since their last pass or split, for [`VersionHint::Page`](crate::VersionHint::Page). Lost with the
-/// handle, and forgotten when there are many.
+/// Leaves that took in versions since their last pass or split, for
+/// [`VersionHint::Page`](crate::VersionHint::Page). Lost with the handle, and forgotten when there are many.
 #[derive(Debug, Default)]
 pub(crate) struct Hinted(Mutex<BTreeSet<BlockNumber>>);
 
@@ -129,11 +131,11 @@ impl Index {
         let oracle = deletion.oracle;
         let Some(oldest) = oracle.prospect() else { return Ok(BottomUp::Spared) };
         let block = leaf.id().block;
-        let by_block = self.by_block(leaf, block)?;
-        let entries = by_block.len();
-        if self.failures.again(block, oldest, entries) {
+        if self.failures.again(block, oldest, || tids_on(leaf)) {
             return Ok(BottomUp::Spared);
         }
+        let by_block = self.by_block(leaf, block)?;
+        let entries = by_block.len();
         let needed = tuple_bytes + LINE_POINTER;
         let mut wanted = WANTED_BYTES.max(needed);
         let mut visits = Visits::promising(&by_block, oracle);
@@ -184,6 +186,12 @@ impl Index {
         let enough = leaf.free_bytes() >= ENOUGH_BYTES.max(needed);
         Ok(if enough || !duplicates { BottomUp::Done } else { BottomUp::Failed })
     }
+}
+
+/// How many entries a leaf has, those of posting lists each for itself.
+fn tids_on(leaf: &Page) -> usize {
+    let items = (leaf.first_entry()..=leaf.item_count()).map(|offset| leaf.tuple(offset));
+    items.filter_map(LeafTuple::decode).map(|item| item.tids.len()).sum()
 }
 
 /// The smallest interval that holds both.

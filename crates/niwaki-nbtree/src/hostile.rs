@@ -126,6 +126,7 @@ fn record_seeds() -> Vec<Vec<u8>> {
         data(kind::DELETE, 0, &delete(&[entry(2, 0), entry(3, 0)])),
         data(kind::DELETE, 0, &delete(&[entry(2, 0), entry(4, 1)])),
         data(kind::INSERT_INSIDE, 0, &inside),
+        data(kind::GROW_LIST, 0, &inside),
         data(kind::DEDUP, 0, &merge.encode()),
         data(kind::CLEAR_DEAD, 0, &2_u16.to_le_bytes()),
         data(kind::HALF_DEAD, 0, &1_u16.to_le_bytes()),

@@ -323,8 +323,13 @@ fn vacuum_among_splits(seed: u64) {
     for n in 0..12u8 {
         assert!(delete(&index, &[200, n], Tid::new(1, 1)));
     }
+    vacuum_beside_insertions(&index, seed);
+}
+
+/// A pass takes the twenty entries with TID (2000, 1), whatever insertions move meanwhile.
+pub(super) fn vacuum_beside_insertions(index: &Arc<Index>, seed: u64) {
     let inserter = {
-        let index = Arc::clone(&index);
+        let index = Arc::clone(index);
         spawn(move || {
             let rng = SeededRng::new(seed);
             for step in 0..STEPS {
@@ -338,7 +343,7 @@ fn vacuum_among_splits(seed: u64) {
     let summary = index.vacuum(None, &mut decide, &mut || Ok(())).unwrap();
     inserter.join().unwrap();
     assert_eq!(summary.removed, 20);
-    assert!(checked(&index).iter().all(|(_, tid)| *tid != Tid::new(2000, 1)));
+    assert!(checked(index).iter().all(|(_, tid)| *tid != Tid::new(2000, 1)));
 }
 
 pub(super) fn delete(index: &Index, key: &[u8], tid: Tid) -> bool {

@@ -8,9 +8,10 @@ use niwaki_storage::Tid;
 
 use super::concurrent::{
     NobodyElse, STEPS, delete, fixed, interleave, scan_and_verify, spawn, tiny,
+    vacuum_beside_insertions,
 };
 use super::{checked, entry, insert};
-use crate::{Direction, EntryDecision, EntryPlace, Index, InsertOutcome, KeyRange, Scan};
+use crate::{Direction, EntryPlace, Index, InsertOutcome, KeyRange, Scan};
 
 #[cfg(feature = "shuttle")]
 mod scheduled {
@@ -96,22 +97,7 @@ fn vacuum_among_shifts(seed: u64) {
     for n in (0..20u8).rev() {
         insert(&index, &[n * 10], Tid::new(2000, 1));
     }
-    let inserter = {
-        let index = Arc::clone(&index);
-        spawn(move || {
-            let rng = SeededRng::new(seed);
-            for step in 0..STEPS {
-                insert(&index, &[rng.below(200) as u8, 9], Tid::new(step as u32, 1));
-            }
-        })
-    };
-    let mut decide = |entry: crate::BatchEntry<'_>| {
-        if entry.tid == Tid::new(2000, 1) { EntryDecision::Delete } else { EntryDecision::Keep }
-    };
-    let summary = index.vacuum(None, &mut decide, &mut || Ok(())).unwrap();
-    inserter.join().unwrap();
-    assert_eq!(summary.removed, 20);
-    assert!(checked(&index).iter().all(|(_, tid)| *tid != Tid::new(2000, 1)));
+    vacuum_beside_insertions(&index, seed);
 }
 
 /// Marks land on what was read, or on nothing.
