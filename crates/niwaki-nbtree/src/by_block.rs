@@ -10,7 +10,7 @@
 //! ```
 
 use niwaki_storage::page::Page;
-use niwaki_storage::{BlockNumber, OffsetNumber, Tid};
+use niwaki_storage::{BlockNumber, Lsn, OffsetNumber, Tid};
 
 use crate::batch::EntryPlace;
 use crate::change;
@@ -92,6 +92,11 @@ impl<'a> ByBlock<'a> {
             slots: vec![NONE; 2 * most.next_power_of_two()],
             latest: 0,
         }
+    }
+
+    /// The leaf's last logged change.
+    pub(crate) fn lsn(&self) -> Lsn {
+        self.leaf.lsn()
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -18,6 +18,11 @@
 //! Row headers, a cache miss each, are looked at on the few blocks that are chosen; on all of them only where
 //! line pointers tell too little.
 //!
+//! Glances go first to the most promising blocks and to as many of the others, from pass to pass to different
+//! ones: of a thousand entries most lie on a few blocks, and one or two on each of a hundred more, which die as
+//! well. Where these glances show too little they go on, to every block if need be: a glance costs much less
+//! than the split of a leaf that has dead entries.
+//!
 //! Source: thread 000; design section 6.
 
 use niwaki_env::seeded_bug;
@@ -37,8 +42,12 @@ const PROMISING_MIN: u16 = 4;
 /// So many dead entries on the blocks to visit are enough not to look for more.
 const ENOUGH_ENTRIES: usize = 16;
 
-/// At how many blocks a pass glances at most.
-const GLANCES_MAX: usize = 32;
+/// So many of the most promising blocks are glanced at in each pass.
+const BEST: usize = 16;
+/// At how many blocks a pass glances before it asks whether it saw enough.
+const ROUND: usize = 2 * BEST;
+/// After so many glances a pass is content with an entry on each block that it visits.
+const GLANCES_MANY: usize = 3 * ROUND;
 
 /// Place of a block in an order: the first is the smallest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,24 +66,73 @@ impl Order {
     }
 }
 
+/// Blocks in the order in which a pass glances at them: the best, then the others, beginning at another one
+/// in each `turn`.
+fn glance_order(blocks: &[OnBlock], turn: u64) -> Vec<&OnBlock> {
+    let mut ranks: Vec<Order> = blocks.iter().map(Order::before).collect();
+    if ranks.len() <= BEST {
+        return blocks.iter().collect();
+    }
+    let (_, worst, _) = ranks.select_nth_unstable(BEST - 1);
+    let (mut order, mut others): (Vec<_>, Vec<_>) =
+        blocks.iter().partition(|on| Order::before(on) <= *worst);
+    if !others.is_empty() {
+        // Fibonacci hashing: successive turns begin far apart, and leave no gap for long.
+        let part = turn.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let start = (part * others.len() as u64) >> 32;
+        others.rotate_left(start as usize);
+    }
+    order.append(&mut others);
+    order
+}
+
 /// A block that may be visited.
 struct Choice<'b> {
     order: Order,
     on: &'b OnBlock,
+    /// How many of its entries are dead, as far as is known.
+    found: usize,
     /// `None`: it is not in memory.
     seen: Option<HeapGlance>,
     /// Offsets that headers told are likely removable.
     removable: Option<Vec<OffsetNumber>>,
 }
 
-impl Choice<'_> {
+impl<'b> Choice<'b> {
+    /// `None`: nothing can be dead there.
+    fn glance(
+        on: &'b OnBlock,
+        offsets: &[OffsetNumber],
+        oracle: &dyn DeletionOracle,
+    ) -> Option<Self> {
+        let seen = oracle.glance(on.block, offsets);
+        let (found, rank) = match seen {
+            Some(HeapGlance { dead: 0, more: false }) => return None,
+            Some(HeapGlance { dead, .. }) => (dead, dead as u16),
+            None => (0, on.promising.next_power_of_two()),
+        };
+        let order = Order::by(rank, 0, on.block);
+        Some(Self { order, on, found, seen, removable: None })
+    }
+
     fn look_closely(&mut self, by_block: &ByBlock<'_>, oracle: &dyn DeletionOracle) {
         let mut offsets = Vec::new();
         by_block.offsets(self.on, &mut offsets);
         oracle.keep_removable(self.on.block, &mut offsets);
         self.order = Order::by(offsets.len() as u16, 0, self.on.block);
+        self.found = offsets.len();
         self.removable = Some(offsets);
     }
+
+    fn wants_closer_look(&self) -> bool {
+        self.removable.is_none() && self.seen.is_some_and(|glance| glance.more)
+    }
+}
+
+/// Sorts the choices, and tells how many entries are known to be dead on those to visit.
+fn found_on_best(chosen: &mut [Choice<'_>]) -> usize {
+    chosen.sort_unstable_by_key(|choice| choice.order);
+    chosen.iter().take(BOTTOM_UP_BLOCKS_MAX).map(|choice| choice.found).sum()
 }
 
 /// One heap block, with the entries that lead to it.
@@ -119,33 +177,34 @@ impl<'a> Visits<'a> {
 
     /// The few blocks worth a visit when nothing is known to be dead.
     pub(crate) fn promising(by_block: &ByBlock<'a>, oracle: &dyn DeletionOracle) -> Self {
-        let mut order: Vec<(Order, &OnBlock)> =
-            by_block.blocks.iter().map(|on| (Order::before(on), on)).collect();
-        if order.len() > GLANCES_MAX {
-            order.select_nth_unstable_by_key(GLANCES_MAX, |(order, _)| *order);
-            order.truncate(GLANCES_MAX);
-        }
-        order.sort_unstable_by_key(|(order, _)| *order);
+        // The LSN has moved since the last pass, by the entries that filled the leaf again. On an index that
+        // is not logged turns are the same, and only too few dead entries let glances go on.
+        Self::in_turn(by_block, oracle, by_block.lsn().0)
+    }
+
+    fn in_turn(by_block: &ByBlock<'a>, oracle: &dyn DeletionOracle, turn: u64) -> Self {
+        let order = glance_order(&by_block.blocks, turn);
         let mut offsets = Vec::new();
         let mut chosen: Vec<Choice<'_>> = Vec::new();
-        for (_, on) in order {
-            by_block.offsets(on, &mut offsets);
-            let (order, seen) = match oracle.glance(on.block, &offsets) {
-                Some(HeapGlance { dead: 0, more: false }) => continue,
-                Some(glance) => (Order::by(glance.dead as u16, 0, on.block), Some(glance)),
-                None => (Order::by(on.promising.next_power_of_two(), 0, on.block), None),
-            };
-            chosen.push(Choice { order, on, seen, removable: None });
-        }
-        chosen.sort_unstable_by_key(|choice| choice.order);
-        let best = chosen.iter().take(BOTTOM_UP_BLOCKS_MAX);
-        let dead: usize = best.filter_map(|choice| choice.seen).map(|glance| glance.dead).sum();
-        if dead < ENOUGH_ENTRIES {
-            // Most of what died is not pruned yet: only the rows' headers tell.
-            for choice in chosen.iter_mut().filter(|choice| choice.seen.is_some_and(|it| it.more)) {
-                choice.look_closely(by_block, oracle);
+        let mut glances = 0;
+        for round in order.chunks(ROUND) {
+            for on in round {
+                by_block.offsets(on, &mut offsets);
+                chosen.extend(Choice::glance(on, &offsets, oracle));
             }
-            chosen.sort_unstable_by_key(|choice| choice.order);
+            glances += round.len();
+            let mut found = found_on_best(&mut chosen);
+            if found < ENOUGH_ENTRIES {
+                // Most of what died is not pruned yet: only the rows' headers tell.
+                for choice in chosen.iter_mut().filter(|choice| choice.wants_closer_look()) {
+                    choice.look_closely(by_block, oracle);
+                }
+                found = found_on_best(&mut chosen);
+            }
+            let some = glances >= GLANCES_MANY && found >= BOTTOM_UP_BLOCKS_MAX;
+            if found >= ENOUGH_ENTRIES || some {
+                break;
+            }
         }
         chosen.truncate(BOTTOM_UP_BLOCKS_MAX);
         let mut list: Vec<Visit<'_>> = Vec::with_capacity(chosen.len());
@@ -181,6 +240,9 @@ impl<'a> Visits<'a> {
 // Locks of the deterministic scheduler work inside its runs only.
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
+    use std::cell::RefCell;
+    use std::collections::BTreeSet;
+
     use niwaki_storage::page::Page;
     use niwaki_storage::{Csn, OffsetNumber, Result, Tid};
 
@@ -192,7 +254,7 @@ mod tests {
 
     /// Tells of each block how many entries are dead, by line pointers or only by headers; `None`: it is not in
     /// memory.
-    struct Glances(fn(u32) -> Option<usize>, bool);
+    struct Glances(fn(u32) -> Option<usize>, bool, RefCell<Vec<u32>>);
 
     impl DeletionOracle for Glances {
         fn begin(&self) {}
@@ -212,8 +274,9 @@ mod tests {
         fn end(&self, _: bool) {}
 
         fn glance(&self, block: BlockNumber, _: &[OffsetNumber]) -> Option<HeapGlance> {
-            let count = self.0(block.0)?;
-            let Self(_, pruned) = self;
+            let Self(count, pruned, glanced) = self;
+            glanced.borrow_mut().push(block.0);
+            let count = count(block.0)?;
             Some(HeapGlance { dead: if *pruned { count } else { 0 }, more: !pruned && count > 0 })
         }
 
@@ -226,9 +289,8 @@ mod tests {
         }
     }
 
-    /// What a pass would visit on a leaf that has, per block: its number, entries that have their key
-    /// twice there, others.
-    fn visits(blocks: &[(u32, u16, u16)], glance: fn(u32) -> Option<usize>) -> (Vec<u32>, usize) {
+    /// A leaf that has, per block: its number, entries that have their key twice there, others.
+    fn leaf(blocks: &[(u32, u16, u16)]) -> Page {
         let mut page = Page::zeroed();
         page.init_index(0, flag::LEAF);
         let mut key = 0u16;
@@ -242,11 +304,21 @@ mod tests {
                 assert!(change::insert(&mut page, at, &tuple));
             }
         }
+        page
+    }
+
+    /// What a pass would visit there.
+    fn visits(blocks: &[(u32, u16, u16)], glance: fn(u32) -> Option<usize>) -> (Vec<u32>, usize) {
+        let page = leaf(blocks);
         let index = crate::tests::index(IndexOptions::default());
         let by_block = index.by_block(&page, BlockNumber(1)).unwrap();
-        let visits = Visits::promising(&by_block, &Glances(glance, true));
+        let pass = |pruned| {
+            let oracle = Glances(glance, pruned, RefCell::default());
+            Visits::promising(&by_block, &oracle)
+        };
+        let visits = pass(true);
         // It is all the same how it is told what died.
-        let unpruned = Visits::promising(&by_block, &Glances(glance, false));
+        let unpruned = pass(false);
         let blocks = |visits: &Visits<'_>| -> Vec<u32> {
             visits.list.iter().map(|visit| visit.block.0).collect()
         };
@@ -295,6 +367,43 @@ mod tests {
         assert_eq!(seen(|block| Some(block as usize % 2)), [1, 3, 5, 7, 9, 11]);
         assert_eq!(seen(|block| Some(if block == 20 { 5 } else { (block == 3).into() })), [20, 3]);
         assert_eq!(seen(|_| Some(0)), [0; 0]);
-        assert_eq!(seen(|block| Some((block >= 31).into())), [31], "glances have an end");
+        assert_eq!(seen(|block| Some((block >= 44).into())), [44, 45, 46, 47, 48, 49]);
+    }
+
+    /// Where a pass over 200 blocks glances, of which the first 16 have most entries.
+    fn glanced(turn: u64, glance: fn(u32) -> Option<usize>) -> Vec<u32> {
+        let blocks: Vec<_> =
+            (0..200).map(|block| (block, if block < 16 { 9 } else { 0 }, 1)).collect();
+        let page = leaf(&blocks);
+        let index = crate::tests::index(IndexOptions::default());
+        let by_block = index.by_block(&page, BlockNumber(1)).unwrap();
+        let oracle = Glances(glance, true, RefCell::default());
+        Visits::in_turn(&by_block, &oracle, turn);
+        oracle.2.into_inner()
+    }
+
+    #[test]
+    fn the_best_are_glanced_at_always_and_the_others_in_turn() {
+        let mut others = BTreeSet::new();
+        for turn in 0..40 {
+            let seen = glanced(turn, |block| Some(if block < 16 { 9 } else { 0 }));
+            assert_eq!(seen.len(), ROUND);
+            assert_eq!(seen.iter().filter(|&&block| block < 16).count(), BEST);
+            assert_eq!(seen, glanced(turn, |block| Some(if block < 16 { 9 } else { 0 })));
+            others.extend(seen.into_iter().filter(|&block| block >= 16));
+        }
+        assert_eq!(others.len(), 184, "every one had its turn");
+    }
+
+    #[test]
+    fn glances_go_on_while_they_show_too_little() {
+        let at_each_once = |seen: Vec<u32>| {
+            assert_eq!(seen.len(), 200);
+            assert_eq!(seen.into_iter().collect::<BTreeSet<_>>().len(), 200);
+        };
+        at_each_once(glanced(5, |_| Some(0)));
+        at_each_once(glanced(5, |block| Some(usize::from(block % 90 == 80))));
+        let many = glanced(5, |block| Some(usize::from(block % 4 == 0)));
+        assert_eq!(many.len(), GLANCES_MANY, "one on each block, no more");
     }
 }

@@ -111,6 +111,44 @@ fn at_most_six_blocks_are_visited() {
     assert_eq!(index.stats().bottom_up_heap_blocks_max, 6);
 }
 
+/// Most entries of a leaf of few keys lie on a few heap blocks, and die on others: these come before a split.
+#[test]
+fn what_died_on_blocks_that_promise_little_goes_too() {
+    const FULL: u16 = 400;
+    let index = index(IndexOptions {
+        page_items_max: Some(FULL),
+        deduplicate_items: false,
+        ..IndexOptions::default()
+    });
+    let mut blocks: Vec<(u32, u16)> = (1..=16).map(|block| (block, 10)).collect();
+    blocks.extend((100..220).map(|block| (block, 2)));
+    let tids = blocks.iter().flat_map(|&(block, count)| (1..=count).map(move |n| (block, n)));
+    for (number, (block, offset)) in (0..).zip(tids) {
+        insert(&index, &key(number % 10), Tid::new(block, offset));
+    }
+    assert_eq!(checked(&index).len(), usize::from(FULL));
+    // Three in four of the many blocks hold what died, the first 32 of them among those that do not.
+    let is_alive = |block: u32| block < 132 || (200..220).contains(&block);
+    let table = TestTable::new(move |candidate| !is_alive(candidate.tid.block.0));
+    table.alive.borrow_mut().extend((1..220).filter(|&block| is_alive(block)));
+    table.alive.borrow_mut().insert(300);
+    let dead = 2 * (132..200).count() as u16;
+    for n in 0..dead {
+        let new = key(n % 10);
+        let outcome = index.insert(&version(&new, Tid::new(300, 1 + n)), None, Some(&table));
+        assert_eq!(outcome.unwrap(), InsertOutcome::Inserted);
+    }
+    let stats = index.stats();
+    assert_eq!(stats.leaf_splits, 0);
+    assert_eq!(stats.bottom_up_deleted_entries, u64::from(dead));
+    // Six blocks of two entries each time.
+    assert_eq!(
+        (stats.bottom_up_deletions, stats.bottom_up_useless),
+        (u64::from(dead.div_ceil(12)), 0)
+    );
+    assert!(checked(&index).iter().all(|(_, tid)| tid.block.0 == 300 || is_alive(tid.block.0)));
+}
+
 /// Behind the favourable blocks the pass is content with less and less.
 #[test]
 fn far_blocks_are_visited_only_while_little_was_freed() {

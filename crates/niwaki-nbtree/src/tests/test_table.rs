@@ -23,6 +23,8 @@ pub(crate) struct TestTable<F: Fn(&DeletionCandidate<'_>) -> bool> {
     pub(crate) on_disk: RefCell<BTreeSet<u32>>,
     /// Whether glances tell nothing.
     pub(crate) blind: Cell<bool>,
+    /// Heap blocks on which glances see nothing dead.
+    pub(crate) alive: RefCell<BTreeSet<u32>>,
     /// What holds versions back.
     pub(crate) oldest: Cell<Option<Csn>>,
     /// Whether it waits for no latch.
@@ -40,6 +42,7 @@ impl<F: Fn(&DeletionCandidate<'_>) -> bool> TestTable<F> {
             visited: RefCell::default(),
             on_disk: RefCell::default(),
             blind: Cell::new(false),
+            alive: RefCell::default(),
             oldest: Cell::new(Some(Csn(5))),
             impatient: Cell::new(false),
             ended: RefCell::default(),
@@ -80,7 +83,8 @@ impl<F: Fn(&DeletionCandidate<'_>) -> bool> DeletionOracle for TestTable<F> {
 
     fn glance(&self, block: BlockNumber, offsets: &[OffsetNumber]) -> Option<HeapGlance> {
         let seen = !self.blind.get() && !self.on_disk.borrow().contains(&block.0);
-        seen.then_some(HeapGlance { dead: offsets.len(), more: false })
+        let dead = if self.alive.borrow().contains(&block.0) { 0 } else { offsets.len() };
+        seen.then_some(HeapGlance { dead, more: false })
     }
 
     fn keep_removable(&self, _: BlockNumber, _: &mut Vec<OffsetNumber>) {}
