@@ -36,7 +36,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 26] = [
+const BUGS: [(&str, &str, Suite); 28] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -62,6 +62,8 @@ const BUGS: [(&str, &str, Suite); 26] = [
     ("unique-before-duplicate", "a duplicate is not checked", key_taken_meanwhile),
     ("recheck", "an entry of another key is believed", recheck),
     ("unmix-counter", "a root that was cleared since the leaf was read is believed", unmix_counter),
+    ("freed-after-one-index", "one index without an entry is enough", line_pointers),
+    ("freed-beside-a-cleaner", "nobody keeps line pointers for a cleaner", beside_a_cleaner),
     ("stale_segment", "recovery takes records of a segment's earlier use", pages),
 ];
 
@@ -209,6 +211,14 @@ fn recheck() -> Result<(), String> {
 
 fn unmix_counter() -> Result<(), String> {
     story(stories::unmix_counter, STORIES)
+}
+
+fn line_pointers() -> Result<(), String> {
+    story(stories::line_pointers_come_back, 1)
+}
+
+fn beside_a_cleaner() -> Result<(), String> {
+    story(stories::a_cleaner_beside_updates, 1)
 }
 
 #[test]

@@ -37,6 +37,8 @@ fn every_path_gives_what_the_snapshot_sees() {
 
 #[test]
 fn the_stories_of_the_model_end_well() {
+    simulate(1, stories::line_pointers_come_back);
+    simulate(1, stories::a_cleaner_beside_updates);
     simulate(schedules(60), stories::recheck);
     simulate(schedules(300), stories::unmix_counter);
     simulate(schedules(300), stories::there_and_back);

@@ -155,6 +155,11 @@ impl<'e> Heap<'e> {
 }
 
 impl DeadProbe<'_> {
+    /// Whether the root is mixed: an index may have several entries for it, or get another.
+    pub fn is_mixed(&self, root: Tid) -> bool {
+        self.page.item_id(root.offset).mixed() != Mixed::No
+    }
+
     /// Judges the versions of the chain at `root`, on this page, that `matches` says matter: a deletion
     /// of index entries with one key looks at the versions with that key.
     pub fn deadness(

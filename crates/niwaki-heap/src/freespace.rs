@@ -26,6 +26,9 @@ const UNIT: usize = 32;
 pub const PAGES_PER_MAP_PAGE: usize = PAGE_SIZE - HEADER_SIZE;
 /// Pages that inserters work on at the same time.
 const TARGETS: usize = 8;
+/// Room that rows which leave their pages leave on others: for new versions of those that live there, and
+/// for line pointers of old ones that indexes still name.
+const ROOM_FOR_UPDATES: usize = PAGE_SIZE / 20;
 /// Most blocks a heap grows by at once.
 const EXTEND_MAX: u32 = 64;
 /// Units of a page that has to be looked at. Real room of so few bytes is none.
@@ -187,6 +190,13 @@ impl<'e> Heap<'e> {
         has_room(page, len) && page.free_bytes() >= len + reserve
     }
 
+    /// Whether a row of `len` bytes that leaves its page may go to this one, where it will be updated again:
+    /// some room stays for that, else it soon had to leave this page too.
+    pub(crate) fn takes_moved(&self, page: &Page, len: usize) -> bool {
+        let first = page.is_new() || page.item_count() == 0;
+        self.takes_insert(page, len) && (first || page.free_bytes() >= len + ROOM_FOR_UPDATES)
+    }
+
     /// A page with room for a tuple of `len` bytes, latched, with `xid` in range of its ids. A page
     /// that is still new has to be initialised.
     pub(crate) fn page_for_insert(
@@ -299,7 +309,7 @@ impl<'e> Heap<'e> {
             Some(block) if block != not && tried.is_none() => Ok(block),
             _ => loop {
                 // Ends: the map gives each page once until its room is noted again.
-                let block = self.new_target(session, len)?;
+                let block = self.new_target(session, len + ROOM_FOR_UPDATES)?;
                 if block != not {
                     return Ok(block);
                 }
@@ -428,5 +438,6 @@ impl<'e> Heap<'e> {
     /// Forgets the room of a heap whose files were emptied.
     pub fn forget_space(&self) {
         self.relation.shared.space.reset();
+        self.relation.shared.unindexed.forget_all();
     }
 }

@@ -23,6 +23,7 @@ mod read;
 mod redo;
 mod relation;
 mod rows;
+mod unindexed;
 mod unique;
 mod vacuum;
 
@@ -40,6 +41,7 @@ pub use prune::Pruned;
 pub use redo::HeapRedo;
 pub use relation::{Heap, HeapRegistry, HeapRelation};
 pub use rows::{PageRows, RowRef};
+pub use unindexed::FreeingPaused;
 pub use unique::UniqueProbe;
 pub use vacuum::PageVacuum;
 

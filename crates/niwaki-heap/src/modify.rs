@@ -104,7 +104,7 @@ impl<'e> Heap<'e> {
                 return self.update_on_page(transaction, page, target.root, at, &row, update);
             }
             if let Some(mut moved) = moved {
-                if self.takes_insert(&moved, len) {
+                if self.takes_moved(&moved, len) {
                     self.bring_in_range(&mut moved, xid)?;
                     return self.update_to_page(transaction, (page, moved), at, &row, update);
                 }

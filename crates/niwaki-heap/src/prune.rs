@@ -399,6 +399,9 @@ impl Heap<'_> {
         let _critical = self.storage.begin_change()?;
         let applied = plan.apply(page);
         assert!(applied, "a plan fits the page it was made for");
+        if !plan.freed.is_empty() {
+            self.forget_unindexed(page.id().block.0, &plan.freed);
+        }
         let data: [&[u8]; 1] = [&data];
         self.storage.log_for(
             self.relation.file.logged,
@@ -426,14 +429,17 @@ impl Heap<'_> {
         Ok(pruned)
     }
 
-    /// Prunes a latched page that runs short of room, if its hint says that something may go.
+    /// Prunes a latched page that runs short of room, if its hint says that something may go, or line
+    /// pointers are known to be free.
     pub(crate) fn prune_if_useful(&self, page: &mut PageWrite<'_>) -> Result<bool> {
-        if page::prune_xid(page) == 0 {
+        let free = self.unindexed_on(page, page.id().block.0);
+        if page::prune_xid(page) == 0 && free.is_empty() {
             return Ok(false);
         }
         let horizon = self.txns.horizon();
-        let pruned = self.prune(page, &horizon, PruneOptions::default())?;
-        Ok(pruned.removed > 0)
+        let options = PruneOptions { free: &free, ..PruneOptions::default() };
+        let pruned = self.prune(page, &horizon, options)?;
+        Ok(pruned.removed > 0 || pruned.freed > 0)
     }
 
     /// Moves the xid base of a latched page so that `xid` can be written on it: freezes what every

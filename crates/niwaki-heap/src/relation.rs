@@ -14,6 +14,7 @@ use crate::change::RECORD_VERSION;
 use crate::error::Result;
 use crate::freespace::FreeSpace;
 use crate::mixed::Unmixes;
+use crate::unindexed::Unindexed;
 
 /// One heap. Cheap to clone; clones share what is in memory.
 #[derive(Clone, Debug)]
@@ -30,6 +31,7 @@ pub struct HeapRelation {
 pub(crate) struct Shared {
     pub(crate) space: FreeSpace,
     pub(crate) unmixes: Unmixes,
+    pub(crate) unindexed: Unindexed,
 }
 
 impl HeapRelation {

@@ -10,6 +10,7 @@ use crate::header::flags;
 use crate::page;
 use crate::prune::{PruneOptions, Pruned};
 use crate::relation::Heap;
+use crate::unindexed::FreeingPaused;
 
 /// What vacuum found on a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,11 +59,17 @@ impl Heap<'_> {
     }
 
     /// Frees DEAD line pointers of one page, of which no index entry is left. Rule 9b.10: one cleaner
-    /// per table at a time, from its first index visit to this.
+    /// per table at a time, from its first index visit to this; `paused` since before they were collected.
     ///
     /// # Errors
     /// Storage's.
-    pub fn free_dead(&self, block: u32, offsets: &[u16], horizon: &Horizon) -> Result<u32> {
+    pub fn free_dead(
+        &self,
+        _paused: &FreeingPaused,
+        block: u32,
+        offsets: &[u16],
+        horizon: &Horizon,
+    ) -> Result<u32> {
         self.load_map()?;
         let mut page = self.pin_write(block)?;
         if page.kind() != PageKind::Heap {

@@ -180,7 +180,7 @@ impl Index {
             return Ok(BottomUp::Failed);
         }
         self.failures.forget(block);
-        let bytes = self.delete_entries(leaf, &gone, entry.xid, removes)?;
+        let bytes = self.delete_allowed(leaf, &gone, entry.xid, removes, oracle)?;
         count(&counters.bottom_up_wal_bytes, bytes as u64);
         count(&counters.bottom_up_deleted_entries, gone.len() as u64);
         let enough = leaf.free_bytes() >= ENOUGH_BYTES.max(needed);

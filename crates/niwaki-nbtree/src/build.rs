@@ -10,7 +10,7 @@ use niwaki_storage::record::LoggedPage;
 use niwaki_storage::{BlockNumber, Tid, Xid};
 
 use crate::change::Rebuild;
-use crate::dedup::list_tids;
+use crate::dedup::new_list_tids;
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::page::{IndexPage, LINE_POINTER, META_BLOCK, Meta, NO_BLOCK, USABLE_BYTES, flag};
@@ -176,7 +176,7 @@ impl IndexBuilder<'_> {
         let options = self.index.options();
         if !options.deduplicate_items
             || !self.pending.payload.is_empty()
-            || tids >= list_tids(key_len, self.index.tids_max())
+            || tids >= new_list_tids(key_len, self.index.tids_max())
         {
             return false;
         }

@@ -1,7 +1,8 @@
 //! Deduplication: equal keys of a full leaf share one copy of the key.
 //!
-//! Runs of items with one key become posting lists: all their TIDs, cut anew into lists of the greatest
-//! size, so lists that splits and deletions left short are filled up again. It is done only where the
+//! Runs of items with one key become posting lists: all their TIDs, cut anew into lists of seven eighths of
+//! the greatest size, so lists that splits and deletions left short are filled up again, and versions of
+//! rows that they hold can be taken in. It is done only where the
 //! alternative is to split the page, and only if it makes the room that is needed; so keys that have few
 //! duplicates cost nothing, and a page is rewritten once per many insertions.
 //!
@@ -12,7 +13,7 @@
 //! A page with one single value is packed so that the split that must come leaves it behind full:
 //!
 //! ```text
-//! | k 225 TIDs | k 225 TIDs | ... | k 180 TIDs | k | k | k | k new |
+//! | k 196 TIDs | k 196 TIDs | ... | k 180 TIDs | k | k | k | k new |
 //! |<------------ SINGLE_VALUE_FILL ----------->|  these go right
 //! ```
 //!
@@ -46,7 +47,7 @@ pub(crate) struct Interval {
 /// A pass over a leaf, in the form the log keeps.
 ///
 /// ```text
-/// 0  TIDs u16         most TIDs of one list
+/// 0  TIDs u16         most TIDs of one list; those made have an eighth fewer
 /// 2  intervals: first offset u16, items u16 each, ascending
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +59,13 @@ pub(crate) struct Merge {
 /// Most TIDs of a list with a key of this length; less than two: no list is made.
 pub(crate) fn list_tids(key_len: usize, tids_max: u16) -> usize {
     (POSTING_MAX.saturating_sub(TUPLE_HEADER + key_len) / TID_SIZE).min(usize::from(tids_max))
+}
+
+/// TIDs of a list as passes and builds make it: so many that versions of an eighth of its rows still fit in
+/// (`Index::list_for`), which would else lie between full lists as entries of their own.
+pub(crate) fn new_list_tids(key_len: usize, tids_max: u16) -> usize {
+    let most = list_tids(key_len, u16::MAX);
+    (most - most / 8).min(usize::from(tids_max))
 }
 
 /// Items, and bytes of items and line pointers, for so many TIDs of one key in lists.
@@ -88,7 +96,7 @@ pub(crate) struct Plan {
 impl Plan {
     fn close(&mut self, run: Option<Run<'_>>) {
         let Some(run) = run else { return };
-        let list = list_tids(run.key.len(), self.merge.tids_max);
+        let list = new_list_tids(run.key.len(), self.merge.tids_max);
         if run.items < 2 || list < 2 {
             return;
         }
@@ -119,7 +127,7 @@ impl Merge {
             match &mut run {
                 Some(run) if run.key == item.key => {
                     let tids = run.tids + item.tids.len();
-                    let list = list_tids(item.key.len(), tids_max).max(1);
+                    let list = new_list_tids(item.key.len(), tids_max).max(1);
                     if budget.is_some_and(|budget| merged(item.key.len(), tids, list).1 > budget) {
                         break;
                     }
@@ -199,7 +207,7 @@ impl Merge {
             }
         }
         let key = key.unwrap_or(&[]);
-        let list = list_tids(key.len(), self.tids_max);
+        let list = new_list_tids(key.len(), self.tids_max);
         if list < 2 {
             return false;
         }

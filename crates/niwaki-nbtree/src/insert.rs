@@ -305,6 +305,13 @@ impl Index {
                 return Ok(Attempt::ReadIn(blocks));
             }
             gap = self.gap(&leaf, entry)?;
+            // There was not even room in a list, or the list itself got some.
+            if duplicates == Duplicates::Allowed
+                && let Some(list) = self.list_for(&leaf, gap, entry)?
+            {
+                self.grow_list(&mut leaf, list, entry)?;
+                return Ok(Attempt::Done(InsertOutcome::Inserted));
+            }
         }
         let tuple = &record[wal::OFFSET_SIZE..];
         if !self.fits(&leaf, tuple_bytes)

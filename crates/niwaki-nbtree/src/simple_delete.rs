@@ -6,9 +6,10 @@
 //!
 //! Source: design section 6; thread 000.
 
-use niwaki_storage::BlockNumber;
 use niwaki_storage::buffer::PageWrite;
+use niwaki_storage::page::Page;
 use niwaki_storage::record::{LoggedPage, record_bytes};
+use niwaki_storage::{BlockNumber, Tid};
 
 use crate::batch::EntryPlace;
 use crate::bottom_up::union;
@@ -21,7 +22,8 @@ use crate::make_room::Deletion;
 use crate::page::IndexPage;
 use crate::removal::Removal;
 use crate::stats::count;
-use crate::table::RemovedInterval;
+use crate::table::{DeletionOracle, RemovedInterval};
+use crate::tuple::LeafTuple;
 use crate::visits::Visits;
 use crate::wal;
 
@@ -61,10 +63,25 @@ impl Index {
             count(&self.counters.simple_useless, 1);
             return Ok(None);
         }
-        let bytes = self.delete_entries(leaf, &gone, entry.xid, removes)?;
+        let bytes = self.delete_allowed(leaf, &gone, entry.xid, removes, deletion.oracle)?;
         count(&self.counters.simple_wal_bytes, bytes as u64);
         count(&self.counters.simple_deleted_entries, gone.len() as u64);
         Ok(None)
+    }
+
+    /// As [`Index::delete_entries`], and the table is told.
+    pub(crate) fn delete_allowed(
+        &self,
+        leaf: &mut PageWrite<'_>,
+        entries: &[EntryPlace],
+        xid: niwaki_storage::Xid,
+        removes: RemovedInterval,
+        oracle: &dyn DeletionOracle,
+    ) -> Result<usize> {
+        let roots = tids_at(leaf, entries);
+        let bytes = self.delete_entries(leaf, entries, xid, removes)?;
+        oracle.deleted(&roots);
+        Ok(bytes)
     }
 
     /// Removes entries of a leaf, given ascending, and logs that. A posting list gets shorter, or goes
@@ -90,4 +107,13 @@ impl Index {
         drop(critical);
         Ok(record_bytes(&[data.len()], removes))
     }
+}
+
+/// Where these entries of a leaf lead to.
+pub(crate) fn tids_at(leaf: &Page, entries: &[EntryPlace]) -> Vec<Tid> {
+    let tid = |entry: &EntryPlace| {
+        let item = LeafTuple::decode(leaf.tuple(entry.offset))?;
+        item.tids.get(usize::from(entry.place))
+    };
+    entries.iter().filter_map(tid).collect()
 }

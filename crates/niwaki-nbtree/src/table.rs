@@ -38,6 +38,10 @@ pub trait UniqueCheck {
     /// # Errors
     /// Storage's; the insertion fails with it, and nothing was changed.
     fn check(&self, key: &[u8], tid: Tid) -> Result<UniqueVerdict>;
+
+    /// The index has deleted entries with this key that were [`UniqueVerdict::Removable`], which lead to these
+    /// roots; as [`DeletionOracle::deleted`].
+    fn deleted(&self, _roots: &[Tid]) {}
 }
 
 /// An entry of a full leaf, as the table is asked about it.
@@ -94,6 +98,10 @@ pub trait DeletionOracle {
     /// Asked now and then while the insertion waits for the latch of its leaf: whether it shall end, with
     /// [`crate::InsertOutcome::GivenUp`].
     fn gives_up(&self) -> bool;
+
+    /// The index has deleted the entries that lead to these roots, as the table allowed. Told under the latch
+    /// of the leaf. Nothing to do for a table that frees line pointers in vacuum only.
+    fn deleted(&self, _roots: &[Tid]) {}
 
     /// A pass of bottom-up deletion ended; whether it found anything.
     fn end(&self, found: bool);

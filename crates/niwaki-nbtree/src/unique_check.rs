@@ -21,6 +21,7 @@ use crate::insert::{InsertOutcome, NewEntry};
 use crate::leaf::Found;
 use crate::page::IndexPage;
 use crate::search::{Target, is_beyond, lower_bound};
+use crate::simple_delete::tids_at;
 use crate::stats::count;
 use crate::table::{RemovedInterval, UniqueCheck, UniqueVerdict};
 use crate::tuple::LeafTuple;
@@ -69,7 +70,7 @@ impl Index {
         for offset in lower_bound(leaf, leaf.first_entry(), &target)..=leaf.item_count() {
             let item = self.leaf_tuple(leaf, block, offset)?;
             if item.key != entry.key {
-                self.remove(leaf, &removable, entry)?;
+                self.remove(leaf, &removable, entry, check)?;
                 return Ok(Checked::Passed(duplicates));
             }
             duplicates = Duplicates::Versions;
@@ -89,7 +90,7 @@ impl Index {
         }
         let checked = self.check_unique_right(leaf, entry, check, duplicates)?;
         if matches!(checked, Checked::Passed(_)) {
-            self.remove(leaf, &removable, entry)?;
+            self.remove(leaf, &removable, entry, check)?;
         }
         Ok(checked)
     }
@@ -100,11 +101,14 @@ impl Index {
         leaf: &mut PageWrite<'_>,
         removable: &Removable,
         entry: &NewEntry<'_>,
+        check: &dyn UniqueCheck,
     ) -> Result<()> {
         if removable.places.len() < REMOVABLE_MIN {
             return Ok(());
         }
+        let roots = tids_at(leaf, &removable.places);
         self.delete_entries(leaf, &removable.places, entry.xid, removable.removes)?;
+        check.deleted(&roots);
         count(&self.counters.unique_deleted_entries, removable.places.len() as u64);
         Ok(())
     }

@@ -84,6 +84,8 @@ impl Table {
         index: usize,
         options: &BuildOptions,
     ) -> Result<()> {
+        // Readers prune, too.
+        let _paused = self.heap().pause_freeing().forgetting();
         let progress = &options.progress;
         let check = &mut || Ok(tx.session().check_interrupts().map_err(niwaki_txn::Error::from)?);
         progress.begin(Phase::Scanning);

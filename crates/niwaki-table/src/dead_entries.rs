@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use niwaki_heap::{Deadness, RowRef};
 use niwaki_nbtree::{DeletionCandidate, DeletionOracle, HeapGlance, RemovedInterval};
-use niwaki_storage::{BlockNumber, Csn, OffsetNumber, RelFileId, Result, Xid};
+use niwaki_storage::{BlockNumber, Csn, OffsetNumber, RelFileId, Result, Tid, Xid};
 use niwaki_txn::{Horizon, Interrupted, Transaction};
 
 use crate::recheck::{Entry, Seen};
@@ -21,6 +21,8 @@ pub(crate) struct DeadEntries<'t> {
     index: usize,
     /// Taken when the pass began.
     horizon: RefCell<Option<Horizon>>,
+    /// Roots of entries that may go although the index may have others for them, or get some.
+    mixed: RefCell<Vec<Tid>>,
     inserting: Option<Inserting<'t>>,
 }
 
@@ -38,7 +40,8 @@ struct Inserting<'t> {
 
 impl<'t> DeadEntries<'t> {
     pub(crate) fn new(table: &'t Table, index: usize) -> Self {
-        Self { table, index, horizon: RefCell::default(), inserting: None }
+        let (horizon, mixed) = (RefCell::default(), RefCell::default());
+        Self { table, index, horizon, mixed, inserting: None }
     }
 
     /// For an insertion by `tx`, which is not told again and again that what it met is its own.
@@ -67,6 +70,7 @@ impl<'t> DeadEntries<'t> {
 impl DeletionOracle for DeadEntries<'_> {
     fn begin(&self) {
         *self.horizon.borrow_mut() = None;
+        self.mixed.borrow_mut().clear();
         if let Some(inserting) = &self.inserting {
             inserting.own.set(0);
             inserting.others.set(0);
@@ -99,6 +103,9 @@ impl DeletionOracle for DeadEntries<'_> {
                 // A mark is a hint (rule 9b.13): the table looks at marked entries too.
                 let deadness = probe.deadness(candidate.tid, horizon, has_key);
                 candidate.deletable = matches!(deadness, Deadness::Dead { .. });
+                if candidate.deletable && probe.is_mixed(root) {
+                    self.mixed.borrow_mut().push(root);
+                }
                 match deadness {
                     Deadness::Dead { lifetime: Some((begin, end)), .. } => {
                         let (from, to) = interval.unwrap_or((begin, end));
@@ -119,6 +126,15 @@ impl DeletionOracle for DeadEntries<'_> {
         let Err(why) = tx.session().check_interrupts() else { return false };
         *interrupted.borrow_mut() = Some(why);
         true
+    }
+
+    fn deleted(&self, roots: &[Tid]) {
+        if self.inserting.is_none() {
+            // A reader's lock does not keep other definitions of the table from being made.
+            return;
+        }
+        let mixed = self.mixed.borrow();
+        self.table.note_unindexed(self.index, roots, &mixed);
     }
 
     fn end(&self, found: bool) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use niwaki_heap::{Heap, HeapRelation, RowRef};
 use niwaki_nbtree::{Index, IndexStats};
-use niwaki_storage::Tid;
+use niwaki_storage::{RelFileId, Tid};
 use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, RowView};
 
 use crate::definition::{IndexDefinition, TableDefinition};
@@ -35,6 +35,8 @@ pub struct Table {
     pub(crate) definition: TableDefinition,
     pub(crate) relation: HeapRelation,
     pub(crate) indexes: Vec<TableIndex>,
+    /// The indexes' files: what tells these indexes from those that the table had, or will have.
+    pub(crate) index_files: Arc<[RelFileId]>,
     pub(crate) counters: Arc<Counters>,
 }
 
@@ -42,7 +44,7 @@ impl Table {
     /// Opens a table; cheap, no I/O.
     pub fn open(engine: &Arc<Engine>, definition: TableDefinition) -> Arc<Self> {
         let relation = engine.heap(&definition);
-        let indexes = definition
+        let indexes: Vec<TableIndex> = definition
             .indexes
             .iter()
             .map(|index| {
@@ -65,7 +67,9 @@ impl Table {
             })
             .collect();
         let counters = engine.counters(definition.id);
-        Arc::new(Self { engine: Arc::clone(engine), definition, relation, indexes, counters })
+        let index_files = indexes.iter().map(|index| index.handle.file().id).collect();
+        let engine = Arc::clone(engine);
+        Arc::new(Self { engine, definition, relation, indexes, index_files, counters })
     }
 
     /// What the catalog said.
@@ -100,6 +104,15 @@ impl Table {
     #[inline]
     pub fn heap(&self) -> Heap<'_> {
         Heap::new(self.engine.storage(), self.engine.transactions(), &self.relation)
+    }
+
+    /// An index has deleted its entries for these roots, of which those in `mixed` may have others.
+    pub(crate) fn note_unindexed(&self, index: usize, roots: &[Tid], mixed: &[Tid]) {
+        if mixed.is_empty() {
+            return self.heap().note_unindexed(&self.index_files, index, roots);
+        }
+        let alone: Vec<Tid> = roots.iter().copied().filter(|root| !mixed.contains(root)).collect();
+        self.heap().note_unindexed(&self.index_files, index, &alone);
     }
 
     /// Whether the key of an index, or its predicate, depends on a column of the table.

@@ -2,7 +2,7 @@
 //!
 //! Asked under the leaf's exclusive latch; latches heap pages, and never waits.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use niwaki_env::seeded_bug;
 use niwaki_heap::{Deadness, RowRef, UniqueProbe};
@@ -23,11 +23,13 @@ pub(crate) struct KeyCheck<'t> {
     pub(crate) own: Tid,
     /// Keys of versions that only expressions tell.
     pub(crate) memo: KeyMemo,
+    /// Roots of entries that may go although the index may have others for them.
+    mixed: RefCell<Vec<Tid>>,
 }
 
 impl<'t> KeyCheck<'t> {
     pub(crate) fn new(table: &'t Table, index: usize, tx: &'t Transaction, own: Tid) -> Self {
-        Self { table, index, tx, own, memo: KeyMemo::default() }
+        Self { table, index, tx, own, memo: KeyMemo::default(), mixed: RefCell::default() }
     }
 }
 
@@ -59,12 +61,19 @@ impl UniqueCheck for KeyCheck<'_> {
                     _ if unknown.get() => UniqueVerdict::NotConflicting,
                     Deadness::Dead { durable: true, .. } => UniqueVerdict::Dead,
                     Deadness::Dead { lifetime, durable: false } => {
+                        if probe.is_mixed(tid) {
+                            self.mixed.borrow_mut().push(tid);
+                        }
                         UniqueVerdict::Removable(lifetime)
                     }
                     Deadness::Alive | Deadness::Pending(_) => UniqueVerdict::NotConflicting,
                 }
             }
         })
+    }
+
+    fn deleted(&self, roots: &[Tid]) {
+        self.table.note_unindexed(self.index, roots, &self.mixed.borrow());
     }
 }
 

@@ -34,6 +34,10 @@ struct Stage {
     table: Arc<Table>,
 }
 
+/// Updates that fill a leaf a few times, and rows that they concern.
+const CHURN: i32 = 1_500;
+const ROWS: i32 = 40;
+
 /// What one of those on the stage does.
 type Actor = Box<dyn FnOnce(&Stage) + Send>;
 
@@ -138,6 +142,19 @@ impl Stage {
         let mut stage = Self::new(HeapOnlyUpdates::AnyKey);
         stage.index_on_a(unique);
         stage
+    }
+
+    /// With an index on a; each version has its own root.
+    fn same_page_for_ever() -> Self {
+        let mut stage = Self::new(HeapOnlyUpdates::Off);
+        stage.index_on_a(false);
+        (2..ROWS).for_each(|id| stage.insert(id, id));
+        stage
+    }
+
+    /// Updates rows, keys unchanged, so many times.
+    fn churn(&self, updates: i32) {
+        (0..updates).for_each(|n| self.change(n % ROWS, None, None, true));
     }
 
     /// Inserts a row, unless a unique index refuses it.
@@ -428,6 +445,51 @@ pub fn key_taken_meanwhile() {
         }),
         Box::new(|stage: &Stage| stage.insert(2, 0)),
     ]);
+}
+
+/// `freed-after-one-index`: rows are updated again and again, each time with an entry in both indexes, and
+/// nobody vacuums.
+///
+/// # Panics
+/// When the heap grows, or an entry leads to a line pointer that was freed; as [`recheck`].
+pub fn line_pointers_come_back() {
+    let stage = Stage::same_page_for_ever();
+    stage.churn(CHURN);
+    let blocks = stage.table.blocks().expect("blocks");
+    stage.churn(2 * CHURN);
+    assert_eq!(stage.table.blocks().expect("blocks"), blocks, "the heap keeps its size");
+    stage.play(vec![Box::new(Stage::read)]);
+}
+
+/// `freed-beside-a-cleaner`: the same, while a cleaner remembers what was DEAD when it came.
+///
+/// # Panics
+/// As [`line_pointers_come_back`].
+pub fn a_cleaner_beside_updates() {
+    let stage = Stage::same_page_for_ever();
+    stage.churn(CHURN);
+    let heap = stage.table.heap();
+    let paused = heap.pause_freeing();
+    let horizon = stage.engine.transactions().horizon();
+    let mut dead = Vec::new();
+    for block in 0..stage.table.blocks().expect("blocks") {
+        heap.vacuum_page(block, &horizon, Xid::INVALID, &mut dead).expect("a page");
+    }
+    stage.churn(6 * CHURN);
+    for index in [0, ON_A] {
+        let mut decide = |entry: niwaki_nbtree::BatchEntry<'_>| match dead.contains(&entry.tid) {
+            true => EntryDecision::Delete,
+            false => EntryDecision::Keep,
+        };
+        let between = &mut || Ok(());
+        stage.table.index(index).vacuum(None, &mut decide, between).expect("a pass");
+    }
+    for tid in dead {
+        heap.free_dead(&paused, tid.block.0, &[tid.offset.0], &horizon).expect("a page");
+    }
+    drop(paused);
+    stage.churn(CHURN);
+    stage.play(vec![Box::new(Stage::read)]);
 }
 
 /// On a stage with a plain index, or a unique one.

@@ -1,5 +1,6 @@
 //! One vacuum of one table.
 
+use niwaki_heap::FreeingPaused;
 use niwaki_nbtree::EntryDecision;
 use niwaki_storage::{Tid, Xid};
 use niwaki_table::{Error, Result, Table};
@@ -57,6 +58,7 @@ pub fn vacuum(
     let transactions = table.engine().transactions();
     let freeze_before = Xid(transactions.next_xid().0.saturating_sub(options.freeze_min_age));
     let heap = table.heap();
+    let paused = heap.pause_freeing();
     let mut block = 0;
     // Up to the end that the heap has when the pass gets there.
     while block < table.blocks()? {
@@ -69,12 +71,12 @@ pub fn vacuum(
         pass.summary.frozen += u64::from(found.pruned.frozen);
         pass.summary.remaining += u64::from(found.versions);
         if options.index_cleanup && pass.dead.len() >= options.dead_tids_max {
-            pass.clean()?;
+            pass.clean(&paused)?;
         }
         block += 1;
     }
     if options.index_cleanup && !pass.dead.is_empty() {
-        pass.clean()?;
+        pass.clean(&paused)?;
     }
     heap.save_free_space()?;
     Ok(pass.summary)
@@ -94,7 +96,7 @@ impl Pass<'_> {
     }
 
     /// Removes the entries of the dead line pointers from every index, then frees them.
-    fn clean(&mut self) -> Result<()> {
+    fn clean(&mut self, paused: &FreeingPaused) -> Result<()> {
         let dead = std::mem::take(&mut self.dead);
         for index in 0..self.table.definition().indexes.len() {
             let mut interrupted = None;
@@ -131,7 +133,8 @@ impl Pass<'_> {
             offsets.clear();
             offsets.extend(rest[..count].iter().map(|tid| tid.offset.0));
             let horizon = self.table.engine().transactions().horizon();
-            self.summary.freed += u64::from(heap.free_dead(first.block.0, &offsets, &horizon)?);
+            self.summary.freed +=
+                u64::from(heap.free_dead(paused, first.block.0, &offsets, &horizon)?);
             rest = &rest[count..];
         }
         Ok(())

@@ -31,6 +31,8 @@ fn delete(fixture: &Fixture, tx: &Transaction, root: Tid) -> Outcome {
 
 fn vacuum(fixture: &Fixture) -> (Vec<Tid>, u32) {
     let mut dead = Vec::new();
+    let heap = fixture.heap();
+    let paused = heap.pause_freeing();
     let horizon = fixture.txns.horizon();
     for block in 0..fixture.heap().blocks().unwrap() {
         fixture.heap().vacuum_page(block, &horizon, Xid::INVALID, &mut dead).unwrap();
@@ -38,7 +40,7 @@ fn vacuum(fixture: &Fixture) -> (Vec<Tid>, u32) {
     let mut freed = 0;
     for tid in &dead {
         let offsets = [tid.offset.0];
-        freed += fixture.heap().free_dead(tid.block.0, &offsets, &horizon).unwrap();
+        freed += fixture.heap().free_dead(&paused, tid.block.0, &offsets, &horizon).unwrap();
     }
     (dead, freed)
 }

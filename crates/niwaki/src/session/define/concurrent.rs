@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Through all steps and waits the session keeps one lock on the table, against vacuum and other definitions,
-//! not against writers: nobody drops the table, or frees a line pointer of it, before the index is whole. A
+//! not against writers, whom it keeps from freeing line pointers: nobody drops the table, or frees one,
+//! before the index is whole. A
 //! writer who is waited for and wants to define something too waits for us: a deadlock, which is found as
 //! any other.
 //!
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 use niwaki_catalog::{IndexDefinition, Oid, Relation, RelationKind};
 use niwaki_env::seeded_bug;
+use niwaki_heap::FreeingPaused;
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{CreateIndex, Drop, Name, Reindex, ReindexTarget};
 use niwaki_table::Phase;
@@ -35,6 +37,12 @@ const STEP: TableLockMode = TableLockMode::ShareUpdateExclusive;
 /// What REINDEX that is not CONCURRENTLY holds on the table while it builds: keeps out writers, vacuum and
 /// another REINDEX, not readers.
 const BUILD: TableLockMode = TableLockMode::ShareRowExclusive;
+
+/// What is held on the table through all steps: a lock, and that nobody frees line pointers of it.
+struct Kept {
+    _freeing: FreeingPaused,
+    _lock: KeptLock,
+}
 
 impl Session {
     /// CREATE INDEX CONCURRENTLY. No transaction is open.
@@ -442,10 +450,13 @@ impl Definer<'_> {
         Ok(stored.index(position).blocks().map_err(niwaki_table::Error::from)?)
     }
 
-    /// Makes the step's lock on the table the session's.
-    fn keep_lock(&self, table: Oid) -> Result<KeptLock> {
+    /// Makes the step's lock on the table the session's, before others see what the step defines.
+    fn keep_lock(&mut self, table: Oid) -> Result<Kept> {
         let kept = self.transaction()?.keep_table_lock(TableId(u64::from(table.0)), STEP);
-        kept.ok_or_else(|| SqlError::internal("the table is not locked"))
+        let lock = kept.ok_or_else(|| SqlError::internal("the table is not locked"))?;
+        let relation = self.current(table)?;
+        let stored = relation.table.as_ref().ok_or_else(|| SqlError::internal("no table"))?;
+        Ok(Kept { _freeing: stored.heap().pause_freeing().forgetting(), _lock: lock })
     }
 }
 
