@@ -17,7 +17,8 @@
 //! - As long as an index has its entry it did not tell, so the root was not freed; so what is known belongs
 //!   to the root as it is now. What is freed, by whomever, is forgotten under the page's latch.
 //! - Who remembers roots for long (vacuum between collecting and freeing, a build between reading the heap
-//!   and being known to all writers) holds a [`FreeingPaused`]; a build's forgets all.
+//!   and being known to all writers) holds a [`FreeingPaused`], and so does a transaction that drops an index,
+//!   which a rollback brings back; a change of indexes forgets all.
 //! - What was told by other indexes than the table has now is forgotten. Only writers tell, who hold the
 //!   table's lock, and so know its indexes.
 //!

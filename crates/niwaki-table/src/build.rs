@@ -84,7 +84,7 @@ impl Table {
         index: usize,
         options: &BuildOptions,
     ) -> Result<()> {
-        // Readers prune, too.
+        // Of what the other indexes told of before this one may get entries.
         let _paused = self.heap().pause_freeing().forgetting();
         let progress = &options.progress;
         let check = &mut || Ok(tx.session().check_interrupts().map_err(niwaki_txn::Error::from)?);

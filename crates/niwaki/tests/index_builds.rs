@@ -658,3 +658,36 @@ fn what_a_crash_left_of_a_sort_goes_at_the_next_start() {
     assert!(env.vfs.list("tmp").unwrap().is_empty());
     check(&database);
 }
+
+/// Line pointers are freed once every index has dropped its entries. An index that a transaction drops, or
+/// builds anew, may come back, with entries that all the others dropped meanwhile.
+#[test]
+fn a_rollback_brings_an_index_back_and_no_entry_leads_astray() {
+    const OUTSIDE: usize = 1_500;
+    let changes = ["drop index t_b", "reindex index t_b", "alter table t drop constraint t_pkey"];
+    // Whatever the transaction frees last, it does not use itself.
+    let lengths = [300, 400, 500, 600];
+    for (change, inside) in changes.iter().flat_map(|c| lengths.map(|length| (c, length))) {
+        let (database, mut session) = database(
+            "create table t (id int primary key, a int, b int, n int) with (heap_only_updates = off); \
+             create index t_a on t (a); create index t_b on t (b); \
+             insert into t select i, i, i, 0 from generate_series(1, 40) i",
+        );
+        let churn = |session: &mut Session, times: usize| {
+            for n in 0..times {
+                let sql = format!("update t set n = n + 1 where id = {}", n % 40 + 1);
+                assert_eq!(run(session, &sql), "");
+            }
+        };
+        churn(&mut session, OUTSIDE);
+        assert_eq!(run(&mut session, &format!("begin; {change}")), "");
+        churn(&mut session, inside);
+        assert_eq!(run(&mut session, "rollback"), "");
+        churn(&mut session, OUTSIDE);
+        check(&database);
+        assert_eq!(
+            run(&mut session, "select count(*), sum(n) from t where b >= 0"),
+            format!("40|{}", 2 * OUTSIDE)
+        );
+    }
+}

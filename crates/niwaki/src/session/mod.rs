@@ -22,6 +22,7 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use niwaki_catalog::{CatalogTransaction, Oid, Relation, SearchPath};
 use niwaki_env::sync::Mutex;
+use niwaki_heap::FreeingPaused;
 use niwaki_sql::settings::Settings;
 use niwaki_sql::utility::Name;
 use niwaki_sql::{ColumnInfo, Scratch, Severity, SqlError};
@@ -80,6 +81,8 @@ pub struct Session {
     levels: Vec<Level>,
     /// Relations whose files are new in this transaction: COPY FREEZE may use them.
     created: Vec<Oid>,
+    /// Tables that may get back an index that this transaction drops: none of their line pointers is freed.
+    freeing: Vec<FreeingPaused>,
     /// Keys that may be there twice, to be checked at the end of the transaction.
     deferred: Deferred,
     path: Option<CachedPath>,
@@ -137,6 +140,7 @@ impl Session {
             block: Block::Idle,
             levels: Vec::new(),
             created: Vec::new(),
+            freeing: Vec::new(),
             deferred: Deferred::default(),
             path: None,
             statements: HashMap::new(),

@@ -114,6 +114,7 @@ impl Session {
             // Others see the definitions before they get the locks that kept them waiting.
             Some(changes) => transaction.commit_then(durability, || changes.publish()),
         };
+        self.freeing.clear();
         match result {
             Ok(_) => {
                 if self.settings.is_touched() {
@@ -147,6 +148,7 @@ impl Session {
         if let Some(transaction) = self.transaction.take() {
             transaction.abort();
         }
+        self.freeing.clear();
         if self.settings.is_touched() {
             self.settings.rollback();
             self.settings_changed();

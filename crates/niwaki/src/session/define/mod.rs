@@ -247,8 +247,15 @@ impl Definer<'_> {
         Ok(engine.create_file(self.transaction()?, logged)?.id.0)
     }
 
-    /// The files of a relation go when the transaction commits.
-    fn drop_file(&self, definition: &niwaki_catalog::RelationDefinition) -> Result<()> {
+    /// The files of a relation go when the transaction commits. A rollback brings an index back, with entries
+    /// for roots of which all other indexes may have told meanwhile: until then no line pointer is freed.
+    fn drop_file(&mut self, definition: &niwaki_catalog::RelationDefinition) -> Result<()> {
+        if let Some(index) = &definition.index
+            && let Some(table) = self.state().relation(index.table)
+            && let Some(table) = &table.table
+        {
+            self.session.freeing.push(table.heap().pause_freeing().forgetting());
+        }
         let file = niwaki_storage::RelFile {
             id: niwaki_storage::RelFileId(definition.file),
             logged: definition.logged,
