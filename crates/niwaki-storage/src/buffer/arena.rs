@@ -5,6 +5,9 @@ use std::ptr::NonNull;
 
 use crate::page::{PAGE_SIZE, Page};
 
+/// Frames do not straddle pages of memory, so that reading one in touches two of them and not three.
+const ALIGNMENT: usize = 4096;
+
 /// `count` pages of memory. It knows nothing of who may touch which page when: that is the
 /// business of the frame states and latches, and the contract of the two accessors.
 pub(crate) struct Arena {
@@ -30,7 +33,7 @@ impl Arena {
 
     fn layout(count: usize) -> Layout {
         let bytes = count.checked_mul(PAGE_SIZE).expect("pool size fits the address space");
-        Layout::from_size_align(bytes, align_of::<Page>()).expect("page alignment is valid")
+        Layout::from_size_align(bytes, ALIGNMENT).expect("page alignment is valid")
     }
 
     fn place(&self, index: usize) -> *mut Page {
@@ -81,7 +84,7 @@ mod tests {
             // SAFETY: the arena belongs to this test alone.
             let page = unsafe { arena.page_mut(index) };
             assert!(page.0.iter().all(|&b| b == 0));
-            assert_eq!(std::ptr::from_ref(page) as usize % 4096, 0);
+            assert_eq!(std::ptr::from_ref(page) as usize % ALIGNMENT, 0);
             page.0.fill(index as u8 + 1);
         }
         for index in 0..3 {

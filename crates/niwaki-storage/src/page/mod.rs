@@ -85,7 +85,11 @@ impl PageKind {
 }
 
 /// The bytes of a page.
-#[repr(C, align(4096))]
+///
+/// Aligned for its fields, and no stricter: pages are made on the stack too, and LLVM 22 sometimes loses the
+/// prologue of a function whose stack needs a stricter alignment than that of pages of memory. Frames of
+/// the buffer pool are aligned to those all the same.
+#[repr(C, align(16))]
 #[derive(Clone)]
 pub struct Page(pub [u8; PAGE_SIZE]);
 
@@ -260,7 +264,7 @@ impl Page {
     }
 }
 
-const _: () = assert!(size_of::<Page>() == PAGE_SIZE && align_of::<Page>() == 4096);
+const _: () = assert!(size_of::<Page>() == PAGE_SIZE && align_of::<Page>() == 16);
 
 #[cfg(test)]
 mod tests;
