@@ -1,12 +1,15 @@
-//! The memory of all frames: one allocation of aligned pages.
+//! The memory of all frames: one anonymous mapping.
+//!
+//! The system gives its pages when they are first touched, so a large pool costs what is used of it. It is
+//! asked for huge ones: a lookup in an index touches a dozen lines of memory that lie anywhere in the
+//! pool, and with small pages each of them needs a walk through page tables as well.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::ptr::NonNull;
+use std::alloc::{Layout, handle_alloc_error};
+use std::ptr::{self, NonNull};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::page::{PAGE_SIZE, Page};
-
-/// Frames do not straddle pages of memory, so that reading one in touches two of them and not three.
-const ALIGNMENT: usize = 4096;
 
 /// `count` pages of memory. It knows nothing of who may touch which page when: that is the
 /// business of the frame states and latches, and the contract of the two accessors.
@@ -24,16 +27,33 @@ unsafe impl Sync for Arena {}
 impl Arena {
     pub(crate) fn new(count: usize) -> Self {
         assert!(count > 0, "a pool has at least one frame");
-        let layout = Self::layout(count);
-        // SAFETY: the layout is not of size zero, since `count > 0`.
-        let memory = unsafe { alloc_zeroed(layout) };
-        let Some(memory) = NonNull::new(memory.cast::<Page>()) else { handle_alloc_error(layout) };
-        Self { memory, count }
+        let layout = Layout::array::<Page>(count).expect("pool size fits the address space");
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, where the system likes, is nobody else's memory.
+        let mapped =
+            unsafe { mmap_anonymous(ptr::null_mut(), layout.size(), access, MapFlags::PRIVATE) };
+        let memory = mapped.ok().and_then(|memory| NonNull::new(memory.cast::<Page>()));
+        let Some(memory) = memory else { handle_alloc_error(layout) };
+        let arena = Self { memory, count };
+        arena.ask_for_huge_pages();
+        arena
     }
 
-    fn layout(count: usize) -> Layout {
-        let bytes = count.checked_mul(PAGE_SIZE).expect("pool size fits the address space");
-        Layout::from_size_align(bytes, ALIGNMENT).expect("page alignment is valid")
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn ask_for_huge_pages(&self) {
+        use rustix::mm::{Advice, madvise};
+        // SAFETY: the whole mapping, whose contents the advice does not change.
+        let advised =
+            unsafe { madvise(self.memory.as_ptr().cast(), self.bytes(), Advice::LinuxHugepage) };
+        // A system without them refuses, and small pages do.
+        drop(advised);
+    }
+
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    fn ask_for_huge_pages(&self) {}
+
+    fn bytes(&self) -> usize {
+        self.count * PAGE_SIZE
     }
 
     fn place(&self, index: usize) -> *mut Page {
@@ -68,8 +88,9 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with the same layout, and never freed elsewhere.
-        unsafe { dealloc(self.memory.as_ptr().cast(), Self::layout(self.count)) }
+        // SAFETY: mapped in `new`, and never unmapped elsewhere.
+        let unmapped = unsafe { munmap(self.memory.as_ptr().cast(), self.bytes()) };
+        debug_assert!(unmapped.is_ok(), "a mapping that was made can be given back");
     }
 }
 
@@ -84,7 +105,7 @@ mod tests {
             // SAFETY: the arena belongs to this test alone.
             let page = unsafe { arena.page_mut(index) };
             assert!(page.0.iter().all(|&b| b == 0));
-            assert_eq!(std::ptr::from_ref(page) as usize % ALIGNMENT, 0);
+            assert_eq!(std::ptr::from_ref(page) as usize % 4096, 0);
             page.0.fill(index as u8 + 1);
         }
         for index in 0..3 {
