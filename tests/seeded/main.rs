@@ -61,6 +61,8 @@ const BUGS: [(&str, &str, Suite); 28] = [
     ("unique-all-versions", "a unique check looks at the newest version", key_of_a_rollback),
     ("unique-before-duplicate", "a duplicate is not checked", key_taken_meanwhile),
     ("recheck", "an entry of another key is believed", recheck),
+    ("payload-rewritten", "a cleaned root's entry keeps an older payload", cleaned_payload),
+    ("cleaning", "a key that came behind the cleaner is believed", key_behind_the_cleaner),
     ("unmix-counter", "a root that was cleared since the leaf was read is believed", unmix_counter),
     ("freed-after-one-index", "one index without an entry is enough", line_pointers),
     ("freed-beside-a-cleaner", "nobody keeps line pointers for a cleaner", beside_a_cleaner),
@@ -213,6 +215,14 @@ fn unmix_counter() -> Result<(), String> {
     story(stories::unmix_counter, STORIES)
 }
 
+fn cleaned_payload() -> Result<(), String> {
+    story(stories::cleaned_payload, SCHEDULES)
+}
+
+fn key_behind_the_cleaner() -> Result<(), String> {
+    story(stories::a_key_behind_the_cleaner, STORIES)
+}
+
 fn line_pointers() -> Result<(), String> {
     story(stories::line_pointers_come_back, 1)
 }
@@ -224,7 +234,7 @@ fn beside_a_cleaner() -> Result<(), String> {
 #[test]
 fn every_planted_bug_is_found() {
     let only = std::env::var("NIWAKI_BUG").ok();
-    let suites: [(&str, Suite); 14] = [
+    let suites: [(&str, Suite); 16] = [
         ("pages", pages),
         ("tables", tables),
         ("sessions", sessions),
@@ -239,6 +249,8 @@ fn every_planted_bug_is_found() {
         ("key-taken-meanwhile", key_taken_meanwhile),
         ("recheck", recheck),
         ("unmix-counter", unmix_counter),
+        ("cleaned-payload", cleaned_payload),
+        ("key-behind-the-cleaner", key_behind_the_cleaner),
     ];
     for (name, suite) in suites {
         if only.is_none() {

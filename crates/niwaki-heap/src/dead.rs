@@ -51,6 +51,12 @@ impl<'e> Heap<'e> {
         Ok(DeadProbe { heap: *self, page, flushed: self.storage.wal().flushed() })
     }
 
+    /// [`Heap::probe_dead`], if the page is in memory.
+    pub fn probe_resident(&self, block: u32) -> Option<DeadProbe<'e>> {
+        let page = self.storage.pool().pin_if_resident(self.page_id(block))?.into_read();
+        Some(DeadProbe { heap: *self, page, flushed: self.storage.wal().flushed() })
+    }
+
     /// Whether the chain at `root` has nothing that any snapshot sees or will see, and the commits
     /// that justify this are flushed: an index may mark its entries dead (rule 9b.13). A line pointer
     /// that is UNUSED says nothing.
@@ -158,6 +164,14 @@ impl DeadProbe<'_> {
     /// Whether the root is mixed: an index may have several entries for it, or get another.
     pub fn is_mixed(&self, root: Tid) -> bool {
         self.page.item_id(root.offset).mixed() != Mixed::No
+    }
+
+    /// The versions of the chain at `root`, whatever became of them. Not all that belong to it: those of an
+    /// aborted update may be outside.
+    pub fn versions(&self, root: Tid) -> impl Iterator<Item = RowRef<'_>> {
+        let page = &*self.page;
+        let versions = Chain::new(page, root.offset.0).filter(|(_, tuple)| !tuple.has(flags::STUB));
+        versions.map(move |(_, tuple)| row_ref(page, root, tuple))
     }
 
     /// Judges the versions of the chain at `root`, on this page, that `matches` says matter: a deletion

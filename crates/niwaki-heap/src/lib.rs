@@ -43,7 +43,7 @@ pub use relation::{Heap, HeapRegistry, HeapRelation};
 pub use rows::{PageRows, RowRef};
 pub use unindexed::FreeingPaused;
 pub use unique::UniqueProbe;
-pub use vacuum::PageVacuum;
+pub use vacuum::{PageVacuum, VacuumRoots};
 
 #[cfg(test)]
 mod format_tests;

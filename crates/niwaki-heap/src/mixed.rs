@@ -11,12 +11,14 @@
 //! ```
 //!
 //! Who cleans visits every entry of the root in every index between `begin_cleaning` and
-//! `clear_mixed`, and is the only one to do so in the table (rule 9b.10). *Cleaning* is known in memory
-//! only: a page that is written, or evicted, says yes to whoever reads it, and nothing is cleared then.
+//! `clear_mixed`, and is the only one to do so in the table (rule 9b.10). What says *cleaning* and was not
+//! said by itself means yes to it: a cleaner that went away, or a crash, may have left it. In the log it is
+//! yes, and logged so that a page which is evicted meanwhile comes back as it was.
 
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 use niwaki_storage::page::Page;
-use niwaki_storage::{LoggedPage, Mixed, OffsetNumber, Xid};
+use niwaki_storage::{LoggedPage, Mixed, OffsetNumber, PageWrite, Xid};
 use niwaki_txn::XidStatus;
 
 use crate::change::{self, kind};
@@ -72,25 +74,33 @@ impl Heap<'_> {
         let mut page = self.pin_write(block)?;
         let mixed = |root: &u16| page.item_id(OffsetNumber(*root)).mixed() != Mixed::No;
         let mut found = roots.to_vec();
-        found.retain(|root| mixed(root) && self.is_single(&page, *root));
+        found.retain(mixed);
+        self.retain_single(&page, &mut found);
+        if found.is_empty() {
+            return Ok(found);
+        }
+        let _critical = self.storage.begin_change()?;
         let set = change::set_mixed(&mut page, found.iter().copied(), Mixed::Cleaning);
         assert!(set, "a root with a version is there");
-        page.mark_hint();
+        self.log_roots(kind::MIXED, &mut page, &found)?;
         Ok(found)
     }
 
     /// Clears `mixed` on those of these roots of a block that are *cleaning* still, and whose chain is
-    /// one version, committed and not ended; logged for `xid`. Returns which. The caller has visited
-    /// every entry of them in every index since [`Heap::begin_cleaning`]: only the version's own is left
-    /// (rule 9b.14).
+    /// one version, committed and not ended. Returns which. The caller has visited every entry of them in
+    /// every index since its [`Heap::begin_cleaning`]: only the version's own is left (rule 9b.14).
     ///
     /// # Errors
     /// Storage's.
-    pub fn clear_mixed(&self, xid: Xid, block: u32, roots: &[u16]) -> Result<Vec<u16>> {
+    pub fn clear_mixed(&self, block: u32, roots: &[u16]) -> Result<Vec<u16>> {
         let mut page = self.pin_write(block)?;
-        let cleaning = |root: &u16| page.item_id(OffsetNumber(*root)).mixed() == Mixed::Cleaning;
+        let cleaning = |root: &u16| {
+            let mixed = page.item_id(OffsetNumber(*root)).mixed();
+            mixed == Mixed::Cleaning || (seeded_bug!("cleaning") && mixed == Mixed::Yes)
+        };
         let mut found = roots.to_vec();
-        found.retain(|root| cleaning(root) && self.is_single(&page, *root));
+        found.retain(cleaning);
+        self.retain_single(&page, &mut found);
         if found.is_empty() {
             return Ok(found);
         }
@@ -99,21 +109,35 @@ impl Heap<'_> {
         self.relation.shared.unmixes.0.fetch_add(1, Ordering::Relaxed);
         let cleared = change::set_mixed(&mut page, found.iter().copied(), Mixed::No);
         assert!(cleared, "a root with a version is there");
-        let data: Vec<u8> = found.iter().flat_map(|root| root.to_le_bytes()).collect();
-        self.log(kind::UNMIXED, xid, &mut [LoggedPage::delta(&mut page, &[&data])])?;
+        self.log_roots(kind::UNMIXED, &mut page, &found)?;
         Ok(found)
     }
 
-    /// Whether the root has one version, in its chain or outside, and that is committed and not ended.
-    fn is_single(&self, page: &Page, root: u16) -> bool {
+    fn log_roots(&self, kind: u8, page: &mut PageWrite<'_>, roots: &[u16]) -> Result<()> {
+        let data: Vec<u8> = roots.iter().flat_map(|root| root.to_le_bytes()).collect();
+        self.log(kind, Xid::INVALID, &mut [LoggedPage::delta(page, &[&data])])
+    }
+
+    /// Keeps the roots that have one version, in their chain or outside (rule 9b.8), committed and not ended.
+    fn retain_single(&self, page: &Page, roots: &mut Vec<u16>) {
+        if roots.is_empty() {
+            return;
+        }
+        let mut versions = vec![0u16; usize::from(page.item_count()) + 1];
+        for tuple in (1..=page.item_count()).filter_map(|offset| page::tuple(page, offset)) {
+            let counted = !tuple.has(flags::STUB);
+            if let Some(count) = versions.get_mut(usize::from(tuple.root())) {
+                *count += u16::from(counted);
+            }
+        }
         let base = page::base(page);
-        let version = |tuple: &crate::header::Tuple<'_>| !tuple.has(flags::STUB);
-        let mut chain = Chain::new(page, root).filter(|(_, tuple)| version(tuple));
-        let Some((_, only)) = chain.next() else { return false };
-        let of_root = (1..=page.item_count()).filter_map(|offset| page::tuple(page, offset));
-        let count = of_root.filter(|tuple| version(tuple) && tuple.root() == root).count();
-        let committed = only.has(flags::XMIN_ALL_VISIBLE)
-            || matches!(self.txns.status(page::xmin(base, only)), XidStatus::Committed(_));
-        count == 1 && committed && !only.has_deleter()
+        roots.retain(|&root| {
+            let mut chain = Chain::new(page, root).filter(|(_, tuple)| !tuple.has(flags::STUB));
+            let Some((_, only)) = chain.next() else { return false };
+            let committed = only.has(flags::XMIN_ALL_VISIBLE)
+                || matches!(self.txns.status(page::xmin(base, only)), XidStatus::Committed(_));
+            let count = versions.get(usize::from(root)).copied();
+            count == Some(1) && committed && !only.has_deleter()
+        });
     }
 }

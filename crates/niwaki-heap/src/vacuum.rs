@@ -2,7 +2,7 @@
 //! names them any more.
 
 use niwaki_storage::page::ItemState;
-use niwaki_storage::{OffsetNumber, PageKind, Tid, Xid};
+use niwaki_storage::{Mixed, OffsetNumber, PageKind, Tid, Xid};
 use niwaki_txn::Horizon;
 
 use crate::error::Result;
@@ -11,6 +11,27 @@ use crate::page;
 use crate::prune::{PruneOptions, Pruned};
 use crate::relation::Heap;
 use crate::unindexed::FreeingPaused;
+
+/// What a pass over the indexes is about: roots whose entries it visits, both lists ascending.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VacuumRoots {
+    /// DEAD line pointers: each of their entries goes.
+    pub dead: Vec<Tid>,
+    /// Roots that are `mixed` and have versions: entries go whose key none of these has.
+    pub mixed: Vec<Tid>,
+}
+
+impl VacuumRoots {
+    /// Number of roots.
+    pub fn len(&self) -> usize {
+        self.dead.len() + self.mixed.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
 
 /// What vacuum found on a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,8 +45,8 @@ pub struct PageVacuum {
 }
 
 impl Heap<'_> {
-    /// Prunes a page and appends its DEAD line pointers to `dead`, in order. `freeze_before`: freeze
-    /// versions of inserters older than this, where every snapshot sees them.
+    /// Prunes a page and appends its roots with entries to visit to `roots`. `freeze_before`: freeze versions
+    /// of inserters older than this, where every snapshot sees them.
     ///
     /// # Errors
     /// Storage's.
@@ -34,7 +55,7 @@ impl Heap<'_> {
         block: u32,
         horizon: &Horizon,
         freeze_before: Xid,
-        dead: &mut Vec<Tid>,
+        roots: &mut VacuumRoots,
     ) -> Result<PageVacuum> {
         self.load_map()?;
         let mut page = self.pin_write(block)?;
@@ -46,10 +67,15 @@ impl Heap<'_> {
         let pruned = self.prune(&mut page, horizon, options)?;
         let mut found = PageVacuum { pruned, empty: true, ..PageVacuum::default() };
         for offset in 1..=page.item_count() {
-            let state = page.item_id(OffsetNumber(offset)).state();
-            found.empty &= state == ItemState::Unused;
-            if state == ItemState::Dead {
-                dead.push(Tid { block: page.id().block, offset: OffsetNumber(offset) });
+            let id = page.item_id(OffsetNumber(offset));
+            let tid = Tid { block: page.id().block, offset: OffsetNumber(offset) };
+            found.empty &= id.state() == ItemState::Unused;
+            match id.state() {
+                ItemState::Dead => roots.dead.push(tid),
+                ItemState::Normal | ItemState::Redirect if id.mixed() != Mixed::No => {
+                    roots.mixed.push(tid);
+                }
+                ItemState::Normal | ItemState::Redirect | ItemState::Unused => {}
             }
             let version = page::tuple(&page, offset).is_some_and(|t| !t.has(flags::STUB));
             found.versions += u32::from(version);

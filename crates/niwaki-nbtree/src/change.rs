@@ -7,7 +7,9 @@ use niwaki_storage::page::{ItemState, Page};
 use niwaki_storage::{BlockNumber, OffsetNumber};
 
 use crate::page::{IndexPage, flag, read_u16, read_u32};
-use crate::tuple::{LeafTuple, POSTING_MAX, TID_SIZE, TUPLE_HEADER, push_posting, read_tid};
+use crate::tuple::{
+    ENTRY_MAX, LeafTuple, POSTING_MAX, TID_SIZE, TUPLE_HEADER, push_leaf, push_posting, read_tid,
+};
 
 /// Bytes of a pivot's downlink.
 const DOWNLINK_SIZE: usize = 4;
@@ -80,6 +82,24 @@ pub(crate) fn swap_inside(page: &mut Page, offset: u16, tid: &[u8; TID_SIZE]) ->
     let (list, last) = take_in(page, offset, tid)?;
     set_list(page, offset, &list);
     Some(last)
+}
+
+/// Gives the entry at `offset`, which is no posting list, another INCLUDE payload.
+pub(crate) fn set_payload(page: &mut Page, offset: u16, payload: &[u8]) -> bool {
+    if !page.is_leaf() || offset < page.first_entry() {
+        return false;
+    }
+    let Some(item) = LeafTuple::decode(page.tuple(offset)).filter(|item| !item.is_posting()) else {
+        return false;
+    };
+    if TUPLE_HEADER + item.key.len() + payload.len() > ENTRY_MAX {
+        return false;
+    }
+    let mut tuple = Vec::new();
+    push_leaf(&mut tuple, item.key, payload, item.tids.first());
+    let stored = page.overwrite_item(OffsetNumber(offset), &tuple);
+    page.compact();
+    stored
 }
 
 /// Sets or clears LP_DEAD on an entry.

@@ -2,9 +2,11 @@
 
 use niwaki_storage::buffer::PageWrite;
 use niwaki_storage::page::PageKind;
+use niwaki_storage::record::LoggedPage;
 use niwaki_storage::{BlockNumber, Tid, Xid};
 
 use crate::batch::{BatchEntry, EntryPlace};
+use crate::change;
 use crate::descend::{Descent, RESTARTS_MAX};
 use crate::error::Result;
 use crate::index::{Index, Path};
@@ -12,7 +14,9 @@ use crate::leaf::Found;
 use crate::page::{IndexPage, META_BLOCK};
 use crate::search::Target;
 use crate::stats::count;
-use crate::table::{EntryDecision, RemovedInterval};
+use crate::table::{EntryDecision, EntryVisitor, NextVisit, RemovedInterval};
+use crate::tuple::{ENTRY_MAX, TUPLE_HEADER};
+use crate::wal;
 
 /// What a pass of vacuum did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,7 +54,7 @@ impl Index {
             return Ok(false);
         };
         let (decision, removes) = decide()?;
-        if decision == EntryDecision::Keep {
+        if decision != EntryDecision::Delete {
             return Ok(false);
         }
         self.delete_entries(&mut leaf, &[entry], xid, removes)?;
@@ -74,9 +78,8 @@ impl Index {
         Err(self.no_way(META_BLOCK))
     }
 
-    /// Visits every entry, in physical order of the pages, and deletes those that `decide` says,
-    /// called under the leaf's exclusive latch. `removes` is the interval of everything it may
-    /// delete. `between_pages` is called with no latch held, for delays and interrupts.
+    /// Visits every entry, in physical order of the pages, and does what `visitor` decides. What it deletes has
+    /// no interval: it is gone from the heap.
     ///
     /// Complete although splits go on: the pass goes on to the end that the file has when it gets there, and
     /// then visits again what splits moved to pages behind it (`Recycling::entries_move`).
@@ -85,83 +88,112 @@ impl Index {
     /// run too, found for use.
     ///
     /// # Errors
-    /// Storage's, and that of `between_pages`; what was deleted until then stays deleted.
-    pub fn vacuum(
-        &self,
-        removes: RemovedInterval,
-        decide: &mut dyn FnMut(BatchEntry<'_>) -> EntryDecision,
-        between_pages: &mut dyn FnMut() -> niwaki_storage::Result<()>,
-    ) -> Result<VacuumSummary> {
+    /// Storage's, and that of [`EntryVisitor::between_pages`]; what was deleted until then stays deleted.
+    pub fn vacuum(&self, visitor: &mut dyn EntryVisitor) -> Result<VacuumSummary> {
         let mut summary = VacuumSummary::default();
         let pass = self.recycling.begin_pass();
         // Ends: entries that the pass has met do not bring it back.
         while let Some(block) = pass.next(self.blocks()?) {
-            self.vacuum_page(block, removes, decide, &mut summary)?;
-            between_pages()?;
+            loop {
+                let remaining = self.vacuum_page(block, visitor, &mut summary)?;
+                // What a split moves meanwhile the pass visits where it went.
+                if visitor.between_pages()? == NextVisit::NextPage {
+                    summary.remaining += remaining.unwrap_or(0);
+                    summary.leaf_pages += u32::from(remaining.is_some());
+                    break;
+                }
+            }
         }
         summary.free_pages = self.recycling.free_count() as u32;
         count(&self.counters.vacuumed_entries, summary.removed);
         Ok(summary)
     }
 
+    /// Returns how many entries a leaf has then; `None` if the page is no leaf.
     fn vacuum_page(
         &self,
         block: BlockNumber,
-        removes: RemovedInterval,
-        decide: &mut dyn FnMut(BatchEntry<'_>) -> EntryDecision,
+        visitor: &mut dyn EntryVisitor,
         summary: &mut VacuumSummary,
-    ) -> Result<()> {
+    ) -> Result<Option<u64>> {
         let mut leaf = self.pin(block)?.into_write();
         if leaf.is_new() {
             self.recycling.add_unused(block);
-            return Ok(());
+            return Ok(None);
         }
         if leaf.kind() == PageKind::Nbtree && leaf.is_deleted() {
             self.recycling.add_free(block);
-            return Ok(());
+            return Ok(None);
         }
         if leaf.kind() == PageKind::Nbtree && leaf.is_half_dead() {
             drop(leaf);
             summary.deleted_pages += u32::from(self.unlink(block)?);
-            return Ok(());
+            return Ok(None);
         }
         if leaf.kind() == PageKind::Nbtree && !leaf.is_leaf() {
-            return Ok(());
+            return Ok(None);
         }
         leaf.verify(self.page_id(block), Some(0)).map_err(crate::index::storage_damage)?;
-        let (removed, remaining) = self.judge_page(&mut leaf, removes, decide)?;
-        summary.leaf_pages += 1;
+        let (removed, remaining) = self.visit_leaf(&mut leaf, visitor)?;
         summary.removed += removed;
-        summary.remaining += remaining;
         if leaf.entry_count() == 0 {
             summary.deleted_pages += self.delete_page(leaf)?;
         }
-        Ok(())
+        Ok(Some(remaining))
     }
 
-    /// Deletes the entries of a leaf that `decide` says. Returns how many went, and how many stay.
-    pub(crate) fn judge_page(
+    /// Does with the entries of a leaf what `visitor` decides. Returns how many went, and how many stay.
+    pub(crate) fn visit_leaf(
         &self,
         leaf: &mut PageWrite<'_>,
-        removes: RemovedInterval,
-        decide: &mut dyn FnMut(BatchEntry<'_>) -> EntryDecision,
+        visitor: &mut dyn EntryVisitor,
     ) -> Result<(u64, u64)> {
         let block = leaf.id().block;
-        let mut gone = Vec::new();
-        let mut count = 0;
+        let (mut gone, mut rewritten) = (Vec::new(), Vec::new());
+        let mut entries = 0;
         for offset in leaf.first_entry()..=leaf.item_count() {
             let item = self.leaf_tuple(leaf, block, offset)?;
-            count += item.tids.len() as u64;
+            entries += item.tids.len() as u64;
             for (place, tid) in (0u8..).zip(item.tids.iter()) {
                 let entry = BatchEntry { key: item.key, payload: item.payload, tid };
-                if decide(entry) == EntryDecision::Delete {
-                    gone.push(EntryPlace { offset, place });
+                match visitor.decide(entry) {
+                    EntryDecision::Keep => {}
+                    EntryDecision::Delete => gone.push(EntryPlace { offset, place }),
+                    // Items with a payload are single entries: those before it that go are items.
+                    EntryDecision::Rewrite => {
+                        let payload = visitor.payload().to_vec();
+                        rewritten.push((offset - gone.len() as u16, tid, payload));
+                    }
                 }
             }
         }
         if !gone.is_empty() {
-            self.delete_entries(leaf, &gone, Xid::INVALID, removes)?;
+            self.delete_entries(leaf, &gone, Xid::INVALID, None)?;
         }
-        Ok((gone.len() as u64, count - gone.len() as u64))
+        for (offset, tid, payload) in rewritten {
+            if !self.set_payload(leaf, offset, &payload)? {
+                visitor.did_not_fit(tid);
+            }
+        }
+        Ok((gone.len() as u64, entries - gone.len() as u64))
+    }
+
+    /// Gives the entry at `offset` another payload, logged; false if that does not fit the leaf.
+    fn set_payload(&self, leaf: &mut PageWrite<'_>, offset: u16, payload: &[u8]) -> Result<bool> {
+        let item = self.leaf_tuple(leaf, leaf.id().block, offset)?;
+        let room = item.payload.len() + leaf.free_bytes();
+        if payload.len() > room.min(ENTRY_MAX - TUPLE_HEADER - item.key.len()) {
+            return Ok(false);
+        }
+        let critical = self.storage.begin_change()?;
+        let set = change::set_payload(leaf, offset, payload);
+        assert!(set, "the entry was just found, and the room measured");
+        leaf.bump_version();
+        let delta: &[&[u8]] = &[&offset.to_le_bytes(), payload];
+        let pages = &mut [LoggedPage::delta(leaf, delta)];
+        self.log(wal::kind::SET_PAYLOAD, Xid::INVALID, pages, None);
+        drop(critical);
+        count(&self.counters.payloads_rewritten, 1);
+        Ok(true)
     }
 }

@@ -134,6 +134,7 @@ fn record_seeds() -> Vec<Vec<u8>> {
         data(kind::UNLINK, 0, &[]),
         data(kind::SHIFT, 0, &[&2_u16.to_le_bytes()[..], &high].concat()),
         data(kind::SHIFT, 1, &change::given_right(&leaf, 4)),
+        data(kind::SET_PAYLOAD, 0, &[&2_u16.to_le_bytes()[..], b"payload"].concat()),
         data(kind::UNLINK_BETWEEN, 2, &7_u32.to_le_bytes()),
     ]
 }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod bits;
 mod bottom_up;
 mod build;
 mod by_block;
@@ -58,8 +59,8 @@ pub use ranges::{KeyRanges, OneRange, Place, RangeStep};
 pub use scan::Scan;
 pub use stats::IndexStats;
 pub use table::{
-    DeletionCandidate, DeletionOracle, EntryDecision, HeapGlance, RemovedInterval, UniqueCheck,
-    UniqueVerdict,
+    DeletionCandidate, DeletionOracle, EntryDecision, EntryVisitor, HeapGlance, NextVisit,
+    RemovedInterval, UniqueCheck, UniqueVerdict,
 };
 pub use wal::NbtreeManager;
 

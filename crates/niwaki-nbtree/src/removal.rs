@@ -9,19 +9,18 @@ use niwaki_storage::OffsetNumber;
 use niwaki_storage::page::Page;
 
 use crate::batch::EntryPlace;
+use crate::bits::{NumberReader, NumberWriter};
 use crate::page::IndexPage;
 use crate::tuple::{LeafTuple, push_posting};
 
 /// The removal of some entries of a leaf, in the form the log keeps.
 ///
 /// ```text
-/// items that go: their number, then the offset of each, ascending, as its distance from the one before
-///                (the first: from 0)
-/// TIDs that go out of posting lists that stay, to the end: each as its distance from the one before (the
-///                first: from 0), where the TIDs of all posting lists of the leaf are counted from 0
+/// number of items that go, number of TIDs that go out of posting lists that stay
+/// items that go: how many items stay between each and the one before, ascending
+/// TIDs:          likewise, where the TIDs of all posting lists of the leaf are counted
 /// ```
-/// Numbers and distances are one byte below 128; above, two: the low seven bits with the top bit set, then
-/// the rest. So nearly every entry that goes costs one byte.
+/// All are numbers as `bits.rs` writes them: an entry that goes costs some five bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Removal {
     items: Vec<OffsetNumber>,
@@ -66,36 +65,37 @@ impl Removal {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(2 + 2 * (self.items.len() + self.tids.len()));
-        push_number(&mut out, self.items.len() as u16);
-        let mut before = 0;
+        let mut out = NumberWriter::default();
+        out.push(self.items.len() as u16);
+        out.push(self.tids.len() as u16);
+        let mut next = 1;
         for item in &self.items {
-            push_number(&mut out, item.0 - before);
-            before = item.0;
+            out.push(item.0 - next);
+            next = item.0 + 1;
         }
-        before = 0;
+        next = 0;
         for &number in &self.tids {
-            push_number(&mut out, number - before);
-            before = number;
+            out.push(number - next);
+            next = number + 1;
         }
-        out
+        out.finish()
     }
 
     pub(crate) fn decode(data: &[u8]) -> Option<Self> {
-        let mut rest = data;
-        let mut items = Vec::new();
-        let mut before = 0u16;
-        for _ in 0..take_number(&mut rest)? {
-            before = before.checked_add(take_number(&mut rest)?)?;
-            items.push(OffsetNumber(before));
-        }
-        let mut tids = Vec::new();
-        before = 0;
-        while !rest.is_empty() {
-            before = before.checked_add(take_number(&mut rest)?)?;
-            tids.push(before);
-        }
-        Some(Self { items, tids })
+        let mut numbers = NumberReader::new(data);
+        let (items, tids) = (numbers.take()?, numbers.take()?);
+        let mut list = |count: u16, mut next: u16| {
+            let mut list = Vec::new();
+            for _ in 0..count {
+                let number = next.checked_add(numbers.take()?)?;
+                next = number.checked_add(1)?;
+                list.push(number);
+            }
+            Some(list)
+        };
+        let items = list(items, 1)?.into_iter().map(OffsetNumber).collect();
+        let tids = list(tids, 0)?;
+        numbers.is_at_end().then_some(Self { items, tids })
     }
 
     /// Makes the change and compacts the page; false, with nothing changed, where the page has no
@@ -161,26 +161,6 @@ impl Removal {
     }
 }
 
-/// A number below 2^15, in one or two bytes.
-fn push_number(out: &mut Vec<u8>, number: u16) {
-    if number < 0x80 {
-        out.push(number as u8);
-    } else {
-        out.extend_from_slice(&[number as u8 | 0x80, (number >> 7) as u8]);
-    }
-}
-
-fn take_number(rest: &mut &[u8]) -> Option<u16> {
-    let (&low, behind) = rest.split_first()?;
-    *rest = behind;
-    if low < 0x80 {
-        return Some(low.into());
-    }
-    let (&high, behind) = rest.split_first()?;
-    *rest = behind;
-    Some(u16::from(low & 0x7F) | u16::from(high) << 7)
-}
-
 #[cfg(test)]
 mod tests {
     use niwaki_storage::Tid;
@@ -220,10 +200,10 @@ mod tests {
         assert_eq!(removal.counts(), (2, 3));
         let bytes = removal.encode();
         assert_eq!(Removal::decode(&bytes).as_ref(), Some(&removal));
-        // Two items, each a distance from the one before; of the lists' TIDs the numbers 1, 3 and 4.
-        assert_eq!(bytes, [2, 1, 3, 1, 2, 1]);
-        let cut = |end: usize| Removal::decode(&bytes[..end]).is_some();
-        assert_eq!((0..bytes.len()).filter(|&end| cut(end)).collect::<Vec<_>>(), [3, 4, 5]);
+        // Two and three: the items 1 and 4, two between them; of the lists' TIDs the numbers 1, 3 and 4.
+        assert_eq!(bytes, [0b1101_1110, 0b0110_1011, 0b0110_0000]);
+        assert!((0..bytes.len()).all(|end| Removal::decode(&bytes[..end]).is_none()));
+        assert!(Removal::decode(&[&bytes[..], &[0]].concat()).is_none());
         let free = page.free_bytes();
         assert!(removal.apply(&mut page));
         assert_eq!(page.item_count(), 2);
@@ -262,17 +242,5 @@ mod tests {
         let mut page = before.clone();
         page.set_next(niwaki_storage::BlockNumber(3));
         assert!(!Removal { items: vec![item(1)], tids: vec![] }.apply(&mut page), "the high key");
-    }
-
-    #[test]
-    fn numbers_come_back_as_they_went_in() {
-        for number in [0, 1, 0x7F, 0x80, 0x81, 0x3FFF, 0x7FFF] {
-            let mut out = Vec::new();
-            push_number(&mut out, number);
-            assert_eq!(out.len(), if number < 0x80 { 1 } else { 2 });
-            let mut rest = &out[..];
-            assert_eq!((take_number(&mut rest), rest), (Some(number), &[][..]));
-            assert_eq!(take_number(&mut &out[..out.len() - 1]), None);
-        }
     }
 }

@@ -129,6 +129,8 @@ counters! {{
     retail_deleted_entries,
     /// Entries removed by vacuum.
     vacuumed_entries,
+    /// Entries whose INCLUDE payload vacuum brought up to date.
+    payloads_rewritten,
     /// Pages that became empty and were unlinked, the inner pages over them included.
     deleted_pages,
     /// Free pages that splits put to use.

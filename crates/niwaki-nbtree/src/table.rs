@@ -6,7 +6,7 @@
 
 use niwaki_storage::{BlockNumber, Csn, OffsetNumber, Result, Tid, Xid};
 
-use crate::batch::EntryPlace;
+use crate::batch::{BatchEntry, EntryPlace};
 
 /// What the table knows about an entry whose key equals a new one's (rule 9b.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,4 +129,45 @@ pub enum EntryDecision {
     Keep,
     /// It goes.
     Delete,
+    /// It stays, with the payload that [`EntryVisitor::payload`] has now (rule 9b.14).
+    Rewrite,
+}
+
+/// Where a pass over all entries goes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextVisit {
+    /// On to the next page.
+    NextPage,
+    /// To the same page again: what could not be decided there can be now.
+    SamePage,
+}
+
+/// Who visits every entry of an index ([`crate::Index::vacuum`]). A closure is one that only decides.
+pub trait EntryVisitor {
+    /// Called under the leaf's exclusive latch: the visitor may latch heap pages, and must neither wait for a
+    /// transaction nor call an index. What goes must be dead to everyone, and its removal from the heap,
+    /// if it was there, logged.
+    fn decide(&mut self, entry: BatchEntry<'_>) -> EntryDecision;
+
+    /// After [`EntryDecision::Rewrite`]: the entry's new payload.
+    fn payload(&self) -> &[u8] {
+        &[]
+    }
+
+    /// The new payload of this root's entry does not fit its leaf: it stays as it was.
+    fn did_not_fit(&mut self, _root: Tid) {}
+
+    /// Called with no latch held, for delays and interrupts.
+    ///
+    /// # Errors
+    /// End the pass.
+    fn between_pages(&mut self) -> Result<NextVisit> {
+        Ok(NextVisit::NextPage)
+    }
+}
+
+impl<F: FnMut(BatchEntry<'_>) -> EntryDecision> EntryVisitor for F {
+    fn decide(&mut self, entry: BatchEntry<'_>) -> EntryDecision {
+        self(entry)
+    }
 }

@@ -21,6 +21,7 @@
 //! 17 GROW_LIST       leaf (offset u16 of a posting list, the TID that it takes in)
 //! 18 SHIFT           leaf (entries kept u16, new high key), right sibling (per entry taken over its bytes
 //!                    u16, then these), parent (offset u16, the right sibling's new pivot)
+//! 19 SET_PAYLOAD     leaf (offset u16, the entry's new INCLUDE payload)
 //! ```
 //!
 //! Every record has version 1 and no body; a DELETE carries the interval of what it removes. Setting
@@ -62,6 +63,7 @@ pub(crate) mod kind {
     pub(crate) const UNLINK_BETWEEN: u8 = 16;
     pub(crate) const GROW_LIST: u8 = 17;
     pub(crate) const SHIFT: u8 = 18;
+    pub(crate) const SET_PAYLOAD: u8 = 19;
 }
 
 /// The kind of a split record, by the pages it has besides the halves.
@@ -94,6 +96,7 @@ pub(crate) enum PageChange {
     GiveRight,
     TakeFromLeft,
     ReplacePivot,
+    SetPayload,
     /// Always an image, so there is never anything to do.
     Image,
 }
@@ -102,8 +105,8 @@ pub(crate) enum PageChange {
 pub(crate) fn changes(kind: u8) -> Option<&'static [PageChange]> {
     use PageChange::{
         ClearDead, ClearIncomplete, Dedup, Delete, Deleted, GiveRight, GrowList, HalfDead, Image,
-        Insert, InsertInside, MergeDownlinks, Meta, ReplacePivot, SetNext, SetPrev, SplitLeft,
-        TakeFromLeft,
+        Insert, InsertInside, MergeDownlinks, Meta, ReplacePivot, SetNext, SetPayload, SetPrev,
+        SplitLeft, TakeFromLeft,
     };
     Some(match kind {
         kind::INSERT_LEAF => &[Insert],
@@ -131,6 +134,7 @@ pub(crate) fn changes(kind: u8) -> Option<&'static [PageChange]> {
         kind::UNLINK => &[Deleted, SetPrev],
         kind::UNLINK_BETWEEN => &[Deleted, SetPrev, SetNext],
         kind::SHIFT => &[GiveRight, TakeFromLeft, ReplacePivot],
+        kind::SET_PAYLOAD => &[SetPayload],
         _ => return None,
     })
 }
@@ -190,6 +194,12 @@ impl PageChange {
             Self::ReplacePivot => match data.split_first_chunk::<OFFSET_SIZE>() {
                 Some((offset, pivot)) => {
                     change::replace_pivot(page, u16::from_le_bytes(*offset), pivot)
+                }
+                None => false,
+            },
+            Self::SetPayload => match data.split_first_chunk::<OFFSET_SIZE>() {
+                Some((offset, payload)) => {
+                    change::set_payload(page, u16::from_le_bytes(*offset), payload)
                 }
                 None => false,
             },
@@ -277,6 +287,7 @@ impl ResourceManager for NbtreeManager {
             kind::PAGES => format!("{} new pages", record.pages.len()),
             kind::HALF_DEAD => format!("{} pages half-dead", record.pages.len().saturating_sub(1)),
             kind::UNLINK | kind::UNLINK_BETWEEN => "unlink page".to_owned(),
+            kind::SET_PAYLOAD => format!("payload of item {}", read_u16(data, 0)),
             kind::SHIFT => format!("shift to the right sibling, {} stay", read_u16(data, 0)),
             other => format!("unknown index record {other}"),
         }

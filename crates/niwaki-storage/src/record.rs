@@ -105,11 +105,12 @@ pub struct Record<'a, 'p> {
 }
 
 /// Bytes in the log of a record whose pages have so many bytes of data each, if it has no page image
-/// and no data of its own; padding included.
+/// and no data of its own, and its pages are of one file whose number 32 bits can tell; padding included.
 pub fn record_bytes(pages: &[usize], removes: Option<(Csn, Csn)>) -> usize {
     let (_, interval) = encode::removes_form(removes);
     let named: usize = pages.iter().map(|data| encode::BLOCK_HEADER_SIZE + data).sum();
-    encode::padded(encode::RECORD_HEADER_SIZE + interval + named)
+    let file = if pages.is_empty() { 0 } else { encode::SHORT_FILE_SIZE };
+    encode::padded(encode::RECORD_HEADER_SIZE + interval + file + named)
 }
 
 /// A record as read back from the log.

@@ -7,7 +7,7 @@ use niwaki_env::Env;
 use niwaki_env::vfs::{MemoryVfs, OpenMode};
 use niwaki_storage::page::{HEADER_SIZE, PAGE_SIZE};
 use niwaki_storage::wal::{
-    BLOCK_HEADER_SIZE, IMAGE_HEADER_SIZE, RECORD_HEADER_SIZE, SEGMENT_HEADER_SIZE,
+    BLOCK_HEADER_SIZE, IMAGE_HEADER_SIZE, RECORD_HEADER_SIZE, SEGMENT_HEADER_SIZE, SHORT_FILE_SIZE,
     SHORT_REMOVES_SIZE, SegmentHeader,
 };
 use niwaki_storage::*;
@@ -240,7 +240,7 @@ fn record() {
 
     assert_covers(&table("Record header"), RECORD_HEADER_SIZE);
     let names_at = RECORD_HEADER_SIZE + SHORT_REMOVES_SIZE;
-    let payload_at = names_at + 2 * BLOCK_HEADER_SIZE + IMAGE_HEADER_SIZE;
+    let payload_at = names_at + 2 * BLOCK_HEADER_SIZE + SHORT_FILE_SIZE + IMAGE_HEADER_SIZE;
     let length = payload_at + image_bytes + 5 + 4;
     assert_eq!(bytes.len(), length.next_multiple_of(8));
     assert!(bytes[length..].iter().all(|&b| b == 0));
@@ -271,10 +271,12 @@ fn record() {
 
     assert_covers(&table("Page name in a record"), BLOCK_HEADER_SIZE);
     let name = |block, flags, data| {
-        [("file", file.id.0), ("block", block), ("fork", 0), ("flags", flags), ("data_bytes", data)]
+        [("block", block), ("fork", 0), ("flags", flags), ("data_bytes", data)]
     };
-    assert_fields("Page name in a record", &bytes[names_at..], &name(1, 1, 0));
-    let image_at = names_at + BLOCK_HEADER_SIZE;
+    assert_fields("Page name in a record", &bytes[names_at..], &name(1, 1 + 4, 0));
+    let file_at = names_at + BLOCK_HEADER_SIZE;
+    let image_at = file_at + SHORT_FILE_SIZE;
+    assert_eq!(number(&bytes[file_at..image_at]), file.id.0);
     assert_covers(&table("Image header in a record"), IMAGE_HEADER_SIZE);
     assert_fields(
         "Image header in a record",
@@ -282,7 +284,7 @@ fn record() {
         &[("hole_offset", u64::from(page.lower())), ("hole_bytes", hole)],
     );
     let second_at = image_at + IMAGE_HEADER_SIZE;
-    assert_fields("Page name in a record", &bytes[second_at..], &name(2, 2, 5));
+    assert_fields("Page name in a record", &bytes[second_at..], &name(2, 2 + 8, 5));
 
     let image = &bytes[payload_at..payload_at + image_bytes];
     // Behind the LSN, which is stamped when the record is in.

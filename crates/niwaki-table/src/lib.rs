@@ -4,6 +4,7 @@
 mod bitmap_scan;
 mod build;
 mod check;
+mod clean;
 mod covered;
 mod dead_entries;
 mod deferred;
@@ -45,7 +46,7 @@ pub use expression::{ExpressionError, KeyExpression, KeySource};
 pub use fetch::Lookup;
 pub use index_scan::IndexScan;
 pub use keys::{ColumnKeys, ScanKeys};
-pub use niwaki_heap::{InsertOptions, PageRows, RowRef, RowTarget};
+pub use niwaki_heap::{InsertOptions, PageRows, RowRef, RowTarget, VacuumRoots};
 pub use niwaki_nbtree::Direction;
 pub use niwaki_txn::RowLockMode;
 pub use outcome::{ChangedRow, LockOutcome, LockWait, Modify};

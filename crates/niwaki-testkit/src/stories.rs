@@ -8,9 +8,9 @@ use std::sync::Arc;
 use niwaki_env::Env;
 use niwaki_env::sync::thread;
 use niwaki_env::vfs::MemoryVfs;
-use niwaki_heap::ItemKind;
+use niwaki_heap::{ItemKind, VacuumRoots};
 use niwaki_nbtree::{EntryDecision, KeyRange};
-use niwaki_storage::{Storage, StorageOptions, Tid, Xid};
+use niwaki_storage::{Storage, StorageOptions, Xid};
 use niwaki_table::{
     BuildOptions, Direction, Engine, Error, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup,
     Modify, PageRows, RowTarget, ScanKeys, Table, TableDefinition, Workspace,
@@ -19,6 +19,7 @@ use niwaki_txn::{
     BeginOptions, Durability, Isolation, Snapshot, Transaction, TransactionManager, TxnOptions,
 };
 use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid, encode_key};
+use niwaki_vacuum::{VacuumOptions, vacuum};
 
 use crate::schedules::seed;
 
@@ -257,63 +258,23 @@ impl Stage {
         let horizon = self.engine.transactions().horizon();
         for block in 0..self.table.blocks().expect("blocks") {
             let heap = self.table.heap();
-            heap.vacuum_page(block, &horizon, Xid::INVALID, &mut Vec::new()).expect("a page");
+            heap.vacuum_page(block, &horizon, Xid::INVALID, &mut VacuumRoots::default())
+                .expect("a page");
         }
     }
 
-    /// Prunes, then takes `mixed` away where it can be: *cleaning*, a visit of every index in which entries
-    /// go whose key no version has that anybody may see, then the flag.
+    /// Vacuum: takes `mixed` away where it can be.
     fn clean(&self) {
-        self.prune();
-        let heap = self.table.heap();
-        for block in 0..self.table.blocks().expect("blocks") {
-            let mut roots = Vec::new();
-            let found = heap.check_page(
-                block,
-                &mut Vec::new(),
-                |tid, kind| {
-                    if kind == (ItemKind::Root { mixed: true }) {
-                        roots.push(tid.offset.0);
-                    }
-                },
-                |_| {},
-            );
-            found.expect("a page");
-            let roots = heap.begin_cleaning(block, &roots).expect("a page");
-            let tids: BTreeSet<Tid> = roots.iter().map(|root| Tid::new(block, *root)).collect();
-            for index in 0..self.table.definition().indexes.len() {
-                self.visit(index, &tids);
-            }
-            transaction(&self.engine, |tx| {
-                let xid = tx.write_xid().expect("an id");
-                heap.clear_mixed(xid, block, &roots).expect("a page");
-                true
-            });
-        }
+        let control = self.engine.transactions().register_session().expect("a session");
+        let options = VacuumOptions { freeze_min_age: u64::MAX, ..VacuumOptions::default() };
+        vacuum(&self.table, &control, &options).expect("a vacuum");
     }
 
-    fn visit(&self, index: usize, roots: &BTreeSet<Tid>) {
-        let heap = self.table.heap();
-        let horizon = self.engine.transactions().horizon();
-        let mut decide = |entry: niwaki_nbtree::BatchEntry<'_>| {
-            if !roots.contains(&entry.tid) {
-                return EntryDecision::Keep;
-            }
-            let dead = heap.dead_versions(entry.tid, &horizon, |version| {
-                let mut out = vec![Datum::Null; COLUMNS];
-                let mut key = Vec::new();
-                let all = ColumnMask::all(COLUMNS);
-                self.table.deform(version, &all, &mut out).expect("a row");
-                self.table.encode_index_key(index, &out, &mut key).expect("a key")
-                    && key == entry.key
-            });
-            match dead.expect("a page").is_some() {
-                true => EntryDecision::Delete,
-                false => EntryDecision::Keep,
-            }
-        };
-        let between = &mut || Ok(());
-        self.table.index(index).vacuum(None, &mut decide, between).expect("a pass");
+    fn has_mixed(&self) -> bool {
+        let mut mixed = false;
+        let see = |_, kind| mixed |= kind == (ItemKind::Root { mixed: true });
+        self.table.heap().check_page(0, &mut Vec::new(), see, |_| {}).expect("a page");
+        mixed
     }
 
     fn check(&self) {
@@ -362,16 +323,40 @@ pub fn recheck() {
 pub fn unmix_counter() {
     let stage = Stage::two_keys();
     stage.play(vec![Box::new(Stage::read), Box::new(Stage::clean)]);
-    let mut mixed = false;
-    let heap = stage.table.heap();
-    let found = heap.check_page(
-        0,
-        &mut Vec::new(),
-        |_, kind| mixed |= kind == (ItemKind::Root { mixed: true }),
-        |_| {},
-    );
-    found.expect("a page");
-    assert!(!mixed, "nobody was in the cleaner's way");
+    assert!(!stage.has_mixed(), "nobody was in the cleaner's way");
+}
+
+/// `payload-rewritten`: the entry's payload is an older version's when the root is cleared.
+///
+/// # Panics
+/// As [`recheck`].
+pub fn cleaned_payload() {
+    for_both(|stage| {
+        stage.change(0, None, Some(2), true);
+        stage.play(vec![Box::new(Stage::read), Box::new(Stage::clean)]);
+        assert!(!stage.has_mixed(), "nobody was in the cleaner's way");
+    });
+}
+
+/// `cleaning`: a key comes, and is rolled back, while a cleaner visits the indexes.
+///
+/// # Panics
+/// As [`recheck`].
+pub fn a_key_behind_the_cleaner() {
+    for_both(|stage| {
+        stage.change(0, Some(2), None, true);
+        stage.play(vec![
+            Box::new(Stage::clean),
+            Box::new(|stage: &Stage| {
+                stage.change(0, Some(3), None, false);
+                stage.prune();
+            }),
+            Box::new(Stage::read),
+        ]);
+        stage.clean();
+        assert!(!stage.has_mixed(), "nobody is in the cleaner's way any more");
+        stage.read();
+    });
 }
 
 /// `no-duplicates`, `revive`, `recheck`, `kill-unchanged`, `mixed-first`, `suppression-bumps`,
@@ -471,20 +456,20 @@ pub fn a_cleaner_beside_updates() {
     let heap = stage.table.heap();
     let paused = heap.pause_freeing();
     let horizon = stage.engine.transactions().horizon();
-    let mut dead = Vec::new();
+    let mut roots = VacuumRoots::default();
     for block in 0..stage.table.blocks().expect("blocks") {
-        heap.vacuum_page(block, &horizon, Xid::INVALID, &mut dead).expect("a page");
+        heap.vacuum_page(block, &horizon, Xid::INVALID, &mut roots).expect("a page");
     }
     stage.churn(6 * CHURN);
     for index in [0, ON_A] {
-        let mut decide = |entry: niwaki_nbtree::BatchEntry<'_>| match dead.contains(&entry.tid) {
-            true => EntryDecision::Delete,
-            false => EntryDecision::Keep,
-        };
-        let between = &mut || Ok(());
-        stage.table.index(index).vacuum(None, &mut decide, between).expect("a pass");
+        let mut decide =
+            |entry: niwaki_nbtree::BatchEntry<'_>| match roots.dead.contains(&entry.tid) {
+                true => EntryDecision::Delete,
+                false => EntryDecision::Keep,
+            };
+        stage.table.index(index).vacuum(&mut decide).expect("a pass");
     }
-    for tid in dead {
+    for tid in roots.dead {
         heap.free_dead(&paused, tid.block.0, &[tid.offset.0], &horizon).expect("a page");
     }
     drop(paused);

@@ -1,9 +1,10 @@
 //! One vacuum of one table.
 
+use std::collections::BTreeSet;
+
 use niwaki_heap::FreeingPaused;
-use niwaki_nbtree::EntryDecision;
 use niwaki_storage::{Tid, Xid};
-use niwaki_table::{Error, Result, Table};
+use niwaki_table::{Error, Result, Table, VacuumRoots};
 use niwaki_txn::SessionControl;
 
 /// How a vacuum is done.
@@ -12,16 +13,16 @@ pub struct VacuumOptions {
     /// Versions of inserters at least this many transactions old are frozen; 0 (VACUUM FREEZE): all
     /// that every snapshot sees.
     pub freeze_min_age: u64,
-    /// Visit the indexes at all; without it DEAD line pointers stay.
+    /// Visit the indexes at all; without it DEAD line pointers stay, and so do old entries of mixed roots.
     pub index_cleanup: bool,
-    /// Most DEAD line pointers remembered before the indexes are visited; more means another pass
-    /// over them. 8 bytes each.
-    pub dead_tids_max: usize,
+    /// Most DEAD line pointers and mixed roots remembered before the indexes are visited; more means
+    /// another pass over them. 8 bytes each.
+    pub roots_max: usize,
 }
 
 impl Default for VacuumOptions {
     fn default() -> Self {
-        Self { freeze_min_age: 50_000_000, index_cleanup: true, dead_tids_max: 8 << 20 }
+        Self { freeze_min_age: 50_000_000, index_cleanup: true, roots_max: 8 << 20 }
     }
 }
 
@@ -38,6 +39,8 @@ pub struct VacuumSummary {
     pub remaining: u64,
     /// Line pointers freed for reuse.
     pub freed: u64,
+    /// Mixed roots, to which index entries of other keys led, that have only their own now.
+    pub cleared: u64,
     /// Entries removed, of all indexes together.
     pub entries_removed: u64,
     /// Times the indexes were visited.
@@ -54,7 +57,8 @@ pub fn vacuum(
     session: &SessionControl,
     options: &VacuumOptions,
 ) -> Result<VacuumSummary> {
-    let mut pass = Pass { table, session, summary: VacuumSummary::default(), dead: Vec::new() };
+    let mut pass =
+        Pass { table, session, summary: VacuumSummary::default(), roots: VacuumRoots::default() };
     let transactions = table.engine().transactions();
     let freeze_before = Xid(transactions.next_xid().0.saturating_sub(options.freeze_min_age));
     let heap = table.heap();
@@ -65,17 +69,17 @@ pub fn vacuum(
         pass.interrupts()?;
         // Anew for each page: reading the slots costs little, and what ended meanwhile counts.
         let horizon = transactions.horizon();
-        let found = heap.vacuum_page(block, &horizon, freeze_before, &mut pass.dead)?;
+        let found = heap.vacuum_page(block, &horizon, freeze_before, &mut pass.roots)?;
         pass.summary.pages += 1;
         pass.summary.removed += u64::from(found.pruned.removed);
         pass.summary.frozen += u64::from(found.pruned.frozen);
         pass.summary.remaining += u64::from(found.versions);
-        if options.index_cleanup && pass.dead.len() >= options.dead_tids_max {
+        if options.index_cleanup && pass.roots.len() >= options.roots_max {
             pass.clean(&paused)?;
         }
         block += 1;
     }
-    if options.index_cleanup && !pass.dead.is_empty() {
+    if options.index_cleanup && !pass.roots.is_empty() {
         pass.clean(&paused)?;
     }
     heap.save_free_space()?;
@@ -86,8 +90,8 @@ struct Pass<'t> {
     table: &'t Table,
     session: &'t SessionControl,
     summary: VacuumSummary,
-    /// DEAD line pointers, ascending.
-    dead: Vec<Tid>,
+    /// Whose entries the next visit of the indexes is about.
+    roots: VacuumRoots,
 }
 
 impl Pass<'_> {
@@ -95,48 +99,42 @@ impl Pass<'_> {
         self.session.check_interrupts().map_err(|why| Error::Transaction(why.into()))
     }
 
-    /// Removes the entries of the dead line pointers from every index, then frees them.
+    /// Visits all entries of the roots found in every index: those of DEAD line pointers and those whose keys
+    /// no version has go. Then frees the line pointers, and clears `mixed` where one version is left
+    /// (rules 9b.8, 9b.9).
     fn clean(&mut self, paused: &FreeingPaused) -> Result<()> {
-        let dead = std::mem::take(&mut self.dead);
+        let roots = std::mem::take(&mut self.roots);
+        let heap = self.table.heap();
+        // Before the first visit of an index: who changes a key meanwhile says *yes*.
+        let mut cleaning = Vec::new();
+        for (block, offsets) in by_block(&roots.mixed) {
+            let found = heap.begin_cleaning(block, &offsets)?;
+            cleaning.extend(found.into_iter().map(|offset| Tid::new(block, offset)));
+        }
+        let mut unclean = BTreeSet::new();
         for index in 0..self.table.definition().indexes.len() {
-            let mut interrupted = None;
-            let visited = self.table.index(index).vacuum(
-                // Pruning has logged what these entries led to.
-                None,
-                &mut |entry| {
-                    if dead.binary_search(&entry.tid).is_ok() {
-                        EntryDecision::Delete
-                    } else {
-                        EntryDecision::Keep
-                    }
-                },
-                &mut || match self.session.check_interrupts() {
-                    Ok(()) => Ok(()),
-                    Err(why) => {
-                        interrupted = Some(why);
-                        Err(niwaki_storage::Error::Refused("interrupted".to_owned()))
-                    }
-                },
-            );
-            if let Some(why) = interrupted {
-                return Err(Error::Transaction(why.into()));
-            }
-            self.summary.entries_removed += visited?.removed;
+            let interrupts = &mut || self.interrupts();
+            let visited = self.table.clean_index(index, &roots, &mut unclean, interrupts)?;
+            self.summary.entries_removed += visited.removed;
         }
         self.summary.index_passes += 1;
-        let heap = self.table.heap();
-        let mut rest = dead.as_slice();
-        let mut offsets = Vec::new();
-        while let Some(first) = rest.first() {
+        for (block, offsets) in by_block(&roots.dead) {
             self.interrupts()?;
-            let count = rest.iter().take_while(|tid| tid.block == first.block).count();
-            offsets.clear();
-            offsets.extend(rest[..count].iter().map(|tid| tid.offset.0));
             let horizon = self.table.engine().transactions().horizon();
-            self.summary.freed +=
-                u64::from(heap.free_dead(paused, first.block.0, &offsets, &horizon)?);
-            rest = &rest[count..];
+            let freed = heap.free_dead(paused, block, &offsets, &horizon)?;
+            self.summary.freed += u64::from(freed);
+        }
+        cleaning.retain(|root| !unclean.contains(root));
+        for (block, offsets) in by_block(&cleaning) {
+            self.interrupts()?;
+            self.summary.cleared += heap.clear_mixed(block, &offsets)?.len() as u64;
         }
         Ok(())
     }
+}
+
+/// Roots, given ascending, by their blocks.
+fn by_block(roots: &[Tid]) -> impl Iterator<Item = (u32, Vec<u16>)> {
+    let groups = roots.chunk_by(|a, b| a.block == b.block);
+    groups.map(|group| (group[0].block.0, group.iter().map(|tid| tid.offset.0).collect()))
 }

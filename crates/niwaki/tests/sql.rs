@@ -704,3 +704,60 @@ fn functions_and_views_that_scripts_measure_with() {
         ["BEGIN", "LOCK TABLE", "ShareLock|t", "SELECT 1", "COMMIT"]
     );
 }
+
+/// What VACUUM (VERBOSE) says of index entries and roots.
+fn vacuumed(session: &mut Session, table: &str) -> String {
+    let said = run(session, &format!("vacuum (verbose) {table}"));
+    let line = said.iter().find(|line| line.contains("finished vacuuming")).expect("what it did");
+    line.split("freed, ").nth(1).expect("its end").to_owned()
+}
+
+/// Chains of several keys are cleaned: entries of keys that no version has go, and `mixed` with them.
+#[test]
+fn vacuum_takes_old_keys_out_of_every_index() {
+    let database = Database::in_memory().unwrap();
+    let mut session = database.session();
+    let s = &mut session;
+    run(s, "create table t (id int primary key, v int, t text) with (heap_only_updates = any_key)");
+    run(s, "create index t_v on t (v) include (t); create index t_e on t ((v % 10))");
+    run(s, "create index t_p on t (v) where v > 120");
+    run(s, "insert into t select i, i, 'text' from generate_series(1, 40) i");
+    let mut old = database.session();
+    run(&mut old, "begin isolation level repeatable read");
+    assert_eq!(run(&mut old, "select sum(v) from t")[0], "820");
+    assert_eq!(run(s, "update t set v = v + 100"), ["UPDATE 40"]);
+    assert_eq!(run(s, "update t set v = v - 50"), ["UPDATE 40"]);
+    assert_eq!(vacuumed(s, "t"), "0 index entries removed, 0 mixed roots cleared");
+    assert_eq!(run(&mut old, "select sum(v) from t")[0], "820");
+    run(&mut old, "commit");
+    // In t_v two old keys of each row, in t_p those above 120, in t_e none: v % 10 is what it was.
+    assert_eq!(vacuumed(s, "t"), "100 index entries removed, 40 mixed roots cleared");
+    assert_eq!(vacuumed(s, "t"), "0 index entries removed, 0 mixed roots cleared");
+    assert_eq!(run(s, "select niwaki_check('t')")[1], "SELECT 1");
+    // A payload alone, which adds no entry.
+    assert_eq!(run(s, "update t set t = 'another' where id = 7"), ["UPDATE 1"]);
+    assert_eq!(vacuumed(s, "t"), "0 index entries removed, 1 mixed roots cleared");
+    run(s, "set enable_seqscan = off; set enable_bitmapscan = off");
+    let plan = run(s, "explain (costs off) select t from t where v = 57").join("\n");
+    assert!(plan.contains("Index Only Scan using t_v"), "{plan}");
+    assert_eq!(run(s, "select t from t where v = 57")[0], "another");
+}
+
+/// A payload that does not fit its leaf leaves the row mixed, and right, until there is room.
+#[test]
+fn a_payload_that_does_not_fit_waits_for_room() {
+    let database = Database::in_memory().unwrap();
+    let mut session = database.session();
+    let s = &mut session;
+    run(s, "create table t (v int, t text) with (heap_only_updates = any_key, fillfactor = 50)");
+    run(s, "insert into t select i, 'x' from generate_series(1, 2000) i");
+    run(s, "create index t_v on t (v) include (t) with (fillfactor = 100)");
+    assert_eq!(run(s, "update t set t = repeat('y', 1000) where v = 30"), ["UPDATE 1"]);
+    assert_eq!(vacuumed(s, "t"), "0 index entries removed, 0 mixed roots cleared");
+    run(s, "set enable_seqscan = off; set enable_bitmapscan = off");
+    assert_eq!(run(s, "select length(t) from t where v = 30")[0], "1000");
+    assert_eq!(run(s, "delete from t where v between 40 and 140"), ["DELETE 101"]);
+    assert_eq!(vacuumed(s, "t"), "101 index entries removed, 1 mixed roots cleared");
+    assert_eq!(run(s, "select length(t) from t where v = 30")[0], "1000");
+    assert_eq!(run(s, "select niwaki_check('t')")[1], "SELECT 1");
+}

@@ -30,13 +30,14 @@ fn delete(fixture: &Fixture, tx: &Transaction, root: Tid) -> Outcome {
 }
 
 fn vacuum(fixture: &Fixture) -> (Vec<Tid>, u32) {
-    let mut dead = Vec::new();
+    let mut roots = crate::VacuumRoots::default();
     let heap = fixture.heap();
     let paused = heap.pause_freeing();
     let horizon = fixture.txns.horizon();
     for block in 0..fixture.heap().blocks().unwrap() {
-        fixture.heap().vacuum_page(block, &horizon, Xid::INVALID, &mut dead).unwrap();
+        fixture.heap().vacuum_page(block, &horizon, Xid::INVALID, &mut roots).unwrap();
     }
+    let dead = roots.dead;
     let mut freed = 0;
     for tid in &dead {
         let offsets = [tid.offset.0];

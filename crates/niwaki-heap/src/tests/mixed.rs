@@ -3,7 +3,7 @@
 use niwaki_storage::{Mixed, OffsetNumber, Tid};
 
 use super::{Fixture, row};
-use crate::{Outcome, RowTarget, UpdateKind};
+use crate::{Outcome, RowTarget, UpdateKind, VacuumRoots};
 
 impl Fixture {
     fn mixed(&self, root: Tid) -> Mixed {
@@ -25,7 +25,7 @@ impl Fixture {
     fn prune(&self) {
         let horizon = self.txns.horizon();
         let oldest = niwaki_storage::Xid::INVALID;
-        self.heap().vacuum_page(0, &horizon, oldest, &mut Vec::new()).unwrap();
+        self.heap().vacuum_page(0, &horizon, oldest, &mut VacuumRoots::default()).unwrap();
     }
 }
 
@@ -42,11 +42,10 @@ fn a_change_of_a_key_makes_the_root_mixed_until_it_is_cleaned() {
     fixture.prune();
     assert_eq!(fixture.mixed(root), Mixed::Yes, "it stays with the line pointer of a redirect");
     let before = heap.unmix_count();
-    let xid = fixture.begin(0).write_xid().unwrap();
-    assert_eq!(heap.clear_mixed(xid, 0, &offsets).unwrap(), [0u16; 0], "nobody began to clean");
+    assert_eq!(heap.clear_mixed(0, &offsets).unwrap(), [0u16; 0], "nobody began to clean");
     assert_eq!(heap.begin_cleaning(0, &offsets).unwrap(), offsets);
     assert_eq!((fixture.mixed(root), heap.unmix_count()), (Mixed::Cleaning, before));
-    assert_eq!(heap.clear_mixed(xid, 0, &offsets).unwrap(), offsets);
+    assert_eq!(heap.clear_mixed(0, &offsets).unwrap(), offsets);
     assert_eq!(fixture.mixed(root), Mixed::No);
     assert_ne!(heap.unmix_count(), before, "scans that read a leaf before look at the key");
 }
@@ -65,8 +64,7 @@ fn a_change_during_the_cleaning_keeps_the_root_mixed() {
     assert_eq!(fixture.mixed(root), Mixed::Yes);
     fixture.prune();
     assert_eq!(fixture.mixed(root), Mixed::Yes, "neither abort nor pruning clears it");
-    let xid = fixture.begin(0).write_xid().unwrap();
-    assert_eq!(heap.clear_mixed(xid, 0, &offsets).unwrap(), [0u16; 0]);
+    assert_eq!(heap.clear_mixed(0, &offsets).unwrap(), [0u16; 0]);
     assert_eq!(fixture.mixed(root), Mixed::Yes);
 }
 

@@ -226,7 +226,7 @@ fn any_damage_is_survived() {
         let keep = &mut || Ok((crate::EntryDecision::Keep, None));
         let _ = index.delete_entry(&key, Tid::new(1, 1), niwaki_storage::Xid::INVALID, keep);
         let decide = &mut |_: crate::BatchEntry<'_>| crate::EntryDecision::Keep;
-        let _ = index.vacuum(None, decide, &mut || Ok(()));
+        let _ = index.vacuum(decide);
     }
 }
 
@@ -276,7 +276,7 @@ fn half_dead(index: &Index) -> BlockNumber {
     let block = level(index, 0)[5];
     let mut leaf = index.pin(block).unwrap().into_write();
     let decide = &mut |_: crate::BatchEntry<'_>| crate::EntryDecision::Delete;
-    index.judge_page(&mut leaf, None, decide).unwrap();
+    index.visit_leaf(&mut leaf, decide).unwrap();
     assert_eq!(index.make_half_dead(leaf).unwrap(), [block]);
     checked(index);
     block

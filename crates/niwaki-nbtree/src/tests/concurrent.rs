@@ -340,7 +340,7 @@ pub(super) fn vacuum_beside_insertions(index: &Arc<Index>, seed: u64) {
     let mut decide = |entry: crate::BatchEntry<'_>| {
         if entry.tid == Tid::new(2000, 1) { EntryDecision::Delete } else { EntryDecision::Keep }
     };
-    let summary = index.vacuum(None, &mut decide, &mut || Ok(())).unwrap();
+    let summary = index.vacuum(&mut decide).unwrap();
     inserter.join().unwrap();
     assert_eq!(summary.removed, 20);
     assert!(checked(index).iter().all(|(_, tid)| *tid != Tid::new(2000, 1)));
@@ -378,7 +378,7 @@ fn scans_among_page_deletions(seed: u64) {
         }
         if rng.chance(1, 2) {
             let keep = &mut |_: crate::BatchEntry<'_>| EntryDecision::Keep;
-            cleaner.vacuum(None, keep, &mut || Ok(())).unwrap();
+            cleaner.vacuum(keep).unwrap();
         }
     }));
     let inserter = Arc::clone(&index);
@@ -571,7 +571,7 @@ fn vacuum_of_a_growing_file(_: u64) {
         .collect();
     for _ in 0..3 {
         let keep = &mut |_: crate::BatchEntry<'_>| EntryDecision::Keep;
-        index.vacuum(None, keep, &mut || Ok(())).unwrap();
+        index.vacuum(keep).unwrap();
     }
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     assert_eq!(checked(&index).len(), 2 * KEYS);

@@ -207,6 +207,7 @@ fn records() {
         (kind::UNLINK_BETWEEN, "unlink between"),
         (kind::GROW_LIST, "grow list"),
         (kind::SHIFT, "shift"),
+        (kind::SET_PAYLOAD, "set payload"),
     ];
     assert_eq!(documented, code.map(|(number, name)| format!("{number} {name}")));
 }

@@ -110,7 +110,7 @@ fn delete(index: &Index, mut which: impl FnMut(&[u8], Tid) -> bool) {
         true => EntryDecision::Delete,
         false => EntryDecision::Keep,
     };
-    index.vacuum(None, &mut decide, &mut || Ok(())).unwrap();
+    index.vacuum(&mut decide).unwrap();
 }
 
 proptest! {

@@ -356,7 +356,7 @@ fn vacuum(index: &Index, model: &mut Model, block: u32) {
     let mut decide = |entry: crate::BatchEntry<'_>| {
         if entry.tid.block.0 == block { EntryDecision::Delete } else { EntryDecision::Keep }
     };
-    let summary = index.vacuum(None, &mut decide, &mut || Ok(())).unwrap();
+    let summary = index.vacuum(&mut decide).unwrap();
     model.retain(|(_, tid), _| tid.block.0 != block);
     assert_eq!(summary.removed, (before - model.len()) as u64);
     assert_eq!(summary.remaining, model.len() as u64);

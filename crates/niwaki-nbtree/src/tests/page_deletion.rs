@@ -45,7 +45,7 @@ fn report(index: &Index) -> CheckReport {
 }
 
 fn vacuum(index: &Index) -> VacuumSummary {
-    index.vacuum(None, &mut |_| EntryDecision::Keep, &mut || Ok(())).unwrap()
+    index.vacuum(&mut |_: crate::BatchEntry<'_>| EntryDecision::Keep).unwrap()
 }
 
 /// The leaf where a key belongs.
@@ -113,7 +113,7 @@ fn a_vacuum_deletes_what_it_empties() {
         20..180 => EntryDecision::Delete,
         _ => EntryDecision::Keep,
     };
-    let summary = index.vacuum(None, &mut decide, &mut || Ok(())).unwrap();
+    let summary = index.vacuum(&mut decide).unwrap();
     assert_eq!((summary.removed, summary.remaining), (160, 40));
     let after = report(&index);
     assert!(after.leaf_pages + 35 < before && summary.deleted_pages > 40, "{summary:?}");
@@ -149,7 +149,7 @@ fn half_dead(index: &Index, range: std::ops::Range<u8>) -> Vec<BlockNumber> {
     let block = leaf_of(index, key);
     let mut leaf = index.pin(block).unwrap().into_write();
     // The entries go as vacuum deletes them; the page stays, since it is done by hand.
-    let (gone, stay) = index.judge_page(&mut leaf, None, &mut decide).unwrap();
+    let (gone, stay) = index.visit_leaf(&mut leaf, &mut decide).unwrap();
     assert!(gone > 0 && stay == 0);
     let branch = index.make_half_dead(leaf).unwrap();
     assert_eq!(branch.last(), Some(&block));

@@ -162,7 +162,7 @@ fn vacuum_takes_single_tids_out_of_lists() {
             entry.tid.block.0.is_multiple_of(30) || (entry.key == b"a" && entry.tid.block.0 <= 80);
         if goes { EntryDecision::Delete } else { EntryDecision::Keep }
     };
-    let summary = index.vacuum(None, &mut decide, &mut || Ok(())).unwrap();
+    let summary = index.vacuum(&mut decide).unwrap();
     assert_eq!((summary.removed, summary.remaining), (8 + 6 + 8, 48 - 22));
     let expected: Vec<u32> = (1..=24).filter(|n| n % 3 != 0).map(|n| n * 10).collect();
     assert_eq!(tids_of(&index, b"b", Direction::Forward), expected);

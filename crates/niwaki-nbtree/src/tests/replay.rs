@@ -186,7 +186,7 @@ fn every_prefix_of_the_log_is_an_index() {
         let rng = SeededRng::new(seed);
         // The file was created, durably, in the first bytes of the log.
         let begin = 4096 + 400;
-        for _ in 0..60 {
+        for _ in 0..90 {
             let cut = begin + rng.below((end - begin) as u64) as usize;
             let copy = files.fork();
             let segment = copy.open(&path, OpenMode::Existing).unwrap();
@@ -228,7 +228,7 @@ fn recover_and_go_on(files: MemoryVfs, original: &Index, moments: &[Vec<Entry>])
             assert!(!page.is_incomplete(), "an insertion came by block {block}");
         }
     }
-    index.vacuum(None, &mut |_| EntryDecision::Keep, &mut || Ok(())).unwrap();
+    index.vacuum(&mut |_: crate::BatchEntry<'_>| EntryDecision::Keep).unwrap();
     let mended = index.check(&mut |_| {}).unwrap();
     assert_eq!((mended.half_dead_pages, mended.leaked_pages), (0, 0));
     report

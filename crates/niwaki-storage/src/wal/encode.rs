@@ -9,7 +9,8 @@
 //! 24  xid u64
 //! 32  manager u8  33 kind u8  34 version u8  35 flags u8 (1: removes, 2: in short)  36 pages u8  37..40 zero
 //! 40  [removes: from u64, to u64; in short: from u64, length u32]
-//!     per page: file u64, block u32, fork u8, flags u8 (1 image, 2 init), data bytes u16
+//!     per page: block u32, fork u8, flags u8 (1 image, 2 init, 4: file in short, 8: file as before), data bytes u16
+//!               [file u64; in short: u32; nothing if it is that of the page before]
 //!               [image: hole offset u16, hole bytes u16]
 //!     per page: [image without its hole] data
 //!     body; the next record begins at the next multiple of 8
@@ -27,8 +28,12 @@ pub const RECORD_HEADER_SIZE: usize = 40;
 pub const REMOVES_SIZE: usize = 16;
 /// Bytes of the interval that a record removes, mostly.
 pub const SHORT_REMOVES_SIZE: usize = 12;
-/// Bytes that name one page in a record.
-pub const BLOCK_HEADER_SIZE: usize = 16;
+/// Bytes that name one page in a record, without its file.
+pub const BLOCK_HEADER_SIZE: usize = 8;
+/// Bytes of a page's file behind its name, when its number is longer than 32 bits.
+pub const FILE_SIZE: usize = 8;
+/// Bytes of a page's file, mostly; pages of the file that the page before is of need none.
+pub const SHORT_FILE_SIZE: usize = 4;
 /// Bytes that describe a page image, behind the page's name.
 pub const IMAGE_HEADER_SIZE: usize = 4;
 /// Longest record: what a reader must be ready to hold.
@@ -38,6 +43,8 @@ pub(crate) const FLAG_REMOVES: u8 = 1;
 pub(crate) const FLAG_SHORT_REMOVES: u8 = 2;
 pub(crate) const PAGE_IMAGE: u8 = 1;
 pub(crate) const PAGE_INIT: u8 = 2;
+pub(crate) const PAGE_SHORT_FILE: u8 = 4;
+pub(crate) const PAGE_SAME_FILE: u8 = 8;
 
 /// The fixed part of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,9 +198,8 @@ fn decode_parts(record: &[u8]) -> Option<DecodedRecord<'_>> {
     if count > MAX_RECORD_PAGES {
         return None;
     }
-    let mut parts = Vec::with_capacity(count);
+    let mut parts: Vec<Part> = Vec::with_capacity(count);
     for _ in 0..count {
-        let file = RelFileId(cursor.u64()?);
         let block = BlockNumber(cursor.u32()?);
         let fork = match cursor.u8()? {
             0 => Fork::Main,
@@ -203,6 +209,12 @@ fn decode_parts(record: &[u8]) -> Option<DecodedRecord<'_>> {
         };
         let flags = cursor.u8()?;
         let data = usize::from(cursor.u16()?);
+        let file = match flags & (PAGE_SHORT_FILE | PAGE_SAME_FILE) {
+            0 => RelFileId(cursor.u64()?),
+            PAGE_SHORT_FILE => RelFileId(cursor.u32()?.into()),
+            PAGE_SAME_FILE => parts.last()?.id.file,
+            _ => return None,
+        };
         let (hole_offset, hole_bytes) =
             if flags & PAGE_IMAGE != 0 { (cursor.u16()?, cursor.u16()?) } else { (0, 0) };
         if usize::from(hole_offset).checked_add(usize::from(hole_bytes))? > PAGE_SIZE {
@@ -235,4 +247,61 @@ fn decode_parts(record: &[u8]) -> Option<DecodedRecord<'_>> {
         pages,
         body: cursor.0,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record that names pages, each with its flags and what follows its name.
+    fn record(names: &[(u32, u8, &[u8])]) -> Vec<u8> {
+        let mut out = vec![0; RECORD_HEADER_SIZE];
+        for (block, flags, file) in names {
+            out.extend_from_slice(&block.to_le_bytes());
+            out.extend_from_slice(&[0, *flags, 0, 0]);
+            out.extend_from_slice(file);
+        }
+        let header = Header {
+            length: out.len() as u32,
+            crc: 0,
+            position: 0,
+            previous: 0,
+            durable: 0,
+            xid: 0,
+            manager: Manager::Heap as u8,
+            kind: 1,
+            version: 1,
+            flags: 0,
+            pages: names.len() as u8,
+        };
+        header.put(out.first_chunk_mut().expect("a header"));
+        out
+    }
+
+    #[test]
+    fn a_page_is_named_by_its_file_in_short_in_full_or_as_before() {
+        let (short, full) = (7u32.to_le_bytes(), (1u64 << 40).to_le_bytes());
+        let bytes = record(&[
+            (1, PAGE_SHORT_FILE, &short),
+            (2, PAGE_SAME_FILE, &[]),
+            (3, PAGE_INIT, &full),
+            (4, PAGE_SAME_FILE, &[]),
+        ]);
+        let pages = decode(&bytes).expect("a record").pages;
+        let names: Vec<_> = pages.iter().map(|page| (page.id.file.0, page.id.block.0)).collect();
+        assert_eq!(names, [(7, 1), (7, 2), (1 << 40, 3), (1 << 40, 4)]);
+        assert_eq!(pages.iter().filter(|page| page.init).count(), 1);
+    }
+
+    #[test]
+    fn a_page_without_a_file_is_refused() {
+        for names in [
+            &[(1, PAGE_SAME_FILE, &[][..])][..],
+            &[(1, PAGE_SHORT_FILE | PAGE_SAME_FILE, &[7, 0, 0, 0])],
+            &[(1, PAGE_SHORT_FILE, &[7, 0, 0])],
+            &[(1, 0, &[7, 0, 0, 0])],
+        ] {
+            assert!(decode(&record(names)).is_err(), "{names:?}");
+        }
+    }
 }

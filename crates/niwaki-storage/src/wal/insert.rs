@@ -9,19 +9,21 @@ use niwaki_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use niwaki_env::sync::plain_atomic::AtomicU64 as Counter;
 
 use super::encode::{
-    BLOCK_HEADER_SIZE, Header, IMAGE_HEADER_SIZE, PAGE_IMAGE, PAGE_INIT, RECORD_HEADER_SIZE,
-    RECORD_MAX, REMOVES_SIZE, length_of, padded, removes_form, seal,
+    BLOCK_HEADER_SIZE, FILE_SIZE, Header, IMAGE_HEADER_SIZE, PAGE_IMAGE, PAGE_INIT, PAGE_SAME_FILE,
+    PAGE_SHORT_FILE, RECORD_HEADER_SIZE, RECORD_MAX, REMOVES_SIZE, length_of, padded, removes_form,
+    seal,
 };
 use super::flush::{FlushState, Leader};
 use super::segment::Segments;
 use crate::error::Result;
-use crate::ids::Lsn;
+use crate::ids::{Lsn, RelFileId};
 use crate::page::PAGE_SIZE;
 use crate::record::{LoggedPage, MAX_RECORD_PAGES, PageLog, Record};
 
 /// Room for everything in front of a record's payload.
-const FRONT_MAX: usize =
-    RECORD_HEADER_SIZE + REMOVES_SIZE + MAX_RECORD_PAGES * (BLOCK_HEADER_SIZE + IMAGE_HEADER_SIZE);
+const FRONT_MAX: usize = RECORD_HEADER_SIZE
+    + REMOVES_SIZE
+    + MAX_RECORD_PAGES * (BLOCK_HEADER_SIZE + FILE_SIZE + IMAGE_HEADER_SIZE);
 
 /// Counters of the log since the database was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -299,7 +301,8 @@ impl Plan {
                 plan.with_image |= 1 << index;
                 plan.images += 1;
             }
-            payload += plan.push_page(page, image);
+            let before = index.checked_sub(1).map(|before| record.pages[before].target.id().file);
+            payload += plan.push_page(page, image, before);
         }
         payload += record.body.iter().map(|piece| piece.len()).sum::<usize>();
         plan.length = plan.front_bytes + payload;
@@ -316,16 +319,33 @@ impl Plan {
         self.front_bytes += bytes.len();
     }
 
-    /// Describes a page; returns the bytes that it adds to the payload.
-    fn push_page(&mut self, page: &LoggedPage<'_>, image: bool) -> usize {
+    /// Describes a page; returns the bytes that it adds to the payload. `before` is the file of the page
+    /// before.
+    fn push_page(
+        &mut self,
+        page: &LoggedPage<'_>,
+        image: bool,
+        before: Option<RelFileId>,
+    ) -> usize {
         let id = page.target.id();
         let data: usize = if image { 0 } else { page.data.iter().map(|piece| piece.len()).sum() };
         let data_bytes = u16::try_from(data).expect("a page's data has at most 65535 bytes");
         let init = if page.mode == PageLog::Init { PAGE_INIT } else { 0 };
-        self.push(&id.file.0.to_le_bytes());
+        let flags = if image { PAGE_IMAGE } else { init };
+        let short = u32::try_from(id.file.0).ok();
+        let file = match short {
+            _ if before == Some(id.file) => PAGE_SAME_FILE,
+            Some(_) => PAGE_SHORT_FILE,
+            None => 0,
+        };
         self.push(&id.block.0.to_le_bytes());
-        self.push(&[id.fork as u8, if image { PAGE_IMAGE } else { init }]);
+        self.push(&[id.fork as u8, flags | file]);
         self.push(&data_bytes.to_le_bytes());
+        match short {
+            _ if file == PAGE_SAME_FILE => {}
+            Some(short) => self.push(&short.to_le_bytes()),
+            None => self.push(&id.file.0.to_le_bytes()),
+        }
         if !image {
             return data;
         }

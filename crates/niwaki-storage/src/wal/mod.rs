@@ -11,7 +11,8 @@ mod read;
 mod segment;
 
 pub use encode::{
-    BLOCK_HEADER_SIZE, IMAGE_HEADER_SIZE, RECORD_HEADER_SIZE, REMOVES_SIZE, SHORT_REMOVES_SIZE,
+    BLOCK_HEADER_SIZE, FILE_SIZE, IMAGE_HEADER_SIZE, RECORD_HEADER_SIZE, REMOVES_SIZE,
+    SHORT_FILE_SIZE, SHORT_REMOVES_SIZE,
 };
 pub(crate) use encode::{Cursor, decode};
 #[cfg(any(test, feature = "hostile"))]

@@ -8,7 +8,7 @@ use niwaki_env::Env;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 use niwaki_env::vfs::{MemoryVfs, Vfs};
-use niwaki_heap::VersionRow;
+use niwaki_heap::{VacuumRoots, VersionRow};
 use niwaki_nbtree::{IndexOptions, KeyRange};
 use niwaki_storage::compare::redo_equals_do;
 use niwaki_storage::page::{ItemState, Page, PageKind};
@@ -189,9 +189,9 @@ impl World {
     pub(crate) fn prune(&self) {
         let horizon = self.engine.transactions().horizon();
         for block in 0..self.table.blocks().unwrap() {
-            let mut dead = Vec::new();
+            let mut roots = VacuumRoots::default();
             let oldest = niwaki_storage::Xid::INVALID;
-            self.table.heap().vacuum_page(block, &horizon, oldest, &mut dead).unwrap();
+            self.table.heap().vacuum_page(block, &horizon, oldest, &mut roots).unwrap();
         }
     }
 
@@ -267,8 +267,7 @@ impl World {
 
     pub(crate) fn vacuum(&self, session: usize, freeze: bool) -> VacuumSummary {
         let freeze_min_age = if freeze { 0 } else { u64::MAX };
-        let options =
-            VacuumOptions { freeze_min_age, dead_tids_max: 3, ..VacuumOptions::default() };
+        let options = VacuumOptions { freeze_min_age, roots_max: 3, ..VacuumOptions::default() };
         let summary = vacuum(&self.table, &self.sessions[session], &options).unwrap();
         self.check();
         summary

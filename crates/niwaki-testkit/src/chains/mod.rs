@@ -13,7 +13,7 @@ use std::sync::Arc;
 use niwaki_env::Env;
 use niwaki_env::rng::SeededRng;
 use niwaki_env::vfs::{MemoryVfs, Vfs};
-use niwaki_heap::ItemKind;
+use niwaki_heap::{ItemKind, VacuumRoots};
 use niwaki_nbtree::IndexStats;
 use niwaki_storage::compare::redo_equals_do;
 use niwaki_storage::page::{ItemState, Page, PageKind};
@@ -426,8 +426,7 @@ impl Run {
             return;
         }
         let freeze_min_age = if self.rng.chance(1, 3) { 0 } else { u64::MAX };
-        let options =
-            VacuumOptions { freeze_min_age, dead_tids_max: 3, ..VacuumOptions::default() };
+        let options = VacuumOptions { freeze_min_age, roots_max: 3, ..VacuumOptions::default() };
         vacuum(&self.table, &self.controls[HELPER], &options).expect("a vacuum");
     }
 
@@ -435,7 +434,8 @@ impl Run {
         let horizon = self.engine.transactions().horizon();
         for block in 0..self.table.blocks().expect("blocks") {
             let heap = self.table.heap();
-            heap.vacuum_page(block, &horizon, Xid::INVALID, &mut Vec::new()).expect("a page");
+            heap.vacuum_page(block, &horizon, Xid::INVALID, &mut VacuumRoots::default())
+                .expect("a page");
         }
     }
 
@@ -558,6 +558,8 @@ impl Run {
         let options = VacuumOptions { freeze_min_age: 0, ..VacuumOptions::default() };
         let left = vacuum(&self.table, &self.controls[HELPER], &options).expect("a vacuum");
         assert_eq!(left.remaining, self.committed.len() as u64, "G2: versions left");
+        let still = self.roots(|mixed| mixed);
+        assert!(still.is_empty(), "still mixed: {still:?}");
         self.verify();
         let indexes = 0..self.table.definition().indexes.len();
         let stats: Vec<IndexStats> = indexes.map(|index| self.table.index_stats(index)).collect();

@@ -38,13 +38,14 @@ impl Session {
                     out,
                     "00000",
                     format!(
-                        "finished vacuuming \"{}\": {} pages, {} versions removed, {} remain, {} line pointers freed, {} index entries removed",
+                        "finished vacuuming \"{}\": {} pages, {} versions removed, {} remain, {} line pointers freed, {} index entries removed, {} mixed roots cleared",
                         relation.name,
                         summary.pages,
                         summary.removed,
                         summary.remaining,
                         summary.freed,
-                        summary.entries_removed
+                        summary.entries_removed,
+                        summary.cleared
                     ),
                 );
             }

@@ -1,0 +1,136 @@
+//! Numbers in few bits: exponential Golomb codes.
+//!
+//! Distances between entries that go are mostly small, and some are not. The number n is written as
+//! n + 4 in binary, behind as many zeros as that has bits more than three:
+//!
+//! ```text
+//! n            0      3      4        11        12          27
+//! bits         100    111    01000    01111    0010000    0011111
+//! ```
+//!
+//! Bytes are filled from their highest bit on. Source: Teuhola, "A compression method for clustered
+//! bit-vectors", 1978 (order 2).
+
+/// Bits of the shortest code.
+const SHORTEST: u32 = 3;
+/// What is added to a number: the lowest of so many bits.
+const BIAS: u32 = 1 << (SHORTEST - 1);
+
+/// Writes numbers one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct NumberWriter {
+    bytes: Vec<u8>,
+    /// Bits of the last byte that are free.
+    free: u32,
+}
+
+impl NumberWriter {
+    pub(crate) fn push(&mut self, number: u16) {
+        let biased = u32::from(number) + BIAS;
+        let length = u32::BITS - biased.leading_zeros();
+        // The zeros in front are those that the biased number has anyway.
+        let mut left = length + (length - SHORTEST);
+        while left > 0 {
+            if self.free == 0 {
+                self.bytes.push(0);
+                self.free = u8::BITS;
+            }
+            let taken = left.min(self.free);
+            left -= taken;
+            let bits = (u64::from(biased) >> left) as u32 & ((1 << taken) - 1);
+            self.free -= taken;
+            if let Some(last) = self.bytes.last_mut() {
+                *last |= (bits << self.free) as u8;
+            }
+        }
+    }
+
+    /// What was written; the last byte is filled up with zeros.
+    pub(crate) fn finish(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+/// Reads what a [`NumberWriter`] wrote.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NumberReader<'a> {
+    bytes: &'a [u8],
+    /// Bits that were read.
+    at: usize,
+}
+
+impl<'a> NumberReader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    fn bit(&mut self) -> Option<u32> {
+        let byte = self.bytes.get(self.at / 8)?;
+        let bit = byte >> (7 - self.at % 8) & 1;
+        self.at += 1;
+        Some(bit.into())
+    }
+
+    /// The next number; `None` if there is none, or it is no number of 16 bits.
+    pub(crate) fn take(&mut self) -> Option<u16> {
+        let mut zeros = 0;
+        while self.bit()? == 0 {
+            zeros += 1;
+        }
+        if zeros + SHORTEST > u16::BITS + 1 {
+            return None;
+        }
+        let mut biased = 1;
+        for _ in 1..zeros + SHORTEST {
+            biased = biased << 1 | self.bit()?;
+        }
+        u16::try_from(biased - BIAS).ok()
+    }
+
+    /// Whether nothing is left but the zeros that fill the last byte.
+    pub(crate) fn is_at_end(mut self) -> bool {
+        let left = self.bytes.len() * 8 - self.at;
+        left < 8 && (0..left).all(|_| self.bit() == Some(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(numbers: &[u16]) -> Vec<u8> {
+        let mut writer = NumberWriter::default();
+        numbers.iter().for_each(|&number| writer.push(number));
+        writer.finish()
+    }
+
+    #[test]
+    fn every_number_comes_back() {
+        for number in 0..=u16::MAX {
+            let bytes = written(&[number, 0, number]);
+            let mut reader = NumberReader::new(&bytes);
+            assert_eq!([0; 3].map(|_| reader.take()), [Some(number), Some(0), Some(number)]);
+            assert!(reader.is_at_end(), "{number}");
+        }
+    }
+
+    #[test]
+    fn the_codes_are_as_documented() {
+        assert_eq!(written(&[0, 3, 4]), [0b1001_1101, 0b0000_0000]);
+        assert_eq!(written(&[27, 11]), [0b0011_1110, 0b1111_0000]);
+        assert_eq!(written(&[12]), [0b0010_0000]);
+        let bits = |number: u16| 2 * (32 - (u32::from(number) + 4).leading_zeros()) - 3;
+        assert_eq!([0, 3, 4, 11, 12, 27, 28, 59, 60].map(bits), [3, 3, 5, 5, 7, 7, 9, 9, 11]);
+    }
+
+    #[test]
+    fn what_is_no_number_is_refused() {
+        for bytes in [&[][..], &[0], &[0; 9], &[0x10], &[0, 0, 0xFF, 0xFF, 0xFF]] {
+            assert_eq!(NumberReader::new(bytes).take(), None, "{bytes:?}");
+        }
+        assert!(!NumberReader::new(&[0]).is_at_end(), "a byte that nothing needs");
+        let mut reader = NumberReader::new(&[0b1000_0001]);
+        assert_eq!(reader.take(), Some(0));
+        assert!(!reader.is_at_end(), "a one behind the last number");
+    }
+}
