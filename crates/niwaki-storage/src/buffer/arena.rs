@@ -46,7 +46,7 @@ impl Arena {
         let advised =
             unsafe { madvise(self.memory.as_ptr().cast(), self.bytes(), Advice::LinuxHugepage) };
         // A system without them refuses, and small pages do.
-        drop(advised);
+        let _ = advised;
     }
 
     #[cfg(not(all(target_os = "linux", not(miri))))]
