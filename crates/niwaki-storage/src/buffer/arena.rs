@@ -105,7 +105,7 @@ mod tests {
             // SAFETY: the arena belongs to this test alone.
             let page = unsafe { arena.page_mut(index) };
             assert!(page.0.iter().all(|&b| b == 0));
-            assert_eq!(std::ptr::from_ref(page) as usize % 4096, 0);
+            assert_eq!(ptr::from_ref(page) as usize % 4096, 0);
             page.0.fill(index as u8 + 1);
         }
         for index in 0..3 {
