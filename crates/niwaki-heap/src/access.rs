@@ -3,7 +3,7 @@
 //! ```text
 //! under the shared latch   rows are copied out, versions not seen are counted
 //!   none, or few on a page with room ───────────────► done: nothing shared was written
-//!   front of a chain removable, by one horizon?  no ─► done
+//!   a version removable, by one horizon?  no ────────► done
 //! latch given back         exclusive latch, if that needs no waiting ─► one pass, by that horizon
 //! ```
 //!
@@ -42,7 +42,7 @@ impl Heap<'_> {
             return None;
         }
         let horizon = self.txns.horizon();
-        self.front_is_gone(page, root, &horizon).then_some(horizon)
+        self.chain_has_gone(page, root, &horizon).then_some(horizon)
     }
 
     /// After a scan of the page past `passed` versions: the horizon by which a pass would remove some.
@@ -52,38 +52,49 @@ impl Heap<'_> {
         }
         let horizon = self.txns.horizon();
         let base = page::base(page);
-        let found = (1..=page.item_count()).any(|offset| {
-            let version = page::tuple(page, offset).filter(|tuple| tuple.has(flags::HEAP_ONLY));
-            version.is_some_and(|tuple| {
-                self.txns.status(page::xmin(base, tuple)) == XidStatus::Aborted
-            }) || self.front_is_gone(page, offset, &horizon)
-        });
-        found.then_some(horizon)
+        let mut versions = (1..=page.item_count()).filter_map(|offset| page::tuple(page, offset));
+        versions.any(|tuple| self.is_gone(base, tuple, None, &horizon).0).then_some(horizon)
     }
 
-    /// Whether the first version of a chain goes in a pass: chains are cut from their front.
-    fn front_is_gone(&self, page: &Page, root: u16, horizon: &Horizon) -> bool {
-        let mut versions = Chain::new(page, root).map(|(_, tuple)| tuple);
-        let front = versions.find(|tuple| !tuple.has(flags::STUB));
-        front.is_some_and(|tuple| self.is_gone(page::base(page), tuple, horizon))
+    /// Whether a pass by this horizon takes something out of the chain. Each version's inserter is whoever
+    /// ended the one before: one look-up a version.
+    fn chain_has_gone(&self, page: &Page, root: u16, horizon: &Horizon) -> bool {
+        let base = page::base(page);
+        let mut inserted = None;
+        Chain::new(page, root).any(|(_, tuple)| {
+            let gone;
+            (gone, inserted) = self.is_gone(base, tuple, inserted, horizon);
+            gone
+        })
     }
 
-    /// The verdict that a pass by this horizon gives.
-    fn is_gone(&self, base: u64, tuple: Tuple<'_>, horizon: &Horizon) -> bool {
+    /// The verdict that a pass by this horizon gives, and what became of whoever ended the version, if that was
+    /// asked. `inserted`: what became of its inserter, if that is known.
+    fn is_gone(
+        &self,
+        base: u64,
+        tuple: Tuple<'_>,
+        inserted: Option<XidStatus>,
+        horizon: &Horizon,
+    ) -> (bool, Option<XidStatus>) {
+        if tuple.has(flags::STUB) {
+            return (false, None);
+        }
         let begin = if tuple.has(flags::XMIN_ALL_VISIBLE) {
             Csn(1)
         } else {
-            match self.txns.status(page::xmin(base, tuple)) {
-                XidStatus::Aborted => return true,
-                XidStatus::InProgress => return false,
+            match inserted.unwrap_or_else(|| self.txns.status(page::xmin(base, tuple))) {
+                XidStatus::Aborted => return (true, None),
+                XidStatus::InProgress => return (false, None),
                 XidStatus::Committed(begin) => begin,
             }
         };
-        tuple.has_deleter()
-            && matches!(
-                self.txns.status(page::xmax(base, tuple)),
-                XidStatus::Committed(end) if horizon.removable(begin, end)
-            )
+        if !tuple.has_deleter() {
+            return (false, None);
+        }
+        let ended = self.txns.status(page::xmax(base, tuple));
+        let gone = matches!(ended, XidStatus::Committed(end) if horizon.removable(begin, end));
+        (gone, Some(ended))
     }
 
     /// One pass by a reader, if the page can be latched without waiting. `pin` is not latched.

@@ -515,12 +515,19 @@ impl PrunePlan {
     }
 }
 
-/// Gives a version another end.
+/// Gives a version another end. False, and nothing changed, when it is not there, or the end leads to a
+/// version of this page that somebody else inserted (H3).
 fn end_otherwise(page: &mut Page, relink: &Relink, more_flags: u16) -> bool {
+    let goes_on = |next: Tuple<'_>| next.has(flags::HEAP_ONLY) && next.xmin() == relink.xmax;
+    if relink.heap_updated && !page::tuple(page, relink.link.offset.0).is_some_and(goes_on) {
+        return false;
+    }
     let Some(bytes) = page::header_mut(page, relink.offset) else { return false };
     let Some(tuple) = Tuple::new(bytes.as_slice()) else { return false };
     let mut header = Header::of(tuple);
-    header.xmax = relink.xmax;
+    if !seeded_bug!("relink-xmax") {
+        header.xmax = relink.xmax;
+    }
     header.link = relink.link;
     header.flags = header.flags & !flags::OF_XMAX | flags::RELINKED | more_flags;
     header.flags |= if relink.heap_updated { flags::HEAP_UPDATED } else { 0 };

@@ -4,7 +4,7 @@
 use hashbrown::{HashMap, HashSet};
 use niwaki_storage::page::{ItemState, Page};
 use niwaki_storage::{Corruption, OffsetNumber, PageKind, Tid, Xid};
-use niwaki_txn::XidStatus;
+use niwaki_txn::{Horizon, XidStatus};
 
 use crate::error::Result;
 use crate::header::{Tuple, flags};
@@ -92,6 +92,43 @@ impl Heap<'_> {
                 let root = Tid { block: page.id().block, offset: OffsetNumber(root) };
                 let current = !ended && matches!(xmin, XidStatus::Committed(_));
                 versions(LiveVersion { row: row_ref(&page, root, tuple), current });
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no version is left on a page that `horizon` allowed to be removed (G2), after a vacuum that
+    /// began later than that: an old snapshot keeps what it sees, and nothing else. What an aborted
+    /// transaction inserted may have come since. Others may write the table.
+    ///
+    /// # Errors
+    /// Storage's: the page cannot be read at all.
+    pub fn check_pruned(
+        &self,
+        block: u32,
+        horizon: &Horizon,
+        report: &mut Vec<Corruption>,
+    ) -> Result<()> {
+        let pin = self.pin(block)?;
+        let page = pin.read();
+        if page.kind() != PageKind::Heap {
+            return Ok(());
+        }
+        let base = page::base(&page);
+        let mut checker = Checker { block, page: &page, heap: *self, report };
+        for (offset, tuple) in checker.tuples() {
+            let (xmin, xmax) = (page::xmin(base, tuple), page::xmax(base, tuple));
+            if !tuple.has_deleter() || tuple.has(flags::STUB) {
+                continue;
+            }
+            let lifetime = (self.txns.status(xmin), self.txns.status(xmax));
+            if let (XidStatus::Committed(begin), XidStatus::Committed(end)) = lifetime
+                && horizon.removable(begin, end)
+            {
+                let detail = format!(
+                    "nobody sees what {xmin} inserted ({begin:?}) and {xmax} ended ({end:?})"
+                );
+                checker.fault(Some(offset), "G2", detail);
             }
         }
         Ok(())

@@ -20,6 +20,7 @@ mod outcome;
 mod page;
 mod prune;
 mod read;
+mod rebase;
 mod redo;
 mod relation;
 mod rows;

@@ -1,15 +1,26 @@
 //! Pruning: removes from one page what no snapshot sees.
 //!
-//! Each version gets one verdict per pass (rule 9b.3), then each chain is cut from its front:
+//! Each version gets one verdict per pass (rule 9b.3); then each chain loses what goes, wherever it is:
 //!
 //! ```text
 //! root v1 ─ v2 ─ v3        v1, v2 removable       root REDIRECT ──► v3
+//! root v1 ─ v2 ─ v3 ─ v4   v2, v3                 v1 ─ v4, with v3's end (rule 9b.7)
+//! root v1 ─ v2 ─► P2       v2                     v1 ─► P2, with v2's end
+//! root v1 ─ v2             v2, row deleted        v1, with v2's end
 //! root v1 ─ v2             both, row deleted      root DEAD (until its index entries are gone)
 //! moved-in root v1 ─ v2    v1, may be followed    root stub ──► v2          (rule 9b.6)
 //! moved-in root v1 ─► P2   v1, row lives on P2    root stub ──► P2
 //! v1 (─ v2 aborted)        v2                     v1 alone, its end forgotten (rule 9b.7)
 //! ```
+//!
+//! Why the version in front may take over the end of the one that goes. They lived in [b, e) and [e, f). No
+//! snapshot is in the second interval, nor will one be: f is published. So for every snapshot, "ended at f"
+//! says of the first what "ended at e" said. All three commits are published, so nobody's own commands are
+//! concerned: the command field, which belonged to the former end, is not read any more. Whoever follows goes on
+//! where the removed one led, and finds there the xmin that the new xmax promises. A standby's snapshot may be in the
+//! second interval: the record carries it, as it does that of every version removed.
 
+use niwaki_env::seeded_bug;
 use niwaki_storage::page::{ItemState, Page};
 use niwaki_storage::{
     BlockNumber, Csn, LoggedPage, Manager, OffsetNumber, PageWrite, Record, Tid, Xid,
@@ -17,8 +28,8 @@ use niwaki_storage::{
 use niwaki_txn::{Horizon, TransactionManager, XidStatus};
 
 use crate::change::{PrunePlan, RECORD_VERSION, Relink, kind};
-use crate::error::{Error, Result};
-use crate::header::{NO_LINK, Tuple, absolute, flags};
+use crate::error::Result;
+use crate::header::{NO_LINK, Tuple, flags};
 use crate::page::{self, Chain};
 use crate::relation::Heap;
 
@@ -38,6 +49,8 @@ pub struct Pruned {
     pub removed: u32,
     /// Versions frozen.
     pub frozen: u32,
+    /// Versions that took over the end of those removed behind them.
+    pub relinked: u32,
     /// Line pointers freed.
     pub freed: u32,
     /// Chains of which nothing is left: deleted rows, and rows that live on other pages now.
@@ -67,8 +80,36 @@ struct Version {
     xmax_aborted: bool,
     /// Its xmax only locked, and has ended.
     lock_ended: bool,
+    /// Who ends it, relative, once the pass is done: its own xmax, or that of the last one removed behind it.
+    /// 0: nobody.
+    end: u32,
     /// Some root's chain goes through it.
     reached: bool,
+}
+
+/// A version in its chain.
+#[derive(Clone, Copy, Debug)]
+struct Member<'p> {
+    offset: u16,
+    tuple: Tuple<'p>,
+    verdict: Verdict,
+}
+
+impl Member<'_> {
+    fn is_removable(&self) -> bool {
+        matches!(self.verdict, Verdict::Removable(..))
+    }
+
+    /// Its end, for the version at `offset` to take over; `goes_on`: to a version that stays on this page.
+    fn end_for(&self, offset: u16, goes_on: bool) -> Relink {
+        Relink {
+            offset,
+            xmax: self.tuple.xmax(),
+            link: self.tuple.link(),
+            heap_updated: goes_on,
+            keys_updated: self.tuple.has(flags::KEYS_UPDATED),
+        }
+    }
 }
 
 const NOTHING: Version = Version {
@@ -76,6 +117,7 @@ const NOTHING: Version = Version {
     begin: None,
     xmax_aborted: false,
     lock_ended: false,
+    end: 0,
     reached: false,
 };
 
@@ -110,6 +152,7 @@ fn look(
         version.lock_ended = status != XidStatus::InProgress;
         return version;
     }
+    version.end = tuple.xmax();
     match (begin, status) {
         (_, XidStatus::Aborted) => version.xmax_aborted = true,
         (Some(begin), XidStatus::Committed(end)) if horizon.removable(begin, end) => {
@@ -166,68 +209,80 @@ impl<'p> Planner<'p> {
         self.versions[usize::from(offset)].verdict = Verdict::None;
     }
 
-    /// Cuts the chain at one root. `members` is scratch memory.
-    fn chain(&mut self, root: u16, members: &mut Vec<(u16, Tuple<'p>)>) {
-        let id = self.page.item_id(OffsetNumber(root));
+    /// Takes out of the chain at one root what goes. `members` is scratch memory.
+    fn chain(&mut self, root: u16, members: &mut Vec<Member<'p>>) {
         members.clear();
         for (offset, tuple) in Chain::new(self.page, root) {
-            members.push((offset, tuple));
+            self.versions[usize::from(offset)].reached = true;
+            let version = self.version(offset);
+            members.push(Member { offset, tuple, verdict: version.verdict });
             // The walk follows the header; what really ends here is known now.
-            if self.version(offset).xmax_aborted {
+            if version.xmax_aborted {
                 break;
             }
         }
-        for (offset, _) in members.iter() {
-            self.versions[usize::from(*offset)].reached = true;
-        }
-        let stub = members.first().filter(|(_, tuple)| tuple.has(flags::STUB)).copied();
+        let stub = members.first().filter(|first| first.tuple.has(flags::STUB)).copied();
         let rows = &members[usize::from(stub.is_some())..];
-        // Followers come from versions that some snapshot older than the root's commit sees.
-        let root_begin = members
-            .first()
-            .filter(|(offset, _)| *offset == root)
-            .and_then(|(offset, _)| self.version(*offset).begin);
-        let followed = id.moved_in()
-            && root_begin.is_some_and(|begin| begin > self.horizon.oldest_following());
-        let gone = rows
-            .iter()
-            .take_while(|(offset, _)| {
-                matches!(self.version(*offset).verdict, Verdict::Removable(..) | Verdict::Aborted)
-            })
-            .count();
-        let kept = rows.get(gone).copied();
-        if gone == 0 && (stub.is_none() || followed) {
-            return;
-        }
-        // What the root leads to when the removed versions are gone.
-        let last = if gone > 0 { rows.get(gone - 1).copied() } else { stub };
-        let Some((_, last)) = last else { return };
-        let aborted = gone > 0
-            && rows.first().is_some_and(|(o, _)| self.version(*o).verdict == Verdict::Aborted);
-        let lives_elsewhere = kept.is_none() && !aborted && last.link() != NO_LINK;
-        for (offset, _) in &rows[..gone] {
-            self.remove(*offset);
-            if *offset != root {
-                self.plan.unused.push(*offset);
+        let goes = |row: &&Member<'_>| row.is_removable() || row.verdict == Verdict::Aborted;
+        let (front, rest) = rows.split_at(rows.iter().take_while(goes).count());
+        // Before the root's own part, which asks what its chain was.
+        let followed = self.is_followed(root, members.first());
+        self.middle(rest);
+        for row in front {
+            self.remove(row.offset);
+            if row.offset != root {
+                self.plan.unused.push(row.offset);
             }
         }
+        // What the root led to before what stays.
+        let last = match (front.last(), stub) {
+            (Some(last), _) => *last,
+            (None, Some(stub)) if !followed => stub,
+            _ => return,
+        };
+        let kept = rest.first();
+        let aborted = front.first().is_some_and(|row| row.verdict == Verdict::Aborted);
+        let lives_elsewhere = kept.is_none() && !aborted && last.tuple.link() != NO_LINK;
         if followed && (kept.is_some() || lives_elsewhere) {
-            self.plan.stubs.push(Relink {
-                offset: root,
-                xmax: last.xmax(),
-                link: last.link(),
-                heap_updated: kept.is_some(),
-                keys_updated: last.has(flags::KEYS_UPDATED),
-            });
+            self.plan.stubs.push(last.end_for(root, kept.is_some()));
             return;
         }
         match kept {
-            Some((offset, _)) => self.plan.redirected.push((root, offset)),
+            Some(kept) => self.plan.redirected.push((root, kept.offset)),
             None => self.plan.dead.push(root),
         }
         // A stub that nobody follows any more is no tuple.
         if stub.is_some() {
             self.versions[usize::from(root)].verdict = Verdict::None;
+        }
+    }
+
+    /// Whether somebody may come to this root from a version on another page: a follower does, from a version
+    /// that some snapshot older than the root's commit sees (rule 9b.6). `first` of its chain.
+    fn is_followed(&self, root: u16, first: Option<&Member<'_>>) -> bool {
+        let horizon = match seeded_bug!("stubs-for-followers") {
+            true => self.horizon.oldest(),
+            false => self.horizon.oldest_following(),
+        };
+        let begin = first.filter(|first| first.offset == root).and(self.version(root).begin);
+        self.page.item_id(OffsetNumber(root)).moved_in()
+            && begin.is_some_and(|begin| begin > horizon)
+            && !seeded_bug!("stub")
+    }
+
+    /// Takes out of a chain, the first of which stays, what goes behind it: each that stays takes over the end of
+    /// the last one removed between it and the next.
+    fn middle(&mut self, rows: &[Member<'p>]) {
+        let mut runs = rows.chunk_by(|_, next| next.is_removable()).peekable();
+        while let Some(run) = runs.next() {
+            let [stays, gone @ ..] = run else { continue };
+            let Some(last) = gone.last() else { continue };
+            self.plan.relinked.push(last.end_for(stays.offset, runs.peek().is_some()));
+            self.versions[usize::from(stays.offset)].end = last.tuple.xmax();
+            for row in gone {
+                self.remove(row.offset);
+                self.plan.unused.push(row.offset);
+            }
         }
     }
 
@@ -261,8 +316,8 @@ impl<'p> Planner<'p> {
             // Rule 9b.7: the aborted successor may go in this very pass.
             if version.xmax_aborted || (version.lock_ended && (freeze || anything)) {
                 self.plan.cleared.push(offset);
-            } else if tuple.has_deleter() {
-                hint = if hint == 0 { tuple.xmax() } else { tuple.xmax().min(hint) };
+            } else if version.end != 0 {
+                hint = if hint == 0 { version.end } else { version.end.min(hint) };
             }
             let old = version.begin.is_some_and(|begin| begin <= self.horizon.oldest());
             if freeze && old && tuple.xmin() != 1 && self.is_first(offset, tuple) {
@@ -273,7 +328,8 @@ impl<'p> Planner<'p> {
         self.plan.prune_xid = hint;
     }
 
-    /// Whether no version in front of it stays: its xmin need not match anybody's xmax.
+    /// Whether no version in front of it stays: its xmin need not match anybody's xmax. One behind a version
+    /// that was relinked is none: who stays in front of it has its xmin for an end.
     fn is_first(&self, offset: u16, tuple: Tuple<'_>) -> bool {
         if !tuple.has(flags::HEAP_ONLY) {
             return true;
@@ -384,6 +440,7 @@ impl Heap<'_> {
         let pruned = Pruned {
             removed,
             frozen: plan.frozen.len() as u32,
+            relinked: plan.relinked.len() as u32,
             freed: plan.freed.len() as u32,
             chains: plan.dead.len() as u32,
         };
@@ -440,43 +497,5 @@ impl Heap<'_> {
         let options = PruneOptions { free: &free, ..PruneOptions::default() };
         let pruned = self.prune(page, &horizon, options)?;
         Ok(pruned.removed > 0 || pruned.freed > 0)
-    }
-
-    /// Moves the xid base of a latched page so that `xid` can be written on it: freezes what every
-    /// snapshot sees, then counts from the oldest id that is left.
-    #[cold]
-    pub(crate) fn rebase(&self, page: &mut PageWrite<'_>, xid: Xid) -> Result<()> {
-        let horizon = self.txns.horizon();
-        let options = PruneOptions { freeze_before: Xid(u64::MAX), free: &[] };
-        self.prune(page, &horizon, options)?;
-        let base = page::base(page);
-        let tuples: Vec<(u16, Xid, Xid)> = (1..=page.item_count())
-            .filter_map(|offset| {
-                let tuple = page::tuple(page, offset)?;
-                Some((offset, absolute(base, tuple.xmin()), absolute(base, tuple.xmax())))
-            })
-            .collect();
-        let ids = tuples.iter().flat_map(|&(_, xmin, xmax)| [xmin, xmax]);
-        let ids: Vec<Xid> = ids.chain([xid]).filter(|id| id.is_normal()).collect();
-        let oldest = ids.iter().min().copied().unwrap_or(xid);
-        let newest = ids.iter().max().copied().unwrap_or(xid);
-        // Half of the range is for ids before the oldest one on the page now.
-        let room = u64::from(u32::MAX) - (newest.0 - oldest.0).min(u64::from(u32::MAX));
-        let new_base = oldest.0.saturating_sub((room / 2).max(Xid::FIRST_NORMAL.0));
-        let fits = |id: Xid| !id.is_normal() || crate::header::relative(new_base, id).is_some();
-        if !ids.iter().all(|&id| fits(id)) {
-            return Err(Error::XidRange { page: page.id() });
-        }
-        let _critical = self.storage.begin_change()?;
-        for (offset, xmin, xmax) in tuples {
-            let new = |id| crate::header::relative(new_base, id).unwrap_or(0).to_le_bytes();
-            if let Some(header) = page::header_mut(page, offset) {
-                header[0..4].copy_from_slice(&new(xmin));
-                header[4..8].copy_from_slice(&new(xmax));
-            }
-        }
-        page::set_base(page, new_base);
-        page::set_prune_xid(page, 1);
-        self.log(kind::REBASE, Xid::INVALID, &mut [LoggedPage::image(page)])
     }
 }

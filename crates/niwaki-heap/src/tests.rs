@@ -1,12 +1,15 @@
 //! The heap on storage in memory: what the table's tests do not see from above.
 
 mod access;
+mod intervals;
 mod locks;
 mod mixed;
 
 use std::sync::Arc;
 
 use niwaki_env::Env;
+use niwaki_env::vfs::MemoryVfs;
+use niwaki_storage::compare::{PageDifference, redo_equals_do};
 use niwaki_storage::page::Page;
 use niwaki_storage::{
     BlockNumber, ItemId, RelFile, ResourceManager, Storage, StorageOptions, Tid, Xid,
@@ -26,6 +29,7 @@ use crate::{
 };
 
 struct Fixture {
+    vfs: Arc<MemoryVfs>,
     storage: Arc<Storage>,
     txns: Arc<TransactionManager>,
     relation: HeapRelation,
@@ -34,16 +38,28 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        let env = Env::memory();
-        let txns = TransactionManager::new(env.clone(), TxnOptions::default());
-        let managers = vec![HeapRedo::new(), Arc::clone(&txns) as Arc<dyn ResourceManager>];
-        let (storage, _) = Storage::open(env, StorageOptions::default(), managers).unwrap();
-        txns.attach(&storage).unwrap();
+        Self::with(TxnOptions::default())
+    }
+
+    fn with(options: TxnOptions) -> Self {
+        let vfs = Arc::new(MemoryVfs::new());
+        let (storage, txns) = open(&vfs, options);
         let sessions: Vec<_> = (0..3).map(|_| txns.register_session().unwrap()).collect();
         let file = RelFile { id: storage.allocate_file(), logged: true };
         storage.create_file(file, Xid::INVALID).unwrap();
         let relation = HeapRegistry::default().open(file, 100);
-        Self { storage, txns, relation, sessions }
+        Self { vfs, storage, txns, relation, sessions }
+    }
+
+    /// The pages that redo makes of the log, on a copy of the files as a killed process leaves them, are those
+    /// that the changes made.
+    fn assert_redo_makes_the_same(&self) {
+        self.storage.wal().flush(self.storage.wal().insert_lsn());
+        let (copy, _) = open(&Arc::new(self.vfs.fork()), TxnOptions::default());
+        let differences = redo_equals_do(&self.storage, &copy, &crate::mask_hints).unwrap();
+        let mine = |difference: &PageDifference| difference.id.file == self.relation.file.id;
+        let differences: Vec<_> = differences.into_iter().filter(mine).collect();
+        assert!(differences.is_empty(), "{differences:?}");
     }
 
     fn heap(&self) -> Heap<'_> {
@@ -109,6 +125,16 @@ impl Fixture {
         }
         report.into_iter().map(|corruption| corruption.invariant).collect()
     }
+}
+
+fn open(vfs: &Arc<MemoryVfs>, options: TxnOptions) -> (Arc<Storage>, Arc<TransactionManager>) {
+    let env = Env { vfs: Arc::clone(vfs) as _, ..Env::memory() };
+    let txns = TransactionManager::new(env.clone(), options);
+    let managers = vec![HeapRedo::new(), Arc::clone(&txns) as Arc<dyn ResourceManager>];
+    let options = StorageOptions { shared_buffers: 64, ..StorageOptions::default() };
+    let (storage, _) = Storage::open(env, options, managers).unwrap();
+    txns.attach(&storage).unwrap();
+    (storage, txns)
 }
 
 fn row(bytes: &[u8]) -> NewRow<'_> {

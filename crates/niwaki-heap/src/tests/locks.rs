@@ -12,7 +12,7 @@ fn lock(fixture: &Fixture, tx: &Transaction, root: Tid, mode: RowLockMode) -> Ou
 }
 
 /// Replaces the row at `root` by one that does not fit on its page, or by a new root there.
-fn moved(fixture: &Fixture, tx: &Transaction, root: Tid, bytes: &[u8]) -> Tid {
+pub(super) fn moved(fixture: &Fixture, tx: &Transaction, root: Tid, bytes: &[u8]) -> Tid {
     let snapshot = tx.snapshot_for_write().unwrap();
     let kind = UpdateKind { heap_only: false, mixed: false, key_changed: false };
     let view = tx.view(&snapshot);
