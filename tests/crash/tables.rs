@@ -1,6 +1,7 @@
 //! Crash images of tables and transactions, without SQL.
 
 use niwaki_testkit::crash::{CrashPlan, CrashReport, run};
+use niwaki_testkit::reports::ReportSubject;
 use niwaki_testkit::subject::Subject;
 use niwaki_testkit::tables::{AnyKeySubject, TableSubject};
 use niwaki_testkit::workload::Mix;
@@ -41,6 +42,12 @@ fn survives<S: Subject>() {
 #[test]
 fn tables_survive_every_crash() {
     survives::<TableSubject>();
+}
+
+/// An old snapshot is open: versions go from the middle of chains.
+#[test]
+fn tables_beside_a_report_survive_every_crash() {
+    survives::<ReportSubject>();
 }
 
 #[test]

@@ -6,6 +6,7 @@ use niwaki_env::Env;
 use niwaki_env::vfs::MemoryVfs;
 use niwaki_testkit::crash::follow;
 use niwaki_testkit::model::Model;
+use niwaki_testkit::reports::ReportSubject;
 use niwaki_testkit::subject::Subject;
 use niwaki_testkit::tables::{AnyKeySubject, TableSubject};
 use niwaki_testkit::workload::{Mix, Workload};
@@ -13,6 +14,7 @@ use niwaki_testkit::workload::{Mix, Workload};
 fn run(seed: u64, mix: Mix, steps: usize) {
     run_as::<TableSubject>(seed, mix, steps);
     run_as::<AnyKeySubject>(seed, mix, steps);
+    run_as::<ReportSubject>(seed, mix, steps);
 }
 
 fn run_as<S: Subject>(seed: u64, mix: Mix, steps: usize) {

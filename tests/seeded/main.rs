@@ -20,7 +20,7 @@ use niwaki_testkit::schedules::{self, simulate};
 use niwaki_testkit::subject::Subject;
 use niwaki_testkit::tables::TableSubject;
 use niwaki_testkit::workload::{Mix, Workload};
-use niwaki_testkit::{scans, sharers, stories, transfers};
+use niwaki_testkit::{intervals, scans, sharers, stories, transfers};
 
 /// Seeds tried before a bug counts as not found.
 const SEEDS: u64 = 6;
@@ -36,7 +36,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 30] = [
+const BUGS: [(&str, &str, Suite); 35] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -66,6 +66,11 @@ const BUGS: [(&str, &str, Suite); 30] = [
     ("unmix-counter", "a root that was cleared since the leaf was read is believed", unmix_counter),
     ("freed-after-one-index", "one index without an entry is enough", line_pointers),
     ("freed-beside-a-cleaner", "nobody keeps line pointers for a cleaner", beside_a_cleaner),
+    ("relink-xmax", "a version takes over a link without the xmax", old_reader),
+    ("one-latch", "a follower lets go of the page between two versions", follower),
+    ("stub", "a moved-in root becomes a redirect while it may be followed", moved_and_changed),
+    ("stubs-for-followers", "stubs wait for reports too", moved_beside_a_report),
+    ("hop-check", "a follower takes whatever is at the link", moved_and_deleted),
     ("stale_segment", "recovery takes records of a segment's earlier use", pages),
 ];
 
@@ -221,6 +226,26 @@ fn cleaned_payload() -> Result<(), String> {
 
 fn key_behind_the_cleaner() -> Result<(), String> {
     story(stories::a_key_behind_the_cleaner, STORIES)
+}
+
+fn old_reader() -> Result<(), String> {
+    story(intervals::changed_beside_an_old_reader, SCHEDULES)
+}
+
+fn follower() -> Result<(), String> {
+    story(intervals::follower_beside_pruning, STORIES)
+}
+
+fn moved_and_changed() -> Result<(), String> {
+    story(intervals::moved_and_changed, SCHEDULES)
+}
+
+fn moved_beside_a_report() -> Result<(), String> {
+    story(intervals::moved_beside_a_report, SCHEDULES)
+}
+
+fn moved_and_deleted() -> Result<(), String> {
+    story(intervals::moved_and_deleted, STORIES)
 }
 
 fn line_pointers() -> Result<(), String> {

@@ -2,7 +2,7 @@
 //! `niwaki_testkit::transfers`, `sharers` and `scans`.
 
 use niwaki_testkit::schedules::{schedules, simulate};
-use niwaki_testkit::{scans, sharers, stories, transfers};
+use niwaki_testkit::{intervals, scans, sharers, stories, transfers};
 
 #[test]
 fn transfers_neither_make_nor_lose_money() {
@@ -48,4 +48,15 @@ fn the_stories_of_the_model_end_well() {
     simulate(schedules(60), stories::payload_changes);
     simulate(schedules(100), stories::key_of_a_rollback);
     simulate(schedules(100), stories::key_taken_meanwhile);
+}
+
+#[test]
+fn old_snapshots_and_followers_keep_what_they_need() {
+    simulate(schedules(100), intervals::changed_beside_an_old_reader);
+    simulate(schedules(100), intervals::changed_and_pruned);
+    simulate(schedules(100), intervals::follower_beside_pruning);
+    simulate(schedules(100), intervals::follower_that_waits);
+    simulate(schedules(100), intervals::moved_and_changed);
+    simulate(schedules(60), intervals::moved_beside_a_report);
+    simulate(schedules(200), intervals::moved_and_deleted);
 }

@@ -97,9 +97,9 @@ impl Heap<'_> {
         Ok(())
     }
 
-    /// Checks that no version is left on a page that `horizon` allowed to be removed (G2), after a vacuum that
-    /// began later than that: an old snapshot keeps what it sees, and nothing else. What an aborted
-    /// transaction inserted may have come since. Others may write the table.
+    /// Checks that no version is left on a page that `horizon` allowed to be removed, and no stub that nobody
+    /// follows (G2), after a vacuum by it or a later one: an old snapshot keeps what it sees, and nothing else.
+    /// Nobody else may be at work since the horizon was taken: what has settled since has no time of its own.
     ///
     /// # Errors
     /// Storage's: the page cannot be read at all.
@@ -118,11 +118,18 @@ impl Heap<'_> {
         let mut checker = Checker { block, page: &page, heap: *self, report };
         for (offset, tuple) in checker.tuples() {
             let (xmin, xmax) = (page::xmin(base, tuple), page::xmax(base, tuple));
-            if !tuple.has_deleter() || tuple.has(flags::STUB) {
+            let XidStatus::Committed(begin) = self.txns.status(xmin) else { continue };
+            if tuple.has(flags::STUB) {
+                if begin <= horizon.oldest_following() {
+                    let detail = format!("a stub of {begin:?}, which nobody follows");
+                    checker.fault(Some(offset), "G2", detail);
+                }
                 continue;
             }
-            let lifetime = (self.txns.status(xmin), self.txns.status(xmax));
-            if let (XidStatus::Committed(begin), XidStatus::Committed(end)) = lifetime
+            if !tuple.has_deleter() {
+                continue;
+            }
+            if let XidStatus::Committed(end) = self.txns.status(xmax)
                 && horizon.removable(begin, end)
             {
                 let detail = format!(

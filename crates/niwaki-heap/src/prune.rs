@@ -225,7 +225,6 @@ impl<'p> Planner<'p> {
         let rows = &members[usize::from(stub.is_some())..];
         let goes = |row: &&Member<'_>| row.is_removable() || row.verdict == Verdict::Aborted;
         let (front, rest) = rows.split_at(rows.iter().take_while(goes).count());
-        // Before the root's own part, which asks what its chain was.
         let followed = self.is_followed(root, members.first());
         self.middle(rest);
         for row in front {

@@ -3,8 +3,11 @@
 
 pub mod chains;
 pub mod crash;
+#[cfg(feature = "shuttle")]
+pub mod intervals;
 pub mod model;
 pub mod pages;
+pub mod reports;
 #[cfg(feature = "shuttle")]
 pub mod scans;
 #[cfg(feature = "shuttle")]

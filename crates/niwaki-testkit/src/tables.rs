@@ -202,6 +202,15 @@ impl TableDatabase {
         Ok(())
     }
 
+    /// A transaction in a session of its own.
+    ///
+    /// # Errors
+    /// Too many sessions.
+    pub fn begin(&self, options: BeginOptions) -> std::result::Result<Transaction, String> {
+        let control = self.manager.register_session().map_err(|error| error.to_string())?;
+        self.manager.begin(&control, options).map_err(|error| error.to_string())
+    }
+
     /// VACUUM, which freezes early.
     ///
     /// # Errors
@@ -210,6 +219,22 @@ impl TableDatabase {
         let options = VacuumOptions { freeze_min_age: FREEZE_MIN_AGE, ..VacuumOptions::default() };
         niwaki_vacuum::vacuum(&self.table, session, &options)?;
         Ok(())
+    }
+
+    /// After a vacuum, when nobody else is at work: nothing is left that nobody sees (G2).
+    ///
+    /// # Errors
+    /// The first version that is.
+    fn check_vacuumed(&self) -> std::result::Result<(), String> {
+        let (horizon, mut report) = (self.manager.horizon(), Vec::new());
+        for block in 0..self.table.blocks().map_err(|error| error.to_string())? {
+            let checked = self.table.heap().check_pruned(block, &horizon, &mut report);
+            checked.map_err(|error| error.to_string())?;
+        }
+        match report.first() {
+            Some(first) => Err(format!("left by a vacuum: {first:?}")),
+            None => Ok(()),
+        }
     }
 
     /// Every invariant of heap and indexes; nothing pinned.
@@ -518,15 +543,23 @@ impl TableDatabase {
     /// # Errors
     /// The rows cannot be read, or two ways differ.
     pub fn rows(&self) -> std::result::Result<Rows, String> {
-        let text = |error: Error| error.to_string();
-        let control = self.manager.register_session().map_err(|error| error.to_string())?;
         let isolation = Level::RepeatableRead;
-        let options = BeginOptions { isolation, ..BeginOptions::default() };
-        let tx = self.manager.begin(&control, options).map_err(|error| error.to_string())?;
-        let sequential = self.sequential(&tx).map_err(text)?;
+        let tx = self.begin(BeginOptions { isolation, ..BeginOptions::default() })?;
+        let rows = self.rows_as(&tx)?;
+        tx.commit(Durability::Flush).map_err(|error| error.to_string())?;
+        Ok(rows)
+    }
+
+    /// All rows that a transaction of one snapshot sees, read in five ways that must agree.
+    ///
+    /// # Errors
+    /// As [`TableDatabase::rows`].
+    pub fn rows_as(&self, tx: &Transaction) -> std::result::Result<Rows, String> {
+        let text = |error: Error| error.to_string();
+        let sequential = self.sequential(tx).map_err(text)?;
         for index in 0..2 {
             for direction in [Direction::Forward, Direction::Backward] {
-                let rows = self.through_index(&tx, index, direction).map_err(text)?;
+                let rows = self.through_index(tx, index, direction).map_err(text)?;
                 if rows != sequential {
                     return Err(format!(
                         "index {index} {direction:?} sees {rows:?}, a sequential scan {sequential:?}"
@@ -534,7 +567,6 @@ impl TableDatabase {
                 }
             }
         }
-        tx.commit(Durability::Flush).map_err(|error| error.to_string())?;
         Ok(sequential)
     }
 }
@@ -548,7 +580,11 @@ fn collect(how: &str, columns: &[Datum], rows: &mut Rows) -> Result<()> {
 }
 
 impl TableSubject {
-    fn open_as(
+    /// With chains of such keys.
+    ///
+    /// # Errors
+    /// Whatever a layer says.
+    pub(crate) fn open_as(
         env: Env,
         full_page_writes: bool,
         heap_only: HeapOnlyUpdates,
@@ -556,6 +592,10 @@ impl TableSubject {
         let database = TableDatabase::open(env, full_page_writes, heap_only);
         let database = database.map_err(|error| error.to_string())?;
         Ok(Self { database, sessions: BTreeMap::new() })
+    }
+
+    pub(crate) fn database(&self) -> &TableDatabase {
+        &self.database
     }
 }
 
@@ -590,7 +630,12 @@ impl Subject for TableSubject {
             let new = self.database.session().map_err(|error| error.to_string())?;
             self.sessions.insert(session, new);
         }
-        self.sessions.get_mut(&session).expect("just inserted").step(step)
+        let reply = self.sessions.get_mut(&session).expect("just inserted").step(step)?;
+        // One thread takes all steps.
+        if (step, &reply) == (&Step::Vacuum, &Reply::Done(0)) {
+            self.database.check_vacuumed()?;
+        }
+        Ok(reply)
     }
 
     fn rows(&mut self) -> std::result::Result<Rows, String> {

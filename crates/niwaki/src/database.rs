@@ -274,6 +274,7 @@ fn txn_options(settings: &Settings) -> TxnOptions {
         // Some for the database's own work.
         sessions_max: connections + 8,
         deadlock_timeout: std::time::Duration::from_millis(settings.hot().deadlock_timeout_ms),
+        interval_gc: settings.bool("interval_gc"),
         ..defaults
     }
 }

@@ -330,6 +330,12 @@ pub static SETTINGS: &[SettingDefinition] = &[
         Internal,
         "Shows whether datetimes are integer based.",
     ),
+    setting(
+        "interval_gc",
+        Bool(true),
+        Server,
+        "Removes row versions between snapshots, and not only those older than all.",
+    ),
     reported(
         "IntervalStyle",
         Enum(&["postgres"]),

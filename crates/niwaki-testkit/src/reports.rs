@@ -1,0 +1,78 @@
+//! Tables beside a report: a transaction whose one snapshot grows old while others write, and which must see at
+//! its end what it saw at its beginning.
+
+use niwaki_env::Env;
+use niwaki_table::HeapOnlyUpdates;
+use niwaki_txn::{BeginOptions, Isolation, Transaction};
+
+use crate::model::{Reply, Rows, Step};
+use crate::subject::Subject;
+use crate::tables::{TableDatabase, TableSubject};
+
+/// Steps of all sessions that a report lasts.
+const STEPS: u32 = 60;
+
+/// A report that began with these rows.
+struct Report {
+    tx: Transaction,
+    saw: Rows,
+}
+
+/// Tables with a report open from the first step on, and another when that has ended.
+pub struct ReportSubject {
+    subject: TableSubject,
+    report: Option<Report>,
+    steps: u32,
+}
+
+impl Report {
+    fn begin(database: &TableDatabase) -> Result<Self, String> {
+        let tx = database.begin(BeginOptions {
+            isolation: Isolation::RepeatableRead,
+            ..BeginOptions::default()
+        })?;
+        let saw = database.sequential(&tx).map_err(|error| error.to_string())?;
+        Ok(Self { tx, saw })
+    }
+
+    fn verify(&self, database: &TableDatabase) -> Result<(), String> {
+        let sees = database.rows_as(&self.tx)?;
+        match sees == self.saw {
+            true => Ok(()),
+            false => Err(format!("a report saw {:?}, and sees {sees:?}", self.saw)),
+        }
+    }
+}
+
+impl Subject for ReportSubject {
+    fn open(env: Env, full_page_writes: bool) -> Result<Self, String> {
+        let subject = TableSubject::open_as(env, full_page_writes, HeapOnlyUpdates::SameKeys)?;
+        Ok(Self { subject, report: None, steps: 0 })
+    }
+
+    fn step(&mut self, session: u32, step: &Step) -> Result<Reply, String> {
+        let database = self.subject.database();
+        self.steps += 1;
+        if let Some(report) = &self.report
+            && self.steps.is_multiple_of(STEPS)
+        {
+            report.verify(database)?;
+            self.report = None;
+        }
+        if self.report.is_none() {
+            self.report = Some(Report::begin(database)?);
+        }
+        self.subject.step(session, step)
+    }
+
+    fn rows(&mut self) -> Result<Rows, String> {
+        self.subject.rows()
+    }
+
+    fn check(&mut self) -> Result<(), String> {
+        if let Some(report) = &self.report {
+            report.verify(self.subject.database())?;
+        }
+        self.subject.check()
+    }
+}
