@@ -11,7 +11,7 @@ use niwaki_env::sync::thread;
 use niwaki_env::vfs::MemoryVfs;
 use niwaki_heap::{
     Blocker, Heap, HeapRedo, HeapRegistry, HeapRelation, InsertOptions, NewRow, Outcome, PageRows,
-    RowTarget, UpdateKind,
+    RowTarget, UpdateKind, VacuumRoots,
 };
 use niwaki_storage::{RelFile, ResourceManager, Storage, StorageOptions, Tid, Xid};
 use niwaki_txn::{
@@ -209,9 +209,9 @@ impl Stage {
         let paused = heap.pause_freeing();
         for block in 0..heap.blocks().expect("blocks") {
             let horizon = self.txns.horizon();
-            let mut dead = Vec::new();
-            heap.vacuum_page(block, &horizon, Xid::INVALID, &mut dead).expect("a page");
-            let offsets: Vec<u16> = dead.iter().map(|tid| tid.offset.0).collect();
+            let mut roots = VacuumRoots::default();
+            heap.vacuum_page(block, &horizon, Xid::INVALID, &mut roots).expect("a page");
+            let offsets: Vec<u16> = roots.dead.iter().map(|tid| tid.offset.0).collect();
             heap.free_dead(&paused, block, &offsets, &horizon).expect("a page");
         }
     }

@@ -9,7 +9,7 @@ use super::locks::moved;
 use super::*;
 use crate::change::kind;
 use crate::page::Chain;
-use crate::{PageRows, Pruned};
+use crate::{PageRows, Pruned, VacuumRoots};
 
 /// Somebody who looked at a row a while ago.
 struct Old {
@@ -77,7 +77,8 @@ impl Fixture {
         let mut left = Vec::new();
         for block in 0..self.heap().blocks().unwrap() {
             let horizon = self.txns.horizon();
-            let done = self.heap().vacuum_page(block, &horizon, freeze_before, &mut Vec::new());
+            let mut roots = VacuumRoots::default();
+            let done = self.heap().vacuum_page(block, &horizon, freeze_before, &mut roots);
             let pruned = done.unwrap().pruned;
             sum.removed += pruned.removed;
             sum.relinked += pruned.relinked;
