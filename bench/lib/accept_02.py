@@ -8,7 +8,6 @@ import re
 import statistics
 import subprocess
 import tempfile
-import time
 
 from servers import Niwaki, Postgres18
 from steps import BINARY, cargo_test, command, index_stats, median_ratio, pages, pgbench
@@ -151,7 +150,6 @@ def low_cardinality(long):
             beside = subprocess.Popen(["pgbench", "-n", "-M", "prepared", "-c", "4", "-T", str(seconds + 4), "-R", str(rate), "-f", server.dir / "update.sql"],
                                       env=server.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             select = f"\\set aid random(1, 100000 * {scale})\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;\n"
-            time.sleep(1)
             readers[case].append(pgbench(server, select, clients=4, seconds=seconds - 2)["avg_ms"])
             beside.terminate()
             beside.wait()

@@ -166,6 +166,11 @@ impl DeadProbe<'_> {
         self.page.item_id(root.offset).mixed() != Mixed::No
     }
 
+    /// Whether the line pointer is free: no entry may name it (X4).
+    pub fn is_unused(&self, root: Tid) -> bool {
+        self.page.item_id(root.offset).state() == ItemState::Unused
+    }
+
     /// The versions of the chain at `root`, whatever became of them. Not all that belong to it: those of an
     /// aborted update may be outside.
     pub fn versions(&self, root: Tid) -> impl Iterator<Item = RowRef<'_>> {

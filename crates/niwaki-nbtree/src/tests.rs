@@ -25,6 +25,8 @@ mod replay;
 mod shifts;
 #[cfg(not(feature = "shuttle"))]
 mod table_side;
+#[cfg(not(feature = "shuttle"))]
+mod visitors;
 
 use std::sync::Arc;
 

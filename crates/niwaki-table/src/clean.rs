@@ -105,6 +105,7 @@ impl EntryVisitor for Cleaner<'_> {
                 }
             },
         };
+        debug_assert!(!probe.is_unused(root), "X4: {root} was freed while it was remembered");
         self.judge(&probe, entry).unwrap_or_else(|| {
             self.undecided.push(root);
             EntryDecision::Keep

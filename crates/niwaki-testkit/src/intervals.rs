@@ -288,6 +288,14 @@ impl Stage {
     }
 }
 
+/// A statement that has seen row 0 goes to its newest version and adds one, beside these others.
+fn beside_a_follower(mut others: Vec<Actor>) {
+    let stage = Stage::new();
+    let follower = stage.start(0);
+    others.insert(0, Box::new(move |stage: &Stage| stage.finish(follower, Change::Add)));
+    stage.play(others);
+}
+
 /// `relink-xmax`: a row is changed again and again beside a report, which keeps one version of it.
 ///
 /// # Panics
@@ -318,13 +326,7 @@ pub fn changed_and_pruned() {
 /// # Panics
 /// As [`changed_beside_an_old_reader`].
 pub fn follower_beside_pruning() {
-    let stage = Stage::new();
-    let follower = stage.start(0);
-    stage.play(vec![
-        Box::new(move |stage: &Stage| stage.finish(follower, Change::Add)),
-        Box::new(|stage: &Stage| stage.add(3)),
-        Box::new(Stage::prune_often),
-    ]);
+    beside_a_follower(vec![Box::new(|stage: &Stage| stage.add(3)), Box::new(Stage::prune_often)]);
 }
 
 /// `restart`: the version at which a follower waited is removed meanwhile, and its line pointer another row's.
@@ -332,10 +334,7 @@ pub fn follower_beside_pruning() {
 /// # Panics
 /// As [`changed_beside_an_old_reader`].
 pub fn follower_that_waits() {
-    let stage = Stage::new();
-    let follower = stage.start(0);
-    stage.play(vec![
-        Box::new(move |stage: &Stage| stage.finish(follower, Change::Add)),
+    beside_a_follower(vec![
         Box::new(|stage: &Stage| stage.add(2)),
         Box::new(|stage: &Stage| (0..2).for_each(|_| stage.change(1, Change::Add))),
         Box::new(Stage::prune_often),
@@ -347,10 +346,7 @@ pub fn follower_that_waits() {
 /// # Panics
 /// As [`changed_beside_an_old_reader`].
 pub fn moved_and_changed() {
-    let stage = Stage::new();
-    let follower = stage.start(0);
-    stage.play(vec![
-        Box::new(move |stage: &Stage| stage.finish(follower, Change::Add)),
+    beside_a_follower(vec![
         Box::new(|stage: &Stage| {
             stage.change(0, Change::Move);
             stage.add(2);
@@ -380,10 +376,7 @@ pub fn moved_beside_a_report() {
 /// # Panics
 /// As [`changed_beside_an_old_reader`].
 pub fn moved_and_deleted() {
-    let stage = Stage::new();
-    let follower = stage.start(0);
-    stage.play(vec![
-        Box::new(move |stage: &Stage| stage.finish(follower, Change::Add)),
+    beside_a_follower(vec![
         Box::new(|stage: &Stage| {
             stage.change(0, Change::Move);
             stage.change(0, Change::Delete);

@@ -715,7 +715,7 @@ fn vacuumed(session: &mut Session, table: &str) -> String {
 /// Chains of several keys are cleaned: entries of keys that no version has go, and `mixed` with them.
 #[test]
 fn vacuum_takes_old_keys_out_of_every_index() {
-    let database = Database::in_memory().unwrap();
+    let database = database();
     let mut session = database.session();
     let s = &mut session;
     run(s, "create table t (id int primary key, v int, t text) with (heap_only_updates = any_key)");
@@ -748,7 +748,7 @@ fn vacuum_takes_old_keys_out_of_every_index() {
 /// A payload that does not fit its leaf leaves the row mixed, and right, until there is room.
 #[test]
 fn a_payload_that_does_not_fit_waits_for_room() {
-    let database = Database::in_memory().unwrap();
+    let database = database();
     let mut session = database.session();
     let s = &mut session;
     run(s, "create table t (v int, t text) with (heap_only_updates = any_key, fillfactor = 50)");
