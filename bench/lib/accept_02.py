@@ -93,21 +93,55 @@ def first(long):
 
 
 def beyond_the_pool(long):
-    """Data at 8 times the pool: index blocks read per update at most 0.5x, heap blocks at most 1.2x of bottom-up off."""
-    scale, transactions = (20, 4_000_000) if long else (5, 1_500_000)
-    details = {}
+    """Data at 8 times the pool: index blocks read per update at most 0.5x, heap blocks at most 1.2x of bottom-up off.
+
+    After 10 updates a row, when the indexes differ; the pool is an eighth of the data as loaded. The first distribution
+    (2.0) is so flat that not even a pool that always kept the pages most asked for would come to 0.5x: it is reported
+    beside that bound, and the second (4.0), with which the thread measured this, must hold.
+    """
+    scale = 10 if long else 2
+    details, missed, shown = {}, [], []
     for case, switches in (("on", None), ("off", PLAIN)):
-        with Niwaki({**SETTINGS, "shared_buffers": f"{scale * 26 // 10}MB"}) as server:
+        with Niwaki(SETTINGS) as server:
             accounts(server, scale, FIRST, switches)
+            data = sum(pages(server, "pgbench_accounts", *names(FIRST)).values())
+            pgbench(server, script(scale), transactions=1_000_000 * scale)
+            server.stop()
+            server.settings = {**SETTINGS, "shared_buffers": f"{data}kB"}
+            server.start()
             read = lambda: [int(x) for x in server.psql(
                 "select idx_blks_read, heap_blks_read from pg_statio_user_tables where relname = 'pgbench_accounts'").split("|")]
-            before = read()
-            run = pgbench(server, script(scale), transactions=transactions)
-            after = read()
-            details[case] = {"index": (after[0] - before[0]) / run["transactions"], "heap": (after[1] - before[1]) / run["transactions"], **run}
-    index = details["on"]["index"] / details["off"]["index"]
-    heap = details["on"]["heap"] / details["off"]["heap"]
-    return index <= 0.5 and heap <= 1.2, f"index blocks read {index:.2f}x, heap blocks {heap:.2f}x of off", details
+            for distribution, is_first in (("second", False), ("first", True)):
+                # Until the pool holds what it will hold.
+                pgbench(server, script(scale, is_first), transactions=50_000 * scale)
+                sizes, before = pages(server, "pgbench_accounts", *names(FIRST)), read()
+                run = pgbench(server, script(scale, is_first), transactions=100_000 * scale)
+                index, heap = [(b - a) / run["transactions"] for a, b in zip(before, read())]
+                details[f"{case} {distribution}"] = {"index": index, "heap": heap, "pages": sizes, "least": least_reads(sizes, data // 8, is_first), **run}
+    for distribution in ("second", "first"):
+        on, off = details[f"on {distribution}"], details[f"off {distribution}"]
+        index, heap = on["index"] / off["index"], on["heap"] / off["heap"]
+        if heap > 1.2 or (index > 0.5 and distribution == "second"):
+            missed.append(distribution)
+        shown.append(f"{distribution} distribution: index blocks read {index:.2f}x (at best {on['least'] / off['least']:.2f}x), heap blocks {heap:.2f}x of off")
+    return not missed, "; ".join(shown), details
+
+
+def least_reads(sizes, frames, is_first):
+    """Index blocks read per transaction if the pool always held the pages that are asked for most."""
+    def shares(width, count):
+        # The share of each page in a gaussian cut off at `width` standard deviations.
+        edges = [math.erf((2 * i / count - 1) * width / math.sqrt(2)) for i in range(count + 1)]
+        return [(b - a) / (2 * math.erf(width / math.sqrt(2))) for a, b in zip(edges, edges[1:])]
+    widths = (2.0, 2.5, 2.2) if is_first else (4.0, 4.5, 4.2)
+    asked = []
+    for name, count in sizes.items():
+        # All three statements look a row up in the covering index; the update inserts into each index.
+        of_lookups = [sum(x) for x in zip(*(shares(width, count) for width in widths))]
+        is_index = name != "pgbench_accounts"
+        asked += [(share, is_index) for share in (shares(widths[0], count) if name in ("one", "two") else of_lookups)]
+    kept = sorted(asked, reverse=True)[:frames]
+    return sum(share for share, is_index in asked if is_index) - sum(share for share, is_index in kept if is_index)
 
 
 def low_cardinality(long):

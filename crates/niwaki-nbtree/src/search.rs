@@ -20,8 +20,8 @@ const HIGH_KEY: u16 = 1;
 const WORD: usize = 16;
 /// Fewer items than this are searched by halving alone.
 const INTERPOLATE_MIN: u16 = 32;
-/// How far from the guessed place the second look goes.
-const INTERPOLATE_NEAR: u16 = 8;
+/// How far from the guessed place the next looks go, until the bound lies between.
+const INTERPOLATE_NEAR: [u16; 2] = [2, 12];
 
 /// A place in the order of (key, TID): at, before or after entries.
 #[derive(Clone, Copy, Debug)]
@@ -269,40 +269,49 @@ fn bound(page: &impl Keys, from: u16, target: &Target<'_>) -> u16 {
 }
 
 /// Narrows the range in which the bound lies by looking where it would be if keys were spread evenly,
-/// and a little further on. Four looks at most, whatever comes of it.
+/// and a little further on. Five looks at most, whatever comes of it. The high key tells as much as the last
+/// item, and was looked at before.
 #[inline]
 fn narrow(page: &impl Keys, mut low: u16, mut high: u16, target: &Target<'_>) -> (u16, u16) {
     let first = item_word(page, low) & target.mask;
-    let last = item_word(page, high - 1) & target.mask;
+    let has_high_key = page.right() != NO_BLOCK && low > HIGH_KEY;
+    let end = if has_high_key { high } else { high - 1 };
+    let last = item_word(page, if has_high_key { HIGH_KEY } else { end }) & target.mask;
     if !(first < target.word && target.word < last) {
         return (low, high);
     }
     // 32 significant bits of the distances are enough for a guess.
     let shift = (u128::BITS - (last - first).leading_zeros()).saturating_sub(32);
     let (part, whole) = ((target.word - first) >> shift, (last - first) >> shift);
-    let guess = low + (u128::from(high - 1 - low) * part / whole.max(1)) as u16;
+    let guess = low + (u128::from(end - low) * part / whole.max(1)) as u16;
     // Both ends are decided already.
-    (low, high) = (low + 1, high - 1);
+    (low, high) = (low + 1, end);
     let guess = guess.clamp(low, high - 1);
     if is_before(page, guess, target) {
         low = guess + 1;
-        let further = guess.saturating_add(INTERPOLATE_NEAR);
-        if further < high {
-            if is_before(page, further, target) {
-                low = further + 1;
-            } else {
-                high = further;
+        for near in INTERPOLATE_NEAR {
+            let further = guess + near;
+            if further >= high {
+                break;
             }
+            if !is_before(page, further, target) {
+                high = further;
+                break;
+            }
+            low = further + 1;
         }
     } else {
         high = guess;
-        let further = guess.saturating_sub(INTERPOLATE_NEAR);
-        if further >= low {
+        for near in INTERPOLATE_NEAR {
+            let further = guess.saturating_sub(near);
+            if further < low {
+                break;
+            }
             if is_before(page, further, target) {
                 low = further + 1;
-            } else {
-                high = further;
+                break;
             }
+            high = further;
         }
     }
     (low, high)

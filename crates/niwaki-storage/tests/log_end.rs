@@ -208,10 +208,15 @@ fn a_check_finds_damage_in_log_and_files() {
     assert!(report.corruptions.is_empty(), "{report:?}");
     assert_eq!((report.blocks, report.files), (40, 1));
     assert_eq!(report.records, 3, "the checkpoint's record and two more");
-    // The pool has 32 frames: the last pages read are in it, the first ones are not.
+    // The pool has 32 frames: a check reads the other pages from disk.
+    let is_read = |block: &u32| {
+        let (file, fork, block) = (items.file.id, Fork::Main, BlockNumber(*block));
+        storage.pool().pin_if_resident(PageId { file, fork, block }).is_none()
+    };
+    let damaged: Vec<u32> = (0..40).filter(is_read).take(2).collect();
     let disk = vfs.open(&format!("base/{}.main", items.file.id), OpenMode::Existing).unwrap();
-    for block in [1, 2] {
-        disk.write_at(&[0xee; 3], block * 8192 + 8000).unwrap();
+    for block in &damaged {
+        disk.write_at(&[0xee; 3], u64::from(*block) * 8192 + 8000).unwrap();
     }
     let payload = storage.control().wal_segment_bytes - SEGMENT_HEADER_SIZE;
     let path = format!("wal/00000001{:016x}", from.0 / payload);
@@ -219,7 +224,8 @@ fn a_check_finds_damage_in_log_and_files() {
     log.write_at(&[0xee], SEGMENT_HEADER_SIZE + from.0 % payload + 45).unwrap();
     let report = storage.check().unwrap();
     let found: Vec<_> = report.corruptions.iter().map(|c| (c.invariant, c.block)).collect();
-    assert_eq!(found, [("checksum", Some(1)), ("checksum", Some(2)), ("W2", None)]);
+    let [one, two] = damaged[..] else { panic!("{damaged:?}") };
+    assert_eq!(found, [("checksum", Some(one)), ("checksum", Some(two)), ("W2", None)]);
 }
 
 /// Damage in the last record has nothing behind it that could tell. But a page that was written knows

@@ -62,6 +62,24 @@ impl Arena {
         unsafe { self.memory.as_ptr().add(index) }
     }
 
+    /// Brings the first and the last line of a page near: its header and its special area, which everybody
+    /// reads first. Needs no promise, since it reads nothing.
+    #[inline]
+    pub(crate) fn prefetch(&self, index: usize) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if index < self.count {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let page = self.memory.as_ptr().wrapping_add(index).cast::<i8>();
+            // SAFETY: a prefetch has no effect on memory, whatever the address.
+            unsafe {
+                _mm_prefetch::<_MM_HINT_T0>(page);
+                _mm_prefetch::<_MM_HINT_T0>(page.wrapping_add(PAGE_SIZE - 1));
+            }
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = index;
+    }
+
     /// The page of a frame, to read.
     ///
     /// # Safety

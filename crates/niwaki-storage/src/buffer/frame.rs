@@ -1,4 +1,4 @@
-//! A frame's state: pins, usage and flags in one atomic word.
+//! A frame's state: pins and flags in one atomic word.
 //!
 //! ```text
 //!             claim (pins 0 -> 1)           link in table
@@ -22,10 +22,8 @@ use crate::ids::{BlockNumber, Fork, PageId, RelFileId};
 
 pub(crate) const PIN_ONE: u64 = 1;
 pub(crate) const PIN_MASK: u64 = (1 << 24) - 1;
-pub(crate) const USAGE_ONE: u64 = 1 << 24;
-pub(crate) const USAGE_MASK: u64 = 0xf << 24;
-/// A frame that is used often survives this many passes of the clock hand.
-pub(crate) const USAGE_MAX: u64 = 5 << 24;
+/// Was pinned since the clock hand came by.
+pub(crate) const USED: u64 = 1 << 24;
 /// Holds the page of its name.
 pub(crate) const VALID: u64 = 1 << 32;
 /// Differs from the disk.
@@ -119,34 +117,33 @@ impl Frame {
         self.place.store(tag.place, Ordering::Relaxed);
     }
 
-    /// Pins if VALID, raising the usage count. After it the name cannot change.
+    /// Pins if VALID, and returns the state before. After it the name cannot change.
     #[inline]
-    pub(crate) fn try_pin_valid(&self) -> bool {
-        self.try_pin(USAGE_ONE)
+    pub(crate) fn try_pin_to_use(&self) -> Option<u64> {
+        self.try_pin(USED)
     }
 
-    /// [`Frame::try_pin_valid`] for those who write the page out, which is no use of it.
-    pub(crate) fn try_pin_unused(&self) -> bool {
-        self.try_pin(0)
+    /// [`Frame::try_pin_to_use`] for those who write the page out, which is no use of it.
+    pub(crate) fn try_pin_to_write(&self) -> bool {
+        self.try_pin(0).is_some()
     }
 
     #[inline]
-    fn try_pin(&self, use_one: u64) -> bool {
+    fn try_pin(&self, used: u64) -> Option<u64> {
         let mut state = self.state.load(Ordering::Relaxed);
         // Ends: each failed exchange means that another thread's succeeded.
         loop {
             if state & VALID == 0 {
-                return false;
+                return None;
             }
-            let usage = if state & USAGE_MASK < USAGE_MAX { use_one } else { 0 };
             // Acquire: pairs with the release that set VALID, and with the release of unpins.
             match self.state.compare_exchange_weak(
                 state,
-                state + PIN_ONE + usage,
+                (state + PIN_ONE) | used,
                 Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => return true,
+                Ok(_) => return Some(state),
                 Err(now) => state = now,
             }
         }

@@ -2,6 +2,7 @@
 
 mod arena;
 mod frame;
+mod frequency;
 mod guard;
 mod optimistic;
 mod pool;

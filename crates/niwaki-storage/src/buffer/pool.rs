@@ -7,9 +7,8 @@ use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use niwaki_env::sync::{Condvar, Mutex, thread};
 
 use super::arena::Arena;
-use super::frame::{
-    COPIED, DIRTY, Frame, LOADING, PIN_MASK, PIN_ONE, Tag, USAGE_ONE, VALID, WRITING,
-};
+use super::frame::{COPIED, DIRTY, Frame, LOADING, PIN_MASK, PIN_ONE, Tag, USED, VALID, WRITING};
+use super::frequency::Frequencies;
 use super::guard::Pin;
 use super::optimistic::{Copies, Glance};
 use super::table::PageTable;
@@ -47,6 +46,7 @@ pub struct BufferPool {
     pub(super) table: PageTable,
     pub(super) copies: Copies,
     pub(super) hand: AtomicU32,
+    pub(super) frequencies: Frequencies,
     versions: AtomicU64,
     io: Box<[IoWait]>,
     pub(super) files: Arc<Files>,
@@ -66,6 +66,7 @@ impl BufferPool {
             table: PageTable::new(frames),
             copies: Copies::new(frames),
             hand: AtomicU32::new(0),
+            frequencies: Frequencies::new(frames),
             versions: AtomicU64::new(1),
             io: (0..IO_WAITS).map(|_| IoWait::default()).collect(),
             files,
@@ -143,16 +144,19 @@ impl BufferPool {
     #[inline]
     pub(super) fn pin_resident(&self, tag: Tag) -> Option<Pin<'_>> {
         let index = self.table.guess(&self.frames, tag)?;
+        // The pin's locked instruction would make the first look at the page wait for the frame.
+        self.arena.prefetch(index as usize);
         let frame = &self.frames[index as usize];
-        if !frame.try_pin_valid() {
-            return None;
-        }
+        let before = frame.try_pin_to_use()?;
         // From here on the pin holds the name still.
         let pin = Pin::new(self, frame, index);
         if frame.tag() != tag {
             return None;
         }
         frame.count_hit();
+        if before & USED == 0 {
+            self.frequencies.count(tag);
+        }
         Some(pin)
     }
 
@@ -185,7 +189,8 @@ impl BufferPool {
             }
             let frame = &self.frames[index as usize];
             frame.set_tag(tag);
-            frame.state.store(LOADING | USAGE_ONE | PIN_ONE, Ordering::Release);
+            frame.state.store(LOADING | USED | PIN_ONE, Ordering::Release);
+            self.frequencies.count(tag);
             self.table.link(&self.frames, tag, index);
             drop(partition);
             return self.load(tag, index, rewrite);

@@ -1,13 +1,21 @@
-//! Which page gives its frame up: a clock hand over usage counts.
+//! Which page gives its frame up: of the next few that were not used since a clock hand came by last,
+//! the one that was used least often of late.
+//!
+//! The hand alone tells recency: a page used once keeps its frame for as long as one used three times
+//! as often. In a pool much smaller than the data both are gone before they are used again, the leaves of a small
+//! index like the pages of a large heap. `frequency.rs` remembers uses beyond a page's stay. So one pass over a
+//! large table does not empty the pool either: its pages give way to each other.
 
 use niwaki_env::sync::atomic::Ordering;
 
-use super::frame::{DIRTY, LOADING, PIN_MASK, PIN_ONE, USAGE_MASK, USAGE_ONE, VALID, WRITING};
+use super::frame::{DIRTY, LOADING, PIN_MASK, PIN_ONE, USED, VALID, WRITING};
 use super::pool::BufferPool;
 use crate::error::{Error, Result};
 
-/// Passes of the hand after which a pool counts as full of pinned pages: each usage count needs one,
-/// and some more for frames that others snatch away.
+/// Pages of which the least often used is evicted. More choose better and look longer.
+const CANDIDATES: usize = 8;
+/// Passes of the hand after which a pool counts as full of pinned pages: one for what was used, one to
+/// find it unused, and some more for frames that others snatch away.
 const PASSES_MAX: usize = 16;
 
 impl BufferPool {
@@ -16,9 +24,10 @@ impl BufferPool {
     /// # Errors
     /// [`Error::NoBuffers`]; the errors of writing a dirty page.
     pub(super) fn claim_frame(&self) -> Result<u32> {
-        let count = self.frames.len() as u32;
-        for _ in 0..self.frames.len() * PASSES_MAX {
-            let index = self.hand.fetch_add(1, Ordering::Relaxed) % count;
+        let count = self.frames.len();
+        let next = |_| self.hand.fetch_add(1, Ordering::Relaxed) % count as u32;
+        let mut frames = (0..count * PASSES_MAX).map(next);
+        while let Some(index) = self.choose_victim(&mut frames, true) {
             if self.pin_victim(index) && self.evict(index)? {
                 self.writes.allocated.fetch_add(1, Ordering::Relaxed);
                 return Ok(index);
@@ -27,19 +36,55 @@ impl BufferPool {
         Err(Error::NoBuffers)
     }
 
-    /// Pins the frame if nobody uses it; lowers its usage count otherwise.
+    /// The frame to be reused among the next of `frames`: one without a page, or of some that nobody
+    /// uses the least often used. With `pass` those that were used count as unused from now on.
+    pub(super) fn choose_victim(
+        &self,
+        frames: &mut dyn Iterator<Item = u32>,
+        pass: bool,
+    ) -> Option<u32> {
+        let mut best = None;
+        let mut candidates = 0;
+        for index in frames {
+            let frame = &self.frames[index as usize];
+            let state = frame.state.load(Ordering::Relaxed);
+            if state & (PIN_MASK | LOADING | WRITING) != 0 {
+                continue;
+            }
+            if state & VALID == 0 {
+                return Some(index);
+            }
+            if state & USED != 0 {
+                if pass {
+                    frame.state.fetch_and(!USED, Ordering::Relaxed);
+                }
+                continue;
+            }
+            // The name may change meanwhile; then the frame is pinned, or used.
+            let frequency = self.frequencies.of(frame.tag());
+            if best.is_none_or(|(least, _)| frequency < least) {
+                best = Some((frequency, index));
+            }
+            candidates += 1;
+            if candidates == CANDIDATES {
+                break;
+            }
+        }
+        best.map(|(_, index)| index)
+    }
+
+    /// Pins the frame if nobody uses it.
     fn pin_victim(&self, index: u32) -> bool {
         let frame = &self.frames[index as usize];
         let state = frame.state.load(Ordering::Relaxed);
-        if state & (PIN_MASK | LOADING | WRITING) != 0 {
-            return false;
-        }
-        let evict = state & VALID == 0 || state & USAGE_MASK == 0;
-        let next = if evict { state + PIN_ONE } else { state - USAGE_ONE };
+        let unused =
+            state & (PIN_MASK | LOADING | WRITING) == 0 && state & (VALID | USED) != VALID | USED;
         // One try: whoever changed the state meanwhile uses the page.
-        let changed =
-            frame.state.compare_exchange(state, next, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        changed && evict
+        unused
+            && frame
+                .state
+                .compare_exchange(state, state + PIN_ONE, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
     }
 
     /// Writes and removes the page of a frame that this thread pinned. False, and the pin is gone,

@@ -66,6 +66,23 @@ fn a_tiny_pool_holds_a_large_file() {
 }
 
 #[test]
+fn a_pass_over_a_large_file_leaves_what_is_used_often() {
+    const HOT: u32 = 20;
+    let (storage, file) = open(Arc::new(MemoryVfs::new()), 40);
+    storage.pool().extend(file, Fork::Main, 600).unwrap();
+    let pin = |block| drop(storage.pool().pin(page(file, block)).unwrap());
+    let mut cold = HOT..600;
+    for _ in 0..10 {
+        (0..HOT).for_each(pin);
+        cold.by_ref().take(30).for_each(pin);
+    }
+    cold.for_each(pin);
+    let left =
+        (0..HOT).filter(|block| storage.pool().pin_if_resident(page(file, *block)).is_some());
+    assert_eq!(left.count() as u32, HOT);
+}
+
+#[test]
 fn a_pool_full_of_pins_says_so() {
     let (storage, file) = open(Arc::new(MemoryVfs::new()), 2);
     storage.pool().extend(file, Fork::Main, 3).unwrap();

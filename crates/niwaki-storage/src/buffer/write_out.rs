@@ -5,7 +5,7 @@ use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
 use niwaki_env::sync::plain_atomic::AtomicU64 as Counter;
 
-use super::frame::{DIRTY, LOADING, PIN_MASK, Tag, USAGE_MASK, VALID, WRITING};
+use super::frame::{DIRTY, LOADING, PIN_MASK, Tag, VALID, WRITING};
 use super::guard::Pin;
 use super::pool::BufferPool;
 use crate::error::Result;
@@ -151,8 +151,8 @@ impl BufferPool {
         self.write_listed(dirty, true, &self.writes.checkpoint, pace)
     }
 
-    /// Writes what the clock hand will come to soon, so that those who need a frame find it clean:
-    /// as many frames ahead as the last rounds claimed, times `multiplier`. Writes at most
+    /// Writes what will be evicted soon, so that those who need a frame find it clean: as many
+    /// frames ahead of the hand as the last rounds claimed, times `multiplier`. Writes at most
     /// `pages_max` pages, waits for nobody's latch, and returns how many it wrote.
     pub(crate) fn clean_ahead(
         &self,
@@ -168,26 +168,19 @@ impl BufferPool {
             return Ok(0);
         }
         let wanted = (state.expected * multiplier).ceil() as usize;
-        let hand = self.hand.load(Ordering::Relaxed) as usize;
+        let (count, hand) = (self.frames.len(), self.hand.load(Ordering::Relaxed) as usize);
+        let mut ahead = (0..count).map(|step| ((hand + step) % count) as u32);
         let mut dirty = Vec::new();
-        let mut reusable = 0;
-        for step in 0..self.frames.len() {
-            if reusable >= wanted {
-                break;
-            }
-            let index = (hand + step) % self.frames.len();
-            let state = self.frames[index].state.load(Ordering::Acquire);
-            if state & (PIN_MASK | USAGE_MASK | LOADING | WRITING) != 0 {
-                continue;
-            }
-            if state & DIRTY != 0 {
+        for _ in 0..wanted {
+            let Some(index) = self.choose_victim(&mut ahead, false) else { break };
+            let frame = &self.frames[index as usize];
+            if frame.state.load(Ordering::Acquire) & DIRTY != 0 {
                 if dirty.len() >= pages_max {
                     self.writes.background_stopped.fetch_add(1, Ordering::Relaxed);
                     break;
                 }
-                dirty.push((self.frames[index].tag(), index as u32));
+                dirty.push((frame.tag(), index));
             }
-            reusable += 1;
         }
         self.write_listed(dirty, false, &self.writes.background, &mut |_, _| ())
     }
@@ -212,7 +205,7 @@ impl BufferPool {
                 pace(done as u64, total);
             }
             let frame = &self.frames[index as usize];
-            let pin = frame.try_pin_unused().then(|| Pin::new(self, frame, index));
+            let pin = frame.try_pin_to_write().then(|| Pin::new(self, frame, index));
             // Another page came here meanwhile: this one was written when it was evicted.
             let Some(pin) = pin.filter(|_| frame.tag() == tag) else { continue };
             let mut copy = Page::zeroed();
@@ -252,7 +245,7 @@ impl BufferPool {
     pub(super) fn write_any(&self) {
         let index = self.hand.load(Ordering::Relaxed) % self.frames.len() as u32;
         let frame = &self.frames[index as usize];
-        if frame.try_pin_valid() {
+        if frame.try_pin_to_write() {
             let pin = Pin::new(self, frame, index);
             // On failure the page stays dirty.
             let _ = self.write_out(index, &self.writes.background);

@@ -1,0 +1,112 @@
+//! How often pages were asked for lately, those included that left the pool since.
+//!
+//! A count-min sketch whose counters are halved from time to time (TinyLFU: Einziger, Friedman and Manes, ACM
+//! Transactions on Storage 13(4), 2017). A page's own recency tells how a page that is used every thousandth
+//! read of the pool differs from one that is used every hundred thousandth only while it stays in the pool,
+//! and in a pool much smaller than the data neither stays: what tells them apart must be remembered beyond
+//! their stay. Leaves of an index that does not grow are the former, pages of a heap the latter.
+
+use niwaki_env::sync::atomic::Ordering;
+use niwaki_env::sync::plain_atomic::{AtomicU8 as Cell, AtomicUsize as Counter};
+
+use super::frame::Tag;
+
+/// Cells of each of the two rows, per frame. Fewer, and pages that share cells are taken for hot ones.
+const CELLS_PER_FRAME: usize = 4;
+/// Largest count.
+const COUNT_MAX: u8 = 15;
+/// Counted uses, per frame, after which the counts are halved. What was hot, and is so no more, is
+/// forgotten after four times as many at the latest.
+const USES_PER_FRAME: usize = 16;
+
+/// Counts are approximate, and under contention some are lost: a count is not worth a locked
+/// instruction.
+pub(super) struct Frequencies {
+    rows: [Box<[Cell]>; 2],
+    counted: Counter,
+    /// Uses after which the counts are halved.
+    limit: usize,
+}
+
+impl Frequencies {
+    pub(super) fn new(frames: usize) -> Self {
+        let cells = (frames * CELLS_PER_FRAME).next_power_of_two();
+        let row = || (0..cells).map(|_| Cell::new(0)).collect();
+        Self { rows: [row(), row()], counted: Counter::new(0), limit: frames * USES_PER_FRAME }
+    }
+
+    fn cells(&self, tag: Tag) -> [&Cell; 2] {
+        let hash = tag.hash();
+        // Rows need independent places: the high half of the hash is one, spread anew, the low the other.
+        let other = (hash >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24;
+        let place = |row: &'_ [Cell], hash: u64| hash as usize & (row.len() - 1);
+        let [first, second] = &self.rows;
+        [&first[place(first, hash)], &second[place(second, other)]]
+    }
+
+    /// About how often the page was used lately, at most [`COUNT_MAX`]; never less than it was, but for lost counts.
+    pub(super) fn of(&self, tag: Tag) -> u8 {
+        let [a, b] = self.cells(tag).map(|cell| cell.load(Ordering::Relaxed));
+        a.min(b)
+    }
+
+    /// Counts one use. Uses that follow each other closely, as those of one operation, are to be
+    /// counted as one.
+    pub(super) fn count(&self, tag: Tag) {
+        let cells = self.cells(tag);
+        let [a, b] = cells.map(|cell| cell.load(Ordering::Relaxed));
+        let count = a.min(b);
+        if count < COUNT_MAX {
+            // Only the lower one: the other counts somebody else's uses too.
+            for cell in cells {
+                if cell.load(Ordering::Relaxed) == count {
+                    cell.store(count + 1, Ordering::Relaxed);
+                }
+            }
+        }
+        let counted = self.counted.load(Ordering::Relaxed) + 1;
+        if counted < self.limit {
+            self.counted.store(counted, Ordering::Relaxed);
+        } else {
+            self.counted.store(counted / 2, Ordering::Relaxed);
+            self.halve();
+        }
+    }
+
+    #[cold]
+    fn halve(&self) {
+        for cell in self.rows.iter().flatten() {
+            cell.store(cell.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+    use crate::ids::{BlockNumber, Fork, PageId, RelFileId};
+
+    fn page(block: u32) -> Tag {
+        Tag::of(PageId { file: RelFileId(7), fork: Fork::Main, block: BlockNumber(block) })
+    }
+
+    #[test]
+    fn pages_used_more_often_count_higher_and_are_forgotten() {
+        let frequencies = Frequencies::new(100);
+        // 50 pages are used five times as often as 500 others.
+        for _ in 0..2 {
+            (0..50).for_each(|block| (0..5).for_each(|_| frequencies.count(page(block))));
+            (50..550).for_each(|block| frequencies.count(page(block)));
+        }
+        let often = (0..50).map(|block| u32::from(frequencies.of(page(block)))).min().unwrap();
+        let others: u32 = (50..550).map(|block| u32::from(frequencies.of(page(block)))).sum();
+        assert!(often >= 4, "{often}");
+        assert!(f64::from(others) / 500.0 < 2.5, "{others}");
+        // Others come.
+        for round in 1..80 {
+            (0..100).for_each(|block| frequencies.count(page(10_000 * round + block)));
+        }
+        let left: u32 = (0..50).map(|block| u32::from(frequencies.of(page(block)))).sum();
+        assert!(left < 100, "{left}");
+    }
+}
