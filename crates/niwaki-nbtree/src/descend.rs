@@ -4,6 +4,7 @@
 //! page it names, that page may split; then the key lies beyond its high key, and the search moves
 //! right. Inner pages are read without a latch ([`Index::inner_step`]).
 
+use niwaki_env::seeded_bug;
 use niwaki_storage::BlockNumber;
 use niwaki_storage::buffer::{PageRead, PageWrite};
 use niwaki_storage::page::{PAGE_SIZE, Page};
@@ -102,9 +103,16 @@ impl Index {
 
     /// Latches for reading the page that a link leads to; `None` if it was deleted since the link was
     /// read, or is another page by now: the place must be looked up again by its key.
+    ///
+    /// An old link is not waited for: the page may be in use again elsewhere in the tree, latched by the caller
+    /// itself, or by somebody who waits for a page that the caller has latched.
     #[inline]
     pub(crate) fn follow(&self, link: Link, level: u16) -> Result<Option<PageRead<'_>>> {
-        let page = self.pin(link.block)?.into_read();
+        if self.is_old(link) {
+            return Ok(None);
+        }
+        let latched = self.pin(link.block)?.into_read_unless(|| self.is_old(link));
+        let Some(page) = latched else { return Ok(None) };
         if !self.is_current(link) || page.is_deleted() {
             return Ok(None);
         }
@@ -114,7 +122,18 @@ impl Index {
 
     /// [`Index::follow`], latching for writing.
     pub(crate) fn follow_to_write(&self, link: Link, level: u16) -> Result<Option<PageWrite<'_>>> {
-        self.expect_current(self.pin(link.block)?.into_write(), link, level)
+        if self.is_old(link) {
+            return Ok(None);
+        }
+        let latched = self.pin(link.block)?.into_write_unless(|| self.is_old(link));
+        let Some(page) = latched else { return Ok(None) };
+        self.expect_current(page, link, level)
+    }
+
+    /// Whether a link is known to be old before the page it leads to was latched.
+    #[inline]
+    fn is_old(&self, link: Link) -> bool {
+        !self.is_current(link) && !seeded_bug!("old_links_are_waited_for")
     }
 
     /// A page that was latched for writing, if it still is the one that the link meant.

@@ -32,6 +32,12 @@ mod scheduled {
         finds("pass_forgets_shifted", super::vacuum_among_shifts);
     }
 
+    /// An inserter holds a leaf, and seeks its parent where a page is now that it has put to use itself.
+    #[test]
+    fn a_wait_for_an_old_link_is_found() {
+        finds("old_links_are_waited_for", super::vacuum_among_shifts);
+    }
+
     #[test]
     fn a_shift_that_keeps_versions_is_found() {
         finds("shift_keeps_versions", super::marks_among_shifts);

@@ -70,6 +70,25 @@ impl<'p> Pin<'p> {
         PageRead { page, latch, frame, index, pool, pin: Some(self) }
     }
 
+    /// As [`Pin::into_read`], for waits that can be given up: while it waits it asks `give_up` every now
+    /// and then, and returns `None` once that says so.
+    #[inline]
+    pub fn into_read_unless(self, mut give_up: impl FnMut() -> bool) -> Option<PageRead<'p>> {
+        let (pool, frame, index) = (self.pool, self.frame, self.index);
+        // Ends with the wait.
+        let latch = loop {
+            match frame.latch.try_read_for(LATCH_PATIENCE) {
+                Some(latch) => break latch,
+                None if give_up() => return None,
+                None => {}
+            }
+        };
+        // SAFETY: the frame is pinned (by `self`, which the guard keeps) and latched in shared mode
+        // for as long as the guard lives.
+        let page = unsafe { pool.page(index) };
+        Some(PageRead { page, latch, frame, index, pool, pin: Some(self) })
+    }
+
     /// Takes the exclusive latch; the guard keeps the pin, so it can leave the caller's scope.
     #[inline]
     pub fn into_write(self) -> PageWrite<'p> {
