@@ -16,7 +16,7 @@ use niwaki_env::{Env, bugs};
 use niwaki_storage::{CheckpointKind, Storage, StorageOptions, Xid};
 use niwaki_txn::{BeginOptions, Durability, TransactionManager, TxnOptions, XidStatus};
 use shuttle::rand::{Rng, thread_rng};
-use shuttle::scheduler::RandomScheduler;
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, MaxSteps, Runner};
 
 /// Seed of all schedules, so that a run is the same each time; `SHUTTLE_RANDOM_SEED` takes its place.
@@ -30,7 +30,17 @@ fn schedules(default: usize) -> usize {
     text.map_or(default, |text| text.parse().expect("a number"))
 }
 
+/// Switches at every step.
 fn run(bug: Option<&'static str>, schedules: usize) -> bool {
+    run_with(bug, RandomScheduler::new_from_seed(SEED, schedules))
+}
+
+/// Switches at a few places: one stands still while others do much.
+fn run_in_turns(bug: Option<&'static str>, schedules: usize) -> bool {
+    run_with(bug, PctScheduler::new_from_seed(SEED, 4, schedules))
+}
+
+fn run_with(bug: Option<&'static str>, scheduler: impl Scheduler + 'static) -> bool {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let mut config = Config::new();
     config.max_steps = MaxSteps::FailAfter(3_000_000);
@@ -38,7 +48,7 @@ fn run(bug: Option<&'static str>, schedules: usize) -> bool {
     config.stack_size = 1 << 20;
     bugs::plant(bug);
     let passed = catch_unwind(AssertUnwindSafe(|| {
-        Runner::new(RandomScheduler::new_from_seed(SEED, schedules), config).run(crash);
+        Runner::new(scheduler, config).run(crash);
     }))
     .is_ok();
     bugs::plant(None);
@@ -189,6 +199,7 @@ fn crash() {
 #[test]
 fn commits_survive_a_crash_at_any_moment() {
     assert!(run(None, schedules(300)));
+    assert!(run_in_turns(None, schedules(300)));
 }
 
 #[test]
@@ -199,4 +210,10 @@ fn a_checkpoint_that_forgets_the_commit_queue_is_found() {
 #[test]
 fn redo_that_keeps_a_shrunk_segment_is_found() {
     assert!(!run(Some("redo_keeps_shrunk_segment"), schedules(3000)));
+}
+
+/// A transaction commits and its segment is shrunk between a checkpoint's look at the states and its record.
+#[test]
+fn states_that_are_logged_beside_shrinking_are_found() {
+    assert!(!run_in_turns(Some("states_beside_shrinking"), schedules(3000)));
 }

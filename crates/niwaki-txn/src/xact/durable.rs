@@ -44,7 +44,7 @@ pub(crate) struct Shrunk {
     recent: RwLock<BTreeMap<u64, Csn>>,
     /// A segment was opened since the last look for segments to shrink.
     pub(crate) due: AtomicBool,
-    /// Held by the one thread that shrinks.
+    /// Held by the one thread that shrinks, and while the states of all that are not shrunk are logged.
     shrinking: Mutex<()>,
     /// Highest segment that recovery met.
     highest: Mutex<Option<u64>>,
@@ -164,7 +164,12 @@ impl TransactionManager {
     }
 
     /// Logs the states that are not shrunk, for a recovery that begins now.
+    ///
+    /// No segment is shrunk between the look at its states and their record: what ended in between would be
+    /// running in that record, which recovery meets behind the one that says to ask the status page.
     fn log_states(&self, storage: &Storage) -> niwaki_storage::Result<()> {
+        let alone = self.shrunk.shrinking.lock();
+        let _alone = (!seeded_bug!("states_beside_shrinking")).then_some(alone);
         let mut segments = Vec::new();
         {
             // Commits that are logged but not published yet are found in the queue; nobody logs one
