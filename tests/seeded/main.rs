@@ -36,7 +36,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 35] = [
+const BUGS: [(&str, &str, Suite); 36] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -62,6 +62,11 @@ const BUGS: [(&str, &str, Suite); 35] = [
     ("unique-before-duplicate", "a duplicate is not checked", key_taken_meanwhile),
     ("recheck", "an entry of another key is believed", recheck),
     ("payload-rewritten", "a cleaned root's entry keeps an older payload", cleaned_payload),
+    (
+        "one-hold",
+        "an entry goes as it was judged before its leaf was latched",
+        key_before_the_gardener,
+    ),
     ("cleaning", "a key that came behind the cleaner is believed", key_behind_the_cleaner),
     ("unmix-counter", "a root that was cleared since the leaf was read is believed", unmix_counter),
     ("freed-after-one-index", "one index without an entry is enough", line_pointers),
@@ -228,6 +233,10 @@ fn key_behind_the_cleaner() -> Result<(), String> {
     story(stories::a_key_behind_the_cleaner, STORIES)
 }
 
+fn key_before_the_gardener() -> Result<(), String> {
+    story(stories::a_key_back_before_the_gardener, STORIES)
+}
+
 fn old_reader() -> Result<(), String> {
     story(intervals::changed_beside_an_old_reader, SCHEDULES)
 }
@@ -259,7 +268,7 @@ fn beside_a_cleaner() -> Result<(), String> {
 #[test]
 fn every_planted_bug_is_found() {
     let only = std::env::var("NIWAKI_BUG").ok();
-    let suites: [(&str, Suite); 16] = [
+    let suites: [(&str, Suite); 17] = [
         ("pages", pages),
         ("tables", tables),
         ("sessions", sessions),
@@ -276,6 +285,7 @@ fn every_planted_bug_is_found() {
         ("unmix-counter", unmix_counter),
         ("cleaned-payload", cleaned_payload),
         ("key-behind-the-cleaner", key_behind_the_cleaner),
+        ("key-before-the-gardener", key_before_the_gardener),
     ];
     for (name, suite) in suites {
         if only.is_none() {

@@ -28,6 +28,10 @@ macro_rules! failpoint {
     };
 }
 
+/// Whether this build is one for simulations: what is done once enough of something has gathered is done for
+/// little then, so that it happens in short runs.
+pub const SIMULATED: bool = cfg!(feature = "sim");
+
 /// True `numerator` times in `denominator`, in simulations; false otherwise.
 #[cfg(not(feature = "sim"))]
 #[macro_export]

@@ -435,9 +435,10 @@ impl<'e> Heap<'e> {
         self.rebase(page, xid)
     }
 
-    /// Forgets the room of a heap whose files were emptied.
+    /// Forgets the room of a heap whose files were emptied, and what was removed from it.
     pub fn forget_space(&self) {
         self.relation.shared.space.reset();
         self.relation.shared.unindexed.forget_all();
+        self.take_removed(usize::MAX);
     }
 }

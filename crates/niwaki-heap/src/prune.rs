@@ -175,14 +175,16 @@ struct Planner<'p> {
     /// By offset.
     versions: Vec<Version>,
     plan: PrunePlan,
-    removed: u32,
+    /// Offsets of the versions that go.
+    removed: Vec<u16>,
     interval: Option<(Csn, Csn)>,
 }
 
 /// What a pass found.
 struct Findings {
     plan: PrunePlan,
-    removed: u32,
+    /// Offsets of the versions that go.
+    removed: Vec<u16>,
     /// Union of the lifetimes of what it removes.
     interval: Option<(Csn, Csn)>,
     /// Versions that stay and may be hinted as seen by every snapshot.
@@ -196,7 +198,7 @@ impl<'p> Planner<'p> {
 
     /// Counts a version as removed.
     fn remove(&mut self, offset: u16) {
-        self.removed += 1;
+        self.removed.push(offset);
         if let Verdict::Removable(begin, end) = self.version(offset).verdict {
             debug_assert!(
                 end <= self.horizon.current()
@@ -369,7 +371,7 @@ impl Heap<'_> {
             horizon,
             versions,
             plan: PrunePlan::default(),
-            removed: 0,
+            removed: Vec::new(),
             interval: None,
         };
         let mut members = Vec::new();
@@ -437,7 +439,7 @@ impl Heap<'_> {
         let Findings { plan, removed, interval, all_visible } =
             self.plan(page, page.id().block, horizon, options);
         let pruned = Pruned {
-            removed,
+            removed: removed.len() as u32,
             frozen: plan.frozen.len() as u32,
             relinked: plan.relinked.len() as u32,
             freed: plan.freed.len() as u32,
@@ -452,6 +454,7 @@ impl Heap<'_> {
         }
         let mut data = Vec::new();
         plan.encode(&mut data);
+        let told = self.copy_mixed(page, page.id().block, &removed);
         let _critical = self.storage.begin_change()?;
         let applied = plan.apply(page);
         assert!(applied, "a plan fits the page it was made for");
@@ -471,6 +474,7 @@ impl Heap<'_> {
                 removes: interval,
             },
         )?;
+        self.tell_removed(told);
         // Hints: the page is dirty already, and what they say spares the next pass its look-ups.
         if all_visible.is_empty() {
             return Ok(pruned);

@@ -14,6 +14,7 @@ use crate::change::RECORD_VERSION;
 use crate::error::Result;
 use crate::freespace::FreeSpace;
 use crate::mixed::Unmixes;
+use crate::removed::RemovedVersions;
 use crate::unindexed::Unindexed;
 
 /// One heap. Cheap to clone; clones share what is in memory.
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     pub(crate) space: FreeSpace,
     pub(crate) unmixes: Unmixes,
     pub(crate) unindexed: Unindexed,
+    pub(crate) removed: RemovedVersions,
 }
 
 impl HeapRelation {

@@ -44,6 +44,7 @@ impl Table {
             self.insert_entry(tx, index, &entry, work)?;
         }
         count(&self.counters.inserted, 1);
+        self.tend()?;
         Ok(root)
     }
 
@@ -79,7 +80,7 @@ impl Table {
             }
         }
         count(&self.counters.inserted, rows.len() as u64);
-        Ok(())
+        self.tend()
     }
 
     /// Inserts the entry of one index for a row of the heap, if the index takes entries and is to

@@ -14,6 +14,7 @@ mod entries;
 mod error;
 mod expression;
 mod fetch;
+mod gardener;
 mod index_scan;
 mod insert;
 mod keys;

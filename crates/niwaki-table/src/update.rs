@@ -86,6 +86,7 @@ impl Table {
         if heap_only && changes.mixes && seeded_bug!("mixed-first") {
             self.heap().set_mixed(tx.write_xid()?, root.block.0, &[root.offset.0])?;
         }
+        self.tend()?;
         Ok(Modify::Done { root })
     }
 
@@ -111,6 +112,7 @@ impl Table {
             match self.heap().delete(&view, target)? {
                 Outcome::Done { root, .. } => {
                     count(&self.counters.deleted, 1);
+                    self.tend()?;
                     return Ok(Modify::Done { root });
                 }
                 Outcome::Wait(blocker) => {

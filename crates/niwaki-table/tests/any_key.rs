@@ -105,3 +105,47 @@ fn a_version_that_does_not_fit_moves() {
     assert_eq!((after[0].0, after[1].0), (before[0].0 + 1, before[1].0 + 1));
     world.compare_with_redo(&all(&world));
 }
+
+/// Keys that change and change leave no entries behind: whoever prunes tells, the next writer sees to it (D1).
+#[test]
+fn entries_of_removed_versions_go_without_vacuum() {
+    let world = world();
+    let (rows, rounds) = (5, 400);
+    for round in 0..rounds {
+        for id in 0..rows {
+            assert!(update(&world, id, (id, 10 + round * rows + id, "t"), true));
+        }
+    }
+    let changes = u64::try_from(rows * rounds).unwrap();
+    let [(by_id, _), (by_v, _)] = entries(&world);
+    assert_eq!((by_id, by_v), (5, 5 + changes));
+    let gone = world.table.index_stats(1).retail_deleted_entries;
+    // A page holds about a hundred of these versions, and two batches may wait.
+    assert!(gone + 150 > changes, "{gone} of {changes}");
+    assert_eq!(world.table.index_stats(0).retail_deleted_entries, 0, "no key of it changed");
+    assert_eq!(world.table.index_stats(1).leaf_splits, 0, "the index stays a single leaf");
+    world.compare_with_redo(&all(&world));
+}
+
+/// What a snapshot sees keeps its entries, and loses them when it ends.
+#[test]
+fn entries_of_versions_that_a_snapshot_sees_stay() {
+    let world = world();
+    let old = world.begin(2, Isolation::RepeatableRead);
+    let snapshot = old.snapshot().unwrap();
+    let before = world.rows(&old, &snapshot);
+    for round in 0..600 {
+        assert!(update(&world, round % 5, (round % 5, 10 + round, "t"), true));
+    }
+    let gone = world.table.index_stats(1).retail_deleted_entries;
+    assert!((300..600).contains(&gone), "those between go: {gone}");
+    assert_eq!(world.rows(&old, &snapshot), before);
+    drop(snapshot);
+    drop(old);
+    for round in 600..1200 {
+        assert!(update(&world, round % 5, (round % 5, 10 + round, "t"), true));
+    }
+    let later = world.table.index_stats(1).retail_deleted_entries;
+    assert!(later >= gone + 500, "{gone}, {later}");
+    world.compare_with_redo(&all(&world));
+}

@@ -359,6 +359,25 @@ pub fn a_key_behind_the_cleaner() {
     });
 }
 
+/// `one-hold`: a key that no version has any more comes back while its entry is taken away.
+///
+/// # Panics
+/// As [`recheck`].
+pub fn a_key_back_before_the_gardener() {
+    for_both(|stage| {
+        stage.change(0, Some(2), None, true);
+        stage.play(vec![
+            Box::new(|stage: &Stage| {
+                stage.prune();
+                // Whoever writes next sees to what was pruned.
+                stage.change(1, None, Some(5), true);
+            }),
+            Box::new(|stage: &Stage| stage.change(0, Some(0), None, true)),
+            Box::new(Stage::read),
+        ]);
+    });
+}
+
 /// `no-duplicates`, `revive`, `recheck`, `kill-unchanged`, `mixed-first`, `suppression-bumps`,
 /// `unique-own-root`: a key goes there and back, while somebody reads and somebody prunes.
 ///

@@ -20,6 +20,7 @@ const NAMES: [(&str, TypeOid); 5] = [
 type Counter = (&'static str, fn(&IndexStats) -> u64);
 
 const COUNTERS: &[Counter] = &[
+    ("inserts", |s| s.inserts),
     ("leaf_splits", |s| s.leaf_splits),
     ("leaf_splits_rightmost", |s| s.right_end_splits),
     ("leaf_splits_default", |s| s.halved_splits),
@@ -43,6 +44,7 @@ const COUNTERS: &[Counter] = &[
     ("bottom_up_useless_blocks", |s| s.bottom_up_useless_blocks),
     ("bottom_up_heap_blocks_max", |s| s.bottom_up_heap_blocks_max),
     ("bottom_up_wal_bytes", |s| s.bottom_up_wal_bytes),
+    ("gardener_deleted", |s| s.retail_deleted_entries),
     ("dedup_passes", |s| s.dedup_passes),
     ("dedup_freed_bytes", |s| s.dedup_freed_bytes),
     ("posting_splits", |s| s.posting_splits),

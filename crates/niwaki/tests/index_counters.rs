@@ -44,13 +44,13 @@ fn the_view_has_its_columns_and_a_row_for_each_index() {
     );
     let columns = "select attname from pg_attribute \
                    where attrelid = 'niwaki_stat_indexes'::regclass order by attnum";
-    let expected = "relid indexrelid schemaname relname indexrelname leaf_splits \
+    let expected = "relid indexrelid schemaname relname indexrelname inserts leaf_splits \
         leaf_splits_rightmost leaf_splits_default leaf_splits_many_duplicates \
         leaf_splits_single_value leaf_splits_after_new_item leaf_splits_hinted inner_splits \
         root_splits leaf_shifts shifted_entries simple_passes simple_useless simple_deleted simple_heap_blocks \
         simple_wal_bytes bottom_up_passes bottom_up_useless bottom_up_deleted \
         bottom_up_heap_blocks bottom_up_useless_blocks bottom_up_heap_blocks_max \
-        bottom_up_wal_bytes dedup_passes dedup_freed_bytes posting_splits posting_lists_grown \
+        bottom_up_wal_bytes gardener_deleted dedup_passes dedup_freed_bytes posting_splits posting_lists_grown \
         pages_deleted pages_recycled lookups lookup_leaf_pages unique_checks unique_entries_visited \
         latch_hold_us";
     let expected: Vec<&str> = expected.split_whitespace().collect();

@@ -50,6 +50,22 @@ fn a_change_of_a_key_makes_the_root_mixed_until_it_is_cleaned() {
     assert_ne!(heap.unmix_count(), before, "scans that read a leaf before look at the key");
 }
 
+#[test]
+fn a_pass_tells_of_versions_of_mixed_roots() {
+    let fixture = Fixture::new();
+    let root = fixture.chain();
+    fixture.prune();
+    assert_eq!(fixture.heap().removed_waiting(), 0, "one entry leads to the row, and stays right");
+    fixture.change_key(root, b"key", true);
+    fixture.change_key(root, b"yek", false);
+    fixture.prune();
+    assert_eq!(fixture.heap().removed_waiting(), 2);
+    let told = fixture.heap().take_removed(9);
+    let images: Vec<_> = told.iter().map(|told| (told.root, &told.row.bytes[..])).collect();
+    assert_eq!(images, [(root, &b"thr"[..]), (root, b"yek")], "removed, and rolled back");
+    assert_eq!((fixture.heap().removed_waiting(), fixture.heap().take_removed(9)), (0, vec![]));
+}
+
 /// Rule 9b.9: the entry of an update that came and went behind the cleaner's back is still there.
 #[test]
 fn a_change_during_the_cleaning_keeps_the_root_mixed() {

@@ -1,0 +1,130 @@
+//! The gardener: takes away index entries whose versions pruning removed (design sections 5 and 8).
+//!
+//! ```text
+//!  pruning (under the page's latch)      the next writers of the table (no latch)
+//!  version a of a mixed root goes ────►  its keys, index by index
+//!                                        does a version of the chain still have the key?  yes ─► done
+//!                                        down to (key, root), exclusive latch of the leaf
+//!                                        does a version have it now?  no ─► the entry goes, logged
+//! ```
+//!
+//! An update on its page that changes one key of six leaves one entry behind, in one index. When its old version
+//! is pruned, five keys are found in the chain again, and the sixth is looked up: one descent for each entry that
+//! went stale. So an index whose keys change keeps its size without any pass over it.
+//!
+//! Why it deletes no entry that somebody needs (X1): what counts is the second look, under the exclusive latch
+//! of the leaf (rule 9b.10). Whoever gives the root a version with the key again writes the version first and
+//! comes to the leaf then: either the look finds the version, or the entry is inserted anew behind the
+//! deletion. The root may be another row's by now; then the look is at that row's versions, which is as good.
+//!
+//! It is the writers who do it, each a batch when one has gathered: they hold the table's lock and know its
+//! indexes, and what is left behind cannot outrun them. `mixed` stays: entries may be left of which nobody told
+//! (a full queue, a crash), so only vacuum, which visits all, clears it (rule 9b.8).
+
+use niwaki_env::failpoints::SIMULATED;
+use niwaki_env::seeded_bug;
+use niwaki_heap::{Deadness, RemovedVersion};
+use niwaki_nbtree::EntryDecision;
+use niwaki_storage::Xid;
+use niwaki_txn::Horizon;
+use niwaki_types::{ColumnMask, Datum};
+
+use crate::error::{Error, Result};
+use crate::recheck::{Entry, Seen};
+use crate::row_key::{HasKey, KeyMemo};
+use crate::table::Table;
+use crate::unique::storage;
+
+/// So many removed versions are waited for, and so many are seen to at once: an update leaves about one.
+const BATCH: usize = if SIMULATED { 1 } else { 16 };
+const BATCH_MAX: usize = 64;
+
+impl Table {
+    /// Sees to the entries of versions that were pruned, once a batch of them waits. Called by those who changed
+    /// the table, whose lock on it excludes other definitions, with no latch held.
+    ///
+    /// # Errors
+    /// Storage's.
+    #[inline]
+    pub(crate) fn tend(&self) -> Result<()> {
+        if self.heap().removed_waiting() < BATCH { Ok(()) } else { self.tend_now() }
+    }
+
+    #[cold]
+    fn tend_now(&self) -> Result<()> {
+        let removed = self.heap().take_removed(BATCH_MAX);
+        let horizon = self.engine.transactions().horizon();
+        let columns = self.indexes.iter().flat_map(|index| index.key_mask.iter());
+        let needed: ColumnMask = columns.collect();
+        let mut row = vec![Datum::Null; self.definition.columns.len()];
+        let mut key = Vec::new();
+        for RemovedVersion { root, row: version } in removed {
+            if !self.has_block(root)? {
+                continue;
+            }
+            let (natts, nulls) = (version.natts, version.has_nulls);
+            self.deform_parts(natts, nulls, &version.bytes, &needed, &mut row)?;
+            for index in 0..self.indexes.len() {
+                // The build sees to what it makes.
+                if !self.indexes[index].definition.valid {
+                    continue;
+                }
+                key.clear();
+                match self.encode_index_key(index, &row, &mut key) {
+                    Ok(true) => {}
+                    // No entry; or an expression that fails by now: vacuum sees to it.
+                    Ok(false) | Err(Error::Expression(_)) => continue,
+                    Err(error) => return Err(error),
+                }
+                let entry = Entry { index, key: &key, root, seen: Seen::SomeTime };
+                self.delete_if_stale(entry, &horizon)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes an entry, if it is there, when no version of its chain that somebody may see has its key.
+    fn delete_if_stale(&self, entry: Entry<'_>, horizon: &Horizon) -> Result<()> {
+        let memo = KeyMemo::default();
+        let mut first = self.judge_entry(entry, horizon, &memo)?;
+        // Ends: a turn is repeated only when it met a version that no turn before it met.
+        loop {
+            match memo.learn(self, entry.index) {
+                Ok(true) => first = self.judge_entry(entry, horizon, &memo)?,
+                Ok(false) => break,
+                Err(Error::Expression(_)) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        if !matches!(first, Deadness::Dead { .. }) {
+            return Ok(());
+        }
+        let mut decide = || {
+            let now = match seeded_bug!("one-hold") {
+                true => first,
+                false => self.judge_entry(entry, horizon, &memo).map_err(storage)?,
+            };
+            Ok(match now {
+                Deadness::Dead { lifetime, .. } => (EntryDecision::Delete, lifetime),
+                Deadness::Alive | Deadness::Pending(_) => (EntryDecision::Keep, None),
+            })
+        };
+        let handle = &self.indexes[entry.index].handle;
+        handle.delete_entry(entry.key, entry.root, Xid::INVALID, &mut decide)?;
+        Ok(())
+    }
+
+    /// What the versions of the entry's chain with its key mean. One whose key only an expression tells, and the
+    /// memo does not know, counts as having it.
+    fn judge_entry(
+        &self,
+        entry: Entry<'_>,
+        horizon: &Horizon,
+        memo: &KeyMemo,
+    ) -> niwaki_heap::Result<Deadness> {
+        let probe = self.heap().probe_dead(entry.root.block.0)?;
+        Ok(probe.deadness(entry.root, horizon, |row| {
+            memo.has_key(self, entry.index, row, entry.key) != HasKey::No
+        }))
+    }
+}
