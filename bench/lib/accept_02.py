@@ -10,10 +10,8 @@ import subprocess
 import tempfile
 
 from servers import Niwaki, Postgres18
-from steps import BINARY, cargo_test, command, index_stats, median_ratio, pages, pgbench
+from steps import BINARY, SETTINGS, build_beside_postgres as build, cargo_test, command, index_stats, median_ratio, pages, pgbench
 
-SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "15min", "synchronous_commit": "off",
-            "autovacuum": "off", "max_connections": "100"}
 # What thread 000 switches off to see its own worth.
 PLAIN = "bottom_up_deletion = off, simple_deletion_extras = off"
 
@@ -62,12 +60,6 @@ def accounts(server, scale, definitions, switches=None, fillfactor=100):
             options(server, names([text]), switches)
     server.psql("vacuum analyze pgbench_accounts")
     server.psql("checkpoint")
-
-
-def build(_long):
-    """The release binary, and PostgreSQL 18 beside it."""
-    command("cargo", "build", "--release", "-p", "niwaki-cli")
-    return True, str(Postgres18.fetch()), {}
 
 
 def first(long):

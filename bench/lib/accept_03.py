@@ -3,11 +3,9 @@
 import statistics
 import subprocess
 
-from servers import Niwaki, Postgres18
-from steps import BINARY, command, index_stats, median_ratio, pages, pgbench
+from servers import Niwaki
+from steps import BINARY, SETTINGS, build_beside_postgres as build, command, index_stats, median_ratio, pages, pgbench
 
-SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "15min", "synchronous_commit": "off",
-            "autovacuum": "off", "max_connections": "100"}
 CLIENTS = 16
 # Thread 002, 31 August 2016: wide accounts, six indexes, of which each transaction changes one key.
 CHANGED = "pgb_a_abalance"
@@ -31,12 +29,6 @@ def wide_accounts(server, rows, fillfactor=100, options="", changed=True):
         server.psql(f"create index {CHANGED} on pgbench_accounts (abalance)")
     server.psql("vacuum analyze pgbench_accounts")
     server.psql("checkpoint")
-
-
-def build(_long):
-    """The release binary, and PostgreSQL 18 beside it."""
-    command("cargo", "build", "--release", "-p", "niwaki-cli")
-    return True, str(Postgres18.fetch()), {}
 
 
 def updates(server):

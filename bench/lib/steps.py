@@ -6,10 +6,13 @@ import re
 import statistics
 import subprocess
 
-from servers import ROOT
+from servers import ROOT, Postgres18
 
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 BINARY = pathlib.Path(os.environ.get("NIWAKI_BINARY", TARGET / "release" / "niwaki"))
+# Everything in memory, few checkpoints, no vacuum: what updates alone do.
+SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "15min", "synchronous_commit": "off",
+            "autovacuum": "off", "max_connections": "100"}
 
 
 def command(*arguments, env=None, timeout=None):
@@ -18,6 +21,12 @@ def command(*arguments, env=None, timeout=None):
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, arguments))}: {done.stdout[-3000:]}{done.stderr[-3000:]}")
     return done.stdout + done.stderr
+
+
+def build_beside_postgres(_long):
+    """The release binary, and PostgreSQL 18 beside it."""
+    command("cargo", "build", "--release", "-p", "niwaki-cli")
+    return True, str(Postgres18.fetch()), {}
 
 
 def cargo_test(*arguments, env=None):
