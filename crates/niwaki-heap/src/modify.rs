@@ -267,7 +267,7 @@ impl<'e> Heap<'e> {
     }
 
     /// Locks a version that was judged free.
-    fn lock_version(
+    pub(crate) fn lock_version(
         &self,
         view: &View<'_>,
         page: &mut PageWrite<'_>,
@@ -301,7 +301,8 @@ impl<'e> Heap<'e> {
         Ok(None)
     }
 
-    fn end_version(
+    /// Marks a version as ended or locked, and logs it.
+    pub(crate) fn end_version(
         &self,
         page: &mut PageWrite<'_>,
         xid: Xid,

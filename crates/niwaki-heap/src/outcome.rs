@@ -94,6 +94,22 @@ pub enum Outcome {
     ConcurrentDelete,
 }
 
+/// What was found behind an index entry by somebody who wants to insert its key
+/// ([`crate::Heap::live_row`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LiveRow {
+    /// The live version; locked, if that was asked for.
+    Found(Newest),
+    /// This command made it.
+    OwnCommand,
+    /// Wait without any latch, then ask again.
+    Wait(Blocker),
+    /// No live version has the key any more: look for the key again.
+    Gone,
+    /// It is not in the past of the transaction's snapshot, which is to stay.
+    NotSeen,
+}
+
 /// How the caller wants a row updated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpdateKind {

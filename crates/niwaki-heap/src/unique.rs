@@ -7,6 +7,7 @@ use niwaki_txn::{Transaction, XidStatus};
 
 use crate::error::Result;
 use crate::header::flags;
+use crate::judge::is_replaced;
 use crate::page::{self, Chain};
 use crate::read::row_ref;
 use crate::relation::Heap;
@@ -55,13 +56,15 @@ impl Heap<'_> {
             if inserted == Some(XidStatus::Aborted) || !matches(row_ref(&page, root, tuple)) {
                 continue;
             }
+            let xmax = tuple.has_deleter().then(|| page::xmax(base, tuple));
             if inserted == Some(XidStatus::InProgress) {
+                // Deleted by who inserted it, on the same level: it comes to nothing, however that ends.
+                if xmax == Some(xmin) && !is_replaced(tuple) {
+                    continue;
+                }
                 return Ok(UniqueProbe::InProgress(xmin));
             }
-            if !tuple.has_deleter() {
-                return Ok(UniqueProbe::Conflict);
-            }
-            let xmax = page::xmax(base, tuple);
+            let Some(xmax) = xmax else { return Ok(UniqueProbe::Conflict) };
             if transaction.is_mine(xmax) {
                 continue;
             }

@@ -32,6 +32,17 @@ pub struct DeferredKey {
     root: Tid,
 }
 
+/// Where a key was found in a unique index, when no latch was held any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FoundKey {
+    /// No live row has it.
+    Nowhere,
+    /// The row with this root has it.
+    At(Tid),
+    /// Whether a row has it depends on this transaction.
+    Perhaps(Xid),
+}
+
 /// A unique check that lets everything pass, and remembers whether it should not have.
 pub(crate) struct PassingCheck<'c, 't> {
     pub(crate) inner: &'c KeyCheck<'t>,
@@ -77,40 +88,40 @@ impl Table {
             if self.probe(tx, index, &noted.key, noted.root)? != UniqueProbe::Conflict {
                 return Ok(());
             }
-            match self.find_other(tx, index, noted)? {
-                UniqueProbe::Free => return Ok(()),
-                UniqueProbe::Conflict => {
-                    return Err(self.deferred_violation(tx, index, noted.root)?);
-                }
-                UniqueProbe::InProgress(xid) => self.wait_for(tx, xid)?,
+            match self.find_key(tx, index, &noted.key, Some(noted.root))? {
+                FoundKey::Nowhere => return Ok(()),
+                FoundKey::At(_) => return Err(self.deferred_violation(tx, index, noted.root)?),
+                FoundKey::Perhaps(xid) => self.wait_for(tx, xid)?,
             }
         }
     }
 
-    /// What other entries with the key say.
-    fn find_other(
+    /// Looks for a live row with a key in an index, other than the one at `except`.
+    pub(crate) fn find_key(
         &self,
         tx: &Transaction,
         index: usize,
-        noted: &DeferredKey,
-    ) -> Result<UniqueProbe> {
+        key: &[u8],
+        except: Option<Tid>,
+    ) -> Result<FoundKey> {
         let handle = &self.indexes[index].handle;
         let mut scan = Scan::default();
-        scan.start(handle, &KeyRange::equal(&noted.key), Direction::Forward);
+        scan.start(handle, &KeyRange::equal(key), Direction::Forward);
         // Ends with the entries of the key.
         while scan.next(handle)? {
             let batch = scan.batch();
             for entry in (0..batch.len()).filter_map(|position| batch.get(position)) {
-                if entry.tid == noted.root {
+                if Some(entry.tid) == except {
                     continue;
                 }
-                match self.probe(tx, index, &noted.key, entry.tid)? {
+                match self.probe(tx, index, key, entry.tid)? {
                     UniqueProbe::Free => {}
-                    found => return Ok(found),
+                    UniqueProbe::Conflict => return Ok(FoundKey::At(entry.tid)),
+                    UniqueProbe::InProgress(xid) => return Ok(FoundKey::Perhaps(xid)),
                 }
             }
         }
-        Ok(UniqueProbe::Free)
+        Ok(FoundKey::Nowhere)
     }
 
     /// Judges the chain at `root`. The entry was read under a latch that is gone: the line pointer may
@@ -120,7 +131,7 @@ impl Table {
         self.decide(entry, |has_key| Ok(self.heap().probe_unique(tx, root, has_key)?))
     }
 
-    fn wait_for(&self, tx: &Transaction, xid: Xid) -> Result<()> {
+    pub(crate) fn wait_for(&self, tx: &Transaction, xid: Xid) -> Result<()> {
         self.engine.transactions().locks().wait_for_xid(tx, xid, WaitPolicy::Block)?;
         Ok(())
     }

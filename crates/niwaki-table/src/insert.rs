@@ -26,6 +26,17 @@ pub(crate) struct RowEntry<'r> {
     pub(crate) logically_unchanged: bool,
 }
 
+/// What the unique check of an entry does about another row that has the key, or may yet have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Check {
+    /// Nothing: there is no check.
+    Not,
+    /// Refuses the entry, after waiting for transactions that decide.
+    Wait,
+    /// Gives way at once.
+    GiveWay,
+}
+
 impl Table {
     /// Inserts a row (all columns) and returns its address. Waits for transactions that may yet make
     /// a key of it unique.
@@ -35,10 +46,7 @@ impl Table {
     /// a wait's, storage's. The transaction must roll back (to a savepoint, at least) then: the row
     /// may be in the heap.
     pub fn insert(&self, tx: &Transaction, row: &[Datum], work: &mut Workspace) -> Result<Tid> {
-        work.row.clear();
-        let has_nulls = form_row(&self.definition.columns, row, &mut work.row);
-        let new = NewRow { natts: row.len() as u16, has_nulls, bytes: &work.row };
-        let root = self.heap().insert(tx, new, InsertOptions::default())?;
+        let root = self.place(tx, row, work)?;
         for index in 0..self.indexes.len() {
             let entry = RowEntry { row, root, logically_unchanged: false };
             self.insert_entry(tx, index, &entry, work)?;
@@ -46,6 +54,19 @@ impl Table {
         count(&self.counters.inserted, 1);
         self.tend()?;
         Ok(root)
+    }
+
+    /// Puts a row into the heap alone.
+    pub(crate) fn place(
+        &self,
+        tx: &Transaction,
+        row: &[Datum],
+        work: &mut Workspace,
+    ) -> Result<Tid> {
+        work.row.clear();
+        let has_nulls = form_row(&self.definition.columns, row, &mut work.row);
+        let new = NewRow { natts: row.len() as u16, has_nulls, bytes: &work.row };
+        Ok(self.heap().insert(tx, new, InsertOptions::default())?)
     }
 
     /// Inserts rows (all columns each) with one log record a page: COPY, INSERT … SELECT.
@@ -92,7 +113,19 @@ impl Table {
         entry: &RowEntry<'_>,
         work: &mut Workspace,
     ) -> Result<()> {
-        self.insert_entry_as(tx, index, entry, true, work)
+        self.insert_entry_as(tx, index, entry, Check::Wait, work).map(|_| ())
+    }
+
+    /// [`Table::insert_entry`] that gives way: false, and no entry inserted, when another row has the
+    /// key, or may yet have it.
+    pub(crate) fn try_insert_entry(
+        &self,
+        tx: &Transaction,
+        index: usize,
+        entry: &RowEntry<'_>,
+        work: &mut Workspace,
+    ) -> Result<bool> {
+        self.insert_entry_as(tx, index, entry, Check::GiveWay, work)
     }
 
     /// [`Table::insert_entry`] for a version that is not live, or whose writer makes the unique
@@ -104,7 +137,7 @@ impl Table {
         entry: &RowEntry<'_>,
         work: &mut Workspace,
     ) -> Result<()> {
-        self.insert_entry_as(tx, index, entry, false, work)
+        self.insert_entry_as(tx, index, entry, Check::Not, work).map(|_| ())
     }
 
     fn insert_entry_as(
@@ -112,16 +145,16 @@ impl Table {
         tx: &Transaction,
         index: usize,
         entry: &RowEntry<'_>,
-        checked: bool,
+        how: Check,
         work: &mut Workspace,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         if !self.indexes[index].definition.ready {
-            return Ok(());
+            return Ok(true);
         }
         let xid = tx.write_xid()?;
         work.key.clear();
         let Some(traits) = self.index_key(index, entry.row, &mut work.key)? else {
-            return Ok(());
+            return Ok(true);
         };
         work.payload.clear();
         self.encode_payload(index, entry.row, &mut work.payload);
@@ -134,13 +167,14 @@ impl Table {
         };
         let check = KeyCheck::new(self, index, tx, entry.root);
         let passing = PassingCheck { inner: &check, doubtful: Cell::new(false) };
-        let unique: Option<&dyn UniqueCheck> = if !checked || !self.can_conflict(index, traits) {
-            None
-        } else if self.indexes[index].definition.check_time == UniqueCheckTime::Later {
-            Some(&passing)
-        } else {
-            Some(&check)
-        };
+        let unique: Option<&dyn UniqueCheck> =
+            if how == Check::Not || !self.can_conflict(index, traits) {
+                None
+            } else if self.indexes[index].definition.check_time == UniqueCheckTime::Later {
+                Some(&passing)
+            } else {
+                Some(&check)
+            };
         let oracle = DeadEntries::inserting(self, index, tx, &work.churn);
         // Ends: each turn but the last waits for the end of a transaction, or learns a new version's key.
         loop {
@@ -149,7 +183,10 @@ impl Table {
                     if passing.doubtful.get() {
                         work.deferred.push(self.deferred_key(index, &work.key, entry.root));
                     }
-                    return Ok(());
+                    return Ok(true);
+                }
+                InsertOutcome::Conflict(_) | InsertOutcome::Wait(_) if how == Check::GiveWay => {
+                    return Ok(false);
                 }
                 InsertOutcome::Conflict(_) => return Err(self.unique_violation(index, entry.row)),
                 InsertOutcome::GivenUp => {

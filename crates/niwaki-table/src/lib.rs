@@ -5,6 +5,7 @@ mod bitmap_scan;
 mod build;
 mod check;
 mod clean;
+mod conflict;
 mod covered;
 mod dead_entries;
 mod deferred;
@@ -37,6 +38,7 @@ mod workspace;
 pub use bitmap_scan::{BitmapEffort, BitmapScan, BitmapSource};
 pub use build::BuildOptions;
 pub use check::TableReport;
+pub use conflict::Upsert;
 pub use deferred::DeferredKey;
 pub use definition::{
     HeapOnlyUpdates, IndexDefinition, KeyColumn, TableDefinition, UniqueCheckTime,

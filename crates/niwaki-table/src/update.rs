@@ -15,11 +15,11 @@ use crate::table::Table;
 use crate::workspace::Workspace;
 
 /// A row's place in the queue in front of it, kept from the first wait to the end of the operation.
-struct Queue<'t> {
-    tid: Tid,
-    mode: RowLockMode,
-    wait: LockWait,
-    guard: Option<TupleGuard<'t>>,
+pub(crate) struct Queue<'t> {
+    pub(crate) tid: Tid,
+    pub(crate) mode: RowLockMode,
+    pub(crate) wait: LockWait,
+    pub(crate) guard: Option<TupleGuard<'t>>,
 }
 
 impl Table {
@@ -161,7 +161,7 @@ impl Table {
 
     /// Waits for what is in the way, in the order in which those who want the row came. No latch is
     /// held. False when it is not waited for.
-    fn wait<'t>(
+    pub(crate) fn wait<'t>(
         &self,
         tx: &'t Transaction,
         blocker: Blocker,

@@ -1,0 +1,115 @@
+//! The live version of a row, whatever the snapshot sees, and rows that take themselves back: what an
+//! insertion needs that gives way to a row with its key.
+//!
+//! ```text
+//! entry (k, root), read some time ago
+//!   latch the root's page
+//!     the chain's live version     none, or without k  → gone: somebody changed it, look for k again
+//!       made by this command       → the row would be changed twice
+//!       somebody in progress       → give the latch back, wait, come back here
+//!       nobody in the way          → lock it, hand it out
+//! ```
+//!
+//! That the version has the key is asked under the latch under which it is locked. Between the search for
+//! the key and the lock the row may have got another key (a chain has any number of them), and its line
+//! pointer may have become another row's.
+
+use niwaki_env::seeded_bug;
+use niwaki_storage::page::Page;
+use niwaki_storage::{OffsetNumber, PageKind, Tid, Xid};
+use niwaki_txn::{Isolation, RowLockMode, Transaction, View, XidStatus};
+
+use crate::change::{EndVersion, kind};
+use crate::error::{Result, corruption};
+use crate::header::{NO_LINK, Tuple, flags};
+use crate::judge::Judgement;
+use crate::outcome::{LiveRow, Newest, RowTarget};
+use crate::page::{self, Chain};
+use crate::read::{row_ref, sees};
+use crate::relation::Heap;
+use crate::rows::RowRef;
+
+impl Heap<'_> {
+    /// The live version of the row at `root`, if `matches` says that it has the key: locked for this
+    /// transaction, if `lock` says how, and copied. No latch is held on return.
+    ///
+    /// # Errors
+    /// Storage's; a read-only transaction's; too many locks in memory.
+    pub fn live_row(
+        &self,
+        view: &View<'_>,
+        root: Tid,
+        lock: Option<RowLockMode>,
+        mut matches: impl FnMut(RowRef<'_>) -> bool,
+    ) -> Result<LiveRow> {
+        let mut page = self.pin_write(root.block.0)?;
+        if page.kind() != PageKind::Heap {
+            return Ok(LiveRow::Gone);
+        }
+        let Some((at, tuple)) = self.live(view, &page, root) else { return Ok(LiveRow::Gone) };
+        if !matches(row_ref(&page, root, tuple)) && !seeded_bug!("conflict-recheck") {
+            return Ok(LiveRow::Gone);
+        }
+        let base = page::base(&page);
+        if view.is_mine(page::xmin(base, tuple)) {
+            if view.transaction().inserted_by(tuple.cid()) >= view.command() {
+                return Ok(LiveRow::OwnCommand);
+            }
+        } else if view.transaction().isolation() != Isolation::ReadCommitted
+            && !sees(view, base, tuple)
+        {
+            return Ok(LiveRow::NotSeen);
+        }
+        let version = Tid { block: root.block, offset: OffsetNumber(at) };
+        let target = RowTarget { root, version: Some(version) };
+        let newest = Newest { target, row: row_ref(&page, root, tuple).into() };
+        let Some(mode) = lock else { return Ok(LiveRow::Found(newest)) };
+        match self.judge(view, &page, tuple, root, mode) {
+            Judgement::Free => {}
+            Judgement::Blocked(blocker) => return Ok(LiveRow::Wait(blocker)),
+            // Whoever was ending it has committed since it was found to be live.
+            Judgement::SelfModified | Judgement::Updated | Judgement::Deleted => {
+                return Ok(LiveRow::Gone);
+            }
+        }
+        Ok(match self.lock_version(view, &mut page, root, at, mode)? {
+            Some(blocker) => LiveRow::Wait(blocker),
+            None => LiveRow::Found(newest),
+        })
+    }
+
+    /// The version of the chain that is there for all who come now: inserted by a committed transaction
+    /// or this one, and not ended by such.
+    fn live<'p>(&self, view: &View<'_>, page: &'p Page, root: Tid) -> Option<(u16, Tuple<'p>)> {
+        let base = page::base(page);
+        let happened = |xid: Xid| {
+            view.is_mine(xid) || matches!(self.txns.status(xid), XidStatus::Committed(_))
+        };
+        Chain::new(page, root.offset.0).find(|(_, tuple)| {
+            !tuple.has(flags::STUB | flags::XMIN_ABORTED)
+                && happened(page::xmin(base, *tuple))
+                && !(tuple.has_deleter() && happened(page::xmax(base, *tuple)))
+        })
+    }
+
+    /// Takes back a row that this command inserted: its own transaction ends it, so that it comes to
+    /// nothing whatever becomes of the transaction, and nobody needs to wait for that
+    /// ([`Heap::probe_unique`]).
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn take_back(&self, transaction: &Transaction, root: Tid) -> Result<()> {
+        let xid = transaction.write_xid()?;
+        let mut page = self.pin_write(root.block.0)?;
+        self.bring_in_range(&mut page, xid)?;
+        let at = root.offset.0;
+        let Some(tuple) = page::tuple(&page, at) else {
+            return Err(corruption(page.id(), Some(at), "H1", "the version is gone"));
+        };
+        assert_eq!(page::xmin(page::base(&page), tuple), xid, "only what one inserted oneself");
+        let cid = transaction.delete_cid(xid, tuple.cid())?;
+        let xmax_flags = flags::KEYS_UPDATED;
+        let end = EndVersion { offset: at, link: NO_LINK, xmax_flags, cid: Some(cid) };
+        self.end_version(&mut page, xid, &end, kind::DELETE)
+    }
+}

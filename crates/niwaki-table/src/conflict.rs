@@ -1,0 +1,197 @@
+//! INSERT … ON CONFLICT: a row is inserted, or the row that has its key is locked.
+//!
+//! ```text
+//!  ┌─► look for the key in each arbiter            a transaction in progress decides: wait for it ─┐
+//!  │     found     lock the live version, if it has the key ─► the caller updates it               │
+//!  │       no longer there ──────────────────────────────────────────────────────────────────────►─┤
+//!  │     nowhere   row into the heap, entries into the arbiters, each after its unique check       │
+//!  │       all in ──────────────────────────────────────────► entries into the other indexes, done │
+//!  │       a key is there: take the row back ─────────────────────────────────────────────────────►┤
+//!  └───────────────────────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! **No row twice.** What decides is the unique check of each arbiter under its leaf's latch, as for every
+//! insertion (rule 9b.11). The search before it, which holds nothing, only spares the heap rows that would
+//! be taken back, and is where one waits: with no row of one's own in anybody's way.
+//!
+//! **No row lost.** A row that was found is locked as an update locks it, and under that latch it is asked
+//! whether its live version has the key still ([`niwaki_heap::Heap::live_row`]). Between search and lock it
+//! may have been deleted, its line pointer may be another row's, or, since a chain has any number of keys,
+//! it may have got another key. From the lock on it stays as it is until the caller has updated it. It
+//! need not be one that the snapshot sees, except where the snapshot is to stay (REPEATABLE READ): there
+//! that is a serialization failure.
+//!
+//! **It ends.** A turn is repeated only after another transaction changed something since the turn began:
+//! the row that was found lost its key, or somebody came to the leaf first. Of two who insert the same key
+//! the one who comes to the leaf first has it, so one of them always goes on. A row that was taken back
+//! is in nobody's way: its own transaction ended it. Arbiters are visited in one order, so who gives way at one
+//! of them gives way to somebody who is past it, and two single rows never wait for each other. Two
+//! transactions of several rows each may, as in any order of locks, and, when one came to an entry of the
+//! other in the moment before that was taken back, also then: one of them ends with a deadlock (40P01).
+
+use niwaki_env::seeded_bug;
+use niwaki_heap::LiveRow;
+use niwaki_storage::Tid;
+use niwaki_txn::{Error as TxnError, Isolation, RowLockMode, Snapshot, Transaction};
+use niwaki_types::Datum;
+
+use crate::deferred::FoundKey;
+use crate::error::{Error, Result};
+use crate::insert::RowEntry;
+use crate::outcome::{ChangedRow, LockWait};
+use crate::recheck::{Entry, Seen};
+use crate::stats::count;
+use crate::table::Table;
+use crate::update::Queue;
+use crate::workspace::Workspace;
+
+/// What became of a row that gives way to one with its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Upsert {
+    /// It is there, at this address.
+    Inserted(Tid),
+    /// Another row has its key; that one was not to be locked.
+    Conflict,
+    /// Another row has its key, and is locked: its newest version.
+    Locked(ChangedRow),
+    /// A row that this command inserted or changed has its key.
+    OwnCommand,
+}
+
+/// A row that has a key.
+struct Holder {
+    index: usize,
+    key: Vec<u8>,
+    root: Tid,
+}
+
+impl Table {
+    /// Inserts a row (all columns), unless another has its key in one of the unique indexes `arbiters`;
+    /// then that row is locked, if `lock` says how. Waits for transactions that decide whether one has.
+    ///
+    /// # Errors
+    /// Those of [`Table::insert`], [`Error::UniqueViolation`] for indexes that are no arbiters only;
+    /// serialization failure where the snapshot stays and does not see the row with the key.
+    ///
+    /// # Panics
+    /// If an arbiter is not unique.
+    pub fn insert_or_lock(
+        &self,
+        tx: &Transaction,
+        snapshot: &Snapshot,
+        row: &[Datum],
+        arbiters: &[usize],
+        lock: Option<RowLockMode>,
+        work: &mut Workspace,
+    ) -> Result<Upsert> {
+        assert!(arbiters.iter().all(|index| self.indexes[*index].definition.unique));
+        // Ends: see the module.
+        loop {
+            tx.session().check_interrupts().map_err(TxnError::from)?;
+            let Some(holder) = self.find_holder(tx, row, arbiters, work)? else {
+                match self.insert_giving_way(tx, row, arbiters, work)? {
+                    Some(root) => return Ok(Upsert::Inserted(root)),
+                    None => continue,
+                }
+            };
+            if let Some(outcome) = self.lock_holder(tx, snapshot, &holder, lock)? {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// The row that has the key of `row` in one of the indexes, the first of them in which there is one.
+    fn find_holder(
+        &self,
+        tx: &Transaction,
+        row: &[Datum],
+        arbiters: &[usize],
+        work: &mut Workspace,
+    ) -> Result<Option<Holder>> {
+        for &index in arbiters {
+            work.key.clear();
+            let Some(traits) = self.index_key(index, row, &mut work.key)? else { continue };
+            if !self.can_conflict(index, traits) {
+                continue;
+            }
+            // Ends: each turn but the last waits for the end of a transaction.
+            loop {
+                match self.find_key(tx, index, &work.key, None)? {
+                    FoundKey::Nowhere => break,
+                    FoundKey::At(root) => {
+                        return Ok(Some(Holder { index, key: work.key.clone(), root }));
+                    }
+                    FoundKey::Perhaps(xid) => self.wait_for(tx, xid)?,
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Inserts the row, unless somebody comes to the leaf of an arbiter first: `None`, and the row is
+    /// taken back. No entry of it is in an index that is no arbiter then.
+    fn insert_giving_way(
+        &self,
+        tx: &Transaction,
+        row: &[Datum],
+        arbiters: &[usize],
+        work: &mut Workspace,
+    ) -> Result<Option<Tid>> {
+        let root = self.place(tx, row, work)?;
+        let entry = RowEntry { row, root, logically_unchanged: false };
+        for &index in arbiters {
+            if !self.try_insert_entry(tx, index, &entry, work)? {
+                if !seeded_bug!("conflict-take-back") {
+                    self.heap().take_back(tx, root)?;
+                }
+                return Ok(None);
+            }
+        }
+        for index in (0..self.indexes.len()).filter(|index| !arbiters.contains(index)) {
+            self.insert_entry(tx, index, &entry, work)?;
+        }
+        count(&self.counters.inserted, 1);
+        Ok(Some(root))
+    }
+
+    /// Locks the live version of a row that was found by its key; `None` when it has the key no longer.
+    fn lock_holder(
+        &self,
+        tx: &Transaction,
+        snapshot: &Snapshot,
+        holder: &Holder,
+        lock: Option<RowLockMode>,
+    ) -> Result<Option<Upsert>> {
+        if lock.is_none() && tx.isolation() == Isolation::ReadCommitted {
+            return Ok(Some(Upsert::Conflict));
+        }
+        let view = tx.view(snapshot);
+        let Holder { index, key, root } = holder;
+        let entry = Entry { index: *index, key, root: *root, seen: Seen::SomeTime };
+        let mode = lock.unwrap_or(RowLockMode::NoKeyUpdate);
+        let mut queue = Queue { tid: *root, mode, wait: LockWait::Block, guard: None };
+        // Ends: each turn but the last waits for the end of a transaction or lock.
+        loop {
+            let found = self.decide(entry, |has_key| {
+                Ok(self.heap().live_row(&view, *root, lock, has_key)?)
+            })?;
+            return Ok(Some(match found {
+                LiveRow::Wait(blocker) => {
+                    self.wait(tx, blocker, &mut queue)?;
+                    continue;
+                }
+                LiveRow::Gone => return Ok(None),
+                LiveRow::NotSeen => {
+                    return Err(Error::Transaction(TxnError::SerializationFailure {
+                        cause: "update",
+                    }));
+                }
+                LiveRow::Found(_) | LiveRow::OwnCommand if lock.is_none() => Upsert::Conflict,
+                LiveRow::Found(newest) => {
+                    Upsert::Locked(ChangedRow { target: newest.target, row: newest.row })
+                }
+                LiveRow::OwnCommand => Upsert::OwnCommand,
+            }));
+        }
+    }
+}
