@@ -10,7 +10,10 @@ use crate::context::{ColumnInfo, ExecContext};
 use crate::error::{Result, SqlError};
 use crate::exec::measure::{Measure, Measures};
 use crate::expr::{Expr, ExprKind, SubQueryKind};
-use crate::plan::{BitmapPlan, JoinKind, ModifyKind, PathPlan, PlanNode, ScanPlan, SetKind};
+use crate::plan::{
+    BitmapPlan, ConflictPlan, JoinKind, ModifyKind, ModifyPlan, PathPlan, PlanNode, ScanPlan,
+    SetKind,
+};
 use crate::store::ScanEffort;
 
 use deparse::{Names, expression};
@@ -514,8 +517,41 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             let mut shown = Shown::new("ModifyTable", child.rows, child.cost, vec![child]);
             shown.title = format!("{word} on {}", named(&modify.relation.name, &modify.name));
             shown.relation = Some(modify.relation.name.clone());
+            if let Some(conflict) = &modify.conflict {
+                add_conflict(&mut shown, modify, conflict, with);
+            }
             shown
         }
+    }
+}
+
+/// ON CONFLICT, as PostgreSQL shows it.
+fn add_conflict(
+    shown: &mut Shown,
+    modify: &ModifyPlan,
+    conflict: &ConflictPlan,
+    with: &Describing<'_, '_>,
+) {
+    let action = if conflict.update.is_some() { "UPDATE" } else { "NOTHING" };
+    shown.detail("Conflict Resolution", action.to_owned());
+    if conflict.inferred {
+        let indexes = &modify.relation.indexes;
+        let names = conflict.arbiters.iter().map(|index| indexes[*index].name.as_str());
+        shown.detail("Conflict Arbiter Indexes", names.collect::<Vec<_>>().join(", "));
+    }
+    let counts = with.measures.map(|measures| measures.conflicts);
+    if let Some(update) = &conflict.update
+        && let Some(condition) = &update.condition
+    {
+        let names = Names::of_conflict(modify, update);
+        shown.detail("Conflict Filter", expression(condition, &names, with.exec));
+        if let Some(counts) = counts.filter(|counts| counts.filtered > 0) {
+            shown.detail("Rows Removed by Conflict Filter", counts.filtered.to_string());
+        }
+    }
+    if let Some(counts) = counts {
+        shown.detail("Tuples Inserted", counts.inserted.to_string());
+        shown.detail("Conflicting Tuples", counts.conflicting.to_string());
     }
 }
 
@@ -615,7 +651,13 @@ fn add_nested(node: &PlanNode, shown: &mut Shown, with: &Describing<'_, '_>) {
         PlanNode::Project { exprs: list, .. } => exprs.extend(list),
         PlanNode::Filter { condition, .. } => exprs.push(condition),
         PlanNode::Scan(scan) => exprs.extend(&scan.filter),
-        PlanNode::Modify(modify) => exprs.extend(modify.values.iter().flatten()),
+        PlanNode::Modify(modify) => {
+            exprs.extend(modify.values.iter().flatten());
+            if let Some(update) = modify.conflict.as_ref().and_then(|c| c.update.as_ref()) {
+                exprs.extend(update.values.iter().flatten());
+                exprs.extend(&update.condition);
+            }
+        }
         _ => {}
     }
     let mut found = Vec::new();

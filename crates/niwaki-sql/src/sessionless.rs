@@ -12,7 +12,7 @@ use niwaki_types::{ColumnMask, Datum, TextSettings};
 use crate::context::{AnalyzeContext, Environment, ExecContext, PlannerSettings, Scratch};
 use crate::error::{Result, SqlError};
 use crate::store::{
-    LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState, Store, TableLock,
+    InsertOutcome, LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState, Store, TableLock,
 };
 
 /// What every evaluation without a session sees.
@@ -92,6 +92,15 @@ impl Store for Nothing {
         none()
     }
     fn insert(&mut self, _: &Relation, _: &[Datum]) -> Result<Tid> {
+        none()
+    }
+    fn insert_or_lock(
+        &mut self,
+        _: &Relation,
+        _: &[Datum],
+        _: &[usize],
+        _: Option<RowLock>,
+    ) -> Result<InsertOutcome> {
         none()
     }
     fn update(&mut self, _: &Relation, _: Tid, _: &[Datum], _: &[Datum]) -> Result<RowOutcome> {

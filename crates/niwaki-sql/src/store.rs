@@ -105,6 +105,24 @@ pub enum RowOutcome {
     Locked,
 }
 
+/// What became of a row that gives way to one with its key.
+#[derive(Debug)]
+pub enum InsertOutcome {
+    /// It is there, at this address.
+    Inserted(Tid),
+    /// Another row has its key; that one was not to be locked.
+    Conflict,
+    /// Another row has its key, and is locked: the next update goes to this version of it.
+    Locked {
+        /// Where it is.
+        tid: Tid,
+        /// All columns of it.
+        row: Vec<Datum>,
+    },
+    /// A row that this command inserted or changed has its key.
+    OwnCommand,
+}
+
 /// Strength of a row lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RowLock {
@@ -198,6 +216,19 @@ pub trait Store {
     /// # Errors
     /// `23505` with constraint and detail; I/O.
     fn insert(&mut self, relation: &Relation, row: &[Datum]) -> Result<Tid>;
+
+    /// Inserts a row (all columns), unless another has its key in one of the unique indexes `arbiters`
+    /// (the store's numbers); then that one is locked, if `lock` says how.
+    ///
+    /// # Errors
+    /// As [`Store::insert`], for the other indexes; `40001` at REPEATABLE READ, `40P01`.
+    fn insert_or_lock(
+        &mut self,
+        relation: &Relation,
+        row: &[Datum],
+        arbiters: &[usize],
+        lock: Option<RowLock>,
+    ) -> Result<InsertOutcome>;
 
     /// Replaces the row at `tid`, whose visible version is `old`, by `new` (all columns each).
     ///

@@ -4,7 +4,7 @@ mod script;
 
 use niwaki_catalog::{CatalogState, Oid, Relation, SearchPath, SystemSource};
 use niwaki_sql::store::{
-    LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState, Store, TableLock,
+    InsertOutcome, LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState, Store, TableLock,
 };
 use niwaki_sql::{
     AnalyzeContext, Environment, ExecContext, PlannerSettings, Result, Scratch, SqlError,
@@ -46,6 +46,15 @@ impl Store for NoStore {
         no_tables()
     }
     fn insert(&mut self, _: &Relation, _: &[Datum]) -> Result<Tid> {
+        no_tables()
+    }
+    fn insert_or_lock(
+        &mut self,
+        _: &Relation,
+        _: &[Datum],
+        _: &[usize],
+        _: Option<RowLock>,
+    ) -> Result<InsertOutcome> {
         no_tables()
     }
     fn update(&mut self, _: &Relation, _: Tid, _: &[Datum], _: &[Datum]) -> Result<RowOutcome> {

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use niwaki_catalog::{Identity, Relation};
 use niwaki_types::{ColumnType, Datum};
-use pg_query::protobuf::{self, OverridingKind};
+use pg_query::protobuf::{self, OnConflictAction, OverridingKind};
 use pg_query::{Node, NodeEnum};
 
+use super::conflict::EXCLUDED;
 use super::scope::{Place, Scope};
 use super::select::{Target, column_info, output_width};
 use super::{Analyzer, table_expression};
@@ -14,8 +15,8 @@ use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
 use crate::expr::Expr;
 use crate::plan::{
-    FromTree, JoinKind, JoinTree, ModifyKind, ModifyPlan, PlanNode, TreeLeaf, conjunction,
-    plan_from, split_conjuncts,
+    ConflictPlan, FromTree, JoinKind, JoinTree, ModifyKind, ModifyPlan, PlanNode, TreeLeaf,
+    conjunction, plan_from, split_conjuncts,
 };
 
 /// Where the rows of an INSERT go.
@@ -45,9 +46,6 @@ impl Analyzer<'_> {
         &mut self,
         insert: &protobuf::InsertStmt,
     ) -> Result<(PlanNode, Vec<ColumnInfo>)> {
-        if insert.on_conflict_clause.is_some() {
-            return Err(SqlError::unsupported("ON CONFLICT"));
-        }
         if let Some(with) = &insert.with_clause {
             self.with_clause(with)?;
         }
@@ -88,12 +86,45 @@ impl Analyzer<'_> {
         scope.used.resize(start, false);
         scope.add_relation(&relation, alias, None);
         self.scopes.push(scope);
-        let returning = self.returning(insert.returning_clause.as_ref());
-        self.scopes.pop();
-        let (returning, infos) = returning?;
+        let output = self.insert_output(insert, &relation, alias);
+        let input_width = self.scopes.pop().map_or(0, |scope| scope.width());
+        let (conflict, returning, infos) = output?;
         let name = alias.to_owned();
-        self.modify(ModifyKind::Insert, relation, name, input, start, values, returning, None)
-            .map(|node| (node, infos))
+        let kind = ModifyKind::Insert;
+        let plan = self.modify(kind, relation, name, input, start, values, returning, None)?;
+        let plan = ModifyPlan { conflict, input_width, ..plan };
+        Ok((PlanNode::Modify(Box::new(plan)), infos))
+    }
+
+    /// ON CONFLICT and RETURNING, in a scope that has the table.
+    fn insert_output(
+        &mut self,
+        insert: &protobuf::InsertStmt,
+        relation: &Arc<Relation>,
+        alias: &str,
+    ) -> Result<(Option<ConflictPlan>, Vec<Expr>, Vec<ColumnInfo>)> {
+        let mut conflict = None;
+        if let Some(clause) = insert.on_conflict_clause.as_deref() {
+            let mut plan = self.conflict(clause, relation, alias)?;
+            if clause.action() == OnConflictAction::OnconflictUpdate {
+                let scope = self.scope()?;
+                let excluded = scope.add_relation(relation, EXCLUDED, None);
+                if let Some(item) = scope.items.last_mut() {
+                    // It has no system columns.
+                    item.relation = None;
+                }
+                let condition = clause.where_clause.as_deref();
+                let assignments = &clause.target_list;
+                let update = self.conflict_update(assignments, condition, relation, excluded)?;
+                plan.update = Some(update);
+                let scope = self.scope()?;
+                scope.items.pop();
+                scope.out_of_sight.push(EXCLUDED.to_owned());
+            }
+            conflict = Some(plan);
+        }
+        let (returning, infos) = self.returning(insert.returning_clause.as_ref())?;
+        Ok((conflict, returning, infos))
     }
 
     /// The columns that values are given for.
@@ -312,7 +343,7 @@ impl Analyzer<'_> {
         values: Vec<Option<Expr>>,
         returning: Vec<Expr>,
         recheck: Option<Expr>,
-    ) -> Result<PlanNode> {
+    ) -> Result<ModifyPlan> {
         let mut checks = Vec::new();
         if kind != ModifyKind::Delete {
             for check in &relation.checks {
@@ -322,7 +353,7 @@ impl Analyzer<'_> {
             }
         }
         let input_width = start + relation.columns.len() + super::scope::SYSTEM_COLUMNS.len();
-        Ok(PlanNode::Modify(Box::new(ModifyPlan {
+        Ok(ModifyPlan {
             kind,
             relation,
             name,
@@ -333,7 +364,8 @@ impl Analyzer<'_> {
             checks,
             returning,
             recheck,
-        })))
+            conflict: None,
+        })
     }
 
     pub(super) fn update(
@@ -402,7 +434,11 @@ impl Analyzer<'_> {
     }
 
     /// The new values of the columns that UPDATE sets.
-    fn assignments(&mut self, relation: &Relation, nodes: &[Node]) -> Result<Vec<Option<Expr>>> {
+    pub(super) fn assignments(
+        &mut self,
+        relation: &Relation,
+        nodes: &[Node],
+    ) -> Result<Vec<Option<Expr>>> {
         self.set_place(Place::Update)?;
         let mut values: Vec<Option<Expr>> = vec![None; relation.columns.len()];
         for node in nodes {
@@ -419,7 +455,7 @@ impl Analyzer<'_> {
                 ));
             }
             let definition = &relation.columns[column];
-            let value = target.val.as_deref();
+            let value = self.assigned(target.val.as_deref())?;
             let is_default =
                 matches!(value.and_then(|v| v.node.as_ref()), Some(NodeEnum::SetToDefault(_)));
             if definition.identity == Some(Identity::Always) && !is_default {
@@ -444,7 +480,26 @@ impl Analyzer<'_> {
         Ok(values)
     }
 
-    fn where_conditions(&mut self, node: Option<&Node>) -> Result<Vec<Expr>> {
+    /// What one column gets of `SET column = …` or `SET (column, …) = (…)`.
+    fn assigned<'n>(&self, value: Option<&'n Node>) -> Result<Option<&'n Node>> {
+        let Some(NodeEnum::MultiAssignRef(part)) = value.and_then(|node| node.node.as_ref()) else {
+            return Ok(value);
+        };
+        let source = part.source.as_ref().and_then(|node| node.node.as_ref());
+        let Some(NodeEnum::RowExpr(row)) = source else {
+            return Err(SqlError::unsupported(
+                "assignment of several columns at once from something else than a row constructor",
+            ));
+        };
+        if usize::try_from(part.ncolumns) != Ok(row.args.len()) {
+            let message = "number of columns does not match number of values";
+            return Err(self.error("42601", message, row.location));
+        }
+        let column = usize::try_from(part.colno - 1).ok();
+        Ok(column.and_then(|column| row.args.get(column)))
+    }
+
+    pub(super) fn where_conditions(&mut self, node: Option<&Node>) -> Result<Vec<Expr>> {
         self.set_place(Place::Where)?;
         let mut conditions = Vec::new();
         if let Some(node) = node {
@@ -491,14 +546,8 @@ impl Analyzer<'_> {
             })),
         };
         let (input, _) = plan_from(tree, conditions, &used, &[], None, settings);
-        let node =
+        let plan =
             self.modify(kind, Arc::clone(relation), name, input, 0, values, returning, recheck)?;
-        Ok(match node {
-            PlanNode::Modify(mut plan) => {
-                plan.input_width = width;
-                PlanNode::Modify(plan)
-            }
-            node => node,
-        })
+        Ok(PlanNode::Modify(Box::new(ModifyPlan { input_width: width, ..plan })))
     }
 }

@@ -8,6 +8,7 @@
 
 mod call;
 mod coerce;
+mod conflict;
 mod dml;
 mod expr;
 mod from;

@@ -31,16 +31,33 @@ pub(crate) struct Measures {
     timing: bool,
     /// By the address of the step's node, which stays where it is as long as the plan lives.
     steps: HashMap<usize, Measure>,
+    /// What INSERT … ON CONFLICT met: a statement has one such step at most.
+    pub(crate) conflicts: ConflictCounts,
+}
+
+/// Rows of an INSERT … ON CONFLICT.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ConflictCounts {
+    pub(crate) inserted: u64,
+    pub(crate) conflicting: u64,
+    /// Those that DO UPDATE's WHERE left alone.
+    pub(crate) filtered: u64,
 }
 
 impl Measures {
     pub(crate) fn new(timing: bool) -> Self {
-        Self { timing, steps: HashMap::new() }
+        Self { timing, steps: HashMap::new(), conflicts: ConflictCounts::default() }
     }
 
     /// What the step of this node did; nothing when it never ran.
     pub(crate) fn of(&self, node: &PlanNode) -> Measure {
         self.steps.get(&address(node)).copied().unwrap_or_default()
+    }
+
+    /// Counts a row of INSERT … ON CONFLICT.
+    pub(super) fn count_conflict(&mut self, conflicting: bool) {
+        self.conflicts.inserted += u64::from(!conflicting);
+        self.conflicts.conflicting += u64::from(conflicting);
     }
 
     /// Adds what a scan had to do from `before` to `now`.

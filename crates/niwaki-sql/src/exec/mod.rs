@@ -1,6 +1,7 @@
 //! Running plans: each step hands its rows up one at a time, scans read them in batches.
 
 mod aggregate;
+mod conflict;
 mod join;
 mod keys;
 pub(crate) mod measure;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use niwaki_storage::Tid;
 use niwaki_types::Datum;
 
+use super::conflict::upsert;
 use super::{Step, start};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
@@ -74,6 +75,9 @@ pub(super) fn change(
     let start = modify.start;
     if modify.kind == ModifyKind::Insert {
         new_row(modify, row, new, rt)?;
+        if let Some(conflict) = &modify.conflict {
+            return upsert(modify, conflict, row, new, rt);
+        }
         let tid = rt.exec.store.insert(&modify.relation, new)?;
         returned(modify, row, new, tid);
         return Ok(true);
@@ -117,7 +121,7 @@ pub(super) fn change(
 }
 
 /// Puts the new row where RETURNING reads it.
-fn returned(modify: &ModifyPlan, row: &mut [Datum], new: &mut [Datum], tid: Tid) {
+pub(super) fn returned(modify: &ModifyPlan, row: &mut [Datum], new: &mut [Datum], tid: Tid) {
     if modify.returning.is_empty() {
         return;
     }
@@ -146,7 +150,12 @@ fn new_row(
     check_row(modify, new, rt)
 }
 
-fn check_row(modify: &ModifyPlan, new: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
+/// Refuses a row that NOT NULL or CHECK constraints do not admit.
+pub(super) fn check_row(
+    modify: &ModifyPlan,
+    new: &[Datum],
+    rt: &mut Runtime<'_, '_>,
+) -> Result<()> {
     for (column, value) in modify.relation.columns.iter().zip(new) {
         if value.is_null() && column.not_null && !column.dropped {
             return Err(not_null_violation(modify, &column.name, new, rt.exec));
@@ -197,7 +206,7 @@ fn check_violation(
     .with_constraint(constraint)
 }
 
-fn schema_name(modify: &ModifyPlan, exec: &ExecContext<'_>) -> String {
+pub(super) fn schema_name(modify: &ModifyPlan, exec: &ExecContext<'_>) -> String {
     exec.catalog.schema(modify.relation.schema).map_or_else(String::new, |s| s.name.clone())
 }
 

@@ -8,7 +8,7 @@ use niwaki_types::{Datum, TypeOid};
 use crate::context::ExecContext;
 use crate::expr::{BoolTest, Expr, ExprKind, value_text};
 use crate::functions::quote_string;
-use crate::plan::PlanNode;
+use crate::plan::{ConflictUpdate, ModifyPlan, PlanNode};
 use crate::types::{format_oid, format_type};
 
 /// What slots are called.
@@ -23,6 +23,14 @@ impl Names {
     pub(super) fn of(node: &PlanNode) -> Self {
         let mut names = Self::default();
         names.collect(node);
+        names
+    }
+
+    /// The names of the row that is there, and of the one that was to be inserted.
+    pub(super) fn of_conflict(modify: &ModifyPlan, update: &ConflictUpdate) -> Self {
+        let mut names = Self::default();
+        names.add_relation(&modify.relation, &modify.name, modify.start);
+        names.add_relation(&modify.relation, "excluded", update.excluded);
         names
     }
 

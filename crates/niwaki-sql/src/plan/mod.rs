@@ -24,6 +24,7 @@ use crate::functions::Function;
 use crate::store::{LockWait, RowLock};
 
 pub(crate) use conditions::{SlotRange, conjunction, reads_nothing, split_conjuncts};
+pub(crate) use implication::implies;
 pub(crate) use join::{FromTree, JoinTree, TreeLeaf, plan_from};
 pub(crate) use scan::{BitmapPlan, IndexPath, KeyCondition, ScanPath as PathPlan, ScanPlan};
 
@@ -145,6 +146,32 @@ pub(crate) struct ModifyPlan {
     pub(crate) returning: Vec<Expr>,
     /// Conditions that a newer version of the row must satisfy, over the input's row.
     pub(crate) recheck: Option<Expr>,
+    /// ON CONFLICT (INSERT).
+    pub(crate) conflict: Option<ConflictPlan>,
+}
+
+/// What an INSERT does about rows that have a new row's key.
+#[derive(Clone, Debug)]
+pub(crate) struct ConflictPlan {
+    /// The unique indexes that decide, by their positions in the relation's list.
+    pub(crate) arbiters: Vec<usize>,
+    /// The statement says which.
+    pub(crate) inferred: bool,
+    /// DO UPDATE; without it, DO NOTHING.
+    pub(crate) update: Option<ConflictUpdate>,
+}
+
+/// DO UPDATE. Its expressions read the input's row, with the row that is there in the target's slots.
+#[derive(Clone, Debug)]
+pub(crate) struct ConflictUpdate {
+    /// First slot of the row that was to be inserted.
+    pub(crate) excluded: usize,
+    /// For each column its expression; `None` keeps the old value.
+    pub(crate) values: Vec<Option<Expr>>,
+    /// WHERE.
+    pub(crate) condition: Option<Expr>,
+    /// How the row that is there is locked.
+    pub(crate) lock: RowLock,
 }
 
 /// Which change.

@@ -5,12 +5,13 @@ use std::ops::{Bound, Range, RangeBounds};
 use niwaki_catalog::{CatalogState, Relation};
 use niwaki_sql::SqlError;
 use niwaki_sql::store::{
-    LockWait, RowBatch, RowLock, RowOutcome, ScanEffort, ScanPath, ScanState, Store, TableLock,
+    InsertOutcome, LockWait, RowBatch, RowLock, RowOutcome, ScanEffort, ScanPath, ScanState, Store,
+    TableLock,
 };
 use niwaki_storage::Tid;
 use niwaki_table::{
     BitmapScan, ChangedRow, Direction, IndexScan, LockOutcome, Lookup, Modify, PageRows,
-    RowLockMode, RowTarget, SeqScan, Table, Workspace,
+    RowLockMode, RowTarget, SeqScan, Table, Upsert, Workspace,
 };
 use niwaki_txn::{Snapshot, TableId, TableLockMode, Transaction, WaitPolicy};
 use niwaki_types::{ColumnMask, Datum};
@@ -89,6 +90,15 @@ pub(super) fn lock_mode(lock: TableLock) -> TableLockMode {
     }
 }
 
+fn strength(lock: RowLock) -> RowLockMode {
+    match lock {
+        RowLock::KeyShare => RowLockMode::KeyShare,
+        RowLock::Share => RowLockMode::Share,
+        RowLock::NoKeyUpdate => RowLockMode::NoKeyUpdate,
+        RowLock::Update => RowLockMode::Update,
+    }
+}
+
 impl TableStore<'_> {
     /// Where a change of the row at `tid` goes.
     fn target(&mut self, tid: Tid) -> RowTarget {
@@ -98,7 +108,8 @@ impl TableStore<'_> {
         }
     }
 
-    fn changed(&mut self, relation: &Relation, changed: ChangedRow) -> Result<RowOutcome> {
+    /// The version of a row that this transaction has locked: the next change of the row goes there.
+    fn newest(&mut self, relation: &Relation, changed: ChangedRow) -> Result<(Tid, Vec<Datum>)> {
         let table = table(relation)?;
         let mut row = vec![Datum::Null; relation.columns.len()];
         let all = ColumnMask::all(row.len());
@@ -107,7 +118,12 @@ impl TableStore<'_> {
             .deform_parts(stored.natts, stored.has_nulls, &stored.bytes, &all, &mut row)
             .map_err(|e| of_table(e, relation, self.state))?;
         self.pending = Some(changed.target);
-        Ok(RowOutcome::Changed { tid: changed.target.root, row })
+        Ok((changed.target.root, row))
+    }
+
+    fn changed(&mut self, relation: &Relation, changed: ChangedRow) -> Result<RowOutcome> {
+        let (tid, row) = self.newest(relation, changed)?;
+        Ok(RowOutcome::Changed { tid, row })
     }
 
     fn outcome(&mut self, relation: &Relation, outcome: Modify) -> Result<RowOutcome> {
@@ -340,6 +356,28 @@ impl Store for TableStore<'_> {
             .map_err(|e| of_table(e, relation, self.state))
     }
 
+    fn insert_or_lock(
+        &mut self,
+        relation: &Relation,
+        row: &[Datum],
+        arbiters: &[usize],
+        lock: Option<RowLock>,
+    ) -> Result<InsertOutcome> {
+        let (tx, lock) = (self.transaction, lock.map(strength));
+        let outcome = table(relation)?
+            .insert_or_lock(tx, self.snapshot, row, arbiters, lock, self.work)
+            .map_err(|e| of_table(e, relation, self.state))?;
+        Ok(match outcome {
+            Upsert::Inserted(tid) => InsertOutcome::Inserted(tid),
+            Upsert::Conflict => InsertOutcome::Conflict,
+            Upsert::OwnCommand => InsertOutcome::OwnCommand,
+            Upsert::Locked(locked) => {
+                let (tid, row) = self.newest(relation, locked)?;
+                InsertOutcome::Locked { tid, row }
+            }
+        })
+    }
+
     fn update(
         &mut self,
         relation: &Relation,
@@ -370,19 +408,13 @@ impl Store for TableStore<'_> {
         wait: LockWait,
     ) -> Result<RowOutcome> {
         let target = self.target(tid);
-        let strength = match lock {
-            RowLock::KeyShare => RowLockMode::KeyShare,
-            RowLock::Share => RowLockMode::Share,
-            RowLock::NoKeyUpdate => RowLockMode::NoKeyUpdate,
-            RowLock::Update => RowLockMode::Update,
-        };
         let wait = match wait {
             LockWait::Block => niwaki_table::LockWait::Block,
             LockWait::Skip => niwaki_table::LockWait::Skip,
             LockWait::Error => niwaki_table::LockWait::Error,
         };
         let outcome = table(relation)?
-            .lock_row(self.transaction, self.snapshot, target, strength, wait)
+            .lock_row(self.transaction, self.snapshot, target, strength(lock), wait)
             .map_err(|e| of_table(e, relation, self.state))?;
         Ok(match outcome {
             LockOutcome::Locked => RowOutcome::Done(tid),

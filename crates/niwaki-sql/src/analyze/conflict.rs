@@ -1,0 +1,218 @@
+//! ON CONFLICT: which unique indexes decide (inference of the arbiters), and what is done then.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{ConstraintTime, IndexEntry, Relation};
+use niwaki_table::{IndexDefinition, KeySource};
+use pg_query::protobuf::{self, OnConflictAction, SortByDir, SortByNulls};
+use pg_query::{Node, NodeEnum};
+
+use super::Analyzer;
+use super::scope::{Place, Scope};
+use crate::error::{Result, SqlError};
+use crate::expr::{Expr, ExprKind};
+use crate::index_expression::compiled;
+use crate::plan::{ConflictPlan, ConflictUpdate, conjunction, implies, split_conjuncts};
+use crate::store::RowLock;
+
+/// How the row that could not be inserted is called.
+pub(super) const EXCLUDED: &str = "excluded";
+
+/// A key as an ON CONFLICT target lists it: each column and expression, in any order.
+#[derive(Default)]
+struct Inferred {
+    columns: Vec<usize>,
+    expressions: Vec<Expr>,
+    /// What its WHERE asks of rows.
+    conditions: Vec<Expr>,
+}
+
+impl Inferred {
+    /// Whether the index has just these keys, and all rows that the conditions admit.
+    fn fits(&self, index: &IndexDefinition) -> bool {
+        let mut columns = Vec::new();
+        let mut expressions = Vec::new();
+        for key in &index.key {
+            match &key.source {
+                KeySource::Column(column) => columns.push(*column),
+                KeySource::Expression(expression) => match compiled(&**expression) {
+                    Some(compiled) => expressions.push(&compiled.expr),
+                    None => return false,
+                },
+            }
+        }
+        let same_columns = columns.iter().all(|column| self.columns.contains(column))
+            && self.columns.iter().all(|column| columns.contains(column));
+        let same_expressions =
+            self.expressions.iter().all(|e| expressions.iter().any(|i| i.same(e)))
+                && expressions.iter().all(|i| self.expressions.iter().any(|e| i.same(e)));
+        let has_rows = index.predicate.as_deref().is_none_or(|predicate| {
+            compiled(predicate).is_some_and(|p| implies(&self.conditions, &p.expr))
+        });
+        same_columns && same_expressions && has_rows
+    }
+}
+
+impl Analyzer<'_> {
+    /// The arbiters of an ON CONFLICT clause. Its actions are read by [`Analyzer::conflict_update`].
+    pub(super) fn conflict(
+        &mut self,
+        clause: &protobuf::OnConflictClause,
+        relation: &Arc<Relation>,
+        name: &str,
+    ) -> Result<ConflictPlan> {
+        let Some(target) = clause.infer.as_deref() else {
+            if clause.action() == OnConflictAction::OnconflictUpdate {
+                return Err(self
+                    .error(
+                        "42601",
+                        "ON CONFLICT DO UPDATE requires inference specification or constraint name",
+                        clause.location,
+                    )
+                    .with_hint("For example, ON CONFLICT (column_name)."));
+            }
+            let unique = |index: &IndexEntry| index.definition.unique && index.definition.ready;
+            let arbiters = positions(relation, |_, index| unique(index));
+            return Ok(ConflictPlan { arbiters, inferred: false, update: None });
+        };
+        let arbiters = if target.conname.is_empty() {
+            self.infer(target, relation, name)?
+        } else {
+            constraint(relation, &target.conname)?
+        };
+        Ok(ConflictPlan { arbiters, inferred: true, update: None })
+    }
+
+    /// The unique indexes that have the keys that the target lists.
+    fn infer(
+        &mut self,
+        target: &protobuf::InferClause,
+        relation: &Arc<Relation>,
+        name: &str,
+    ) -> Result<Vec<usize>> {
+        let mut scope = Scope { place: Place::IndexExpression, ..Scope::default() };
+        scope.add_relation(relation, name, None);
+        // Nothing around an INSERT can be named there.
+        let around = std::mem::replace(&mut self.scopes, vec![scope]);
+        let inferred = self.inferred(target, relation);
+        self.scopes = around;
+        let inferred = inferred?;
+        let opened = relation
+            .table
+            .as_ref()
+            .ok_or_else(|| SqlError::internal("a table that is not open"))?;
+        let definitions = &opened.definition().indexes;
+        let arbiters = positions(relation, |position, index| {
+            let definition = &index.definition;
+            definition.unique && definition.valid && inferred.fits(&definitions[position])
+        });
+        if arbiters.is_empty() {
+            return Err(SqlError::new(
+                "42P10",
+                "there is no unique or exclusion constraint matching the ON CONFLICT specification",
+            ));
+        }
+        Ok(arbiters)
+    }
+
+    fn inferred(
+        &mut self,
+        target: &protobuf::InferClause,
+        relation: &Relation,
+    ) -> Result<Inferred> {
+        let mut inferred = Inferred::default();
+        for node in &target.index_elems {
+            let Some(NodeEnum::IndexElem(element)) = &node.node else { continue };
+            self.refuse_order(element, target.location)?;
+            if element.name.is_empty() {
+                let expr = self.expr_of(element.expr.as_deref())?;
+                let expr = self.to_output(expr)?;
+                match expr.kind {
+                    ExprKind::Slot { depth: 0, slot } => inferred.columns.push(slot),
+                    _ => inferred.expressions.push(expr),
+                }
+                continue;
+            }
+            let column = relation.column_position(&element.name).ok_or_else(|| {
+                let message = format!("column \"{}\" does not exist", element.name);
+                self.error("42703", message, target.location)
+            })?;
+            inferred.columns.push(column);
+        }
+        if let Some(condition) = &target.where_clause {
+            self.set_place(Place::IndexPredicate)?;
+            split_conjuncts(self.expr(condition)?, &mut inferred.conditions);
+        }
+        Ok(inferred)
+    }
+
+    fn refuse_order(&self, element: &protobuf::IndexElem, location: i32) -> Result<()> {
+        let given = |order| !matches!(order, SortByDir::Undefined | SortByDir::SortbyDefault);
+        if given(element.ordering()) {
+            return Err(self.error(
+                "42P10",
+                "ASC/DESC is not allowed in ON CONFLICT clause",
+                location,
+            ));
+        }
+        let nulls = element.nulls_ordering();
+        if !matches!(nulls, SortByNulls::Undefined | SortByNulls::SortbyNullsDefault) {
+            return Err(self.error(
+                "42P10",
+                "NULLS FIRST/LAST is not allowed in ON CONFLICT clause",
+                location,
+            ));
+        }
+        if !element.collation.is_empty() {
+            return Err(self.unsupported("a collation in ON CONFLICT", location));
+        }
+        if !element.opclass.is_empty() {
+            return Err(self.unsupported("an operator class in ON CONFLICT", location));
+        }
+        Ok(())
+    }
+
+    /// What DO UPDATE does. The innermost scope has the table, and behind it EXCLUDED, from slot
+    /// `excluded` on.
+    pub(super) fn conflict_update(
+        &mut self,
+        assignments: &[Node],
+        condition: Option<&Node>,
+        relation: &Relation,
+        excluded: usize,
+    ) -> Result<ConflictUpdate> {
+        let values = self.assignments(relation, assignments)?;
+        let condition = conjunction(self.where_conditions(condition)?);
+        let changes = |column: &u16| values.get(usize::from(*column)).is_some_and(Option::is_some);
+        // As in PostgreSQL: a key by which other rows could refer to this one.
+        let names_rows = relation.indexes.iter().map(|index| &index.definition).any(|index| {
+            index.unique
+                && index.predicate.is_none()
+                && index.check_time == ConstraintTime::AtOnce
+                && index.key.iter().any(|key| changes(&key.column))
+        });
+        let lock = if names_rows { RowLock::Update } else { RowLock::NoKeyUpdate };
+        Ok(ConflictUpdate { excluded, values, condition, lock })
+    }
+}
+
+/// Positions of the table's indexes that satisfy `which`.
+fn positions(relation: &Relation, which: impl Fn(usize, &IndexEntry) -> bool) -> Vec<usize> {
+    let indexes = relation.indexes.iter().enumerate();
+    indexes.filter(|(position, index)| which(*position, index)).map(|(at, _)| at).collect()
+}
+
+/// The index of a constraint.
+fn constraint(relation: &Relation, name: &str) -> Result<Vec<usize>> {
+    let found =
+        positions(relation, |_, index| index.definition.constraint.is_some() && index.name == name);
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    if relation.checks.iter().any(|check| check.name == name) {
+        let message = "constraint in ON CONFLICT clause has no associated index";
+        return Err(SqlError::new("42809", message));
+    }
+    let message = format!("constraint \"{name}\" for table \"{}\" does not exist", relation.name);
+    Err(SqlError::new("42704", message))
+}

@@ -1,0 +1,111 @@
+//! INSERT … ON CONFLICT, row by row: the store inserts the row or locks the one in its way, which is
+//! updated here.
+
+use niwaki_catalog::ConstraintTime;
+use niwaki_types::Datum;
+
+use super::modify::{check_row, returned, schema_name};
+use crate::context::ExecContext;
+use crate::error::{Result, SqlError};
+use crate::expr::Runtime;
+use crate::plan::{ConflictPlan, ConflictUpdate, ModifyPlan};
+use crate::store::{InsertOutcome, RowOutcome};
+
+/// Inserts the row in `new`, or does what ON CONFLICT says; false when nothing was inserted or changed.
+/// Afterwards the target's slots hold the row that is there now, if something is returned.
+pub(super) fn upsert(
+    modify: &ModifyPlan,
+    conflict: &ConflictPlan,
+    row: &mut [Datum],
+    new: &mut Vec<Datum>,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<bool> {
+    refuse_deferrable(modify, conflict, rt.exec)?;
+    let lock = conflict.update.as_ref().map(|update| update.lock);
+    let store = &mut *rt.exec.store;
+    let outcome = store.insert_or_lock(&modify.relation, new, &conflict.arbiters, lock)?;
+    if let Some(measures) = &mut rt.state.measures {
+        measures.count_conflict(!matches!(outcome, InsertOutcome::Inserted(_)));
+    }
+    match (outcome, &conflict.update) {
+        (InsertOutcome::Inserted(tid), _) => {
+            returned(modify, row, new, tid);
+            Ok(true)
+        }
+        (InsertOutcome::OwnCommand, Some(_)) => Err(SqlError::new(
+            "21000",
+            "ON CONFLICT DO UPDATE command cannot affect row a second time",
+        )
+        .with_hint(
+            "Ensure that no rows proposed for insertion within the same command have duplicate \
+             constrained values.",
+        )),
+        (InsertOutcome::Locked { tid, row: old }, Some(action)) => {
+            let start = modify.start;
+            for (slot, value) in old.into_iter().enumerate() {
+                row[start + slot] = value;
+            }
+            let ctid = start + modify.relation.columns.len();
+            row[ctid] = Datum::Tid(tid.block.0, tid.offset.0);
+            row[ctid + 1] = Datum::Oid(modify.relation.oid.0);
+            for (slot, value) in new.drain(..).enumerate() {
+                row[action.excluded + slot] = value;
+            }
+            update(modify, action, tid, row, new, rt)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Updates the row in the target's slots, which is locked at `tid`, if the condition holds.
+fn update(
+    modify: &ModifyPlan,
+    action: &ConflictUpdate,
+    tid: niwaki_storage::Tid,
+    row: &mut [Datum],
+    new: &mut Vec<Datum>,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<bool> {
+    if let Some(condition) = &action.condition
+        && !condition.holds(row, rt)?
+    {
+        if let Some(measures) = &mut rt.state.measures {
+            measures.conflicts.filtered += 1;
+        }
+        return Ok(false);
+    }
+    for (column, value) in action.values.iter().enumerate() {
+        new.push(match value {
+            Some(expr) => expr.eval(row, rt)?,
+            None => row[modify.start + column].clone(),
+        });
+    }
+    check_row(modify, new, rt)?;
+    let old = &row[modify.start..modify.start + modify.relation.columns.len()];
+    match rt.exec.store.update(&modify.relation, tid, old, new)? {
+        RowOutcome::Done(root) => {
+            returned(modify, row, new, root);
+            Ok(true)
+        }
+        outcome => Err(SqlError::internal(format!("a locked row cannot be updated: {outcome:?}"))),
+    }
+}
+
+/// Whether two rows have a key must be known at once.
+fn refuse_deferrable(
+    modify: &ModifyPlan,
+    conflict: &ConflictPlan,
+    exec: &ExecContext<'_>,
+) -> Result<()> {
+    let mut arbiters = conflict.arbiters.iter().map(|index| &modify.relation.indexes[*index]);
+    match arbiters.find(|index| index.definition.check_time != ConstraintTime::AtOnce) {
+        None => Ok(()),
+        Some(index) => Err(SqlError::new(
+            "55000",
+            "ON CONFLICT does not support deferrable unique constraints/exclusion constraints as \
+             arbiters",
+        )
+        .with_table(schema_name(modify, exec), modify.relation.name.clone())
+        .with_constraint(&index.name)),
+    }
+}
