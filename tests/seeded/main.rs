@@ -20,7 +20,7 @@ use niwaki_testkit::schedules::{self, simulate};
 use niwaki_testkit::subject::Subject;
 use niwaki_testkit::tables::TableSubject;
 use niwaki_testkit::workload::{Mix, Workload};
-use niwaki_testkit::{intervals, scans, sharers, stories, transfers};
+use niwaki_testkit::{intervals, scans, sharers, stories, transfers, upserts};
 
 /// Seeds tried before a bug counts as not found.
 const SEEDS: u64 = 6;
@@ -36,7 +36,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 36] = [
+const BUGS: [(&str, &str, Suite); 38] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -60,6 +60,8 @@ const BUGS: [(&str, &str, Suite); 36] = [
     ("abort-keeps-mixed", "pruning an aborted version clears mixed", aborted),
     ("unique-all-versions", "a unique check looks at the newest version", key_of_a_rollback),
     ("unique-before-duplicate", "a duplicate is not checked", key_taken_meanwhile),
+    ("conflict-recheck", "a row is updated for a key that it had", key_moves),
+    ("conflict-take-back", "a row that gave way stays", two_arbiters),
     ("recheck", "an entry of another key is believed", recheck),
     ("payload-rewritten", "a cleaned root's entry keeps an older payload", cleaned_payload),
     (
@@ -217,6 +219,14 @@ fn key_taken_meanwhile() -> Result<(), String> {
     story(stories::key_taken_meanwhile, SCHEDULES)
 }
 
+fn key_moves() -> Result<(), String> {
+    story(upserts::key_moves, STORIES)
+}
+
+fn two_arbiters() -> Result<(), String> {
+    story(upserts::two_arbiters, STORIES)
+}
+
 fn recheck() -> Result<(), String> {
     story(stories::recheck, SCHEDULES)
 }
@@ -268,7 +278,7 @@ fn beside_a_cleaner() -> Result<(), String> {
 #[test]
 fn every_planted_bug_is_found() {
     let only = std::env::var("NIWAKI_BUG").ok();
-    let suites: [(&str, Suite); 17] = [
+    let suites: [(&str, Suite); 19] = [
         ("pages", pages),
         ("tables", tables),
         ("sessions", sessions),
@@ -281,6 +291,8 @@ fn every_planted_bug_is_found() {
         ("payload-changes", payload_changes),
         ("key-of-a-rollback", key_of_a_rollback),
         ("key-taken-meanwhile", key_taken_meanwhile),
+        ("key-moves", key_moves),
+        ("two-arbiters", two_arbiters),
         ("recheck", recheck),
         ("unmix-counter", unmix_counter),
         ("cleaned-payload", cleaned_payload),

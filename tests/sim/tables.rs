@@ -1,8 +1,8 @@
 //! Tables and transactions under the deterministic scheduler; what happens is in
-//! `niwaki_testkit::transfers`, `sharers` and `scans`.
+//! `niwaki_testkit::transfers`, `sharers`, `upserts` and `scans`.
 
 use niwaki_testkit::schedules::{schedules, simulate};
-use niwaki_testkit::{intervals, scans, sharers, stories, transfers};
+use niwaki_testkit::{intervals, scans, sharers, stories, transfers, upserts};
 
 #[test]
 fn transfers_neither_make_nor_lose_money() {
@@ -22,6 +22,13 @@ fn a_snapshot_gives_one_answer() {
 #[test]
 fn a_shared_row_stays_while_others_move_it() {
     simulate(schedules(200), sharers::run);
+}
+
+#[test]
+fn rows_that_give_way_are_inserted_once_and_counted_once() {
+    simulate(schedules(100), upserts::counters);
+    simulate(schedules(300), upserts::key_moves);
+    simulate(schedules(300), upserts::two_arbiters);
 }
 
 #[test]

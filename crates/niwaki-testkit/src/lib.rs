@@ -22,4 +22,6 @@ pub mod tables;
 pub mod toy;
 #[cfg(feature = "shuttle")]
 pub mod transfers;
+#[cfg(feature = "shuttle")]
+pub mod upserts;
 pub mod workload;

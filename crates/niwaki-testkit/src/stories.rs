@@ -24,15 +24,15 @@ use niwaki_vacuum::{VacuumOptions, vacuum};
 use crate::schedules::seed;
 
 /// Columns: id, a, b.
-const COLUMNS: usize = 3;
+pub(crate) const COLUMNS: usize = 3;
 /// The index on a, of all indexes of the table.
-const ON_A: usize = 1;
+pub(crate) const ON_A: usize = 1;
 
 /// The stage: a table whose rows 0 and 1 have a = 0 and 1.
 #[derive(Clone)]
-struct Stage {
-    engine: Arc<Engine>,
-    table: Arc<Table>,
+pub(crate) struct Stage {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) table: Arc<Table>,
 }
 
 /// Updates that fill a leaf a few times, and rows that they concern.
@@ -40,13 +40,13 @@ const CHURN: i32 = 1_500;
 const ROWS: i32 = 40;
 
 /// What one of those on the stage does.
-type Actor = Box<dyn FnOnce(&Stage) + Send>;
+pub(crate) type Actor = Box<dyn FnOnce(&Stage) + Send>;
 
-fn row(id: i32, a: i32, b: i32) -> Vec<Datum> {
+pub(crate) fn row(id: i32, a: i32, b: i32) -> Vec<Datum> {
     vec![Datum::Int4(id), Datum::Int4(a), Datum::Int4(b)]
 }
 
-fn integer(datum: &Datum) -> i32 {
+pub(crate) fn integer(datum: &Datum) -> i32 {
     match datum {
         Datum::Int4(value) => *value,
         other => panic!("{other:?} is no integer"),
@@ -61,7 +61,7 @@ fn key_of(value: i32) -> Vec<u8> {
 
 impl Stage {
     /// With a primary key only.
-    fn new(heap_only: HeapOnlyUpdates) -> Self {
+    pub(crate) fn new(heap_only: HeapOnlyUpdates) -> Self {
         let env = Env::simulated(Arc::new(MemoryVfs::new()), seed());
         let manager = TransactionManager::new(env.clone(), TxnOptions::default());
         let mut managers = Engine::resource_managers();
@@ -103,7 +103,7 @@ impl Stage {
     }
 
     /// The table with an index on a more; b is its payload.
-    fn index_on_a(&mut self, unique: bool) {
+    pub(crate) fn index_on_a(&mut self, unique: bool) {
         let mut definition = self.table.definition().clone();
         let mut table = None;
         transaction(&self.engine, |tx| {
@@ -139,7 +139,7 @@ impl Stage {
     }
 
     /// With an index on a, perhaps a unique one, and chains of any keys.
-    fn any_key(unique: bool) -> Self {
+    pub(crate) fn any_key(unique: bool) -> Self {
         let mut stage = Self::new(HeapOnlyUpdates::AnyKey);
         stage.index_on_a(unique);
         stage
@@ -184,7 +184,12 @@ impl Stage {
         });
     }
 
-    fn find(&self, tx: &Transaction, snapshot: &Snapshot, id: i32) -> (RowTarget, Vec<Datum>) {
+    pub(crate) fn find(
+        &self,
+        tx: &Transaction,
+        snapshot: &Snapshot,
+        id: i32,
+    ) -> (RowTarget, Vec<Datum>) {
         let mut out = vec![Datum::Null; COLUMNS];
         let (all, mut lookup) = (ColumnMask::all(COLUMNS), Lookup::default());
         let key = key_of(id);
@@ -264,7 +269,7 @@ impl Stage {
     }
 
     /// Vacuum: takes `mixed` away where it can be.
-    fn clean(&self) {
+    pub(crate) fn clean(&self) {
         let control = self.engine.transactions().register_session().expect("a session");
         let options = VacuumOptions { freeze_min_age: u64::MAX, ..VacuumOptions::default() };
         vacuum(&self.table, &control, &options).expect("a vacuum");
@@ -283,7 +288,7 @@ impl Stage {
     }
 
     /// Everybody at once; then one reads alone, and the invariants hold.
-    fn play(&self, actors: Vec<Actor>) {
+    pub(crate) fn play(&self, actors: Vec<Actor>) {
         let mut threads = Vec::new();
         for actor in actors {
             let stage = self.clone();
@@ -296,7 +301,7 @@ impl Stage {
 }
 
 /// A transaction of its own; `body` says whether it commits.
-fn transaction(engine: &Engine, body: impl FnOnce(&Transaction) -> bool) {
+pub(crate) fn transaction(engine: &Engine, body: impl FnOnce(&Transaction) -> bool) {
     let control = engine.transactions().register_session().expect("a session");
     let isolation = Isolation::ReadCommitted;
     let options = BeginOptions { isolation, ..BeginOptions::default() };

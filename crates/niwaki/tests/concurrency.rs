@@ -23,6 +23,17 @@ fn sessions() -> (Database, Session, Session) {
 fn blocked_by(
     database: &Database,
     holder: &mut Session,
+    waiter: Session,
+    statement: &'static str,
+) -> (String, Session) {
+    blocked_until(database, holder, "commit", waiter, statement)
+}
+
+/// The same; `holder` ends with `end`.
+fn blocked_until(
+    database: &Database,
+    holder: &mut Session,
+    end: &str,
     mut waiter: Session,
     statement: &'static str,
 ) -> (String, Session) {
@@ -34,7 +45,7 @@ fn blocked_by(
     while run(&mut watcher, &question) != "1" {
         thread::yield_now();
     }
-    assert_eq!(run(holder, "commit"), "");
+    assert_eq!(run(holder, end), "");
     worker.join().unwrap()
 }
 
@@ -113,4 +124,63 @@ fn a_statement_does_not_meet_its_own_changes() {
     run(&mut a, "set enable_seqscan = off");
     assert_eq!(run(&mut a, "update t set v = v + 15 where v > 0 returning id"), "1\n2\n3");
     assert_eq!(run(&mut a, "insert into t select id + 100, v from t; select count(*) from t"), "6");
+}
+
+const COUNT: &str = "insert into t values (7, 1) on conflict (id) do update set v = t.v + 1 \
+                     returning v";
+
+#[test]
+fn an_upsert_waits_for_who_inserted_the_key() {
+    let (database, mut a, b) = sessions();
+    run(&mut a, "begin; insert into t values (7, 70)");
+    let (found, b) = blocked_by(&database, &mut a, b, COUNT);
+    // The row is younger than the statement's snapshot.
+    assert_eq!(found, "71");
+    run(&mut a, "begin; update t set v = 700 where id = 7");
+    let (found, b) = blocked_by(&database, &mut a, b, COUNT);
+    assert_eq!(found, "701");
+    run(&mut a, "begin; delete from t where id = 7");
+    let (found, b) = blocked_by(&database, &mut a, b, COUNT);
+    assert_eq!(found, "1");
+    run(&mut a, "begin; delete from t where id = 7");
+    let (found, b) = blocked_until(&database, &mut a, "rollback", b, COUNT);
+    assert_eq!(found, "2");
+    run(&mut a, "begin; update t set id = 8 where id = 7");
+    let (found, mut b) = blocked_by(&database, &mut a, b, COUNT);
+    assert_eq!(found, "1");
+    assert_eq!(run(&mut b, "select id, v from t where id > 3 order by id"), "7|1\n8|2");
+}
+
+#[test]
+fn do_nothing_waits_for_who_inserted_the_key() {
+    const INSERT: &str = "insert into t values (7, 1) on conflict do nothing returning v";
+    let (database, mut a, b) = sessions();
+    run(&mut a, "begin; insert into t values (7, 70)");
+    let (found, b) = blocked_until(&database, &mut a, "rollback", b, INSERT);
+    assert_eq!(found, "1");
+    run(&mut a, "begin; delete from t where id = 7; insert into t values (7, 77)");
+    let (found, mut b) = blocked_by(&database, &mut a, b, INSERT);
+    assert_eq!(found, "");
+    assert_eq!(run(&mut b, "select v from t where id = 7"), "77");
+}
+
+#[test]
+fn at_repeatable_read_a_row_that_is_not_seen_is_in_the_way() {
+    const REFUSED: &str = "error 40001: could not serialize access due to concurrent update";
+    let (database, mut a, mut b) = sessions();
+    for action in ["nothing", "update set v = 0"] {
+        run(&mut b, "begin isolation level repeatable read; select 1 from t");
+        run(&mut a, "insert into t values (7, 70)");
+        let insert = format!("insert into t values (7, 1) on conflict (id) do {action}");
+        assert_eq!(run(&mut b, &insert), REFUSED);
+        run(&mut b, "rollback");
+        run(&mut a, "delete from t where id = 7");
+    }
+    run(&mut b, "begin isolation level repeatable read; select 1 from t");
+    run(&mut a, "begin; update t set v = v + 1 where id = 1");
+    let statement = "insert into t values (1, 1) on conflict (id) do update set v = 0";
+    let (found, mut b) = blocked_by(&database, &mut a, b, statement);
+    assert_eq!(found, REFUSED);
+    run(&mut b, "rollback");
+    assert_eq!(run(&mut b, "select v from t where id = 1"), "11");
 }

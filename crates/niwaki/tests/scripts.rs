@@ -67,3 +67,8 @@ fn bitmaps() {
 fn index_only() {
     check("index_only", include_str!("../testscripts/index_only.test"));
 }
+
+#[test]
+fn on_conflict() {
+    check("on_conflict", include_str!("../testscripts/on_conflict.test"));
+}
