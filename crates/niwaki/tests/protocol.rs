@@ -120,6 +120,35 @@ fn portals_stop_at_row_limits() {
 }
 
 #[test]
+fn changes_run_to_their_end_however_few_rows_are_asked_for() {
+    let db = Database::in_memory().unwrap();
+    let mut s = session(&db);
+    s.parse("ins", "insert into t values (11, 'x'), (12, 'y'), (13, 'z') returning a", &[])
+        .unwrap();
+    bind(&mut s, "p", "ins", &[]).unwrap();
+    let (outcome, sink) = run(&mut s, "p", 1).unwrap();
+    assert_eq!((outcome, sink.rows.len()), (ExecuteOutcome::Suspended, 1));
+    // The next statement of the transaction sees them all.
+    s.parse("count", "select count(*) from t", &[]).unwrap();
+    bind(&mut s, "", "count", &[]).unwrap();
+    assert!(matches!(run(&mut s, "", 0).unwrap().1.rows[0][0], Datum::Int8(13)));
+    let (outcome, sink) = run(&mut s, "p", 5).unwrap();
+    assert_eq!((outcome, sink.rows.len()), (ExecuteOutcome::Complete, 2));
+    assert_eq!(sink.tags, ["INSERT 0 3"]);
+    s.sync(&mut Sink::default()).unwrap();
+    // A portal that is left alone after its first row has changed them all too.
+    s.parse("upd", "update t set b = 'new' where a > 10 returning a", &[]).unwrap();
+    bind(&mut s, "", "upd", &[]).unwrap();
+    assert_eq!(run(&mut s, "", 1).unwrap().0, ExecuteOutcome::Suspended);
+    s.sync(&mut Sink::default()).unwrap();
+    let row = s.query_one("select count(*) from t where b = 'new'", ()).unwrap();
+    assert_eq!(row.get::<i64>(0).unwrap(), 3);
+    // A key that is there already is found before any row is given.
+    bind(&mut s, "", "ins", &[]).unwrap();
+    assert_eq!(run(&mut s, "", 1).err().unwrap().sqlstate, "23505");
+}
+
+#[test]
 fn a_pipeline_is_one_transaction_up_to_sync() {
     let db = Database::in_memory().unwrap();
     let mut s = session(&db);

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::vec;
 
 use niwaki_sql::parse::ParsedStatement;
 use niwaki_sql::walk::each_node;
@@ -22,10 +23,12 @@ use crate::Result;
 /// Memory that a statement may hold for sorting, hashing and keeping rows, whatever `work_mem` says.
 const STATEMENT_MEMORY_MIN_BYTES: usize = 64 << 20;
 
-/// A query that has begun: its place in the plan, and what it sees. A suspended portal keeps it.
-pub(super) struct Running {
-    execution: Execution,
-    snapshot: Snapshot,
+/// A query that has begun, as a suspended portal keeps it.
+pub(super) enum Running {
+    /// Its place in the plan, and what it sees.
+    Query { execution: Box<Execution>, snapshot: Snapshot },
+    /// It has run to its end; these rows are still to be given.
+    Rows { rows: vec::IntoIter<Vec<Datum>>, completion: Completion },
 }
 
 impl Session {
@@ -108,14 +111,21 @@ impl Session {
         Ok(transaction.snapshot_for_write()?)
     }
 
-    /// Begins a query that may be stopped and continued. Its locks are held.
+    /// Begins a query that may be stopped and continued. Its locks are held. A change of data runs to its
+    /// end, however few of its rows a client asks for.
     pub(super) fn start(
         &mut self,
         planned: &Arc<Planned>,
         parameters: Vec<Datum>,
     ) -> Result<Running> {
+        if planned.tag() != CommandTag::Select {
+            let mut rows: Vec<Vec<Datum>> = Vec::new();
+            let completion = self.run_planned(planned, &parameters, &mut rows)?;
+            return Ok(Running::Rows { rows: rows.into_iter(), completion });
+        }
         let snapshot = self.snapshot_for(planned)?;
-        Ok(Running { execution: Execution::new(Arc::clone(planned), parameters), snapshot })
+        let execution = Box::new(Execution::new(Arc::clone(planned), parameters));
+        Ok(Running::Query { execution, snapshot })
     }
 
     /// Runs a query up to `max_rows` rows (0: all).
@@ -125,7 +135,12 @@ impl Session {
         max_rows: u64,
         out: &mut dyn RowSink,
     ) -> Result<Progress> {
-        let Running { execution, snapshot } = running;
+        let (execution, snapshot) = match running {
+            Running::Query { execution, snapshot } => (execution, snapshot),
+            Running::Rows { rows, completion } => {
+                return give(rows, completion.clone(), max_rows, out);
+            }
+        };
         let progress =
             self.with_context(snapshot, &mut |context| execution.run(context, max_rows, out))?;
         if matches!(progress, Progress::Complete(_)) {
@@ -303,4 +318,20 @@ impl Session {
         })?;
         Ok(names)
     }
+}
+
+/// Gives up to `max_rows` rows (0: all) of a query that has run.
+fn give(
+    rows: &mut vec::IntoIter<Vec<Datum>>,
+    completion: Completion,
+    max_rows: u64,
+    out: &mut dyn RowSink,
+) -> Result<Progress> {
+    let mut given = 0;
+    while max_rows == 0 || given < max_rows {
+        let Some(row) = rows.next() else { return Ok(Progress::Complete(completion)) };
+        out.row(&row)?;
+        given += 1;
+    }
+    Ok(Progress::Suspended { rows: given })
 }

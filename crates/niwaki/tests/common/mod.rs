@@ -7,6 +7,8 @@ use niwaki::{ColumnInfo, Datum, ResultSink, RowSink, Session, SqlError, TypeOid}
 pub(crate) struct Lines {
     lines: Vec<String>,
     types: Vec<TypeOid>,
+    /// Lines before the statement that gives all its rows or none.
+    whole_from: Option<usize>,
 }
 
 impl RowSink for Lines {
@@ -30,7 +32,12 @@ impl ResultSink for Lines {
         self.types = columns.iter().map(ColumnInfo::oid).collect();
         Ok(())
     }
-    fn complete(&mut self, _: &str) {}
+    fn whole_or_nothing(&mut self) {
+        self.whole_from = Some(self.lines.len());
+    }
+    fn complete(&mut self, _: &str) {
+        self.whole_from = None;
+    }
     fn empty_query(&mut self) {}
     fn notice(&mut self, _: &SqlError) {}
     fn parameter_status(&mut self, _: &str, _: &str) {}
@@ -54,6 +61,9 @@ pub(crate) fn run(session: &mut Session, sql: &str) -> String {
     let mut lines = Lines::default();
     if let Err(error) = session.simple_query(sql, &mut lines) {
         session.error();
+        if let Some(from) = lines.whole_from {
+            lines.lines.truncate(from);
+        }
         lines.lines.push(format!("error {}: {}", error.sqlstate, error.message));
         let fields = [
             ("detail", &error.detail),
