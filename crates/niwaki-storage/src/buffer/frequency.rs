@@ -11,13 +11,16 @@ use niwaki_env::sync::plain_atomic::{AtomicU8 as Cell, AtomicUsize as Counter};
 
 use super::frame::Tag;
 
-/// Cells of each of the two rows, per frame. Fewer, and pages that share cells are taken for hot ones.
-const CELLS_PER_FRAME: usize = 4;
+/// Cells of each of the two rows, per frame: they take at most a 250th of the pool. With fewer, pages
+/// that share cells are taken for hot ones.
+const CELLS_PER_FRAME: usize = 8;
 /// Largest count.
-const COUNT_MAX: u8 = 15;
-/// Counted uses, per frame, after which the counts are halved. What was hot, and is so no more, is
-/// forgotten after four times as many at the latest.
-const USES_PER_FRAME: usize = 16;
+const COUNT_MAX: u8 = 63;
+/// Counted uses, per frame, after which the counts are halved, and from then on after half as many each.
+/// What was hot, and is so no more, is forgotten after three and a half times as many at the latest. A shorter
+/// memory adapts faster by less than it reads more: replayed accesses of updates in a pool of an eighth
+/// of the data read 4.5% fewer pages with 64 than with 16, and 20% fewer pages of indexes.
+const USES_PER_FRAME: usize = 64;
 
 /// Counts are approximate, and under contention some are lost: a count is not worth a locked
 /// instruction.
@@ -103,10 +106,14 @@ mod tests {
         assert!(often >= 4, "{often}");
         assert!(f64::from(others) / 500.0 < 2.5, "{others}");
         // Others come.
-        for round in 1..80 {
+        for round in 1..240 {
             (0..100).for_each(|block| frequencies.count(page(10_000 * round + block)));
         }
-        let left: u32 = (0..50).map(|block| u32::from(frequencies.of(page(block)))).sum();
-        assert!(left < 100, "{left}");
+        // They count no more than pages that never came, which share cells with others too.
+        let sum = |blocks: std::ops::Range<u32>| -> u32 {
+            blocks.map(|block| u32::from(frequencies.of(page(block)))).sum()
+        };
+        let (left, never) = (sum(0..50), sum(600..650));
+        assert!(never < 500 && left < 2 * never + 10, "{left}, {never}");
     }
 }
