@@ -36,7 +36,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 38] = [
+const BUGS: [(&str, &str, Suite); 40] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -68,6 +68,12 @@ const BUGS: [(&str, &str, Suite); 38] = [
         "one-hold",
         "an entry goes as it was judged before its leaf was latched",
         key_before_the_gardener,
+    ),
+    ("complete-record", "a root is cleared although a removed version was lost", root_settles),
+    (
+        "seen-early",
+        "a removed version counts as seen to before its entries are gone",
+        root_about_to_settle,
     ),
     ("cleaning", "a key that came behind the cleaner is believed", key_behind_the_cleaner),
     ("unmix-counter", "a root that was cleared since the leaf was read is believed", unmix_counter),
@@ -247,6 +253,14 @@ fn key_before_the_gardener() -> Result<(), String> {
     story(stories::a_key_back_before_the_gardener, STORIES)
 }
 
+fn root_settles() -> Result<(), String> {
+    story(stories::a_root_settles, STORIES)
+}
+
+fn root_about_to_settle() -> Result<(), String> {
+    story(stories::a_root_is_about_to_settle, STORIES)
+}
+
 fn old_reader() -> Result<(), String> {
     story(intervals::changed_beside_an_old_reader, SCHEDULES)
 }
@@ -278,7 +292,7 @@ fn beside_a_cleaner() -> Result<(), String> {
 #[test]
 fn every_planted_bug_is_found() {
     let only = std::env::var("NIWAKI_BUG").ok();
-    let suites: [(&str, Suite); 19] = [
+    let suites: [(&str, Suite); 21] = [
         ("pages", pages),
         ("tables", tables),
         ("sessions", sessions),
@@ -298,6 +312,8 @@ fn every_planted_bug_is_found() {
         ("cleaned-payload", cleaned_payload),
         ("key-behind-the-cleaner", key_behind_the_cleaner),
         ("key-before-the-gardener", key_before_the_gardener),
+        ("root-settles", root_settles),
+        ("root-about-to-settle", root_about_to_settle),
     ];
     for (name, suite) in suites {
         if only.is_none() {

@@ -16,7 +16,6 @@ use niwaki_txn::{Horizon, XidStatus};
 
 use crate::header::{Tuple, flags};
 use crate::page::{self, Chain};
-use crate::prune::PruneOptions;
 use crate::relation::Heap;
 
 /// A page with less room than this runs short of it: the next update may not fit.
@@ -103,9 +102,8 @@ impl Heap<'_> {
         let room = {
             let Some(mut page) = pin.try_write() else { return };
             // The reader has its rows; that the log is full is for those to say who must write.
-            let Ok(pruned) = self.prune(&mut page, horizon, PruneOptions::default()) else {
-                return;
-            };
+            let free = self.known_free(&page);
+            let Ok(pruned) = self.prune_and_settle(&mut page, horizon, &free) else { return };
             self.relation.shared.space.count_reader_pass();
             (pruned.chains > 0).then(|| self.room_left(&page))
         };

@@ -439,6 +439,7 @@ impl<'e> Heap<'e> {
     pub fn forget_space(&self) {
         self.relation.shared.space.reset();
         self.relation.shared.unindexed.forget_all();
+        self.relation.shared.records.end_all();
         self.take_removed(usize::MAX);
     }
 }

@@ -101,16 +101,22 @@ impl Heap<'_> {
         let mut found = roots.to_vec();
         found.retain(cleaning);
         self.retain_single(&page, &mut found);
-        if found.is_empty() {
-            return Ok(found);
+        self.unmix(&mut page, &found)?;
+        Ok(found)
+    }
+
+    /// Clears `mixed` of these roots of a latched page, which are there.
+    pub(crate) fn unmix(&self, page: &mut PageWrite<'_>, roots: &[u16]) -> Result<()> {
+        if roots.is_empty() {
+            return Ok(());
         }
         let _critical = self.storage.begin_change()?;
         // Before the flag, under the page's latch (rule 9b.2).
         self.relation.shared.unmixes.0.fetch_add(1, Ordering::Relaxed);
-        let cleared = change::set_mixed(&mut page, found.iter().copied(), Mixed::No);
+        let cleared = change::set_mixed(page, roots.iter().copied(), Mixed::No);
         assert!(cleared, "a root with a version is there");
-        self.log_roots(kind::UNMIXED, &mut page, &found)?;
-        Ok(found)
+        self.relation.shared.records.end(page.id().block.0, roots);
+        self.log_roots(kind::UNMIXED, page, roots)
     }
 
     fn log_roots(&self, kind: u8, page: &mut PageWrite<'_>, roots: &[u16]) -> Result<()> {
@@ -119,7 +125,7 @@ impl Heap<'_> {
     }
 
     /// Keeps the roots that have one version, in their chain or outside (rule 9b.8), committed and not ended.
-    fn retain_single(&self, page: &Page, roots: &mut Vec<u16>) {
+    pub(crate) fn retain_single(&self, page: &Page, roots: &mut Vec<u16>) {
         if roots.is_empty() {
             return;
         }

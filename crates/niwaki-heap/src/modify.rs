@@ -11,7 +11,8 @@
 
 use niwaki_env::seeded_bug;
 use niwaki_storage::page::{ItemState, Page};
-use niwaki_storage::{BlockNumber, LoggedPage, OffsetNumber, PageKind, PageWrite, Tid, Xid};
+use niwaki_storage::{BlockNumber, LoggedPage, Mixed, OffsetNumber, PageKind, PageWrite};
+use niwaki_storage::{Tid, Xid};
 use niwaki_txn::{RowLockMode, Transaction, View};
 
 use crate::change::{EndVersion, UpdateOnPage, encode_end, kind};
@@ -167,6 +168,9 @@ impl<'e> Heap<'e> {
             self.carry_locks(root, new_root)?;
         }
         let cids = (transaction.insert_cid().raw, old_cid);
+        if change.mixed && page.item_id(root.offset).mixed() == Mixed::No {
+            self.relation.shared.records.begin(root);
+        }
         let applied = change.apply(&mut page, block, xid, cids);
         assert!(applied, "a page with room takes the new version");
         let head = change.head();

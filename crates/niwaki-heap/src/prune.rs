@@ -23,7 +23,7 @@
 use niwaki_env::seeded_bug;
 use niwaki_storage::page::{ItemState, Page};
 use niwaki_storage::{
-    BlockNumber, Csn, LoggedPage, Manager, OffsetNumber, PageWrite, Record, Tid, Xid,
+    BlockNumber, Csn, LoggedPage, Manager, OffsetNumber, PageKind, PageWrite, Record, Tid, Xid,
 };
 use niwaki_txn::{Horizon, TransactionManager, XidStatus};
 
@@ -459,7 +459,7 @@ impl Heap<'_> {
         let applied = plan.apply(page);
         assert!(applied, "a plan fits the page it was made for");
         if !plan.freed.is_empty() {
-            self.forget_unindexed(page.id().block.0, &plan.freed);
+            self.forget_freed(page.id().block.0, &plan.freed);
         }
         let data: [&[u8]; 1] = [&data];
         self.storage.log_for(
@@ -489,16 +489,49 @@ impl Heap<'_> {
         Ok(pruned)
     }
 
+    /// Does to a page what an access does that finds it short of room.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn prune_page(&self, block: u32) -> Result<()> {
+        let mut page = self.pin_write(block)?;
+        if page.kind() == PageKind::Heap {
+            self.prune_if_useful(&mut page)?;
+            self.note_room(&page);
+        }
+        Ok(())
+    }
+
     /// Prunes a latched page that runs short of room, if its hint says that something may go, or line
     /// pointers are known to be free.
     pub(crate) fn prune_if_useful(&self, page: &mut PageWrite<'_>) -> Result<bool> {
-        let free = self.unindexed_on(page, page.id().block.0);
+        let free = self.known_free(page);
         if page::prune_xid(page) == 0 && free.is_empty() {
+            self.clear_settled(page)?;
             return Ok(false);
         }
-        let horizon = self.txns.horizon();
-        let options = PruneOptions { free: &free, ..PruneOptions::default() };
-        let pruned = self.prune(page, &horizon, options)?;
+        let pruned = self.prune_and_settle(page, &self.txns.horizon(), &free)?;
         Ok(pruned.removed > 0 || pruned.freed > 0)
+    }
+
+    /// Line pointers of a page, latched for writing, that a pass may free.
+    pub(crate) fn known_free(&self, page: &PageWrite<'_>) -> Vec<u16> {
+        let block = page.id().block.0;
+        let mut free = self.unindexed_on(page, block);
+        free.append(&mut self.settled_dead(page, block));
+        free
+    }
+
+    /// A pass that frees these line pointers, and then clears the roots of which only their version is left.
+    pub(crate) fn prune_and_settle(
+        &self,
+        page: &mut PageWrite<'_>,
+        horizon: &Horizon,
+        free: &[u16],
+    ) -> Result<Pruned> {
+        let options = PruneOptions { free, ..PruneOptions::default() };
+        let pruned = self.prune(page, horizon, options)?;
+        self.clear_settled(page)?;
+        Ok(pruned)
     }
 }

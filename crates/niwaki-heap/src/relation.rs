@@ -14,6 +14,7 @@ use crate::change::RECORD_VERSION;
 use crate::error::Result;
 use crate::freespace::FreeSpace;
 use crate::mixed::Unmixes;
+use crate::records::Records;
 use crate::removed::RemovedVersions;
 use crate::unindexed::Unindexed;
 
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) unmixes: Unmixes,
     pub(crate) unindexed: Unindexed,
     pub(crate) removed: RemovedVersions,
+    pub(crate) records: Records,
 }
 
 impl HeapRelation {

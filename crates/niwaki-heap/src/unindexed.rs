@@ -111,10 +111,14 @@ impl Unindexed {
         }
     }
 
+    fn is_paused(&self) -> bool {
+        // SeqCst: a cleaner that raised it before it latched the page is seen by whoever latches it later.
+        self.paused.load(Ordering::SeqCst) > 0 && !seeded_bug!("freed-beside-a-cleaner")
+    }
+
     /// Roots of a block that no index names, unless line pointers must not be freed now.
     fn on(&self, block: u32) -> Vec<u16> {
-        // SeqCst: a cleaner that raised it before it latched the page is seen by whoever latches it later.
-        if self.paused.load(Ordering::SeqCst) > 0 && !seeded_bug!("freed-beside-a-cleaner") {
+        if self.is_paused() {
             return Vec::new();
         }
         let part = self.part(block).lock();
@@ -145,7 +149,7 @@ impl Unindexed {
     }
 }
 
-/// While it lives no line pointer of the heap is freed but by its holder.
+/// While it lives no line pointer of the heap is freed, and no root cleared of `mixed`, but by its holder.
 #[derive(Debug)]
 pub struct FreeingPaused {
     shared: Arc<Shared>,
@@ -165,6 +169,7 @@ impl Drop for FreeingPaused {
     fn drop(&mut self) {
         if self.forgets {
             self.shared.unindexed.forget_all();
+            self.shared.records.end_all();
         }
         self.shared.unindexed.paused.fetch_sub(1, Ordering::SeqCst);
     }
@@ -176,6 +181,11 @@ impl Heap<'_> {
     pub fn pause_freeing(&self) -> FreeingPaused {
         self.relation.shared.unindexed.paused.fetch_add(1, Ordering::SeqCst);
         FreeingPaused { shared: Arc::clone(&self.relation.shared), forgets: false }
+    }
+
+    /// Whether somebody does; asked under a page's latch, it lasts until that is released.
+    pub(crate) fn is_freeing_paused(&self) -> bool {
+        self.relation.shared.unindexed.is_paused()
     }
 
     /// The index at `position` of all of the table's has no entry for these roots any more, whose versions
@@ -197,8 +207,9 @@ impl Heap<'_> {
     }
 
     /// Line pointers of a block were freed, under the page's latch.
-    pub(crate) fn forget_unindexed(&self, block: u32, offsets: &[u16]) {
+    pub(crate) fn forget_freed(&self, block: u32, offsets: &[u16]) {
         self.relation.shared.unindexed.forget(block, offsets);
+        self.relation.shared.records.end(block, offsets);
     }
 }
 

@@ -18,8 +18,10 @@
 //! deletion. The root may be another row's by now; then the look is at that row's versions, which is as good.
 //!
 //! It is the writers who do it, each a batch when one has gathered: they hold the table's lock and know its
-//! indexes, and what is left behind cannot outrun them. `mixed` stays: entries may be left of which nobody told
-//! (a full queue, a crash), so only vacuum, which visits all, clears it (rule 9b.8).
+//! indexes, and what is left behind cannot outrun them. A root that has a record of all its removed versions, each
+//! seen to in every index, is settled: the next pass over its page clears `mixed`, or frees the line pointer of a row
+//! that is gone (rule 9b.8; the argument is in niwaki-heap's `records.rs`). Where something was missed (a full
+//! queue, a crash, an expression that fails by now) it stays for vacuum, which visits all entries.
 
 use niwaki_env::failpoints::SIMULATED;
 use niwaki_env::seeded_bug;
@@ -58,33 +60,48 @@ impl Table {
         let needed: ColumnMask = columns.collect();
         let mut row = vec![Datum::Null; self.definition.columns.len()];
         let mut key = Vec::new();
-        for RemovedVersion { root, row: version } in removed {
+        let payloads_right = self.indexes.iter().all(|index| index.definition.include.is_empty());
+        for RemovedVersion { root, record, row: version } in removed {
             if !self.has_block(root)? {
                 continue;
             }
             let (natts, nulls) = (version.natts, version.has_nulls);
             self.deform_parts(natts, nulls, &version.bytes, &needed, &mut row)?;
+            let mut missed = false;
+            if let Some(record) = record.filter(|_| seeded_bug!("seen-early")) {
+                self.heap().seen_to(root, record, payloads_right);
+            }
             for index in 0..self.indexes.len() {
                 // The build sees to what it makes.
                 if !self.indexes[index].definition.valid {
+                    missed = true;
                     continue;
                 }
                 key.clear();
                 match self.encode_index_key(index, &row, &mut key) {
                     Ok(true) => {}
-                    // No entry; or an expression that fails by now: vacuum sees to it.
-                    Ok(false) | Err(Error::Expression(_)) => continue,
+                    // No entry.
+                    Ok(false) => continue,
+                    // By now it fails; vacuum sees to it.
+                    Err(Error::Expression(_)) => {
+                        missed = true;
+                        continue;
+                    }
                     Err(error) => return Err(error),
                 }
                 let entry = Entry { index, key: &key, root, seen: Seen::SomeTime };
-                self.delete_if_stale(entry, &horizon)?;
+                missed |= !self.delete_if_stale(entry, &horizon)?;
+            }
+            if let Some(record) = record.filter(|_| !missed && !seeded_bug!("seen-early")) {
+                self.heap().seen_to(root, record, payloads_right);
             }
         }
         Ok(())
     }
 
-    /// Deletes an entry, if it is there, when no version of its chain that somebody may see has its key.
-    fn delete_if_stale(&self, entry: Entry<'_>, horizon: &Horizon) -> Result<()> {
+    /// Deletes an entry, if it is there, when no version of its chain that somebody may see has its key. False:
+    /// an expression failed that would tell.
+    fn delete_if_stale(&self, entry: Entry<'_>, horizon: &Horizon) -> Result<bool> {
         let memo = KeyMemo::default();
         let mut first = self.judge_entry(entry, horizon, &memo)?;
         // Ends: a turn is repeated only when it met a version that no turn before it met.
@@ -92,12 +109,12 @@ impl Table {
             match memo.learn(self, entry.index) {
                 Ok(true) => first = self.judge_entry(entry, horizon, &memo)?,
                 Ok(false) => break,
-                Err(Error::Expression(_)) => return Ok(()),
+                Err(Error::Expression(_)) => return Ok(false),
                 Err(error) => return Err(error),
             }
         }
         if !matches!(first, Deadness::Dead { .. }) {
-            return Ok(());
+            return Ok(true);
         }
         let mut decide = || {
             let now = match seeded_bug!("one-hold") {
@@ -111,7 +128,7 @@ impl Table {
         };
         let handle = &self.indexes[entry.index].handle;
         handle.delete_entry(entry.key, entry.root, Xid::INVALID, &mut decide)?;
-        Ok(())
+        Ok(true)
     }
 
     /// What the versions of the entry's chain with its key mean. One whose key only an expression tells, and the

@@ -2,6 +2,7 @@
 
 mod support;
 
+use niwaki_heap::ItemKind;
 use niwaki_nbtree::IndexStats;
 use niwaki_table::Modify;
 use niwaki_txn::{Durability, Isolation};
@@ -147,5 +148,83 @@ fn entries_of_versions_that_a_snapshot_sees_stay() {
     }
     let later = world.table.index_stats(1).retail_deleted_entries;
     assert!(later >= gone + 500, "{gone}, {later}");
+    world.compare_with_redo(&all(&world));
+}
+
+/// Roots that are mixed.
+fn mixed(world: &World) -> usize {
+    let mut mixed = 0;
+    for block in 0..world.table.blocks().unwrap() {
+        let see = |_, kind| mixed += usize::from(kind == ItemKind::Root { mixed: true });
+        world.table.heap().check_page(block, &mut Vec::new(), see, |_| {}).unwrap();
+    }
+    mixed
+}
+
+/// Changes of keys make roots mixed; once the entries of all old versions are gone the next pass over the page clears
+/// them, without vacuum (rule 9b.8).
+#[test]
+fn roots_settle() {
+    let world = world();
+    let change_keys = |from: i32| {
+        for v in from..from + 40 {
+            (0..5).for_each(|id| assert!(update(&world, id, (id, v, "t"), true)));
+        }
+    };
+    // Row 0's versions fill the page and the gardener's batches.
+    let fill = || {
+        (0..400).for_each(|turn: i32| {
+            let v = all(&world)[&0].0;
+            assert!(update(&world, 0, (0, v, if turn % 2 == 0 { "u" } else { "t" }), true));
+        })
+    };
+    change_keys(100);
+    assert_eq!(mixed(&world), 5);
+    fill();
+    assert!(mixed(&world) <= 1, "only row 0 can be: {}", mixed(&world));
+    let rows = all(&world);
+    world.compare_with_redo(&rows);
+    // While somebody remembers roots nothing is cleared.
+    let paused = world.table.heap().pause_freeing();
+    change_keys(200);
+    fill();
+    assert_eq!(mixed(&world), 5);
+    drop(paused);
+    fill();
+    assert!(mixed(&world) <= 1);
+    // Who changes indexes forgets what was recorded: from then on it takes a vacuum.
+    change_keys(300);
+    drop(world.table.heap().pause_freeing().forgetting());
+    fill();
+    assert!(mixed(&world) >= 4);
+    world.vacuum(1, false);
+    assert_eq!(mixed(&world), 0);
+}
+
+/// Line pointers of deleted rows that had several keys come back without vacuum.
+#[test]
+fn line_pointers_of_mixed_roots_come_back() {
+    let world = world();
+    for id in 5..4_000 {
+        world.stamp();
+        let tx = world.begin(0, Isolation::ReadCommitted);
+        world.insert(&tx, id, id, "t").unwrap();
+        tx.commit(Durability::Flush).unwrap();
+        let tx = world.begin(0, Isolation::ReadCommitted);
+        let snapshot = tx.snapshot_for_write().unwrap();
+        let (target, old) = world.find(&tx, &snapshot, id).expect("a row");
+        world.update(&tx, &snapshot, target, &old, (id, -id, "t")).unwrap();
+        drop(snapshot);
+        tx.commit(Durability::Flush).unwrap();
+        let tx = world.begin(0, Isolation::ReadCommitted);
+        let snapshot = tx.snapshot_for_write().unwrap();
+        let (target, _) = world.find(&tx, &snapshot, id).expect("a row");
+        assert!(matches!(world.table.delete(&tx, &snapshot, target), Ok(Modify::Done { .. })));
+        drop(snapshot);
+        tx.commit(Durability::Flush).unwrap();
+    }
+    world.check();
+    let blocks = world.table.blocks().unwrap();
+    assert!(blocks <= 4, "{blocks} blocks for 5 rows");
     world.compare_with_redo(&all(&world));
 }

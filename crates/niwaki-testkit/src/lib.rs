@@ -16,6 +16,8 @@ pub mod schedules;
 pub mod sharers;
 pub mod sql;
 #[cfg(feature = "shuttle")]
+mod stage;
+#[cfg(feature = "shuttle")]
 pub mod stories;
 pub mod subject;
 pub mod tables;

@@ -2,316 +2,15 @@
 //! who changes it, somebody who reads it by every path, somebody who cleans. Each is run inside a schedule
 //! (`schedules`); without the rule of its name it must fail in some.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
-use niwaki_env::Env;
-use niwaki_env::sync::thread;
-use niwaki_env::vfs::MemoryVfs;
-use niwaki_heap::{ItemKind, VacuumRoots};
-use niwaki_nbtree::{EntryDecision, KeyRange};
-use niwaki_storage::{Storage, StorageOptions, Xid};
-use niwaki_table::{
-    BuildOptions, Direction, Engine, Error, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup,
-    Modify, PageRows, RowTarget, ScanKeys, Table, TableDefinition, Workspace,
-};
-use niwaki_txn::{
-    BeginOptions, Durability, Isolation, Snapshot, Transaction, TransactionManager, TxnOptions,
-};
-use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid, encode_key};
-use niwaki_vacuum::{VacuumOptions, vacuum};
+use niwaki_heap::VacuumRoots;
+use niwaki_nbtree::EntryDecision;
+use niwaki_storage::Xid;
 
 use crate::schedules::seed;
+use crate::stage::{ON_A, Stage};
 
-/// Columns: id, a, b.
-pub(crate) const COLUMNS: usize = 3;
-/// The index on a, of all indexes of the table.
-pub(crate) const ON_A: usize = 1;
-
-/// The stage: a table whose rows 0 and 1 have a = 0 and 1.
-#[derive(Clone)]
-pub(crate) struct Stage {
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) table: Arc<Table>,
-}
-
-/// Updates that fill a leaf a few times, and rows that they concern.
+/// Updates that fill a leaf a few times.
 const CHURN: i32 = 1_500;
-const ROWS: i32 = 40;
-
-/// What one of those on the stage does.
-pub(crate) type Actor = Box<dyn FnOnce(&Stage) + Send>;
-
-pub(crate) fn row(id: i32, a: i32, b: i32) -> Vec<Datum> {
-    vec![Datum::Int4(id), Datum::Int4(a), Datum::Int4(b)]
-}
-
-pub(crate) fn integer(datum: &Datum) -> i32 {
-    match datum {
-        Datum::Int4(value) => *value,
-        other => panic!("{other:?} is no integer"),
-    }
-}
-
-fn key_of(value: i32) -> Vec<u8> {
-    let mut key = Vec::new();
-    encode_key(&Datum::Int4(value), KeyOrder::ascending(TypeOid::INT4), &mut key);
-    key
-}
-
-impl Stage {
-    /// With a primary key only.
-    pub(crate) fn new(heap_only: HeapOnlyUpdates) -> Self {
-        let env = Env::simulated(Arc::new(MemoryVfs::new()), seed());
-        let manager = TransactionManager::new(env.clone(), TxnOptions::default());
-        let mut managers = Engine::resource_managers();
-        managers.push(Arc::clone(&manager) as _);
-        let options = StorageOptions { shared_buffers: 32, ..StorageOptions::tiny() };
-        let (storage, _) = Storage::open(env, options, managers).expect("the storage opens");
-        manager.attach(&storage).expect("the states are there");
-        let engine = Engine::new(storage, manager);
-        let mut definition = None;
-        transaction(&engine, |tx| {
-            let file = || engine.create_file(tx, true).expect("a file");
-            let key = vec![KeyColumn::column(0, KeyOrder::ascending(TypeOid::INT4))];
-            let primary = IndexDefinition {
-                unique: true,
-                primary: true,
-                ..IndexDefinition::new(2, "primary", file(), key)
-            };
-            definition = Some(TableDefinition {
-                id: 1,
-                name: "t".to_owned(),
-                file: file(),
-                fillfactor: 100,
-                heap_only_updates: heap_only,
-                columns: vec![ColumnType::new(TypeOid::INT4); COLUMNS],
-                missing: Vec::new(),
-                indexes: vec![primary],
-            });
-            true
-        });
-        let table = Table::open(&engine, definition.expect("the definition"));
-        let stage = Self { engine, table };
-        transaction(&stage.engine, |tx| {
-            for id in 0..2 {
-                stage.table.insert(tx, &row(id, id, id), &mut Workspace::new()).expect("a row");
-            }
-            true
-        });
-        stage
-    }
-
-    /// The table with an index on a more; b is its payload.
-    pub(crate) fn index_on_a(&mut self, unique: bool) {
-        let mut definition = self.table.definition().clone();
-        let mut table = None;
-        transaction(&self.engine, |tx| {
-            let file = self.engine.create_file(tx, true).expect("a file");
-            let key = vec![KeyColumn::column(1, KeyOrder::ascending(TypeOid::INT4))];
-            definition.indexes.push(IndexDefinition {
-                unique,
-                include: vec![2],
-                ..IndexDefinition::new(3, "on_a", file, key)
-            });
-            let built = Table::open(&self.engine, definition.clone());
-            built.build_index(tx, ON_A, &BuildOptions::default()).expect("a build");
-            table = Some(built);
-            true
-        });
-        self.table = table.expect("the table");
-    }
-
-    /// Row 0 goes from a = 0 to a = 2 while an old snapshot is held; then an index on a is built. It has
-    /// entries of both keys for the root.
-    fn two_keys() -> Self {
-        let mut stage = Self::new(HeapOnlyUpdates::SameKeys);
-        let control = stage.engine.transactions().register_session().expect("a session");
-        let isolation = Isolation::RepeatableRead;
-        let options = BeginOptions { isolation, ..BeginOptions::default() };
-        let old = stage.engine.transactions().begin(&control, options).expect("a transaction");
-        let snapshot = old.snapshot().expect("a snapshot");
-        stage.change(0, Some(2), None, true);
-        stage.index_on_a(false);
-        drop(snapshot);
-        drop(old);
-        stage
-    }
-
-    /// With an index on a, perhaps a unique one, and chains of any keys.
-    pub(crate) fn any_key(unique: bool) -> Self {
-        let mut stage = Self::new(HeapOnlyUpdates::AnyKey);
-        stage.index_on_a(unique);
-        stage
-    }
-
-    /// With an index on a; each version has its own root.
-    fn same_page_for_ever() -> Self {
-        let mut stage = Self::new(HeapOnlyUpdates::Off);
-        stage.index_on_a(false);
-        (2..ROWS).for_each(|id| stage.insert(id, id));
-        stage
-    }
-
-    /// Updates rows, keys unchanged, so many times.
-    fn churn(&self, updates: i32) {
-        (0..updates).for_each(|n| self.change(n % ROWS, None, None, true));
-    }
-
-    /// Inserts a row, unless a unique index refuses it.
-    fn insert(&self, id: i32, a: i32) {
-        transaction(&self.engine, |tx| {
-            match self.table.insert(tx, &row(id, a, 0), &mut Workspace::new()) {
-                Ok(_) => true,
-                Err(Error::UniqueViolation(_)) => false,
-                Err(error) => panic!("{error}"),
-            }
-        });
-    }
-
-    /// Gives the row of an id other values, in a transaction of its own, unless a unique index refuses them.
-    fn change(&self, id: i32, a: Option<i32>, b: Option<i32>, commits: bool) {
-        transaction(&self.engine, |tx| {
-            let snapshot = tx.snapshot_for_write().expect("a snapshot");
-            let (target, old) = self.find(tx, &snapshot, id);
-            let new = row(id, a.unwrap_or(integer(&old[1])), b.unwrap_or(integer(&old[2])));
-            let mut work = Workspace::new();
-            match self.table.update(tx, &snapshot, target, &old, &new, &mut work) {
-                Ok(Modify::Done { .. }) => commits,
-                Err(Error::UniqueViolation(_)) => false,
-                other => panic!("{other:?}, and nobody is in the way"),
-            }
-        });
-    }
-
-    pub(crate) fn find(
-        &self,
-        tx: &Transaction,
-        snapshot: &Snapshot,
-        id: i32,
-    ) -> (RowTarget, Vec<Datum>) {
-        let mut out = vec![Datum::Null; COLUMNS];
-        let (all, mut lookup) = (ColumnMask::all(COLUMNS), Lookup::default());
-        let key = key_of(id);
-        let found = self.table.fetch_unique(tx, snapshot, 0, &key, &all, &mut out, &mut lookup);
-        (RowTarget::visible(found.expect("a lookup").expect("the row is there")), out)
-    }
-
-    /// Reads everything by the index on a, forward and backward, from rows and from entries alone, under
-    /// one snapshot, and compares with what the heap has.
-    fn read(&self) {
-        transaction(&self.engine, |tx| {
-            let snapshot = tx.snapshot().expect("a snapshot");
-            let all = ColumnMask::all(COLUMNS);
-            let mut out = vec![Datum::Null; COLUMNS];
-            let mut values = Vec::new();
-            for direction in [Direction::Forward, Direction::Backward] {
-                for only in [false, true] {
-                    let (mut scan, needed) = match only {
-                        true => {
-                            let scan = self.table.index_only_scan(ON_A, ScanKeys::ALL, direction);
-                            (scan, ColumnMask::from_iter([1, 2]))
-                        }
-                        false => {
-                            let scan = self.table.index_scan(ON_A, &KeyRange::ALL, direction);
-                            (scan, all.clone())
-                        }
-                    };
-                    let mut found = Vec::new();
-                    let table = &*self.table;
-                    while scan
-                        .next(table, tx, &snapshot, &needed, &mut out)
-                        .expect("a row")
-                        .is_some()
-                    {
-                        found.push((integer(&out[1]), integer(&out[2])));
-                    }
-                    assert_eq!(
-                        found.len(),
-                        found.iter().collect::<BTreeSet<_>>().len(),
-                        "a row twice"
-                    );
-                    let mut ordered = found.clone();
-                    ordered.sort_unstable();
-                    if direction == Direction::Backward {
-                        found.reverse();
-                    }
-                    assert_eq!(found, ordered, "out of order");
-                    values.push(found);
-                }
-            }
-            let mut scan = self.table.seq_scan(0..self.table.blocks().expect("blocks"));
-            let (mut page, mut expected) = (PageRows::new(), Vec::new());
-            while scan.next_page(&self.table, tx, &snapshot, &mut page).expect("a page") {
-                for stored in page.iter() {
-                    self.table.deform(stored, &all, &mut out).expect("a row");
-                    expected.push((integer(&out[1]), integer(&out[2])));
-                }
-            }
-            expected.sort_unstable();
-            let keys: BTreeSet<i32> = expected.iter().map(|(a, _)| *a).collect();
-            let unique = self.table.definition().indexes[ON_A].unique;
-            assert!(!unique || keys.len() == expected.len(), "two rows of one key: {expected:?}");
-            for found in values {
-                assert_eq!(found, expected, "a and b by the index, and in the heap");
-            }
-            true
-        });
-    }
-
-    fn prune(&self) {
-        let horizon = self.engine.transactions().horizon();
-        for block in 0..self.table.blocks().expect("blocks") {
-            let heap = self.table.heap();
-            heap.vacuum_page(block, &horizon, Xid::INVALID, &mut VacuumRoots::default())
-                .expect("a page");
-        }
-    }
-
-    /// Vacuum: takes `mixed` away where it can be.
-    pub(crate) fn clean(&self) {
-        let control = self.engine.transactions().register_session().expect("a session");
-        let options = VacuumOptions { freeze_min_age: u64::MAX, ..VacuumOptions::default() };
-        vacuum(&self.table, &control, &options).expect("a vacuum");
-    }
-
-    fn has_mixed(&self) -> bool {
-        let mut mixed = false;
-        let see = |_, kind| mixed |= kind == (ItemKind::Root { mixed: true });
-        self.table.heap().check_page(0, &mut Vec::new(), see, |_| {}).expect("a page");
-        mixed
-    }
-
-    fn check(&self) {
-        let report = self.table.check().expect("a check");
-        assert!(report.corruptions.is_empty(), "{:#?}", report.corruptions);
-    }
-
-    /// Everybody at once; then one reads alone, and the invariants hold.
-    pub(crate) fn play(&self, actors: Vec<Actor>) {
-        let mut threads = Vec::new();
-        for actor in actors {
-            let stage = self.clone();
-            threads.push(thread::spawn(move || actor(&stage)));
-        }
-        threads.into_iter().for_each(|thread| thread.join().expect("an actor ends"));
-        self.read();
-        self.check();
-    }
-}
-
-/// A transaction of its own; `body` says whether it commits.
-pub(crate) fn transaction(engine: &Engine, body: impl FnOnce(&Transaction) -> bool) {
-    let control = engine.transactions().register_session().expect("a session");
-    let isolation = Isolation::ReadCommitted;
-    let options = BeginOptions { isolation, ..BeginOptions::default() };
-    let tx = engine.transactions().begin(&control, options).expect("a transaction");
-    if body(&tx) {
-        tx.commit(Durability::Flush).expect("a commit");
-    } else {
-        tx.abort();
-    }
-}
 
 /// `recheck`: an old entry leads to the new version.
 ///
@@ -381,6 +80,51 @@ pub fn a_key_back_before_the_gardener() {
             Box::new(Stage::read),
         ]);
     });
+}
+
+/// `complete-record`: a root is cleared by the record of what was removed from it, while it gets more keys and
+/// loses them.
+///
+/// # Panics
+/// As [`recheck`].
+pub fn a_root_settles() {
+    let stage = Stage::two_versions();
+    stage.play(vec![
+        Box::new(|stage: &Stage| {
+            stage.prune();
+            // Whoever writes next sees to what was pruned.
+            stage.change(1, None, Some(5), true);
+            stage.settle();
+        }),
+        Box::new(|stage: &Stage| {
+            stage.change(0, Some(3), None, false);
+            stage.settle();
+            stage.change(0, Some(0), None, true);
+            stage.settle();
+        }),
+        Box::new(|stage: &Stage| (0..2).for_each(|_| stage.read())),
+    ]);
+    (0..3).for_each(|b| {
+        stage.settle();
+        stage.change(1, None, Some(b), true);
+    });
+    stage.settle();
+    stage.read();
+    stage.check();
+}
+
+/// `seen-early`: a root is cleared, and read, while the gardener is at its entries.
+///
+/// # Panics
+/// As [`recheck`].
+pub fn a_root_is_about_to_settle() {
+    let stage = Stage::two_versions();
+    stage.prune();
+    stage.play(vec![
+        Box::new(|stage: &Stage| stage.change(1, None, Some(5), true)),
+        Box::new(Stage::settle),
+        Box::new(Stage::read),
+    ]);
 }
 
 /// `no-duplicates`, `revive`, `recheck`, `kill-unchanged`, `mixed-first`, `suppression-bumps`,

@@ -13,7 +13,7 @@ use niwaki_txn::{Snapshot, Transaction};
 use niwaki_types::{ColumnMask, Datum};
 
 use crate::schedules::seed;
-use crate::stories::{Actor, COLUMNS, ON_A, Stage, integer, row, transaction};
+use crate::stage::{Actor, COLUMNS, ON_A, Stage, integer, row, transaction};
 
 /// Rows that are counted in, by their keys.
 const KEYS: usize = 2;

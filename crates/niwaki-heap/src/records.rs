@@ -1,0 +1,231 @@
+//! Records of mixed roots: whether an entry may be left of which nobody tells (rule 9b.8).
+//!
+//! A root that becomes mixed gets a record. While the record lasts, each version of the root that a pass removes
+//! is counted as *unseen* until the gardener has seen to its entries. So, at any moment:
+//!
+//! ```text
+//!  each entry of the root  has the key of   a version that is on its page, or
+//!                                           an unseen one, which waits for the gardener
+//! ```
+//!
+//! It holds when the record begins: a root that is not mixed has entries with its versions' only key. An update
+//! writes its version before its entries, and an inserter whose version was removed inserts no more: it has
+//! ended, or rolled back. The gardener deletes an entry unless a version on the page has its key, under the
+//! leaf's latch. So with nothing unseen a DEAD root has no entry, and a root with one version only
+//! that version's: the next pass over the page frees the one and clears `mixed` of the other, under the page's
+//! latch, under which all this changes. It need not say *cleaning* before (rule 9b.9): that guards what a
+//! cleaner saw of the indexes earlier; here nothing is remembered but the count.
+//!
+//! A version removed without its record being told would break it, so all passes go through [`Heap::prune`], which
+//! tells. What interferes with freeing (vacuum, index builds, dropped indexes) pauses clearing too, and a
+//! change of indexes ends all records ([`crate::FreeingPaused`]). Records are in memory and bounded; without one
+//! a root waits for vacuum, which visits all entries.
+
+use hashbrown::HashMap;
+use niwaki_env::failpoints::SIMULATED;
+use niwaki_env::sync::Mutex;
+use niwaki_env::{seeded_bug, sometimes};
+use niwaki_storage::page::{ItemState, Page};
+use niwaki_storage::{Mixed, OffsetNumber, PageWrite, Tid};
+
+use crate::error::Result;
+use crate::relation::Heap;
+
+/// Parts of the memory, each with its own lock, by block.
+const PARTS: usize = 16;
+/// Most records of a part, 24 bytes each; then it ends them all and begins anew.
+const RECORDS_MAX: usize = 1 << 15;
+
+/// Which record of a root: line pointers are used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordId(u64);
+
+#[derive(Debug)]
+struct Record {
+    offset: u16,
+    id: RecordId,
+    /// Versions removed to whose entries nobody has seen yet. One that is forgotten stays counted.
+    unseen: u32,
+    /// Its entries may have old payloads: it is not cleared (rule 9b.14).
+    old_payloads: bool,
+}
+
+/// Records of one heap.
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    parts: [Mutex<Part>; PARTS],
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    blocks: HashMap<u32, Vec<Record>>,
+    /// Records of all blocks together.
+    count: usize,
+    /// Records begun so far.
+    begun: u64,
+}
+
+impl Part {
+    fn find(&mut self, root: Tid) -> Option<&mut Record> {
+        let records = self.blocks.get_mut(&root.block.0)?;
+        records.iter_mut().find(|record| record.offset == root.offset.0)
+    }
+
+    fn end(&mut self, block: u32, offsets: &[u16]) {
+        let Some(records) = self.blocks.get_mut(&block) else { return };
+        let before = records.len();
+        records.retain(|record| !offsets.contains(&record.offset));
+        self.count -= before - records.len();
+        if records.is_empty() {
+            self.blocks.remove(&block);
+        }
+    }
+
+    fn end_all(&mut self) {
+        self.blocks.clear();
+        self.count = 0;
+    }
+
+    fn begin(&mut self, root: Tid) {
+        self.end(root.block.0, &[root.offset.0]);
+        if self.count >= RECORDS_MAX {
+            self.end_all();
+        }
+        self.count += 1;
+        self.begun += 1;
+        let id = RecordId(self.begun);
+        let records = self.blocks.entry(root.block.0).or_default();
+        records.push(Record { offset: root.offset.0, id, unseen: 0, old_payloads: false });
+    }
+}
+
+impl Records {
+    fn part(&self, block: u32) -> &Mutex<Part> {
+        &self.parts[block as usize % PARTS]
+    }
+
+    /// A root that was not mixed becomes so, under its page's latch.
+    pub(crate) fn begin(&self, root: Tid) {
+        // Where roots without a record are rare, they are made.
+        if !(SIMULATED && sometimes!(1, 8)) {
+            self.part(root.block.0).lock().begin(root);
+        }
+    }
+
+    /// A version of a mixed root goes, under its page's latch. The root's record, if it has one.
+    pub(crate) fn removed(&self, root: Tid) -> Option<RecordId> {
+        let mut part = self.part(root.block.0).lock();
+        if SIMULATED && sometimes!(1, 16) {
+            part.end(root.block.0, &[root.offset.0]);
+        }
+        let record = part.find(root)?;
+        record.unseen += 1;
+        Some(record.id)
+    }
+
+    fn seen(&self, root: Tid, id: RecordId, payloads_right: bool) {
+        let mut part = self.part(root.block.0).lock();
+        if let Some(record) = part.find(root).filter(|record| record.id == id) {
+            record.unseen -= 1;
+            record.old_payloads |= !payloads_right;
+        }
+    }
+
+    /// These are mixed no more, or no roots.
+    pub(crate) fn end(&self, block: u32, offsets: &[u16]) {
+        self.part(block).lock().end(block, offsets);
+    }
+
+    /// The heap was emptied, or has other indexes.
+    pub(crate) fn end_all(&self) {
+        self.parts.iter().for_each(|part| part.lock().end_all());
+    }
+
+    /// Roots of a block of which no version is unseen, and whether their payloads are right.
+    fn settled(&self, block: u32) -> Vec<(u16, bool)> {
+        let part = self.part(block).lock();
+        let records = part.blocks.get(&block).into_iter().flatten();
+        let settled = records.filter(|record| record.unseen == 0 || seeded_bug!("complete-record"));
+        settled.map(|record| (record.offset, !record.old_payloads)).collect()
+    }
+}
+
+impl Heap<'_> {
+    /// Somebody has seen to all entries of a version that was removed from this root. `payloads_right`: and
+    /// none of its entries has a payload that may be another version's.
+    pub fn seen_to(&self, root: Tid, record: RecordId, payloads_right: bool) {
+        self.relation.shared.records.seen(root, record, payloads_right);
+    }
+
+    /// DEAD line pointers of mixed roots that have no entry any more, on a page latched for writing.
+    pub(crate) fn settled_dead(&self, page: &Page, block: u32) -> Vec<u16> {
+        if self.is_freeing_paused() {
+            return Vec::new();
+        }
+        let is_dead = |(offset, _): (u16, bool)| {
+            let id = page.item_id(OffsetNumber(offset));
+            (id.state() == ItemState::Dead && id.mixed() != Mixed::No).then_some(offset)
+        };
+        self.relation.shared.records.settled(block).into_iter().filter_map(is_dead).collect()
+    }
+
+    /// Clears `mixed` of the roots that have only their one version's entries.
+    pub(crate) fn clear_settled(&self, page: &mut PageWrite<'_>) -> Result<bool> {
+        if self.is_freeing_paused() {
+            return Ok(false);
+        }
+        let settled = self.relation.shared.records.settled(page.id().block.0);
+        let mut roots: Vec<u16> = settled
+            .into_iter()
+            .filter(|&(offset, right)| {
+                right && page.item_id(OffsetNumber(offset)).mixed() != Mixed::No
+            })
+            .map(|(offset, _)| offset)
+            .collect();
+        self.retain_single(page, &mut roots);
+        self.unmix(page, &roots)?;
+        Ok(!roots.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settled_is_whose_removed_versions_were_all_seen_to() {
+        let records = Records::default();
+        let (root, other) = (Tid::new(3, 1), Tid::new(3, 2));
+        assert_eq!(records.removed(root), None, "mixed before anybody watched");
+        records.begin(root);
+        records.begin(other);
+        let first = records.removed(root).unwrap();
+        let second = records.removed(root).unwrap();
+        assert_eq!(first, second);
+        records.seen(root, first, true);
+        assert_eq!(records.settled(3), [(2, true)]);
+        records.seen(root, second, false);
+        assert_eq!(records.settled(3), [(1, false), (2, true)]);
+        records.end(3, &[2]);
+        assert_eq!(records.settled(3), [(1, false)]);
+        // The line pointer is used again, and somebody is late.
+        let late = records.removed(root).unwrap();
+        records.begin(root);
+        records.removed(root).unwrap();
+        records.seen(root, late, true);
+        assert!(records.settled(3).is_empty());
+        records.end_all();
+        assert_eq!(records.removed(root), None);
+    }
+
+    #[test]
+    fn what_is_too_much_ends() {
+        let records = Records::default();
+        let blocks = (RECORDS_MAX * PARTS + 1) as u32;
+        (0..blocks).for_each(|block| records.begin(Tid::new(block, 1)));
+        assert_eq!(records.removed(Tid::new(0, 1)), None);
+        assert!(records.removed(Tid::new(blocks - 1, 1)).is_some());
+        let count = |part: &Mutex<Part>| part.lock().count;
+        assert_eq!(records.parts.iter().map(count).max(), Some(RECORDS_MAX));
+    }
+}
