@@ -88,7 +88,10 @@ async fn exclude_cleaners(actor: &Actor) {
 }
 
 fn admit_cleaners(actor: &Actor) {
-    actor.world().builds -= 1;
+    let mut world = actor.world();
+    world.builds -= 1;
+    // What was seen to before was seen to in other indexes.
+    world.settling.end_all();
 }
 
 impl World {

@@ -295,6 +295,7 @@ impl World {
                 }
             }
         }
+        self.settling = crate::settle::Settling::default();
         // Every record is incomplete (rule 9b.8).
         self.records.clear();
         for tid in crate::heap::Tid::all().filter(|tid| self.is_root(*tid)).collect::<Vec<_>>() {

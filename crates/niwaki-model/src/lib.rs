@@ -20,6 +20,7 @@ mod scan;
 pub mod scenarios;
 mod scheduler;
 mod session;
+mod settle;
 mod transactions;
 mod unique;
 mod update;

@@ -137,6 +137,10 @@ pub(crate) enum ActorPlan {
     Gardener {
         rounds: usize,
     },
+    /// Sees to what was removed from mixed roots.
+    Tender {
+        rounds: usize,
+    },
     Deleter {
         rounds: usize,
     },

@@ -43,6 +43,7 @@ impl World {
             }
         }
         self.prune_aborted(page);
+        self.settle(page);
         self.break_rules(page);
         self.set_all_visible(page, view);
     }
@@ -62,6 +63,7 @@ impl World {
             let gone = *self.version(tid).expect("chains consist of versions");
             self.events.pruned += 1;
             self.remember_keys(root, &gone.values);
+            self.note_removed(root, gone.values);
             if let Some(before) = before {
                 self.events.relinked += 1;
                 let with_xmax = self.rules.has(Rule::RelinkXmax);
@@ -120,6 +122,7 @@ impl World {
             self.events.orphans += 1;
             let root = Tid::on(page, version.root);
             self.remember_keys(root, &version.values);
+            self.note_removed(root, version.values);
             self.say(|| format!("{tid} was aborted: UNUSED"));
             self.pointer_mut(tid).state = State::Unused;
             // Its predecessor forgets it in the same operation (rule 9b.7).
@@ -198,6 +201,7 @@ impl World {
         pointer.mixed = Mixed::No;
         pointer.moved_in = false;
         self.records.remove(&tid);
+        self.settling.end(tid);
     }
 
     /// Takes `mixed` from a root whose entries are all those of its only version.
@@ -207,6 +211,7 @@ impl World {
         self.unmix += 1;
         self.pointer_mut(root).mixed = Mixed::No;
         self.records.remove(&root);
+        self.settling.end(root);
     }
 
     /// Nothing that anybody can see has this key in the chain: its entry may go.

@@ -76,6 +76,8 @@ rules! {
         "Relinking copies the removed version's xmax too, not its link alone."
     CompleteRecord "complete-record" "9b.8"
         "The gardener frees and clears only with an unbroken record of the root's keys."
+    SeenAfter "seen-after" "9b.8"
+        "A removed version counts as seen to only when its entries are gone."
     OutsideChain "outside-chain" "9b.8"
         "The gardener clears `mixed` only when no unpruned version of the root is outside its chain."
     Cleaning "cleaning" "9b.9"

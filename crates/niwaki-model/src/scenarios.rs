@@ -58,7 +58,10 @@ fn mixture(random: &mut Random) -> Plan {
 fn actors(random: &mut Random, plan: &Plan, builds: bool) -> Vec<ActorPlan> {
     let sessions = 3 + random.below(2);
     let mut actors = random_sessions(random, plan, sessions);
-    actors.push(ActorPlan::Gardener { rounds: 8 });
+    actors.push(match random.one_in(2) {
+        true => ActorPlan::Gardener { rounds: 8 },
+        false => ActorPlan::Tender { rounds: 12 },
+    });
     if random.one_in(2) {
         actors.push(ActorPlan::Deleter { rounds: 3 });
     }
@@ -67,6 +70,9 @@ fn actors(random: &mut Random, plan: &Plan, builds: bool) -> Vec<ActorPlan> {
     }
     if random.one_in(2) {
         actors.push(PRUNER);
+    }
+    if random.one_in(4) {
+        actors.push(ActorPlan::Tender { rounds: 8 });
     }
     if random.one_in(2) {
         actors.push(ActorPlan::OldReader { held: random.one_in(2) });
@@ -144,6 +150,8 @@ stories! {
         "the link and the xmax do not belong together: the rest of the chain is lost";
     CompleteRecord 4000 changed_and_cleaned,
         "an entry whose key was lost from the record stays, and is trusted";
+    SeenAfter 4000 changed_and_settled,
+        "the root is cleared while the entry is still there, and trusted";
     OutsideChain 1000 aborted_and_cleaned,
         "the entry of an aborted version that is not pruned yet stays, and is trusted";
     Cleaning 1000 changed_while_cleaned,
@@ -241,6 +249,14 @@ fn changed_and_cleaned(_: &mut Random) -> Plan {
         .session(vec![tx(vec![set_a(a(0), 2)]), tx(vec![set_b(a(2), 2)])])
         .session(vec![tx(vec![scan(all(0))]), tx(vec![index_only(all(0))])])
         .with(GARDENER)
+}
+
+fn changed_and_settled(_: &mut Random) -> Plan {
+    Plan::new()
+        .session(vec![tx(vec![set_a(a(0), 2)])])
+        .session(vec![tx(vec![scan(all(0))]), tx(vec![index_only(all(0))])])
+        .with(PRUNER)
+        .with(ActorPlan::Tender { rounds: 3 })
 }
 
 fn two_writers(_: &mut Random) -> Plan {

@@ -298,6 +298,9 @@ impl World {
         }
         let first = self.rules.has(Rule::MixedFirst);
         if mixed && first {
+            if self.pointer(root).mixed == Mixed::No {
+                self.settling.begin(root);
+            }
             self.pointer_mut(root).mixed = Mixed::Yes;
         }
         Outcome::Entries { root, owed, mixed_later: mixed && !first }
@@ -334,6 +337,7 @@ impl World {
         pointer.moved_in = moved_in;
         pointer.born = version.xmin;
         self.records.remove(&tid);
+        self.settling.end(tid);
         self.pages[usize::from(tid.page)].all_visible = false;
     }
 

@@ -11,6 +11,7 @@ use crate::oracle::Oracle;
 use crate::random::Random;
 use crate::reader::Share;
 use crate::rules::Rules;
+use crate::settle::Settling;
 use crate::transactions::Transactions;
 
 /// Everything that actors share. One borrow of it by an actor is one hold of a latch: what happens
@@ -27,6 +28,8 @@ pub(crate) struct World {
     pub(crate) unmix: u64,
     /// Keys that pruning removed, by root: the gardener's queue.
     pub(crate) records: BTreeMap<Tid, Record>,
+    /// Counts of what was removed from mixed roots.
+    pub(crate) settling: Settling,
     /// Who cleans (rule 9b.10).
     pub(crate) cleaner: Option<usize>,
     /// Index builds under way (rule 9b.12).
@@ -97,6 +100,7 @@ events! {
     stubs "stubs left"
     freed "line pointers freed"
     cleared "roots cleared of mixed"
+    settled "line pointers freed, and roots cleared, by counting what was removed"
     all_visible "pages set all-visible"
     built "indexes built"
     locked "row locks taken"
@@ -118,6 +122,7 @@ impl World {
             indexes,
             unmix: 0,
             records: BTreeMap::new(),
+            settling: Settling::default(),
             cleaner: None,
             builds: 0,
             locks: RowLocks::default(),

@@ -1,0 +1,178 @@
+//! Settling: roots that are cleared, and line pointers that are freed, by counting what was removed (rule 9b.8).
+//!
+//! ```text
+//! a root becomes mixed      a version of it is removed     its entries have been seen to
+//! ────────────────────►  0  ─────────────────────────►  1  ─────────────────────────────►  0
+//!                              goes to a queue                by the tender
+//! ```
+//!
+//! At 0 every entry of the root has the key of a version that is on the page: pruning clears `mixed` of a root
+//! with one version, and frees one that is DEAD. Nobody says *cleaning*: it all happens in one hold of the page. What is
+//! lost from the queue stays counted, and a crash loses all counts.
+
+use std::collections::BTreeMap;
+
+use crate::heap::{Mixed, State, Tid, Values};
+use crate::index::{Phase, latch_place};
+use crate::rules::Rule;
+use crate::scheduler::Actor;
+use crate::transactions::collect;
+use crate::world::World;
+
+/// What settling remembers.
+#[derive(Default)]
+pub(crate) struct Settling {
+    /// Roots that became mixed while somebody watched.
+    counts: BTreeMap<Tid, Count>,
+    /// Versions removed from mixed roots.
+    queue: Vec<Removed>,
+    /// Counts begun so far.
+    begun: u64,
+}
+
+struct Count {
+    /// Line pointers are used again.
+    id: u64,
+    /// Removed versions to whose entries nobody has seen.
+    unseen: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Removed {
+    root: Tid,
+    count: Option<u64>,
+    values: Values,
+}
+
+impl Settling {
+    /// The root becomes mixed.
+    pub(crate) fn begin(&mut self, root: Tid) {
+        self.begun += 1;
+        self.counts.insert(root, Count { id: self.begun, unseen: 0 });
+    }
+
+    /// The root is mixed no more, or no root.
+    pub(crate) fn end(&mut self, root: Tid) {
+        self.counts.remove(&root);
+    }
+
+    /// There are other indexes, or a crash lost what was in memory.
+    pub(crate) fn end_all(&mut self) {
+        self.counts.clear();
+    }
+
+    fn remove(&mut self, root: Tid, values: Values, lost: bool) {
+        let count = self.counts.get_mut(&root).map(|count| {
+            count.unseen += 1;
+            count.id
+        });
+        if !lost {
+            self.queue.push(Removed { root, count, values });
+        }
+    }
+
+    fn see(&mut self, removed: &Removed) {
+        if let Some(count) = self.counts.get_mut(&removed.root)
+            && Some(count.id) == removed.count
+        {
+            count.unseen -= 1;
+        }
+    }
+}
+
+/// Sees to the entries of removed versions, in rounds.
+pub(crate) async fn tender(actor: Actor, rounds: usize) {
+    for _ in 0..rounds {
+        if actor.world().settling.queue.is_empty() {
+            actor.wait().await;
+        }
+        actor.step().await;
+        let removed = {
+            let mut world = actor.world();
+            let waiting = world.settling.queue.len();
+            if waiting == 0 {
+                continue;
+            }
+            let taken = world.random.below(waiting);
+            world.settling.queue.swap_remove(taken)
+        };
+        if !actor.rules().has(Rule::SeenAfter) {
+            actor.world().settling.see(&removed);
+        }
+        let mut missed = false;
+        let indexes = actor.world().indexes.len();
+        for index in 0..indexes {
+            let (phase, definition) = {
+                let of = &actor.world().indexes[index];
+                (of.phase, of.definition)
+            };
+            missed |= phase != Phase::Valid;
+            if let Some(key) = definition.key(&removed.values).filter(|_| phase == Phase::Valid) {
+                visit(&actor, index, key, removed.root).await;
+            }
+        }
+        if !missed && actor.rules().has(Rule::SeenAfter) {
+            actor.step().await;
+            actor.world().settling.see(&removed);
+        }
+        let view = collect(&actor).await;
+        if actor.world().random.one_in(2) {
+            actor.world().prune(removed.root.page, &view);
+        }
+    }
+}
+
+/// Deletes the entry, if no version has its key.
+async fn visit(actor: &Actor, index: usize, key: u8, root: Tid) {
+    let view = collect(actor).await;
+    let leaf = latch_place(actor, index, (key, root)).await;
+    if actor.world().leaf(index, leaf).find((key, root)).is_some() {
+        actor.step().await;
+        let deletable = actor.world().deletable(index, key, root, &view);
+        actor.step().await;
+        if deletable {
+            actor.world().delete_entry(index, leaf, (key, root));
+        }
+    }
+    actor.world().unlatch(index, leaf);
+    actor.step().await;
+}
+
+impl World {
+    /// A version goes; one in eight is lost from the queue.
+    pub(crate) fn note_removed(&mut self, root: Tid, values: Values) {
+        if self.pointer(root).mixed != Mixed::No {
+            let lost = self.random.one_in(8);
+            self.settling.remove(root, values, lost);
+        }
+    }
+
+    /// Clears and frees what it may on a page.
+    pub(crate) fn settle(&mut self, page: u8) {
+        // Whoever remembers roots for long keeps others from it (rules 9b.10 and 9b.12).
+        let cleaned = self.cleaner.is_some() && self.rules.has(Rule::OneCleaner);
+        let built = self.builds > 0 && self.rules.has(Rule::BuildExcludesCleaners);
+        if cleaned || built {
+            return;
+        }
+        let payloads = self.indexes.iter().any(|index| index.definition.includes_serial);
+        for root in Tid::on_page(page) {
+            let Some(count) = self.settling.counts.get(&root) else { continue };
+            if count.unseen > 0 && self.rules.has(Rule::CompleteRecord) {
+                continue;
+            }
+            if matches!(self.pointer(root).state, State::Dead) {
+                if !self.locks_keep(root) {
+                    self.events.settled += 1;
+                    self.free(root);
+                }
+            } else if !payloads
+                && self.pointer(root).mixed != Mixed::No
+                && self.only_version(root).is_some()
+            {
+                self.events.settled += 1;
+                self.clear_mixed(root);
+            }
+        }
+    }
+}
