@@ -13,7 +13,7 @@ use super::pool::BufferPool;
 use crate::error::{Error, Result};
 
 /// Pages of which the least often used is evicted. More choose better and look longer.
-const CANDIDATES: usize = 8;
+const CANDIDATES: usize = 16;
 /// Passes of the hand after which a pool counts as full of pinned pages: one for what was used, one to
 /// find it unused, and some more for frames that others snatch away.
 const PASSES_MAX: usize = 16;
