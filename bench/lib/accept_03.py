@@ -2,9 +2,10 @@
 
 import statistics
 import subprocess
+import time
 
-from servers import Niwaki
-from steps import BINARY, SETTINGS, build_beside_postgres as build, command, index_stats, median_ratio, pages, pgbench
+from servers import Niwaki, Postgres, Postgres18
+from steps import BINARY, SETTINGS, build_beside_postgres as build, cargo_test, command, index_stats, median_ratio, pages, pgbench
 
 CLIENTS = 16
 # Thread 002, 31 August 2016: wide accounts, six indexes, of which each transaction changes one key.
@@ -126,4 +127,265 @@ def warm_speed(long):
                   f"(same_keys {bytes_of['same_keys']:.0f}, without {bytes_of['bound']:.0f})"), {"cpu": cpu, "tps": faster, "bound": bound, "wal": wal, "rounds": rounds}
 
 
-STEPS = {"build": build, "warm": warm, "warm-speed": warm_speed}
+def peers(long):
+    """PostgreSQL 15 and 18 in the same schema, 10 updates a row, fillfactor 90: moved rows, sizes, WAL (reported)."""
+    rows, details, shown = (300_000 if long else 50_000), {}, []
+    for peer in (Postgres, Postgres18):
+        with peer(SETTINGS) as server:
+            wide_accounts(server, rows, 90)
+            before = pages(server, CHANGED, *UNCHANGED)
+            run = pgbench(server, update(rows), clients=CLIENTS, transactions=10 * rows)
+            total, heap_only = updates(server)
+            after = pages(server, CHANGED, *UNCHANGED)
+            server.psql(f"reindex index {CHANGED}")
+            fresh = pages(server, CHANGED)[CHANGED]
+        details[peer.name] = {"moved": total - heap_only, "updates": total, "before": before, "after": after, "fresh": fresh, **run}
+        primary = after[UNCHANGED[0]] / before[UNCHANGED[0]]
+        shown.append(f"{peer.name}: {1 - heap_only / total:.0%} moved, changed index {after[CHANGED] / fresh:.2f}x, primary key {primary:.2f}x, {run['tps']:.0f} TPS")
+    return True, "; ".join(shown), details
+
+
+def small_pool(long):
+    """Pool at an eighth of the data: TPS at least 1.7x of same_keys at fillfactor 100, 2.2x at 90; pages a transaction."""
+    rows, seconds, rounds = (1_000_000, 60, 5) if long else (200_000, 12, 3)
+    details, missed, shown = {}, [], []
+    read = ("select heap_blks_read + idx_blks_read from pg_statio_user_tables where relname = 'pgbench_accounts'")
+    for fillfactor, least in ((100, 1.7), (90, 2.2)):
+        servers, runs = {}, []
+        try:
+            for case in ("any_key", "same_keys"):
+                server = servers[case] = Niwaki(SETTINGS)
+                server.start()
+                wide_accounts(server, rows, fillfactor, f"heap_only_updates = {case}")
+                data = sum(pages(server, "pgbench_accounts", CHANGED, *UNCHANGED).values())
+                server.stop()
+                server.settings = {**SETTINGS, "shared_buffers": f"{data}kB"}
+                server.start()
+                # Until both are as they will be: two updates a row.
+                pgbench(server, update(rows), clients=CLIENTS, transactions=2 * rows)
+            for number in range(rounds):
+                order = list(servers) if number % 2 == 0 else list(servers)[::-1]
+                run = {}
+                for case in order:
+                    before = int(servers[case].psql(read))
+                    run[case] = pgbench(servers[case], update(rows), clients=CLIENTS, seconds=seconds)
+                    run[case]["read"] = (int(servers[case].psql(read)) - before) / run[case]["transactions"]
+                runs.append(run)
+        finally:
+            for server in servers.values():
+                server.__exit__()
+        faster = median_ratio([(run["any_key"]["tps"], run["same_keys"]["tps"]) for run in runs])
+        details[fillfactor] = {"tps": faster, "runs": runs}
+        if faster["median"] < least:
+            missed.append(fillfactor)
+        pages_read = {case: statistics.median(run[case]["read"] for run in runs) for case in servers}
+        shown.append(f"fillfactor {fillfactor}: {faster['median']:.2f}x ({faster['low']:.2f}-{faster['high']:.2f}), "
+                     f"pages read {pages_read['any_key']:.2f} against {pages_read['same_keys']:.2f} a transaction")
+    return not missed, "; ".join(shown) + (f"; missed: {missed}" if missed else ""), details
+
+
+def several_keys(long):
+    """Updates that change 1, 2, 3 and all 6 keys: CPU a transaction never worse than same_keys."""
+    rows, pairs, seconds = (300_000, 9, 15) if long else (100_000, 9, 2)
+    columns = ["abalance = abalance + :delta", *(f"filler{n} = md5(:delta || filler{n})" for n in range(1, 5)), "aid = -aid"]
+    details, missed, shown = {}, [], []
+    servers = {}
+    try:
+        for case in ("any_key", "same_keys"):
+            server = servers[case] = Niwaki(SETTINGS)
+            server.start()
+            wide_accounts(server, rows, 90, f"heap_only_updates = {case}")
+        for changed in (1, 2, 3, 6):
+            text = (f"\\set aid random(1, {rows})\n\\set delta random(1, 5000)\n"
+                    f"UPDATE pgbench_accounts SET {', '.join(columns[:changed])} WHERE aid {'= :aid' if changed < 6 else 'IN (:aid, -:aid)'};\n")
+            for server in servers.values():
+                pgbench(server, text, clients=CLIENTS, transactions=rows)
+            runs = []
+            for number in range(pairs):
+                order = list(servers) if number % 2 == 0 else list(servers)[::-1]
+                runs.append({case: pgbench(servers[case], text, clients=CLIENTS, seconds=seconds) for case in order})
+            cpu = median_ratio([(run["any_key"]["cpu_us"], run["same_keys"]["cpu_us"]) for run in runs])
+            details[changed] = {"cpu": cpu, "runs": runs}
+            if cpu["median"] > 1.0:
+                missed.append(changed)
+            shown.append(f"{changed}: {cpu['median']:.2f}x")
+    finally:
+        for server in servers.values():
+            server.__exit__()
+    return not missed, "CPU by keys changed: " + ", ".join(shown) + (f"; missed: {missed}" if missed else ""), details
+
+
+def select_after(long):
+    """Select-only after 10 updates a row: at most 3% more CPU than on a table just loaded."""
+    rows, pairs, seconds = (300_000, 15, 10) if long else (100_000, 11, 3)
+    select = f"\\set aid random(1, {rows})\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;\n"
+    servers = {}
+    try:
+        for case in ("churned", "loaded"):
+            server = servers[case] = Niwaki(SETTINGS)
+            server.start()
+            wide_accounts(server, rows, 90, "heap_only_updates = any_key")
+        pgbench(servers["churned"], update(rows), clients=CLIENTS, transactions=10 * rows)
+        runs = []
+        for number in range(pairs):
+            order = list(servers) if number % 2 == 0 else list(servers)[::-1]
+            runs.append({case: pgbench(servers[case], select, clients=CLIENTS, seconds=seconds) for case in order})
+    finally:
+        for server in servers.values():
+            server.__exit__()
+    cpu = median_ratio([(run["churned"]["cpu_us"], run["loaded"]["cpu_us"]) for run in runs])
+    return cpu["median"] <= 1.03, f"CPU {cpu['median']:.3f}x ({cpu['low']:.2f}-{cpu['high']:.2f})", {"cpu": cpu, "runs": runs}
+
+
+class Held:
+    """A session that holds a snapshot, and says what it sees."""
+
+    def __init__(self, server, query):
+        self.query = query
+        self.process = subprocess.Popen(["psql", "-X", "-q", "-A", "-t"], env=server.environment(), stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        self.send("begin isolation level repeatable read;")
+        self.first = self.look()
+
+    def send(self, text):
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+
+    def look(self):
+        self.send(self.query + ";")
+        return self.process.stdout.readline().strip()
+
+    def end(self):
+        self.send("commit;")
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def windows(server, log, count, seconds):
+    """Transactions and p99 (ms) in each of `count` equal windows of a logged pgbench run."""
+    found = []
+    for part in server.dir.glob(f"{log}.*"):
+        for line in part.read_text().splitlines():
+            fields = line.split()
+            found.append((int(fields[4]) + int(fields[5]) / 1e6, int(fields[2]) / 1000))
+    start = min(end for end, _ in found)
+    result = []
+    for number in range(count):
+        times = sorted(ms for end, ms in found if number * seconds / count <= end - start < (number + 1) * seconds / count)
+        result.append({"transactions": len(times), "p99_ms": times[len(times) * 99 // 100] if times else 0.0})
+    return result
+
+
+REPORTED = "\\set aid random(1, {rows})\n\\set delta random(-5000, 5000)\nUPDATE accounts SET balance = balance + :delta WHERE aid = :aid;\n"
+
+
+def report(long):
+    """A snapshot held for the whole of an update run at 40% of the maximum: sizes, TPS, p99, its own answer."""
+    rows, seconds = (1_000_000, 600) if long else (200_000, 60)
+    details, missed, shown = {}, [], []
+    for peer in (Niwaki, Postgres, Postgres18):
+        with peer(SETTINGS) as server:
+            options = "fillfactor = 90" + (", heap_only_updates = any_key" if peer is Niwaki else "")
+            server.psql(f"create table accounts (aid bigint, balance bigint, filler text) with ({options})")
+            server.psql(f"insert into accounts select g, g * 7919 % 1000003, repeat('x', 80) from generate_series(1, {rows}) g")
+            server.psql("create unique index accounts_aid on accounts (aid); create index accounts_balance on accounts (balance)")
+            server.psql("vacuum analyze accounts")
+            names, text = ("accounts", "accounts_aid", "accounts_balance"), REPORTED.format(rows=rows)
+            before = pages(server, *names)
+            most = pgbench(server, text, clients=CLIENTS, seconds=8)["tps"]
+            held = Held(server, "select sum(balance) from accounts")
+            # What the snapshot sees and nobody else needs: one version of each row that is updated meanwhile.
+            run = paced(server, text, seconds, int(0.4 * most))
+            touched = rows * (1 - (1 - 1 / rows) ** run["transactions"])
+            again = held.look()
+            after = pages(server, *names)
+            held.end()
+        needed = {name: count * (1 + touched / rows * (name != "accounts_aid")) for name, count in before.items()}
+        size = sum(after.values()) / sum(needed.values())
+        first, last = run["windows"][1], run["windows"][-1]
+        slope = last["transactions"] / first["transactions"]
+        slower = last["p99_ms"] / first["p99_ms"]
+        details[peer.name] = {"before": before, "after": after, "needed": needed, "most": most, "answers": [held.first, again], **run}
+        if peer is Niwaki:
+            missed += ["answer"] * (held.first != again) + ["size"] * (size > 1.10) + ["TPS"] * (slope < 0.97) + ["p99"] * (slower > 1.25)
+        shown.append(f"{peer.name}: {size:.2f}x of what is needed ({sum(after.values()) / sum(before.values()):.2f}x of before), "
+                     f"last window {slope:.2f}x TPS, {slower:.2f}x p99 ({last['p99_ms']:.1f} ms) of the second")
+    return not missed, "; ".join(shown) + (f"; missed: {missed}" if missed else ""), details
+
+
+def paced(server, text, seconds, rate):
+    """A rate-limited run, by ten windows."""
+    (server.dir / "paced.sql").write_text(text)
+    output = server.client("pgbench", "-n", "-M", "prepared", "-c", str(CLIENTS), "-j", "2", "-T", str(seconds), "-R", str(rate), "-l",
+                           "--log-prefix", str(server.dir / "paced"), "-f", str(server.dir / "paced.sql")).stdout
+    if "number of failed transactions: 0 (" not in output:
+        raise RuntimeError(output)
+    found = windows(server, "paced", 10, seconds)
+    return {"transactions": sum(window["transactions"] for window in found), "rate": rate, "windows": found}
+
+
+INSERT_JOB = "INSERT INTO jobs (payload) VALUES ('job');\n"
+WORK_JOB = """UPDATE jobs SET state = 1, taken = now() WHERE id = (SELECT id FROM jobs WHERE state = 0 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED);
+DELETE FROM jobs WHERE id = (SELECT id FROM jobs WHERE state = 1 ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED);
+"""
+
+
+def jobs(long):
+    """800 jobs a second inserted, claimed, updated, deleted beside three overlapping reports: no backlog, steady p99, bounded sizes."""
+    seconds, length = (900, 120) if long else (90, 24)
+    details, missed, shown = {}, [], []
+    for peer in (Niwaki, Postgres, Postgres18):
+        with peer({**SETTINGS, "autovacuum": "on"}) as server:
+            options = " with (heap_only_updates = any_key)" if peer is Niwaki else ""
+            server.psql(f"create table jobs (id bigserial primary key, state int not null default 0, taken timestamptz, payload text){options}")
+            server.psql("create index jobs_open on jobs (state, id)")
+            (server.dir / "insert.sql").write_text(INSERT_JOB)
+            (server.dir / "work.sql").write_text(WORK_JOB)
+            start = lambda name, rate, clients: subprocess.Popen(
+                ["pgbench", "-n", "-M", "prepared", "-c", str(clients), "-T", str(seconds), "-R", str(rate), "-l", "--log-prefix", str(server.dir / name),
+                 "-f", str(server.dir / f"{name}.sql")], env=server.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            runs = [start("insert", 800, 4), start("work", 1000, 8)]
+            held, sizes, begun = [], [], time.monotonic()
+            names = ("jobs", "jobs_pkey", "jobs_open")
+            next_report = 0.0
+            while any(run.poll() is None for run in runs):
+                now = time.monotonic() - begun
+                if now >= next_report and now < seconds - 2:
+                    held.append((now, Held(server, "select count(*) from jobs")))
+                    next_report += length / 3
+                if held and now - held[0][0] >= length:
+                    held.pop(0)[1].end()
+                sizes.append(sum(pages(server, *names).values()))
+                time.sleep(1)
+            outputs = [run.communicate()[0] for run in runs]
+            backlog = int(server.psql("select count(*) from jobs"))
+            for _, session in held:
+                session.end()
+            if any("number of failed transactions: 0 (" not in output for output in outputs):
+                raise RuntimeError("".join(outputs))
+            found = windows(server, "work", 10, seconds)
+        first, last = found[1], found[-1]
+        slower = last["p99_ms"] / first["p99_ms"]
+        # With the reports' number as the bound, what is there at the end was there after the first of them.
+        middle = sizes[len(sizes) // 2]
+        details[peer.name] = {"backlog": backlog, "windows": found, "sizes": sizes}
+        if peer is Niwaki:
+            missed += ["backlog"] * (backlog > 1600) + ["p99"] * (slower > 1.5) + ["size"] * (sizes[-1] > 1.1 * middle)
+        shown.append(f"{peer.name}: {backlog} left, claim p99 {first['p99_ms']:.1f} -> {last['p99_ms']:.1f} ms ({slower:.2f}x), pages {middle} -> {sizes[-1]}")
+    return not missed, "; ".join(shown) + (f"; missed: {missed}" if missed else ""), details
+
+
+def models(long):
+    """The protocol's rules, the engine's schedules, planted bugs, random schemas, snapshots of ten ages."""
+    many = {"NIWAKI_MODEL_SCHEDULES": "1000000"} if long else None
+    suites = [
+        (("-p", "niwaki-model"), many),
+        (("-p", "niwaki-heap"), None),
+        (("-p", "niwaki-table"), None),
+        (("-p", "niwaki-testkit", "--features", "shuttle"), {"NIWAKI_SIM_SCHEDULES": "100000"} if long else None),
+    ]
+    return True, ", ".join(f"{arguments[1]} {cargo_test(*arguments, env=env)[0]}" for arguments, env in suites), {}
+
+
+STEPS = {"build": build, "models": models, "warm": warm, "warm-speed": warm_speed, "peers": peers, "small-pool": small_pool, "several-keys": several_keys,
+         "select-after": select_after, "report": report, "jobs": jobs}
