@@ -401,9 +401,16 @@ pub(crate) struct PrunePlan {
     pub(crate) cleared: Vec<u16>,
     /// Versions whose inserter every snapshot sees.
     pub(crate) frozen: Vec<u16>,
+    /// Roots that are mixed no more.
+    pub(crate) unmixed: Vec<u16>,
     /// The page's next prune hint.
     pub(crate) prune_xid: u32,
 }
+
+/// Bits of the byte that says which lists of a [`PrunePlan`] its record has, behind those of its lists of
+/// offsets.
+const REDIRECTED: u8 = 6;
+const RELINKED: u8 = 7;
 
 impl PrunePlan {
     /// Whether nothing would change, apart from the hint.
@@ -416,19 +423,37 @@ impl PrunePlan {
             && self.relinked.is_empty()
             && self.cleared.is_empty()
             && self.frozen.is_empty()
+            && self.unmixed.is_empty()
     }
 
+    /// The lists of offsets, in the order of the record.
+    fn lists(&self) -> [&Vec<u16>; 6] {
+        [&self.dead, &self.unused, &self.freed, &self.cleared, &self.frozen, &self.unmixed]
+    }
+
+    /// Most passes change one or two things: a byte says which lists are there.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.prune_xid.to_le_bytes());
+        let mut there = u8::from(!self.redirected.is_empty()) << REDIRECTED;
+        for (bit, list) in self.lists().into_iter().enumerate() {
+            there |= u8::from(!list.is_empty()) << bit;
+        }
+        there |= u8::from(!self.stubs.is_empty() || !self.relinked.is_empty()) << RELINKED;
+        out.push(there);
         let count = |len: usize| u16::try_from(len).unwrap_or(u16::MAX).to_le_bytes();
-        out.extend_from_slice(&count(self.redirected.len()));
+        for list in self.lists().into_iter().filter(|list| !list.is_empty()) {
+            out.extend_from_slice(&count(list.len()));
+            list.iter().for_each(|offset| out.extend_from_slice(&offset.to_le_bytes()));
+        }
+        if !self.redirected.is_empty() {
+            out.extend_from_slice(&count(self.redirected.len()));
+        }
         for (from, to) in &self.redirected {
             out.extend_from_slice(&from.to_le_bytes());
             out.extend_from_slice(&to.to_le_bytes());
         }
-        for list in [&self.dead, &self.unused, &self.freed, &self.cleared, &self.frozen] {
-            out.extend_from_slice(&count(list.len()));
-            list.iter().for_each(|offset| out.extend_from_slice(&offset.to_le_bytes()));
+        if there >> RELINKED & 1 == 0 {
+            return;
         }
         for list in [&self.stubs, &self.relinked] {
             out.extend_from_slice(&count(list.len()));
@@ -445,12 +470,23 @@ impl PrunePlan {
     pub(crate) fn decode(record: &[u8]) -> Option<Self> {
         let mut fields = Fields(record);
         let prune_xid = fields.u32()?;
-        let redirected = (0..fields.u16()?)
-            .map(|_| Some((fields.u16()?, fields.u16()?)))
-            .collect::<Option<Vec<_>>>()?;
-        let mut list = || (0..fields.u16()?).map(|_| fields.u16()).collect::<Option<Vec<_>>>();
-        let (dead, unused, freed, cleared, frozen) = (list()?, list()?, list()?, list()?, list()?);
+        let there = fields.u8()?;
+        let mut list = |bit: u8| match there >> bit & 1 {
+            0 => Some(Vec::new()),
+            _ => (0..fields.u16()?).map(|_| fields.u16()).collect::<Option<Vec<_>>>(),
+        };
+        let (dead, unused, freed) = (list(0)?, list(1)?, list(2)?);
+        let (cleared, frozen, unmixed) = (list(3)?, list(4)?, list(5)?);
+        let redirected = match there >> REDIRECTED & 1 {
+            0 => Vec::new(),
+            _ => (0..fields.u16()?)
+                .map(|_| Some((fields.u16()?, fields.u16()?)))
+                .collect::<Option<Vec<_>>>()?,
+        };
         let mut relinks = || {
+            if there >> RELINKED & 1 == 0 {
+                return Some(Vec::new());
+            }
             (0..fields.u16()?)
                 .map(|_| {
                     let (offset, xmax) = (fields.u16()?, fields.u32()?);
@@ -463,8 +499,18 @@ impl PrunePlan {
                 .collect::<Option<Vec<_>>>()
         };
         let (stubs, relinked) = (relinks()?, relinks()?);
-        let plan =
-            Self { redirected, dead, unused, freed, stubs, relinked, cleared, frozen, prune_xid };
+        let plan = Self {
+            redirected,
+            dead,
+            unused,
+            freed,
+            stubs,
+            relinked,
+            cleared,
+            frozen,
+            unmixed,
+            prune_xid,
+        };
         fields.0.is_empty().then_some(plan)
     }
 
@@ -500,6 +546,7 @@ impl PrunePlan {
         for &offset in self.unused.iter().chain(&self.freed) {
             fine &= page.set_unused(OffsetNumber(offset));
         }
+        fine &= set_mixed(page, self.unmixed.iter().copied(), Mixed::No);
         if seeded_bug!("abort-keeps-mixed") {
             let roots: Vec<u16> =
                 self.cleared.iter().filter_map(|&at| Some(page::tuple(page, at)?.root())).collect();

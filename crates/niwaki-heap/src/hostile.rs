@@ -139,6 +139,7 @@ fn record_seeds() -> Vec<Vec<u8>> {
         unused: vec![3],
         cleared: vec![4],
         frozen: vec![4],
+        unmixed: vec![1],
         ..PrunePlan::default()
     };
     let stub = PrunePlan { stubs: vec![relink], relinked: vec![relink], ..PrunePlan::default() };

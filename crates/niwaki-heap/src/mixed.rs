@@ -111,12 +111,18 @@ impl Heap<'_> {
             return Ok(());
         }
         let _critical = self.storage.begin_change()?;
-        // Before the flag, under the page's latch (rule 9b.2).
-        self.relation.shared.unmixes.0.fetch_add(1, Ordering::Relaxed);
+        self.count_unmixed(page, roots);
         let cleared = change::set_mixed(page, roots.iter().copied(), Mixed::No);
         assert!(cleared, "a root with a version is there");
-        self.relation.shared.records.end(page.id().block.0, roots);
         self.log_roots(kind::UNMIXED, page, roots)
+    }
+
+    /// Raises the unmix counter for roots that are about to lose the flag, under the page's latch (rule 9b.2).
+    pub(crate) fn count_unmixed(&self, page: &PageWrite<'_>, roots: &[u16]) {
+        if !roots.is_empty() {
+            self.relation.shared.unmixes.0.fetch_add(1, Ordering::Relaxed);
+            self.relation.shared.records.end(page.id().block.0, roots);
+        }
     }
 
     fn log_roots(&self, kind: u8, page: &mut PageWrite<'_>, roots: &[u16]) -> Result<()> {

@@ -40,6 +40,8 @@ pub(crate) struct PruneOptions<'a> {
     pub(crate) freeze_before: Xid,
     /// DEAD line pointers that no index entry names any more. Those of locked rows stay.
     pub(crate) free: &'a [u16],
+    /// Clear `mixed` of the roots that settled (`records.rs`).
+    pub(crate) settle: bool,
 }
 
 /// What a pass did.
@@ -436,8 +438,12 @@ impl Heap<'_> {
         horizon: &Horizon,
         options: PruneOptions<'_>,
     ) -> Result<Pruned> {
-        let Findings { plan, removed, interval, all_visible } =
+        let Findings { mut plan, removed, interval, all_visible } =
             self.plan(page, page.id().block, horizon, options);
+        if options.settle {
+            // Those of which this pass removes something are not settled before that is seen to.
+            plan.unmixed = self.settled_single(page);
+        }
         let pruned = Pruned {
             removed: removed.len() as u32,
             frozen: plan.frozen.len() as u32,
@@ -456,6 +462,7 @@ impl Heap<'_> {
         plan.encode(&mut data);
         let told = self.copy_mixed(page, page.id().block, &removed);
         let _critical = self.storage.begin_change()?;
+        self.count_unmixed(page, &plan.unmixed);
         let applied = plan.apply(page);
         assert!(applied, "a plan fits the page it was made for");
         if !plan.freed.is_empty() {
@@ -522,16 +529,14 @@ impl Heap<'_> {
         free
     }
 
-    /// A pass that frees these line pointers, and then clears the roots of which only their version is left.
+    /// A pass that frees these line pointers, and clears the roots of which only their version is left.
     pub(crate) fn prune_and_settle(
         &self,
         page: &mut PageWrite<'_>,
         horizon: &Horizon,
         free: &[u16],
     ) -> Result<Pruned> {
-        let options = PruneOptions { free, ..PruneOptions::default() };
-        let pruned = self.prune(page, horizon, options)?;
-        self.clear_settled(page)?;
-        Ok(pruned)
+        let options = PruneOptions { free, settle: true, ..PruneOptions::default() };
+        self.prune(page, horizon, options)
     }
 }

@@ -15,7 +15,7 @@ impl Heap<'_> {
     #[cold]
     pub(crate) fn rebase(&self, page: &mut PageWrite<'_>, xid: Xid) -> Result<()> {
         let horizon = self.txns.horizon();
-        let options = PruneOptions { freeze_before: Xid(u64::MAX), free: &[] };
+        let options = PruneOptions { freeze_before: Xid(u64::MAX), ..PruneOptions::default() };
         self.prune(page, &horizon, options)?;
         let base = page::base(page);
         let tuples: Vec<(u16, Xid, Xid)> = (1..=page.item_count())

@@ -169,10 +169,10 @@ impl Heap<'_> {
         self.relation.shared.records.settled(block).into_iter().filter_map(is_dead).collect()
     }
 
-    /// Clears `mixed` of the roots that have only their one version's entries.
-    pub(crate) fn clear_settled(&self, page: &mut PageWrite<'_>) -> Result<bool> {
+    /// Roots of a latched page that have only their one version's entries.
+    pub(crate) fn settled_single(&self, page: &PageWrite<'_>) -> Vec<u16> {
         if self.is_freeing_paused() {
-            return Ok(false);
+            return Vec::new();
         }
         let settled = self.relation.shared.records.settled(page.id().block.0);
         let mut roots: Vec<u16> = settled
@@ -183,8 +183,13 @@ impl Heap<'_> {
             .map(|(offset, _)| offset)
             .collect();
         self.retain_single(page, &mut roots);
-        self.unmix(page, &roots)?;
-        Ok(!roots.is_empty())
+        roots
+    }
+
+    /// Clears `mixed` of these, where no pass over the page is due.
+    pub(crate) fn clear_settled(&self, page: &mut PageWrite<'_>) -> Result<()> {
+        let roots = self.settled_single(page);
+        self.unmix(page, &roots)
     }
 }
 

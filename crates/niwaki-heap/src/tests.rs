@@ -339,6 +339,7 @@ fn records_read_back_and_cut_ones_do_not() {
         }],
         cleared: vec![15],
         frozen: vec![16],
+        unmixed: vec![18],
         prune_xid: 17,
     };
     let mut bytes = Vec::new();

@@ -40,28 +40,33 @@ impl Removal {
     /// The removal of these entries, given ascending; `None` if one does not exist.
     pub(crate) fn of(leaf: &Page, entries: &[EntryPlace]) -> Option<Self> {
         let mut removal = Self { items: Vec::new(), tids: Vec::new() };
-        let mut groups = entries.chunk_by(|a, b| a.offset == b.offset).peekable();
-        let mut first = 0;
-        for offset in leaf.first_entry()..=leaf.item_count() {
-            let item = LeafTuple::decode(leaf.tuple(offset))?;
-            let tids = item.tids.len();
-            if let Some(group) = groups.next_if(|group| group[0].offset == offset) {
-                let ascending = group.is_sorted_by(|a, b| a.place < b.place);
-                if !ascending || usize::from(group[group.len() - 1].place) >= tids {
-                    return None;
-                }
-                if group.len() == tids {
-                    removal.items.push(OffsetNumber(offset));
-                } else {
-                    let numbers = group.iter().map(|entry| first + u16::from(entry.place));
-                    removal.tids.extend(numbers);
-                }
+        let mut there = leaf.first_entry()..=leaf.item_count();
+        // Up to where the TIDs of posting lists are counted, and how many there are before it.
+        let (mut counted, mut first) = (leaf.first_entry(), 0);
+        for group in entries.chunk_by(|a, b| a.offset == b.offset) {
+            let offset = group[0].offset;
+            let ascending = group.is_sorted_by(|a, b| a.place < b.place);
+            if !ascending || !there.contains(&offset) {
+                return None;
             }
-            if item.is_posting() {
-                first += tids as u16;
+            there = offset + 1..=leaf.item_count();
+            let tids = LeafTuple::decode(leaf.tuple(offset))?.tids.len();
+            if usize::from(group[group.len() - 1].place) >= tids {
+                return None;
             }
+            if group.len() == tids {
+                // Nothing is counted for a whole item: mostly that is all, and no other one is looked at.
+                removal.items.push(OffsetNumber(offset));
+                continue;
+            }
+            while counted < offset {
+                let item = LeafTuple::decode(leaf.tuple(counted))?;
+                first += if item.is_posting() { item.tids.len() as u16 } else { 0 };
+                counted += 1;
+            }
+            removal.tids.extend(group.iter().map(|entry| first + u16::from(entry.place)));
         }
-        groups.peek().is_none().then_some(removal)
+        Some(removal)
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {

@@ -59,7 +59,7 @@ impl Storage {
         // Ends with the log.
         while reached < end {
             let next = match reader.next()? {
-                Some(bytes) => decode(bytes).map(|record| record.lsn),
+                Some((bytes, at)) => decode(bytes, at).map(|record| record.lsn),
                 None => break,
             };
             match next {

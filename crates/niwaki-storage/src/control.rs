@@ -21,7 +21,7 @@ use crate::page::PAGE_SIZE;
 use crate::wal::Cursor;
 
 /// Version of everything on disk.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 /// Name of the file.
 pub(crate) const CONTROL: &str = "control";
 const NEW_CONTROL: &str = "control.new";

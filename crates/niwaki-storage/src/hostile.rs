@@ -113,37 +113,39 @@ fn control(bytes: &[u8]) {
     }
 }
 
+/// Where the records are said to be.
+const POSITION: Lsn = Lsn(4096);
+
 /// A record that removes and changes two pages, by data and by an image; and one without anything.
 fn wal_record_seeds() -> Vec<Vec<u8>> {
     let mut record = vec![0; RECORD_HEADER_SIZE];
-    record[34..37].copy_from_slice(&[1, 1, 2]); // version, removes, pages
+    record[30..32].copy_from_slice(&[1, 1 | 2 << 3]); // version; removes, pages
     record.extend([5; 16]);
     record.extend([1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 3, 0]);
     record.extend([1, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 1, 1, 0, 0, 24, 0, 0xe0, 0x1f]);
     record.extend([7; 3 + 32 + 9]);
     let mut commit = vec![0; RECORD_HEADER_SIZE + 16];
-    commit[32..35].copy_from_slice(&[1, 1, 1]);
+    commit[28..31].copy_from_slice(&[1, 1, 1]);
     vec![record, commit]
 }
 
 /// The bytes as they are, and with length and checksum that fit them.
 fn wal_record(bytes: &[u8]) {
     take_apart(bytes);
-    let _ = is_intact(bytes);
+    let _ = is_intact(bytes, POSITION);
     let mut sealed = bytes.to_vec();
     let length = (bytes.len() as u32).to_le_bytes();
     if let Some((head, payload)) = sealed.split_first_chunk_mut::<RECORD_HEADER_SIZE>() {
         head[..4].copy_from_slice(&length);
-        head[37..].fill(0);
-        let crc = seal(crc32c::crc32c(payload), head);
+        let crc = seal(crc32c::crc32c(payload), head, POSITION);
         head[4..8].copy_from_slice(&crc.to_le_bytes());
-        assert!(is_intact(&sealed));
+        assert!(is_intact(&sealed, POSITION));
         take_apart(&sealed);
     }
 }
 
 fn take_apart(bytes: &[u8]) {
-    let Ok(record) = decode(bytes) else { return };
+    let Ok(record) = decode(bytes, POSITION) else { return };
     assert!(Header::get(bytes).is_some());
     for page in &record.pages {
         let Some(image) = page.image else { continue };

@@ -294,8 +294,8 @@ impl Storage {
         let missing = Missing::default();
         let mut records = 0;
         // Ends with the log.
-        while let Some(bytes) = reader.next()? {
-            let record = decode(bytes)?;
+        while let Some((bytes, at)) = reader.next()? {
+            let record = decode(bytes, at)?;
             self.replay(&record, managers, &missing)?;
             records += 1;
         }

@@ -247,13 +247,14 @@ fn record() {
     let crc = crc32c::crc32c(&bytes[RECORD_HEADER_SIZE..length]);
     let crc = crc32c::crc32c_append(crc, &bytes[..4]);
     let crc = crc32c::crc32c_append(crc, &bytes[8..RECORD_HEADER_SIZE]);
+    let crc = crc32c::crc32c_append(crc, &before.0.to_le_bytes());
     assert_fields(
         "Record header",
         &bytes,
         &[
             ("length", length as u64),
             ("crc", u64::from(crc)),
-            ("position", before.0),
+            ("place", before.0 / 8),
             // The record of the file's creation: a header and nine bytes, padded.
             ("previous", (RECORD_HEADER_SIZE as u64 + 9).next_multiple_of(8)),
             ("durable", 0),
@@ -261,9 +262,7 @@ fn record() {
             ("manager", Manager::Nbtree as u64),
             ("kind", 0x22),
             ("version", 0x33),
-            ("flags", 2),
-            ("pages", 2),
-            ("zero", 0),
+            ("flags_pages", 2 + 2 * 8),
         ],
     );
     assert_eq!(number(&bytes[RECORD_HEADER_SIZE..RECORD_HEADER_SIZE + 8]), 77);

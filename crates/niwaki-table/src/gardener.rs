@@ -25,11 +25,11 @@
 
 use niwaki_env::failpoints::SIMULATED;
 use niwaki_env::seeded_bug;
-use niwaki_heap::{Deadness, RemovedVersion};
+use niwaki_heap::{Deadness, RemovedVersion, VersionRow};
 use niwaki_nbtree::EntryDecision;
-use niwaki_storage::Xid;
+use niwaki_storage::{Tid, Xid};
 use niwaki_txn::Horizon;
-use niwaki_types::{ColumnMask, Datum};
+use niwaki_types::{ColumnMask, Datum, RowView};
 
 use crate::error::{Error, Result};
 use crate::recheck::{Entry, Seen};
@@ -57,7 +57,7 @@ impl Table {
         let removed = self.heap().take_removed(BATCH_MAX);
         let horizon = self.engine.transactions().horizon();
         let columns = self.indexes.iter().flat_map(|index| index.key_mask.iter());
-        let needed: ColumnMask = columns.collect();
+        let columns: ColumnMask = columns.collect();
         let mut row = vec![Datum::Null; self.definition.columns.len()];
         let mut key = Vec::new();
         let payloads_right = self.indexes.iter().all(|index| index.definition.include.is_empty());
@@ -65,18 +65,23 @@ impl Table {
             if !self.has_block(root)? {
                 continue;
             }
-            let (natts, nulls) = (version.natts, version.has_nulls);
-            self.deform_parts(natts, nulls, &version.bytes, &needed, &mut row)?;
             let mut missed = false;
             if let Some(record) = record.filter(|_| seeded_bug!("seen-early")) {
                 self.heap().seen_to(root, record, payloads_right);
             }
+            let kept = self.keys_kept(root, &version, &columns)?;
             for index in 0..self.indexes.len() {
                 // The build sees to what it makes.
                 if !self.indexes[index].definition.valid {
                     missed = true;
                     continue;
                 }
+                if kept.contains(index) {
+                    continue;
+                }
+                let (natts, nulls) = (version.natts, version.has_nulls);
+                let needed = &self.indexes[index].key_mask;
+                self.deform_parts(natts, nulls, &version.bytes, needed, &mut row)?;
                 key.clear();
                 match self.encode_index_key(index, &row, &mut key) {
                     Ok(true) => {}
@@ -99,27 +104,60 @@ impl Table {
         Ok(())
     }
 
+    /// Indexes of which a version that is on the page has the removed one's key, told by the stored bytes of
+    /// their columns alone: most of them, as a rule. When that version goes, it is told in its turn, whatever it
+    /// is now.
+    fn keys_kept(
+        &self,
+        root: Tid,
+        removed: &VersionRow,
+        columns: &ColumnMask,
+    ) -> Result<ColumnMask> {
+        let mut kept = ColumnMask::none();
+        let probe = self.heap().probe_dead(root.block.0)?;
+        for version in probe.versions(root) {
+            let of_table = &self.definition.columns;
+            let (natts, nulls) = (version.natts.into(), version.has_nulls);
+            let mut here = RowView::new(of_table, natts, nulls, version.bytes)?;
+            let (natts, nulls) = (removed.natts.into(), removed.has_nulls);
+            let mut gone = RowView::new(of_table, natts, nulls, &removed.bytes)?;
+            let mut changed = ColumnMask::none();
+            for column in columns.iter() {
+                if here.get_raw(column)? != gone.get_raw(column)? {
+                    changed.insert(column);
+                }
+            }
+            let same = |index: &usize| {
+                !self.indexes[*index].key_mask.iter().any(|column| changed.contains(column))
+            };
+            (0..self.indexes.len()).filter(same).for_each(|index| kept.insert(index));
+        }
+        Ok(kept)
+    }
+
     /// Deletes an entry, if it is there, when no version of its chain that somebody may see has its key. False:
     /// an expression failed that would tell.
     fn delete_if_stale(&self, entry: Entry<'_>, horizon: &Horizon) -> Result<bool> {
         let memo = KeyMemo::default();
-        let mut first = self.judge_entry(entry, horizon, &memo)?;
-        // Ends: a turn is repeated only when it met a version that no turn before it met.
-        loop {
+        let mut first = None;
+        // What expressions tell must be known before the leaf is latched, and a look at the heap is cheaper than a
+        // descent in vain. Ends: a turn is repeated only when it met a version that no turn before it met.
+        while self.indexes[entry.index].computed || seeded_bug!("one-hold") {
+            first = Some(self.judge_entry(entry, horizon, &memo)?);
             match memo.learn(self, entry.index) {
-                Ok(true) => first = self.judge_entry(entry, horizon, &memo)?,
+                Ok(true) => {}
                 Ok(false) => break,
                 Err(Error::Expression(_)) => return Ok(false),
                 Err(error) => return Err(error),
             }
         }
-        if !matches!(first, Deadness::Dead { .. }) {
+        if first.is_some_and(|first| !matches!(first, Deadness::Dead { .. })) {
             return Ok(true);
         }
         let mut decide = || {
-            let now = match seeded_bug!("one-hold") {
-                true => first,
-                false => self.judge_entry(entry, horizon, &memo).map_err(storage)?,
+            let now = match first.filter(|_| seeded_bug!("one-hold")) {
+                Some(first) => first,
+                None => self.judge_entry(entry, horizon, &memo).map_err(storage)?,
             };
             Ok(match now {
                 Deadness::Dead { lifetime, .. } => (EntryDecision::Delete, lifetime),

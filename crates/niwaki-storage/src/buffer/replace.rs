@@ -14,6 +14,8 @@ use crate::error::{Error, Result};
 
 /// Pages of which the least often used is evicted. More choose better and look longer.
 const CANDIDATES: usize = 16;
+/// In a small pool they are no more than this part of it: one pass of the background writer finds as many victims.
+const VICTIMS_A_PASS: usize = 8;
 /// Passes of the hand after which a pool counts as full of pinned pages: one for what was used, one to
 /// find it unused, and some more for frames that others snatch away.
 const PASSES_MAX: usize = 16;
@@ -43,6 +45,7 @@ impl BufferPool {
         frames: &mut dyn Iterator<Item = u32>,
         pass: bool,
     ) -> Option<u32> {
+        let most = CANDIDATES.min(self.frames.len() / VICTIMS_A_PASS);
         let mut best = None;
         let mut candidates = 0;
         for index in frames {
@@ -66,7 +69,7 @@ impl BufferPool {
                 best = Some((frequency, index));
             }
             candidates += 1;
-            if candidates == CANDIDATES {
+            if candidates >= most {
                 break;
             }
         }

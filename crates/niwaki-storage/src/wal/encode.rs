@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! 0   length u32       of everything up to the end of the body, without padding
-//! 4   crc32c u32       over bytes 40.. and then bytes 0..4 and 8..40
-//! 8   position u64     of byte 0 in the log: tells a record from what an older use of the file left
-//! 16  previous u32     distance back to the record before; 0 for the first
-//! 20  durable u32      distance back to what was durable at insertion; u32::MAX when unknown
-//! 24  xid u64
-//! 32  manager u8  33 kind u8  34 version u8  35 flags u8 (1: removes, 2: in short)  36 pages u8  37..40 zero
-//! 40  [removes: from u64, to u64; in short: from u64, length u32]
+//! 4   crc32c u32       over bytes 32.., then bytes 0..4 and 8..32, then the record's position as u64
+//! 8   place u32        an eighth of the position: tells a record from what an older use of the file left, and so,
+//!                      for certain, does the checksum
+//! 12  previous u32     distance back to the record before; 0 for the first
+//! 16  durable u32      distance back to what was durable at insertion; u32::MAX when unknown
+//! 20  xid u64
+//! 28  manager u8  29 kind u8  30 version u8  31 u8: flags (1: removes, 2: in short) and, from bit 3 on, pages
+//! 32  [removes: from u64, to u64; in short: from u64, length u32]
 //!     per page: block u32, fork u8, flags u8 (1 image, 2 init, 4: file in short, 8: file as before), data bytes u16
 //!               [file u64; in short: u32; nothing if it is that of the page before]
 //!               [image: hole offset u16, hole bytes u16]
@@ -17,13 +18,15 @@
 //! ```
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
+use niwaki_env::seeded_bug;
+
 use crate::error::{Corruption, Error, Result};
 use crate::ids::{BlockNumber, Csn, Fork, Lsn, PageId, RelFileId, Xid};
 use crate::page::PAGE_SIZE;
 use crate::record::{DecodedImage, DecodedPage, DecodedRecord, MAX_RECORD_PAGES, Manager};
 
 /// Bytes of a record's header.
-pub const RECORD_HEADER_SIZE: usize = 40;
+pub const RECORD_HEADER_SIZE: usize = 32;
 /// Bytes of the interval that a record removes, when it is longer than 32 bits can tell.
 pub const REMOVES_SIZE: usize = 16;
 /// Bytes of the interval that a record removes, mostly.
@@ -41,6 +44,8 @@ pub(crate) const RECORD_MAX: usize = 1 << 30;
 
 pub(crate) const FLAG_REMOVES: u8 = 1;
 pub(crate) const FLAG_SHORT_REMOVES: u8 = 2;
+/// Behind the flags, in the same byte: how many pages a record names.
+const PAGES_SHIFT: u8 = 3;
 pub(crate) const PAGE_IMAGE: u8 = 1;
 pub(crate) const PAGE_INIT: u8 = 2;
 pub(crate) const PAGE_SHORT_FILE: u8 = 4;
@@ -51,7 +56,7 @@ pub(crate) const PAGE_SAME_FILE: u8 = 8;
 pub(crate) struct Header {
     pub(crate) length: u32,
     pub(crate) crc: u32,
-    pub(crate) position: u64,
+    pub(crate) place: u32,
     pub(crate) previous: u32,
     pub(crate) durable: u32,
     pub(crate) xid: u64,
@@ -90,16 +95,14 @@ impl Header {
     pub(crate) fn put(&self, out: &mut [u8; RECORD_HEADER_SIZE]) {
         out[0..4].copy_from_slice(&self.length.to_le_bytes());
         out[4..8].copy_from_slice(&self.crc.to_le_bytes());
-        out[8..16].copy_from_slice(&self.position.to_le_bytes());
-        out[16..20].copy_from_slice(&self.previous.to_le_bytes());
-        out[20..24].copy_from_slice(&self.durable.to_le_bytes());
-        out[24..32].copy_from_slice(&self.xid.to_le_bytes());
-        out[32] = self.manager;
-        out[33] = self.kind;
-        out[34] = self.version;
-        out[35] = self.flags;
-        out[36] = self.pages;
-        out[37..40].fill(0);
+        out[8..12].copy_from_slice(&self.place.to_le_bytes());
+        out[12..16].copy_from_slice(&self.previous.to_le_bytes());
+        out[16..20].copy_from_slice(&self.durable.to_le_bytes());
+        out[20..28].copy_from_slice(&self.xid.to_le_bytes());
+        out[28] = self.manager;
+        out[29] = self.kind;
+        out[30] = self.version;
+        out[31] = self.flags | self.pages << PAGES_SHIFT;
     }
 
     /// Reads a header; `None` when the bytes cannot be one.
@@ -108,35 +111,42 @@ impl Header {
         let header = Self {
             length: cursor.u32()?,
             crc: cursor.u32()?,
-            position: cursor.u64()?,
+            place: cursor.u32()?,
             previous: cursor.u32()?,
             durable: cursor.u32()?,
             xid: cursor.u64()?,
             manager: cursor.u8()?,
             kind: cursor.u8()?,
             version: cursor.u8()?,
-            flags: cursor.u8()?,
-            pages: cursor.u8()?,
+            flags: cursor.0.first()? & ((1 << PAGES_SHIFT) - 1),
+            pages: cursor.u8()? >> PAGES_SHIFT,
         };
-        let plausible = cursor.0.iter().all(|&b| b == 0)
-            && (RECORD_HEADER_SIZE..=RECORD_MAX).contains(&(header.length as usize));
+        let plausible = (RECORD_HEADER_SIZE..=RECORD_MAX).contains(&(header.length as usize));
         plausible.then_some(header)
     }
 }
 
-/// The checksum of a record: its payload first, so that this part needs no position.
-pub(crate) fn seal(payload_crc: u32, header: &[u8; RECORD_HEADER_SIZE]) -> u32 {
-    let crc = crc32c::crc32c_append(payload_crc, &header[0..4]);
-    crc32c::crc32c_append(crc, &header[8..])
+/// What a record says of its position.
+pub(crate) fn place_of(position: Lsn) -> u32 {
+    (position.0 / 8) as u32
 }
 
-/// Whether the bytes of a whole record carry their checksum.
-pub(crate) fn is_intact(record: &[u8]) -> bool {
+/// The checksum of a record: its payload first, so that this part needs no position.
+pub(crate) fn seal(payload_crc: u32, header: &[u8; RECORD_HEADER_SIZE], position: Lsn) -> u32 {
+    let position = if seeded_bug!("stale_segment") { 0 } else { position.0 };
+    let crc = crc32c::crc32c_append(payload_crc, &header[0..4]);
+    let crc = crc32c::crc32c_append(crc, &header[8..]);
+    crc32c::crc32c_append(crc, &position.to_le_bytes())
+}
+
+/// Whether the bytes of a whole record carry the checksum that it has at this position.
+pub(crate) fn is_intact(record: &[u8], position: Lsn) -> bool {
     let Some((head, payload)) = record.split_first_chunk::<RECORD_HEADER_SIZE>() else {
         return false;
     };
     let Some(header) = Header::get(head) else { return false };
-    header.length as usize == record.len() && seal(crc32c::crc32c(payload), head) == header.crc
+    let crc = crc32c::crc32c(payload);
+    header.length as usize == record.len() && seal(crc, head, position) == header.crc
 }
 
 /// The flag of a record with this interval, and the bytes of the interval.
@@ -158,13 +168,12 @@ pub(crate) fn padded(length: usize) -> usize {
     length.next_multiple_of(8)
 }
 
-/// Takes a record apart. Its checksum was verified; what does not fit is damage nevertheless.
+/// Takes the record at `position` apart. Its checksum was verified; what does not fit is damage nevertheless.
 ///
 /// # Errors
 /// [`Error::Corruption`] (format).
-pub(crate) fn decode(record: &[u8]) -> Result<DecodedRecord<'_>> {
-    let position = Header::get(record).map_or(0, |h| h.position);
-    decode_parts(record).ok_or_else(|| {
+pub(crate) fn decode(record: &[u8], position: Lsn) -> Result<DecodedRecord<'_>> {
+    decode_parts(record, position).ok_or_else(|| {
         Error::Corruption(Box::new(Corruption {
             file: "wal".into(),
             block: None,
@@ -175,7 +184,7 @@ pub(crate) fn decode(record: &[u8]) -> Result<DecodedRecord<'_>> {
     })
 }
 
-fn decode_parts(record: &[u8]) -> Option<DecodedRecord<'_>> {
+fn decode_parts(record: &[u8], position: Lsn) -> Option<DecodedRecord<'_>> {
     struct Part {
         id: PageId,
         flags: u8,
@@ -235,9 +244,9 @@ fn decode_parts(record: &[u8]) -> Option<DecodedRecord<'_>> {
         let data = cursor.take(part.data)?;
         pages.push(DecodedPage { id: part.id, init: part.flags & PAGE_INIT != 0, image, data });
     }
-    let end = header.position.checked_add(padded(record.len()) as u64)?;
+    let end = position.0.checked_add(padded(record.len()) as u64)?;
     Some(DecodedRecord {
-        start: Lsn(header.position),
+        start: position,
         lsn: Lsn(end),
         manager: Manager::from_byte(header.manager)?,
         kind: header.kind,
@@ -264,7 +273,7 @@ mod tests {
         let header = Header {
             length: out.len() as u32,
             crc: 0,
-            position: 0,
+            place: 0,
             previous: 0,
             durable: 0,
             xid: 0,
@@ -287,7 +296,7 @@ mod tests {
             (3, PAGE_INIT, &full),
             (4, PAGE_SAME_FILE, &[]),
         ]);
-        let pages = decode(&bytes).expect("a record").pages;
+        let pages = decode(&bytes, Lsn(0)).expect("a record").pages;
         let names: Vec<_> = pages.iter().map(|page| (page.id.file.0, page.id.block.0)).collect();
         assert_eq!(names, [(7, 1), (7, 2), (1 << 40, 3), (1 << 40, 4)]);
         assert_eq!(pages.iter().filter(|page| page.init).count(), 1);
@@ -301,7 +310,7 @@ mod tests {
             &[(1, PAGE_SHORT_FILE, &[7, 0, 0])],
             &[(1, 0, &[7, 0, 0, 0])],
         ] {
-            assert!(decode(&record(names)).is_err(), "{names:?}");
+            assert!(decode(&record(names), Lsn(0)).is_err(), "{names:?}");
         }
     }
 }

@@ -10,8 +10,8 @@ use niwaki_env::sync::plain_atomic::AtomicU64 as Counter;
 
 use super::encode::{
     BLOCK_HEADER_SIZE, FILE_SIZE, Header, IMAGE_HEADER_SIZE, PAGE_IMAGE, PAGE_INIT, PAGE_SAME_FILE,
-    PAGE_SHORT_FILE, RECORD_HEADER_SIZE, RECORD_MAX, REMOVES_SIZE, length_of, padded, removes_form,
-    seal,
+    PAGE_SHORT_FILE, RECORD_HEADER_SIZE, RECORD_MAX, REMOVES_SIZE, length_of, padded, place_of,
+    removes_form, seal,
 };
 use super::flush::{FlushState, Leader};
 use super::segment::Segments;
@@ -377,7 +377,7 @@ impl Plan {
         let mut header = Header {
             length: self.length as u32,
             crc: 0,
-            position,
+            place: place_of(Lsn(position)),
             previous: distance(tail.previous),
             durable: distance(flushed),
             xid: record.xid.0,
@@ -389,7 +389,7 @@ impl Plan {
         };
         let mut bytes = [0; RECORD_HEADER_SIZE];
         header.put(&mut bytes);
-        header.crc = seal(self.payload_crc, &bytes);
+        header.crc = seal(self.payload_crc, &bytes, Lsn(position));
         bytes[4..8].copy_from_slice(&header.crc.to_le_bytes());
         tail.buffer.extend_from_slice(&bytes);
         tail.buffer.extend_from_slice(&self.front[RECORD_HEADER_SIZE..self.front_bytes]);

@@ -1,6 +1,6 @@
 //! Reading the log: record after record, until it ends, and telling how it ends.
 
-use super::encode::{Header, RECORD_HEADER_SIZE, is_intact, padded};
+use super::encode::{Header, RECORD_HEADER_SIZE, is_intact, padded, place_of};
 use super::segment::Segments;
 use niwaki_env::seeded_bug;
 
@@ -83,7 +83,7 @@ impl<'s> WalReader<'s> {
         }
         let at = (position - self.start) as usize;
         let Some(header) = Header::get(&self.window[at..]) else { return Ok(None) };
-        if header.position != position && !seeded_bug!("stale_segment") {
+        if header.place != place_of(Lsn(position)) && !seeded_bug!("stale_segment") {
             return Ok(None);
         }
         let length = header.length as usize;
@@ -91,19 +91,19 @@ impl<'s> WalReader<'s> {
             return Ok(None);
         }
         let at = (position - self.start) as usize;
-        Ok(is_intact(&self.window[at..at + length]).then_some(length))
+        Ok(is_intact(&self.window[at..at + length], Lsn(position)).then_some(length))
     }
 
-    /// The next record's bytes; `None` at the end of the log.
+    /// The next record's bytes and position; `None` at the end of the log.
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
+    pub(crate) fn next(&mut self) -> Result<Option<(&[u8], Lsn)>> {
         let Some(length) = self.record_at(self.position)? else { return Ok(None) };
         let at = (self.position - self.start) as usize;
         self.previous = self.position;
         self.position += padded(length) as u64;
-        Ok(Some(&self.window[at..at + length]))
+        Ok(Some((&self.window[at..at + length], Lsn(self.previous))))
     }
 
     /// Tells a torn tail from damage: the log was known to be durable beyond the place where reading
@@ -137,8 +137,8 @@ impl<'s> WalReader<'s> {
                 continue;
             }
             let at = (position - self.start) as usize;
-            let claims_place =
-                self.window[at + 8..at + 16] == position.to_le_bytes() && position != end;
+            let place = place_of(Lsn(position)).to_le_bytes();
+            let claims_place = self.window[at + 8..at + 12] == place && position != end;
             if claims_place && self.record_at(position)?.is_some() {
                 let at = (position - self.start) as usize;
                 if let Some(header) = Header::get(&self.window[at..])

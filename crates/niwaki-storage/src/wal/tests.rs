@@ -40,10 +40,11 @@ fn hostile_records_never_panic() {
         // Small numbers make plausible flags, counts and lengths.
         let mask = if random() % 2 == 0 { 0x03 } else { 0xff };
         bytes[RECORD_HEADER_SIZE..].iter_mut().for_each(|b| *b = random() as u8 & mask);
+        let position = Lsn(random());
         let mut header = Header {
             length: bytes.len() as u32,
             crc: 0,
-            position: random(),
+            place: random() as u32,
             previous: random() as u32,
             durable: random() as u32,
             xid: random(),
@@ -55,16 +56,18 @@ fn hostile_records_never_panic() {
         };
         let mut front = [0; RECORD_HEADER_SIZE];
         header.put(&mut front);
-        header.crc = seal(crc32c::crc32c(&bytes[RECORD_HEADER_SIZE..]), &front);
+        header.crc = seal(crc32c::crc32c(&bytes[RECORD_HEADER_SIZE..]), &front, position);
         header.put(&mut front);
         bytes[..RECORD_HEADER_SIZE].copy_from_slice(&front);
-        assert!(is_intact(&bytes));
+        assert!(is_intact(&bytes, position));
+        // An older use of the file left it, 32 GiB or any other way before.
+        assert!(!is_intact(&bytes, Lsn(position.0 ^ 1 << (random() % 64))));
         assert_eq!(Header::get(&bytes), Some(header));
-        taken += u32::from(decode(&bytes).is_ok());
+        taken += u32::from(decode(&bytes, position).is_ok());
         // Without the right checksum nothing is looked at.
         let at = (random() % bytes.len() as u64) as usize;
         bytes[at] ^= 1 << (random() % 8);
-        assert!(!is_intact(&bytes));
+        assert!(!is_intact(&bytes, position));
     }
     assert!(taken > 1000, "nearly everything is refused: {taken}");
 }
@@ -101,8 +104,8 @@ fn threads_share_syncs_and_every_record_is_read_back() {
     let mut reader = super::WalReader::new(&storage.wal().segments, from);
     let mut next = [0; THREADS as usize];
     let mut previous = Lsn(0);
-    while let Some(bytes) = reader.next().unwrap() {
-        let record = decode(bytes).unwrap();
+    while let Some((bytes, at)) = reader.next().unwrap() {
+        let record = decode(bytes, at).unwrap();
         assert!(record.lsn > previous && record.xid == Xid(9));
         previous = record.lsn;
         let who = u64::from_le_bytes(record.body[..8].try_into().unwrap());
@@ -140,7 +143,8 @@ fn intervals_of_any_length_come_back() {
     storage.wal().flush(storage.wal().insert_lsn());
     let mut reader = super::WalReader::new(&storage.wal().segments, from);
     for (from, to) in intervals {
-        let record = decode(reader.next().unwrap().unwrap()).unwrap();
+        let (bytes, at) = reader.next().unwrap().unwrap();
+        let record = decode(bytes, at).unwrap();
         assert_eq!((record.removes, record.body), (Some((Csn(from), Csn(to))), &b"body"[..]));
     }
 }
@@ -155,8 +159,8 @@ fn a_record_longer_than_the_buffer_and_a_segment_fits() {
     let lsn = storage.log(plain(&[&long])).unwrap();
     storage.wal().flush(lsn);
     let mut reader = super::WalReader::new(&storage.wal().segments, from);
-    let bytes = reader.next().unwrap().unwrap();
-    assert_eq!(decode(bytes).unwrap().body, &long[..]);
+    let (bytes, at) = reader.next().unwrap().unwrap();
+    assert_eq!(decode(bytes, at).unwrap().body, &long[..]);
     assert!(reader.next().unwrap().is_none());
     reader.check_end(lsn).unwrap();
     assert!(reader.check_end(Lsn(lsn.0 + 8)).is_err());
