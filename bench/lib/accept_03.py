@@ -375,6 +375,27 @@ def jobs(long):
     return not missed, "; ".join(shown) + (f"; missed: {missed}" if missed else ""), details
 
 
+def temporary_tables(long):
+    """Temporary tables created and dropped under an open snapshot: the catalog's table and indexes stay as they are."""
+    count = 100_000 if long else 10_000
+    with Niwaki(SETTINGS) as server:
+        held = Held(server, "select count(*) from pg_class")
+        own = lambda: {file: (server.dir / "data" / "base" / f"{file}.main").stat().st_size for file in (2, 3, 4)}
+        script = server.dir / "churn.sql"
+        script.write_text("create temp table t (id serial primary key, v text);\ninsert into t (v) values ('x');\ndrop table t;\n")
+        server.psql("create temp table t (id serial primary key, v text); drop table t; checkpoint")
+        before, files = own(), len(list((server.dir / "data" / "base").iterdir()))
+        server.client("pgbench", "-n", "-c", "4", "-j", "2", "-t", str(count // 4), "-f", str(script))
+        server.psql("checkpoint")
+        after, left = own(), len(list((server.dir / "data" / "base").iterdir()))
+        answer = held.look()
+        held.end()
+        server.stop()
+        command(BINARY, "check", "--data-dir", server.dir / "data")
+    fine = before == after and left <= files and answer == held.first
+    return fine, f"{count} tables: {sum(before.values())} -> {sum(after.values())} bytes, {files} -> {left} files", {"before": before, "after": after}
+
+
 def models(long):
     """The protocol's rules, the engine's schedules, planted bugs, random schemas, snapshots of ten ages."""
     many = {"NIWAKI_MODEL_SCHEDULES": "1000000"} if long else None
@@ -388,4 +409,5 @@ def models(long):
 
 
 STEPS = {"build": build, "models": models, "warm": warm, "warm-speed": warm_speed, "peers": peers, "small-pool": small_pool, "several-keys": several_keys,
-         "select-after": select_after, "report": report, "jobs": jobs}
+         "select-after": select_after, "report": report, "jobs": jobs,
+         "temporary-tables": temporary_tables}

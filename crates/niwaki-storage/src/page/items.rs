@@ -238,6 +238,11 @@ impl Page {
         {
             return false;
         }
+        if let [number] = numbers
+            && self.remove_closing_up(*number)
+        {
+            return true;
+        }
         let mut kept = 0u16;
         let mut gone = numbers.iter().peekable();
         for number in 1..=count {
@@ -253,6 +258,35 @@ impl Page {
         }
         self.set_lower(slot(kept + 1) as u16);
         self.compact();
+        true
+    }
+
+    /// Removes a line pointer of a page that has no other gaps: what is stored below its tuple moves up. False, and
+    /// nothing changed, on another page.
+    fn remove_closing_up(&mut self, number: OffsetNumber) -> bool {
+        let id = self.item_id(number);
+        let (start, len) = (usize::from(id.offset()), usize::from(id.len()));
+        let (lower, upper) = (usize::from(self.lower()), usize::from(self.upper()));
+        let special = usize::from(self.special_offset());
+        let stored = self.stored_bytes();
+        let sound = id.has_storage() && lower <= upper && upper <= start && start + len <= special;
+        if !sound || upper + stored != special {
+            return false;
+        }
+        self.0.copy_within(upper..start, upper + len);
+        self.0[upper..upper + len].fill(0);
+        self.set_upper((upper + len) as u16);
+        let at = slot(number.0);
+        self.0.copy_within(at + ITEM_ID_SIZE..lower, at);
+        self.0[lower - ITEM_ID_SIZE..lower].fill(0);
+        self.set_lower((lower - ITEM_ID_SIZE) as u16);
+        let slots = self.0.get_mut(HEADER_SIZE..lower - ITEM_ID_SIZE).unwrap_or(&mut []);
+        for slot in slots.as_chunks_mut::<ITEM_ID_SIZE>().0 {
+            let moved = ItemId(u32::from_le_bytes(*slot));
+            if moved.has_storage() && usize::from(moved.offset()) < start {
+                *slot = moved.with_offset(moved.offset() + len as u16).0.to_le_bytes();
+            }
+        }
         true
     }
 

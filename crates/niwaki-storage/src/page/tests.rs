@@ -138,6 +138,31 @@ fn compacting_gives_equal_bytes_to_equal_contents() {
 }
 
 #[test]
+fn one_item_is_taken_out_as_many_are() {
+    for gap in [false, true] {
+        for gone in 1..=20u16 {
+            let mut page = page();
+            let mut model: Vec<Vec<u8>> = Vec::new();
+            for number in 0..20u8 {
+                // In another order than their line pointers.
+                let at = usize::from(number) / 2;
+                let tuple = vec![number; 30 + usize::from(number)];
+                assert!(page.insert_item(OffsetNumber(at as u16 + 1), &tuple));
+                model.insert(at, tuple);
+            }
+            if gap {
+                assert!(page.overwrite_item(OffsetNumber(7), &[77; 5]));
+                model[6] = vec![77; 5];
+            }
+            assert!(page.remove_items(&[OffsetNumber(gone)]));
+            model.remove(usize::from(gone) - 1);
+            assert_eq!(page.free_bytes(), page.free_bytes_compacted(), "no gap is left");
+            assert_holds(&page, &model.into_iter().map(Some).collect::<Vec<_>>(), 0);
+        }
+    }
+}
+
+#[test]
 fn line_pointers_keep_their_fields_apart() {
     for state in [ItemState::Unused, ItemState::Normal, ItemState::Redirect, ItemState::Dead] {
         for mixed in [Mixed::No, Mixed::Cleaning, Mixed::Yes] {
