@@ -15,6 +15,7 @@ mod relation;
 mod scan;
 mod state;
 mod system;
+mod temporary;
 
 pub use build::missing_text;
 pub use catalog::Catalog;

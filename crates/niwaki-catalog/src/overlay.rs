@@ -10,10 +10,11 @@ use crate::build;
 use crate::catalog::Catalog;
 use crate::compile::ExpressionCompiler;
 use crate::definition::{Oid, RelationDefinition, RelationKind};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::objects::{Object, ObjectKind, damaged};
 use crate::relation::{IndexEntry, Relation};
 use crate::state::{CatalogState, SchemaEntry};
+use crate::temporary::Temporary;
 
 /// One change of the catalog.
 #[derive(Clone, Debug)]
@@ -34,6 +35,10 @@ pub(crate) enum Change {
 #[derive(Debug)]
 pub struct CatalogTransaction {
     catalog: Arc<Catalog>,
+    /// Relations that only this session has.
+    temporary: Temporary,
+    /// Changes of these in a transaction that is committing, and what its statements saw last.
+    committing: Option<(Vec<Change>, Arc<CatalogState>)>,
     changes: Vec<Change>,
     overlay: Option<Overlay>,
     /// Gives each overlay a version of its own.
@@ -43,6 +48,7 @@ pub struct CatalogTransaction {
 #[derive(Debug)]
 struct Overlay {
     base: u64,
+    temporary: u64,
     changes: usize,
     state: Arc<CatalogState>,
 }
@@ -53,7 +59,15 @@ const OVERLAY_VERSIONS: u64 = 1 << 63;
 impl CatalogTransaction {
     /// For one session; used for one transaction after the other.
     pub fn new(catalog: Arc<Catalog>) -> Self {
-        Self { catalog, changes: Vec::new(), overlay: None, overlays: 0 }
+        let temporary = Temporary::default();
+        Self {
+            catalog,
+            temporary,
+            committing: None,
+            changes: Vec::new(),
+            overlay: None,
+            overlays: 0,
+        }
     }
 
     /// The catalog.
@@ -67,31 +81,40 @@ impl CatalogTransaction {
         self.changes.is_empty()
     }
 
+    /// Whether statements see the committed state as it is.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.changes.is_empty() && self.temporary.is_empty()
+    }
+
     /// The version of the state that statements of this transaction see now.
     #[inline]
     pub fn version(&mut self) -> u64 {
-        if self.changes.is_empty() { self.catalog.version() } else { self.state().version() }
+        if self.is_plain() { self.catalog.version() } else { self.state().version() }
     }
 
     /// The state that statements of this transaction see now.
     pub fn state(&mut self) -> Arc<CatalogState> {
-        if self.changes.is_empty() {
+        if self.is_plain() {
             return self.catalog.state_arc();
         }
         let base = self.catalog.state();
         if let Some(overlay) = &self.overlay
             && overlay.base == base.version()
+            && overlay.temporary == self.temporary.version
             && overlay.changes == self.changes.len()
         {
             return Arc::clone(&overlay.state);
         }
         let mut state = CatalogState::clone(&base);
+        self.temporary.lay_over(&mut state);
         apply(self.catalog.engine(), self.catalog.compiler(), &mut state, &self.changes);
         self.overlays += 1;
         state.set_version(OVERLAY_VERSIONS + self.overlays);
         let state = Arc::new(state);
         self.overlay = Some(Overlay {
             base: base.version(),
+            temporary: self.temporary.version,
             changes: self.changes.len(),
             state: Arc::clone(&state),
         });
@@ -111,18 +134,45 @@ impl CatalogTransaction {
 
     /// The transaction was rolled back.
     pub fn rolled_back(&mut self) {
+        self.committing = None;
         self.changes.clear();
         self.overlay = None;
     }
 
-    /// The changes so far, to be published by a hook that runs inside the commit.
+    /// The changes so far, to be published by a hook that runs inside the commit. Those of temporary relations
+    /// wait for [`CatalogTransaction::committed`].
     pub fn take_for_commit(&mut self) -> Option<CatalogChanges> {
         if self.changes.is_empty() {
             return None;
         }
+        let state = self.state();
         let changes = std::mem::take(&mut self.changes);
         self.overlay = None;
-        Some(CatalogChanges { catalog: Arc::clone(&self.catalog), changes })
+        let (own, shared): (Vec<_>, Vec<_>) = self.temporary.split(changes);
+        if !own.is_empty() {
+            self.committing = Some((own, state));
+        }
+        (!shared.is_empty())
+            .then(|| CatalogChanges { catalog: Arc::clone(&self.catalog), changes: shared })
+    }
+
+    /// The transaction committed: its temporary relations are the session's.
+    pub fn committed(&mut self) {
+        if let Some((changes, state)) = self.committing.take() {
+            self.temporary.committed(self.catalog.engine(), &changes, &state);
+        }
+    }
+
+    /// The schema of this session's temporary relations, made if need be. `number` tells it from other sessions'.
+    pub fn temporary_schema(&mut self, number: i32) -> Oid {
+        let catalog = &self.catalog;
+        let name = format!("pg_temp_{number}");
+        self.temporary.schema(|| SchemaEntry { oid: catalog.new_oid(), name })
+    }
+
+    /// The temporary relations that committed transactions of this session left, in the order in which they were made.
+    pub fn temporary_relations(&self) -> Vec<Arc<Relation>> {
+        self.temporary.relations().cloned().collect()
     }
 
     /// Adds a relation.
@@ -134,7 +184,11 @@ impl CatalogTransaction {
         transaction: &Transaction,
         definition: RelationDefinition,
     ) -> Result<()> {
-        self.catalog.objects.insert(transaction, &relation_object(&definition)?)?;
+        if !self.temporary.is_schema(definition.schema) {
+            self.catalog.objects.insert(transaction, &relation_object(&definition)?)?;
+        } else if self.state().lookup(definition.schema, &definition.name).is_some() {
+            return Err(Error::Duplicate { kind: "relation", name: definition.name });
+        }
         self.changes.push(Change::Put(Arc::new(definition)));
         Ok(())
     }
@@ -148,7 +202,13 @@ impl CatalogTransaction {
         transaction: &Transaction,
         definition: RelationDefinition,
     ) -> Result<()> {
-        self.catalog.objects.update(transaction, &relation_object(&definition)?)?;
+        if !self.temporary.is_schema(definition.schema) {
+            self.catalog.objects.update(transaction, &relation_object(&definition)?)?;
+        } else if let Some(other) = self.state().lookup(definition.schema, &definition.name)
+            && other.oid != definition.oid
+        {
+            return Err(Error::Duplicate { kind: "relation", name: definition.name });
+        }
         self.changes.push(Change::Put(Arc::new(definition)));
         Ok(())
     }
@@ -158,7 +218,10 @@ impl CatalogTransaction {
     /// # Errors
     /// Storage errors.
     pub fn remove(&mut self, transaction: &Transaction, oid: Oid) -> Result<()> {
-        self.catalog.objects.delete(transaction, oid)?;
+        let state = self.state();
+        if !state.relation(oid).is_some_and(|r| self.temporary.is_schema(r.schema)) {
+            self.catalog.objects.delete(transaction, oid)?;
+        }
         self.changes.push(Change::Remove(oid));
         Ok(())
     }

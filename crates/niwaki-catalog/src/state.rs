@@ -24,8 +24,11 @@ pub struct SchemaEntry {
     pub name: String,
 }
 
-/// Schemas in which a name without a schema is looked up, in order. `pg_catalog` is searched first
-/// unless it is listed.
+/// The name by which every session calls the schema of its temporary relations.
+const TEMPORARY_ALIAS: &str = "pg_temp";
+
+/// Schemas in which a name without a schema is looked up, in order. The session's temporary relations come first,
+/// then `pg_catalog`, unless they are listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchPath {
     /// Schemas that exist, in order, `pg_catalog` included.
@@ -41,6 +44,8 @@ pub struct CatalogState {
     relations: HashMap<Oid, Arc<Relation>>,
     names: HashMap<Oid, HashMap<Arc<str>, Oid>>,
     schemas: HashMap<Oid, SchemaEntry>,
+    /// The schema of the relations that only this session has.
+    temporary: Option<Oid>,
 }
 
 impl CatalogState {
@@ -84,9 +89,17 @@ impl CatalogState {
             .ok_or_else(|| Error::Undefined { kind: "relation", name: name.to_owned() })
     }
 
-    /// The schema of this name.
+    /// The schema of this name; `pg_temp` is that of the session's temporary relations.
     pub fn schema_by_name(&self, name: &str) -> Option<&SchemaEntry> {
+        if name == TEMPORARY_ALIAS {
+            return self.schemas.get(&self.temporary?);
+        }
         self.schemas.values().find(|s| s.name == name)
+    }
+
+    /// The schema of the relations that only this session has, if it has ever made one.
+    pub fn temporary_schema(&self) -> Option<Oid> {
+        self.temporary
     }
 
     /// The schema with this number.
@@ -119,8 +132,11 @@ impl CatalogState {
             .collect();
         let creation = listed.first().copied();
         let mut schemas = listed;
-        if !schemas.contains(&PG_CATALOG) {
-            schemas.insert(0, PG_CATALOG);
+        let first = self.temporary.into_iter().chain([PG_CATALOG]);
+        for (place, schema) in
+            first.filter(|s| !schemas.contains(s)).collect::<Vec<_>>().into_iter().enumerate()
+        {
+            schemas.insert(place, schema);
         }
         SearchPath { schemas, creation }
     }
@@ -134,6 +150,11 @@ impl CatalogState {
 
     pub(crate) fn put_schema(&mut self, schema: SchemaEntry) {
         self.schemas.insert(schema.oid, schema);
+    }
+
+    pub(crate) fn put_temporary_schema(&mut self, schema: SchemaEntry) {
+        self.temporary = Some(schema.oid);
+        self.put_schema(schema);
     }
 
     pub(crate) fn remove_schema(&mut self, oid: Oid) {

@@ -422,7 +422,11 @@ fn pg_class(state: &CatalogState, emit: Emit<'_>) -> Result<()> {
             Datum::Oid(0),
             Datum::Bool(!relation.indexes.is_empty()),
             Datum::Bool(false),
-            text(if relation.logged { "p" } else { "u" }),
+            text(match () {
+                () if state.temporary_schema() == Some(relation.schema) => "t",
+                () if relation.logged => "p",
+                () => "u",
+            }),
             text(relation.kind.letter()),
             small(columns),
             small(relation.checks.len()),

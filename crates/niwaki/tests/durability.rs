@@ -1,5 +1,7 @@
 //! What a crash, or a clean end, leaves of definitions and rows.
 
+mod killed;
+
 use niwaki::{Database, Datum, Options};
 use niwaki_env::Env;
 
@@ -76,28 +78,8 @@ fn reopen_forgotten(db: Database, env: &Env) -> (Database, Env) {
     crash_copy(env)
 }
 
-/// A second world with the same files.
 fn crash_copy(env: &Env) -> (Database, Env) {
-    let other = Env::memory();
-    for dir in ["", "base", "wal"] {
-        if !dir.is_empty() {
-            other.vfs.create_dir(dir).unwrap();
-        }
-        for name in env.vfs.list(dir).unwrap() {
-            let path = if dir.is_empty() { name } else { format!("{dir}/{name}") };
-            if path == "lock" {
-                continue;
-            }
-            let Ok(from) = env.vfs.open(&path, niwaki_env::vfs::OpenMode::Existing) else {
-                continue;
-            };
-            let mut bytes = vec![0; usize::try_from(from.len().unwrap()).unwrap()];
-            let read = from.read_at(&mut bytes, 0).unwrap();
-            assert_eq!(read, bytes.len());
-            let to = other.vfs.open(&path, niwaki_env::vfs::OpenMode::CreateNew).unwrap();
-            to.write_at(&bytes, 0).unwrap();
-        }
-    }
+    let other = killed::copied(env);
     (Database::open_with(other.clone(), Options::new()).unwrap(), other)
 }
 

@@ -72,3 +72,14 @@ fn index_only() {
 fn on_conflict() {
     check("on_conflict", include_str!("../testscripts/on_conflict.test"));
 }
+
+#[test]
+fn temporary() {
+    let database = Database::in_memory().unwrap();
+    let mut session = database.session();
+    // Recorded in a session whose schema was the third.
+    let own = format!("pg_temp_{}", session.id());
+    script::check("temporary", include_str!("../testscripts/temporary.test"), |statement| {
+        run(&mut session, statement).replace(&own, "pg_temp_3")
+    });
+}

@@ -127,7 +127,10 @@ fn schemas(exec: &ExecContext<'_>, implicit: bool) -> Vec<String> {
         .iter()
         .enumerate()
         .filter(|(number, schema)| {
-            implicit || **schema != niwaki_catalog::PG_CATALOG || explicit == Some(*number)
+            let own = Some(**schema) == exec.catalog.temporary_schema();
+            implicit
+                || (!own && **schema != niwaki_catalog::PG_CATALOG)
+                || explicit == Some(*number)
         })
         .filter_map(|(_, schema)| exec.catalog.schema(*schema))
         .map(|schema| schema.name.clone())
@@ -184,6 +187,16 @@ fn table_is_visible(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datu
     };
     let found = exec.catalog.resolve(exec.path, None, &relation.name);
     Ok(Datum::Bool(found.is_ok_and(|f| f.oid == relation.oid)))
+}
+
+/// The schema of the session's temporary relations; 0 before it has any.
+fn my_temp_schema(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
+    Ok(Datum::Oid(exec.catalog.temporary_schema().map_or(0, |schema| schema.0)))
+}
+
+/// Never: a session sees nobody else's.
+fn is_other_temp_schema(_: &[Datum]) -> Result<Datum> {
+    Ok(Datum::Bool(false))
 }
 
 fn relation_bytes(exec: &ExecContext<'_>, relation: u32, forks: &[&str]) -> Result<Option<i64>> {
@@ -374,6 +387,8 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "pg_sleep" (FLOAT8) VOID strict single volatile Context(pg_sleep);
     "niwaki_check" (REGCLASS) INT8 strict single volatile Context(check_table);
     "pg_table_is_visible" (OID) BOOL strict single stable Context(table_is_visible);
+    "pg_my_temp_schema" () OID strict single stable Context(my_temp_schema);
+    "pg_is_other_temp_schema" (OID) BOOL strict single stable Pure(is_other_temp_schema);
     "pg_relation_size" (REGCLASS) INT8 strict single volatile Context(relation_size);
     "pg_relation_size" (REGCLASS, TEXT) INT8 strict single volatile Context(relation_size);
     "pg_table_size" (REGCLASS) INT8 strict single volatile Context(table_size);

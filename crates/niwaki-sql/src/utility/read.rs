@@ -10,8 +10,8 @@ use pg_query::protobuf::{
 use pg_query::{DeparseOptions, NodeEnum};
 
 use super::statement::{
-    Drop, FetchCount, LockMode, Name, Rename, RenameTarget, SetCommand, TransactionCommand,
-    TransactionModes, Utility, Vacuum, VacuumTarget,
+    Drop, FetchCount, LockMode, Name, Persistence, Rename, RenameTarget, SetCommand,
+    TransactionCommand, TransactionModes, Utility, Vacuum, VacuumTarget,
 };
 use super::{read_copy, read_definition, read_table};
 use crate::error::{Result, SqlError};
@@ -438,6 +438,15 @@ pub(super) fn relation_name(relation: Option<&RangeVar>, source: &str) -> Result
         name: r.relname.clone(),
         position: position_of(source, r.location),
     })
+}
+
+/// What the words before TABLE or SEQUENCE said; a schema may say it too.
+pub(super) fn persistence(relation: Option<&RangeVar>) -> Persistence {
+    match relation.map(|r| (r.relpersistence.as_str(), r.schemaname.as_str())) {
+        Some(("t", _) | (_, "pg_temp")) => Persistence::Temporary,
+        Some(("u", _)) => Persistence::Unlogged,
+        _ => Persistence::Permanent,
+    }
 }
 
 fn names(nodes: &[Node], source: &str) -> Result<Vec<Name>> {

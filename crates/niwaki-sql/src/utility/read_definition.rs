@@ -6,7 +6,8 @@ use pg_query::protobuf::{
 };
 
 use super::read::{
-    elements, expression_text, int_of, options, qualified, relation_name, strings, switch_of,
+    elements, expression_text, int_of, options, persistence, qualified, relation_name, strings,
+    switch_of,
 };
 use super::statement::{
     CreateIndex, IndexKeySource, IndexKeySpec, Reindex, ReindexTarget, SequenceOptions, Utility,
@@ -154,16 +155,11 @@ fn expression_name(node: &Node) -> Option<&str> {
 
 pub(super) fn create_sequence(s: &CreateSeqStmt, source: &str) -> Result<Utility> {
     let relation = s.sequence.as_ref();
-    let logged = match relation.map(|r| r.relpersistence.as_str()) {
-        Some("t") => return Err(SqlError::unsupported("temporary sequence")),
-        Some("u") => false,
-        _ => true,
-    };
     Ok(Utility::CreateSequence {
         name: relation_name(relation, source)?,
         options: Box::new(sequence_options(&s.options, source)?),
         if_not_exists: s.if_not_exists,
-        logged,
+        persistence: persistence(relation),
     })
 }
 

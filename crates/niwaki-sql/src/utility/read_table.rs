@@ -4,13 +4,14 @@ use niwaki_catalog::{ConstraintTime, Identity, RelationKind};
 use pg_query::NodeEnum;
 use pg_query::protobuf::{
     AlterTableCmd, AlterTableStmt, AlterTableType, ColumnDef, ConstrType, Constraint, CreateStmt,
-    DropBehavior, Node, ObjectType,
+    DropBehavior, Node, ObjectType, OnCommitAction,
 };
 
-use super::read::{expression_text, options, relation_name, strings, unexpected};
+use super::read::{expression_text, options, persistence, relation_name, strings, unexpected};
 use super::read_definition::sequence_options;
 use super::statement::{
-    AlterColumn, AlterCommand, ColumnSpec, ConstraintSpec, ConstraintSpecKind, CreateTable, Utility,
+    AlterColumn, AlterCommand, ColumnSpec, ConstraintSpec, ConstraintSpecKind, CreateTable,
+    OnCommit, Utility,
 };
 use super::type_name::{column_type, serial_type};
 use crate::error::{Result, SqlError};
@@ -19,10 +20,11 @@ use crate::parse::position_of;
 pub(super) fn create_table(s: &CreateStmt, source: &str) -> Result<Utility> {
     let unsupported = |what: &str| Err(SqlError::unsupported(what));
     let relation = s.relation.as_ref();
-    let logged = match relation.map(|r| r.relpersistence.as_str()) {
-        Some("t") => return unsupported("temporary table"),
-        Some("u") => false,
-        _ => true,
+    let on_commit = match OnCommitAction::try_from(s.oncommit) {
+        Ok(OnCommitAction::OncommitPreserveRows) => Some(OnCommit::PreserveRows),
+        Ok(OnCommitAction::OncommitDeleteRows) => Some(OnCommit::DeleteRows),
+        Ok(OnCommitAction::OncommitDrop) => Some(OnCommit::Drop),
+        _ => None,
     };
     if !s.inh_relations.is_empty() && s.partbound.is_none() {
         return unsupported("INHERITS");
@@ -43,7 +45,8 @@ pub(super) fn create_table(s: &CreateStmt, source: &str) -> Result<Utility> {
     let mut table = CreateTable {
         name,
         if_not_exists: s.if_not_exists,
-        logged,
+        persistence: persistence(relation),
+        on_commit,
         columns: Vec::new(),
         constraints: Vec::new(),
         options: options(&s.options),

@@ -148,6 +148,28 @@ pub enum ConstraintSpecKind {
     },
 }
 
+/// How long a relation and its rows last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Persistence {
+    /// Until they are dropped.
+    Permanent,
+    /// UNLOGGED: empty after a crash.
+    Unlogged,
+    /// TEMPORARY: the session's own, and gone with it.
+    Temporary,
+}
+
+/// What the end of a transaction does to a temporary table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnCommit {
+    /// Nothing.
+    PreserveRows,
+    /// Empties it.
+    DeleteRows,
+    /// Drops it.
+    Drop,
+}
+
 /// CREATE TABLE
 #[derive(Clone, Debug, PartialEq)]
 pub struct CreateTable {
@@ -155,8 +177,10 @@ pub struct CreateTable {
     pub name: Name,
     /// IF NOT EXISTS
     pub if_not_exists: bool,
-    /// False: UNLOGGED.
-    pub logged: bool,
+    /// UNLOGGED, TEMPORARY.
+    pub persistence: Persistence,
+    /// ON COMMIT
+    pub on_commit: Option<OnCommit>,
     /// Columns in order.
     pub columns: Vec<ColumnSpec>,
     /// Constraints, those of columns included.
@@ -518,8 +542,8 @@ pub enum Utility {
         options: Box<SequenceOptions>,
         /// IF NOT EXISTS
         if_not_exists: bool,
-        /// False: UNLOGGED.
-        logged: bool,
+        /// UNLOGGED, TEMPORARY.
+        persistence: Persistence,
     },
     /// ALTER SEQUENCE
     AlterSequence {

@@ -22,7 +22,7 @@ fn create_table_with_everything() {
         panic!()
     };
     assert_eq!(t.name.schema.as_deref(), Some("s"));
-    assert!(t.if_not_exists && !t.logged);
+    assert!(t.if_not_exists && t.persistence == Persistence::Unlogged);
     assert_eq!(t.columns.len(), 4);
     assert!(t.columns[0].serial && t.columns[0].not_null);
     assert_eq!(t.columns[1].default.as_deref(), Some("'x' || 'y'"));
@@ -44,9 +44,28 @@ fn create_table_with_everything() {
 }
 
 #[test]
+fn temporary_relations() {
+    for (sql, on_commit) in [
+        ("create temp table t (a int)", None),
+        (
+            "create local temporary table pg_temp.t (a int) on commit delete rows",
+            Some(OnCommit::DeleteRows),
+        ),
+        ("create table pg_temp.t (a int) on commit drop", Some(OnCommit::Drop)),
+    ] {
+        let Ok(Utility::CreateTable(t)) = one(sql) else { panic!("{sql}") };
+        assert_eq!((t.persistence, t.on_commit), (Persistence::Temporary, on_commit), "{sql}");
+    }
+    let sequence = one("create temp sequence s");
+    assert!(matches!(
+        sequence,
+        Ok(Utility::CreateSequence { persistence: Persistence::Temporary, .. })
+    ));
+}
+
+#[test]
 fn what_is_missing_is_named() {
     for (sql, named) in [
-        ("create temp table t (a int)", "temporary table"),
         ("create table t (a int references u)", "FOREIGN KEY"),
         ("create table t (like u)", "LIKE in CREATE TABLE"),
         ("create table t (a int) partition by range (a)", "partitioned table"),

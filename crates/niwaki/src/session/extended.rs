@@ -335,9 +335,12 @@ impl Session {
     /// The same statement with a plan for the catalog of now; also what the next Bind finds.
     fn renew(&mut self, old: &Arc<Statement>) -> Result<Arc<Statement>> {
         let new = self.prepare_parsed(old.parsed.clone(), old.given_types.clone())?;
-        if new.described.columns != old.described.columns
-            || new.described.parameters != old.described.parameters
-        {
+        // A column may come from another table of the same name by now.
+        let shape = |statement: &Statement| -> Vec<_> {
+            let columns = statement.described.columns.iter().flat_map(|columns| columns.iter());
+            columns.map(|c| (c.name.clone(), c.column_type)).collect()
+        };
+        if shape(&new) != shape(old) || new.described.parameters != old.described.parameters {
             return Err(SqlError::new("0A000", "cached plan must not change result type"));
         }
         let new = Arc::new(new);

@@ -24,7 +24,7 @@ use niwaki_catalog::{CatalogTransaction, Oid, Relation, SearchPath};
 use niwaki_env::sync::Mutex;
 use niwaki_heap::FreeingPaused;
 use niwaki_sql::settings::Settings;
-use niwaki_sql::utility::Name;
+use niwaki_sql::utility::{Name, OnCommit};
 use niwaki_sql::{ColumnInfo, Scratch, Severity, SqlError};
 use niwaki_table::{Engine, Lookup, Workspace};
 use niwaki_txn::{SessionControl, TableId, TableLockMode, Transaction, WaitPolicy};
@@ -81,6 +81,8 @@ pub struct Session {
     levels: Vec<Level>,
     /// Relations whose files are new in this transaction: COPY FREEZE may use them.
     created: Vec<Oid>,
+    /// Temporary tables that are emptied or dropped when a transaction ends.
+    on_commit: Vec<(Oid, OnCommit)>,
     /// Tables that may get back an index that this transaction drops: none of their line pointers is freed.
     freeing: Vec<FreeingPaused>,
     /// Keys that may be there twice, to be checked at the end of the transaction.
@@ -140,6 +142,7 @@ impl Session {
             block: Block::Idle,
             levels: Vec::new(),
             created: Vec::new(),
+            on_commit: Vec::new(),
             freeing: Vec::new(),
             deferred: Deferred::default(),
             path: None,
@@ -425,6 +428,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.abandon_transaction();
+        self.end_temporary();
         self.database.activities().remove(self.id(), &self.activity);
     }
 }

@@ -91,7 +91,7 @@ impl Session {
     pub(super) fn commit(&mut self) -> Result<()> {
         self.portals.clear();
         if self.transaction.is_some()
-            && let Err(error) = self.check_before_commit()
+            && let Err(error) = self.check_before_commit().and_then(|()| self.act_on_commit())
         {
             self.rollback();
             return Err(error);
@@ -117,6 +117,7 @@ impl Session {
         self.freeing.clear();
         match result {
             Ok(_) => {
+                self.catalog.committed();
                 if self.settings.is_touched() {
                     self.settings.commit();
                     self.settings_changed();
@@ -124,6 +125,7 @@ impl Session {
                 Ok(())
             }
             Err(error) => {
+                self.catalog.rolled_back();
                 self.settings.rollback();
                 self.settings_changed();
                 Err(error.into())

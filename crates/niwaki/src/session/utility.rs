@@ -133,9 +133,13 @@ impl Session {
             }
             Utility::Discard(tag) => {
                 match *tag {
-                    "DISCARD ALL" => self.forget_everything(),
+                    "DISCARD ALL" => {
+                        self.forget_everything();
+                        self.discard_temporary()?;
+                    }
                     "DISCARD SEQUENCES" => self.sequences.clear(),
-                    // Plans are made again when they must; there are no temporary tables.
+                    "DISCARD TEMP" => self.discard_temporary()?,
+                    // Plans are made again when they must.
                     _ => {}
                 }
                 tag

@@ -437,10 +437,8 @@ impl Definer<'_> {
 
     /// Gives an index a new, empty file. The old one goes when the transaction commits.
     fn renew_file(&mut self, oid: Oid) -> Result<()> {
-        let mut definition = self.current(oid)?.definition.clone();
-        self.drop_file(&definition)?;
-        definition.file = self.new_file(definition.logged)?;
-        self.update(definition)
+        let definition = self.current(oid)?.definition.clone();
+        self.session.renew_file(definition)
     }
 
     /// Pages of an index's file.

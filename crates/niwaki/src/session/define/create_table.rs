@@ -19,7 +19,8 @@ const SYSTEM_COLUMNS: &[&str] = &["ctid", "xmin", "xmax", "cmin", "cmax", "table
 
 impl Definer<'_> {
     pub(super) fn create_table(&mut self, spec: &CreateTable) -> Result<()> {
-        let schema = self.creation_schema(&spec.name)?;
+        let schema = self.creation_schema(&spec.name, spec.persistence)?;
+        let logged = self.is_logged(schema, spec.persistence);
         let name = &spec.name.name;
         if !self.name_is_free(schema, name, spec.if_not_exists)? {
             return Ok(());
@@ -33,8 +34,8 @@ impl Definer<'_> {
             schema,
             name: name.clone(),
             kind: RelationKind::Table,
-            file: self.new_file(spec.logged)?,
-            logged: spec.logged,
+            file: self.new_file(logged)?,
+            logged,
             columns: Vec::new(),
             checks: Vec::new(),
             options: table_options,
@@ -55,6 +56,7 @@ impl Definer<'_> {
         }
         self.create(table.clone())?;
         self.session.note_created(oid);
+        self.note_on_commit(oid, spec)?;
         for constraint in &spec.constraints {
             self.add_unique(&mut table, &mut taken, constraint)?;
         }

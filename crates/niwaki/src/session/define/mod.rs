@@ -15,13 +15,14 @@ mod operator_class;
 mod options;
 mod rename;
 mod sequence;
+mod temporary;
 mod truncate;
 
 use std::sync::Arc;
 
-use niwaki_catalog::{CatalogState, Oid, PG_CATALOG, Relation, RelationKind};
+use niwaki_catalog::{CatalogState, Oid, PG_CATALOG, Relation, RelationDefinition, RelationKind};
 use niwaki_sql::SqlError;
-use niwaki_sql::utility::{Name, Utility};
+use niwaki_sql::utility::{Name, Persistence, Utility};
 use niwaki_txn::{TableId, TableLockMode, Transaction, WaitPolicy};
 
 use crate::Result;
@@ -48,8 +49,8 @@ pub(super) fn run(
             definer.create_index(index)?;
             Ok("CREATE INDEX")
         }
-        Utility::CreateSequence { name, options, if_not_exists, logged } => {
-            definer.create_sequence(name, options, *if_not_exists, *logged)?;
+        Utility::CreateSequence { name, options, if_not_exists, persistence } => {
+            definer.create_sequence(name, options, *if_not_exists, *persistence)?;
             Ok("CREATE SEQUENCE")
         }
         Utility::AlterSequence { name, options, if_exists } => {
@@ -93,7 +94,13 @@ impl Definer<'_> {
     }
 
     /// The schema in which `name` is to be created.
-    fn creation_schema(&mut self, name: &Name) -> Result<Oid> {
+    fn creation_schema(&mut self, name: &Name, persistence: Persistence) -> Result<Oid> {
+        let first = |session: &Session| session.settings.search_path().first().cloned();
+        if persistence == Persistence::Temporary
+            || (name.schema.is_none() && first(self.session).as_deref() == Some("pg_temp"))
+        {
+            return self.temporary_schema(name);
+        }
         let state = self.state();
         let oid = match &name.schema {
             Some(schema) => {
@@ -226,14 +233,13 @@ impl Definer<'_> {
         Ok(())
     }
 
-    fn create(&mut self, definition: niwaki_catalog::RelationDefinition) -> Result<()> {
+    fn create(&mut self, definition: RelationDefinition) -> Result<()> {
         let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
         Ok(self.session.catalog.create(transaction, definition)?)
     }
 
-    fn update(&mut self, definition: niwaki_catalog::RelationDefinition) -> Result<()> {
-        let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
-        Ok(self.session.catalog.update(transaction, definition)?)
+    fn update(&mut self, definition: RelationDefinition) -> Result<()> {
+        self.session.update_definition(definition)
     }
 
     fn remove(&mut self, oid: Oid) -> Result<()> {
@@ -241,26 +247,40 @@ impl Definer<'_> {
         Ok(self.session.catalog.remove(transaction, oid)?)
     }
 
+    fn new_file(&self, logged: bool) -> Result<u64> {
+        self.session.new_file(logged)
+    }
+
+    fn drop_file(&mut self, definition: &RelationDefinition) -> Result<()> {
+        self.session.drop_file(definition)
+    }
+}
+
+impl Session {
+    fn update_definition(&mut self, definition: RelationDefinition) -> Result<()> {
+        let transaction = self.transaction.as_ref().ok_or_else(no_transaction)?;
+        Ok(self.catalog.update(transaction, definition)?)
+    }
+
     /// New, empty files.
     fn new_file(&self, logged: bool) -> Result<u64> {
-        let engine = self.session.engine();
-        Ok(engine.create_file(self.transaction()?, logged)?.id.0)
+        Ok(self.engine().create_file(self.open_transaction()?, logged)?.id.0)
     }
 
     /// The files of a relation go when the transaction commits. A rollback brings an index back, with entries
     /// for roots of which all other indexes may have told meanwhile: until then no line pointer is freed.
-    fn drop_file(&mut self, definition: &niwaki_catalog::RelationDefinition) -> Result<()> {
+    fn drop_file(&mut self, definition: &RelationDefinition) -> Result<()> {
         if let Some(index) = &definition.index
-            && let Some(table) = self.state().relation(index.table)
+            && let Some(table) = self.catalog.state().relation(index.table)
             && let Some(table) = &table.table
         {
-            self.session.freeing.push(table.heap().pause_freeing().forgetting());
+            self.freeing.push(table.heap().pause_freeing().forgetting());
         }
         let file = niwaki_storage::RelFile {
             id: niwaki_storage::RelFileId(definition.file),
             logged: definition.logged,
         };
-        self.session.engine().drop_at_commit(self.transaction()?, file);
+        self.engine().drop_at_commit(self.open_transaction()?, file);
         Ok(())
     }
 }

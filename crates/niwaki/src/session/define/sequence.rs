@@ -4,7 +4,7 @@ use niwaki_catalog::{
     Oid, RelationDefinition, RelationKind, RelationOptions, RelationStats, SequenceDefinition,
 };
 use niwaki_sql::SqlError;
-use niwaki_sql::utility::{Name, SequenceOptions};
+use niwaki_sql::utility::{Name, Persistence, SequenceOptions};
 use niwaki_txn::TableLockMode;
 use niwaki_types::TypeOid;
 
@@ -17,13 +17,14 @@ impl Definer<'_> {
         name: &Name,
         options: &SequenceOptions,
         if_not_exists: bool,
-        logged: bool,
+        persistence: Persistence,
     ) -> Result<()> {
-        let schema = self.creation_schema(name)?;
+        let schema = self.creation_schema(name, persistence)?;
         if !self.name_is_free(schema, &name.name, if_not_exists)? {
             return Ok(());
         }
         let owner = self.owner(options)?;
+        let logged = self.is_logged(schema, persistence);
         self.add_sequence(schema, &name.name, options, logged, owner.flatten())?;
         Ok(())
     }

@@ -1,12 +1,13 @@
 //! TRUNCATE: new, empty files, so that a rollback brings the rows back.
 
-use niwaki_catalog::{Oid, RelationKind};
+use niwaki_catalog::{Oid, RelationDefinition, RelationKind, RelationStats};
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::Name;
 use niwaki_txn::TableLockMode;
 
 use super::Definer;
 use crate::Result;
+use crate::session::Session;
 
 impl Definer<'_> {
     pub(super) fn truncate(&mut self, names: &[Name], restart_identity: bool) -> Result<()> {
@@ -31,13 +32,20 @@ impl Definer<'_> {
             }
             for oid in files {
                 let mut definition = self.current(oid)?.definition.clone();
-                self.drop_file(&definition)?;
-                definition.file = self.new_file(definition.logged)?;
-                definition.stats = niwaki_catalog::RelationStats::default();
-                self.update(definition)?;
+                definition.stats = RelationStats::default();
+                self.session.renew_file(definition)?;
             }
             self.session.note_created(relation.oid);
         }
         Ok(())
+    }
+}
+
+impl Session {
+    /// Gives a relation new, empty files. The old ones go when the transaction commits.
+    pub(super) fn renew_file(&mut self, mut definition: RelationDefinition) -> Result<()> {
+        self.drop_file(&definition)?;
+        definition.file = self.new_file(definition.logged)?;
+        self.update_definition(definition)
     }
 }

@@ -1,0 +1,115 @@
+//! Relations that only one session has: temporary tables, their indexes and sequences.
+//!
+//! They are not rows of the catalog's table. A session keeps the definitions that its transactions committed,
+//! and lays them over the committed state. So a million of them leave the catalog as it was, whatever
+//! snapshots are open, and nobody else ever looks at them; a crash forgets them, and leaves files that nothing
+//! names, which the next opening removes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hashbrown::HashSet;
+use niwaki_storage::RelFileId;
+use niwaki_table::Engine;
+
+use crate::build;
+use crate::definition::Oid;
+use crate::overlay::Change;
+use crate::relation::Relation;
+use crate::state::{CatalogState, SchemaEntry};
+
+/// What a session has beyond the committed state.
+#[derive(Debug, Default)]
+pub(crate) struct Temporary {
+    /// Its schema, from the first temporary relation on.
+    schema: Option<SchemaEntry>,
+    /// What its transactions committed.
+    relations: BTreeMap<Oid, Arc<Relation>>,
+    /// Grows with every change.
+    pub(crate) version: u64,
+}
+
+impl Temporary {
+    /// Whether there is nothing to lay over the committed state.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.schema.is_none()
+    }
+
+    /// The schema; `new` makes it the first time.
+    pub(crate) fn schema(&mut self, new: impl FnOnce() -> SchemaEntry) -> Oid {
+        let version = &mut self.version;
+        let schema = self.schema.get_or_insert_with(|| {
+            *version += 1;
+            new()
+        });
+        schema.oid
+    }
+
+    /// Whether this is the schema of the session's own relations.
+    pub(crate) fn is_schema(&self, oid: Oid) -> bool {
+        self.schema.as_ref().is_some_and(|schema| schema.oid == oid)
+    }
+
+    /// The relations, in the order in which they were made.
+    pub(crate) fn relations(&self) -> impl Iterator<Item = &Arc<Relation>> {
+        self.relations.values()
+    }
+
+    pub(crate) fn lay_over(&self, state: &mut CatalogState) {
+        if let Some(schema) = &self.schema {
+            state.put_temporary_schema(schema.clone());
+        }
+        for relation in self.relations.values() {
+            state.put(Arc::clone(relation));
+        }
+    }
+
+    /// Changes of the session's own relations, and the others, each in their order.
+    pub(crate) fn split(&self, changes: Vec<Change>) -> (Vec<Change>, Vec<Change>) {
+        let mut own: HashSet<Oid> = self.relations.keys().copied().collect();
+        own.extend(changes.iter().filter_map(|change| match change {
+            Change::Put(definition) if self.is_schema(definition.schema) => Some(definition.oid),
+            _ => None,
+        }));
+        changes.into_iter().partition(|change| match change {
+            Change::Put(definition) => own.contains(&definition.oid),
+            Change::Remove(oid) => own.contains(oid),
+            Change::PutView(_) | Change::PutSchema(_) | Change::RemoveSchema(_) => false,
+        })
+    }
+
+    /// Takes over what a transaction changed, now that it committed. `state` is what its statements saw last.
+    pub(crate) fn committed(&mut self, engine: &Engine, changes: &[Change], state: &CatalogState) {
+        for change in changes {
+            // An index that comes or goes makes another relation of its table.
+            let (oid, table) = match change {
+                Change::Put(definition) => {
+                    if definition.index.is_some() {
+                        let options = build::index_options(&definition.options);
+                        engine.set_index_options(RelFileId(definition.file), options);
+                    }
+                    (definition.oid, definition.index.as_ref().map(|index| index.table))
+                }
+                Change::Remove(oid) => {
+                    let before = self.relations.get(oid);
+                    (*oid, before.and_then(|r| r.index.as_ref()).map(|index| index.table))
+                }
+                _ => continue,
+            };
+            for oid in [Some(oid), table].into_iter().flatten() {
+                let now = state.relation(oid);
+                let before = match now {
+                    Some(now) => self.relations.insert(oid, Arc::clone(now)),
+                    None => self.relations.remove(&oid),
+                };
+                if let Some(before) = before
+                    && now.is_none_or(|now| now.file != before.file)
+                {
+                    engine.forget(RelFileId(before.file));
+                }
+            }
+        }
+        self.version += 1;
+    }
+}

@@ -1,0 +1,132 @@
+//! Temporary tables and sequences: in a schema that only this session has, gone when it ends.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{Oid, Relation, RelationKind};
+use niwaki_sql::SqlError;
+use niwaki_sql::utility::{CreateTable, Name, OnCommit, Persistence};
+use niwaki_storage::{RelFile, RelFileId};
+use niwaki_txn::{BeginOptions, Durability};
+
+use super::Definer;
+use crate::Result;
+use crate::session::Session;
+
+impl Definer<'_> {
+    /// The schema of the session's temporary relations, for a new one of this name.
+    pub(super) fn temporary_schema(&mut self, name: &Name) -> Result<Oid> {
+        let number = self.session.id();
+        let own = self.session.catalog.temporary_schema(number);
+        match &name.schema {
+            Some(given) if self.state().schema_by_name(given).is_none_or(|s| s.oid != own) => {
+                let message = "cannot create temporary relation in non-temporary schema";
+                Err(SqlError::new("42P16", message).with_position(name.position))
+            }
+            _ => Ok(own),
+        }
+    }
+
+    /// Whether changes of a new relation are logged.
+    pub(super) fn is_logged(&mut self, schema: Oid, persistence: Persistence) -> bool {
+        persistence == Persistence::Permanent && self.state().temporary_schema() != Some(schema)
+    }
+
+    /// Remembers what the end of a transaction does to a new table.
+    pub(super) fn note_on_commit(&mut self, oid: Oid, spec: &CreateTable) -> Result<()> {
+        match spec.on_commit {
+            Some(_) if spec.persistence != Persistence::Temporary => {
+                Err(SqlError::new("42P16", "ON COMMIT can only be used on temporary tables"))
+            }
+            None | Some(OnCommit::PreserveRows) => Ok(()),
+            Some(action) => {
+                self.session.on_commit.push((oid, action));
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Session {
+    /// Empties or drops, in the transaction that is about to commit, the temporary tables that asked for it.
+    pub(in crate::session) fn act_on_commit(&mut self) -> Result<()> {
+        if self.on_commit.is_empty() {
+            return Ok(());
+        }
+        let state = self.catalog.state();
+        self.on_commit.retain(|(oid, _)| state.relation(*oid).is_some());
+        // Who wrote nothing put no rows there.
+        if self.open_transaction()?.xid().is_none() {
+            return Ok(());
+        }
+        for (oid, action) in self.on_commit.clone() {
+            let Some(table) = state.relation(oid) else { continue };
+            match action {
+                OnCommit::PreserveRows => {}
+                OnCommit::Drop => self.drop_all(belonging(&state, table))?,
+                OnCommit::DeleteRows => {
+                    let is_empty =
+                        table.table.as_ref().is_none_or(|t| t.blocks().is_ok_and(|n| n == 0));
+                    if is_empty {
+                        continue;
+                    }
+                    for relation in belonging(&state, table) {
+                        if relation.kind != RelationKind::Sequence {
+                            self.renew_file(relation.definition.clone())?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// DISCARD TEMP: drops the session's temporary relations.
+    pub(in crate::session) fn discard_temporary(&mut self) -> Result<()> {
+        let state = self.catalog.state();
+        let Some(schema) = state.temporary_schema() else { return Ok(()) };
+        self.drop_all(state.relations().filter(|r| r.schema == schema).cloned().collect())
+    }
+
+    fn drop_all(&mut self, relations: Vec<Arc<Relation>>) -> Result<()> {
+        for relation in relations {
+            self.drop_file(&relation.definition)?;
+            let transaction = self.transaction.as_ref().ok_or_else(super::no_transaction)?;
+            self.catalog.remove(transaction, relation.oid)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the files of temporary relations: the session ends, and with it all that named them. What
+    /// cannot be removed now is removed as any orphan, when the database is opened after a crash.
+    pub(in crate::session) fn end_temporary(&mut self) {
+        let relations = self.catalog.temporary_relations();
+        if relations.is_empty() {
+            return;
+        }
+        let engine = self.engine();
+        let Ok(transaction) = engine.transactions().begin(&self.control, BeginOptions::default())
+        else {
+            return;
+        };
+        for relation in &relations {
+            let file = RelFile { id: RelFileId(relation.file), logged: relation.logged };
+            engine.drop_at_commit(&transaction, file);
+        }
+        if transaction.commit(Durability::Async).is_ok() {
+            relations.iter().for_each(|r| engine.forget(RelFileId(r.file)));
+        }
+    }
+}
+
+/// A table with its indexes, and the sequences that it owns.
+fn belonging(state: &niwaki_catalog::CatalogState, table: &Arc<Relation>) -> Vec<Arc<Relation>> {
+    let belongs = |r: &&Arc<Relation>| {
+        r.oid == table.oid
+            || r.index.as_ref().is_some_and(|index| index.table == table.oid)
+            || r.sequence
+                .as_ref()
+                .and_then(|s| s.owned_by)
+                .is_some_and(|(owner, _)| owner == table.oid)
+    };
+    state.relations().filter(belongs).cloned().collect()
+}
