@@ -28,6 +28,7 @@ use niwaki_env::{seeded_bug, sometimes};
 use niwaki_storage::page::{ItemState, Page};
 use niwaki_storage::{Mixed, OffsetNumber, PageWrite, Tid};
 
+use crate::counters::count;
 use crate::error::Result;
 use crate::relation::Heap;
 
@@ -184,6 +185,7 @@ impl Heap<'_> {
             .collect();
         self.retain_single(page, &mut roots);
         self.unmix(page, &roots)?;
+        count(&self.relation.counters.settled, roots.len());
         Ok(!roots.is_empty())
     }
 }
