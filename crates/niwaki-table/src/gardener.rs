@@ -34,6 +34,7 @@ use niwaki_types::{ColumnMask, Datum};
 use crate::error::{Error, Result};
 use crate::recheck::{Entry, Seen};
 use crate::row_key::{HasKey, KeyMemo};
+use crate::stats::count;
 use crate::table::Table;
 use crate::unique::storage;
 
@@ -60,6 +61,7 @@ impl Table {
         let needed: ColumnMask = columns.collect();
         let mut row = vec![Datum::Null; self.definition.columns.len()];
         let mut key = Vec::new();
+        let mut deleted = 0;
         let payloads_right = self.indexes.iter().all(|index| index.definition.include.is_empty());
         for RemovedVersion { root, record, row: version } in removed {
             if !self.has_block(root)? {
@@ -90,18 +92,24 @@ impl Table {
                     Err(error) => return Err(error),
                 }
                 let entry = Entry { index, key: &key, root, seen: Seen::SomeTime };
-                missed |= !self.delete_if_stale(entry, &horizon)?;
+                missed |= !self.delete_if_stale(entry, &horizon, &mut deleted)?;
             }
             if let Some(record) = record.filter(|_| !missed && !seeded_bug!("seen-early")) {
                 self.heap().seen_to(root, record, payloads_right);
             }
         }
+        count(&self.counters.gardener_deleted, deleted);
         Ok(())
     }
 
     /// Deletes an entry, if it is there, when no version of its chain that somebody may see has its key. False:
-    /// an expression failed that would tell.
-    fn delete_if_stale(&self, entry: Entry<'_>, horizon: &Horizon) -> Result<bool> {
+    /// an expression failed that would tell. Adds what it deleted to `deleted`.
+    fn delete_if_stale(
+        &self,
+        entry: Entry<'_>,
+        horizon: &Horizon,
+        deleted: &mut u64,
+    ) -> Result<bool> {
         let memo = KeyMemo::default();
         let mut first = self.judge_entry(entry, horizon, &memo)?;
         // Ends: a turn is repeated only when it met a version that no turn before it met.
@@ -127,7 +135,8 @@ impl Table {
             })
         };
         let handle = &self.indexes[entry.index].handle;
-        handle.delete_entry(entry.key, entry.root, Xid::INVALID, &mut decide)?;
+        let gone = handle.delete_entry(entry.key, entry.root, Xid::INVALID, &mut decide)?;
+        *deleted += u64::from(gone);
         Ok(true)
     }
 
