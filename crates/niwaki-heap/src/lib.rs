@@ -3,16 +3,21 @@
 
 mod access;
 mod build;
+mod chain_stats;
 mod change;
 mod check;
+mod counters;
 mod dead;
+mod distribution;
 mod error;
 mod freespace;
 mod header;
+mod held;
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
 mod insert;
+mod inspect;
 mod judge;
 mod live;
 mod mixed;
@@ -31,12 +36,17 @@ mod unindexed;
 mod unique;
 mod vacuum;
 
+pub use chain_stats::ChainStats;
 pub use check::{ItemKind, LiveVersion};
+pub use counters::{HeapCounters, HeapStats};
 pub use dead::{DeadProbe, DeadVersions, Deadness};
+pub use distribution::Distribution;
 pub use error::{Error, Result};
 pub use freespace::PAGES_PER_MAP_PAGE;
 pub use header::{TUPLE_HEADER_SIZE, flags};
+pub use held::{Held, SnapshotHolds};
 pub use insert::InsertOptions;
+pub use inspect::{LinePointer, StoredTuple};
 pub use mixed::UnmixCount;
 pub use niwaki_txn::RowLockMode;
 pub use outcome::{Blocker, LiveRow, NewRow, Newest, Outcome, RowTarget, UpdateKind, VersionRow};

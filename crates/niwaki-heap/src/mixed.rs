@@ -22,6 +22,7 @@ use niwaki_storage::{LoggedPage, Mixed, OffsetNumber, PageWrite, Xid};
 use niwaki_txn::XidStatus;
 
 use crate::change::{self, kind};
+use crate::counters::count;
 use crate::error::{Result, corruption};
 use crate::header::flags;
 use crate::page::{self, Chain};
@@ -52,6 +53,8 @@ impl Heap<'_> {
     /// Storage's.
     pub fn set_mixed(&self, xid: Xid, block: u32, roots: &[u16]) -> Result<()> {
         let mut page = self.pin_write(block)?;
+        let were_not = |root: &&u16| page.item_id(OffsetNumber(**root)).mixed() == Mixed::No;
+        let more = roots.iter().filter(were_not).count();
         let _critical = self.storage.begin_change()?;
         if !change::set_mixed(&mut page, roots.iter().copied(), Mixed::Yes) {
             return Err(corruption(
@@ -61,6 +64,7 @@ impl Heap<'_> {
                 "a root is gone while its table is locked",
             ));
         }
+        count(&self.relation.counters.mixed, more);
         let data: Vec<u8> = roots.iter().flat_map(|root| root.to_le_bytes()).collect();
         self.log(kind::MIXED, xid, &mut [LoggedPage::delta(&mut page, &[&data])])
     }
@@ -102,6 +106,7 @@ impl Heap<'_> {
         found.retain(cleaning);
         self.retain_single(&page, &mut found);
         self.unmix(&mut page, &found)?;
+        count(&self.relation.counters.cleaned, found.len());
         Ok(found)
     }
 

@@ -16,6 +16,7 @@ use niwaki_storage::{Tid, Xid};
 use niwaki_txn::{RowLockMode, Transaction, View};
 
 use crate::change::{EndVersion, UpdateOnPage, encode_end, kind};
+use crate::counters::count;
 use crate::error::{Result, corruption};
 use crate::freespace::{has_room, next_offset};
 use crate::header::{NO_LINK, TUPLE_HEADER_SIZE, Tuple, absolute, flags};
@@ -170,6 +171,7 @@ impl<'e> Heap<'e> {
         let cids = (transaction.insert_cid().raw, old_cid);
         if change.mixed && page.item_id(root.offset).mixed() == Mixed::No {
             self.relation.shared.records.begin(root);
+            count(&self.relation.counters.mixed, 1);
         }
         let applied = change.apply(&mut page, block, xid, cids);
         assert!(applied, "a page with room takes the new version");

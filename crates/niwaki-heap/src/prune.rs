@@ -28,8 +28,10 @@ use niwaki_storage::{
 use niwaki_txn::{Horizon, TransactionManager, XidStatus};
 
 use crate::change::{PrunePlan, RECORD_VERSION, Relink, kind};
+use crate::counters::count;
 use crate::error::Result;
 use crate::header::{NO_LINK, Tuple, flags};
+use crate::held::LeftOnPage;
 use crate::page::{self, Chain};
 use crate::relation::Heap;
 
@@ -49,6 +51,10 @@ pub(crate) struct PruneOptions<'a> {
 pub struct Pruned {
     /// Versions removed.
     pub removed: u32,
+    /// Of those, how many had lived beside an older snapshot that is open still.
+    pub by_interval: u32,
+    /// Of those removed, how many an aborted transaction had inserted.
+    pub aborted: u32,
     /// Versions frozen.
     pub frozen: u32,
     /// Versions that took over the end of those removed behind them.
@@ -78,6 +84,8 @@ struct Version {
     verdict: Verdict,
     /// When its inserter committed.
     begin: Option<Csn>,
+    /// The oldest and the newest of the snapshots that keep it, although it has ended.
+    keepers: Option<(Csn, Csn)>,
     /// Its xmax aborted.
     xmax_aborted: bool,
     /// Its xmax only locked, and has ended.
@@ -117,6 +125,7 @@ impl Member<'_> {
 const NOTHING: Version = Version {
     verdict: Verdict::None,
     begin: None,
+    keepers: None,
     xmax_aborted: false,
     lock_ended: false,
     end: 0,
@@ -165,6 +174,7 @@ fn look(
             };
             version.verdict = Verdict::Removable(begin, end);
         }
+        (Some(begin), XidStatus::Committed(end)) => version.keepers = horizon.keepers(begin, end),
         _ => {}
     }
     version
@@ -179,6 +189,8 @@ struct Planner<'p> {
     plan: PrunePlan,
     /// Offsets of the versions that go.
     removed: Vec<u16>,
+    by_interval: u32,
+    aborted: u32,
     interval: Option<(Csn, Csn)>,
 }
 
@@ -187,10 +199,16 @@ struct Findings {
     plan: PrunePlan,
     /// Offsets of the versions that go.
     removed: Vec<u16>,
+    /// Of those, how many an older snapshot that is open still would once have kept.
+    by_interval: u32,
+    /// Of those that go, how many an aborted transaction had inserted.
+    aborted: u32,
     /// Union of the lifetimes of what it removes.
     interval: Option<(Csn, Csn)>,
     /// Versions that stay and may be hinted as seen by every snapshot.
     all_visible: Vec<u16>,
+    /// What stays for open snapshots only.
+    left: LeftOnPage,
 }
 
 impl<'p> Planner<'p> {
@@ -201,7 +219,9 @@ impl<'p> Planner<'p> {
     /// Counts a version as removed.
     fn remove(&mut self, offset: u16) {
         self.removed.push(offset);
+        self.aborted += u32::from(self.version(offset).verdict == Verdict::Aborted);
         if let Verdict::Removable(begin, end) = self.version(offset).verdict {
+            self.by_interval += u32::from(end > self.horizon.oldest());
             debug_assert!(
                 end <= self.horizon.current()
                     && !self.horizon.snapshots().iter().any(|s| begin <= *s && *s < end),
@@ -374,6 +394,8 @@ impl Heap<'_> {
             versions,
             plan: PrunePlan::default(),
             removed: Vec::new(),
+            by_interval: 0,
+            aborted: 0,
             interval: None,
         };
         let mut members = Vec::new();
@@ -423,11 +445,15 @@ impl Heap<'_> {
                     })
             })
             .collect();
+        let left = LeftOnPage::of(page, |offset| planner.version(offset).keepers);
         Findings {
             plan: planner.plan,
             removed: planner.removed,
+            by_interval: planner.by_interval,
+            aborted: planner.aborted,
             interval: planner.interval,
             all_visible,
+            left,
         }
     }
 
@@ -438,14 +464,17 @@ impl Heap<'_> {
         horizon: &Horizon,
         options: PruneOptions<'_>,
     ) -> Result<Pruned> {
-        let Findings { mut plan, removed, interval, all_visible } =
+        let Findings { mut plan, removed, by_interval, aborted, interval, all_visible, left } =
             self.plan(page, page.id().block, horizon, options);
+        self.relation.shared.held.note(page.id().block.0, left);
         if options.settle {
             // Those of which this pass removes something are not settled before that is seen to.
             plan.unmixed = self.settled_single(page);
         }
         let pruned = Pruned {
             removed: removed.len() as u32,
+            by_interval,
+            aborted,
             frozen: plan.frozen.len() as u32,
             relinked: plan.relinked.len() as u32,
             freed: plan.freed.len() as u32,
@@ -482,6 +511,8 @@ impl Heap<'_> {
             },
         )?;
         self.tell_removed(told);
+        self.relation.counters.count_pass(&pruned);
+        count(&self.relation.counters.settled, plan.unmixed.len());
         // Hints: the page is dirty already, and what they say spares the next pass its look-ups.
         if all_visible.is_empty() {
             return Ok(pruned);
@@ -537,6 +568,8 @@ impl Heap<'_> {
         free: &[u16],
     ) -> Result<Pruned> {
         let options = PruneOptions { free, settle: true, ..PruneOptions::default() };
-        self.prune(page, horizon, options)
+        let pruned = self.prune(page, horizon, options)?;
+        count(&self.relation.counters.freed, pruned.freed as usize);
+        Ok(pruned)
     }
 }

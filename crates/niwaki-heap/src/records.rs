@@ -28,6 +28,7 @@ use niwaki_env::{seeded_bug, sometimes};
 use niwaki_storage::page::{ItemState, Page};
 use niwaki_storage::{Mixed, OffsetNumber, PageWrite, Tid};
 
+use crate::counters::count;
 use crate::error::Result;
 use crate::relation::Heap;
 
@@ -189,7 +190,9 @@ impl Heap<'_> {
     /// Clears `mixed` of these, where no pass over the page is due.
     pub(crate) fn clear_settled(&self, page: &mut PageWrite<'_>) -> Result<()> {
         let roots = self.settled_single(page);
-        self.unmix(page, &roots)
+        self.unmix(page, &roots)?;
+        count(&self.relation.counters.settled, roots.len());
+        Ok(())
     }
 }
 

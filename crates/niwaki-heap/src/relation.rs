@@ -11,8 +11,10 @@ use niwaki_storage::{LoggedPage, Manager, Record, Xid};
 use niwaki_txn::TransactionManager;
 
 use crate::change::RECORD_VERSION;
+use crate::counters::HeapCounters;
 use crate::error::Result;
 use crate::freespace::FreeSpace;
+use crate::held::HeldVersions;
 use crate::mixed::Unmixes;
 use crate::records::Records;
 use crate::removed::RemovedVersions;
@@ -26,6 +28,7 @@ pub struct HeapRelation {
     /// How full, in percent, insertions leave a page.
     pub fillfactor: u8,
     pub(crate) shared: Arc<Shared>,
+    pub(crate) counters: Arc<HeapCounters>,
 }
 
 /// What is in memory about a heap.
@@ -36,12 +39,25 @@ pub(crate) struct Shared {
     pub(crate) unindexed: Unindexed,
     pub(crate) removed: RemovedVersions,
     pub(crate) records: Records,
+    pub(crate) held: HeldVersions,
 }
 
 impl HeapRelation {
     /// Bytes of a page that insertions leave free.
     pub(crate) fn reserve(&self) -> usize {
         PAGE_SIZE * usize::from(100 - self.fillfactor.clamp(10, 100)) / 100
+    }
+
+    /// The same heap, whose passes and updates count there.
+    #[must_use]
+    pub fn counting(mut self, counters: Arc<HeapCounters>) -> Self {
+        self.counters = counters;
+        self
+    }
+
+    /// What it counted.
+    pub fn counters(&self) -> &HeapCounters {
+        &self.counters
     }
 }
 
@@ -74,7 +90,7 @@ impl HeapRegistry {
             Arc::new(Shared::default())
         });
         heaps.insert(file.id, Known { file, fillfactor, shared: Arc::downgrade(&shared) });
-        HeapRelation { file, fillfactor, shared }
+        HeapRelation { file, fillfactor, shared, counters: Arc::default() }
     }
 
     /// Writes what is known about the room of each open heap to its fork: the last thing that is done
@@ -87,7 +103,8 @@ impl HeapRegistry {
             let heaps = self.known.lock();
             let open = heaps.values().filter_map(|known| {
                 let (file, fillfactor) = (known.file, known.fillfactor);
-                Some(HeapRelation { file, fillfactor, shared: known.shared.upgrade()? })
+                let (shared, counters) = (known.shared.upgrade()?, Arc::default());
+                Some(HeapRelation { file, fillfactor, shared, counters })
             });
             open.collect()
         };

@@ -16,6 +16,7 @@ use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering};
 use niwaki_storage::page::Page;
 use niwaki_storage::{BlockNumber, Mixed, OffsetNumber, Tid};
 
+use crate::counters::count;
 use crate::header::flags;
 use crate::outcome::VersionRow;
 use crate::page;
@@ -58,17 +59,21 @@ struct Waiting {
 }
 
 impl RemovedVersions {
-    fn push(&self, versions: Vec<RemovedVersion>) {
+    /// Appends what there is room for; returns how many there was none for.
+    fn push(&self, versions: Vec<RemovedVersion>) -> usize {
         let mut waiting = self.waiting.lock();
+        let mut forgotten = 0;
         for version in versions {
             // Simulations lose some too.
             if waiting.bytes + version.size() > BYTES_MAX || (SIMULATED && sometimes!(1, 16)) {
+                forgotten += 1;
                 continue;
             }
             waiting.bytes += version.size();
             waiting.versions.push_back(version);
         }
         self.count.store(waiting.versions.len(), Ordering::Relaxed);
+        forgotten
     }
 
     fn take(&self, most: usize) -> Vec<RemovedVersion> {
@@ -106,7 +111,8 @@ impl Heap<'_> {
     /// These versions are gone, and logged so.
     pub(crate) fn tell_removed(&self, versions: Vec<RemovedVersion>) {
         if !versions.is_empty() {
-            self.relation.shared.removed.push(versions);
+            let forgotten = self.relation.shared.removed.push(versions);
+            count(&self.relation.counters.forgotten, forgotten);
         }
     }
 
@@ -134,8 +140,9 @@ mod tests {
             record: None,
             row: VersionRow { natts: 1, has_nulls: false, bytes: vec![0; 8000] },
         };
-        (0..200).for_each(|offset| removed.push(vec![version(offset)]));
+        let forgotten: usize = (0..200).map(|offset| removed.push(vec![version(offset)])).sum();
         let count = removed.count.load(Ordering::Relaxed);
+        assert_eq!(forgotten, 200 - count);
         assert!((100..140).contains(&count), "{count}");
         let first = removed.take(count - 1);
         assert_eq!(first.len(), count - 1);

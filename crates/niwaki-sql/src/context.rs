@@ -184,6 +184,13 @@ pub trait Environment {
     fn lock_against_writers(&mut self, _table: u32) -> Result<()> {
         Err(crate::SqlError::unsupported("a table lock outside of a session"))
     }
+    /// Locks a table in ACCESS SHARE mode until the transaction ends: its definition stays.
+    ///
+    /// # Errors
+    /// Those of a wait; `0A000` where there are no transactions.
+    fn lock_for_reading(&mut self, _table: u32) -> Result<()> {
+        Err(crate::SqlError::unsupported("a table lock outside of a session"))
+    }
     /// Name of the current user.
     fn current_user(&self) -> String;
     /// Name of the session's user.

@@ -34,6 +34,7 @@ use niwaki_types::{ColumnMask, Datum, RowView};
 use crate::error::{Error, Result};
 use crate::recheck::{Entry, Seen};
 use crate::row_key::{HasKey, KeyMemo};
+use crate::stats::count;
 use crate::table::Table;
 use crate::unique::storage;
 
@@ -60,6 +61,7 @@ impl Table {
         let columns: ColumnMask = columns.collect();
         let mut row = vec![Datum::Null; self.definition.columns.len()];
         let mut key = Vec::new();
+        let mut deleted = 0;
         let payloads_right = self.indexes.iter().all(|index| index.definition.include.is_empty());
         for RemovedVersion { root, record, row: version } in removed {
             if !self.has_block(root)? {
@@ -95,12 +97,13 @@ impl Table {
                     Err(error) => return Err(error),
                 }
                 let entry = Entry { index, key: &key, root, seen: Seen::SomeTime };
-                missed |= !self.delete_if_stale(entry, &horizon)?;
+                missed |= !self.delete_if_stale(entry, &horizon, &mut deleted)?;
             }
             if let Some(record) = record.filter(|_| !missed && !seeded_bug!("seen-early")) {
                 self.heap().seen_to(root, record, payloads_right);
             }
         }
+        count(&self.counters.gardener_deleted, deleted);
         Ok(())
     }
 
@@ -136,19 +139,26 @@ impl Table {
     }
 
     /// Deletes an entry, if it is there, when no version of its chain that somebody may see has its key. False:
-    /// an expression failed that would tell.
-    fn delete_if_stale(&self, entry: Entry<'_>, horizon: &Horizon) -> Result<bool> {
+    /// an expression failed that would tell. Adds what it deleted to `deleted`.
+    fn delete_if_stale(
+        &self,
+        entry: Entry<'_>,
+        horizon: &Horizon,
+        deleted: &mut u64,
+    ) -> Result<bool> {
         let memo = KeyMemo::default();
         let mut first = None;
-        // What expressions tell must be known before the leaf is latched, and a look at the heap is cheaper than a
-        // descent in vain. Ends: a turn is repeated only when it met a version that no turn before it met.
-        while self.indexes[entry.index].computed || seeded_bug!("one-hold") {
-            first = Some(self.judge_entry(entry, horizon, &memo)?);
-            match memo.learn(self, entry.index) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(Error::Expression(_)) => return Ok(false),
-                Err(error) => return Err(error),
+        if self.indexes[entry.index].computed || seeded_bug!("one-hold") {
+            // What expressions tell must be known before the leaf is latched. Ends: a turn is repeated only when it
+            // met a version that no turn before it met.
+            loop {
+                first = Some(self.judge_entry(entry, horizon, &memo)?);
+                match memo.learn(self, entry.index) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(Error::Expression(_)) => return Ok(false),
+                    Err(error) => return Err(error),
+                }
             }
         }
         if first.is_some_and(|first| !matches!(first, Deadness::Dead { .. })) {
@@ -165,7 +175,8 @@ impl Table {
             })
         };
         let handle = &self.indexes[entry.index].handle;
-        handle.delete_entry(entry.key, entry.root, Xid::INVALID, &mut decide)?;
+        let gone = handle.delete_entry(entry.key, entry.root, Xid::INVALID, &mut decide)?;
+        *deleted += u64::from(gone);
         Ok(true)
     }
 

@@ -18,6 +18,7 @@ mod fetch;
 mod gardener;
 mod index_scan;
 mod insert;
+mod inspect;
 mod keys;
 mod mark;
 mod outcome;
@@ -27,12 +28,14 @@ mod row_key;
 mod seq_scan;
 mod sequence;
 mod sort;
+mod stale;
 mod stats;
 mod table;
 mod temp;
 mod tid_bitmap;
 mod unique;
 mod update;
+mod update_stats;
 mod workspace;
 
 pub use bitmap_scan::{BitmapEffort, BitmapScan, BitmapSource};
@@ -49,13 +52,18 @@ pub use expression::{ExpressionError, KeyExpression, KeySource};
 pub use fetch::Lookup;
 pub use index_scan::IndexScan;
 pub use keys::{ColumnKeys, ScanKeys};
-pub use niwaki_heap::{InsertOptions, PageRows, RowRef, RowTarget, VacuumRoots};
+pub use niwaki_heap::{
+    ChainStats, Distribution, HeapStats, Held, InsertOptions, LinePointer, PageRows, RowRef,
+    RowTarget, SnapshotHolds, StoredTuple, VacuumRoots, flags,
+};
 pub use niwaki_nbtree::Direction;
 pub use niwaki_txn::RowLockMode;
 pub use outcome::{ChangedRow, LockOutcome, LockWait, Modify};
 pub use progress::{BuildProgress, BuildState, Phase};
 pub use seq_scan::SeqScan;
 pub use sequence::{Sequence, SequenceOptions};
+pub use stale::{StaleEntries, StaleScan};
 pub use stats::TableStats;
 pub use table::Table;
+pub use update_stats::UpdateStats;
 pub use workspace::Workspace;

@@ -1,21 +1,40 @@
 //! What happened to a table since it was opened.
 
+use std::sync::Arc;
+
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
+use niwaki_heap::{HeapCounters, HeapStats};
+
+use crate::update_stats::{UpdateCounters, UpdateStats};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
         /// Counters of one table since it was opened. They are statistics: exact in sum, but not
         /// read at one moment, and changes of transactions that abort are counted too.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct TableStats { $($(#[$doc])* pub $name: u64,)* }
+        pub struct TableStats {
+            $($(#[$doc])* pub $name: u64,)*
+            /// How updates went.
+            pub updates: UpdateStats,
+            /// What was done to the heap.
+            pub heap: HeapStats,
+        }
 
         #[derive(Debug, Default)]
-        pub(crate) struct Counters { $(pub(crate) $name: AtomicU64,)* }
+        pub(crate) struct Counters {
+            $(pub(crate) $name: AtomicU64,)*
+            pub(crate) updates: UpdateCounters,
+            pub(crate) heap: Arc<HeapCounters>,
+        }
 
         impl Counters {
             pub(crate) fn read(&self) -> TableStats {
                 // Relaxed: nothing else is ordered by a statistic.
-                TableStats { $($name: self.$name.load(Ordering::Relaxed),)* }
+                TableStats {
+                    $($name: self.$name.load(Ordering::Relaxed),)*
+                    updates: self.updates.read(),
+                    heap: self.heap.read(),
+                }
             }
         }
     };
@@ -24,10 +43,6 @@ macro_rules! counters {
 counters! {
     /// Rows inserted.
     inserted,
-    /// Rows updated.
-    updated,
-    /// Of those, heap-only updates.
-    hot_updated,
     /// Rows deleted.
     deleted,
     /// Sequential scans begun.
@@ -38,6 +53,8 @@ counters! {
     index_scans,
     /// Rows fetched for index scans.
     index_rows,
+    /// Index entries that the gardener deleted.
+    gardener_deleted,
 }
 
 /// Adds to a counter.

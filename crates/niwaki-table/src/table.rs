@@ -43,7 +43,8 @@ pub struct Table {
 impl Table {
     /// Opens a table; cheap, no I/O.
     pub fn open(engine: &Arc<Engine>, definition: TableDefinition) -> Arc<Self> {
-        let relation = engine.heap(&definition);
+        let counters = engine.counters(definition.id);
+        let relation = engine.heap(&definition).counting(Arc::clone(&counters.heap));
         let indexes: Vec<TableIndex> = definition
             .indexes
             .iter()
@@ -66,7 +67,6 @@ impl Table {
                 }
             })
             .collect();
-        let counters = engine.counters(definition.id);
         let index_files = indexes.iter().map(|index| index.handle.file().id).collect();
         let engine = Arc::clone(engine);
         Arc::new(Self { engine, definition, relation, indexes, index_files, counters })

@@ -46,6 +46,7 @@ impl Table {
         };
         // In the heap record, before any entry (rule 9b.9).
         let mixed = changes.mixes && !seeded_bug!("mixed-first");
+        let tried = heap_only;
         let kind = UpdateKind { heap_only, mixed, key_changed: changes.row_key };
         work.row.clear();
         let has_nulls = form_row(&self.definition.columns, new, &mut work.row);
@@ -64,9 +65,12 @@ impl Table {
             }
         };
         drop(queue);
-        count(&self.counters.updated, 1);
         if heap_only {
-            count(&self.counters.hot_updated, 1);
+            self.counters.updates.heap_only(changes.entries);
+        } else {
+            let left_page = root.block != target.root.block;
+            let setting = self.definition.heap_only_updates;
+            self.counters.updates.new_root(tried, setting, left_page);
         }
         for index in 0..self.indexes.len() {
             // An index that is not valid yet may lack the entry that the root has in the others
@@ -207,7 +211,7 @@ impl Table {
             changes.mixes |= match change {
                 IndexChange::None => false,
                 IndexChange::Payload => !seeded_bug!("payload-mixes"),
-                IndexChange::Membership => !seeded_bug!("predicate-mixes"),
+                IndexChange::Membership(_) => !seeded_bug!("predicate-mixes"),
                 IndexChange::Key => true,
             };
             // As in PostgreSQL only such a key could be referred to from elsewhere.
@@ -215,6 +219,7 @@ impl Table {
                 && !index.computed
                 && index.definition.check_time == UniqueCheckTime::AtOnce;
             changes.row_key |= names_rows && change.needs_entry();
+            changes.entries += usize::from(change.needs_entry() && index.definition.ready);
         }
         Ok(changes)
     }
@@ -233,7 +238,7 @@ impl Table {
         let before = self.encode_index_key(index, old, &mut work.old_key)?;
         let after = self.encode_index_key(index, new, &mut work.key)?;
         if before != after {
-            return Ok(IndexChange::Membership);
+            return Ok(IndexChange::Membership(after));
         }
         if work.old_key != work.key {
             return Ok(IndexChange::Key);
@@ -259,15 +264,15 @@ enum IndexChange {
     Payload,
     /// The key.
     Key,
-    /// Whether a partial index has the row.
-    Membership,
+    /// Whether a partial index has the row; and whether it has it now.
+    Membership(bool),
 }
 
 impl IndexChange {
     /// Whether the entry of the old version does not do for the new one; its payload apart, which nobody
     /// reads while the root is `mixed`.
     fn needs_entry(self) -> bool {
-        matches!(self, Self::Key | Self::Membership)
+        matches!(self, Self::Key | Self::Membership(true))
     }
 }
 
@@ -280,6 +285,8 @@ struct Changes {
     mixes: bool,
     /// The key of a unique index changed by which rows are named: decides the row lock.
     row_key: bool,
+    /// Indexes in which a heap-only version needs an entry.
+    entries: usize,
 }
 
 /// An outcome that ends the operation without having done it.

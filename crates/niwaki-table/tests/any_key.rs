@@ -64,7 +64,7 @@ fn an_entry_only_where_the_key_changed_and_none_that_is_there() {
     assert_eq!(entries(&world), [(6, 0), (6, 1)], "the primary key changed");
     assert!(update(&world, 7, (7, 8, "t"), false));
     assert_eq!(entries(&world), [(6, 0), (6, 2)], "rolled back");
-    assert_eq!(world.table.stats().hot_updated, 5);
+    assert_eq!(world.table.stats().updates.heap_only_total(), 5);
     let rows = all(&world);
     assert_eq!(rows.keys().copied().collect::<Vec<_>>(), [0, 1, 3, 4, 7]);
     assert_eq!(rows[&7].0, 2);

@@ -190,7 +190,7 @@ fn rows_are_seen_by_later_commands_and_by_others_after_commit() {
     let tx = f.begin(0);
     let rows = f.rows(&tx);
     assert!(rows.contains(&(7, 99)) && !rows.iter().any(|(id, _)| *id == 8));
-    assert_eq!(f.table.stats().hot_updated, 1);
+    assert_eq!(f.table.stats().updates.heap_only_total(), 1);
     f.commit(tx);
     f.commit(snapshot_holder);
     f.check();
@@ -259,7 +259,7 @@ fn an_index_built_later_leads_every_snapshot_to_its_rows() {
         f.update(&tx, id, &row(id, id, "y")).unwrap();
     }
     f.commit(tx);
-    assert!(f.table.stats().hot_updated > 0);
+    assert!(f.table.stats().updates.heap_only_total() > 0);
 
     let tx = f.begin(0);
     let mut definition = f.table.definition().clone();

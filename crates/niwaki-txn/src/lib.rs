@@ -4,6 +4,7 @@
 mod command;
 mod commit;
 mod error;
+mod holders;
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
@@ -23,6 +24,7 @@ mod xact;
 pub use command::{CommandId, TupleCid};
 pub use commit::{CommitLog, Durability};
 pub use error::{Error, Interrupted, Result};
+pub use holders::{Holders, RegisteredSnapshot};
 pub use locks::{
     KeptLock, LockInfo, LockKey, LockManager, RowKey, RowLockMode, TableId, TableLockMode,
     TupleGuard, WaitPolicy,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use niwaki_env::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use niwaki_env::sync::{Mutex, Parker};
+use niwaki_env::sync::{Mutex, Parker, plain_atomic};
 use niwaki_storage::{Csn, Xid};
 
 use crate::error::Interrupted;
@@ -48,6 +48,8 @@ pub struct SessionControl {
     pub(crate) waiting: Mutex<Option<WaitInfo>>,
     /// Number of waits so far.
     pub(crate) waits: AtomicU64,
+    /// When the running statement began, in microseconds since 1970; 0 if nobody said so.
+    statement_us: plain_atomic::AtomicI64,
 }
 
 /// A session, as monitoring shows it.
@@ -72,6 +74,7 @@ impl SessionControl {
         secret: u32,
         home: Arc<Registration>,
     ) -> Self {
+        home.belongs_to(backend);
         Self {
             manager,
             backend,
@@ -88,6 +91,7 @@ impl SessionControl {
             fast: FastSlots::new(),
             waiting: Mutex::new(None),
             waits: AtomicU64::new(0),
+            statement_us: plain_atomic::AtomicI64::new(0),
         }
     }
 
@@ -146,6 +150,17 @@ impl SessionControl {
                 self.flags.fetch_or(DEADLINE, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Tells when the statement that runs now began, in microseconds since 1970: how old its snapshot is.
+    #[inline]
+    pub fn statement_began(&self, unix_us: i64) {
+        // Relaxed, here and where it is read: the session's own thread does both.
+        self.statement_us.store(unix_us, Ordering::Relaxed);
+    }
+
+    pub(crate) fn statement_us(&self) -> Option<i64> {
+        Some(self.statement_us.load(Ordering::Relaxed)).filter(|us| *us != 0)
     }
 
     /// The statement ended: its time limit ends with it.

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use niwaki_env::sync::plain_atomic;
 use niwaki_env::sync::{Mutex, spin_loop, thread};
 use niwaki_storage::Csn;
 
@@ -37,7 +38,23 @@ const PENDING_SPINS: u32 = 100;
 /// every statement.
 #[repr(align(128))]
 #[derive(Debug)]
-struct Slot(AtomicU64);
+struct Slot {
+    value: AtomicU64,
+    /// For those who look who holds what: the session, and when the statement began that took the snapshot, in
+    /// microseconds since 1970. Relaxed: nothing is ordered by them.
+    owner: plain_atomic::AtomicI32,
+    taken_us: plain_atomic::AtomicI64,
+}
+
+impl Slot {
+    fn free() -> Self {
+        Self {
+            value: AtomicU64::new(FREE),
+            owner: plain_atomic::AtomicI32::new(0),
+            taken_us: plain_atomic::AtomicI64::new(0),
+        }
+    }
+}
 
 /// All slots, and the number of the last published commit.
 #[derive(Debug)]
@@ -59,7 +76,7 @@ impl SnapshotSlots {
     pub(crate) fn new(capacity: usize, start: Csn) -> Arc<Self> {
         let capacity = capacity.min(limit(usize::MAX, 64, 4));
         Arc::new(Self {
-            slots: (0..capacity).map(|_| Slot(AtomicU64::new(FREE))).collect(),
+            slots: (0..capacity).map(|_| Slot::free()).collect(),
             used: AtomicU32::new(0),
             free: Mutex::new(Vec::new()),
             published: Published(AtomicU64::new(start.0)),
@@ -97,7 +114,7 @@ impl SnapshotSlots {
 
     #[inline]
     fn slot(&self, index: u32) -> &AtomicU64 {
-        &self.slots[index as usize].0
+        &self.slots[index as usize].value
     }
 
     #[inline]
@@ -124,35 +141,52 @@ impl SnapshotSlots {
     pub(crate) fn read_into(&self, horizon: &mut Horizon) {
         horizon.snapshots.clear();
         horizon.current = self.published();
+        let mut oldest_following = horizon.current;
+        self.each_registered(|_, csn, follows| {
+            if follows {
+                oldest_following = oldest_following.min(csn);
+            }
+            horizon.snapshots.push(csn);
+        });
+        if seeded_bug!("slots_before_published") {
+            horizon.current = self.published();
+        }
+        horizon.snapshots.settle();
+        horizon.oldest_following = oldest_following;
+    }
+
+    /// Reads C, then who is registered: session, CSN, whether it may follow, when its statement began.
+    pub(crate) fn registered(&self) -> (Csn, Vec<(i32, Csn, bool, i64)>) {
+        let current = self.published();
+        let mut found = Vec::new();
+        self.each_registered(|slot, csn, follows| {
+            let owner = slot.owner.load(Ordering::Relaxed);
+            found.push((owner, csn, follows, slot.taken_us.load(Ordering::Relaxed)));
+        });
+        (current, found)
+    }
+
+    /// Visits the registered snapshots. The caller has read C before.
+    #[inline]
+    fn each_registered(&self, mut visit: impl FnMut(&Slot, Csn, bool)) {
         fence(Ordering::SeqCst);
         let used = self.used.load(Ordering::Relaxed) as usize;
-        let mut oldest_following = horizon.current;
         for slot in &self.slots[..used] {
             let mut spins = 0;
             // Ends: the taker stores a value three instructions after PENDING.
             let value = loop {
                 // Acquire: pairs with the release of `take` and `release`.
-                let value = slot.0.load(Ordering::Acquire);
+                let value = slot.value.load(Ordering::Acquire);
                 if value != PENDING {
                     break value;
                 }
                 spins += 1;
                 if spins < PENDING_SPINS { spin_loop() } else { thread::yield_now() }
             };
-            if value == FREE {
-                continue;
+            if value != FREE {
+                visit(slot, Csn(value >> 1), value & FOLLOWS != 0);
             }
-            let csn = Csn(value >> 1);
-            if value & FOLLOWS != 0 {
-                oldest_following = oldest_following.min(csn);
-            }
-            horizon.snapshots.push(csn);
         }
-        if seeded_bug!("slots_before_published") {
-            horizon.current = self.published();
-        }
-        horizon.snapshots.settle();
-        horizon.oldest_following = oldest_following;
     }
 }
 
@@ -191,6 +225,17 @@ impl Horizon {
         let snapshots = self.snapshots.as_slice();
         let at = snapshots.partition_point(|&snapshot| snapshot < first);
         snapshots.get(at).is_none_or(|&snapshot| snapshot >= end)
+    }
+
+    /// The oldest and the newest of the snapshots that keep a version which lived from commit `begin` to
+    /// commit `end`; `None` when none does, or when it has not ended for all.
+    pub fn keepers(&self, begin: Csn, end: Csn) -> Option<(Csn, Csn)> {
+        let first = if self.interval { begin } else { Csn(0) };
+        let snapshots = self.snapshots.as_slice();
+        let from = snapshots.partition_point(|&snapshot| snapshot < first);
+        let to = snapshots.partition_point(|&snapshot| snapshot < end);
+        let keepers = snapshots.get(from..to)?;
+        (end <= self.current).then_some((*keepers.first()?, *keepers.last()?))
     }
 
     /// Whether every snapshot, present and future, is either before `begin` or at `end` or after it.
@@ -303,6 +348,7 @@ impl Registration {
         // Acquire: pairs with the release of the last handle's drop, which may be elsewhere.
         if home.handles.load(Ordering::Acquire) != 0 {
             let fresh = Self::new(&home.slots)?;
+            fresh.belongs_to(home.place().owner.load(Ordering::Relaxed));
             return Ok(Self::fill(fresh, follows, command));
         }
         Ok(Self::fill(Arc::clone(home), follows, command))
@@ -314,6 +360,15 @@ impl Registration {
         registration.handles.store(2, Ordering::Relaxed);
         let csn = registration.slots.take(registration.index, follows);
         Snapshot { csn, command, follows, registration }
+    }
+
+    fn place(&self) -> &Slot {
+        &self.slots.slots[self.index as usize]
+    }
+
+    /// Tells whose it is.
+    pub(crate) fn belongs_to(&self, session: i32) {
+        self.place().owner.store(session, Ordering::Relaxed);
     }
 
     /// The snapshot in the slot now, if any (introspection).
@@ -365,6 +420,12 @@ impl Snapshot {
     #[inline]
     pub fn may_follow(&self) -> bool {
         self.follows
+    }
+
+    /// Tells when the statement began that took it, in microseconds since 1970.
+    #[inline]
+    pub(crate) fn taken_at(&self, unix_us: i64) {
+        self.registration.place().taken_us.store(unix_us, Ordering::Relaxed);
     }
 
     /// The same snapshot at a later command of its transaction.

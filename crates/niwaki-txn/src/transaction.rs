@@ -245,14 +245,21 @@ impl Transaction {
     fn take_snapshot(&self, writes: bool) -> Result<Snapshot> {
         let command = self.command();
         if self.isolation.get() == Isolation::ReadCommitted {
-            return Registration::take(&self.session.home, writes, command);
+            return self.new_snapshot(writes, command);
         }
         let mut kept = self.snapshot.borrow_mut();
         if let Some(snapshot) = &*kept {
             return Ok(snapshot.at_command(command));
         }
-        let snapshot = Registration::take(&self.session.home, false, command)?;
+        let snapshot = self.new_snapshot(false, command)?;
         *kept = Some(snapshot.clone());
+        Ok(snapshot)
+    }
+
+    #[inline]
+    fn new_snapshot(&self, follows: bool, command: CommandId) -> Result<Snapshot> {
+        let snapshot = Registration::take(&self.session.home, follows, command)?;
+        snapshot.taken_at(self.session.statement_us().unwrap_or(self.started_us));
         Ok(snapshot)
     }
 

@@ -9,6 +9,8 @@ mod index_counters;
 mod progress;
 mod result;
 mod session;
+mod snapshots;
+mod table_counters;
 mod views;
 
 pub use api::{

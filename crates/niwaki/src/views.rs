@@ -10,6 +10,8 @@ use niwaki_types::{Datum, TypeOid};
 
 use crate::index_counters::{self, STAT_INDEXES};
 use crate::session::{DATABASE_OID, schema_name};
+use crate::snapshots::{self, SNAPSHOTS};
+use crate::table_counters::{self, STAT_TABLES};
 
 type Result<T> = niwaki_catalog::Result<T>;
 type Emit<'e> = &'e mut dyn FnMut(&[Datum]) -> Result<()>;
@@ -87,6 +89,8 @@ pub(crate) fn all() -> Vec<Relation> {
         view(12010, "pg_stat_all_tables", PG_STAT_TABLES, source("pg_stat_user_tables")),
         view(12012, "pg_stat_bgwriter", PG_STAT_BGWRITER, source("pg_stat_bgwriter")),
         view(12020, STAT_INDEXES, &index_counters::columns(), source(STAT_INDEXES)),
+        view(12021, STAT_TABLES, &table_counters::columns(), source(STAT_TABLES)),
+        view(12022, SNAPSHOTS, snapshots::COLUMNS, source(SNAPSHOTS)),
     ]
 }
 

@@ -897,6 +897,13 @@ impl Analyzer<'_> {
                 location,
             ));
         }
+        if function.columns().is_some() && place != Place::From {
+            return Err(self.error(
+                "0A000",
+                format!("{} has several columns, and is allowed in FROM only", function.name),
+                location,
+            ));
+        }
         let scope = self.scope()?;
         if scope.in_aggregate {
             return Err(self.error(

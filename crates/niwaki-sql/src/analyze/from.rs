@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{Relation, RelationKind};
-use niwaki_types::{ColumnType, TypeOid};
+use niwaki_catalog::{Oid, Relation, RelationKind};
+use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::{self, JoinType};
 use pg_query::{Node, NodeEnum};
 
@@ -196,19 +196,11 @@ impl Analyzer<'_> {
         };
         let place = self.scope()?.place;
         // The set function is taken out of the list again just below.
-        self.set_place(Place::Target)?;
+        self.set_place(Place::From)?;
         let sets_before = self.scope()?.sets.len();
-        let aggregates_before = self.scope()?.aggregates.len();
         let expr = self.expr(call);
         self.set_place(place)?;
         let expr = expr?;
-        if self.scope()?.aggregates.len() > aggregates_before {
-            return Err(self.error(
-                "42803",
-                "aggregate functions are not allowed in functions in FROM",
-                expr.location,
-            ));
-        }
         let function_name = match &call.node {
             Some(NodeEnum::FuncCall(call)) => {
                 names_of(&call.funcname).last().map_or("", |n| *n).to_owned()
@@ -218,20 +210,25 @@ impl Analyzer<'_> {
         };
         let name = range.alias.as_ref().map_or(function_name.clone(), |a| a.aliasname.clone());
         self.check_alias(&name)?;
-        let mut columns = vec![ColumnInfo {
-            // The column of a scalar function takes the alias, if there is one.
-            name: name.clone(),
-            column_type: ColumnType { oid: expr.ty, typmod: expr.typmod },
+        let column = |name: &str, column_type| ColumnInfo {
+            name: name.to_owned(),
+            column_type,
             table: 0,
             attribute: 0,
-        }];
+        };
+        let several = match expr.kind {
+            ExprKind::SetReturning(number) => self.scope()?.sets[number].function.columns(),
+            _ => None,
+        };
+        let mut columns = match several {
+            Some(all) => {
+                all.iter().map(|&(name, oid)| column(name, ColumnType::new(oid))).collect()
+            }
+            // The column of a scalar function takes the alias, if there is one.
+            None => vec![column(&name, ColumnType { oid: expr.ty, typmod: expr.typmod })],
+        };
         if range.ordinality {
-            columns.push(ColumnInfo {
-                name: "ordinality".to_owned(),
-                column_type: ColumnType::new(TypeOid::INT8),
-                table: 0,
-                attribute: 0,
-            });
+            columns.push(column("ordinality", ColumnType::new(TypeOid::INT8)));
         }
         let columns = self.renamed(columns, range.alias.as_ref(), &name)?;
         let start = self.scope()?.add_columns(&name, &columns);
@@ -246,6 +243,9 @@ impl Analyzer<'_> {
                     .ok_or_else(|| SqlError::internal("a set function got lost"))?;
                 if self.scope()?.sets.len() != sets_before {
                     return Err(SqlError::unsupported("a set-returning function inside another"));
+                }
+                if several.is_some() {
+                    self.note_named_tables(&set.arguments);
                 }
                 let depends = set.arguments.iter().any(reads_row);
                 let node = PlanNode::Function {
@@ -268,6 +268,19 @@ impl Analyzer<'_> {
             }
         };
         Ok(FromTree::Leaf(TreeLeaf::Other { node, start, end, depends }))
+    }
+
+    /// Tables that a function is told to read are locked like those of the query, so that the plan is made again
+    /// where somebody changed their definition meanwhile.
+    fn note_named_tables(&mut self, arguments: &[Expr]) {
+        for argument in arguments.iter().filter(|argument| argument.ty == TypeOid::REGCLASS) {
+            if let ExprKind::Const(Datum::Oid(number)) = &argument.kind
+                && let Some(relation) = self.context.catalog.relation(Oid(*number)).cloned()
+                && relation.kind == RelationKind::Table
+            {
+                self.note_relation(&relation, TableLock::AccessShare);
+            }
+        }
     }
 
     fn join(&mut self, join: &protobuf::JoinExpr) -> Result<FromTree> {

@@ -77,7 +77,7 @@ impl Place {
     }
 
     pub(super) fn allows_sets(self) -> bool {
-        self == Self::Target
+        matches!(self, Self::Target | Self::From)
     }
 }
 

@@ -212,6 +212,27 @@ impl SetValues {
     }
 }
 
+/// Calls a function that gives rows of several columns.
+fn function_rows(
+    function: &Function,
+    arguments: &[Expr],
+    row: &[Datum],
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Vec<Vec<Datum>>> {
+    let Eval::Rows(rows) = &function.eval else {
+        return Err(SqlError::internal("a function of several columns that has none"));
+    };
+    let values = arguments.iter().map(|a| a.eval(row, rt)).collect::<Result<Vec<Datum>>>()?;
+    let mut found = Vec::new();
+    if !values.iter().any(Datum::is_null) {
+        (rows.body)(rt.exec, &values, &mut |row| {
+            found.push(row);
+            Ok(())
+        })?;
+    }
+    Ok(found)
+}
+
 enum Rows {
     NotStarted,
     List { rows: Arc<Vec<Vec<Datum>>>, next: usize },
@@ -253,6 +274,9 @@ impl RowSource {
             PlanNode::Shared { plan, .. } => {
                 Rows::List { rows: super::sub_query_rows(plan, row, usize::MAX, rt)?, next: 0 }
             }
+            PlanNode::Function { function, arguments, .. } if function.columns().is_some() => {
+                list(function_rows(function, arguments, row, rt)?)
+            }
             PlanNode::Function { function, arguments, .. } => {
                 Rows::Set { values: SetValues::start(function, arguments, row, rt)?, number: 0 }
             }
@@ -291,7 +315,7 @@ impl Step for RowSource {
                 Rows::List { rows, next } => {
                     let Some(values) = rows.get(*next) else { return Ok(false) };
                     *next += 1;
-                    let extra = if virtual_oid.is_some() { 3 } else { 0 };
+                    let extra = if virtual_oid.is_some() { 3 } else { usize::from(ordinality) };
                     let end = start + values.len();
                     if row.len() < end + extra {
                         row.resize(end + extra, Datum::Null);
@@ -299,6 +323,9 @@ impl Step for RowSource {
                     row[start..end].clone_from_slice(values);
                     if let Some(oid) = virtual_oid {
                         row[end + 1] = Datum::Oid(oid);
+                    }
+                    if ordinality {
+                        row[end] = Datum::Int8(i64::try_from(*next).unwrap_or(i64::MAX));
                     }
                 }
                 Rows::Set { values, number } => {

@@ -49,6 +49,13 @@ impl Names {
                     self.slots.insert(start + number, (name.clone(), column.name.clone()));
                 }
             }
+            PlanNode::Function { function, name, start, .. } if function.columns().is_some() => {
+                self.tables += 1;
+                let columns = function.columns().unwrap_or_default();
+                for (number, (column, _)) in columns.iter().enumerate() {
+                    self.slots.insert(start + number, (name.clone(), (*column).to_owned()));
+                }
+            }
             PlanNode::Function { name, start, .. } | PlanNode::Single { name, start, .. } => {
                 self.tables += 1;
                 self.slots.insert(*start, (name.clone(), name.clone()));

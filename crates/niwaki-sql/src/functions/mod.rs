@@ -1,5 +1,6 @@
 //! Functions and operators: their signatures, and how a call finds the one it means.
 
+mod inspect;
 mod math;
 mod operators;
 mod pattern;
@@ -44,6 +45,19 @@ pub(crate) enum Eval {
     Context(fn(&mut ExecContext<'_>, &[Datum]) -> Result<Datum>),
     /// A set of rows, made by the executor.
     Set(fn(&mut ExecContext<'_>, &[Datum]) -> Result<Vec<Datum>>),
+    /// A set of rows of several columns: in FROM only.
+    Rows(&'static RowsFunction),
+}
+
+/// Gives one row, of as many values as there are columns.
+pub(crate) type EmitRow<'e> = &'e mut dyn FnMut(Vec<Datum>) -> Result<()>;
+
+/// A function that is used as a table of several columns.
+pub(crate) struct RowsFunction {
+    /// Names and types of the columns.
+    pub(crate) columns: &'static [(&'static str, TypeOid)],
+    /// Gives the rows in their order.
+    pub(crate) body: fn(&mut ExecContext<'_>, &[Datum], EmitRow<'_>) -> Result<()>,
 }
 
 /// A function or operator with one signature.
@@ -67,7 +81,15 @@ impl fmt::Debug for Function {
 
 impl Function {
     pub(crate) fn returns_set(&self) -> bool {
-        matches!(self.eval, Eval::Set(_))
+        matches!(self.eval, Eval::Set(_) | Eval::Rows(_))
+    }
+
+    /// Names and types of its columns, if it has several.
+    pub(crate) fn columns(&self) -> Option<&'static [(&'static str, TypeOid)]> {
+        match &self.eval {
+            Eval::Rows(rows) => Some(rows.columns),
+            _ => None,
+        }
     }
 }
 
@@ -97,6 +119,7 @@ impl T {
     pub(crate) const LSN: TypeOid = TypeOid::PG_LSN;
     pub(crate) const REGCLASS: TypeOid = TypeOid::REGCLASS;
     pub(crate) const VOID: TypeOid = TypeOid::VOID;
+    pub(crate) const RECORD: TypeOid = crate::types::RECORD;
     pub(crate) const NAMES: TypeOid = TypeOid::NAME_ARRAY;
     pub(crate) const TEXTS: TypeOid = TypeOid::TEXT_ARRAY;
     pub(crate) const INTS: TypeOid = TypeOid::INT4_ARRAY;
@@ -144,7 +167,13 @@ fn index(tables: &[&'static [Function]]) -> ByName {
 pub(crate) fn functions_named(name: &str) -> &'static [&'static Function] {
     static MAP: OnceLock<ByName> = OnceLock::new();
     let map = MAP.get_or_init(|| {
-        index(&[text::FUNCTIONS, math::FUNCTIONS, time::FUNCTIONS, system::FUNCTIONS])
+        index(&[
+            text::FUNCTIONS,
+            math::FUNCTIONS,
+            time::FUNCTIONS,
+            system::FUNCTIONS,
+            inspect::FUNCTIONS,
+        ])
     });
     map.get(name).map_or(&[], Vec::as_slice)
 }
@@ -162,11 +191,12 @@ mod tests {
 
     #[test]
     fn bodies_fit_their_signatures() {
-        let tables: [&[Function]; 6] = [
+        let tables: [&[Function]; 7] = [
             text::FUNCTIONS,
             math::FUNCTIONS,
             time::FUNCTIONS,
             system::FUNCTIONS,
+            inspect::FUNCTIONS,
             operators::OPERATORS,
             time::OPERATORS,
         ];
@@ -178,6 +208,9 @@ mod tests {
             }
             if matches!(function.eval, Eval::Unary(_) | Eval::Binary(_)) {
                 assert!(function.strict, "{function:?}");
+            }
+            if function.columns().is_some() {
+                assert!(function.strict && function.result == T::RECORD, "{function:?}");
             }
         }
     }

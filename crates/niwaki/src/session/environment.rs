@@ -57,6 +57,12 @@ impl SessionEnvironment<'_> {
             .ok_or_else(|| SqlError::internal("a sequence without its numbers"))
     }
 
+    fn lock_table(&self, table: u32, mode: TableLockMode) -> Result<()> {
+        let (locks, table) = (self.transaction.manager().locks(), TableId(u64::from(table)));
+        locks.acquire_table(self.transaction, table, mode, WaitPolicy::Block)?;
+        Ok(())
+    }
+
     fn sequence_name(&self, oid: u32) -> String {
         self.state.relation(Oid(oid)).map_or_else(|| oid.to_string(), |r| r.name.clone())
     }
@@ -165,13 +171,11 @@ impl Environment for SessionEnvironment<'_> {
     }
 
     fn lock_against_writers(&mut self, table: u32) -> Result<()> {
-        self.transaction.manager().locks().acquire_table(
-            self.transaction,
-            TableId(u64::from(table)),
-            TableLockMode::Share,
-            WaitPolicy::Block,
-        )?;
-        Ok(())
+        self.lock_table(table, TableLockMode::Share)
+    }
+
+    fn lock_for_reading(&mut self, table: u32) -> Result<()> {
+        self.lock_table(table, TableLockMode::AccessShare)
     }
 
     fn current_user(&self) -> String {

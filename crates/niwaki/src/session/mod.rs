@@ -393,6 +393,7 @@ impl Session {
     fn begin_statement(&mut self, text: &str) {
         self.activity.lock().begin(text);
         self.statement_started_us = self.database.env().clock.now_unix_us();
+        self.control.statement_began(self.statement_started_us);
         let ms = self.settings.hot().statement_timeout_ms;
         self.control.begin_statement((ms > 0).then(|| Duration::from_millis(ms)));
     }

@@ -274,7 +274,12 @@ impl Session {
 
     /// The value of an expression without columns, converted as an assignment to a column would.
     pub(super) fn evaluate_as(&mut self, expression: &str, to: ColumnType) -> Result<Datum> {
-        let sql = format!("SELECT CAST(({expression}) AS {})", niwaki_sql::types::format_type(to));
+        let mut cast = format!("CAST(({expression}) AS {})", niwaki_sql::types::format_type(to));
+        if to.oid == TypeOid::REGCLASS {
+            // A query gives it by its name.
+            cast = format!("CAST({cast} AS oid)");
+        }
+        let sql = format!("SELECT {cast}");
         let mut rows = self.internal_query(&sql)?;
         let value = rows.pop().and_then(|mut row| row.pop());
         value.ok_or_else(|| SqlError::internal("an expression without a value"))

@@ -11,6 +11,8 @@ use niwaki_types::{Datum, Numeric};
 
 use crate::database::Database;
 use crate::index_counters::{self, STAT_INDEXES};
+use crate::snapshots::{self, SNAPSHOTS};
+use crate::table_counters::{self, STAT_TABLES};
 use crate::views::PROGRESS;
 
 type Result<T> = niwaki_catalog::Result<T>;
@@ -112,6 +114,8 @@ impl SystemSource for SessionSource<'_> {
             "pg_stat_wal" => self.wal_rows(row),
             PROGRESS => self.progress_rows(row),
             STAT_INDEXES => index_counter_rows(state, row),
+            STAT_TABLES => table_counter_rows(state, row),
+            SNAPSHOTS => snapshots::rows(self.database, state, row),
             "pg_stat_bgwriter" => self.writer_rows(row),
             _ => Ok(()),
         }
@@ -219,6 +223,7 @@ impl SessionSource<'_> {
         for relation in state.tables() {
             let Some(table) = &relation.table else { continue };
             let stats = table.stats();
+            let (updated, heap_only) = (stats.updates.total(), stats.updates.heap_only_total());
             let counted = relation.stats.tuples.max(0.0) as u64;
             let live = if relation.stats.tuples >= 0.0 {
                 counted
@@ -235,11 +240,11 @@ impl SessionSource<'_> {
                 count(stats.index_scans),
                 count(stats.index_rows),
                 count(stats.inserted),
-                count(stats.updated),
+                count(updated),
                 count(stats.deleted),
-                count(stats.hot_updated),
+                count(heap_only),
                 count(live),
-                count((stats.updated + stats.deleted).saturating_sub(stats.hot_updated)),
+                count((updated + stats.deleted).saturating_sub(heap_only)),
             ])?;
         }
         Ok(())
@@ -381,6 +386,17 @@ fn index_counter_rows(
     for_each_index(state, &mut |names, index| {
         row(&index_counters::row(names, &index.stats(), &index.latch_hold()))
     })
+}
+
+fn table_counter_rows(
+    state: &CatalogState,
+    row: &mut dyn FnMut(&[Datum]) -> Result<()>,
+) -> Result<()> {
+    for relation in state.tables() {
+        let Some(table) = &relation.table else { continue };
+        row(&table_counters::row(names(state, relation), table))?;
+    }
+    Ok(())
 }
 
 /// The number that the one database has in PostgreSQL.

@@ -1,0 +1,61 @@
+//! How often small numbers occurred.
+
+use std::collections::BTreeMap;
+
+/// Numbers, each with how often it occurred. Exact: memory grows with the different numbers, not with
+/// how many there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Distribution {
+    times: BTreeMap<u64, u64>,
+    total: u64,
+}
+
+impl Distribution {
+    /// Notes a number that occurred so often.
+    pub fn add(&mut self, number: u64, times: u64) {
+        if times > 0 {
+            *self.times.entry(number).or_default() += times;
+            self.total += times;
+        }
+    }
+
+    /// How many numbers were noted.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The smallest number that `percent` of all (1 to 100) do not exceed; `None` when there is none.
+    pub fn percentile(&self, percent: u8) -> Option<u64> {
+        let wanted = (u128::from(self.total) * u128::from(percent)).div_ceil(100);
+        let mut passed = 0;
+        self.times.iter().find_map(|(number, times)| {
+            passed += u128::from(*times);
+            (passed >= wanted).then_some(*number)
+        })
+    }
+
+    /// The largest number; `None` when there is none.
+    pub fn max(&self) -> Option<u64> {
+        self.times.last_key_value().map(|(number, _)| *number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_numbers_that_occurred() {
+        let mut numbers = Distribution::default();
+        assert_eq!((numbers.percentile(50), numbers.max()), (None, None));
+        numbers.add(7, 0);
+        assert_eq!(numbers.max(), None);
+        numbers.add(3, 1);
+        assert_eq!((numbers.percentile(1), numbers.percentile(100)), (Some(3), Some(3)));
+        numbers.add(1, 98);
+        numbers.add(9, 1);
+        let found = [50, 98, 99, 100].map(|percent| numbers.percentile(percent));
+        assert_eq!(found, [Some(1), Some(1), Some(3), Some(9)]);
+        assert_eq!((numbers.max(), numbers.total()), (Some(9), 100));
+    }
+}

@@ -1,0 +1,249 @@
+//! What open snapshots keep of a heap: versions that a pass would remove without them.
+//!
+//! It is asked in two ways. A visit of every page counts exactly ([`Heap::add_snapshot_holds`]). And each pass notes
+//! what it had to leave on its page ([`HeldVersions`]), which can be summed at any time for nothing.
+//!
+//! ```text
+//!  page 17   kept by snapshots 10 to 10: 2 versions, 180 bytes      still true as long as 10 is open,
+//!            kept by snapshots 10 to 30: 1 version,   90 bytes      and of 10 alone once 20 and 30 have ended
+//! ```
+//!
+//! Why a note does not grow false. A pass notes versions that had ended by its C. The snapshots that keep such a
+//! version can only become fewer: one that is taken later sees its end. So who keeps it now is who of those is open still.
+//! It goes by a pass over its page only, which writes the note anew, or with the heap's files, and the notes with
+//! them. What no pass has met is not in it: the sum is a lower bound, near the truth where pages run full. It
+//! is in memory and bounded; what is too much is left out.
+
+use hashbrown::HashMap;
+use niwaki_env::sync::Mutex;
+use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering};
+use niwaki_storage::page::Page;
+use niwaki_storage::{Csn, PageKind};
+use niwaki_txn::{Holders, XidStatus};
+
+use crate::error::Result;
+use crate::header::{TUPLE_HEADER_SIZE, flags};
+use crate::page;
+use crate::relation::Heap;
+
+/// Parts of the memory, each with its own lock, by block.
+const PARTS: usize = 16;
+/// Most blocks with a note in a part, about 100 bytes each.
+const BLOCKS_MAX: usize = 1 << 13;
+
+/// Versions, and the bytes that they take on their pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// How many.
+    pub versions: u64,
+    /// Bytes, headers included, line pointers not.
+    pub bytes: u64,
+}
+
+impl Held {
+    fn add(&mut self, other: Self) {
+        self.versions += other.versions;
+        self.bytes += other.bytes;
+    }
+}
+
+/// What a visit of pages found, by the positions of [`Holders::snapshots`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotHolds {
+    /// What each snapshot alone keeps: what would go if it ended.
+    pub alone: Vec<Held>,
+    /// What each keeps together with others: what would stay for them.
+    pub shared: Vec<Held>,
+    /// What nobody needs: the next pass takes it away.
+    pub nobody: Held,
+}
+
+impl SnapshotHolds {
+    /// Nothing yet, for these snapshots.
+    pub fn of(holders: &Holders) -> Self {
+        let none = vec![Held::default(); holders.snapshots().len()];
+        Self { alone: none.clone(), shared: none, nobody: Held::default() }
+    }
+}
+
+/// Versions that a pass left on a page for the snapshots from `first` to `last`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Note {
+    first: Csn,
+    last: Csn,
+    held: Held,
+}
+
+/// What passes left to open snapshots, of one heap.
+#[derive(Debug, Default)]
+pub(crate) struct HeldVersions {
+    parts: [Mutex<HashMap<u32, Vec<Note>>>; PARTS],
+    /// Blocks with a note; a hint.
+    blocks: AtomicUsize,
+}
+
+/// What one pass left: the oldest and the newest keeper of each version, and its bytes.
+#[derive(Debug, Default)]
+pub(crate) struct LeftOnPage(Vec<Note>);
+
+impl LeftOnPage {
+    /// Of a page before it is changed; `keepers` says who keeps the version at an offset, if nobody else could.
+    pub(crate) fn of(page: &Page, keepers: impl Fn(u16) -> Option<(Csn, Csn)>) -> Self {
+        let mut left = Self::default();
+        for offset in 1..=page.item_count() {
+            let Some(keepers) = keepers(offset) else { continue };
+            if let Some(tuple) = page::tuple(page, offset).filter(|t| !t.has(flags::STUB)) {
+                left.add(keepers, tuple.data().len());
+            }
+        }
+        left
+    }
+
+    fn add(&mut self, (first, last): (Csn, Csn), data_bytes: usize) {
+        let held = Held { versions: 1, bytes: (data_bytes + TUPLE_HEADER_SIZE) as u64 };
+        match self.0.iter_mut().find(|note| (note.first, note.last) == (first, last)) {
+            Some(note) => note.held.add(held),
+            None => self.0.push(Note { first, last, held }),
+        }
+    }
+}
+
+impl HeldVersions {
+    /// A pass left this on a page, which is latched for writing: what was noted of it before is past.
+    pub(crate) fn note(&self, block: u32, left: LeftOnPage) {
+        // Relaxed: who noted this page before held its latch.
+        if left.0.is_empty() && self.blocks.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut notes = self.parts[block as usize % PARTS].lock();
+        let before = notes.len();
+        if left.0.is_empty() {
+            notes.remove(&block);
+        } else if before < BLOCKS_MAX || notes.contains_key(&block) {
+            notes.insert(block, left.0);
+        }
+        if notes.len() > before {
+            self.blocks.fetch_add(1, Ordering::Relaxed);
+        } else if notes.len() < before {
+            self.blocks.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds, for each of [`Holders::snapshots`], what it alone keeps.
+    fn add_alone(&self, holders: &Holders, alone: &mut [Held]) {
+        if self.blocks.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        for part in &self.parts {
+            for note in part.lock().values().flatten() {
+                let keepers = holders.between(note.first, note.last);
+                if keepers.len() == 1 {
+                    alone[keepers.start].add(note.held);
+                }
+            }
+        }
+    }
+}
+
+impl Heap<'_> {
+    /// Adds, for each of [`Holders::snapshots`], what it alone keeps, as far as passes have met it.
+    ///
+    /// # Panics
+    /// If `alone` is not as long as there are snapshots.
+    pub fn add_noted_holds(&self, holders: &Holders, alone: &mut [Held]) {
+        assert_eq!(alone.len(), holders.snapshots().len());
+        self.relation.shared.held.add_alone(holders, alone);
+    }
+
+    /// Adds what the snapshots keep of a page, under one hold of its shared latch.
+    ///
+    /// # Errors
+    /// Storage's.
+    ///
+    /// # Panics
+    /// If `holds` was made for other snapshots.
+    pub fn add_snapshot_holds(
+        &self,
+        block: u32,
+        holders: &Holders,
+        holds: &mut SnapshotHolds,
+    ) -> Result<()> {
+        assert_eq!(holds.alone.len(), holders.snapshots().len());
+        let pin = self.pin(block)?;
+        let page = pin.read();
+        if page.kind() != PageKind::Heap {
+            return Ok(());
+        }
+        let base = page::base(&page);
+        for tuple in (1..=page.item_count()).filter_map(|offset| page::tuple(&page, offset)) {
+            if tuple.has(flags::STUB) {
+                continue;
+            }
+            let bytes = (tuple.data().len() + TUPLE_HEADER_SIZE) as u64;
+            let held = Held { versions: 1, bytes };
+            let begin = match self.txns.status(page::xmin(base, tuple)) {
+                XidStatus::Aborted => {
+                    holds.nobody.add(held);
+                    continue;
+                }
+                XidStatus::InProgress => continue,
+                XidStatus::Committed(begin) => begin,
+            };
+            if !tuple.has_deleter() {
+                continue;
+            }
+            let XidStatus::Committed(end) = self.txns.status(page::xmax(base, tuple)) else {
+                continue;
+            };
+            let Some(keepers) = holders.keeping(begin, end) else { continue };
+            match keepers.len() {
+                0 => holds.nobody.add(held),
+                1 => holds.alone[keepers.start].add(held),
+                _ => keepers.for_each(|keeper| holds.shared[keeper].add(held)),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left(versions: &[(u64, u64)]) -> LeftOnPage {
+        let mut left = LeftOnPage::default();
+        versions.iter().for_each(|&(first, last)| left.add((Csn(first), Csn(last)), 76));
+        left
+    }
+
+    #[test]
+    fn what_a_pass_left_is_written_anew_by_the_next() {
+        let held = HeldVersions::default();
+        held.note(3, left(&[]));
+        held.note(3, left(&[(10, 10), (10, 30), (10, 10)]));
+        held.note(19, left(&[(10, 10)]));
+        assert_eq!(held.blocks.load(Ordering::Relaxed), 2);
+        let notes = held.parts[3].lock()[&3].clone();
+        let note = |last, versions| Note {
+            first: Csn(10),
+            last: Csn(last),
+            held: Held { versions, bytes: 100 * versions },
+        };
+        assert_eq!(notes, [note(10, 2), note(30, 1)]);
+        held.note(3, left(&[(10, 30)]));
+        assert_eq!(held.parts[3].lock()[&3], [note(30, 1)]);
+        held.note(3, left(&[]));
+        held.note(19, left(&[]));
+        assert_eq!(held.blocks.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn what_is_too_much_is_left_out() {
+        let held = HeldVersions::default();
+        let blocks = (BLOCKS_MAX * PARTS + PARTS) as u32;
+        (0..blocks).for_each(|block| held.note(block, left(&[(10, 10)])));
+        assert_eq!(held.blocks.load(Ordering::Relaxed), BLOCKS_MAX * PARTS);
+        held.note(0, left(&[(10, 10), (10, 10)]));
+        assert_eq!(held.parts[0].lock()[&0][0].held.versions, 2, "one that has a note keeps it");
+    }
+}

@@ -1,0 +1,137 @@
+//! A page as it is stored, for people who want to see it.
+
+use niwaki_storage::page::ItemState;
+use niwaki_storage::{Mixed, OffsetNumber, PageKind, Tid, Xid};
+
+use crate::error::Result;
+use crate::header::{NO_LINK, Tuple, flags};
+use crate::page;
+use crate::relation::Heap;
+
+/// One line pointer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinePointer {
+    /// Its number, from 1.
+    pub number: u16,
+    /// What it is.
+    pub state: ItemState,
+    /// Byte of the page at which its tuple begins; 0 without one.
+    pub at: u16,
+    /// Bytes of its tuple, header included; 0 without one.
+    pub len: u16,
+    /// Where a REDIRECT leads.
+    pub target: Option<u16>,
+    /// Whether entries with other keys may lead to this root.
+    pub mixed: Mixed,
+    /// The row came from another page (rule 9b.6).
+    pub moved_in: bool,
+    /// What it points at.
+    pub tuple: Option<StoredTuple>,
+}
+
+/// One version, as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredTuple {
+    /// Inserter.
+    pub xmin: Xid,
+    /// Deleter, updater or locker; [`Xid::INVALID`] for none.
+    pub xmax: Xid,
+    /// The command field.
+    pub command: u32,
+    /// The next version.
+    pub link: Option<Tid>,
+    /// Offset of the root.
+    pub root: u16,
+    /// [`flags`].
+    pub flags: u16,
+    /// Columns stored.
+    pub natts: u16,
+    /// The values.
+    pub data: Vec<u8>,
+}
+
+impl StoredTuple {
+    fn of(base: u64, tuple: Tuple<'_>) -> Self {
+        Self {
+            xmin: page::xmin(base, tuple),
+            xmax: page::xmax(base, tuple),
+            command: tuple.cid().raw,
+            link: Some(tuple.link()).filter(|link| *link != NO_LINK),
+            root: tuple.root(),
+            flags: tuple.flags(),
+            natts: tuple.natts(),
+            data: tuple.data().to_vec(),
+        }
+    }
+
+    /// Names of the flags that are set, in the order of their bits.
+    pub fn flag_names(&self) -> impl Iterator<Item = &'static str> {
+        let flags = self.flags;
+        NAMES.iter().filter(move |(flag, _)| flags & flag != 0).map(|&(_, name)| name)
+    }
+
+    /// Whether a flag is set.
+    pub fn has(&self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+/// In the order of their bits.
+const NAMES: [(u16, &str); 13] = [
+    (flags::HAS_NULLS, "has_nulls"),
+    (flags::HAS_EXTERNAL, "has_external"),
+    (flags::XMAX_LOCK_ONLY, "xmax_lock_only"),
+    (flags::KEYS_UPDATED, "keys_updated"),
+    (flags::UPDATED, "updated"),
+    (flags::HEAP_ONLY, "heap_only"),
+    (flags::HEAP_UPDATED, "heap_updated"),
+    (flags::STUB, "stub"),
+    (flags::COMBO_CID, "combo_cid"),
+    (flags::RELINKED, "relinked"),
+    (flags::XMIN_ALL_VISIBLE, "xmin_all_visible"),
+    (flags::XMIN_ABORTED, "xmin_aborted"),
+    (flags::XMAX_ABORTED, "xmax_aborted"),
+];
+
+impl Heap<'_> {
+    /// Copies the line pointers of a page, and what they point at; none of a page that is not used yet. One
+    /// hold of the shared latch.
+    ///
+    /// # Errors
+    /// Storage's; there being no such block.
+    pub fn line_pointers(&self, block: u32) -> Result<Vec<LinePointer>> {
+        let pin = self.pin(block)?;
+        let page = pin.read();
+        if page.kind() != PageKind::Heap {
+            return Ok(Vec::new());
+        }
+        let base = page::base(&page);
+        let read = |number: u16| {
+            let id = page.item_id(OffsetNumber(number));
+            let stored = id.has_storage();
+            LinePointer {
+                number,
+                state: id.state(),
+                at: if stored { id.offset() } else { 0 },
+                len: if stored { id.len() } else { 0 },
+                target: (id.state() == ItemState::Redirect).then(|| id.target().0),
+                mixed: id.mixed(),
+                moved_in: id.moved_in(),
+                tuple: page::tuple(&page, number).map(|tuple| StoredTuple::of(base, tuple)),
+            }
+        };
+        Ok((1..=page.item_count()).map(read).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flag_has_a_name() {
+        let named = NAMES.iter().fold(0, |all, (flag, _)| all | flag);
+        assert_eq!(named | flags::RESERVED, u16::MAX);
+        assert!(NAMES.is_sorted_by_key(|(flag, _)| *flag));
+    }
+}

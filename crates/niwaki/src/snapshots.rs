@@ -1,0 +1,70 @@
+//! `niwaki_snapshots`: who holds what.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{CatalogState, Result};
+use niwaki_table::Held;
+use niwaki_txn::RegisteredSnapshot;
+use niwaki_types::{Datum, TypeOid, datetime};
+
+use crate::database::Database;
+
+/// Name of the view.
+pub(crate) const SNAPSHOTS: &str = "niwaki_snapshots";
+
+/// The view's columns.
+pub(crate) const COLUMNS: &[(&str, TypeOid)] = &[
+    ("pid", TypeOid::INT4),
+    ("csn", TypeOid::PG_LSN),
+    ("age", TypeOid::INTERVAL),
+    ("may_follow", TypeOid::BOOL),
+    ("versions_held", TypeOid::INT8),
+    ("bytes_held", TypeOid::INT8),
+    ("usename", TypeOid::NAME),
+    ("application_name", TypeOid::TEXT),
+    ("state", TypeOid::TEXT),
+    ("query", TypeOid::TEXT),
+];
+
+/// A row for each open snapshot, oldest first. What it holds is what passes over pages have left to it alone, in
+/// the tables of this catalog: nothing is read for it.
+pub(crate) fn rows(
+    database: &Database,
+    state: &CatalogState,
+    row: &mut dyn FnMut(&[Datum]) -> Result<()>,
+) -> Result<()> {
+    let holders = database.transactions().holders();
+    let mut alone = vec![Held::default(); holders.snapshots().len()];
+    for table in state.tables().filter_map(|relation| relation.table.as_ref()) {
+        table.add_noted_holds(&holders, &mut alone);
+    }
+    let now_us = database.env().clock.now_unix_us();
+    for (snapshot, held) in holders.snapshots().iter().zip(alone) {
+        row(&values(database, snapshot, held, now_us))?;
+    }
+    Ok(())
+}
+
+fn values(
+    database: &Database,
+    snapshot: &RegisteredSnapshot,
+    held: Held,
+    now_us: i64,
+) -> [Datum; COLUMNS.len()] {
+    let number = |value: u64| Datum::Int8(i64::try_from(value).unwrap_or(i64::MAX));
+    // The clock may have been set back.
+    let age = datetime::subtract_timestamps(now_us.max(snapshot.taken_us), snapshot.taken_us);
+    let activity = database.activities().of(snapshot.session).unwrap_or_default();
+    [
+        Datum::Int4(snapshot.session),
+        Datum::Lsn(snapshot.csn.0),
+        Datum::Interval(Arc::new(age.unwrap_or_default())),
+        Datum::Bool(snapshot.may_follow),
+        number(held.versions),
+        number(held.bytes),
+        Datum::text("postgres"),
+        Datum::text(&activity.application_name),
+        Datum::text(activity.state.word()),
+        Datum::text(&activity.query),
+    ]
+}
