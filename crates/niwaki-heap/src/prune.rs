@@ -7,7 +7,8 @@
 //! root v1 ─ v2 ─ v3 ─ v4   v2, v3                 v1 ─ v4, with v3's end (rule 9b.7)
 //! root v1 ─ v2 ─► P2       v2                     v1 ─► P2, with v2's end
 //! root v1 ─ v2             v2, row deleted        v1, with v2's end
-//! root v1 ─ v2             both, row deleted      root DEAD (until its index entries are gone)
+//! root v1 ─ v2             both, row deleted      root DEAD (until its index entries are gone; a piece of a
+//!                                                 large value has none: UNUSED)
 //! moved-in root v1 ─ v2    v1, may be followed    root stub ──► v2          (rule 9b.6)
 //! moved-in root v1 ─► P2   v1, row lives on P2    root stub ──► P2
 //! v1 (─ v2 aborted)        v2                     v1 alone, its end forgotten (rule 9b.7)
@@ -185,6 +186,8 @@ struct Findings {
     plan: PrunePlan,
     /// Offsets of the versions that go.
     removed: Vec<u16>,
+    /// Chains of which nothing is left.
+    chains: u32,
     /// Union of the lifetimes of what it removes.
     interval: Option<(Csn, Csn)>,
     /// Versions that stay and may be hinted as seen by every snapshot.
@@ -399,6 +402,12 @@ impl Heap<'_> {
             }
         }
         planner.orphans();
+        let chains = planner.plan.dead.len() as u32;
+        if self.relation.pieces {
+            // No index has an entry for them, nor will have one.
+            let gone = std::mem::take(&mut planner.plan.dead);
+            planner.plan.unused.extend(gone);
+        }
         planner.plan.freed = options
             .free
             .iter()
@@ -424,6 +433,7 @@ impl Heap<'_> {
         Findings {
             plan: planner.plan,
             removed: planner.removed,
+            chains,
             interval: planner.interval,
             all_visible,
         }
@@ -436,14 +446,14 @@ impl Heap<'_> {
         horizon: &Horizon,
         options: PruneOptions<'_>,
     ) -> Result<Pruned> {
-        let Findings { plan, removed, interval, all_visible } =
+        let Findings { plan, removed, chains, interval, all_visible } =
             self.plan(page, page.id().block, horizon, options);
         let pruned = Pruned {
             removed: removed.len() as u32,
             frozen: plan.frozen.len() as u32,
             relinked: plan.relinked.len() as u32,
             freed: plan.freed.len() as u32,
-            chains: plan.dead.len() as u32,
+            chains,
         };
         if plan.is_empty() {
             if page::prune_xid(page) != plan.prune_xid {
@@ -455,6 +465,7 @@ impl Heap<'_> {
         let mut data = Vec::new();
         plan.encode(&mut data);
         let told = self.copy_mixed(page, page.id().block, &removed);
+        let external = self.copy_external(page, &removed);
         let _critical = self.storage.begin_change()?;
         let applied = plan.apply(page);
         assert!(applied, "a plan fits the page it was made for");
@@ -474,7 +485,7 @@ impl Heap<'_> {
                 removes: interval,
             },
         )?;
-        self.tell_removed(told);
+        self.tell_removed(told, external);
         // Hints: the page is dirty already, and what they say spares the next pass its look-ups.
         if all_visible.is_empty() {
             return Ok(pruned);

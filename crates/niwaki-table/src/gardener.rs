@@ -42,14 +42,19 @@ const BATCH: usize = if SIMULATED { 1 } else { 16 };
 const BATCH_MAX: usize = 64;
 
 impl Table {
-    /// Sees to the entries of versions that were pruned, once a batch of them waits. Called by those who changed
+    /// Sees to the entries of versions that were pruned, once a batch of them waits, and to the pieces of large values that
+    /// nobody sees any more. Called by those who changed
     /// the table, whose lock on it excludes other definitions, with no latch held.
     ///
     /// # Errors
     /// Storage's.
     #[inline]
     pub(crate) fn tend(&self) -> Result<()> {
-        if self.heap().removed_waiting() < BATCH { Ok(()) } else { self.tend_now() }
+        if self.heap().removed_waiting() >= BATCH {
+            self.tend_now()?;
+        }
+        // After the entries: their keys may be made of values whose pieces go here.
+        self.tend_values()
     }
 
     #[cold]
@@ -65,8 +70,10 @@ impl Table {
             if !self.has_block(root)? {
                 continue;
             }
-            let (natts, nulls) = (version.natts, version.has_nulls);
-            self.deform_parts(natts, nulls, &version.bytes, &needed, &mut row)?;
+            // Pieces of its values may be gone before it was seen to; then vacuum is asked.
+            if !self.deform_past(root, &version, &needed, &mut row)? {
+                continue;
+            }
             let mut missed = false;
             if let Some(record) = record.filter(|_| seeded_bug!("seen-early")) {
                 self.heap().seen_to(root, record, payloads_right);

@@ -33,6 +33,7 @@ mod temp;
 mod tid_bitmap;
 mod unique;
 mod update;
+mod values;
 mod workspace;
 
 pub use bitmap_scan::{BitmapEffort, BitmapScan, BitmapSource};
@@ -58,4 +59,5 @@ pub use seq_scan::SeqScan;
 pub use sequence::{Sequence, SequenceOptions};
 pub use stats::TableStats;
 pub use table::Table;
+pub use values::can_have_large_values;
 pub use workspace::Workspace;

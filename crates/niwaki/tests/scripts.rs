@@ -72,3 +72,8 @@ fn index_only() {
 fn on_conflict() {
     check("on_conflict", include_str!("../testscripts/on_conflict.test"));
 }
+
+#[test]
+fn large_values() {
+    check("large_values", include_str!("../testscripts/large_values.test"));
+}

@@ -34,6 +34,7 @@ impl Definer<'_> {
             name: name.clone(),
             kind: RelationKind::Table,
             file: self.new_file(spec.logged)?,
+            values: None,
             logged: spec.logged,
             columns: Vec::new(),
             checks: Vec::new(),
@@ -46,6 +47,7 @@ impl Definer<'_> {
             let column = self.new_column(&table, column, position)?;
             table.columns.push(column);
         }
+        self.allot_values(&mut table)?;
         let mut taken = ConstraintNames::of(&table, &[]);
         for constraint in &spec.constraints {
             self.add_check(&mut table, &mut taken, constraint)?;

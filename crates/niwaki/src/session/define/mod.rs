@@ -247,6 +247,14 @@ impl Definer<'_> {
         Ok(engine.create_file(self.transaction()?, logged)?.id.0)
     }
 
+    /// New, empty files for the large values of a table that can have some, and has none for them.
+    fn allot_values(&self, table: &mut niwaki_catalog::RelationDefinition) -> Result<()> {
+        if table.values.is_none() && table.can_have_large_values() {
+            table.values = Some(self.new_file(table.logged)?);
+        }
+        Ok(())
+    }
+
     /// The files of a relation go when the transaction commits. A rollback brings an index back, with entries
     /// for roots of which all other indexes may have told meanwhile: until then no line pointer is freed.
     fn drop_file(&mut self, definition: &niwaki_catalog::RelationDefinition) -> Result<()> {
@@ -256,11 +264,11 @@ impl Definer<'_> {
         {
             self.session.freeing.push(table.heap().pause_freeing().forgetting());
         }
-        let file = niwaki_storage::RelFile {
-            id: niwaki_storage::RelFileId(definition.file),
-            logged: definition.logged,
-        };
-        self.session.engine().drop_at_commit(self.transaction()?, file);
+        for file in definition.files() {
+            let id = niwaki_storage::RelFileId(file);
+            let file = niwaki_storage::RelFile { id, logged: definition.logged };
+            self.session.engine().drop_at_commit(self.transaction()?, file);
+        }
         Ok(())
     }
 }

@@ -33,6 +33,8 @@ impl Definer<'_> {
                 let mut definition = self.current(oid)?.definition.clone();
                 self.drop_file(&definition)?;
                 definition.file = self.new_file(definition.logged)?;
+                definition.values = None;
+                self.allot_values(&mut definition)?;
                 definition.stats = niwaki_catalog::RelationStats::default();
                 self.update(definition)?;
             }
