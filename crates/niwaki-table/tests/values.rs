@@ -483,6 +483,84 @@ fn keys_that_do_not_stand_in_the_row_are_compared() {
     assert_eq!(letters, ["b", "a", "c"]);
 }
 
+/// READ COMMITTED: an update that finds the row changed has stored nothing, nor ended anything; its next try does both.
+#[test]
+fn an_update_that_starts_again_leaves_nothing_behind() {
+    let mut world = World::new();
+    let (first, second, third) = (noise(1, 20_000), noise(2, 20_000), noise(3, 20_000));
+    world.transaction(|world, tx| {
+        world.insert(tx, 1, 0, &first);
+    });
+    let tx = world.begin(1);
+    let snapshot = tx.snapshot_for_write().unwrap();
+    let (tid, mut old) = world.find(&tx, &snapshot, 1).expect("the row");
+    world.transaction(|world, tx| world.update(tx, 1, Some(1), Some(&second)));
+    world.vacuum(false);
+    let before = (world.pieces(), world.lsn());
+    let mut target = RowTarget::visible(tid);
+    let done =
+        world.table.update(&tx, &snapshot, target, &old, &row(1, 2, &third), &mut world.work);
+    let Modify::Changed(changed) = done.unwrap() else { panic!("it was changed") };
+    // The row is locked, and that is all.
+    assert_eq!(world.pieces(), before.0);
+    assert!(world.lsn() - before.1 < 9_000, "{} bytes of log", world.lsn() - before.1);
+    world.check();
+    target = changed.target;
+    let stored = &changed.row;
+    let all = ColumnMask::all(3);
+    let table = &world.table;
+    table.deform_parts(stored.natts, stored.has_nulls, &stored.bytes, &all, &mut old).unwrap();
+    assert!(matches!(&old[2], Datum::Text(t) if **t == *second));
+    let done = table.update(&tx, &snapshot, target, &old, &row(1, 2, &third), &mut world.work);
+    assert!(matches!(done, Ok(Modify::Done { .. })), "{done:?}");
+    drop(snapshot);
+    tx.commit(Durability::Flush).unwrap();
+    world.check();
+    assert_eq!(world.now(), Contents::from([(1, (2, third))]));
+    world.vacuum(false);
+    assert_eq!(world.pieces(), 3, "of the value that is there");
+}
+
+#[test]
+fn values_of_every_type_that_may_be_large_come_back() {
+    let world = World::new();
+    let mut definition = world.table.definition().clone();
+    let types = [TypeOid::BPCHAR, TypeOid::BYTEA, TypeOid::NUMERIC, TypeOid::TEXT_ARRAY];
+    definition.columns.extend(types.map(ColumnType::new));
+    definition.missing = vec![Datum::Null; 7];
+    let table = Table::open(&world.engine, definition);
+    let digits: String = noise(1, 30_000).bytes().map(|b| char::from(b'0' + b % 10)).collect();
+    let number = niwaki_types::Numeric::parse(&format!("1{digits}.5")).unwrap();
+    let elements = [Datum::text(&noise(4, 9_000)), Datum::Null, Datum::text("x")];
+    let mut wide = row(1, 1, &noise(2, 5_000));
+    wide.extend([
+        Datum::text(&format!("{:<9000}", "padded")),
+        Datum::Bytea(noise(3, 50_000).into_bytes().into()),
+        Datum::Numeric(Arc::new(number)),
+        Datum::Array(TypeOid::TEXT, elements.into()),
+    ]);
+    let tx = world.begin(0);
+    let mut work = Workspace::new();
+    let tid = table.insert(&tx, &wide, &mut work).unwrap();
+    tx.next_command().unwrap();
+    let snapshot = tx.snapshot_for_write().unwrap();
+    let (mut found, all) = (vec![Datum::Null; 7], ColumnMask::all(7));
+    assert!(table.fetch(&tx, &snapshot, tid, &all, &mut found).unwrap());
+    assert_eq!(format!("{found:?}"), format!("{wide:?}"));
+    // Read values are not the very same, and all are kept.
+    let begin = world.lsn();
+    let mut new = wide.clone();
+    new[1] = Datum::Int4(2);
+    let target = RowTarget::visible(tid);
+    let done = table.update(&tx, &snapshot, target, &found, &new, &mut work).unwrap();
+    assert!(matches!(done, Modify::Done { .. }), "{done:?}");
+    assert!(world.lsn() - begin < 1_000, "{} bytes of log", world.lsn() - begin);
+    drop(snapshot);
+    tx.commit(Durability::Flush).unwrap();
+    let report = table.check().unwrap();
+    assert!(report.corruptions.is_empty(), "{:?}", report.corruptions);
+}
+
 #[test]
 fn rows_and_values_that_are_too_large_are_refused() {
     let world = World::new();
