@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use niwaki_env::Env;
+use niwaki_env::failpoints::SIMULATED;
 use niwaki_nbtree::{IndexOptions, KeyRange};
 use niwaki_storage::{
     CheckpointKind, Error as StorageError, RelFile, RelFileId, Storage, StorageOptions, Tid,
@@ -103,11 +104,14 @@ fn row(key: Key, value: Value) -> Vec<Datum> {
     vec![Datum::Int8(key), Datum::Int8(value), Datum::Int4(group), Datum::text(&filler), large]
 }
 
-/// Bytes that do not compress, so many that most go out of line where limits are small. The same for most values of a key, so
-/// that most updates keep them.
+/// Bytes that do not compress, some of them so many that they go out of line. The same for most values of a key, so that most
+/// updates keep them.
 fn large_value(key: Key, value: Value) -> Vec<u8> {
+    /// Where limits are small, and where they are not: one piece, two pieces.
+    const LENGTHS: [usize; 5] =
+        if SIMULATED { [20, 80, 140, 200, 260] } else { [20, 80, 140, 2_100, 8_200] };
     let seed = if value.rem_euclid(4) == 0 { value } else { 0 };
-    let length = 20 + usize::try_from((key ^ seed).rem_euclid(5)).expect("few lengths") * 60;
+    let length = LENGTHS[usize::try_from((key ^ seed).rem_euclid(5)).expect("few lengths")];
     let mut state = (key.wrapping_mul(31) ^ seed).cast_unsigned() | 1 << 40;
     let noise = |_| {
         state ^= state << 13;
