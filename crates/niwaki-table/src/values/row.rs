@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use niwaki_env::seeded_bug;
 use niwaki_heap::{
-    Heap, InsertOptions, NewRow, Outcome, RowTarget, TUPLE_HEADER_SIZE, UpdateKind, VersionRow,
+    Heap, InsertOptions, MAX_TUPLE_SIZE, NewRow, Outcome, RowTarget, TUPLE_HEADER_SIZE, UpdateKind,
+    VersionRow,
 };
 use niwaki_storage::Corruption;
 use niwaki_txn::{Transaction, View};
@@ -44,6 +45,10 @@ impl Table {
     /// Appends the stored form of a row (all columns) to `out`, if all of its values can stay as they are.
     #[inline]
     pub(crate) fn form_plain(&self, row: &[Datum], out: &mut Vec<u8>) -> Option<Formed> {
+        // It would be copied, and the buffer would stay as large.
+        if row.iter().any(|value| length_at_least(value) > MAX_TUPLE_SIZE) {
+            return None;
+        }
         let start = out.len();
         let has_nulls = form_row(&self.definition.columns, row, out);
         if out.len() - start + TUPLE_HEADER_SIZE > row_target(self.values.is_some()) {
@@ -262,6 +267,15 @@ impl Table {
                 pieces::first_piece(pointer),
             ),
         }
+    }
+}
+
+/// Bytes that a value takes at least, as far as that costs nothing to know.
+fn length_at_least(value: &Datum) -> usize {
+    match value {
+        Datum::Text(text) => text.len(),
+        Datum::Bytea(bytes) => bytes.len(),
+        _ => 0,
     }
 }
 
