@@ -29,7 +29,8 @@ fn chains_of_any_keys_give_what_the_model_says() {
     let efforts = runs(HeapOnlyUpdates::AnyKey, false);
     runs(HeapOnlyUpdates::AnyKey, true);
     let sum = |of: fn(&Effort) -> u64| efforts.iter().map(of).sum::<u64>();
-    let (updated, heap_only) = (sum(|e| e.table.updated), sum(|e| e.table.hot_updated));
+    let (updated, heap_only) =
+        (sum(|e| e.table.updates.total()), sum(|e| e.table.updates.heap_only_total()));
     assert!(heap_only * 10 > updated * 8, "{heap_only} of {updated} updates were heap-only");
     assert!(sum(|e| e.suppressed) > 0 && sum(|e| e.marked) > 0, "{efforts:?}");
     assert!(sum(|e| e.mixed) > 0, "{efforts:?}");

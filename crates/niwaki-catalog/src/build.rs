@@ -23,6 +23,12 @@ pub(crate) fn file_of(definition: &RelationDefinition) -> RelFile {
     RelFile { id: RelFileId(definition.file), logged: definition.logged }
 }
 
+/// The files of a table's large values.
+pub(crate) fn values_of(definition: &RelationDefinition) -> Option<RelFile> {
+    let logged = definition.logged;
+    definition.values.map(|file| RelFile { id: RelFileId(file), logged })
+}
+
 pub(crate) fn sequence_options(sequence: &SequenceDefinition) -> SequenceOptions {
     SequenceOptions {
         start: sequence.start,
@@ -51,6 +57,7 @@ pub(crate) fn table_definition(
         id: u64::from(table.oid.0),
         name: table.name.clone(),
         file: file_of(table),
+        values: values_of(table),
         fillfactor: table.options.fillfactor().unwrap_or(100),
         heap_only_updates: match table.options.get("heap_only_updates") {
             Some("off") => HeapOnlyUpdates::Off,

@@ -174,7 +174,7 @@ impl Catalog {
         let state = self.state();
         Self::OWN_FILES
             .into_iter()
-            .chain(state.relations().map(|r| r.file).filter(|f| *f != 0))
+            .chain(state.relations().flat_map(|relation| relation.files()))
             .collect()
     }
 

@@ -399,6 +399,10 @@ pub struct RelationDefinition {
     pub kind: RelationKind,
     /// Its files ([`niwaki_storage::RelFileId`]); TRUNCATE and rewrites give new ones.
     pub file: u64,
+    /// The files of a table's large values, which come and go with its own; absent where no value can be large, and in
+    /// tables of before there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values: Option<u64>,
     /// False: UNLOGGED.
     pub logged: bool,
     /// Columns by position, dropped ones included. Of an index: empty (see [`IndexDefinition`]).
@@ -419,6 +423,21 @@ pub struct RelationDefinition {
     /// Size estimates for the planner.
     #[serde(default)]
     pub stats: RelationStats,
+}
+
+impl RelationDefinition {
+    /// Whether some value of a row can be large, so that the table is to have files for them.
+    pub fn can_have_large_values(&self) -> bool {
+        let columns = self.columns.iter().filter(|column| !column.dropped);
+        self.kind == RelationKind::Table
+            && niwaki_table::can_have_large_values(columns.map(Column::column_type))
+    }
+
+    /// All of its files.
+    pub fn files(&self) -> impl Iterator<Item = u64> {
+        // System views have number 0: none.
+        [Some(self.file), self.values].into_iter().flatten().filter(|file| *file != 0)
+    }
 }
 
 fn no_typmod() -> i32 {

@@ -88,6 +88,8 @@ fn definition() -> TableDefinition {
         id: OBJECTS_FILE,
         name: "niwaki_objects".to_owned(),
         file: file(OBJECTS_FILE),
+        // A definition is cut into parts that fit.
+        values: None,
         fillfactor: 70,
         heap_only_updates: HeapOnlyUpdates::SameKeys,
         columns: vec![

@@ -61,6 +61,7 @@ fn table(world: &World, name: &str, columns: usize) -> RelationDefinition {
         name: name.to_owned(),
         kind: RelationKind::Table,
         file: 0,
+        values: None,
         logged: true,
         columns: (0..columns)
             .map(|i| Column {

@@ -69,7 +69,7 @@ impl Heap<'_> {
 
     /// The verdict that a pass by this horizon gives, and what became of whoever ended the version, if that was
     /// asked. `inserted`: what became of its inserter, if that is known.
-    fn is_gone(
+    pub(crate) fn is_gone(
         &self,
         base: u64,
         tuple: Tuple<'_>,

@@ -24,7 +24,7 @@ pub(crate) const NO_LINK: Tid = Tid { block: BlockNumber::INVALID, offset: Offse
 pub mod flags {
     /// The values begin with a null bitmap.
     pub const HAS_NULLS: u16 = 1 << 0;
-    /// Some value lies out of line (reserved).
+    /// Some value lies out of line.
     pub const HAS_EXTERNAL: u16 = 1 << 1;
     /// xmax only locks the row.
     pub const XMAX_LOCK_ONLY: u16 = 1 << 2;

@@ -42,7 +42,7 @@ pub(crate) fn place<'a>(row: &NewRow<'a>, offset: u16, frozen: bool) -> PlaceRow
         offset,
         natts: row.natts,
         has_nulls: row.has_nulls,
-        has_external: false,
+        has_external: row.has_external,
         frozen,
         data: row.bytes,
     }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod alone;
 mod build;
 mod chain_stats;
 mod change;
@@ -55,7 +56,7 @@ pub use prune::Pruned;
 pub use records::RecordId;
 pub use redo::HeapRedo;
 pub use relation::{Heap, HeapRegistry, HeapRelation};
-pub use removed::RemovedVersion;
+pub use removed::{EndedRows, RemovedVersion};
 pub use rows::{PageRows, RowRef};
 pub use unindexed::FreeingPaused;
 pub use unique::UniqueProbe;

@@ -24,8 +24,9 @@ use crate::insert::{page_log, place, session_slot, tuple_size};
 use crate::judge::Judgement;
 use crate::outcome::{Blocker, NewRow, Newest, Outcome, RowTarget, UpdateKind, VersionRow};
 use crate::page;
-use crate::read::visible;
+use crate::read::{row_ref, visible};
 use crate::relation::Heap;
+use crate::rows::RowRef;
 
 /// Pages that a follower crosses before the links must be running in a circle.
 const HOPS_MAX: u32 = 1 << 20;
@@ -50,14 +51,7 @@ impl<'e> Heap<'e> {
         if page.kind() != PageKind::Heap {
             return Position::Not(Outcome::Gone);
         }
-        let locked = target.version.and_then(|version| {
-            let tuple = page::tuple(page, version.offset.0)?;
-            let mine = view.is_mine(page::xmax(page::base(page), tuple));
-            let root = tuple.root() == target.root.offset.0;
-            (mine && root && version.block == target.root.block)
-                .then_some((version.offset.0, tuple))
-        });
-        let found = locked.or_else(|| visible(page, target.root.offset.0, view));
+        let found = targeted(view, page, target);
         let Some((offset, tuple)) = found else { return Position::Not(Outcome::Gone) };
         match self.judge(view, page, tuple, target.root, mode) {
             Judgement::Free => Position::At(offset),
@@ -68,6 +62,26 @@ impl<'e> Heap<'e> {
             Judgement::Deleted if view.may_follow() => Position::Not(Outcome::Gone),
             Judgement::Deleted => Position::Not(Outcome::ConcurrentDelete),
         }
+    }
+
+    /// Gives the version that a change of `target` would be made on to `read`, under the page's shared latch; `None`
+    /// when there is none. Which it is does not change for a snapshot and a target.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn read_target<R>(
+        &self,
+        view: &View<'_>,
+        target: RowTarget,
+        read: impl FnOnce(RowRef<'_>) -> R,
+    ) -> Result<Option<R>> {
+        let pin = self.pin(target.root.block.0)?;
+        let page = pin.read();
+        if page.kind() != PageKind::Heap {
+            return Ok(None);
+        }
+        let found = targeted(view, &page, target);
+        Ok(found.map(|(_, tuple)| read(row_ref(&page, target.root, tuple))))
     }
 
     /// Replaces a row. On [`Outcome::Done`] the caller inserts index entries for `root` unless
@@ -81,6 +95,32 @@ impl<'e> Heap<'e> {
         target: RowTarget,
         row: NewRow<'_>,
         update: UpdateKind,
+    ) -> Result<Outcome> {
+        self.update_if(view, target, row, update, |_| true)
+    }
+
+    /// As [`Heap::update`], unless the version that is to be replaced has values out of line: that one is handed
+    /// out, and nothing is done. Which it is does not change for a snapshot and a target.
+    ///
+    /// # Errors
+    /// As [`Heap::update`].
+    pub fn update_unless_external(
+        &self,
+        view: &View<'_>,
+        target: RowTarget,
+        row: NewRow<'_>,
+        update: UpdateKind,
+    ) -> Result<Outcome> {
+        self.update_if(view, target, row, update, |old| !old.has(flags::HAS_EXTERNAL))
+    }
+
+    fn update_if(
+        &self,
+        view: &View<'_>,
+        target: RowTarget,
+        row: NewRow<'_>,
+        update: UpdateKind,
+        fine: impl Fn(Tuple<'_>) -> bool,
     ) -> Result<Outcome> {
         let len = tuple_size(&row)?;
         let transaction = view.transaction();
@@ -99,6 +139,9 @@ impl<'e> Heap<'e> {
                     return self.follow(view, page, at, mode);
                 }
             };
+            if let Some(old) = page::tuple(&page, at).filter(|old| !fine(*old)) {
+                return Ok(Outcome::External(row_ref(&page, target.root, old).into()));
+            }
             self.bring_in_range(&mut page, xid)?;
             if !has_room(&page, len) {
                 self.prune_if_useful(&mut page)?;
@@ -155,7 +198,7 @@ impl<'e> Heap<'e> {
             new: next_offset(&page),
             natts: row.natts,
             has_nulls: row.has_nulls,
-            has_external: false,
+            has_external: row.has_external,
             keys_updated: update.key_changed,
             heap_only: update.heap_only,
             mixed: update.heap_only && update.mixed,
@@ -234,6 +277,19 @@ impl<'e> Heap<'e> {
     /// # Errors
     /// Storage's; a read-only transaction's.
     pub fn delete(&self, view: &View<'_>, target: RowTarget) -> Result<Outcome> {
+        self.delete_noting(view, target, &mut None)
+    }
+
+    /// As [`Heap::delete`]; if the version that it ends has values out of line, a copy of it goes to `external`.
+    ///
+    /// # Errors
+    /// As [`Heap::delete`].
+    pub fn delete_noting(
+        &self,
+        view: &View<'_>,
+        target: RowTarget,
+        external: &mut Option<VersionRow>,
+    ) -> Result<Outcome> {
         let transaction = view.transaction();
         let xid = transaction.write_xid()?;
         let mut page = self.pin_write(target.root.block.0)?;
@@ -248,9 +304,12 @@ impl<'e> Heap<'e> {
         };
         self.keep_outer_lock(transaction, &page, old, target.root)?;
         let cid = transaction.delete_cid(page::xmin(page::base(&page), old), old.cid())?;
+        let noted: Option<VersionRow> =
+            old.has(flags::HAS_EXTERNAL).then(|| row_ref(&page, target.root, old).into());
         let xmax_flags = flags::KEYS_UPDATED;
         let end = EndVersion { offset: at, link: NO_LINK, xmax_flags, cid: Some(cid) };
         self.end_version(&mut page, xid, &end, kind::DELETE)?;
+        *external = noted;
         Ok(Outcome::Done { root: target.root, heap_only: true })
     }
 
@@ -377,6 +436,18 @@ impl<'e> Heap<'e> {
             return Ok(Outcome::Changed(Newest { target: RowTarget { root, version }, row }));
         }
     }
+}
+
+/// The version of a page that `target` means: the one that an earlier attempt locked, or the one that the
+/// snapshot sees.
+fn targeted<'p>(view: &View<'_>, page: &'p Page, target: RowTarget) -> Option<(u16, Tuple<'p>)> {
+    let locked = target.version.and_then(|version| {
+        let tuple = page::tuple(page, version.offset.0)?;
+        let mine = view.is_mine(page::xmax(page::base(page), tuple));
+        let root = tuple.root() == target.root.offset.0;
+        (mine && root && version.block == target.root.block).then_some((version.offset.0, tuple))
+    });
+    locked.or_else(|| visible(page, target.root.offset.0, view))
 }
 
 /// The version at a link, if it is still the one that was linked: inserted by `expected`

@@ -12,6 +12,8 @@ pub struct NewRow<'a> {
     pub natts: u16,
     /// Whether the bytes begin with a null bitmap.
     pub has_nulls: bool,
+    /// Some value of it lies out of line.
+    pub has_external: bool,
     /// The stored form of the values (`niwaki_types::form_row`).
     pub bytes: &'a [u8],
 }
@@ -88,6 +90,9 @@ pub enum Outcome {
     Changed(Newest),
     /// The snapshot may follow: the row was deleted.
     Gone,
+    /// Nothing was done: the version that would be replaced, this one, has values out of line
+    /// ([`crate::Heap::update_unless_external`]).
+    External(VersionRow),
     /// The snapshot may not follow: another transaction updated the row.
     ConcurrentUpdate,
     /// The snapshot may not follow: another transaction deleted it.

@@ -7,7 +7,8 @@
 //! root v1 ─ v2 ─ v3 ─ v4   v2, v3                 v1 ─ v4, with v3's end (rule 9b.7)
 //! root v1 ─ v2 ─► P2       v2                     v1 ─► P2, with v2's end
 //! root v1 ─ v2             v2, row deleted        v1, with v2's end
-//! root v1 ─ v2             both, row deleted      root DEAD (until its index entries are gone)
+//! root v1 ─ v2             both, row deleted      root DEAD (until its index entries are gone; a piece of a
+//!                                                 large value has none: UNUSED)
 //! moved-in root v1 ─ v2    v1, may be followed    root stub ──► v2          (rule 9b.6)
 //! moved-in root v1 ─► P2   v1, row lives on P2    root stub ──► P2
 //! v1 (─ v2 aborted)        v2                     v1 alone, its end forgotten (rule 9b.7)
@@ -203,6 +204,8 @@ struct Findings {
     by_interval: u32,
     /// Of those that go, how many an aborted transaction had inserted.
     aborted: u32,
+    /// Chains of which nothing is left.
+    chains: u32,
     /// Union of the lifetimes of what it removes.
     interval: Option<(Csn, Csn)>,
     /// Versions that stay and may be hinted as seen by every snapshot.
@@ -423,6 +426,12 @@ impl Heap<'_> {
             }
         }
         planner.orphans();
+        let chains = planner.plan.dead.len() as u32;
+        if self.relation.pieces {
+            // No index has an entry for them, nor will have one.
+            let gone = std::mem::take(&mut planner.plan.dead);
+            planner.plan.unused.extend(gone);
+        }
         planner.plan.freed = options
             .free
             .iter()
@@ -451,6 +460,7 @@ impl Heap<'_> {
             removed: planner.removed,
             by_interval: planner.by_interval,
             aborted: planner.aborted,
+            chains,
             interval: planner.interval,
             all_visible,
             left,
@@ -464,8 +474,16 @@ impl Heap<'_> {
         horizon: &Horizon,
         options: PruneOptions<'_>,
     ) -> Result<Pruned> {
-        let Findings { mut plan, removed, by_interval, aborted, interval, all_visible, left } =
-            self.plan(page, page.id().block, horizon, options);
+        let Findings {
+            mut plan,
+            removed,
+            by_interval,
+            aborted,
+            chains,
+            interval,
+            all_visible,
+            left,
+        } = self.plan(page, page.id().block, horizon, options);
         self.relation.shared.held.note(page.id().block.0, left);
         if options.settle {
             // Those of which this pass removes something are not settled before that is seen to.
@@ -478,7 +496,7 @@ impl Heap<'_> {
             frozen: plan.frozen.len() as u32,
             relinked: plan.relinked.len() as u32,
             freed: plan.freed.len() as u32,
-            chains: plan.dead.len() as u32,
+            chains,
         };
         if plan.is_empty() {
             if page::prune_xid(page) != plan.prune_xid {
@@ -490,6 +508,7 @@ impl Heap<'_> {
         let mut data = Vec::new();
         plan.encode(&mut data);
         let told = self.copy_mixed(page, page.id().block, &removed);
+        let external = self.copy_external(page, &removed);
         let _critical = self.storage.begin_change()?;
         self.count_unmixed(page, &plan.unmixed);
         let applied = plan.apply(page);
@@ -510,7 +529,7 @@ impl Heap<'_> {
                 removes: interval,
             },
         )?;
-        self.tell_removed(told);
+        self.tell_removed(told, external);
         self.relation.counters.count_pass(&pruned);
         count(&self.relation.counters.settled, plan.unmixed.len());
         // Hints: the page is dirty already, and what they say spares the next pass its look-ups.

@@ -27,6 +27,8 @@ pub struct HeapRelation {
     pub file: RelFile,
     /// How full, in percent, insertions leave a page.
     pub fillfactor: u8,
+    /// Its rows are pieces of large values, which no index names (`alone.rs`).
+    pub(crate) pieces: bool,
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<HeapCounters>,
 }
@@ -71,6 +73,7 @@ pub struct HeapRegistry {
 struct Known {
     file: RelFile,
     fillfactor: u8,
+    pieces: bool,
     shared: Weak<Shared>,
 }
 
@@ -83,14 +86,24 @@ impl fmt::Debug for HeapRegistry {
 impl HeapRegistry {
     /// The heap with these files.
     pub fn open(&self, file: RelFile, fillfactor: u8) -> HeapRelation {
+        self.open_as(file, fillfactor, false)
+    }
+
+    /// The heap with these files, whose rows are pieces of the large values of another one: they are found by
+    /// their addresses alone, and their line pointers are free when they go.
+    pub fn open_pieces(&self, file: RelFile) -> HeapRelation {
+        self.open_as(file, 100, true)
+    }
+
+    fn open_as(&self, file: RelFile, fillfactor: u8, pieces: bool) -> HeapRelation {
         let mut heaps = self.known.lock();
         let open = heaps.get(&file.id).and_then(|known| known.shared.upgrade());
         let shared = open.unwrap_or_else(|| {
             heaps.retain(|_, known| known.shared.strong_count() > 0);
             Arc::new(Shared::default())
         });
-        heaps.insert(file.id, Known { file, fillfactor, shared: Arc::downgrade(&shared) });
-        HeapRelation { file, fillfactor, shared, counters: Arc::default() }
+        heaps.insert(file.id, Known { file, fillfactor, pieces, shared: Arc::downgrade(&shared) });
+        HeapRelation { file, fillfactor, pieces, shared, counters: Arc::default() }
     }
 
     /// Writes what is known about the room of each open heap to its fork: the last thing that is done
@@ -102,9 +115,9 @@ impl HeapRegistry {
         let heaps: Vec<HeapRelation> = {
             let heaps = self.known.lock();
             let open = heaps.values().filter_map(|known| {
-                let (file, fillfactor) = (known.file, known.fillfactor);
-                let (shared, counters) = (known.shared.upgrade()?, Arc::default());
-                Some(HeapRelation { file, fillfactor, shared, counters })
+                let Known { file, fillfactor, pieces, ref shared } = *known;
+                let (shared, counters) = (shared.upgrade()?, Arc::default());
+                Some(HeapRelation { file, fillfactor, pieces, shared, counters })
             });
             open.collect()
         };

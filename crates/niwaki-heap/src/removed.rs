@@ -1,11 +1,13 @@
-//! Versions of mixed roots that passes removed: what the gardener works off.
+//! Versions that passes removed and that left something behind elsewhere: what the gardener works off.
 //!
-//! An index may have an entry with the key of such a version, for its root, that no version has any more. A pass
-//! knows the version's bytes last, so it copies them here; which keys they have is found out later, where
-//! nothing is latched (rule 9b.16).
+//! An index may have an entry with the key of a version of a mixed root, for its root, that no version has any
+//! more; and the pieces of values out of line lie in another heap. A pass knows the version's bytes last, so it
+//! copies them here; which keys they have, and where the pieces are, is found out later, where nothing is
+//! latched (rule 9b.16).
 //!
 //! It is in memory and bounded, and may be lost at any time: entries that are forgotten lead to chains whose
-//! versions have other keys, which recheck passes over, until vacuum takes them away.
+//! versions have other keys, which recheck passes over, until vacuum takes them away; and so it does with
+//! pieces.
 
 use std::collections::VecDeque;
 
@@ -14,7 +16,7 @@ use niwaki_env::sometimes;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering};
 use niwaki_storage::page::Page;
-use niwaki_storage::{BlockNumber, Mixed, OffsetNumber, Tid};
+use niwaki_storage::{BlockNumber, Mixed, OffsetNumber, Tid, Xid};
 
 use crate::counters::count;
 use crate::header::flags;
@@ -38,29 +40,79 @@ pub struct RemovedVersion {
     pub row: VersionRow,
 }
 
-impl RemovedVersion {
+/// Rows of a heap of pieces that one transaction ended together. They can go when it has committed, and the last
+/// snapshot in their life is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedRows {
+    /// One of them.
+    pub first: Tid,
+    /// Who inserted them: with `first` this tells them from rows that come later.
+    pub inserter: Xid,
+    /// The blocks they are on.
+    pub blocks: Vec<u32>,
+}
+
+/// What is kept of a version takes so much memory.
+trait Size {
+    fn size(&self) -> usize;
+}
+
+impl Size for RemovedVersion {
     fn size(&self) -> usize {
         size_of::<Self>() + self.row.bytes.len()
     }
 }
 
-/// Versions that wait for the gardener, of one heap.
+impl Size for VersionRow {
+    fn size(&self) -> usize {
+        size_of::<Self>() + self.bytes.len()
+    }
+}
+
+impl Size for EndedRows {
+    fn size(&self) -> usize {
+        size_of::<Self>() + size_of_val(self.blocks.as_slice())
+    }
+}
+
+/// What waits for the gardener, of one heap.
 #[derive(Debug, Default)]
 pub(crate) struct RemovedVersions {
-    waiting: Mutex<Waiting>,
+    /// Versions whose roots are mixed.
+    mixed: Queue<RemovedVersion>,
+    /// Versions with values out of line.
+    external: Queue<VersionRow>,
+    /// Of a heap of pieces: rows that will go.
+    ended: Queue<EndedRows>,
+}
+
+/// A bounded queue of versions.
+#[derive(Debug)]
+struct Queue<V> {
+    waiting: Mutex<Waiting<V>>,
     /// How many there are; a hint.
     count: AtomicUsize,
 }
 
-#[derive(Debug, Default)]
-struct Waiting {
-    versions: VecDeque<RemovedVersion>,
+#[derive(Debug)]
+struct Waiting<V> {
+    versions: VecDeque<V>,
     bytes: usize,
 }
 
-impl RemovedVersions {
+impl<V> Default for Queue<V> {
+    fn default() -> Self {
+        let waiting = Waiting { versions: VecDeque::new(), bytes: 0 };
+        Self { waiting: Mutex::new(waiting), count: AtomicUsize::new(0) }
+    }
+}
+
+impl<V: Size> Queue<V> {
     /// Appends what there is room for; returns how many there was none for.
-    fn push(&self, versions: Vec<RemovedVersion>) -> usize {
+    fn push(&self, versions: Vec<V>) -> usize {
+        if versions.is_empty() {
+            return 0;
+        }
         let mut waiting = self.waiting.lock();
         let mut forgotten = 0;
         for version in versions {
@@ -76,11 +128,11 @@ impl RemovedVersions {
         forgotten
     }
 
-    fn take(&self, most: usize) -> Vec<RemovedVersion> {
+    fn take(&self, most: usize) -> Vec<V> {
         let mut waiting = self.waiting.lock();
         let count = waiting.versions.len().min(most);
         let taken: Vec<_> = waiting.versions.drain(..count).collect();
-        waiting.bytes -= taken.iter().map(RemovedVersion::size).sum::<usize>();
+        waiting.bytes -= taken.iter().map(V::size).sum::<usize>();
         self.count.store(waiting.versions.len(), Ordering::Relaxed);
         taken
     }
@@ -108,23 +160,59 @@ impl Heap<'_> {
         removed.iter().filter_map(copy).collect()
     }
 
-    /// These versions are gone, and logged so.
-    pub(crate) fn tell_removed(&self, versions: Vec<RemovedVersion>) {
-        if !versions.is_empty() {
-            let forgotten = self.relation.shared.removed.push(versions);
-            count(&self.relation.counters.forgotten, forgotten);
-        }
+    /// Copies those of these versions of a page that have values out of line, under the same latch.
+    pub(crate) fn copy_external(&self, page: &Page, removed: &[u16]) -> Vec<VersionRow> {
+        let copy = |&offset: &u16| {
+            let tuple = page::tuple(page, offset).filter(|tuple| tuple.has(flags::HAS_EXTERNAL))?;
+            let (natts, has_nulls) = (tuple.natts(), tuple.has(flags::HAS_NULLS));
+            Some(VersionRow { natts, has_nulls, bytes: tuple.data().to_vec() })
+        };
+        removed.iter().filter_map(copy).collect()
     }
 
-    /// About how many removed versions wait for the gardener.
+    /// These versions are gone, and logged so.
+    pub(crate) fn tell_removed(&self, mixed: Vec<RemovedVersion>, external: Vec<VersionRow>) {
+        let forgotten = self.relation.shared.removed.mixed.push(mixed);
+        count(&self.relation.counters.forgotten, forgotten);
+        self.relation.shared.removed.external.push(external);
+    }
+
+    /// About how many removed versions of mixed roots wait for the gardener.
     #[inline]
     pub fn removed_waiting(&self) -> usize {
-        self.relation.shared.removed.count.load(Ordering::Relaxed)
+        self.relation.shared.removed.mixed.count.load(Ordering::Relaxed)
     }
 
     /// Hands out at most so many of those that wait, oldest first: who takes them sees to their entries.
     pub fn take_removed(&self, most: usize) -> Vec<RemovedVersion> {
-        self.relation.shared.removed.take(most)
+        self.relation.shared.removed.mixed.take(most)
+    }
+
+    /// Remembers rows of a heap of pieces that will go.
+    pub fn note_ended(&self, rows: EndedRows) {
+        self.relation.shared.removed.ended.push(vec![rows]);
+    }
+
+    /// About how many lists of such rows wait for the gardener.
+    #[inline]
+    pub fn ended_waiting(&self) -> usize {
+        self.relation.shared.removed.ended.count.load(Ordering::Relaxed)
+    }
+
+    /// Hands out at most so many lists of such rows, oldest first; those that cannot go yet are to be noted again.
+    pub fn take_ended(&self, most: usize) -> Vec<EndedRows> {
+        self.relation.shared.removed.ended.take(most)
+    }
+
+    /// About how many removed versions with values out of line wait for the gardener.
+    #[inline]
+    pub fn external_waiting(&self) -> usize {
+        self.relation.shared.removed.external.count.load(Ordering::Relaxed)
+    }
+
+    /// Hands out at most so many of those, oldest first: who takes them sees to the pieces of their values.
+    pub fn take_external(&self, most: usize) -> Vec<VersionRow> {
+        self.relation.shared.removed.external.take(most)
     }
 }
 
@@ -134,7 +222,7 @@ mod tests {
 
     #[test]
     fn what_is_too_much_is_forgotten() {
-        let removed = RemovedVersions::default();
+        let removed = Queue::default();
         let version = |offset| RemovedVersion {
             root: Tid::new(1, offset),
             record: None,

@@ -1,6 +1,7 @@
 //! The heap on storage in memory: what the table's tests do not see from above.
 
 mod access;
+mod alone;
 mod intervals;
 mod locks;
 mod mixed;
@@ -138,7 +139,7 @@ fn open(vfs: &Arc<MemoryVfs>, options: TxnOptions) -> (Arc<Storage>, Arc<Transac
 }
 
 fn row(bytes: &[u8]) -> NewRow<'_> {
-    NewRow { natts: 1, has_nulls: false, bytes }
+    NewRow { natts: 1, has_nulls: false, has_external: false, bytes }
 }
 
 fn edit(page: &mut Page, offset: u16, change: impl FnOnce(&mut Header)) {

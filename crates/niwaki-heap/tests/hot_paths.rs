@@ -22,7 +22,7 @@ fn hot_paths() {
     let relation = HeapRegistry::default().open(file, 100);
     let heap = Heap::new(&storage, &txns, &relation);
     let mut bytes = vec![1; 100];
-    let row = NewRow { natts: 4, has_nulls: false, bytes: &bytes };
+    let row = NewRow { natts: 4, has_nulls: false, has_external: false, bytes: &bytes };
     let begin = || txns.begin(&session, BeginOptions::default()).unwrap();
     let report = |what: &str, started: std::time::Duration, count: u32| {
         let each = (clock.monotonic() - started) / count;
@@ -67,7 +67,7 @@ fn hot_paths() {
     for round in 0..count {
         at = (at + 7919) % tids.len();
         bytes[50] = round as u8;
-        let row = NewRow { natts: 4, has_nulls: false, bytes: &bytes };
+        let row = NewRow { natts: 4, has_nulls: false, has_external: false, bytes: &bytes };
         let tx = begin();
         let snapshot = tx.snapshot_for_write().unwrap();
         let target = RowTarget::visible(tids[at]);
@@ -80,13 +80,17 @@ fn hot_paths() {
     eprintln!("log bytes each: {}", (storage.wal().insert_lsn().0 - before.0) / u64::from(count));
     let tx = begin();
     let hot = heap
-        .insert(&tx, NewRow { natts: 4, has_nulls: false, bytes: &bytes }, InsertOptions::default())
+        .insert(
+            &tx,
+            NewRow { natts: 4, has_nulls: false, has_external: false, bytes: &bytes },
+            InsertOptions::default(),
+        )
         .unwrap();
     tx.commit(Durability::Flush).unwrap();
     let started = clock.monotonic();
     for round in 0..count {
         bytes[50] = round as u8;
-        let row = NewRow { natts: 4, has_nulls: false, bytes: &bytes };
+        let row = NewRow { natts: 4, has_nulls: false, has_external: false, bytes: &bytes };
         let tx = begin();
         let snapshot = tx.snapshot_for_write().unwrap();
         let target = RowTarget::visible(hot);

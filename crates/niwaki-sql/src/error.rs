@@ -277,7 +277,9 @@ impl From<niwaki_table::Error> for SqlError {
                     .cloned()
                     .unwrap_or_else(|| Self::internal(inner.to_string()));
             }
-            E::RowTooBig { .. } | E::KeyTooBig { .. } | E::Limit(_) => "54000",
+            E::RowTooBig { .. } | E::ValueTooBig { .. } | E::KeyTooBig { .. } | E::Limit(_) => {
+                "54000"
+            }
             E::UniqueViolation(_) => "23505",
             E::RowNotAvailable { .. } => "55P03",
             E::SequenceLimit { .. } => "2200H",

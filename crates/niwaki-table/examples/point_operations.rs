@@ -37,6 +37,7 @@ fn main() {
         id: 1,
         name: "accounts".to_owned(),
         file: engine.create_file(&tx, true).expect("a file"),
+        values: None,
         fillfactor: 100,
         heap_only_updates: HeapOnlyUpdates::SameKeys,
         columns: vec![int, int, int, column(TypeOid::BPCHAR, 88)],

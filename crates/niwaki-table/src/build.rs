@@ -223,8 +223,10 @@ impl Table {
                 },
             )?;
             for (root, version, live) in &versions {
-                let VersionRow { natts, has_nulls, bytes } = version;
-                self.deform_parts(*natts, *has_nulls, bytes, &needed, &mut row)?;
+                // Removable by now, and some value of it is gone: nobody needs its entry.
+                if !self.deform_past(*root, version, &needed, &mut row)? {
+                    continue;
+                }
                 let entry = RowEntry { row: &row, root: *root, logically_unchanged: false };
                 if *live {
                     self.insert_entry(tx, index, &entry, &mut work)?;
@@ -332,7 +334,8 @@ impl Worker {
 }
 
 impl Table {
-    /// The entry of one version; `None` when a partial index leaves it out.
+    /// The entry of one version; `None` when a partial index leaves it out, or it has become removable, and some value
+    /// of it is gone.
     fn page_entry(
         &self,
         index: usize,
@@ -340,7 +343,9 @@ impl Table {
         needed: &ColumnMask,
         row: &mut [Datum],
     ) -> Result<Option<PageEntry>> {
-        self.deform_parts(version.natts, version.has_nulls, &version.bytes, needed, row)?;
+        if !self.deform_past(root, version, needed, row)? {
+            return Ok(None);
+        }
         let (mut key, mut payload) = (Vec::new(), Vec::new());
         let Some(traits) = self.index_key(index, row, &mut key)? else { return Ok(None) };
         self.encode_payload(index, row, &mut payload);

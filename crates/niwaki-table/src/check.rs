@@ -9,6 +9,7 @@ use niwaki_types::Datum;
 
 use crate::error::Result;
 use crate::recheck::{Entry, Seen};
+use crate::row_key::PastEntry;
 use crate::table::Table;
 
 /// What a check of a table visited and found.
@@ -76,12 +77,12 @@ impl Table {
             for (root, version) in &versions {
                 heap.roots.insert(*root);
                 for (index, wanted) in heap.wanted.iter_mut().enumerate() {
-                    match self.copied_key(index, version) {
-                        Ok(Some(key)) => {
+                    match self.past_entry(index, *root, version) {
+                        Ok(Some(PastEntry { key: Some(key), .. })) => {
                             wanted.insert((key, *root));
                         }
-                        // The predicate leaves this version out.
-                        Ok(None) => {}
+                        // The predicate leaves this version out, or it is removable, and a value of it is gone.
+                        Ok(None | Some(PastEntry { key: None, .. })) => {}
                         Err(error) => {
                             let detail = error.to_string();
                             report.corruptions.push(self.finding(index, "format", *root, detail));
@@ -90,6 +91,7 @@ impl Table {
                 }
             }
         }
+        report.blocks += self.check_values(&mut report.corruptions)?;
         if report.corruptions.is_empty() {
             for block in 0..self.blocks()? {
                 self.read_unmixed(block, &horizon, &mut heap)?;

@@ -18,7 +18,6 @@ use niwaki_env::seeded_bug;
 use niwaki_heap::{DeadProbe, VacuumRoots};
 use niwaki_nbtree::{BatchEntry, EntryDecision, EntryVisitor, NextVisit, VacuumSummary};
 use niwaki_storage::Tid;
-use niwaki_types::Datum;
 
 use crate::error::{Error, Result};
 use crate::row_key::{HasKey, KeyMemo};
@@ -131,7 +130,7 @@ impl EntryVisitor for Cleaner<'_> {
 
 impl Cleaner<'_> {
     /// What becomes of the entry of a mixed root, under the latches of its leaf and of the root's page. `None`:
-    /// only an expression can tell, and the memo does not know it.
+    /// only an expression can tell, or a value that does not stand there as it is, and the memo does not know it.
     fn judge(&mut self, probe: &DeadProbe<'_>, entry: BatchEntry<'_>) -> Option<EntryDecision> {
         let (mut its, mut unknown) = (None, false);
         for version in probe.versions(entry.tid) {
@@ -150,9 +149,17 @@ impl Cleaner<'_> {
             Some(version) => {
                 self.payload.clear();
                 // Stored values are decoded and put together again: nothing is evaluated.
-                if self.table.payload_of(self.index, version, &mut self.payload).is_err() {
-                    self.unclean.insert(entry.tid);
-                    return Some(EntryDecision::Keep);
+                let known = match self.table.indexes[self.index].definition.include.is_empty() {
+                    true => Ok(true),
+                    false => self.memo.payload(self.table, self.index, version, &mut self.payload),
+                };
+                match known {
+                    Ok(true) => {}
+                    Ok(false) => return None,
+                    Err(_) => {
+                        self.unclean.insert(entry.tid);
+                        return Some(EntryDecision::Keep);
+                    }
                 }
                 let right = self.payload == entry.payload;
                 Some(if right { EntryDecision::Keep } else { EntryDecision::Rewrite })
@@ -182,24 +189,5 @@ impl Cleaner<'_> {
         self.memo = KeyMemo::default();
         self.visits = 0;
         Ok(NextVisit::NextPage)
-    }
-}
-
-impl Table {
-    /// Appends the INCLUDE payload that an index has for a stored version.
-    fn payload_of(
-        &self,
-        index: usize,
-        version: niwaki_heap::RowRef<'_>,
-        out: &mut Vec<u8>,
-    ) -> Result<()> {
-        if self.indexes[index].definition.include.is_empty() {
-            return Ok(());
-        }
-        let mut row = vec![Datum::Null; self.definition.columns.len()];
-        let needed = self.indexes[index].definition.include.iter().copied().collect();
-        self.deform(version, &needed, &mut row)?;
-        self.encode_payload(index, &row, out);
-        Ok(())
     }
 }

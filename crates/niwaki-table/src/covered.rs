@@ -2,7 +2,7 @@
 
 use niwaki_txn::View;
 use niwaki_types::{
-    ColumnMask, Datum, RowView, TypeError, decode_key, key_equal_is_image_equal, key_length,
+    ColumnMask, Datum, Field, RowView, TypeError, decode_key, key_equal_is_image_equal, key_length,
 };
 
 use crate::error::{Error, Result};
@@ -76,7 +76,15 @@ impl Table {
         let mut view = RowView::new(&index.include, index.include.len(), has_nulls != 0, bytes)?;
         for (place, &column) in index.definition.include.iter().enumerate() {
             if needed.contains(column) {
-                out[column] = view.get(place)?.unwrap_or(Datum::Null);
+                out[column] = match view.get(place)? {
+                    Some(Field::Value(value)) => value,
+                    None => Datum::Null,
+                    // Payloads have whole values.
+                    Some(Field::Apart(_)) => {
+                        let what = "a value in an index entry does not stand there as it is";
+                        return Err(Error::Type(TypeError::corrupt(what)));
+                    }
+                };
             }
         }
         Ok(())

@@ -118,6 +118,9 @@ pub struct TableDefinition {
     pub name: String,
     /// Its files.
     pub file: RelFile,
+    /// The files of its large values. Without them a row must fit a page: tables that have no column for such
+    /// values, and those of before there were any.
+    pub values: Option<RelFile>,
     /// How full, in percent (10..=100), insertions leave a page.
     pub fillfactor: u8,
     /// Which updates are heap-only.

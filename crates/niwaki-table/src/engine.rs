@@ -120,6 +120,11 @@ impl Engine {
         self.heaps.open(definition.file, definition.fillfactor)
     }
 
+    /// The heap of a table's large values.
+    pub(crate) fn value_heap(&self, definition: &TableDefinition) -> Option<HeapRelation> {
+        definition.values.map(|file| self.heaps.open_pieces(file))
+    }
+
     pub(crate) fn index(&self, definition: &IndexDefinition) -> Arc<Index> {
         let mut indexes = self.indexes.lock();
         let index = indexes.entry(definition.file.id).or_insert_with(|| {

@@ -24,6 +24,14 @@ pub enum Error {
         /// Largest size allowed.
         max: usize,
     },
+    /// A value is longer than any can be (54000).
+    #[error("value is too large: {size} bytes, at most {max} can be stored")]
+    ValueTooBig {
+        /// Bytes of its stored form.
+        size: usize,
+        /// Most bytes allowed.
+        max: usize,
+    },
     /// The key does not fit in an index (54000).
     #[error("index row size {size} exceeds maximum {max} for index \"{index}\"")]
     KeyTooBig {

@@ -12,6 +12,7 @@ use crate::recheck::Entry;
 use crate::row_key::HasKey;
 use crate::stats::count;
 use crate::table::Table;
+use crate::values::Reading;
 
 /// Reusable state of index lookups; one per session or statement.
 #[derive(Debug, Default)]
@@ -22,9 +23,9 @@ pub struct Lookup {
 
 /// What the recheck of an entry under the heap's latch says.
 enum Recheck {
-    Passed,
+    Passed(Reading),
     Failed,
-    /// Expressions decide, on this copy.
+    /// It is decided on this copy: by expressions, or by values that do not stand there as they are.
     OnCopy(VersionRow),
 }
 
@@ -44,8 +45,11 @@ impl Table {
         out: &mut [Datum],
     ) -> Result<bool> {
         let view = tx.view(snapshot);
-        let read = self.heap().fetch(&view, root, |row| self.deform(row, needed, out))?;
-        read.transpose().map(|found| found.is_some())
+        let read = self.heap().fetch(&view, root, |row| self.deform_here(row, needed, out))?;
+        match read.transpose()? {
+            None => Ok(false),
+            Some(reading) => self.finish(reading, needed, out).map(|()| true),
+        }
     }
 
     /// The row that the snapshot sees whose whole key in `index`, a unique one, is `key` (encoded):
@@ -96,13 +100,13 @@ impl Table {
     ) -> Result<bool> {
         let read =
             self.heap().fetch(view, entry.root, |row| match self.recheck(entry, row, None) {
-                HasKey::Yes => self.deform(row, needed, out).map(|()| Recheck::Passed),
+                HasKey::Yes => self.deform_here(row, needed, out).map(Recheck::Passed),
                 HasKey::No => Ok(Recheck::Failed),
                 HasKey::Unknown => Ok(Recheck::OnCopy(row.into())),
             })?;
         match read.transpose()? {
             None | Some(Recheck::Failed) => Ok(false),
-            Some(Recheck::Passed) => Ok(true),
+            Some(Recheck::Passed(reading)) => self.finish(reading, needed, out).map(|()| true),
             // What the snapshot sees of a row does not change, so the latch is not needed again.
             Some(Recheck::OnCopy(copy)) => {
                 if self.copied_key(entry.index, &copy)?.as_deref() != Some(entry.key) {

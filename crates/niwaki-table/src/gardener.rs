@@ -43,14 +43,19 @@ const BATCH: usize = if SIMULATED { 1 } else { 16 };
 const BATCH_MAX: usize = 64;
 
 impl Table {
-    /// Sees to the entries of versions that were pruned, once a batch of them waits. Called by those who changed
+    /// Sees to the entries of versions that were pruned, once a batch of them waits, and to the pieces of large values that
+    /// nobody sees any more. Called by those who changed
     /// the table, whose lock on it excludes other definitions, with no latch held.
     ///
     /// # Errors
     /// Storage's.
     #[inline]
     pub(crate) fn tend(&self) -> Result<()> {
-        if self.heap().removed_waiting() < BATCH { Ok(()) } else { self.tend_now() }
+        if self.heap().removed_waiting() >= BATCH {
+            self.tend_now()?;
+        }
+        // After the entries: their keys may be made of values whose pieces go here.
+        self.tend_values()
     }
 
     #[cold]
@@ -81,9 +86,12 @@ impl Table {
                 if kept.contains(index) {
                     continue;
                 }
-                let (natts, nulls) = (version.natts, version.has_nulls);
+                // Pieces of its values may be gone before it was seen to; then vacuum is asked.
                 let needed = &self.indexes[index].key_mask;
-                self.deform_parts(natts, nulls, &version.bytes, needed, &mut row)?;
+                if !self.deform_past(root, &version, needed, &mut row)? {
+                    missed = true;
+                    continue;
+                }
                 key.clear();
                 match self.encode_index_key(index, &row, &mut key) {
                     Ok(true) => {}
@@ -126,7 +134,7 @@ impl Table {
             let mut gone = RowView::new(of_table, natts, nulls, &removed.bytes)?;
             let mut changed = ColumnMask::none();
             for column in columns.iter() {
-                if here.get_raw(column)? != gone.get_raw(column)? {
+                if here.get_stored(column)? != gone.get_stored(column)? {
                     changed.insert(column);
                 }
             }

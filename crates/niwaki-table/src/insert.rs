@@ -6,7 +6,7 @@ use niwaki_heap::{InsertOptions, NewRow};
 use niwaki_nbtree::{InsertOutcome, NewEntry, UniqueCheck};
 use niwaki_storage::Tid;
 use niwaki_txn::{Transaction, WaitPolicy};
-use niwaki_types::{Datum, form_row};
+use niwaki_types::Datum;
 
 use crate::dead_entries::DeadEntries;
 use crate::deferred::PassingCheck;
@@ -42,7 +42,7 @@ impl Table {
     /// a key of it unique.
     ///
     /// # Errors
-    /// [`crate::Error::UniqueViolation`], [`crate::Error::RowTooBig`], [`crate::Error::KeyTooBig`],
+    /// [`crate::Error::UniqueViolation`], [`crate::Error::RowTooBig`], [`crate::Error::ValueTooBig`], [`crate::Error::KeyTooBig`],
     /// a wait's, storage's. The transaction must roll back (to a savepoint, at least) then: the row
     /// may be in the heap.
     pub fn insert(&self, tx: &Transaction, row: &[Datum], work: &mut Workspace) -> Result<Tid> {
@@ -56,17 +56,17 @@ impl Table {
         Ok(root)
     }
 
-    /// Puts a row into the heap alone.
+    /// Puts a row into the heap alone, and its large values into theirs: `work.values` says where.
     pub(crate) fn place(
         &self,
         tx: &Transaction,
         row: &[Datum],
         work: &mut Workspace,
     ) -> Result<Tid> {
+        let options = InsertOptions::default();
         work.row.clear();
-        let has_nulls = form_row(&self.definition.columns, row, &mut work.row);
-        let new = NewRow { natts: row.len() as u16, has_nulls, bytes: &work.row };
-        Ok(self.heap().insert(tx, new, InsertOptions::default())?)
+        let formed = self.form(tx, row, options, work)?;
+        Ok(self.heap().insert(tx, formed.row(&work.row), options)?)
     }
 
     /// Inserts rows (all columns each) with one log record a page: COPY, INSERT … SELECT.
@@ -84,13 +84,11 @@ impl Table {
         let mut parts = Vec::with_capacity(rows.len());
         for row in rows {
             let start = work.row.len();
-            let has_nulls = form_row(&self.definition.columns, row, &mut work.row);
-            parts.push((start..work.row.len(), row.len() as u16, has_nulls));
+            let formed = self.form(tx, row, options, work)?;
+            parts.push((formed, start..work.row.len()));
         }
-        let new: Vec<NewRow<'_>> = parts
-            .into_iter()
-            .map(|(range, natts, has_nulls)| NewRow { natts, has_nulls, bytes: &work.row[range] })
-            .collect();
+        let new: Vec<NewRow<'_>> =
+            parts.into_iter().map(|(formed, range)| formed.row(&work.row[range])).collect();
         work.tids.clear();
         self.heap().insert_many(tx, &new, options, &mut work.tids)?;
         for index in 0..self.indexes.len() {

@@ -36,6 +36,7 @@ mod tid_bitmap;
 mod unique;
 mod update;
 mod update_stats;
+mod values;
 mod workspace;
 
 pub use bitmap_scan::{BitmapEffort, BitmapScan, BitmapSource};
@@ -66,4 +67,5 @@ pub use stale::{StaleEntries, StaleScan};
 pub use stats::TableStats;
 pub use table::Table;
 pub use update_stats::UpdateStats;
+pub use values::can_have_large_values;
 pub use workspace::Workspace;

@@ -1,8 +1,9 @@
 //! The key that an index has for a row, and whether a stored version has a given one.
 //!
 //! Keys of plain columns are encoded from a version's bytes wherever they lie, also under latches.
-//! Expressions and predicates are never evaluated there (rule 9b.16). They are functions of the stored
-//! bytes alone, so what a version's key is can be remembered by its bytes: under the latch a [`KeyMemo`]
+//! Expressions and predicates are never evaluated there, nor are values read that do not stand in the version as they
+//! are (rule 9b.16). Both are functions of the stored bytes alone (a pointer to a value out of line means the same value
+//! for ever), so what a version's key is can be remembered by its bytes: under the latch a [`KeyMemo`]
 //! is asked; what it does not know it copies, and when every latch is gone [`KeyMemo::learn`] evaluates the
 //! copies, and the operation starts again. A version that changed in between has other bytes, so no answer
 //! can be outdated: this takes the place of comparing page versions.
@@ -11,12 +12,14 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use niwaki_heap::{RowRef, VersionRow};
-use niwaki_types::{Datum, RowView, encode_key, form_row};
+use niwaki_storage::Tid;
+use niwaki_types::{Datum, Field, RowView, encode_key, form_row};
 
 use crate::error::{Error, Result};
 use crate::expression::KeySource;
 use crate::recheck::Entry;
 use crate::table::Table;
+use crate::values::Reading;
 
 /// What is to be known of a key besides its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +33,7 @@ pub(crate) struct KeyTraits {
 pub(crate) enum HasKey {
     Yes,
     No,
-    /// Expressions decide.
+    /// Expressions decide, or values that do not stand in the version as they are.
     Unknown,
 }
 
@@ -126,33 +129,58 @@ impl Table {
             return HasKey::Unknown;
         }
         let mut encoded = Vec::with_capacity(key.len());
-        (self.plain_key(index, row, &mut encoded).is_ok() && encoded == key).into()
+        match self.plain_key(index, row, &mut encoded) {
+            Ok(true) => (encoded == key).into(),
+            Ok(false) => HasKey::Unknown,
+            Err(_) => HasKey::No,
+        }
     }
 
-    /// Appends the key of a stored version in an index of plain columns.
-    fn plain_key(&self, index: usize, row: RowRef<'_>, out: &mut Vec<u8>) -> Result<()> {
+    /// Appends the key of a stored version in an index of plain columns. False: some value of it does not stand in the
+    /// version as it is.
+    fn plain_key(&self, index: usize, row: RowRef<'_>, out: &mut Vec<u8>) -> Result<bool> {
         let columns = &self.definition.columns;
         let mut view = RowView::new(columns, row.natts.into(), row.has_nulls, row.bytes)?;
         for key in &self.indexes[index].definition.key {
             let KeySource::Column(column) = key.source else { continue };
             match view.get(column)? {
-                Some(value) => encode_key(&value, key.order, out),
+                Some(Field::Value(value)) => encode_key(&value, key.order, out),
+                Some(Field::Apart(_)) => return Ok(false),
                 None => {
                     let missing = self.definition.missing.get(column);
                     encode_key(missing.unwrap_or(&Datum::Null), key.order, out);
                 }
             }
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// The key of a copied version; `None` when a partial index leaves it out. No latch is held.
+    /// The key of a copied version that a snapshot of the caller's sees; `None` when a partial index leaves it out. No
+    /// latch is held.
     pub(crate) fn copied_key(&self, index: usize, version: &VersionRow) -> Result<Option<Vec<u8>>> {
         let mut row = vec![Datum::Null; self.definition.columns.len()];
         let needed = &self.indexes[index].key_mask;
         self.deform_parts(version.natts, version.has_nulls, &version.bytes, needed, &mut row)?;
         let mut key = Vec::new();
         Ok(self.encode_index_key(index, &row, &mut key)?.then_some(key))
+    }
+
+    /// What an index has for a version of the chain at `root`, copied, whoever sees it; `None` when it has become
+    /// removable and some value of it is gone.
+    pub(crate) fn past_entry(
+        &self,
+        index: usize,
+        root: Tid,
+        version: &VersionRow,
+    ) -> Result<Option<PastEntry>> {
+        let mut row = vec![Datum::Null; self.definition.columns.len()];
+        if !self.deform_past(root, version, &self.needed_for(index), &mut row)? {
+            return Ok(None);
+        }
+        let (mut key, mut payload) = (Vec::new(), Vec::new());
+        let key = self.encode_index_key(index, &row, &mut key)?.then_some(key);
+        self.encode_payload(index, &row, &mut payload);
+        Ok(Some(PastEntry { key, payload }))
     }
 
     /// Calls `ask` with a test for the entry's key until it needed nothing that was not known: `ask` runs
@@ -190,14 +218,28 @@ impl Table {
 /// A stored version by its bytes.
 type Image = (u16, bool, Vec<u8>);
 
+/// What an index has for a version.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PastEntry {
+    /// `None` when a partial index leaves it out.
+    pub(crate) key: Option<Vec<u8>>,
+    pub(crate) payload: Vec<u8>,
+}
+
 /// Keys of versions, by their bytes: see the module.
 #[derive(Debug, Default)]
 pub(crate) struct KeyMemo(RefCell<Memo>);
 
 #[derive(Debug, Default)]
 struct Memo {
-    known: HashMap<Image, Option<Vec<u8>>>,
-    asked: Vec<Image>,
+    /// `None`: the version has become removable. Nobody sees it, so it counts as having no key.
+    known: HashMap<Image, Option<PastEntry>>,
+    /// With the roots of their chains.
+    asked: Vec<(Tid, Image)>,
+}
+
+fn image_of(row: RowRef<'_>) -> Image {
+    (row.natts, row.has_nulls, row.bytes.to_vec())
 }
 
 impl KeyMemo {
@@ -215,14 +257,47 @@ impl KeyMemo {
             return inline;
         }
         let memo = &mut *self.0.borrow_mut();
-        let image = (row.natts, row.has_nulls, row.bytes.to_vec());
+        let image = image_of(row);
         match memo.known.get(&image) {
-            Some(known) => (known.as_deref() == Some(key)).into(),
+            Some(known) => {
+                let its = known.as_ref().and_then(|entry| entry.key.as_deref());
+                (its == Some(key)).into()
+            }
             None => {
-                memo.asked.push(image);
+                memo.asked.push((row.root, image));
                 HasKey::Unknown
             }
         }
+    }
+
+    /// Appends the INCLUDE payload that an index has for a version, if that is known; what is not is noted. May be called
+    /// under latches.
+    pub(crate) fn payload(
+        &self,
+        table: &Table,
+        index: usize,
+        row: RowRef<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let include = &table.indexes[index].definition.include;
+        let needed = include.iter().copied().collect();
+        let mut values = vec![Datum::Null; table.definition.columns.len()];
+        if let Reading::Whole = table.deform_here(row, &needed, &mut values)? {
+            table.encode_payload(index, &values, out);
+            return Ok(true);
+        }
+        let memo = &mut *self.0.borrow_mut();
+        let image = image_of(row);
+        match memo.known.get(&image) {
+            Some(Some(entry)) => out.extend_from_slice(&entry.payload),
+            // Nobody reads it.
+            Some(None) => {}
+            None => {
+                memo.asked.push((row.root, image));
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Evaluates what was asked and not known; false when there was nothing. No latch is held.
@@ -232,12 +307,11 @@ impl KeyMemo {
     pub(crate) fn learn(&self, table: &Table, index: usize) -> Result<bool> {
         let asked = std::mem::take(&mut self.0.borrow_mut().asked);
         let any = !asked.is_empty();
-        for image in asked {
-            let (natts, has_nulls, bytes) = image;
+        for (root, (natts, has_nulls, bytes)) in asked {
             let version = VersionRow { natts, has_nulls, bytes };
-            let key = table.copied_key(index, &version)?;
+            let entry = table.past_entry(index, root, &version)?;
             let image = (version.natts, version.has_nulls, version.bytes);
-            self.0.borrow_mut().known.insert(image, key);
+            self.0.borrow_mut().known.insert(image, entry);
         }
         Ok(any)
     }

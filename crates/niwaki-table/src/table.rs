@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_heap::{Heap, HeapRelation, RowRef};
 use niwaki_nbtree::{Index, IndexStats};
 use niwaki_storage::{RelFileId, Tid};
-use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, RowView};
+use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder};
 
 use crate::definition::{IndexDefinition, TableDefinition};
 use crate::engine::Engine;
@@ -34,6 +34,10 @@ pub struct Table {
     pub(crate) engine: Arc<Engine>,
     pub(crate) definition: TableDefinition,
     pub(crate) relation: HeapRelation,
+    /// The heap of its large values, if it can have some.
+    pub(crate) values: Option<HeapRelation>,
+    /// Columns that indexes have as they are, in keys or payloads.
+    pub(crate) indexed_columns: ColumnMask,
     pub(crate) indexes: Vec<TableIndex>,
     /// The indexes' files: what tells these indexes from those that the table had, or will have.
     pub(crate) index_files: Arc<[RelFileId]>,
@@ -45,6 +49,7 @@ impl Table {
     pub fn open(engine: &Arc<Engine>, definition: TableDefinition) -> Arc<Self> {
         let counters = engine.counters(definition.id);
         let relation = engine.heap(&definition).counting(Arc::clone(&counters.heap));
+        let values = engine.value_heap(&definition);
         let indexes: Vec<TableIndex> = definition
             .indexes
             .iter()
@@ -67,9 +72,23 @@ impl Table {
                 }
             })
             .collect();
+        let plain = |index: &IndexDefinition| {
+            let keys = index.key.iter().filter_map(|key| key.source.column());
+            keys.chain(index.include.iter().copied()).collect::<Vec<_>>()
+        };
+        let indexed_columns = definition.indexes.iter().flat_map(plain).collect();
         let index_files = indexes.iter().map(|index| index.handle.file().id).collect();
         let engine = Arc::clone(engine);
-        Arc::new(Self { engine, definition, relation, indexes, index_files, counters })
+        Arc::new(Self {
+            engine,
+            definition,
+            relation,
+            values,
+            indexed_columns,
+            indexes,
+            index_files,
+            counters,
+        })
     }
 
     /// What the catalog said.
@@ -100,6 +119,17 @@ impl Table {
         Ok(self.heap().blocks()?)
     }
 
+    /// Blocks of the heap of its large values; 0 without one.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn value_blocks(&self) -> Result<u32> {
+        match self.value_heap() {
+            Some(heap) => Ok(heap.blocks()?),
+            None => Ok(0),
+        }
+    }
+
     /// The heap's operations.
     #[inline]
     pub fn heap(&self) -> Heap<'_> {
@@ -126,35 +156,13 @@ impl Table {
         &self.indexes[index].handle
     }
 
-    /// Writes the `needed` columns of a stored row into `out` (as wide as the table); columns that
-    /// the row does not have yet get what the table says they have in old rows.
+    /// [`Table::deform_parts`], of a row that a scan has copied out.
     ///
     /// # Errors
-    /// [`crate::Error::Type`] (XX001) when the bytes are damaged.
+    /// As [`Table::deform_parts`].
     #[inline]
     pub fn deform(&self, row: RowRef<'_>, needed: &ColumnMask, out: &mut [Datum]) -> Result<()> {
         self.deform_parts(row.natts, row.has_nulls, row.bytes, needed, out)
-    }
-
-    /// [`Table::deform`], of a copied version.
-    ///
-    /// # Errors
-    /// As [`Table::deform`].
-    pub fn deform_parts(
-        &self,
-        natts: u16,
-        has_nulls: bool,
-        bytes: &[u8],
-        needed: &ColumnMask,
-        out: &mut [Datum],
-    ) -> Result<()> {
-        let natts = usize::from(natts);
-        let mut view = RowView::new(&self.definition.columns, natts, has_nulls, bytes)?;
-        let stored = view.deform_into(out, needed)?;
-        for (column, place) in out.iter_mut().enumerate().skip(stored) {
-            *place = self.definition.missing.get(column).cloned().unwrap_or(Datum::Null);
-        }
-        Ok(())
     }
 
     /// Whether the heap can have a row at this address.

@@ -1,10 +1,10 @@
 //! Updating, deleting and locking rows, with the waits that these need.
 
 use niwaki_env::seeded_bug;
-use niwaki_heap::{Blocker, NewRow, Outcome, RowTarget, UpdateKind};
+use niwaki_heap::{Blocker, Outcome, RowTarget, UpdateKind};
 use niwaki_storage::Tid;
 use niwaki_txn::{Error as TxnError, RowLockMode, Snapshot, Transaction, TupleGuard, WaitPolicy};
-use niwaki_types::{Datum, form_row};
+use niwaki_types::Datum;
 
 use crate::definition::{HeapOnlyUpdates, UniqueCheckTime};
 use crate::error::{Error, Result};
@@ -48,22 +48,14 @@ impl Table {
         let mixed = changes.mixes && !seeded_bug!("mixed-first");
         let tried = heap_only;
         let kind = UpdateKind { heap_only, mixed, key_changed: changes.row_key };
-        work.row.clear();
-        let has_nulls = form_row(&self.definition.columns, new, &mut work.row);
-        let row = NewRow { natts: new.len() as u16, has_nulls, bytes: &work.row };
         let mode = if kind.key_changed { RowLockMode::Update } else { RowLockMode::NoKeyUpdate };
         let mut queue = Queue { tid: target.root, mode, wait: LockWait::Block, guard: None };
         let view = tx.view(snapshot);
-        // Ends: each turn but the last waits for the end of a transaction or lock.
-        let (root, heap_only) = loop {
-            match self.heap().update(&view, target, row, kind)? {
-                Outcome::Done { root, heap_only } => break (root, heap_only),
-                Outcome::Wait(blocker) => {
-                    self.wait(tx, blocker, &mut queue)?;
-                }
+        let (root, heap_only) =
+            match self.replace(&view, target, (old, new), kind, &mut queue, work)? {
+                Outcome::Done { root, heap_only } => (root, heap_only),
                 other => return modified(other),
-            }
-        };
+            };
         drop(queue);
         if heap_only {
             self.counters.updates.heap_only(changes.entries);
@@ -111,20 +103,16 @@ impl Table {
             guard: None,
         };
         let view = tx.view(snapshot);
-        // Ends: each turn but the last waits for the end of a transaction or lock.
-        loop {
-            match self.heap().delete(&view, target)? {
-                Outcome::Done { root, .. } => {
-                    count(&self.counters.deleted, 1);
-                    self.tend()?;
-                    return Ok(Modify::Done { root });
-                }
-                Outcome::Wait(blocker) => {
-                    self.wait(tx, blocker, &mut queue)?;
-                }
-                other => return modified(other),
-            }
+        let (heap, mut external) = (self.heap(), None);
+        let outcome =
+            self.attempt(tx, &mut queue, || heap.delete_noting(&view, target, &mut external))?;
+        let Outcome::Done { root, .. } = outcome else { return modified(outcome) };
+        if let Some(version) = external {
+            self.end_values(tx, &self.pointers_of(&version)?)?;
         }
+        count(&self.counters.deleted, 1);
+        self.tend()?;
+        Ok(Modify::Done { root })
     }
 
     /// Locks the row at `target` until the transaction ends.
@@ -301,6 +289,8 @@ fn modified(outcome: Outcome) -> Result<Modify> {
         Outcome::Gone => Ok(Modify::Gone),
         Outcome::ConcurrentUpdate => failure("update"),
         Outcome::ConcurrentDelete => failure("delete"),
-        Outcome::Wait(_) => Err(Error::Limit("a wait that nobody waited for".to_owned())),
+        Outcome::Wait(_) | Outcome::External(_) => {
+            Err(Error::Limit("an outcome that nobody saw to".to_owned()))
+        }
     }
 }

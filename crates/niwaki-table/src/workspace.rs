@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use niwaki_storage::Tid;
+use niwaki_types::ValuePointer;
 
 use crate::dead_entries::OwnChurn;
 use crate::deferred::DeferredKey;
@@ -12,6 +13,8 @@ use crate::deferred::DeferredKey;
 pub struct Workspace {
     /// Stored form of a row.
     pub(crate) row: Vec<u8>,
+    /// Where the large values of the row that was formed last are.
+    pub(crate) values: Vec<ValuePointer>,
     /// An index key.
     pub(crate) key: Vec<u8>,
     /// The key it replaces.

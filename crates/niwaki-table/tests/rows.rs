@@ -56,6 +56,7 @@ fn definition(engine: &Engine, tx: &Transaction) -> TableDefinition {
         id: 1,
         name: "t".to_owned(),
         file: engine.create_file(tx, true).unwrap(),
+        values: Some(engine.create_file(tx, true).unwrap()),
         fillfactor: 100,
         heap_only_updates: HeapOnlyUpdates::SameKeys,
         columns: vec![column(TypeOid::INT4), column(TypeOid::INT4), column(TypeOid::TEXT)],

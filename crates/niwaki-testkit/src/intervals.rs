@@ -73,7 +73,7 @@ fn value(bytes: &[u8]) -> i32 {
 }
 
 fn new_row(bytes: &[u8]) -> NewRow<'_> {
-    NewRow { natts: 1, has_nulls: false, bytes }
+    NewRow { natts: 1, has_nulls: false, has_external: false, bytes }
 }
 
 impl Stage {

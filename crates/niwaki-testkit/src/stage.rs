@@ -80,6 +80,7 @@ impl Stage {
                 id: 1,
                 name: "t".to_owned(),
                 file: file(),
+                values: None,
                 fillfactor: 100,
                 heap_only_updates: heap_only,
                 columns: vec![ColumnType::new(TypeOid::INT4); COLUMNS],

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use niwaki_env::Env;
+use niwaki_env::failpoints::SIMULATED;
 use niwaki_nbtree::{IndexOptions, KeyRange};
 use niwaki_storage::{
     CheckpointKind, Error as StorageError, RelFile, RelFileId, Storage, StorageOptions, Tid,
@@ -23,12 +24,14 @@ use niwaki_vacuum::VacuumOptions;
 use crate::model::{Isolation, Key, Reply, Rows, Step, Value};
 use crate::subject::Subject;
 
-/// Files of heap, primary key and second index.
-const FILES: [u64; 3] = [16, 17, 18];
+/// Files of heap, primary key, second index and large values.
+const FILES: [u64; 4] = [16, 17, 18, 19];
+/// Position of the files of large values.
+const VALUES: usize = 3;
 /// How many values the second index's column takes: few, so that it returns to earlier ones.
 pub(crate) const GROUPS: Value = 5;
-/// Columns: key, value, group, filler.
-pub(crate) const COLUMNS: usize = 4;
+/// Columns: key, value, group, filler, and a large value.
+pub(crate) const COLUMNS: usize = 5;
 /// Age in transactions from which versions are frozen.
 const FREEZE_MIN_AGE: u64 = 8;
 /// Most entries on an index page, so that few rows make a deep tree.
@@ -76,11 +79,12 @@ fn definition(heap_only_updates: HeapOnlyUpdates) -> TableDefinition {
             vec![KeyColumn::column(column, KeyOrder::ascending(oid))],
         )
     };
-    let types = [TypeOid::INT8, TypeOid::INT8, TypeOid::INT4, TypeOid::TEXT];
+    let types = [TypeOid::INT8, TypeOid::INT8, TypeOid::INT4, TypeOid::TEXT, TypeOid::BYTEA];
     TableDefinition {
         id: 1,
         name: "kv".to_owned(),
         file: file(0),
+        values: Some(file(VALUES)),
         fillfactor: 90,
         heap_only_updates,
         columns: types.map(ColumnType::new).to_vec(),
@@ -96,18 +100,43 @@ fn row(key: Key, value: Value) -> Vec<Datum> {
     let group = i32::try_from(value.rem_euclid(GROUPS)).expect("few groups");
     let length = 40 + usize::try_from(value.rem_euclid(7)).expect("few lengths") * 90;
     let filler = format!("{value}-").repeat(length / 2 + 1)[..length].to_owned();
-    vec![Datum::Int8(key), Datum::Int8(value), Datum::Int4(group), Datum::text(&filler)]
+    let large = Datum::Bytea(large_value(key, value).into());
+    vec![Datum::Int8(key), Datum::Int8(value), Datum::Int4(group), Datum::text(&filler), large]
+}
+
+/// Bytes that do not compress, some of them so many that they go out of line. The same for most values of a key, so that most
+/// updates keep them.
+fn large_value(key: Key, value: Value) -> Vec<u8> {
+    /// Where limits are small, and where they are not: one piece, two pieces.
+    const LENGTHS: [usize; 5] =
+        if SIMULATED { [20, 80, 140, 200, 260] } else { [20, 80, 140, 2_100, 8_200] };
+    let seed = if value.rem_euclid(4) == 0 { value } else { 0 };
+    let length = LENGTHS[usize::try_from((key ^ seed).rem_euclid(5)).expect("few lengths")];
+    let mut state = (key.wrapping_mul(31) ^ seed).cast_unsigned() | 1 << 40;
+    let noise = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 24) as u8
+    };
+    (0..length).map(noise).collect()
 }
 
 /// Key and value of a row whose columns belong together.
 fn judge(columns: &[Datum]) -> std::result::Result<(Key, Value), String> {
-    let [Datum::Int8(key), Datum::Int8(value), Datum::Int4(group), Datum::Text(filler)] = columns
+    let [
+        Datum::Int8(key),
+        Datum::Int8(value),
+        Datum::Int4(group),
+        Datum::Text(filler),
+        Datum::Bytea(large),
+    ] = columns
     else {
         return Err(format!("a row of the wrong shape: {columns:?}"));
     };
     let expected = row(*key, *value);
-    let same =
-        matches!(&expected[2..], [Datum::Int4(g), Datum::Text(f)] if g == group && f == filler);
+    let same = matches!(&expected[2..], [Datum::Int4(g), Datum::Text(f), Datum::Bytea(l)]
+            if g == group && f == filler && l == large);
     if same {
         return Ok((*key, *value));
     }
@@ -229,6 +258,11 @@ impl TableDatabase {
         let (horizon, mut report) = (self.manager.horizon(), Vec::new());
         for block in 0..self.table.blocks().map_err(|error| error.to_string())? {
             let checked = self.table.heap().check_pruned(block, &horizon, &mut report);
+            checked.map_err(|error| error.to_string())?;
+        }
+        let values = self.table.value_heap().ok_or("a table without large values")?;
+        for block in 0..values.blocks().map_err(|error| error.to_string())? {
+            let checked = values.check_pruned(block, &horizon, &mut report);
             checked.map_err(|error| error.to_string())?;
         }
         match report.first() {

@@ -54,12 +54,12 @@ fn rows(env: &Env) {
     let mut places = vec![Datum::Null; 4];
     measure(env, "view, deform two of four columns", || {
         let mut view = RowView::new(&columns, 4, false, black_box(&bytes)).expect("own row");
-        view.deform_into(&mut places, &mask).expect("own row")
+        view.deform_into(&mut places, &mask, &mut Vec::new()).expect("own row")
     });
     let all = ColumnMask::all(4);
     measure(env, "view, deform all, text of 84 included", || {
         let mut view = RowView::new(&columns, 4, false, black_box(&bytes)).expect("own row");
-        view.deform_into(&mut places, &all).expect("own row")
+        view.deform_into(&mut places, &all, &mut Vec::new()).expect("own row")
     });
 }
 

@@ -34,7 +34,11 @@ pub use key::{
     KeyOrder, MARKER_NULL_FIRST, MARKER_NULL_LAST, MARKER_VALUE, decode_key, encode_key,
     key_equal_is_image_equal, key_length,
 };
-pub use layout::{ColumnMask, RowView, form_row};
+pub use layout::{
+    Apart, ColumnMask, Compression, Field, IMAGE_MAX, RowView, ValuePointer, can_be_apart,
+    compress, compressed_size_in_row, decompress, form_row, form_row_apart, image, size_in_row,
+    value_of_image,
+};
 pub use numeric::{Numeric, numeric_precision_scale, numeric_typmod};
 pub use settings::{DateOrder, InputContext, TextSettings};
 pub use text_io::{

@@ -57,10 +57,11 @@ pub fn analyze(table: &Table, tx: &Transaction, snapshot: &Snapshot) -> Result<T
     let width = table.definition().columns.len();
     let chosen = sample_blocks(table, blocks);
     let all = ColumnMask::all(width);
-    let mut values: Vec<Vec<(u64, Datum)>> = vec![Vec::new(); width];
+    let mut values: Vec<Vec<Sampled>> = vec![Vec::new(); width];
     let mut rows_seen = 0_u64;
     let mut rows_kept = 0_usize;
     let mut row = vec![Datum::Null; width];
+    let mut bytes = vec![0; width];
     let mut page = PageRows::new();
     let rng = &tx.manager().env().rng;
     for &block in &chosen {
@@ -79,9 +80,11 @@ pub fn analyze(table: &Table, tx: &Transaction, snapshot: &Snapshot) -> Result<T
                     _ => continue,
                 }
             };
-            table.deform(stored, &all, &mut row)?;
-            for (column, value) in values.iter_mut().zip(&mut row) {
-                let value = (rows_seen, std::mem::replace(value, Datum::Null));
+            bytes.fill(0);
+            let long = |column: usize, length: usize| bytes[column] = length;
+            table.deform_short(stored, &all, WIDE_VALUE_BYTES, &mut row, long)?;
+            for ((column, value), &bytes) in values.iter_mut().zip(&mut row).zip(&bytes) {
+                let value = Sampled::new(rows_seen, std::mem::replace(value, Datum::Null), bytes);
                 match column.get_mut(place) {
                     Some(kept) => *kept = value,
                     None => column.push(value),
@@ -113,6 +116,30 @@ fn sample_blocks(table: &Table, blocks: u32) -> Vec<u32> {
     chosen
 }
 
+/// A value of a sampled row.
+#[derive(Clone, Debug)]
+struct Sampled {
+    /// The place of its row among those seen.
+    place: u64,
+    /// Its length; 0 for NULL.
+    bytes: usize,
+    /// The value; NULL also if it is wide.
+    value: Datum,
+}
+
+impl Sampled {
+    /// `bytes` is its length, if it is so wide that it was not read.
+    fn new(place: u64, value: Datum, bytes: usize) -> Self {
+        let bytes = if value.is_null() { bytes } else { value_bytes(&value) };
+        let value = if bytes > WIDE_VALUE_BYTES { Datum::Null } else { value };
+        Self { place, bytes, value }
+    }
+
+    fn is_wide(&self) -> bool {
+        self.bytes > WIDE_VALUE_BYTES
+    }
+}
+
 fn value_bytes(value: &Datum) -> usize {
     match value {
         Datum::Text(text) => text.len(),
@@ -126,25 +153,22 @@ fn value_bytes(value: &Datum) -> usize {
 }
 
 /// Describes a column by sampled values, each with the place of its row among those seen.
-fn describe(
-    table: &Table,
-    column: usize,
-    values: Vec<(u64, Datum)>,
-    rows: f64,
-) -> ColumnStatistics {
+fn describe(table: &Table, column: usize, values: Vec<Sampled>, rows: f64) -> ColumnStatistics {
     let sampled = values.len();
     if sampled == 0 {
         return ColumnStatistics::default();
     }
     let oid = table.definition().columns[column].oid;
-    let mut values: Vec<(u64, Datum)> =
-        values.into_iter().filter(|(_, value)| !matches!(value, Datum::Null)).collect();
-    let nulls = sampled - values.len();
-    let bytes: usize = values.iter().map(|(_, value)| value_bytes(value)).sum();
-    let average_width = bytes as f64 / values.len().max(1) as f64;
-    let present = values.len();
-    values.retain(|(_, value)| value_bytes(value) <= WIDE_VALUE_BYTES);
-    let wide = present - values.len();
+    let bytes: usize = values.iter().map(|value| value.bytes).sum();
+    let wide = values.iter().filter(|value| value.is_wide()).count();
+    let mut values: Vec<(u64, Datum)> = values
+        .into_iter()
+        .filter(|sampled| !sampled.value.is_null())
+        .map(|sampled| (sampled.place, sampled.value))
+        .collect();
+    let present = values.len() + wide;
+    let nulls = sampled - present;
+    let average_width = bytes as f64 / present.max(1) as f64;
     // Equal values stay in the order of their rows.
     values.sort_unstable_by(|a, b| compare(oid, &a.1, &b.1).then(a.0.cmp(&b.0)));
     let correlation = correlation(&values);

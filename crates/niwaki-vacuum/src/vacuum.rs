@@ -45,6 +45,10 @@ pub struct VacuumSummary {
     pub entries_removed: u64,
     /// Times the indexes were visited.
     pub index_passes: u32,
+    /// Pages read of the heap of large values.
+    pub value_pages: u32,
+    /// Pieces of large values removed there.
+    pub pieces_removed: u64,
 }
 
 /// Vacuums a table. The caller holds it in SHARE UPDATE EXCLUSIVE mode or stronger, so that no other
@@ -83,6 +87,7 @@ pub fn vacuum(
         pass.clean(&paused)?;
     }
     heap.save_free_space()?;
+    pass.vacuum_values(freeze_before)?;
     Ok(pass.summary)
 }
 
@@ -97,6 +102,23 @@ struct Pass<'t> {
 impl Pass<'_> {
     fn interrupts(&self) -> Result<()> {
         self.session.check_interrupts().map_err(|why| Error::Transaction(why.into()))
+    }
+
+    /// Prunes the heap of the table's large values: what is left there of versions that went, and of transactions that
+    /// aborted. No index names its rows.
+    fn vacuum_values(&mut self, freeze_before: Xid) -> Result<()> {
+        let Some(values) = self.table.value_heap() else { return Ok(()) };
+        let mut block = 0;
+        let mut none = VacuumRoots::default();
+        while block < values.blocks()? {
+            self.interrupts()?;
+            let horizon = self.table.engine().transactions().horizon();
+            let found = values.vacuum_page(block, &horizon, freeze_before, &mut none)?;
+            self.summary.value_pages += 1;
+            self.summary.pieces_removed += u64::from(found.pruned.removed);
+            block += 1;
+        }
+        Ok(values.save_free_space()?)
     }
 
     /// Visits all entries of the roots found in every index: those of DEAD line pointers and those whose keys

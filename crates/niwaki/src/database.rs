@@ -352,8 +352,10 @@ fn tidy_after_crash(engine: &Arc<Engine>, catalog: &Catalog) -> Result<()> {
     let storage = engine.storage();
     let state = catalog.state();
     for relation in state.relations().filter(|r| !r.logged) {
-        storage.reset_unlogged(RelFileId(relation.file))?;
-        engine.forget(RelFileId(relation.file));
+        for file in relation.files() {
+            storage.reset_unlogged(RelFileId(file))?;
+            engine.forget(RelFileId(file));
+        }
     }
     let referenced = catalog.referenced_files();
     for file in storage.list_files()? {

@@ -108,6 +108,7 @@ fn view(
         name: name.to_owned(),
         kind: RelationKind::View,
         file: 0,
+        values: None,
         logged: true,
         columns: columns
             .iter()

@@ -83,3 +83,8 @@ fn temporary() {
         run(&mut session, statement).replace(&own, "pg_temp_3")
     });
 }
+
+#[test]
+fn large_values() {
+    check("large_values", include_str!("../testscripts/large_values.test"));
+}

@@ -332,6 +332,24 @@ fn transaction_blocks() {
 }
 
 #[test]
+fn large_values_are_copied_in_and_out() {
+    let db = database();
+    let mut s = db.session();
+    run(&mut s, "create table t (id int primary key, body text, n numeric)");
+    let body = |seed: u64| -> String {
+        let letter = |i: u64| char::from(b'a' + ((i * i * seed + i / 7) % 23) as u8);
+        (0..30_000).map(letter).collect()
+    };
+    let number = "1234567890".repeat(1_000);
+    let lines: Vec<String> = (1..4).map(|id| format!("{id}\t{}\t{number}", body(id))).collect();
+    let input = format!("{}\n\\.\n", lines.join("\n"));
+    assert_eq!(run_copy(&mut s, "copy t from stdin", &input), ["copy in 3", "COPY 3"]);
+    let out = run(&mut s, "copy t to stdout");
+    assert_eq!(out[1..4], lines);
+    assert_eq!(db.check().unwrap().violations, []);
+}
+
+#[test]
 fn copy_in_and_out() {
     let db = database();
     let mut s = db.session();

@@ -229,8 +229,11 @@ fn relation_size(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> 
     relation_bytes(exec, oid(&values[0])?, &[fork]).map(size)
 }
 
+/// What belongs to a table besides its indexes: its forks, and its large values.
+const TABLE_PARTS: &[&str] = &["main", "fsm", "vm", "values"];
+
 fn table_size(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
-    relation_bytes(exec, oid(&values[0])?, &["main", "fsm", "vm"]).map(size)
+    relation_bytes(exec, oid(&values[0])?, TABLE_PARTS).map(size)
 }
 
 fn all_indexes_size(exec: &ExecContext<'_>, relation: u32) -> Result<Option<i64>> {
@@ -248,7 +251,7 @@ fn indexes_size(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
 
 fn total_relation_size(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let relation = oid(&values[0])?;
-    let table = relation_bytes(exec, relation, &["main", "fsm", "vm"])?;
+    let table = relation_bytes(exec, relation, TABLE_PARTS)?;
     let indexes = all_indexes_size(exec, relation)?.unwrap_or(0);
     Ok(size(table.map(|t| t + indexes)))
 }

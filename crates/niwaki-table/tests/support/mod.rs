@@ -115,6 +115,7 @@ impl World {
             id: 1,
             name: "t".to_owned(),
             file: engine.create_file(&tx, logged).unwrap(),
+            values: Some(engine.create_file(&tx, logged).unwrap()),
             fillfactor: 100,
             heap_only_updates: HeapOnlyUpdates::SameKeys,
             // `s` is the stamp's low half: it tells one write from another.

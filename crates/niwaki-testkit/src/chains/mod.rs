@@ -157,6 +157,7 @@ impl Run {
             id: 1,
             name: "t".to_owned(),
             file: file(),
+            values: Some(file()),
             fillfactor: 100,
             heap_only_updates: plan.heap_only,
             columns: schema::column_types(),

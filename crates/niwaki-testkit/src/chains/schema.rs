@@ -102,7 +102,15 @@ impl Row {
             _ => {
                 // Mostly short; sometimes so long that a page holds few.
                 let length = [2400, 900, 20, 3, 2, 1, 1, 0][rng.below(8) as usize];
-                self.t = ["x", "y"][rng.below(2) as usize].repeat(length);
+                self.t = match rng.below(3) {
+                    // Hardly to be compressed.
+                    0 if length > 20 => {
+                        let letter = |_| char::from(b'!' + (rng.below(90)) as u8);
+                        (0..length).map(letter).collect()
+                    }
+                    0 | 1 => "x".repeat(length),
+                    _ => "y".repeat(length),
+                };
             }
         }
     }

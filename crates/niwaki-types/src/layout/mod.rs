@@ -4,6 +4,7 @@
 //! alignment. The README gives every byte.
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
+mod apart;
 #[cfg(test)]
 #[allow(
     clippy::indexing_slicing,
@@ -14,7 +15,11 @@ mod tests;
 mod value;
 mod view;
 
-pub use view::{ColumnMask, RowView};
+pub use apart::{
+    Apart, Compression, IMAGE_MAX, ValuePointer, can_be_apart, compress, compressed_size_in_row,
+    decompress, image, size_in_row, value_of_image,
+};
+pub use view::{ColumnMask, Field, RowView};
 
 use crate::{ColumnType, Datum};
 
@@ -26,6 +31,20 @@ use crate::{ColumnType, Datum};
 /// If there are more or fewer values than columns, or a value is not of its column's type: the
 /// executor has converted it, and storing it would make the row unreadable.
 pub fn form_row(columns: &[ColumnType], values: &[Datum], out: &mut Vec<u8>) -> bool {
+    form_row_apart(columns, values, |_| None, out)
+}
+
+/// As [`form_row`]; values for which `apart` has a form, by column, get that instead of their own.
+///
+/// # Panics
+/// As [`form_row`], and if a value has a form that its type cannot have ([`can_be_apart`]).
+#[inline]
+pub fn form_row_apart<'a>(
+    columns: &[ColumnType],
+    values: &[Datum],
+    apart: impl Fn(usize) -> Option<Apart<'a>>,
+    out: &mut Vec<u8>,
+) -> bool {
     assert_eq!(columns.len(), values.len(), "a row has a value for each column");
     let has_nulls = values.iter().any(Datum::is_null);
     if has_nulls {
@@ -36,9 +55,16 @@ pub fn form_row(columns: &[ColumnType], values: &[Datum], out: &mut Vec<u8>) -> 
                 .fold(0u8, |bits, (bit, value)| bits | (u8::from(value.is_null()) << bit))
         }));
     }
-    for (column, value) in columns.iter().zip(values) {
-        if !value.is_null() {
-            value::write(column.oid, value, out);
+    for (number, (column, value)) in columns.iter().zip(values).enumerate() {
+        if value.is_null() {
+            continue;
+        }
+        match apart(number) {
+            Some(form) => {
+                assert!(can_be_apart(column.oid), "a value of this type stands in its row");
+                value::write_apart(&form, out);
+            }
+            None => value::write(column.oid, value, out),
         }
     }
     has_nulls

@@ -4,7 +4,15 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::test_values::{any_type, same_image, value_or_null};
-use crate::{Numeric, TypeOid};
+use crate::{Numeric, TypeOid, compress, value_of_image};
+
+/// A value that stands in its row as it is.
+fn plain(view: &mut RowView<'_>, column: usize) -> Datum {
+    match view.get(column).expect("own row").expect("the row has it") {
+        Field::Value(value) => value,
+        Field::Apart(apart) => panic!("it is {apart:?}"),
+    }
+}
 
 fn any_row() -> impl Strategy<Value = (Vec<ColumnType>, Vec<Datum>)> {
     proptest::collection::vec(any_type(), 0..20).prop_flat_map(|types| {
@@ -28,24 +36,19 @@ proptest! {
         let mut view = RowView::new(&columns, columns.len(), has_nulls, &bytes).expect("own row");
         view.check().expect("own row");
 
-        let mut all = Vec::new();
-        view.deform_all(&mut all).expect("own row");
-        prop_assert!(all.iter().zip(&values).all(|(a, b)| same_image(a, b)));
-
         // In any order, some of them twice.
         for step in 0..columns.len() * 2 {
             let column = (order as usize).wrapping_mul(step + 1) % columns.len();
-            let value = view.get(column).expect("own row").expect("the row has it");
-            prop_assert!(same_image(&value, &values[column]));
-            let raw = view.get_raw(column).expect("own row").expect("the row has it");
-            prop_assert_eq!(raw.is_none(), values[column].is_null());
+            prop_assert!(view.get_apart(column).expect("own row").is_none());
+            prop_assert!(same_image(&plain(&mut view, column), &values[column]));
         }
         prop_assert!(view.get(columns.len()).expect("own row").is_none());
 
         // A place that was not asked for keeps what stands there.
         let mut places = vec![Datum::text("untouched"); columns.len()];
-        let present = view.deform_into(&mut places, &mask).expect("own row");
-        prop_assert_eq!(present, columns.len());
+        let mut apart = Vec::new();
+        let present = view.deform_into(&mut places, &mask, &mut apart).expect("own row");
+        prop_assert_eq!((present, apart), (columns.len(), Vec::new()));
         for (column, place) in places.iter().enumerate() {
             let untouched = Datum::text("untouched");
             let expected = if mask.contains(column) { &values[column] } else { &untouched };
@@ -62,7 +65,8 @@ proptest! {
         let mut view = RowView::new(&columns, natts, has_nulls, &bytes).expect("own row");
         prop_assert!(view.get(natts).expect("own row").is_none());
         let mut places = vec![Datum::Bool(true); columns.len()];
-        let present = view.deform_into(&mut places, &ColumnMask::all(columns.len()));
+        let all = ColumnMask::all(columns.len());
+        let present = view.deform_into(&mut places, &all, &mut Vec::new());
         prop_assert_eq!(present.expect("own row"), natts);
         prop_assert!(matches!(places.last(), Some(Datum::Bool(true))));
     }
@@ -103,11 +107,18 @@ fn read_everything(columns: &[ColumnType], has_nulls: bool, bytes: &[u8]) {
     let mut read = true;
     for column in (0..columns.len()).rev() {
         read &= view.get(column).is_ok();
-        let _ = view.get_raw(column);
+        let _ = view.get_apart(column);
     }
     assert!(read || !sound, "what passes the check can be read");
     let mut places = vec![Datum::Null; columns.len()];
-    let _ = view.deform_into(&mut places, &ColumnMask::all(columns.len()));
+    let mut apart = Vec::new();
+    let _ = view.deform_into(&mut places, &ColumnMask::all(columns.len()), &mut apart);
+    for (column, form) in apart {
+        let Apart::Compressed { compression, raw_length, bytes } = form else { continue };
+        if let Ok(image) = decompress(compression, raw_length, bytes.into()) {
+            let _ = value_of_image(columns[column].oid, &image);
+        }
+    }
 }
 
 #[test]
@@ -154,16 +165,126 @@ fn lengths_grow_at_128_and_16384() {
         assert_eq!(&bytes[..header.len()], header, "header of {length}");
         assert_eq!(bytes.len(), header.len() + length);
         let mut view = RowView::new(&columns, 1, false, &bytes).expect("own row");
-        let back = view.get(0).expect("own row").expect("one column");
-        assert!(same_image(&back, &text));
+        assert!(same_image(&plain(&mut view, 0), &text));
+    }
+}
+
+/// A pointer with a different number in each field.
+fn pointer(compression: Compression) -> ValuePointer {
+    let stored_length = if compression == Compression::None { 0x0403_0201 } else { 0x0003_0201 };
+    ValuePointer {
+        compression,
+        raw_length: 0x0403_0201,
+        stored_length,
+        xid: 0x1817_1615_1413_1211,
+        block: 0x2423_2221,
+        offset: 0x3231,
     }
 }
 
 #[test]
-fn values_out_of_line_are_refused_by_name() {
+fn values_apart_are_as_the_format_says() {
+    let columns = [TypeOid::TEXT, TypeOid::INT4, TypeOid::BYTEA].map(ColumnType::new);
+    let text = "abcabcabc".repeat(40);
+    let values = [Datum::text(&text), Datum::Int4(-1), Datum::Bytea(Arc::from([7u8; 3]))];
+    let compressed = compress(text.as_bytes()).expect("it saves");
+    let forms = [
+        Some(Apart::Compressed {
+            compression: Compression::Lz4,
+            raw_length: 360,
+            bytes: &compressed,
+        }),
+        None,
+        Some(Apart::OutOfLine(pointer(Compression::Lz4))),
+    ];
+    let mut bytes = Vec::new();
+    assert!(!form_row_apart(&columns, &values, |column| forms[column], &mut bytes));
+    let length = u8::try_from(compressed.len() + 5).expect("short");
+    assert!(length < 0x80);
+    let mut expected = vec![0xc1, length, 1, 0x68, 1, 0, 0];
+    expected.extend_from_slice(&compressed);
+    assert_eq!(expected.len(), forms[0].expect("one").size_in_row());
+    expected.extend_from_slice(&[0xff; 4]);
+    expected.extend_from_slice(&[0xc2, 23, 1, 1, 2, 3, 4, 1, 2, 3, 0]);
+    expected.extend_from_slice(&[0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18]);
+    expected.extend_from_slice(&[0x21, 0x22, 0x23, 0x24, 0x31, 0x32]);
+    assert_eq!(bytes, expected);
+    assert_eq!(ValuePointer::SIZE_IN_ROW, 25);
+
+    let mut view = RowView::new(&columns, 3, false, &bytes).expect("own row");
+    view.check().expect("own row");
+    assert_eq!(view.get_apart(2).expect("own row"), forms[2]);
+    assert_eq!(view.get_apart(0).expect("own row"), forms[0]);
+    assert!(same_image(&plain(&mut view, 1), &values[1]));
+    let mut places = vec![Datum::Null; 3];
+    let mut apart = Vec::new();
+    view.deform_into(&mut places, &ColumnMask::all(3), &mut apart).expect("own row");
+    assert_eq!(apart, [(0, forms[0].expect("one")), (2, forms[2].expect("one"))]);
+    let image = decompress(Compression::Lz4, 360, (&compressed).into()).expect("own image");
+    let back = value_of_image(TypeOid::TEXT, &image).expect("own image");
+    assert!(same_image(&back, &values[0]));
+}
+
+#[test]
+fn damaged_values_apart_are_refused() {
     let columns = [ColumnType::new(TypeOid::TEXT)];
-    let mut view = RowView::new(&columns, 1, false, &[0xc2, 1, 0]).expect("a bitmap is not needed");
-    assert_eq!(view.get(0).expect_err("not supported yet").sqlstate, "0A000");
+    let refused = |bytes: &[u8]| {
+        let mut view = RowView::new(&columns, 1, false, bytes).expect("no bitmap is needed");
+        assert_eq!(view.get(0).expect_err("damaged").sqlstate, "XX001", "{bytes:?}");
+    };
+    refused(&[0xc2, 1, 0]);
+    refused(&[0xc2, 23, 0]);
+    refused(&[0xc1, 4, 1, 0, 0, 0]);
+    refused(&[0xc1, 5, 0, 0, 0, 0, 0]);
+    refused(&[0xc1, 5, 2, 0, 0, 0, 0]);
+    let mut wrong = vec![0xc2, 23];
+    wrong.extend_from_slice(
+        &ValuePointer { raw_length: 9, ..pointer(Compression::None) }.to_bytes(),
+    );
+    refused(&wrong);
+    // A type whose values always stand in their row.
+    let columns = [ColumnType::new(TypeOid::NAME)];
+    let mut view = RowView::new(&columns, 1, false, &[0xc1, 5, 1, 1, 0, 0, 0]).expect("a row");
+    assert_eq!(view.get(0).expect_err("a name").sqlstate, "XX001");
+
+    let code = |length: u32, bytes: &'static [u8]| {
+        decompress(Compression::Lz4, length, bytes.into()).expect_err("damaged").sqlstate
+    };
+    // A length that no such block can have asks for no memory.
+    assert_eq!(code(u32::MAX, &[0x1f, 0, 1, 0]), "XX001");
+    assert_eq!(code(1 << 30, &[0x1f, 0, 1, 0]), "XX001");
+    assert_eq!(code(500, &[0x1f, 0, 1, 0]), "XX001");
+    assert_eq!(code(4, &[]), "XX001");
+    assert!(decompress(Compression::None, 3, b"abcd".into()).is_err());
+}
+
+proptest! {
+    #[test]
+    fn images_come_back(values in proptest::collection::vec(value_or_null(TypeOid::NUMERIC_ARRAY), 0..3)) {
+        for value in values.iter().filter(|value| !value.is_null()) {
+            let image = image(TypeOid::NUMERIC_ARRAY, value);
+            let back = value_of_image(TypeOid::NUMERIC_ARRAY, &image).expect("own image");
+            prop_assert!(same_image(&back, value));
+        }
+    }
+
+    #[test]
+    fn compressed_images_come_back(image in proptest::collection::vec(0u8..4, 0..4000)) {
+        let Some(compressed) = compress(&image) else { return Ok(()) };
+        prop_assert!(compressed.len() < image.len());
+        let length = u32::try_from(image.len()).expect("short");
+        let back = decompress(Compression::Lz4, length, (&compressed).into()).expect("own image");
+        prop_assert_eq!(back.as_ref(), image);
+        prop_assert!(decompress(Compression::Lz4, length + 1, (&compressed).into()).is_err());
+        prop_assert!(decompress(Compression::Lz4, length - 1, (&compressed).into()).is_err());
+    }
+
+    #[test]
+    fn any_bytes_decompress_or_not(length in any::<u32>(), bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+        if let Ok(image) = decompress(Compression::Lz4, length, (&bytes).into()) {
+            prop_assert_eq!(image.len(), length as usize);
+        }
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::apart::{self, Apart, COMPRESSED_HEAD, ValuePointer};
 use crate::error::{Result, TypeError};
 use crate::{Datum, Interval, Numeric, TypeOid};
 
@@ -13,9 +14,9 @@ const MEDIUM: u8 = 0x80;
 const MEDIUM_MAX: usize = 0x3fff;
 /// A little-endian `u32` length follows.
 const LONG: u8 = 0xc0;
-/// Reserved: the value is compressed; a one-byte or longer header, then the compressed image follow.
+/// The value is compressed: a length header, the method, the length of the image and the compressed image follow.
 const COMPRESSED: u8 = 0xc1;
-/// Reserved: one byte with the length of a pointer, then the pointer to a value out of line.
+/// One byte with the length of a pointer, then the pointer to a value out of line.
 const OUT_OF_LINE: u8 = 0xc2;
 
 /// Appends the stored form of `value`, which is not NULL.
@@ -103,6 +104,35 @@ fn write_array(element: TypeOid, values: &[Datum], out: &mut Vec<u8>) {
     }
 }
 
+/// Appends the stored form of a value that does not stand in its row as it is.
+pub(super) fn write_apart(value: &Apart<'_>, out: &mut Vec<u8>) {
+    match value {
+        Apart::Compressed { compression, raw_length, bytes } => {
+            out.push(COMPRESSED);
+            write_length(bytes.len().saturating_add(COMPRESSED_HEAD), out);
+            out.push(*compression as u8);
+            out.extend_from_slice(&raw_length.to_le_bytes());
+            out.extend_from_slice(bytes);
+        }
+        Apart::OutOfLine(pointer) => {
+            out.push(OUT_OF_LINE);
+            out.push(ValuePointer::SIZE as u8);
+            out.extend_from_slice(&pointer.to_bytes());
+        }
+    }
+}
+
+/// Bytes of the header of a variable-length value of `length` bytes.
+pub(super) fn header_length(length: usize) -> usize {
+    if length <= SHORT_MAX {
+        1
+    } else if length <= MEDIUM_MAX {
+        2
+    } else {
+        5
+    }
+}
+
 /// Appends the header of a variable-length value of `length` bytes.
 #[inline]
 fn write_length(length: usize, out: &mut Vec<u8>) {
@@ -134,7 +164,7 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline]
-    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
+    pub(super) fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
         let (front, rest) = self.rest.split_first_chunk::<N>().ok_or_else(ended)?;
         self.rest = rest;
         Ok(*front)
@@ -147,9 +177,31 @@ impl<'a> Cursor<'a> {
         Ok(front)
     }
 
+    /// The value that comes next, if it does not stand there as it is; nothing is taken if it does.
+    #[inline]
+    pub(super) fn take_apart(&mut self, oid: TypeOid) -> Result<Option<Apart<'a>>> {
+        match self.rest.first() {
+            Some(&(COMPRESSED | OUT_OF_LINE)) if apart::can_be_apart(oid) => {
+                self.take_apart_now().map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    #[cold]
+    fn take_apart_now(&mut self) -> Result<Apart<'a>> {
+        let [first] = self.take()?;
+        if first == COMPRESSED {
+            return apart::read_compressed(self);
+        }
+        let [length] = self.take()?;
+        let pointer = self.take_slice(length.into())?;
+        ValuePointer::from_bytes(pointer).map(Apart::OutOfLine)
+    }
+
     /// The bytes of a variable-length value, its header taken off.
     #[inline]
-    fn take_counted(&mut self) -> Result<&'a [u8]> {
+    pub(super) fn take_counted(&mut self) -> Result<&'a [u8]> {
         let [first] = self.take()?;
         if usize::from(first) <= SHORT_MAX {
             return self.take_slice(first.into());
@@ -161,7 +213,9 @@ impl<'a> Cursor<'a> {
         let length = match first {
             LONG => usize::try_from(u32::from_le_bytes(self.take()?)).map_err(|_| ended())?,
             COMPRESSED | OUT_OF_LINE => {
-                return Err(TypeError::unsupported("compressed and out-of-line values"));
+                return Err(TypeError::corrupt(
+                    "a value that stands as it is, or not at all, is compressed or out of line",
+                ));
             }
             medium if medium < LONG => {
                 let [low] = self.take()?;
@@ -185,6 +239,24 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Passes over the next value, however it stands there.
+    #[inline]
+    pub(super) fn skip(&mut self, oid: TypeOid) -> Result<()> {
+        match self.take_apart(oid)? {
+            Some(_) => Ok(()),
+            None => self.take_raw(oid).map(drop),
+        }
+    }
+
+    /// The bytes of the next value, however it stands there, with what says so.
+    #[inline]
+    pub(super) fn take_stored(&mut self, oid: TypeOid) -> Result<&'a [u8]> {
+        let before = self.rest;
+        self.skip(oid)?;
+        let taken = before.len().saturating_sub(self.rest.len());
+        Ok(before.get(..taken).unwrap_or_default())
+    }
+
     /// The next value.
     #[inline]
     pub(super) fn take_value(&mut self, oid: TypeOid) -> Result<Datum> {
@@ -196,11 +268,7 @@ impl<'a> Cursor<'a> {
             | TypeOid::BPCHAR
             | TypeOid::NAME
             | TypeOid::CHAR
-            | TypeOid::UNKNOWN => {
-                let text = std::str::from_utf8(self.take_counted()?)
-                    .map_err(|_| TypeError::corrupt("stored text is not UTF-8"))?;
-                Ok(Datum::Text(Arc::from(text)))
-            }
+            | TypeOid::UNKNOWN => read_text(self.take_counted()?),
             _ => self.take_other(oid),
         }
     }
@@ -233,18 +301,36 @@ impl<'a> Cursor<'a> {
                 Datum::Tid(block, u16::from_le_bytes(self.take()?))
             }
             TypeOid::PG_LSN => Datum::Lsn(u64::from_le_bytes(self.take()?)),
-            TypeOid::BYTEA => Datum::Bytea(Arc::from(self.take_counted()?)),
-            TypeOid::NUMERIC => {
-                Datum::Numeric(Arc::new(Numeric::from_stored(self.take_counted()?)?))
-            }
-            array => {
-                let element = array.element().ok_or_else(|| {
-                    TypeError::corrupt(format!("stored row has a column of type oid {}", array.0))
-                })?;
-                read_array(element, self.take_counted()?)?
-            }
+            other => return read_image(other, self.take_counted()?),
         })
     }
+}
+
+/// The value of variable length that has this image.
+pub(super) fn read_image(oid: TypeOid, image: &[u8]) -> Result<Datum> {
+    Ok(match oid {
+        TypeOid::TEXT
+        | TypeOid::VARCHAR
+        | TypeOid::BPCHAR
+        | TypeOid::NAME
+        | TypeOid::CHAR
+        | TypeOid::UNKNOWN => read_text(image)?,
+        TypeOid::BYTEA => Datum::Bytea(Arc::from(image)),
+        TypeOid::NUMERIC => Datum::Numeric(Arc::new(Numeric::from_stored(image)?)),
+        array => {
+            let element = array.element().ok_or_else(|| {
+                TypeError::corrupt(format!("stored row has a column of type oid {}", array.0))
+            })?;
+            read_array(element, image)?
+        }
+    })
+}
+
+#[inline]
+fn read_text(image: &[u8]) -> Result<Datum> {
+    let text =
+        std::str::from_utf8(image).map_err(|_| TypeError::corrupt("stored text is not UTF-8"))?;
+    Ok(Datum::Text(Arc::from(text)))
 }
 
 fn read_array(element: TypeOid, bytes: &[u8]) -> Result<Datum> {

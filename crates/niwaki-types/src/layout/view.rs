@@ -1,5 +1,6 @@
 //! Reading values out of a stored row, only as far as they are asked for.
 
+use super::apart::{Apart, decompress, value_of_image};
 use super::value::{Cursor, ended};
 use crate::error::{Result, TypeError};
 use crate::{ColumnType, Datum};
@@ -66,6 +67,15 @@ impl FromIterator<usize> for ColumnMask {
     }
 }
 
+/// What a row has in a column.
+#[derive(Clone, Debug)]
+pub enum Field<'a> {
+    /// The value.
+    Value(Datum),
+    /// A value that does not stand there as it is.
+    Apart(Apart<'a>),
+}
+
 /// A stored row. It walks its bytes from the front and remembers where it stands, so asking for
 /// columns in ascending order touches each byte once and decodes nothing that was not asked for.
 #[derive(Clone, Debug)]
@@ -123,90 +133,105 @@ impl<'a> RowView<'a> {
         while self.next < column {
             let oid = self.columns.get(self.next).ok_or_else(ended)?.oid;
             if !self.is_null(self.next) {
-                self.cursor.take_raw(oid)?;
+                self.cursor.skip(oid)?;
             }
             self.next = self.next.saturating_add(1);
         }
         Ok(())
     }
 
-    /// The value of `column`, or `None` when the row is older than the column.
+    /// What the row has in `column`, or `None` when it is older than the column.
     ///
     /// # Errors
     /// `XX001` when the bytes are not a stored row.
     #[inline]
-    pub fn get(&mut self, column: usize) -> Result<Option<Datum>> {
+    pub fn get(&mut self, column: usize) -> Result<Option<Field<'a>>> {
         let Some(kind) = self.columns.get(column) else { return Ok(None) };
         let oid = kind.oid;
         if self.is_null(column) {
-            return Ok(Some(Datum::Null));
+            return Ok(Some(Field::Value(Datum::Null)));
         }
         self.seek(column)?;
-        let value = self.cursor.take_value(oid)?;
+        let field = match self.cursor.take_apart(oid)? {
+            Some(apart) => Field::Apart(apart),
+            None => Field::Value(self.cursor.take_value(oid)?),
+        };
         self.next = column.saturating_add(1);
-        Ok(Some(value))
+        Ok(Some(field))
     }
 
-    /// The stored bytes of `column` without a length header: text as UTF-8, integers little-endian.
-    /// `None` when the row is older than the column, `Some(None)` for NULL.
+    /// The bytes that stand in the row for `column`, length and form included: of two versions, equal ones are
+    /// equal values. `None` when the row is older than the column, `Some(None)` for NULL.
     ///
     /// # Errors
     /// `XX001` when the bytes are not a stored row.
     #[inline]
-    pub fn get_raw(&mut self, column: usize) -> Result<Option<Option<&'a [u8]>>> {
+    pub fn get_stored(&mut self, column: usize) -> Result<Option<Option<&'a [u8]>>> {
         let Some(kind) = self.columns.get(column) else { return Ok(None) };
-        let oid = kind.oid;
         if self.is_null(column) {
             return Ok(Some(None));
         }
+        let oid = kind.oid;
         self.seek(column)?;
-        let value = self.cursor.take_raw(oid)?;
+        let stored = self.cursor.take_stored(oid)?;
         self.next = column.saturating_add(1);
-        Ok(Some(Some(value)))
+        Ok(Some(Some(stored)))
+    }
+
+    /// The value of `column` if it does not stand in the row as it is.
+    ///
+    /// # Errors
+    /// `XX001` when the bytes are not a stored row.
+    pub fn get_apart(&mut self, column: usize) -> Result<Option<Apart<'a>>> {
+        let Some(kind) = self.columns.get(column) else { return Ok(None) };
+        if self.is_null(column) {
+            return Ok(None);
+        }
+        let oid = kind.oid;
+        self.seek(column)?;
+        // The position stays in front of the value.
+        let mut cursor = self.cursor;
+        cursor.take_apart(oid)
     }
 
     /// Decodes the columns of `needed` into their places in `out` and leaves the other places as
-    /// they are. Returns [`RowView::natts`]: needed columns from there on are untouched too, and
+    /// they are; so it does with values that do not stand in the row as they are, which go to `apart`
+    /// with their columns. Returns [`RowView::natts`]: needed columns from there on are untouched too, and
     /// get their default from the caller.
     ///
     /// # Errors
     /// `XX001` when the bytes are not a stored row or `out` is too short.
-    pub fn deform_into(&mut self, out: &mut [Datum], needed: &ColumnMask) -> Result<usize> {
+    pub fn deform_into(
+        &mut self,
+        out: &mut [Datum],
+        needed: &ColumnMask,
+        apart: &mut Vec<(usize, Apart<'a>)>,
+    ) -> Result<usize> {
         let end = needed.end().min(self.columns.len());
         let mut cursor = self.start;
         let columns = self.columns.get(..end).unwrap_or_default();
         for (column, kind) in columns.iter().enumerate() {
-            if needed.contains(column) {
-                let place = out
-                    .get_mut(column)
-                    .ok_or_else(|| TypeError::corrupt("row has no place for its column"))?;
-                *place =
-                    if self.is_null(column) { Datum::Null } else { cursor.take_value(kind.oid)? };
-            } else if !self.is_null(column) {
-                cursor.take_raw(kind.oid)?;
+            if !needed.contains(column) {
+                if !self.is_null(column) {
+                    cursor.skip(kind.oid)?;
+                }
+                continue;
+            }
+            let place = out
+                .get_mut(column)
+                .ok_or_else(|| TypeError::corrupt("row has no place for its column"))?;
+            if self.is_null(column) {
+                *place = Datum::Null;
+            } else if let Some(value) = cursor.take_apart(kind.oid)? {
+                apart.push((column, value));
+            } else {
+                *place = cursor.take_value(kind.oid)?;
             }
         }
         Ok(self.columns.len())
     }
 
-    /// Decodes every column the row has, appending to `out`.
-    ///
-    /// # Errors
-    /// `XX001` when the bytes are not a stored row.
-    pub fn deform_all(&mut self, out: &mut Vec<Datum>) -> Result<usize> {
-        let mut cursor = self.start;
-        out.reserve(self.columns.len());
-        for (column, kind) in self.columns.iter().enumerate() {
-            out.push(if self.is_null(column) {
-                Datum::Null
-            } else {
-                cursor.take_value(kind.oid)?
-            });
-        }
-        Ok(self.columns.len())
-    }
-
-    /// Verifies the whole row: every value decodes, nothing follows the last one, and the unused
+    /// Verifies the whole row: every value that is there decodes, nothing follows the last one, and the unused
     /// bits of the bitmap are zero.
     ///
     /// # Errors
@@ -214,8 +239,16 @@ impl<'a> RowView<'a> {
     pub fn check(&self) -> Result<()> {
         let mut cursor = self.start;
         for (column, kind) in self.columns.iter().enumerate() {
-            if !self.is_null(column) {
-                cursor.take_value(kind.oid)?;
+            if self.is_null(column) {
+                continue;
+            }
+            match cursor.take_apart(kind.oid)? {
+                None => drop(cursor.take_value(kind.oid)?),
+                Some(Apart::Compressed { compression, raw_length, bytes }) => {
+                    let image = decompress(compression, raw_length, bytes.into())?;
+                    value_of_image(kind.oid, &image)?;
+                }
+                Some(Apart::OutOfLine(_)) => {}
             }
         }
         if !cursor.is_empty() {

@@ -40,18 +40,25 @@ impl SystemSource for SessionSource<'_> {
                 name: format!("with OID {oid}"),
             });
         };
-        let fork = match fork {
-            "main" => Fork::Main,
-            "fsm" => Fork::FreeSpace,
-            "vm" => Fork::Visibility,
-            _ => return Ok(0),
-        };
         if relation.kind == RelationKind::View {
             return Ok(0);
         }
         let pool = self.database.engine().storage().pool();
-        let blocks = pool.blocks(RelFileId(relation.file), fork)?;
-        Ok(u64::from(blocks) * niwaki_storage::page::PAGE_SIZE as u64)
+        let bytes = |file: u64, fork| -> Result<u64> {
+            let blocks = pool.blocks(RelFileId(file), fork)?;
+            Ok(u64::from(blocks) * niwaki_storage::page::PAGE_SIZE as u64)
+        };
+        let fork = match fork {
+            "main" => Fork::Main,
+            "fsm" => Fork::FreeSpace,
+            "vm" => Fork::Visibility,
+            "values" => {
+                let Some(file) = relation.values else { return Ok(0) };
+                return Ok(bytes(file, Fork::Main)? + bytes(file, Fork::FreeSpace)?);
+            }
+            _ => return Ok(0),
+        };
+        bytes(relation.file, fork)
     }
 
     fn wal_insert_lsn(&self) -> u64 {

@@ -48,6 +48,7 @@ impl Definer<'_> {
         let type_of = column.column_type();
         let default = column.default.clone().filter(|_| column.sequence.is_none());
         definition.columns.push(column);
+        self.allot_values(&mut definition)?;
         let position = definition.columns.len() - 1;
         self.update(definition.clone())?;
         self.check_expressions(relation.oid)?;

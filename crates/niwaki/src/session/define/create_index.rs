@@ -167,6 +167,7 @@ impl Definer<'_> {
             name: new.name,
             kind: RelationKind::Index,
             file: self.new_file(table.logged)?,
+            values: None,
             logged: table.logged,
             columns: Vec::new(),
             checks: Vec::new(),

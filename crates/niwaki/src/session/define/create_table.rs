@@ -35,6 +35,7 @@ impl Definer<'_> {
             name: name.clone(),
             kind: RelationKind::Table,
             file: self.new_file(logged)?,
+            values: None,
             logged,
             columns: Vec::new(),
             checks: Vec::new(),
@@ -47,6 +48,7 @@ impl Definer<'_> {
             let column = self.new_column(&table, column, position)?;
             table.columns.push(column);
         }
+        self.allot_values(&mut table)?;
         let mut taken = ConstraintNames::of(&table, &[]);
         for constraint in &spec.constraints {
             self.add_check(&mut table, &mut taken, constraint)?;

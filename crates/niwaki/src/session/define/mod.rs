@@ -254,6 +254,10 @@ impl Definer<'_> {
     fn drop_file(&mut self, definition: &RelationDefinition) -> Result<()> {
         self.session.drop_file(definition)
     }
+
+    fn allot_values(&self, table: &mut RelationDefinition) -> Result<()> {
+        self.session.allot_values(table)
+    }
 }
 
 impl Session {
@@ -267,6 +271,14 @@ impl Session {
         Ok(self.engine().create_file(self.open_transaction()?, logged)?.id.0)
     }
 
+    /// New, empty files for the large values of a table that can have some, and has none for them.
+    fn allot_values(&self, table: &mut RelationDefinition) -> Result<()> {
+        if table.values.is_none() && table.can_have_large_values() {
+            table.values = Some(self.new_file(table.logged)?);
+        }
+        Ok(())
+    }
+
     /// The files of a relation go when the transaction commits. A rollback brings an index back, with entries
     /// for roots of which all other indexes may have told meanwhile: until then no line pointer is freed.
     fn drop_file(&mut self, definition: &RelationDefinition) -> Result<()> {
@@ -276,11 +288,11 @@ impl Session {
         {
             self.freeing.push(table.heap().pause_freeing().forgetting());
         }
-        let file = niwaki_storage::RelFile {
-            id: niwaki_storage::RelFileId(definition.file),
-            logged: definition.logged,
-        };
-        self.engine().drop_at_commit(self.open_transaction()?, file);
+        for file in definition.files() {
+            let id = niwaki_storage::RelFileId(file);
+            let file = niwaki_storage::RelFile { id, logged: definition.logged };
+            self.engine().drop_at_commit(self.open_transaction()?, file);
+        }
         Ok(())
     }
 }

@@ -48,6 +48,7 @@ impl Definer<'_> {
             name: name.to_owned(),
             kind: RelationKind::Sequence,
             file,
+            values: None,
             logged,
             columns: Vec::new(),
             checks: Vec::new(),

@@ -109,11 +109,16 @@ impl Session {
             return;
         };
         for relation in &relations {
-            let file = RelFile { id: RelFileId(relation.file), logged: relation.logged };
-            engine.drop_at_commit(&transaction, file);
+            for file in relation.files() {
+                let file = RelFile { id: RelFileId(file), logged: relation.logged };
+                engine.drop_at_commit(&transaction, file);
+            }
         }
         if transaction.commit(Durability::Async).is_ok() {
-            relations.iter().for_each(|r| engine.forget(RelFileId(r.file)));
+            relations
+                .iter()
+                .flat_map(|r| r.files())
+                .for_each(|file| engine.forget(RelFileId(file)));
         }
     }
 }

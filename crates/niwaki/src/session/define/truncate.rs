@@ -46,6 +46,8 @@ impl Session {
     pub(super) fn renew_file(&mut self, mut definition: RelationDefinition) -> Result<()> {
         self.drop_file(&definition)?;
         definition.file = self.new_file(definition.logged)?;
+        definition.values = None;
+        self.allot_values(&mut definition)?;
         self.update_definition(definition)
     }
 }

@@ -1,0 +1,103 @@
+//! Versions against pieces: H3.a, every value that somebody may see is whole; H1.a, every piece that somebody may need
+//! belongs to a version (`docs/invariants.md`).
+
+use std::collections::{HashMap, HashSet};
+
+use niwaki_heap::VersionRow;
+use niwaki_storage::{Corruption, Tid};
+use niwaki_txn::Horizon;
+use niwaki_types::{ColumnMask, Datum, ValuePointer};
+
+use super::pieces;
+use crate::error::{Error, Result};
+use crate::table::Table;
+
+impl Table {
+    /// Examines the value heap, and holds it against the versions of the heap. Nobody writes to the table.
+    ///
+    /// # Errors
+    /// Storage's other than damage, which goes into the report.
+    pub(crate) fn check_values(&self, report: &mut Vec<Corruption>) -> Result<u64> {
+        let Some(values) = self.value_heap() else { return Ok(0) };
+        let blocks = values.blocks()?;
+        let before = report.len();
+        for block in 0..blocks {
+            values.check_page(block, report, |_, _| {}, |_| {})?;
+        }
+        if report.len() > before {
+            return Ok(u64::from(blocks));
+        }
+        let horizon = self.engine.transactions().horizon();
+        let named = self.check_named(&horizon, report)?;
+        for block in 0..blocks {
+            let mut found = Vec::new();
+            values.visit_versions(&|_| false, block, &horizon, |row, _| found.push(row.root))?;
+            for tid in found.into_iter().filter(|tid| !named.contains(tid)) {
+                report.push(Corruption {
+                    file: format!("values of table \"{}\"", self.definition.name),
+                    block: Some(tid.block.0),
+                    item: Some(tid.offset.0),
+                    invariant: "H1.a",
+                    detail: "a piece belongs to no version that somebody may see".to_owned(),
+                });
+            }
+        }
+        Ok(u64::from(blocks))
+    }
+
+    /// Reads every value of every version that somebody may see. Returns the addresses of their pieces.
+    fn check_named(&self, horizon: &Horizon, report: &mut Vec<Corruption>) -> Result<HashSet<Tid>> {
+        let mut named = HashSet::new();
+        // By first piece: an address belongs to one value.
+        let mut known: HashMap<Tid, ValuePointer> = HashMap::new();
+        let mut row = vec![Datum::Null; self.definition.columns.len()];
+        for block in 0..self.blocks()? {
+            let mut versions: Vec<(Tid, VersionRow)> = Vec::new();
+            self.heap().visit_versions(&|_| false, block, horizon, |row, _| {
+                versions.push((row.root, row.into()));
+            })?;
+            for (root, version) in versions {
+                let pointers = match self.pointers_of(&version) {
+                    Ok(pointers) => pointers,
+                    Err(error) => {
+                        report.push(self.unreadable(root, &error));
+                        continue;
+                    }
+                };
+                if pointers.iter().all(|p| known.get(&pieces::first_piece(p)) == Some(p)) {
+                    // Nothing out of line, or seen with another version.
+                    continue;
+                }
+                for pointer in pointers {
+                    let Some(values) = self.value_heap() else { continue };
+                    known.insert(pieces::first_piece(&pointer), pointer);
+                    match pieces::addresses(values, &pointer)? {
+                        Ok(addresses) => named.extend(addresses),
+                        Err(lost) => report.push(self.lost_piece(&pointer, lost)),
+                    }
+                }
+                let all = ColumnMask::all(row.len());
+                let VersionRow { natts, has_nulls, bytes } = &version;
+                match self.deform_parts(*natts, *has_nulls, bytes, &all, &mut row) {
+                    // A piece that is not there was reported.
+                    Ok(()) | Err(Error::Storage(niwaki_storage::Error::Corruption(_))) => {}
+                    Err(Error::Type(error)) => {
+                        report.push(self.unreadable(root, &Error::Type(error)));
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(named)
+    }
+
+    fn unreadable(&self, root: Tid, error: &Error) -> Corruption {
+        Corruption {
+            file: format!("table \"{}\"", self.definition.name),
+            block: Some(root.block.0),
+            item: Some(root.offset.0),
+            invariant: "H3.a",
+            detail: format!("a value of a version of this row cannot be read: {error}"),
+        }
+    }
+}

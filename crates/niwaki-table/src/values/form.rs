@@ -1,0 +1,355 @@
+//! Which values of a row are compressed, and which go out of line.
+//!
+//! ```text
+//! row of at most a quarter of a page      it stays as it is
+//! larger      1. the largest value is compressed, if that saves anything; then the next, until the row is small
+//!             2. the largest value goes out of line, compressed or not; then the next, until the row is small
+//! still larger                            the same with the columns that indexes have as they are
+//! ```
+//!
+//! PostgreSQL's strategy in spirit (`heaptoast.c`). Columns of indexes come last because comparing what is not
+//! there costs a copy (rule 9b.16). Without a value heap only what does not fit a page is compressed. What is
+//! done follows from the row and from what its old version keeps, and from nothing else.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+
+use niwaki_env::failpoints::SIMULATED;
+use niwaki_heap::{MAX_TUPLE_SIZE, TUPLE_HEADER_SIZE};
+use niwaki_storage::page::PAGE_SIZE;
+use niwaki_types::{
+    Apart, ColumnMask, ColumnType, Compression, Datum, IMAGE_MAX, TypeOid, ValuePointer,
+    can_be_apart, compress, compressed_size_in_row, form_row, image, size_in_row,
+};
+
+use crate::error::{Error, Result};
+
+/// A row is made smaller until it has so many bytes, header included.
+const ROW_TARGET: usize = if SIMULATED { 160 } else { PAGE_SIZE / 4 };
+/// Shorter images are not compressed.
+const COMPRESS_MIN: usize = 32;
+
+/// How a value stands in its row, if not as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Held<'r> {
+    /// Compressed.
+    Compressed { compression: Compression, raw_length: u32, bytes: Vec<u8> },
+    /// Its pieces are there.
+    OutOfLine(ValuePointer),
+    /// Its pieces are to be written: these bytes.
+    ToWrite { compression: Compression, raw_length: u32, bytes: Cow<'r, [u8]> },
+}
+
+impl Held<'_> {
+    /// A copy of what stands in a stored row.
+    pub(super) fn of(apart: Apart<'_>) -> Held<'static> {
+        match apart {
+            Apart::Compressed { compression, raw_length, bytes } => {
+                Held::Compressed { compression, raw_length, bytes: bytes.to_vec() }
+            }
+            Apart::OutOfLine(pointer) => Held::OutOfLine(pointer),
+        }
+    }
+
+    /// As it stands in the row; `None` while its pieces are not written.
+    pub(super) fn apart(&self) -> Option<Apart<'_>> {
+        match self {
+            Self::Compressed { compression, raw_length, bytes } => Some(Apart::Compressed {
+                compression: *compression,
+                raw_length: *raw_length,
+                bytes,
+            }),
+            Self::OutOfLine(pointer) => Some(Apart::OutOfLine(*pointer)),
+            Self::ToWrite { .. } => None,
+        }
+    }
+
+    fn size_in_row(&self) -> usize {
+        match self {
+            Self::Compressed { bytes, .. } => compressed_size_in_row(bytes.len()),
+            Self::OutOfLine(_) | Self::ToWrite { .. } => ValuePointer::SIZE_IN_ROW,
+        }
+    }
+}
+
+/// Bytes, header included, to which a row may grow before anything is done about it.
+pub(super) fn row_target(has_value_heap: bool) -> usize {
+    if has_value_heap { ROW_TARGET } else { MAX_TUPLE_SIZE }
+}
+
+/// Whether a row of a table with these columns can be so large that a value of it is to go out of line.
+pub fn can_have_large_values(columns: impl Iterator<Item = ColumnType>) -> bool {
+    let (mut longest, mut can_move) = (TUPLE_HEADER_SIZE, false);
+    for column in columns {
+        can_move |= can_be_apart(column.oid);
+        let most = match column.oid.fixed_length() {
+            Some(length) => length,
+            None => longest_image(column).map_or(PAGE_SIZE, size_in_row),
+        };
+        longest = longest.saturating_add(most);
+    }
+    can_move && longest > ROW_TARGET
+}
+
+/// Most bytes of the image of a value of variable length, if its type says.
+fn longest_image(column: ColumnType) -> Option<usize> {
+    /// Bytes of a character in UTF-8, at most.
+    const CHARACTER: usize = 4;
+    /// Bytes of a name, at most.
+    const NAME: usize = 63;
+    match column.oid {
+        TypeOid::NAME => Some(NAME),
+        TypeOid::CHAR => Some(CHARACTER),
+        _ => column.length_limit().map(|characters| characters.saturating_mul(CHARACTER)),
+    }
+}
+
+/// A row whose values find their places.
+pub(super) struct Placement<'r> {
+    columns: &'r [ColumnType],
+    row: &'r [Datum],
+    /// By column.
+    held: Vec<Option<Held<'r>>>,
+    /// Bytes of the row as it is now, header included.
+    size: usize,
+    target: usize,
+}
+
+/// A value that could be made smaller, or go.
+struct Candidate {
+    column: usize,
+    /// Bytes in the row.
+    size: usize,
+}
+
+impl<'r> Placement<'r> {
+    /// Decides about a row; `kept` has, by column, what its old version has of a value that stays the same (or is
+    /// empty). `indexed`: columns that indexes have as they are.
+    ///
+    /// # Errors
+    /// [`Error::ValueTooBig`]; [`Error::RowTooBig`] when nothing helps.
+    pub(super) fn decide(
+        columns: &'r [ColumnType],
+        row: &'r [Datum],
+        mut kept: Vec<Option<Held<'r>>>,
+        indexed: &ColumnMask,
+        has_value_heap: bool,
+    ) -> Result<Vec<Option<Held<'r>>>> {
+        kept.resize_with(columns.len(), || None);
+        let target = row_target(has_value_heap);
+        let mut placement = Self { columns, row, held: kept, size: 0, target };
+        placement.measure()?;
+        for indexed_ones in [false, true] {
+            let group = |column: &usize| indexed.contains(*column) == indexed_ones;
+            placement.compress(&group);
+            if has_value_heap {
+                placement.move_out(&group);
+            }
+        }
+        if placement.size > MAX_TUPLE_SIZE {
+            return Err(Error::RowTooBig { size: placement.size, max: MAX_TUPLE_SIZE });
+        }
+        Ok(placement.held)
+    }
+
+    /// The image of a column's value, if it can stand apart.
+    fn image(&self, column: usize) -> Option<Cow<'r, [u8]>> {
+        let (oid, value) = (self.columns[column].oid, &self.row[column]);
+        (can_be_apart(oid) && !value.is_null()).then(|| image(oid, value))
+    }
+
+    /// Adds up the row.
+    fn measure(&mut self) -> Result<()> {
+        let nulls = self.row.iter().any(Datum::is_null);
+        self.size = TUPLE_HEADER_SIZE + if nulls { self.row.len().div_ceil(8) } else { 0 };
+        let mut bytes = Vec::new();
+        for column in 0..self.columns.len() {
+            self.size += match (&self.held[column], self.image(column)) {
+                (Some(held), _) => held.size_in_row(),
+                (None, Some(image)) if image.len() > IMAGE_MAX => {
+                    return Err(Error::ValueTooBig { size: image.len(), max: IMAGE_MAX });
+                }
+                (None, Some(image)) => size_in_row(image.len()),
+                (None, None) if self.row[column].is_null() => 0,
+                (None, None) => {
+                    bytes.clear();
+                    form_row(
+                        &self.columns[column..=column],
+                        &self.row[column..=column],
+                        &mut bytes,
+                    );
+                    bytes.len()
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// Columns of a group that `size` has a number for, the largest first, then in their order.
+    fn candidates(
+        &self,
+        group: &impl Fn(&usize) -> bool,
+        size: impl Fn(usize) -> Option<usize>,
+    ) -> Vec<Candidate> {
+        let columns = (0..self.columns.len()).filter(group);
+        let mut found: Vec<_> =
+            columns.filter_map(|column| Some(Candidate { column, size: size(column)? })).collect();
+        found.sort_by_key(|candidate| Reverse(candidate.size));
+        found
+    }
+
+    fn compress(&mut self, group: &impl Fn(&usize) -> bool) {
+        let candidates = self.candidates(group, |column| {
+            let image = self.image(column).filter(|_| self.held[column].is_none())?;
+            (image.len() >= COMPRESS_MIN).then(|| size_in_row(image.len()))
+        });
+        for Candidate { column, size } in candidates {
+            if self.size <= self.target {
+                return;
+            }
+            let Some(image) = self.image(column) else { continue };
+            let Some(bytes) = compress(&image) else { continue };
+            let smaller = compressed_size_in_row(bytes.len());
+            if smaller >= size {
+                continue;
+            }
+            self.size = self.size - size + smaller;
+            let (compression, raw_length) = (Compression::Lz4, length_of(&image));
+            self.held[column] = Some(Held::Compressed { compression, raw_length, bytes });
+        }
+    }
+
+    fn move_out(&mut self, group: &impl Fn(&usize) -> bool) {
+        let candidates = self.candidates(group, |column| {
+            let size = match &self.held[column] {
+                Some(Held::Compressed { bytes, .. }) => compressed_size_in_row(bytes.len()),
+                Some(Held::OutOfLine(_) | Held::ToWrite { .. }) => return None,
+                None => size_in_row(self.image(column)?.len()),
+            };
+            (size > ValuePointer::SIZE_IN_ROW).then_some(size)
+        });
+        for Candidate { column, size } in candidates {
+            if self.size <= self.target {
+                return;
+            }
+            let (compression, raw_length, bytes) = match self.held[column].take() {
+                Some(Held::Compressed { compression, raw_length, bytes }) => {
+                    (compression, raw_length, Cow::Owned(bytes))
+                }
+                held => {
+                    let Some(image) = self.image(column) else {
+                        self.held[column] = held;
+                        continue;
+                    };
+                    (Compression::None, length_of(&image), image)
+                }
+            };
+            self.size = self.size - size + ValuePointer::SIZE_IN_ROW;
+            self.held[column] = Some(Held::ToWrite { compression, raw_length, bytes });
+        }
+    }
+}
+
+/// The length of an image, which was measured before.
+fn length_of(image: &[u8]) -> u32 {
+    u32::try_from(image.len()).expect("an image is shorter than 2^30 bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes that do not compress.
+    fn noise(length: usize) -> Datum {
+        let mut state = 0x2545_f491_4f6c_dd1du64;
+        let bytes: Vec<u8> = (0..length)
+            .map(|_| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                (state >> 32) as u8
+            })
+            .collect();
+        Datum::Bytea(bytes.into())
+    }
+
+    /// What becomes of a row of byteas, by column: `-` as it is, `c` compressed, `o` out of line.
+    fn decided(row: &[Datum], indexed: &[usize], has_value_heap: bool) -> Result<String> {
+        let columns = vec![ColumnType::new(TypeOid::BYTEA); row.len()];
+        let indexed = indexed.iter().copied().collect();
+        let held = Placement::decide(&columns, row, Vec::new(), &indexed, has_value_heap)?;
+        let letter = |held: &Option<Held<'_>>| match held {
+            None => '-',
+            Some(Held::Compressed { .. }) => 'c',
+            Some(_) => 'o',
+        };
+        Ok(held.iter().map(letter).collect())
+    }
+
+    #[test]
+    fn the_largest_goes_first_and_only_as_far_as_needed() {
+        let zeros = |length: usize| Datum::Bytea(vec![0; length].into());
+        let few = ROW_TARGET / 8;
+        assert_eq!(decided(&[noise(few), noise(few)], &[], true).unwrap(), "--");
+        assert_eq!(decided(&[noise(few), noise(9000)], &[], true).unwrap(), "-o");
+        assert_eq!(decided(&[noise(few), zeros(9000)], &[], true).unwrap(), "-c");
+        let both = [noise(3 * ROW_TARGET / 4), noise(ROW_TARGET / 2)];
+        assert_eq!(decided(&both, &[], true).unwrap(), "o-");
+        // Compressed, and still large: out of line as it is then.
+        assert_eq!(decided(&[zeros(9_000_000)], &[], true).unwrap(), "o");
+        // What an index has stays as long as anything else can go.
+        assert_eq!(decided(&[noise(1900), noise(300), noise(300)], &[0], true).unwrap(), {
+            if SIMULATED { "ooo" } else { "-oo" }
+        });
+        assert_eq!(decided(&[noise(3000), noise(300)], &[0], true).unwrap(), "oo");
+        assert_eq!(decided(&[Datum::Null, noise(3000)], &[], true).unwrap(), "-o");
+    }
+
+    #[test]
+    fn without_a_value_heap_only_what_does_not_fit_is_compressed() {
+        let zeros = |length: usize| Datum::Bytea(vec![0; length].into());
+        assert_eq!(decided(&[zeros(8000)], &[], false).unwrap(), "-");
+        assert_eq!(decided(&[zeros(8000), zeros(500)], &[], false).unwrap(), "c-");
+        let error = decided(&[noise(8200)], &[], false).unwrap_err();
+        assert!(matches!(error, Error::RowTooBig { max: 8148, .. }), "{error}");
+    }
+
+    #[test]
+    fn many_values_out_of_line_are_too_many() {
+        let row: Vec<Datum> = (0..400).map(|_| noise(100)).collect();
+        let error = decided(&row, &[], true).unwrap_err();
+        let size = 24 + 400 * 25;
+        assert!(matches!(error, Error::RowTooBig { size: s, .. } if s == size), "{error}");
+    }
+
+    #[test]
+    fn tables_of_short_values_need_no_value_heap() {
+        let limited = |oid, length: i32| ColumnType::with_typmod(oid, length + 4);
+        let large = |columns: &[ColumnType]| can_have_large_values(columns.iter().copied());
+        let int = ColumnType::new(TypeOid::INT4);
+        assert!(!large(&[int; 600]), "nothing of it can go");
+        assert!(!large(&[int, limited(TypeOid::VARCHAR, 8), ColumnType::new(TypeOid::NAME)]));
+        assert!(large(&[int, limited(TypeOid::BPCHAR, 600)]));
+        assert!(large(&[ColumnType::new(TypeOid::TEXT)]));
+        assert!(large(&[ColumnType::new(TypeOid::NUMERIC)]));
+        assert!(large(&[ColumnType::new(TypeOid::INT4_ARRAY)]));
+    }
+
+    #[test]
+    fn what_is_kept_counts_as_what_it_is() {
+        let columns = vec![ColumnType::new(TypeOid::BYTEA); 2];
+        let row = [noise(9000), noise(ROW_TARGET / 2)];
+        let pointer = ValuePointer {
+            compression: Compression::None,
+            raw_length: 9000,
+            stored_length: 9000,
+            xid: 9,
+            block: 1,
+            offset: 1,
+        };
+        let kept = vec![Some(Held::OutOfLine(pointer))];
+        let none = ColumnMask::none();
+        let held = Placement::decide(&columns, &row, kept, &none, true).unwrap();
+        assert_eq!(held, [Some(Held::OutOfLine(pointer)), None]);
+    }
+}

@@ -1,0 +1,250 @@
+//! The bytes of a value out of line, as a list of rows in the value heap.
+//!
+//! ```text
+//! piece   0  xid u64      who stored the value
+//!         8  rest u32     bytes of the value from this piece on
+//!        12  block u32    where the next piece is; 2^32 - 1 and 0 in the last one
+//!        16  offset u16
+//!        18  the bytes
+//! ```
+//!
+//! A value is written from its last piece to its first, so that each can say where the next one is. The address of the
+//! first piece and the transaction together name one value for ever: a line pointer is used again only when the
+//! transaction that stored its row has ended, and no transaction comes back. Every piece says the transaction and how
+//! many bytes are left, so whoever follows an old pointer notices that he is elsewhere.
+#![deny(clippy::indexing_slicing)]
+
+use niwaki_env::failpoints::SIMULATED;
+use niwaki_heap::{EndedRows, Heap, InsertOptions, NewRow, TUPLE_HEADER_SIZE};
+use niwaki_storage::{BlockNumber, OffsetNumber, Tid, Xid};
+use niwaki_txn::{Error as TxnError, Transaction};
+use niwaki_types::{Compression, ValuePointer};
+
+use crate::error::Result;
+
+/// Bytes of a piece before its share of the value.
+const HEAD: usize = 18;
+/// Largest row of a piece: what the free space map can say of an empty page.
+const ROW_MAX: usize = 8128;
+/// Bytes of a value in one piece.
+const PIECE_MAX: usize = if SIMULATED { 64 } else { ROW_MAX - TUPLE_HEADER_SIZE - HEAD };
+
+/// Where the last piece says that the next one is.
+const NO_PIECE: Tid = Tid { block: BlockNumber::INVALID, offset: OffsetNumber(0) };
+
+/// One piece, taken apart.
+struct Piece<'p> {
+    xid: u64,
+    rest: u32,
+    next: Tid,
+    bytes: &'p [u8],
+}
+
+impl<'p> Piece<'p> {
+    /// `None` when the row is none.
+    fn read(row: &'p [u8]) -> Option<Self> {
+        let (xid, row) = row.split_first_chunk()?;
+        let (rest, row) = row.split_first_chunk()?;
+        let (block, row) = row.split_first_chunk()?;
+        let (offset, bytes) = row.split_first_chunk()?;
+        let next = Tid {
+            block: BlockNumber(u32::from_le_bytes(*block)),
+            offset: OffsetNumber(u16::from_le_bytes(*offset)),
+        };
+        let (xid, rest) = (u64::from_le_bytes(*xid), u32::from_le_bytes(*rest));
+        // Every piece has some, and the last one the last.
+        let length = u32::try_from(bytes.len()).ok()?;
+        let fits = length > 0 && length <= rest && (length == rest) == (next == NO_PIECE);
+        fits.then_some(Self { xid, rest, next, bytes })
+    }
+}
+
+/// The row of a piece, in `out`, whose earlier contents go.
+pub(super) fn write_piece(xid: Xid, rest: u32, next: Tid, bytes: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(&xid.0.to_le_bytes());
+    out.extend_from_slice(&rest.to_le_bytes());
+    out.extend_from_slice(&next.block.0.to_le_bytes());
+    out.extend_from_slice(&next.offset.0.to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+/// Where a value begins.
+pub(super) fn first_piece(pointer: &ValuePointer) -> Tid {
+    Tid::new(pointer.block, pointer.offset)
+}
+
+/// A walk along the pieces of a value, which is told each piece's row.
+struct Walk {
+    xid: u64,
+    at: Tid,
+    rest: u32,
+}
+
+impl Walk {
+    fn new(pointer: &ValuePointer) -> Self {
+        Self { xid: pointer.xid, at: first_piece(pointer), rest: pointer.stored_length }
+    }
+
+    /// Whether this row is the piece where the walk is; then it goes on behind it, and the piece's bytes come back. It ends,
+    /// because each piece leaves fewer bytes to the next ones.
+    fn step<'p>(&mut self, row: &'p [u8]) -> Option<&'p [u8]> {
+        let piece = Piece::read(row)?;
+        if piece.xid != self.xid || piece.rest != self.rest {
+            return None;
+        }
+        self.at = piece.next;
+        self.rest = self.rest.checked_sub(u32::try_from(piece.bytes.len()).ok()?)?;
+        Some(piece.bytes)
+    }
+
+    fn is_over(&self) -> bool {
+        self.rest == 0
+    }
+}
+
+/// Stores a value and says where.
+///
+/// # Errors
+/// Storage's; the session's interrupts; a read-only transaction's. What was stored until then is the transaction's, and goes
+/// with it.
+pub(super) fn store(
+    heap: Heap<'_>,
+    tx: &Transaction,
+    (compression, raw_length): (Compression, u32),
+    bytes: &[u8],
+    options: InsertOptions,
+) -> Result<ValuePointer> {
+    let xid = tx.write_xid()?;
+    let (mut next, mut rest) = (NO_PIECE, 0u32);
+    let mut row = Vec::new();
+    for piece in bytes.chunks(PIECE_MAX).rev() {
+        tx.session().check_interrupts().map_err(TxnError::from)?;
+        rest += piece.len() as u32;
+        write_piece(xid, rest, next, piece, &mut row);
+        let new = NewRow { natts: 0, has_nulls: false, has_external: false, bytes: &row };
+        next = heap.insert(tx, new, options)?;
+    }
+    let (block, offset) = (next.block.0, next.offset.0);
+    Ok(ValuePointer { compression, raw_length, stored_length: rest, xid: xid.0, block, offset })
+}
+
+/// Where a walk along a value came to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lost {
+    /// Where the piece should be.
+    pub(super) at: Tid,
+    /// Bytes of the value from there on.
+    pub(super) rest: u32,
+}
+
+/// What a walk along a value gives, if all of its pieces are there.
+pub(super) type Walked<T> = std::result::Result<T, Lost>;
+
+/// The stored bytes of a value, if all of its pieces are there.
+///
+/// # Errors
+/// Storage's.
+pub(super) fn read(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Walked<Vec<u8>>> {
+    let mut walk = Walk::new(pointer);
+    // Grows with what is really there: a damaged length asks for no memory.
+    let mut bytes = Vec::new();
+    while !walk.is_over() {
+        let (at, rest) = (walk.at, walk.rest);
+        let found =
+            heap.read_alone(at, |row| walk.step(row).map(|piece| bytes.extend_from_slice(piece)))?;
+        if found.flatten().is_none() {
+            return Ok(Err(Lost { at, rest }));
+        }
+    }
+    Ok(Ok(bytes))
+}
+
+/// Ends every piece of a value, for `tx`, and tells the value heap that their room will be free.
+///
+/// # Errors
+/// Storage's; the session's interrupts; a read-only transaction's.
+pub(super) fn end(heap: Heap<'_>, tx: &Transaction, pointer: &ValuePointer) -> Result<Walked<()>> {
+    let mut walk = Walk::new(pointer);
+    let mut blocks = Vec::new();
+    while !walk.is_over() {
+        tx.session().check_interrupts().map_err(TxnError::from)?;
+        let (at, rest) = (walk.at, walk.rest);
+        if heap.end_alone(tx, at, |row| walk.step(row).map(drop))?.is_none() {
+            return Ok(Err(Lost { at, rest }));
+        }
+        blocks.push(at.block.0);
+    }
+    note_ended(heap, pointer, blocks);
+    Ok(Ok(()))
+}
+
+/// Blocks of those pieces of a value that are there still; in the order of the pieces, up to the first that is not.
+///
+/// # Errors
+/// Storage's.
+pub(super) fn blocks(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Vec<u32>> {
+    let mut walk = Walk::new(pointer);
+    let mut blocks = Vec::new();
+    while !walk.is_over() {
+        let block = walk.at.block.0;
+        let found = heap.read_alone(walk.at, |row| walk.step(row).map(drop))?;
+        if found.flatten().is_none() {
+            break;
+        }
+        blocks.push(block);
+    }
+    Ok(blocks)
+}
+
+/// Addresses of all pieces of a value, if they are all there.
+///
+/// # Errors
+/// Storage's.
+pub(super) fn addresses(heap: Heap<'_>, pointer: &ValuePointer) -> Result<Walked<Vec<Tid>>> {
+    let mut walk = Walk::new(pointer);
+    let mut addresses = Vec::new();
+    while !walk.is_over() {
+        let (at, rest) = (walk.at, walk.rest);
+        let found = heap.read_alone(at, |row| walk.step(row).map(drop))?;
+        if found.flatten().is_none() {
+            return Ok(Err(Lost { at, rest }));
+        }
+        addresses.push(at);
+    }
+    Ok(Ok(addresses))
+}
+
+/// Remembers that the pieces on these blocks will go.
+pub(super) fn note_ended(heap: Heap<'_>, pointer: &ValuePointer, mut blocks: Vec<u32>) {
+    blocks.dedup();
+    let (first, inserter) = (first_piece(pointer), Xid(pointer.xid));
+    heap.note_ended(EndedRows { first, inserter, blocks });
+}
+
+/// Whether a row is a piece that this transaction stored.
+pub(super) fn is_of(row: &[u8], inserter: Xid) -> bool {
+    Piece::read(row).is_some_and(|piece| piece.xid == inserter.0)
+}
+
+#[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "a test that panics has failed, as it should")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_piece_is_not_read() {
+        let mut row = Vec::new();
+        write_piece(Xid(9), 3, NO_PIECE, b"abc", &mut row);
+        assert_eq!(row.len(), HEAD + 3);
+        let piece = Piece::read(&row).expect("a piece");
+        assert_eq!((piece.xid, piece.rest, piece.next, piece.bytes), (9, 3, NO_PIECE, &b"abc"[..]));
+        (0..row.len()).for_each(|length| assert!(Piece::read(&row[..length]).is_none()));
+        write_piece(Xid(9), 4, NO_PIECE, b"abc", &mut row);
+        assert!(Piece::read(&row).is_none(), "more is to come, from nowhere");
+        write_piece(Xid(9), 3, Tid::new(1, 1), b"abc", &mut row);
+        assert!(Piece::read(&row).is_none(), "nothing is to come, from somewhere");
+        write_piece(Xid(9), 2, NO_PIECE, b"abc", &mut row);
+        assert!(Piece::read(&row).is_none(), "more than there is");
+    }
+}

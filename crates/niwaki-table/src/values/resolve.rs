@@ -1,0 +1,207 @@
+//! Rows read with large values.
+//!
+//! What stands in a row as it is can be read under its page's latch; the rest is read from a copy, with no
+//! latch held, and only for the columns that are needed. Pieces are read by their addresses. Whoever sees the version may
+//! do so as long as the snapshot is there which sees it. Who reads versions that no snapshot of his holds (builds,
+//! the memo of keys, checks) may find a piece gone, because the version is removable by now; then he looks once more:
+//! a version that is not removable and lacks a piece is damaged, whatever was removed meanwhile.
+
+use std::borrow::Cow;
+
+use niwaki_heap::{RowRef, VersionRow};
+use niwaki_storage::Tid;
+use niwaki_types::{Apart, ColumnMask, Datum, RowView, ValuePointer, decompress, value_of_image};
+
+use super::pieces::{self, Lost, Walked};
+use crate::error::{Error, Result};
+use crate::table::Table;
+
+/// What came of reading a row under its page's latch.
+pub(crate) enum Reading {
+    /// Everything that was needed is there.
+    Whole,
+    /// Some values do not stand in the row as they are: this copy is to be read when the latch is gone.
+    OnCopy(VersionRow),
+}
+
+/// A value that is not whole.
+struct LostValue {
+    pointer: ValuePointer,
+    lost: Lost,
+}
+
+impl Table {
+    /// Writes the `needed` columns of a stored row into `out` (as wide as the table) as far as they stand in it as they
+    /// are. May be called under latches.
+    ///
+    /// # Errors
+    /// [`Error::Type`] (XX001) when the bytes are damaged.
+    #[inline]
+    pub(crate) fn deform_here(
+        &self,
+        row: RowRef<'_>,
+        needed: &ColumnMask,
+        out: &mut [Datum],
+    ) -> Result<Reading> {
+        let mut apart = Vec::new();
+        self.deform_standing(row.natts, row.has_nulls, row.bytes, needed, out, &mut apart)?;
+        Ok(if apart.is_empty() { Reading::Whole } else { Reading::OnCopy(row.into()) })
+    }
+
+    /// Finishes what [`Table::deform_here`] has begun. No latch is held; the caller's snapshot sees the version.
+    ///
+    /// # Errors
+    /// As [`Table::deform`].
+    pub(crate) fn finish(
+        &self,
+        reading: Reading,
+        needed: &ColumnMask,
+        out: &mut [Datum],
+    ) -> Result<()> {
+        match reading {
+            Reading::Whole => Ok(()),
+            Reading::OnCopy(VersionRow { natts, has_nulls, bytes }) => {
+                self.deform_parts(natts, has_nulls, &bytes, needed, out)
+            }
+        }
+    }
+
+    /// Writes the `needed` columns of a stored row into `out` (as wide as the table); columns that the row does not have
+    /// yet get what the table says they have in old rows. No latch is held, and some snapshot of the caller's sees the
+    /// version, or a lock of his keeps it.
+    ///
+    /// # Errors
+    /// [`Error::Type`] (XX001) when the bytes are damaged, [`Error::Storage`] (XX001 too) when a value is not whole;
+    /// storage's.
+    #[inline]
+    pub fn deform_parts(
+        &self,
+        natts: u16,
+        has_nulls: bool,
+        bytes: &[u8],
+        needed: &ColumnMask,
+        out: &mut [Datum],
+    ) -> Result<()> {
+        let mut apart = Vec::new();
+        self.deform_standing(natts, has_nulls, bytes, needed, out, &mut apart)?;
+        match self.resolve_all(&apart, out)? {
+            None => Ok(()),
+            Some(LostValue { pointer, lost }) => Err(self.lost_value(&pointer, lost)),
+        }
+    }
+
+    /// As [`Table::deform`], except that values which do not stand in the row as they are, and have images longer than `most`
+    /// bytes, are not read: they are NULL in `out`, and `long` is told their column and the length of the image.
+    ///
+    /// # Errors
+    /// As [`Table::deform_parts`].
+    pub fn deform_short(
+        &self,
+        row: RowRef<'_>,
+        needed: &ColumnMask,
+        most: usize,
+        out: &mut [Datum],
+        mut long: impl FnMut(usize, usize),
+    ) -> Result<()> {
+        let mut apart = Vec::new();
+        self.deform_standing(row.natts, row.has_nulls, row.bytes, needed, out, &mut apart)?;
+        apart.retain(|(column, apart)| {
+            let (Apart::Compressed { raw_length, .. }
+            | Apart::OutOfLine(ValuePointer { raw_length, .. })) = *apart;
+            let length = usize::try_from(raw_length).unwrap_or(usize::MAX);
+            if length > most {
+                out[*column] = Datum::Null;
+                long(*column, length);
+            }
+            length <= most
+        });
+        match self.resolve_all(&apart, out)? {
+            None => Ok(()),
+            Some(LostValue { pointer, lost }) => Err(self.lost_value(&pointer, lost)),
+        }
+    }
+
+    /// As [`Table::deform_parts`], of a version of the chain at `root` that no snapshot of the caller's holds. False: it has become
+    /// removable, and some value of it is gone.
+    ///
+    /// # Errors
+    /// As [`Table::deform_parts`].
+    pub(crate) fn deform_past(
+        &self,
+        root: Tid,
+        version: &VersionRow,
+        needed: &ColumnMask,
+        out: &mut [Datum],
+    ) -> Result<bool> {
+        let VersionRow { natts, has_nulls, bytes } = version;
+        let mut apart = Vec::new();
+        self.deform_standing(*natts, *has_nulls, bytes, needed, out, &mut apart)?;
+        match self.resolve_all(&apart, out)? {
+            None => Ok(true),
+            Some(LostValue { pointer, lost }) if self.is_needed(root, version)? => {
+                Err(self.lost_value(&pointer, lost))
+            }
+            Some(_) => Ok(false),
+        }
+    }
+
+    /// Whether such a version of the chain at `root` is there that is not removable by now.
+    fn is_needed(&self, root: Tid, version: &VersionRow) -> Result<bool> {
+        let horizon = self.engine.transactions().horizon();
+        let mut found = false;
+        self.heap().visit_versions(&|_| false, root.block.0, &horizon, |row, _| {
+            found |= row.root == root && row.natts == version.natts && row.bytes == version.bytes;
+        })?;
+        Ok(found)
+    }
+
+    /// Writes what stands in the row as it is, and what the table says of columns that it lacks; the rest goes to `apart`.
+    #[inline]
+    fn deform_standing<'a>(
+        &'a self,
+        natts: u16,
+        has_nulls: bool,
+        bytes: &'a [u8],
+        needed: &ColumnMask,
+        out: &mut [Datum],
+        apart: &mut Vec<(usize, Apart<'a>)>,
+    ) -> Result<()> {
+        let columns = &self.definition.columns;
+        let mut view = RowView::new(columns, usize::from(natts), has_nulls, bytes)?;
+        let stored = view.deform_into(out, needed, apart)?;
+        for (column, place) in out.iter_mut().enumerate().skip(stored) {
+            *place = self.definition.missing.get(column).cloned().unwrap_or(Datum::Null);
+        }
+        Ok(())
+    }
+
+    /// Reads values into their places in `out`, up to the first that is not whole.
+    fn resolve_all(
+        &self,
+        apart: &[(usize, Apart<'_>)],
+        out: &mut [Datum],
+    ) -> Result<Option<LostValue>> {
+        for (column, apart) in apart {
+            let (compression, raw_length, bytes) = match apart {
+                Apart::Compressed { compression, raw_length, bytes } => {
+                    (*compression, *raw_length, Cow::Borrowed(*bytes))
+                }
+                Apart::OutOfLine(pointer) => match self.read_value(pointer)? {
+                    Ok(bytes) => (pointer.compression, pointer.raw_length, Cow::Owned(bytes)),
+                    Err(lost) => return Ok(Some(LostValue { pointer: *pointer, lost })),
+                },
+            };
+            let image = decompress(compression, raw_length, bytes).map_err(Error::Type)?;
+            out[*column] = value_of_image(self.definition.columns[*column].oid, &image)?;
+        }
+        Ok(None)
+    }
+
+    /// The stored bytes of a value out of line.
+    fn read_value(&self, pointer: &ValuePointer) -> Result<Walked<Vec<u8>>> {
+        match self.value_heap() {
+            Some(heap) => pieces::read(heap, pointer),
+            None => Ok(Err(Lost { at: pieces::first_piece(pointer), rest: pointer.stored_length })),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The room of pieces that went: who writes to the table makes it free again, without vacuum.
+//!
+//! ```text
+//!  a value is ended (update, delete)  ─► its blocks wait ─┐
+//!  pruning removes a version with pointers ─► walk ───────┤  the first piece removable?
+//!     (those of aborted writers among them)               │    yes ─► its blocks are pruned, their room is offered
+//!                                                         └─   no  ─► wait on, behind the others
+//! ```
+//!
+//! A piece can go as soon as no snapshot is in its life, whether or not the versions that named it are pruned: these are
+//! removable too then, and nobody reads them. All pieces of a value have one life, so the first speaks for all.
+//! Every list that is looked at and must wait goes behind the others, so one that an old snapshot holds back does not
+//! keep later ones from going. The queues are bounded, and may be lost: vacuum visits the value heap too.
+
+use niwaki_env::failpoints::SIMULATED;
+use niwaki_heap::Heap;
+use niwaki_txn::Horizon;
+
+use super::pieces;
+use crate::error::Result;
+use crate::table::Table;
+
+/// Lists of ended pieces that a write looks at: more than most writes add.
+const ENDED_LOOKS: usize = 6;
+/// How often it looks at so many more, as long as all of them can go.
+const ROUNDS_MAX: usize = 16;
+/// So many removed versions with values out of line are waited for, and so many seen to at once.
+const BATCH: usize = if SIMULATED { 1 } else { 16 };
+const BATCH_MAX: usize = 64;
+
+impl Table {
+    /// Sees to the pieces of values that were ended. Called by those who changed the table, with no latch held.
+    ///
+    /// # Errors
+    /// Storage's.
+    #[inline]
+    pub(crate) fn tend_values(&self) -> Result<()> {
+        let Some(values) = self.value_heap() else { return Ok(()) };
+        let removed = self.heap().external_waiting() >= BATCH;
+        if !removed && values.ended_waiting() == 0 {
+            return Ok(());
+        }
+        let horizon = self.engine.transactions().horizon();
+        if removed {
+            self.tend_removed(values, &horizon)?;
+        }
+        // While all can go, so that what one statement left behind goes soon.
+        for _ in 0..ROUNDS_MAX {
+            if !self.tend_ended(values, &horizon)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees to a few lists of ended pieces. False: that was all, or one must wait.
+    fn tend_ended(&self, values: Heap<'_>, horizon: &Horizon) -> Result<bool> {
+        let ended = values.take_ended(ENDED_LOOKS);
+        let mut go_on = ended.len() == ENDED_LOOKS;
+        for ended in ended {
+            let is_it = |row: &[u8]| pieces::is_of(row, ended.inserter);
+            if !values.is_gone_alone(ended.first, horizon, is_it)? {
+                values.note_ended(ended);
+                go_on = false;
+                continue;
+            }
+            for block in &ended.blocks {
+                values.prune_alone(*block, horizon)?;
+            }
+        }
+        Ok(go_on)
+    }
+
+    /// Sees to the pieces of versions that were pruned: those go that no other version names.
+    #[cold]
+    fn tend_removed(&self, values: Heap<'_>, horizon: &Horizon) -> Result<()> {
+        for version in self.heap().take_external(BATCH_MAX) {
+            for pointer in self.pointers_of(&version)? {
+                let inserter = niwaki_storage::Xid(pointer.xid);
+                let is_it = |row: &[u8]| pieces::is_of(row, inserter);
+                if !values.is_gone_alone(pieces::first_piece(&pointer), horizon, is_it)? {
+                    continue;
+                }
+                // All of them, before any goes.
+                for block in pieces::blocks(values, &pointer)? {
+                    values.prune_alone(block, horizon)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
