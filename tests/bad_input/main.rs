@@ -179,18 +179,32 @@ fn statements_that_fail_say_why() {
 }
 
 #[test]
-fn a_row_over_a_page_is_refused_by_size() {
+fn what_is_too_large_is_refused_by_size() {
     let (_dir, server) = server("large");
     let mut client = server.client();
+    // A large value is no reason to refuse; a thousand values that cannot all leave their row are.
+    let columns: Vec<String> = (1..=1000).map(|column| format!("c{column} text")).collect();
     client
-        .batch_execute("create table t (a text); insert into t values (repeat('x', 8000))")
+        .batch_execute(&format!(
+            "create table wide ({}); insert into wide (c1) values (repeat('x', 100000)); \
+             create table t (a text); create index on t (a); insert into t values ('a')",
+            columns.join(", ")
+        ))
         .unwrap();
-    let error = client.batch_execute("insert into t values (repeat('x', 9000))").unwrap_err();
-    assert_eq!(
-        error.code().map(|code| code.code().to_owned()).as_deref(),
-        Some("54000"),
-        "{error:?}"
-    );
+    let values: Vec<String> = (1..=1000).map(|i| format!("repeat(md5('{i}'), 2)")).collect();
+    let too_wide = format!("insert into wide values ({})", values.join(", "));
+    let long: String = (0..200).map(|i| format!("{:x}", i * 0x9e37_79b9_7f4a_7c15_u128)).collect();
+    let too_long = format!("insert into t values ('{long}')");
+    for sql in [&too_wide, &too_long] {
+        let error = client.batch_execute(&format!("begin; {sql}")).unwrap_err();
+        let code = error.code().map(|code| code.code().to_owned());
+        assert_eq!(code.as_deref(), Some("54000"), "{error:?}");
+        client.batch_execute("rollback").unwrap();
+    }
+    let row = client.query_one("select count(*), sum(length(c1)) from wide", &[]).unwrap();
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (1, 100_000));
+    let row = client.query_one("select count(*) from t where a >= ''", &[]).unwrap();
+    assert_eq!(row.get::<_, i64>(0), 1);
 }
 
 /// A file system of limited size, unmounted when dropped.

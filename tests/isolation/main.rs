@@ -168,7 +168,7 @@ fn a_row_that_moves_takes_its_shared_locks_along() {
          insert into t select i, i, repeat('x', 700) from generate_series(3, 12) i",
     )
     .unwrap();
-    for update in ["f = repeat('y', 6000)", "v = v + 1", "f = repeat('z', 7000), v = v + 1"] {
+    for update in ["f = repeat('y', 1900)", "v = v + 1", "f = repeat('z', 1950), v = v + 1"] {
         a.batch_execute("begin; select * from t where id = 1 for key share").unwrap();
         let place = "select ctid::text from t where id = 1";
         let place = |b: &mut Client| b.query_one(place, &[]).unwrap().get::<_, String>(0);
