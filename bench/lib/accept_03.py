@@ -264,7 +264,7 @@ class Held:
 def windows(server, log, count, seconds):
     """Transactions and p99 (ms) in each of `count` equal windows of a logged pgbench run."""
     found = []
-    for part in server.dir.glob(f"{log}.*"):
+    for part in server.dir.glob(f"{log}.[0-9]*"):
         for line in part.read_text().splitlines():
             fields = line.split()
             found.append((int(fields[4]) + int(fields[5]) / 1e6, int(fields[2]) / 1000))
