@@ -131,13 +131,9 @@ impl CatalogState {
             .map(|s| s.oid)
             .collect();
         let creation = listed.first().copied();
-        let mut schemas = listed;
-        let first = self.temporary.into_iter().chain([PG_CATALOG]);
-        for (place, schema) in
-            first.filter(|s| !schemas.contains(s)).collect::<Vec<_>>().into_iter().enumerate()
-        {
-            schemas.insert(place, schema);
-        }
+        let implicit = self.temporary.into_iter().chain([PG_CATALOG]);
+        let schemas =
+            implicit.filter(|s| !listed.contains(s)).chain(listed.iter().copied()).collect();
         SearchPath { schemas, creation }
     }
 }

@@ -137,6 +137,7 @@ fn wal_record(bytes: &[u8]) {
     let length = (bytes.len() as u32).to_le_bytes();
     if let Some((head, payload)) = sealed.split_first_chunk_mut::<RECORD_HEADER_SIZE>() {
         head[..4].copy_from_slice(&length);
+        head[31] &= !4; // zero
         let crc = seal(crc32c::crc32c(payload), head, POSITION);
         head[4..8].copy_from_slice(&crc.to_le_bytes());
         assert!(is_intact(&sealed, POSITION));

@@ -58,6 +58,13 @@ fn sessions_do_not_see_each_others() {
     assert_eq!(run(&mut a, "select x from late"), "3");
     assert_eq!(run(&mut a, "select * from t"), "a");
 
+    // The schema itself is nobody's to drop.
+    for name in ["pg_temp".to_owned(), format!("pg_temp_{}", a.id())] {
+        let refused = run(&mut a, &format!("drop schema {name} cascade"));
+        assert!(refused.starts_with("error 0A000"), "{refused}");
+    }
+    assert_eq!(run(&mut a, "select * from t"), "a");
+
     // A prepared statement follows the name.
     all(&mut a, &["prepare p as select * from t"]);
     assert_eq!(run(&mut a, "execute p"), "a");

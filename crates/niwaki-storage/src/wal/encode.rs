@@ -121,7 +121,9 @@ impl Header {
             flags: cursor.0.first()? & ((1 << PAGES_SHIFT) - 1),
             pages: cursor.u8()? >> PAGES_SHIFT,
         };
-        let plausible = (RECORD_HEADER_SIZE..=RECORD_MAX).contains(&(header.length as usize));
+        let known = FLAG_REMOVES | FLAG_SHORT_REMOVES;
+        let plausible = header.flags & !known == 0
+            && (RECORD_HEADER_SIZE..=RECORD_MAX).contains(&(header.length as usize));
         plausible.then_some(header)
     }
 }

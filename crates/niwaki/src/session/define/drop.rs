@@ -169,6 +169,11 @@ impl Definer<'_> {
                 ),
             ));
         }
+        if state.temporary_schema() == Some(schema.oid) {
+            let message = format!("cannot drop temporary schema {}", schema.name);
+            return Err(SqlError::new("0A000", message)
+                .with_hint("DISCARD TEMP drops what is in it; the schema goes with the session."));
+        }
         let members: Vec<Arc<Relation>> =
             state.relations().filter(|r| r.schema == schema.oid).cloned().collect();
         if !members.is_empty() && !cascade {
