@@ -8,13 +8,17 @@
 //! crash costs at most one reading of the heap, spread over the insertions that follow, and room that
 //! was forgotten lets the heap grow by 1 / [`LOOKS`] at most.
 //!
+//! A nearly full page is unknown again when a row on it is deleted, or moves away: its room comes back once nobody sees the
+//! row, and who needs room finds it there although no reader comes by. What cannot go yet stays unknown, and is
+//! looked at again, in rounds, when the oldest snapshot is another one.
+//!
 //! A page that is handed out reads as full until its holder gives it back, so that concurrent
 //! inserters work on different pages.
 
 use niwaki_env::sync::RwLock;
-use niwaki_env::sync::plain_atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use niwaki_env::sync::plain_atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use niwaki_storage::page::{HEADER_SIZE, PAGE_SIZE, Page};
-use niwaki_storage::{BlockNumber, Fork, LoggedPage, PageId, PageKind, PageWrite, Xid};
+use niwaki_storage::{BlockNumber, Csn, Fork, LoggedPage, PageId, PageKind, PageWrite, Xid};
 
 use crate::error::{Error, Result};
 use crate::page::{self, MAX_ITEMS};
@@ -33,6 +37,8 @@ const ROOM_FOR_UPDATES: usize = PAGE_SIZE / 20;
 const EXTEND_MAX: u32 = 64;
 /// Units of a page that has to be looked at. Real room of so few bytes is none.
 const UNKNOWN: u8 = 1;
+/// A page with more room is offered as it is, whatever goes from it later.
+const NEARLY_FULL: usize = PAGE_SIZE / 8;
 /// Unknown pages looked at before the heap grows by one page.
 const LOOKS: u32 = 16;
 
@@ -47,8 +53,10 @@ pub(crate) struct FreeSpace {
     cursor: AtomicU32,
     /// The page each group of sessions inserts into, plus one; 0 for none.
     targets: [AtomicU32; TARGETS],
-    /// Where looking at unknown pages goes on: none is in front of it.
+    /// Where looking at unknown pages goes on.
     looked: AtomicU32,
+    /// The oldest snapshot of when the last round of looking began.
+    round: AtomicU64,
     /// Passes that readers made.
     reader_passes: AtomicU32,
 }
@@ -62,6 +70,7 @@ impl Default for FreeSpace {
             cursor: AtomicU32::new(0),
             targets: std::array::from_fn(|_| AtomicU32::new(0)),
             looked: AtomicU32::new(0),
+            round: AtomicU64::new(0),
             reader_passes: AtomicU32::new(0),
         }
     }
@@ -133,7 +142,39 @@ impl FreeSpace {
         (0..TARGETS).find_map(|slot| self.target(slot))
     }
 
-    /// The next unknown page; each is given once.
+    /// A page gets room back, sooner or later: it is to be looked at, unless it has some anyway.
+    fn expect_room(&self, block: u32) {
+        let map = self.map.read();
+        let Some(entry) = map.get(block as usize) else { return };
+        let order = Ordering::Relaxed;
+        let value = entry.load(order);
+        if value != UNKNOWN
+            && (value > units(NEARLY_FULL)
+                || entry.compare_exchange(value, UNKNOWN, order, order).is_err())
+        {
+            return;
+        }
+        // Most are deleted where looking has not come by.
+        if self.looked.load(order) > block {
+            self.looked.fetch_min(block, order);
+        }
+    }
+
+    /// Whether a page has to be looked at.
+    fn is_unknown(&self, block: u32) -> bool {
+        self.map.read().get(block as usize).is_some_and(|it| it.load(Ordering::Relaxed) == UNKNOWN)
+    }
+
+    /// Begins another round of looking at unknown pages, if that may find more than the last one did.
+    fn look_again(&self, oldest: Csn) -> bool {
+        let again = self.round.swap(oldest.0, Ordering::Relaxed) != oldest.0;
+        if again {
+            self.looked.store(0, Ordering::Relaxed);
+        }
+        again
+    }
+
+    /// The next unknown page; each is given once a round.
     fn next_unknown(&self) -> Option<u32> {
         let map = self.map.read();
         // Ends at the end of the map, where it stays.
@@ -219,7 +260,7 @@ impl<'e> Heap<'e> {
                     return Ok(page);
                 }
                 if own.is_some() {
-                    space.record(block, self.room_left(&page));
+                    self.note_room(&page);
                     space.set_target(session, None);
                 }
             }
@@ -228,13 +269,23 @@ impl<'e> Heap<'e> {
         loop {
             let block = self.new_target(session, len)?;
             let mut page = self.pin_write(block)?;
-            if self.takes_insert(&page, len) {
+            // Line pointers that are free by now are used before there are more.
+            let fine = self.takes_insert(&page, len) && self.known_free(&page).is_empty();
+            if fine || self.takes_pruned(&mut page, len)? {
                 self.bring_in_range(&mut page, xid)?;
                 return Ok(page);
             }
-            space.record(block, self.room_left(&page));
+            self.note_room(&page);
             space.set_target(session, None);
         }
+    }
+
+    /// Whether a page takes a row once it has lost what can go.
+    fn takes_pruned(&self, page: &mut PageWrite<'_>, len: usize) -> Result<bool> {
+        if !page.is_new() && page.kind() == PageKind::Heap {
+            self.prune_if_useful(page)?;
+        }
+        Ok(self.takes_insert(page, len))
     }
 
     /// Room that insertions may use.
@@ -277,23 +328,34 @@ impl<'e> Heap<'e> {
 
     /// Looks at unknown pages, `looks` at most, until one takes `len` bytes. What can go there goes.
     fn look_for_room(&self, len: usize, looks: u32) -> Result<Option<u32>> {
+        let space = &self.relation.shared.space;
         for _ in 0..looks {
-            let Some(block) = self.relation.shared.space.next_unknown() else { return Ok(None) };
+            let unknown = space.next_unknown();
+            let another_round = || space.look_again(self.txns.horizon().oldest());
+            let Some(block) =
+                unknown.or_else(|| another_round().then(|| space.next_unknown()).flatten())
+            else {
+                return Ok(None);
+            };
             if block >= self.blocks()? {
                 return Ok(None);
             }
             let pin = self.pin(block)?;
             // Whoever is there knows the page.
             let Some(mut page) = pin.try_write() else { continue };
-            if !page.is_new() && !self.takes_insert(&page, len) {
-                self.prune_if_useful(&mut page)?;
-            }
-            if self.takes_insert(&page, len) {
+            if self.takes_insert(&page, len) || self.takes_pruned(&mut page, len)? {
                 return Ok(Some(block));
             }
             self.note_room(&page);
         }
         Ok(None)
+    }
+
+    /// A row of this page was deleted, or moved to another one.
+    pub(crate) fn expect_room(&self, block: u32) -> Result<()> {
+        self.load_map()?;
+        self.relation.shared.space.expect_room(block);
+        Ok(())
     }
 
     /// A page other than `not` for a cross-page update; the caller looks at its room itself.
@@ -409,7 +471,13 @@ impl<'e> Heap<'e> {
 
     /// Notes how much room a page has, for insertions. The map is loaded.
     pub(crate) fn note_room(&self, page: &PageWrite<'_>) {
-        self.relation.shared.space.record(page.id().block.0, self.room_left(page));
+        let space = &self.relation.shared.space;
+        let (block, room) = (page.id().block.0, self.room_left(page));
+        // Little yet, but some row will go: its turn comes again with the next round of looking.
+        let later = room <= NEARLY_FULL && !page.is_new() && page::prune_xid(page) != 0;
+        if !(later && space.is_unknown(block)) {
+            space.record(block, room);
+        }
     }
 
     /// Notes the room of a page whose rows went, unless the map cannot be read.

@@ -152,7 +152,9 @@ impl<'e> Heap<'e> {
             if let Some(mut moved) = moved {
                 if self.takes_moved(&moved, len) {
                     self.bring_in_range(&mut moved, xid)?;
-                    return self.update_to_page(transaction, (page, moved), at, &row, update);
+                    let done = self.update_to_page(transaction, (page, moved), at, &row, update)?;
+                    self.expect_room(block)?;
+                    return Ok(done);
                 }
                 self.note_room(&moved);
             }
@@ -310,6 +312,8 @@ impl<'e> Heap<'e> {
         let end = EndVersion { offset: at, link: NO_LINK, xmax_flags, cid: Some(cid) };
         self.end_version(&mut page, xid, &end, kind::DELETE)?;
         *external = noted;
+        drop(page);
+        self.expect_room(target.root.block.0)?;
         Ok(Outcome::Done { root: target.root, heap_only: true })
     }
 

@@ -190,6 +190,8 @@ struct Planner<'p> {
     plan: PrunePlan,
     /// Offsets of the versions that go.
     removed: Vec<u16>,
+    /// Rows that are gone: root, and the last version of its chain.
+    ended: Vec<(u16, u16)>,
     by_interval: u32,
     aborted: u32,
     interval: Option<(Csn, Csn)>,
@@ -200,7 +202,9 @@ struct Findings {
     plan: PrunePlan,
     /// Offsets of the versions that go.
     removed: Vec<u16>,
-    /// Of those, how many an older snapshot that is open still would once have kept.
+    /// Rows that are gone, and do not live elsewhere: root, and the last version of its chain.
+    ended: Vec<(u16, u16)>,
+    /// Of those that go, how many an older snapshot that is open still would once have kept.
     by_interval: u32,
     /// Of those that go, how many an aborted transaction had inserted.
     aborted: u32,
@@ -275,7 +279,12 @@ impl<'p> Planner<'p> {
         }
         match kept {
             Some(kept) => self.plan.redirected.push((root, kept.offset)),
-            None => self.plan.dead.push(root),
+            None => {
+                self.plan.dead.push(root);
+                if !lives_elsewhere && !front.is_empty() {
+                    self.ended.push((root, last.offset));
+                }
+            }
         }
         // A stub that nobody follows any more is no tuple.
         if stub.is_some() {
@@ -397,6 +406,7 @@ impl Heap<'_> {
             versions,
             plan: PrunePlan::default(),
             removed: Vec::new(),
+            ended: Vec::new(),
             by_interval: 0,
             aborted: 0,
             interval: None,
@@ -458,6 +468,7 @@ impl Heap<'_> {
         Findings {
             plan: planner.plan,
             removed: planner.removed,
+            ended: planner.ended,
             by_interval: planner.by_interval,
             aborted: planner.aborted,
             chains,
@@ -477,6 +488,7 @@ impl Heap<'_> {
         let Findings {
             mut plan,
             removed,
+            ended,
             by_interval,
             aborted,
             chains,
@@ -507,7 +519,10 @@ impl Heap<'_> {
         }
         let mut data = Vec::new();
         plan.encode(&mut data);
-        let told = self.copy_mixed(page, page.id().block, &removed);
+        let told = match self.relation.pieces {
+            true => Vec::new(),
+            false => self.copy_indexed(page, page.id().block, &removed, &ended),
+        };
         let external = self.copy_external(page, &removed);
         let _critical = self.storage.begin_change()?;
         self.count_unmixed(page, &plan.unmixed);

@@ -1,15 +1,16 @@
-//! Records of mixed roots: whether an entry may be left of which nobody tells (rule 9b.8).
+//! Records of roots: whether an entry may be left of which nobody tells (rule 9b.8).
 //!
-//! A root that becomes mixed gets a record. While the record lasts, each version of the root that a pass removes
-//! is counted as *unseen* until the gardener has seen to its entries. So, at any moment:
+//! A root that becomes mixed gets a record, and so does one that is not mixed when a pass makes it DEAD. While the
+//! record lasts, each version of the root that a pass removes is counted as *unseen* until the gardener has seen to
+//! its entries. So, at any moment:
 //!
 //! ```text
 //!  each entry of the root  has the key of   a version that is on its page, or
 //!                                           an unseen one, which waits for the gardener
 //! ```
 //!
-//! It holds when the record begins: a root that is not mixed has entries with its versions' only key. An update
-//! writes its version before its entries, and an inserter whose version was removed inserts no more: it has
+//! It holds when the record begins: a root that is not mixed has entries with its versions' only key, so where it
+//! becomes DEAD the last one removed stands for all. An update writes its version before its entries, and an inserter whose version was removed inserts no more: it has
 //! ended, or rolled back. The gardener deletes an entry unless a version on the page has its key, under the
 //! leaf's latch. So with nothing unseen a DEAD root has no entry, and a root with one version only
 //! that version's: the next pass over the page frees the one and clears `mixed` of the other, under the page's
@@ -45,7 +46,7 @@ pub struct RecordId(u64);
 struct Record {
     offset: u16,
     id: RecordId,
-    /// Versions removed to whose entries nobody has seen yet. One that is forgotten stays counted.
+    /// Versions removed, and entries of such, to which nobody has seen yet. What is forgotten stays counted.
     unseen: u32,
     /// Its entries may have old payloads: it is not cleared (rule 9b.14).
     old_payloads: bool,
@@ -105,7 +106,7 @@ impl Records {
         &self.parts[block as usize % PARTS]
     }
 
-    /// A root that was not mixed becomes so, under its page's latch.
+    /// A root that was not mixed becomes so, or DEAD, under its page's latch.
     pub(crate) fn begin(&self, root: Tid) {
         // Where roots without a record are rare, they are made.
         if !(SIMULATED && sometimes!(1, 8)) {
@@ -113,7 +114,7 @@ impl Records {
         }
     }
 
-    /// A version of a mixed root goes, under its page's latch. The root's record, if it has one.
+    /// A version of a root goes, under its page's latch. The root's record, if it has one.
     pub(crate) fn removed(&self, root: Tid) -> Option<RecordId> {
         let mut part = self.part(root.block.0).lock();
         if SIMULATED && sometimes!(1, 16) {
@@ -122,6 +123,13 @@ impl Records {
         let record = part.find(root)?;
         record.unseen += 1;
         Some(record.id)
+    }
+
+    fn suspects(&self, root: Tid, id: RecordId) {
+        let mut part = self.part(root.block.0).lock();
+        if let Some(record) = part.find(root).filter(|record| record.id == id) {
+            record.unseen += 1;
+        }
     }
 
     fn seen(&self, root: Tid, id: RecordId, payloads_right: bool) {
@@ -152,20 +160,25 @@ impl Records {
 }
 
 impl Heap<'_> {
-    /// Somebody has seen to all entries of a version that was removed from this root. `payloads_right`: and
+    /// An entry of a version that was removed from this root will be seen to by itself, later than the version.
+    pub fn will_see_to(&self, root: Tid, record: RecordId) {
+        self.relation.shared.records.suspects(root, record);
+    }
+
+    /// Somebody has seen to a version that was removed from this root, or to an entry of it. `payloads_right`: and
     /// none of its entries has a payload that may be another version's.
     pub fn seen_to(&self, root: Tid, record: RecordId, payloads_right: bool) {
         self.relation.shared.records.seen(root, record, payloads_right);
     }
 
-    /// DEAD line pointers of mixed roots that have no entry any more, on a page latched for writing.
+    /// DEAD line pointers that have a record, and no entry any more, on a page latched for writing.
     pub(crate) fn settled_dead(&self, page: &Page, block: u32) -> Vec<u16> {
         if self.is_freeing_paused() {
             return Vec::new();
         }
         let is_dead = |(offset, _): (u16, bool)| {
-            let id = page.item_id(OffsetNumber(offset));
-            (id.state() == ItemState::Dead && id.mixed() != Mixed::No).then_some(offset)
+            let state = page.item_id(OffsetNumber(offset)).state();
+            (state == ItemState::Dead).then_some(offset)
         };
         self.relation.shared.records.settled(block).into_iter().filter_map(is_dead).collect()
     }

@@ -1,9 +1,9 @@
 //! Versions that passes removed and that left something behind elsewhere: what the gardener works off.
 //!
 //! An index may have an entry with the key of a version of a mixed root, for its root, that no version has any
-//! more; and the pieces of values out of line lie in another heap. A pass knows the version's bytes last, so it
-//! copies them here; which keys they have, and where the pieces are, is found out later, where nothing is
-//! latched (rule 9b.16).
+//! more, and has those of a root that is DEAD; and the pieces of values out of line lie in another heap. A pass
+//! knows the version's bytes last, so it copies them here; which keys they have, and where the pieces are, is found
+//! out later, where nothing is latched (rule 9b.16).
 //!
 //! It is in memory and bounded, and may be lost at any time: entries that are forgotten lead to chains whose
 //! versions have other keys, which recheck passes over, until vacuum takes them away; and so it does with
@@ -34,7 +34,7 @@ const BYTES_MAX: usize = 1 << 20;
 pub struct RemovedVersion {
     /// Root of its chain; may be another row's by now.
     pub root: Tid,
-    /// The root's record, which counts it.
+    /// The root's record, which counts it until [`Heap::seen_to`].
     pub record: Option<RecordId>,
     /// What it was.
     pub row: VersionRow,
@@ -78,8 +78,8 @@ impl Size for EndedRows {
 /// What waits for the gardener, of one heap.
 #[derive(Debug, Default)]
 pub(crate) struct RemovedVersions {
-    /// Versions whose roots are mixed.
-    mixed: Queue<RemovedVersion>,
+    /// Versions whose roots are mixed, or DEAD.
+    indexed: Queue<RemovedVersion>,
     /// Versions with values out of line.
     external: Queue<VersionRow>,
     /// Of a heap of pieces: rows that will go.
@@ -139,25 +139,39 @@ impl<V: Size> Queue<V> {
 }
 
 impl Heap<'_> {
-    /// Copies those of these versions of a page whose roots are mixed, and counts them in their roots' records. They
-    /// are on the page still, and go before its latch is released.
-    pub(crate) fn copy_mixed(
+    /// Copies those of the `removed` versions of a page that may leave index entries behind, and counts them in their
+    /// roots' records: all whose roots are mixed; and of each other row in `ended` (its root, the last version of its
+    /// chain) that one, which has the keys of all its entries: the record begins with it (`records.rs`). Not the last
+    /// one removed: versions of aborted updates, whose root it is too, may have other keys in an index that was built
+    /// later. They are on the page still, and go before its latch is released.
+    pub(crate) fn copy_indexed(
         &self,
         page: &Page,
         block: BlockNumber,
         removed: &[u16],
+        ended: &[(u16, u16)],
     ) -> Vec<RemovedVersion> {
-        let copy = |&offset: &u16| {
-            let tuple = page::tuple(page, offset).filter(|tuple| !tuple.has(flags::STUB))?;
+        let records = &self.relation.shared.records;
+        let is_mixed = |root| page.item_id(OffsetNumber(root)).mixed() != Mixed::No;
+        let of_mixed = removed.iter().filter_map(|&offset| {
+            let tuple = page::tuple(page, offset)?;
             let root = if tuple.has(flags::HEAP_ONLY) { tuple.root() } else { offset };
+            is_mixed(root).then_some((root, offset))
+        });
+        let of_others = ended.iter().copied().filter(|&(root, _)| {
+            let begins = !is_mixed(root);
+            if begins {
+                records.begin(Tid { block, offset: OffsetNumber(root) });
+            }
+            begins
+        });
+        let copy = |(root, offset)| {
+            let tuple = page::tuple(page, offset).filter(|tuple| !tuple.has(flags::STUB))?;
             let root = Tid { block, offset: OffsetNumber(root) };
-            let mixed = page.item_id(root.offset).mixed() != Mixed::No;
-            mixed.then(|| {
-                let record = self.relation.shared.records.removed(root);
-                RemovedVersion { root, record, row: row_ref(page, root, tuple).into() }
-            })
+            let record = records.removed(root);
+            Some(RemovedVersion { root, record, row: row_ref(page, root, tuple).into() })
         };
-        removed.iter().filter_map(copy).collect()
+        of_mixed.chain(of_others).filter_map(copy).collect()
     }
 
     /// Copies those of these versions of a page that have values out of line, under the same latch.
@@ -171,21 +185,21 @@ impl Heap<'_> {
     }
 
     /// These versions are gone, and logged so.
-    pub(crate) fn tell_removed(&self, mixed: Vec<RemovedVersion>, external: Vec<VersionRow>) {
-        let forgotten = self.relation.shared.removed.mixed.push(mixed);
+    pub(crate) fn tell_removed(&self, indexed: Vec<RemovedVersion>, external: Vec<VersionRow>) {
+        let forgotten = self.relation.shared.removed.indexed.push(indexed);
         count(&self.relation.counters.forgotten, forgotten);
         self.relation.shared.removed.external.push(external);
     }
 
-    /// About how many removed versions of mixed roots wait for the gardener.
+    /// About how many removed versions wait for the gardener.
     #[inline]
     pub fn removed_waiting(&self) -> usize {
-        self.relation.shared.removed.mixed.count.load(Ordering::Relaxed)
+        self.relation.shared.removed.indexed.count.load(Ordering::Relaxed)
     }
 
     /// Hands out at most so many of those that wait, oldest first: who takes them sees to their entries.
     pub fn take_removed(&self, most: usize) -> Vec<RemovedVersion> {
-        self.relation.shared.removed.mixed.take(most)
+        self.relation.shared.removed.indexed.take(most)
     }
 
     /// Remembers rows of a heap of pieces that will go.

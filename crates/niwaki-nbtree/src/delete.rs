@@ -1,4 +1,4 @@
-//! Deletion of entries: one by its key, or all that a pass over the file finds.
+//! Deletion of entries: those of a list, leaf by leaf, or all that a pass over the file finds.
 
 use niwaki_storage::buffer::PageWrite;
 use niwaki_storage::page::PageKind;
@@ -6,13 +6,14 @@ use niwaki_storage::record::LoggedPage;
 use niwaki_storage::{BlockNumber, Tid, Xid};
 
 use crate::batch::{BatchEntry, EntryPlace};
+use crate::bottom_up::union;
 use crate::change;
 use crate::descend::{Descent, RESTARTS_MAX};
 use crate::error::Result;
 use crate::index::{Index, Path};
 use crate::leaf::Found;
 use crate::page::{IndexPage, META_BLOCK};
-use crate::search::Target;
+use crate::search::{Target, is_beyond};
 use crate::stats::count;
 use crate::table::{EntryDecision, EntryVisitor, NextVisit, RemovedInterval};
 use crate::tuple::{ENTRY_MAX, TUPLE_HEADER};
@@ -34,13 +35,11 @@ pub struct VacuumSummary {
 }
 
 impl Index {
-    /// Deletes the entry (key, TID) if it is there and `decide`, called under the leaf's exclusive
-    /// latch (rule 9b.10), says so; with the interval of what it allowed. Returns whether an entry
-    /// was deleted.
+    /// Deletes the entry (key, TID) if it is there and `decide` says so: [`Index::delete_listed`] of one. Returns
+    /// whether an entry was deleted.
     ///
     /// # Errors
-    /// That of `decide`, and storage's: nothing was deleted then, unless the leaf was left empty and its
-    /// page could not be deleted, which the next pass of vacuum does.
+    /// As [`Index::delete_listed`].
     pub fn delete_entry(
         &self,
         key: &[u8],
@@ -48,21 +47,57 @@ impl Index {
         xid: Xid,
         decide: &mut dyn FnMut() -> niwaki_storage::Result<(EntryDecision, RemovedInterval)>,
     ) -> Result<bool> {
-        let target = Target::entry(key, tid);
-        let Some(mut leaf) = self.write_leaf_of(&target)? else { return Ok(false) };
-        let Found::There(entry) = self.find_entry(&leaf, leaf.id().block, key, tid)? else {
-            return Ok(false);
-        };
-        let (decision, removes) = decide()?;
-        if decision != EntryDecision::Delete {
-            return Ok(false);
+        let deleted = self.delete_listed(&[(key, tid)], xid, &mut |_| decide())?;
+        Ok(deleted > 0)
+    }
+
+    /// Deletes those of the `entries`, given ascending, that are there and of which `decide`, called with an entry's
+    /// place in the list under the exclusive latch of its leaf (rule 9b.10), says so; with the interval of
+    /// what it allowed. All on one leaf cost one descent, one hold of its latch and one record. Returns how many were
+    /// deleted.
+    ///
+    /// # Errors
+    /// That of `decide`, and storage's: of the leaf at hand nothing was deleted then, unless it was left empty and
+    /// its page could not be deleted, which the next pass of vacuum does.
+    pub fn delete_listed(
+        &self,
+        entries: &[(&[u8], Tid)],
+        xid: Xid,
+        decide: &mut dyn FnMut(usize) -> niwaki_storage::Result<(EntryDecision, RemovedInterval)>,
+    ) -> Result<u64> {
+        debug_assert!(entries.is_sorted(), "entries are listed in the order of the index");
+        let mut deleted = 0;
+        let mut next = 0;
+        // Ends: the leaf is that of the entry at `next`, which is gone past.
+        while let Some(&(key, tid)) = entries.get(next) {
+            let Some(mut leaf) = self.write_leaf_of(&Target::entry(key, tid))? else { break };
+            let (mut places, mut removes) = (Vec::new(), None);
+            while let Some(&(key, tid)) = entries.get(next) {
+                if is_beyond(&leaf, &Target::entry(key, tid)) {
+                    break;
+                }
+                next += 1;
+                let Found::There(place) = self.find_entry(&leaf, leaf.id().block, key, tid)? else {
+                    continue;
+                };
+                let (decision, removed) = decide(next - 1)?;
+                // Listed twice it goes once.
+                if decision == EntryDecision::Delete && places.last() != Some(&place) {
+                    places.push(place);
+                    removes = union(removes, removed);
+                }
+            }
+            if places.is_empty() {
+                continue;
+            }
+            self.delete_entries(&mut leaf, &places, xid, removes)?;
+            deleted += places.len() as u64;
+            if leaf.entry_count() == 0 {
+                self.delete_page(leaf)?;
+            }
         }
-        self.delete_entries(&mut leaf, &[entry], xid, removes)?;
-        count(&self.counters.retail_deleted_entries, 1);
-        if leaf.entry_count() == 0 {
-            self.delete_page(leaf)?;
-        }
-        Ok(true)
+        count(&self.counters.retail_deleted_entries, deleted);
+        Ok(deleted)
     }
 
     /// Latches for writing the leaf where `target` belongs; `None` when the index has no pages.

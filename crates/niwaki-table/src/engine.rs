@@ -16,14 +16,22 @@ use crate::definition::{IndexDefinition, TableDefinition};
 use crate::error::Result;
 use crate::sequence::{SequenceManager, SequenceState};
 use crate::stats::Counters;
+use crate::suspects::Suspects;
 use crate::temp::TempFiles;
+
+/// What all who open an index share.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenIndex {
+    pub(crate) handle: Arc<Index>,
+    pub(crate) suspects: Arc<Suspects>,
+}
 
 /// One per database.
 pub struct Engine {
     storage: Arc<Storage>,
     transactions: Arc<TransactionManager>,
     heaps: HeapRegistry,
-    indexes: Mutex<HashMap<RelFileId, Arc<Index>>>,
+    indexes: Mutex<HashMap<RelFileId, OpenIndex>>,
     sequences: Mutex<HashMap<RelFileId, Arc<Mutex<SequenceState>>>>,
     /// Counters of tables by their catalog number: they outlive TRUNCATE.
     counters: Mutex<HashMap<u64, Arc<Counters>>>,
@@ -112,7 +120,7 @@ impl Engine {
     /// opened yet.
     pub fn set_index_options(&self, file: RelFileId, options: IndexOptions) {
         if let Some(index) = self.indexes.lock().get(&file) {
-            index.set_options(options);
+            index.handle.set_options(options);
         }
     }
 
@@ -125,17 +133,18 @@ impl Engine {
         definition.values.map(|file| self.heaps.open_pieces(file))
     }
 
-    pub(crate) fn index(&self, definition: &IndexDefinition) -> Arc<Index> {
+    pub(crate) fn index(&self, definition: &IndexDefinition) -> OpenIndex {
         let mut indexes = self.indexes.lock();
         let index = indexes.entry(definition.file.id).or_insert_with(|| {
             let (storage, file) = (Arc::clone(&self.storage), definition.file);
             let index = Index::new(storage, file, &definition.name, definition.options);
-            Arc::new(match definition.equal_is_image() {
+            let handle = Arc::new(match definition.equal_is_image() {
                 true => index,
                 false => index.without_posting_lists(),
-            })
+            });
+            OpenIndex { handle, suspects: Arc::default() }
         });
-        Arc::clone(index)
+        index.clone()
     }
 
     pub(crate) fn sequence(&self, file: RelFileId) -> Arc<Mutex<SequenceState>> {

@@ -2,15 +2,17 @@
 //!
 //! ```text
 //!  pruning (under the page's latch)      the next writers of the table (no latch)
-//!  version a of a mixed root goes ────►  its keys, index by index
-//!                                        does a version of the chain still have the key?  yes ─► done
-//!                                        down to (key, root), exclusive latch of the leaf
-//!                                        does a version have it now?  no ─► the entry goes, logged
+//!  a version of a mixed root goes ────►  its keys, index by index
+//!  a root becomes DEAD                   does a version of the chain still have the key?  yes ─► done
+//!                                        a suspect of that index                     (suspects.rs)
+//!                                           once there are enough, leaf by leaf:
+//!                                        down to the leaf, its exclusive latch
+//!                                        does a version have the key now?  no ─► the entry goes, logged
 //! ```
 //!
 //! An update on its page that changes one key of six leaves one entry behind, in one index. When its old version
-//! is pruned, five keys are found in the chain again, and the sixth is looked up: one descent for each entry that
-//! went stale. So an index whose keys change keeps its size without any pass over it.
+//! is pruned, five keys are found in the chain again, and the sixth is suspected. A deleted row leaves one in
+//! each. So an index whose keys change keeps its size without any pass over it.
 //!
 //! Why it deletes no entry that somebody needs (X1): what counts is the second look, under the exclusive latch
 //! of the leaf (rule 9b.10). Whoever gives the root a version with the key again writes the version first and
@@ -18,15 +20,17 @@
 //! deletion. The root may be another row's by now; then the look is at that row's versions, which is as good.
 //!
 //! It is the writers who do it, each a batch when one has gathered: they hold the table's lock and know its
-//! indexes, and what is left behind cannot outrun them. A root that has a record of all its removed versions, each
-//! seen to in every index, is settled: the next pass over its page clears `mixed`, or frees the line pointer of a row
-//! that is gone (rule 9b.8; the argument is in niwaki-heap's `records.rs`). Where something was missed (a full
-//! queue, a crash, an expression that fails by now) it stays for vacuum, which visits all entries.
+//! indexes, and what is left behind cannot outrun them: each takes more suspects than it adds. A root that has a
+//! record of all its removed versions, each seen to in every index, is settled: the next pass over its page clears
+//! `mixed`, or frees the line pointer of a row that is gone (rule 9b.8; the argument is in niwaki-heap's
+//! `records.rs`). Where something was missed (a full queue, a crash, an expression that fails by now) it stays for
+//! vacuum, which visits all entries.
 
 use niwaki_env::failpoints::SIMULATED;
 use niwaki_env::seeded_bug;
 use niwaki_heap::{Deadness, RemovedVersion, VersionRow};
 use niwaki_nbtree::EntryDecision;
+use niwaki_storage::page::PAGE_SIZE;
 use niwaki_storage::{Tid, Xid};
 use niwaki_txn::Horizon;
 use niwaki_types::{ColumnMask, Datum, RowView};
@@ -35,6 +39,7 @@ use crate::error::{Error, Result};
 use crate::recheck::{Entry, Seen};
 use crate::row_key::{HasKey, KeyMemo};
 use crate::stats::count;
+use crate::suspects::Taken;
 use crate::table::Table;
 use crate::unique::storage;
 
@@ -60,59 +65,83 @@ impl Table {
 
     #[cold]
     fn tend_now(&self) -> Result<()> {
-        let removed = self.heap().take_removed(BATCH_MAX);
-        let horizon = self.engine.transactions().horizon();
         let columns = self.indexes.iter().flat_map(|index| index.key_mask.iter());
         let columns: ColumnMask = columns.collect();
         let mut row = vec![Datum::Null; self.definition.columns.len()];
-        let mut key = Vec::new();
-        let mut deleted = 0;
-        let payloads_right = self.indexes.iter().all(|index| index.definition.include.is_empty());
-        for RemovedVersion { root, record, row: version } in removed {
-            if !self.has_block(root)? {
-                continue;
-            }
-            let mut missed = false;
-            if let Some(record) = record.filter(|_| seeded_bug!("seen-early")) {
-                self.heap().seen_to(root, record, payloads_right);
-            }
-            let kept = self.keys_kept(root, &version, &columns)?;
-            for index in 0..self.indexes.len() {
-                // The build sees to what it makes.
-                if !self.indexes[index].definition.valid {
-                    missed = true;
-                    continue;
-                }
-                if kept.contains(index) {
-                    continue;
-                }
-                // Pieces of its values may be gone before it was seen to; then vacuum is asked.
-                let needed = &self.indexes[index].key_mask;
-                if !self.deform_past(root, &version, needed, &mut row)? {
-                    missed = true;
-                    continue;
-                }
-                key.clear();
-                match self.encode_index_key(index, &row, &mut key) {
-                    Ok(true) => {}
-                    // No entry.
-                    Ok(false) => continue,
-                    // By now it fails; vacuum sees to it.
-                    Err(Error::Expression(_)) => {
-                        missed = true;
-                        continue;
-                    }
-                    Err(error) => return Err(error),
-                }
-                let entry = Entry { index, key: &key, root, seen: Seen::SomeTime };
-                missed |= !self.delete_if_stale(entry, &horizon, &mut deleted)?;
-            }
-            if let Some(record) = record.filter(|_| !missed && !seeded_bug!("seen-early")) {
-                self.heap().seen_to(root, record, payloads_right);
+        for removed in self.heap().take_removed(BATCH_MAX) {
+            self.suspect(&removed, &columns, &mut row)?;
+        }
+        let horizon = self.engine.transactions().horizon();
+        for index in 0..self.indexes.len() {
+            let valid = self.indexes[index].definition.valid;
+            let size = u64::from(self.indexes[index].handle.blocks()?) * PAGE_SIZE as u64;
+            if let Some(taken) = self.indexes[index].suspects.take(size).filter(|_| valid) {
+                self.delete_stale(index, &taken, &horizon)?;
             }
         }
-        count(&self.counters.gardener_deleted, deleted);
         Ok(())
+    }
+
+    /// Suspects the entries of a removed version that no version on its page has too. `row`: a place for its values.
+    fn suspect(
+        &self,
+        removed: &RemovedVersion,
+        columns: &ColumnMask,
+        row: &mut [Datum],
+    ) -> Result<()> {
+        let RemovedVersion { root, record, row: ref version } = *removed;
+        if !self.has_block(root)? {
+            return Ok(());
+        }
+        let early = record.filter(|_| seeded_bug!("seen-early"));
+        if let Some(record) = early {
+            self.heap().seen_to(root, record, self.payloads_right());
+        }
+        let mut key = Vec::new();
+        let kept = self.keys_kept(root, version, columns)?;
+        let mut missed = false;
+        for (at, index) in self.indexes.iter().enumerate() {
+            // The build sees to what it makes.
+            if !index.definition.valid {
+                missed = true;
+                continue;
+            }
+            if kept.contains(at) {
+                continue;
+            }
+            // Pieces of its values may be gone before it was seen to; then vacuum is asked.
+            if !self.deform_past(root, version, &index.key_mask, row)? {
+                missed = true;
+                continue;
+            }
+            key.clear();
+            match self.encode_index_key(at, row, &mut key) {
+                Ok(true) => {}
+                // No entry.
+                Ok(false) => continue,
+                // By now it fails; vacuum sees to it.
+                Err(Error::Expression(_)) => {
+                    missed = true;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+            let record = record.filter(|_| early.is_none());
+            if let Some(record) = record {
+                self.heap().will_see_to(root, record);
+            }
+            // One that is forgotten stays counted.
+            index.suspects.push(&key, root, record);
+        }
+        if let Some(record) = record.filter(|_| !missed && early.is_none()) {
+            self.heap().seen_to(root, record, self.payloads_right());
+        }
+        Ok(())
+    }
+
+    /// Whether no entry that stays can have a payload of a version that went.
+    fn payloads_right(&self) -> bool {
+        self.indexes.iter().all(|index| index.definition.include.is_empty())
     }
 
     /// Indexes of which a version that is on the page has the removed one's key, told by the stored bytes of
@@ -146,34 +175,31 @@ impl Table {
         Ok(kept)
     }
 
-    /// Deletes an entry, if it is there, when no version of its chain that somebody may see has its key. False:
-    /// an expression failed that would tell. Adds what it deleted to `deleted`.
-    fn delete_if_stale(
-        &self,
-        entry: Entry<'_>,
-        horizon: &Horizon,
-        deleted: &mut u64,
-    ) -> Result<bool> {
+    /// Deletes those of the suspects that are there and of whose chains no version that somebody may see has the key.
+    fn delete_stale(&self, index: usize, taken: &Taken, horizon: &Horizon) -> Result<()> {
         let memo = KeyMemo::default();
-        let mut first = None;
-        if self.indexes[entry.index].computed || seeded_bug!("one-hold") {
-            // What expressions tell must be known before the leaf is latched. Ends: a turn is repeated only when it
-            // met a version that no turn before it met.
-            loop {
-                first = Some(self.judge_entry(entry, horizon, &memo)?);
-                match memo.learn(self, entry.index) {
-                    Ok(true) => {}
-                    Ok(false) => break,
-                    Err(Error::Expression(_)) => return Ok(false),
-                    Err(error) => return Err(error),
-                }
+        let (mut entries, mut records, mut firsts) = (Vec::new(), Vec::new(), Vec::new());
+        for (key, root, record) in taken.iter() {
+            if !self.has_block(root)? {
+                continue;
+            }
+            let mut first = None;
+            if self.indexes[index].computed || seeded_bug!("one-hold") {
+                let entry = Entry { index, key, root, seen: Seen::SomeTime };
+                // An expression that fails stays for vacuum.
+                let Some(judged) = self.judge_computed(entry, horizon, &memo)? else { continue };
+                first = Some(judged);
+            }
+            records.push((root, record));
+            if first.is_none_or(|first| matches!(first, Deadness::Dead { .. })) {
+                entries.push((key, root));
+                firsts.push(first);
             }
         }
-        if first.is_some_and(|first| !matches!(first, Deadness::Dead { .. })) {
-            return Ok(true);
-        }
-        let mut decide = || {
-            let now = match first.filter(|_| seeded_bug!("one-hold")) {
+        let mut decide = |at: usize| {
+            let (key, root) = entries[at];
+            let entry = Entry { index, key, root, seen: Seen::SomeTime };
+            let now = match firsts[at].filter(|_| seeded_bug!("one-hold")) {
                 Some(first) => first,
                 None => self.judge_entry(entry, horizon, &memo).map_err(storage)?,
             };
@@ -182,10 +208,36 @@ impl Table {
                 Deadness::Alive | Deadness::Pending(_) => (EntryDecision::Keep, None),
             })
         };
-        let handle = &self.indexes[entry.index].handle;
-        let gone = handle.delete_entry(entry.key, entry.root, Xid::INVALID, &mut decide)?;
-        *deleted += u64::from(gone);
-        Ok(true)
+        let handle = &self.indexes[index].handle;
+        let deleted = handle.delete_listed(&entries, Xid::INVALID, &mut decide)?;
+        count(&self.counters.gardener_deleted, deleted);
+        let right = self.payloads_right();
+        for (root, record) in records {
+            if let Some(record) = record {
+                self.heap().seen_to(root, record, right);
+            }
+        }
+        Ok(())
+    }
+
+    /// [`Table::judge_entry`] of an index of which expressions tell the keys: they must be known before the leaf is
+    /// latched. `None`: one fails.
+    fn judge_computed(
+        &self,
+        entry: Entry<'_>,
+        horizon: &Horizon,
+        memo: &KeyMemo,
+    ) -> Result<Option<Deadness>> {
+        // Ends: a turn is repeated only when it met a version that no turn before it met.
+        loop {
+            let judged = self.judge_entry(entry, horizon, memo)?;
+            match memo.learn(self, entry.index) {
+                Ok(true) => {}
+                Ok(false) => return Ok(Some(judged)),
+                Err(Error::Expression(_)) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// What the versions of the entry's chain with its key mean. One whose key only an expression tells, and the

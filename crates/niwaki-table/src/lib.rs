@@ -30,6 +30,7 @@ mod sequence;
 mod sort;
 mod stale;
 mod stats;
+mod suspects;
 mod table;
 mod temp;
 mod tid_bitmap;

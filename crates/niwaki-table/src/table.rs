@@ -8,15 +8,17 @@ use niwaki_storage::{RelFileId, Tid};
 use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder};
 
 use crate::definition::{IndexDefinition, TableDefinition};
-use crate::engine::Engine;
+use crate::engine::{Engine, OpenIndex};
 use crate::error::Result;
 use crate::stats::{Counters, TableStats};
+use crate::suspects::Suspects;
 
 /// One index with its handle.
 #[derive(Debug)]
 pub(crate) struct TableIndex {
     pub(crate) definition: IndexDefinition,
     pub(crate) handle: Arc<Index>,
+    pub(crate) suspects: Arc<Suspects>,
     /// Types of the INCLUDE columns.
     pub(crate) include: Vec<ColumnType>,
     /// Columns whose values decide the key, and whether there is an entry at all.
@@ -62,9 +64,11 @@ impl Table {
                     predicate.columns().iter().for_each(|column| key_mask.insert(column));
                 }
                 let expression = index.key.iter().any(|key| key.source.column().is_none());
+                let OpenIndex { handle, suspects } = engine.index(index);
                 TableIndex {
                     definition: index.clone(),
-                    handle: engine.index(index),
+                    handle,
+                    suspects,
                     include: index.include.iter().map(|&c| definition.columns[c]).collect(),
                     key_mask,
                     order: index.key.iter().map(|key| key.order).collect(),

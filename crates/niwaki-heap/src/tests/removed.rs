@@ -1,0 +1,126 @@
+//! What passes tell of rows that end.
+
+use niwaki_storage::page::ItemState;
+
+use super::*;
+
+fn delete(fixture: &Fixture, root: Tid) {
+    let tx = fixture.begin(0);
+    let snapshot = tx.snapshot_for_write().unwrap();
+    let done = fixture.heap().delete(&tx.view(&snapshot), RowTarget::visible(root)).unwrap();
+    assert!(matches!(done, Outcome::Done { .. }), "{done:?}");
+    drop(snapshot);
+    fixture.commit(tx);
+}
+
+fn inserted(fixture: &Fixture, bytes: &[u8]) -> Tid {
+    let tx = fixture.begin(0);
+    let root = fixture.insert(&tx, bytes);
+    fixture.commit(tx);
+    root
+}
+
+/// `last-of-chain`: the version that a pass tells of when a row ends is the last one of its chain, whatever else the
+/// pass removes. A rolled-back one may have another key in an index that was built after it.
+#[test]
+fn of_a_row_that_ends_its_last_version_is_told() {
+    let fixture = Fixture::new();
+    let heap = fixture.heap();
+    let root = inserted(&fixture, b"first");
+    let tx = fixture.begin(0);
+    fixture.update(&tx, root, b"second");
+    fixture.commit(tx);
+    let tx = fixture.begin(0);
+    fixture.update(&tx, root, b"rolled back");
+    tx.abort();
+    delete(&fixture, root);
+    heap.prune_page(root.block.0).unwrap();
+    let told = heap.take_removed(usize::MAX);
+    let bytes: Vec<_> = told.iter().map(|it| (it.root, &it.row.bytes[..])).collect();
+    assert_eq!(bytes, [(root, &b"second"[..])]);
+    assert!(told[0].record.is_some());
+    assert_eq!(fixture.check(), [""; 0]);
+}
+
+/// A row that lives on elsewhere is not told of, nor one that was told of already; one that never was is.
+#[test]
+fn rows_that_end_are_told_of_once() {
+    let fixture = Fixture::new();
+    let heap = fixture.heap();
+    let tx = fixture.begin(0);
+    let never = fixture.insert(&tx, b"never was");
+    tx.abort();
+    let moves = inserted(&fixture, &[1; 4000]);
+    let tx = fixture.begin(0);
+    fixture.update(&tx, moves, &[2; 6000]);
+    fixture.commit(tx);
+    heap.prune_page(0).unwrap();
+    let roots: Vec<_> = heap.take_removed(usize::MAX).iter().map(|it| it.root).collect();
+    assert_eq!(roots, [never]);
+    heap.prune_page(0).unwrap();
+    assert!(heap.take_removed(usize::MAX).is_empty());
+}
+
+/// A line pointer is freed once all that its row left was seen to, and not by who is late (`own-record`).
+#[test]
+fn line_pointers_of_rows_that_were_seen_to_are_free() {
+    let fixture = Fixture::new();
+    let heap = fixture.heap();
+    let state = |root: Tid| heap.pin(root.block.0).unwrap().read().item_id(root.offset).state();
+    let end = |bytes: &[u8]| {
+        let root = inserted(&fixture, bytes);
+        delete(&fixture, root);
+        heap.prune_page(root.block.0).unwrap();
+        assert_eq!(state(root), ItemState::Dead);
+        let [told] = &heap.take_removed(usize::MAX)[..] else { panic!("one row ended") };
+        (root, told.record.unwrap())
+    };
+    let (root, record) = end(b"row");
+    heap.will_see_to(root, record);
+    heap.seen_to(root, record, true);
+    heap.prune_page(root.block.0).unwrap();
+    assert_eq!(state(root), ItemState::Dead, "one of two is unseen");
+    heap.seen_to(root, record, true);
+    let paused = heap.pause_freeing();
+    heap.prune_page(root.block.0).unwrap();
+    assert_eq!(state(root), ItemState::Dead, "somebody remembers roots");
+    drop(paused);
+    heap.prune_page(root.block.0).unwrap();
+    assert_eq!(state(root), ItemState::Unused);
+    // The same line pointer, another row.
+    let (again, newer) = end(b"another");
+    assert_eq!(again, root);
+    assert_ne!(newer, record);
+    heap.seen_to(again, record, true);
+    heap.prune_page(root.block.0).unwrap();
+    assert_eq!(state(root), ItemState::Dead, "who is late saw to another row");
+    heap.seen_to(again, newer, true);
+    heap.prune_page(root.block.0).unwrap();
+    assert_eq!(state(root), ItemState::Unused);
+    assert_eq!(fixture.check(), [""; 0]);
+}
+
+/// Deleted rows make room although nobody reads past them: before the heap grows.
+#[test]
+fn a_heap_of_rows_that_come_and_go_does_not_grow() {
+    for held in [false, true] {
+        let fixture = Fixture::new();
+        let reader = fixture.begin(2);
+        let old = held.then(|| reader.snapshot().unwrap());
+        for turn in 0..50u8 {
+            let roots: Vec<_> = (0..20).map(|_| inserted(&fixture, &[turn; 500])).collect();
+            for root in roots {
+                delete(&fixture, root);
+                // Entries go at once.
+                for told in fixture.heap().take_removed(usize::MAX) {
+                    fixture.heap().seen_to(told.root, told.record.unwrap(), true);
+                }
+            }
+        }
+        let blocks = fixture.heap().blocks().unwrap();
+        assert!(blocks <= 3, "{blocks} blocks, an old snapshot: {held}");
+        drop(old);
+        reader.abort();
+        assert_eq!(fixture.check(), [""; 0]);
+    }
+}

@@ -1,0 +1,157 @@
+//! Entries of one index that may be stale, gathered until visiting them is worth it.
+//!
+//! ```text
+//! gathered   (k7, root) (a2, root) (m1, root) …        in the order in which versions went
+//!    │  as many bytes as the index has in so many of its entries: sorted
+//!    ▼
+//! due        (a2, root) (k7, root) (m1, root) …        taken from the front, piece by piece
+//! ```
+//!
+//! Sorted they lie leaf by leaf: several share one descent, one hold of the latch and one record. What it costs is
+//! that they stay a little longer: an index has that many more entries than it needs.
+//!
+//! In memory, bounded, and may be lost at any time, as the queue before it (niwaki-heap's `removed.rs`).
+
+use niwaki_env::failpoints::SIMULATED;
+use niwaki_env::sync::Mutex;
+use niwaki_heap::RecordId;
+use niwaki_storage::Tid;
+
+/// Gathered is up to this part of the index, by bytes: a suspect weighs a little more than an entry.
+const PART: u64 = 48;
+/// Most bytes that are gathered; what comes then is forgotten.
+const BYTES_MAX: usize = 1 << 20;
+/// How many are handed out at once: what one write may have to do for others.
+const TAKEN: usize = 64;
+
+/// An entry that may be stale.
+#[derive(Clone, Copy, Debug)]
+struct Suspect {
+    root: Tid,
+    record: Option<RecordId>,
+    /// Where its key begins among the keys of its list, and how long it is.
+    at: u32,
+    len: u16,
+}
+
+/// A list of suspects, with their keys one behind the other.
+#[derive(Debug, Default)]
+struct List {
+    suspects: Vec<Suspect>,
+    keys: Vec<u8>,
+}
+
+impl List {
+    fn key(&self, suspect: &Suspect) -> &[u8] {
+        &self.keys[suspect.at as usize..][..usize::from(suspect.len)]
+    }
+
+    fn push(&mut self, key: &[u8], root: Tid, record: Option<RecordId>) {
+        let (at, len) = (self.keys.len() as u32, key.len() as u16);
+        self.suspects.push(Suspect { root, record, at, len });
+        self.keys.extend_from_slice(key);
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(self.suspects.as_slice()) + self.keys.len()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Lists {
+    gathered: List,
+    /// Sorted; the first `taken` are handed out.
+    due: List,
+    taken: usize,
+}
+
+/// Suspects of one index.
+#[derive(Debug, Default)]
+pub(crate) struct Suspects(Mutex<Lists>);
+
+/// Suspects that were handed out, in the order of the index.
+#[derive(Debug)]
+pub(crate) struct Taken(List);
+
+impl Suspects {
+    /// Adds one; false: there is no room, it is forgotten.
+    pub(crate) fn push(&self, key: &[u8], root: Tid, record: Option<RecordId>) -> bool {
+        let mut lists = self.0.lock();
+        let room = lists.gathered.bytes() + size_of::<Suspect>() + key.len() <= BYTES_MAX;
+        if room {
+            lists.gathered.push(key, root, record);
+        }
+        room
+    }
+
+    /// Hands out some of those that are due; first makes the gathered ones so, if they are many for an index of so
+    /// many bytes.
+    pub(crate) fn take(&self, index_bytes: u64) -> Option<Taken> {
+        let mut guard = self.0.lock();
+        let Lists { gathered, due, taken } = &mut *guard;
+        if *taken == due.suspects.len() {
+            let ripe = (index_bytes / PART).min(BYTES_MAX as u64 / 2);
+            if gathered.suspects.is_empty() || (gathered.bytes() as u64) < ripe && !SIMULATED {
+                return None;
+            }
+            due.suspects.clear();
+            due.keys.clear();
+            std::mem::swap(gathered, due);
+            *taken = 0;
+            let List { suspects, keys } = due;
+            let key = |suspect: &Suspect| &keys[suspect.at as usize..][..usize::from(suspect.len)];
+            suspects.sort_unstable_by(|a, b| (key(a), a.root).cmp(&(key(b), b.root)));
+        }
+        let end = due.suspects.len().min(*taken + TAKEN);
+        let mut out = List::default();
+        for suspect in &due.suspects[*taken..end] {
+            out.push(due.key(suspect), suspect.root, suspect.record);
+        }
+        *taken = end;
+        Some(Taken(out))
+    }
+}
+
+impl Taken {
+    /// (key bytes, root, the root's record) of each, ascending by the first two.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Tid, Option<RecordId>)> {
+        self.0.suspects.iter().map(|it| (self.0.key(it), it.root, it.record))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn they_come_sorted_once_there_are_enough() {
+        let suspects = Suspects::default();
+        let keys: Vec<[u8; 2]> = (0..300u16).map(|n| n.wrapping_mul(7919).to_be_bytes()).collect();
+        for (n, key) in keys.iter().enumerate() {
+            assert!(suspects.push(key, Tid::new(n as u32, 1), None));
+        }
+        assert!(suspects.take(1 << 20).is_none(), "few for such an index");
+        let mut met = Vec::new();
+        while let Some(taken) = suspects.take(if met.is_empty() { 8192 } else { 1 << 20 }) {
+            met.extend(taken.iter().map(|(key, root, _)| (key.to_vec(), root)));
+        }
+        let mut all: Vec<_> =
+            keys.iter().zip(0..).map(|(key, n)| (key.to_vec(), Tid::new(n, 1))).collect();
+        all.sort();
+        assert_eq!(met, all);
+    }
+
+    #[test]
+    fn what_is_too_much_is_forgotten() {
+        let suspects = Suspects::default();
+        let key = [7; 1000];
+        let kept = (0..2000).filter(|&n| suspects.push(&key, Tid::new(n, 1), None)).count();
+        assert!((900..1049).contains(&kept), "{kept}");
+        let mut met = 0;
+        while let Some(taken) = suspects.take(0) {
+            met += taken.iter().count();
+        }
+        assert_eq!(met, kept);
+        assert!(suspects.push(&key, Tid::new(1, 1), None), "there is room again");
+    }
+}
