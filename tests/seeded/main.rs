@@ -36,7 +36,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 41] = [
+const BUGS: [(&str, &str, Suite); 42] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -76,6 +76,7 @@ const BUGS: [(&str, &str, Suite); 41] = [
         "a removed version counts as seen to before its entries are gone",
         root_about_to_settle,
     ),
+    ("own-record", "who is late counts for a line pointer's next row", row_goes_twice),
     ("cleaning", "a key that came behind the cleaner is believed", key_behind_the_cleaner),
     ("unmix-counter", "a root that was cleared since the leaf was read is believed", unmix_counter),
     ("freed-after-one-index", "one index without an entry is enough", line_pointers),
@@ -258,6 +259,10 @@ fn root_settles() -> Result<(), String> {
     story(stories::a_root_settles, STORIES)
 }
 
+fn row_goes_twice() -> Result<(), String> {
+    story(stories::a_row_goes_twice, STORIES)
+}
+
 fn root_about_to_settle() -> Result<(), String> {
     story(stories::a_root_is_about_to_settle, STORIES)
 }
@@ -293,7 +298,7 @@ fn beside_a_cleaner() -> Result<(), String> {
 #[test]
 fn every_planted_bug_is_found() {
     let only = std::env::var("NIWAKI_BUG").ok();
-    let suites: [(&str, Suite); 21] = [
+    let suites: [(&str, Suite); 22] = [
         ("pages", pages),
         ("tables", tables),
         ("sessions", sessions),
@@ -315,6 +320,7 @@ fn every_planted_bug_is_found() {
         ("key-before-the-gardener", key_before_the_gardener),
         ("root-settles", root_settles),
         ("root-about-to-settle", root_about_to_settle),
+        ("row-goes-twice", row_goes_twice),
     ];
     for (name, suite) in suites {
         if only.is_none() {

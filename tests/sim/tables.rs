@@ -53,6 +53,8 @@ fn the_stories_of_the_model_end_well() {
     simulate(schedules(300), stories::a_key_back_before_the_gardener);
     simulate(schedules(300), stories::a_root_settles);
     simulate(schedules(300), stories::a_root_is_about_to_settle);
+    simulate(schedules(300), stories::a_row_goes);
+    simulate(schedules(300), stories::a_row_goes_twice);
     simulate(schedules(300), stories::there_and_back);
     simulate(schedules(60), stories::aborted);
     simulate(schedules(60), stories::payload_changes);

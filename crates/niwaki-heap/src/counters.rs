@@ -43,7 +43,7 @@ counters! {
     cleaned,
     /// DEAD line pointers freed by passes other than vacuum's.
     freed,
-    /// Removed versions of mixed roots that the gardener's queue had no room for.
+    /// Removed versions that the gardener's queue had no room for.
     forgotten,
 }
 

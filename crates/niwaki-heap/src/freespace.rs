@@ -221,21 +221,25 @@ pub(crate) fn next_offset(page: &Page) -> u16 {
 impl<'e> Heap<'e> {
     /// Whether an insertion of `len` bytes, header included, may go to this page.
     pub(crate) fn takes_insert(&self, page: &Page, len: usize) -> bool {
+        self.takes(page, len, self.relation.reserve())
+    }
+
+    /// Whether a row of `len` bytes that leaves its page may go to this one, where it will be updated again:
+    /// some room stays for that, else it soon had to leave this page too.
+    pub(crate) fn takes_moved(&self, page: &Page, len: usize) -> bool {
+        self.takes(page, len, self.relation.reserve_of_moved().max(ROOM_FOR_UPDATES))
+    }
+
+    /// Whether `len` bytes fit a page beside a reserve; the first row of a page needs none.
+    fn takes(&self, page: &Page, len: usize, reserve: usize) -> bool {
         if page.is_new() {
             return true;
         }
         if page.kind() != PageKind::Heap {
             return false;
         }
-        let reserve = if page.item_count() == 0 { 0 } else { self.relation.reserve() };
+        let reserve = if page.item_count() == 0 { 0 } else { reserve };
         has_room(page, len) && page.free_bytes() >= len + reserve
-    }
-
-    /// Whether a row of `len` bytes that leaves its page may go to this one, where it will be updated again:
-    /// some room stays for that, else it soon had to leave this page too.
-    pub(crate) fn takes_moved(&self, page: &Page, len: usize) -> bool {
-        let first = page.is_new() || page.item_count() == 0;
-        self.takes_insert(page, len) && (first || page.free_bytes() >= len + ROOM_FOR_UPDATES)
     }
 
     /// A page with room for a tuple of `len` bytes, latched, with `xid` in range of its ids. A page

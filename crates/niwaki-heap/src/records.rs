@@ -134,7 +134,8 @@ impl Records {
 
     fn seen(&self, root: Tid, id: RecordId, payloads_right: bool) {
         let mut part = self.part(root.block.0).lock();
-        if let Some(record) = part.find(root).filter(|record| record.id == id) {
+        let own = |record: &&mut Record| record.id == id || seeded_bug!("own-record");
+        if let Some(record) = part.find(root).filter(own) {
             record.unseen -= 1;
             record.old_payloads |= !payloads_right;
         }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use hashbrown::HashMap;
 use niwaki_env::sync::Mutex;
+use niwaki_env::sync::plain_atomic::{AtomicU8, Ordering};
 use niwaki_storage::page::PAGE_SIZE;
 use niwaki_storage::{BlockNumber, Fork, PageId, PageWrite, Pin, RelFile, RelFileId, Storage};
 use niwaki_storage::{LoggedPage, Manager, Record, Xid};
@@ -42,12 +43,30 @@ pub(crate) struct Shared {
     pub(crate) removed: RemovedVersions,
     pub(crate) records: Records,
     pub(crate) held: HeldVersions,
+    /// Percent of a page.
+    left_to_updates: AtomicU8,
 }
 
 impl HeapRelation {
-    /// Bytes of a page that insertions leave free.
+    /// Bytes of a page that insertions leave free: what the fillfactor says, or more ([`Self::leave_to_updates`]).
     pub(crate) fn reserve(&self) -> usize {
+        self.reserve_of_moved().max(PAGE_SIZE * usize::from(self.left_to_updates()) / 100)
+    }
+
+    /// Bytes of a page that rows which move there leave free.
+    pub(crate) fn reserve_of_moved(&self) -> usize {
         PAGE_SIZE * usize::from(100 - self.fillfactor.clamp(10, 100)) / 100
+    }
+
+    /// What insertions leave free of each page, in percent, if the fillfactor does not say more: 0 until somebody
+    /// learns that updates need it.
+    pub fn left_to_updates(&self) -> u8 {
+        self.shared.left_to_updates.load(Ordering::Relaxed)
+    }
+
+    /// Insertions leave so much free from now on, as long as the heap is open.
+    pub fn leave_to_updates(&self, percent: u8) {
+        self.shared.left_to_updates.store(percent, Ordering::Relaxed);
     }
 
     /// The same heap, whose passes and updates count there.

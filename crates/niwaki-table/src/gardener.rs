@@ -63,6 +63,12 @@ impl Table {
         self.tend_values()
     }
 
+    /// How many removed versions, and entries of such, wait to be seen to.
+    pub fn gardener_waiting(&self) -> usize {
+        let suspects = self.indexes.iter().map(|index| index.suspects.waiting());
+        self.heap().removed_waiting() + suspects.sum::<usize>()
+    }
+
     #[cold]
     fn tend_now(&self) -> Result<()> {
         let columns = self.indexes.iter().flat_map(|index| index.key_mask.iter());
@@ -130,8 +136,9 @@ impl Table {
             if let Some(record) = record {
                 self.heap().will_see_to(root, record);
             }
-            // One that is forgotten stays counted.
-            index.suspects.push(&key, root, record);
+            // One that is forgotten stays counted in the record.
+            let kept = index.suspects.push(&key, root, record);
+            count(&self.counters.suspects_forgotten, u64::from(!kept));
         }
         if let Some(record) = record.filter(|_| !missed && early.is_none()) {
             self.heap().seen_to(root, record, self.payloads_right());

@@ -15,6 +15,7 @@ mod entries;
 mod error;
 mod expression;
 mod fetch;
+mod fill;
 mod gardener;
 mod index_scan;
 mod insert;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 use niwaki_heap::{HeapCounters, HeapStats};
 
+use crate::fill::Fill;
 use crate::update_stats::{UpdateCounters, UpdateStats};
 
 macro_rules! counters {
@@ -24,6 +25,7 @@ macro_rules! counters {
         pub(crate) struct Counters {
             $(pub(crate) $name: AtomicU64,)*
             pub(crate) updates: UpdateCounters,
+            pub(crate) fill: Fill,
             pub(crate) heap: Arc<HeapCounters>,
         }
 
@@ -55,6 +57,8 @@ counters! {
     index_rows,
     /// Index entries that the gardener deleted.
     gardener_deleted,
+    /// Entries that the gardener had no room to remember: they wait for vacuum.
+    suspects_forgotten,
 }
 
 /// Adds to a counter.

@@ -84,6 +84,12 @@ impl Suspects {
         room
     }
 
+    /// How many wait.
+    pub(crate) fn waiting(&self) -> usize {
+        let lists = self.0.lock();
+        lists.gathered.suspects.len() + lists.due.suspects.len() - lists.taken
+    }
+
     /// Hands out some of those that are due; first makes the gathered ones so, if they are many for an index of so
     /// many bytes.
     pub(crate) fn take(&self, index_bytes: u64) -> Option<Taken> {
@@ -146,6 +152,7 @@ mod tests {
         let suspects = Suspects::default();
         let key = [7; 1000];
         let kept = (0..2000).filter(|&n| suspects.push(&key, Tid::new(n, 1), None)).count();
+        assert_eq!(suspects.waiting(), kept);
         assert!((900..1049).contains(&kept), "{kept}");
         let mut met = 0;
         while let Some(taken) = suspects.take(0) {

@@ -63,6 +63,11 @@ impl Table {
             let left_page = root.block != target.root.block;
             let setting = self.definition.heap_only_updates;
             self.counters.updates.new_root(tried, setting, left_page);
+            if left_page {
+                let left = self.relation.left_to_updates();
+                let learnt = self.counters.fill.moved(&self.counters.updates, left);
+                learnt.into_iter().for_each(|percent| self.relation.leave_to_updates(percent));
+            }
         }
         for index in 0..self.indexes.len() {
             // An index that is not valid yet may lack the entry that the root has in the others

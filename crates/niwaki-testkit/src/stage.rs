@@ -179,6 +179,17 @@ impl Stage {
         });
     }
 
+    /// Deletes the row of an id.
+    pub(crate) fn delete(&self, id: i32) {
+        transaction(&self.engine, |tx| {
+            let snapshot = tx.snapshot_for_write().expect("a snapshot");
+            let (target, _) = self.find(tx, &snapshot, id);
+            let done = self.table.delete(tx, &snapshot, target).expect("a deletion");
+            assert!(matches!(done, Modify::Done { .. }), "{done:?}, and nobody is in the way");
+            true
+        });
+    }
+
     /// Gives the row of an id other values, in a transaction of its own, unless a unique index refuses them.
     pub(crate) fn change(&self, id: i32, a: Option<i32>, b: Option<i32>, commits: bool) {
         transaction(&self.engine, |tx| {

@@ -5,6 +5,7 @@
 use niwaki_heap::VacuumRoots;
 use niwaki_nbtree::EntryDecision;
 use niwaki_storage::Xid;
+use niwaki_table::HeapOnlyUpdates;
 
 use crate::schedules::seed;
 use crate::stage::{ON_A, Stage};
@@ -125,6 +126,62 @@ pub fn a_root_is_about_to_settle() {
         Box::new(Stage::settle),
         Box::new(Stage::read),
     ]);
+}
+
+/// A deleted row's entries and line pointer go, while another row comes with its keys, perhaps to its line pointer.
+///
+/// # Panics
+/// As [`recheck`].
+pub fn a_row_goes() {
+    let mut stage = Stage::new(HeapOnlyUpdates::AnyKey);
+    stage.index_on_a_with(false, Vec::new());
+    stage.delete(0);
+    stage.play(vec![
+        Box::new(|stage: &Stage| {
+            stage.prune();
+            // Whoever writes next sees to what was pruned.
+            stage.change(1, None, Some(5), true);
+            stage.settle();
+        }),
+        Box::new(|stage: &Stage| {
+            stage.settle();
+            stage.insert(0, 0);
+        }),
+        Box::new(|stage: &Stage| (0..2).for_each(|_| stage.read())),
+    ]);
+    (0..3).for_each(|b| {
+        stage.settle();
+        stage.change(1, None, Some(b), true);
+    });
+    stage.read();
+    stage.check();
+}
+
+/// `own-record`: somebody is late with the entries of a row whose line pointer is another row's by now, which is
+/// gone too.
+///
+/// # Panics
+/// As [`recheck`].
+pub fn a_row_goes_twice() {
+    let mut stage = Stage::new(HeapOnlyUpdates::AnyKey);
+    stage.index_on_a_with(false, Vec::new());
+    stage.delete(0);
+    stage.prune();
+    stage.play(vec![
+        Box::new(|stage: &Stage| stage.change(1, None, Some(5), true)),
+        Box::new(|stage: &Stage| {
+            // Frees it, whoever remembers it.
+            stage.clean();
+            stage.insert(6, 6);
+            stage.delete(6);
+            stage.settle();
+        }),
+        Box::new(Stage::settle),
+    ]);
+    stage.settle();
+    stage.insert(7, 7);
+    stage.read();
+    stage.check();
 }
 
 /// `no-duplicates`, `revive`, `recheck`, `kill-unchanged`, `mixed-first`, `suppression-bumps`,

@@ -34,7 +34,7 @@ const COUNTERS: &[Counter] = &[
     ("chains_cleaned", |s| s.heap.cleaned),
     ("line_pointers_freed", |s| s.heap.freed),
     ("gardener_deleted", |s| s.gardener_deleted),
-    ("gardener_forgotten", |s| s.heap.forgotten),
+    ("gardener_forgotten", |s| s.heap.forgotten + s.suspects_forgotten),
 ];
 
 /// The one that goes down too.
@@ -51,6 +51,6 @@ pub(crate) fn row(names: [Datum; 3], table: &Table) -> Vec<Datum> {
     let number = |value: u64| Datum::Int8(i64::try_from(value).unwrap_or(i64::MAX));
     let stats = table.stats();
     let counters = COUNTERS.iter().map(|(_, read)| number(read(&stats)));
-    let waiting = number(table.heap().removed_waiting() as u64);
+    let waiting = number(table.gardener_waiting() as u64);
     names.into_iter().chain(counters).chain([waiting]).collect()
 }
