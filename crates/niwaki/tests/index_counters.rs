@@ -244,14 +244,16 @@ fn blocks_read_are_counted_for_each_file() {
 #[test]
 fn passes_of_simple_deletion_are_counted() {
     let (_database, mut session) = database(
-        "create table t (id int); create index t_id on t (id); \
-         insert into t select g from generate_series(1, 300) g; \
+        "create table t (id int, n int) with (heap_only_updates = off); \
+         create index t_id on t (id); \
+         insert into t select g, 0 from generate_series(1, 200) g; \
          set enable_seqscan = off; set enable_bitmapscan = off",
     );
-    assert_eq!(run(&mut session, "delete from t where id % 2 = 0"), "");
+    // Of rows that live on elsewhere the gardener is not told.
+    assert_eq!(run(&mut session, "update t set n = 1 where id % 2 = 0"), "");
     // A scan finds them dead, and marks them: what it pruned itself only when that is flushed.
     for _ in 0..2 {
-        assert_eq!(run(&mut session, "select count(id) from t where id > 0"), "150");
+        assert_eq!(run(&mut session, "select count(id) from t where id > 0"), "200");
         assert_eq!(run(&mut session, "checkpoint"), "");
     }
     let columns = [
@@ -262,12 +264,12 @@ fn passes_of_simple_deletion_are_counted() {
         "simple_wal_bytes",
         "leaf_splits",
     ];
-    let fill = "insert into t select g from generate_series(1, 200) g";
+    let fill = "insert into t select g, 0 from generate_series(1, 200) g";
     let [passes, useless, deleted, blocks, bytes, splits] =
         moved(&mut session, "t_id", columns, &[fill]);
-    assert_eq!((passes, useless, deleted, splits), (1, 0, 150, 0));
+    assert_eq!((passes, useless, deleted, splits), (1, 0, 100, 0));
     assert!((1..=3).contains(&blocks), "{blocks}");
-    assert!((1..64 + 2 * 150).contains(&bytes), "{bytes}");
+    assert!((1..64 + 2 * 100).contains(&bytes), "{bytes}");
     let held = run(&mut session, "select latch_hold_us from niwaki_stat_indexes");
     assert_eq!(held.split_once(':').map(|(_, passes)| passes), Some("1"), "{held}");
 }
