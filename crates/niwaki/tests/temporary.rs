@@ -147,3 +147,39 @@ fn the_catalog_stays_as_it_is_under_an_old_snapshot() {
     assert_eq!(files(&env), count);
     assert_eq!(db.check().unwrap().violations, []);
 }
+
+/// Permanent tables that come and go leave the catalog's own table and indexes as large as they are, without vacuum,
+/// an old snapshot open or not.
+#[test]
+fn tables_that_come_and_go_leave_the_catalog_its_size() {
+    for held in [false, true] {
+        let env = Env::memory();
+        let db = open(&env);
+        let (mut reader, mut session) = (db.session(), db.session());
+        if held {
+            all(&mut reader, &["begin isolation level repeatable read", "select 1"]);
+        }
+        let mut come_and_go = |times: usize| {
+            for n in 0..times {
+                let name = format!("t{}", n % 7);
+                all(
+                    &mut session,
+                    &[
+                        &format!("create table {name} (a int primary key, b text, c text)"),
+                        &format!("create index on {name} (b)"),
+                        &format!("drop table {name}"),
+                    ],
+                );
+            }
+        };
+        come_and_go(60);
+        let before = catalog_bytes(&db, &env);
+        come_and_go(240);
+        let after = catalog_bytes(&db, &env);
+        let few = 4 * 8192;
+        assert!(
+            before.iter().zip(&after).all(|(before, after)| *after <= before + few),
+            "{before:?} -> {after:?}, held: {held}"
+        );
+    }
+}
