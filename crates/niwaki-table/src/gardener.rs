@@ -190,6 +190,8 @@ impl Table {
             if !self.has_block(root)? {
                 continue;
             }
+            // Nobody shall wait at the leaf for a disk.
+            self.heap().read_in(root.block.0)?;
             let mut first = None;
             if self.indexes[index].computed || seeded_bug!("one-hold") {
                 let entry = Entry { index, key, root, seen: Seen::SomeTime };
