@@ -143,7 +143,7 @@ impl<'e> Heap<'e> {
                 return Ok(Outcome::External(row_ref(&page, target.root, old).into()));
             }
             self.bring_in_range(&mut page, xid)?;
-            if !has_room(&page, len) {
+            if !has_room(&page, len) || self.is_crowded(&page) {
                 self.prune_if_useful(&mut page)?;
             }
             if has_room(&page, len) {

@@ -24,17 +24,26 @@
 use niwaki_env::seeded_bug;
 use niwaki_storage::page::{ItemState, Page};
 use niwaki_storage::{
-    BlockNumber, Csn, LoggedPage, Manager, OffsetNumber, PageKind, PageWrite, Record, Tid, Xid,
+    BlockNumber, Csn, LoggedPage, Manager, Mixed, OffsetNumber, PageKind, PageWrite, Record, Tid,
+    Xid,
 };
 use niwaki_txn::{Horizon, TransactionManager, XidStatus};
 
 use crate::change::{PrunePlan, RECORD_VERSION, Relink, kind};
 use crate::counters::count;
 use crate::error::Result;
-use crate::header::{NO_LINK, Tuple, flags};
+use crate::header::{NO_LINK, Tuple, absolute, flags};
 use crate::held::LeftOnPage;
 use crate::page::{self, Chain};
 use crate::relation::Heap;
+
+/// A page is crowded with so many versions more than rows: one for so many rows, and not fewer than so many.
+const CROWDED_PART: u16 = 8;
+const CROWDED_MIN: u16 = 2;
+/// With fewer rows a page takes all the versions that fit: passes are the cheaper the more they remove.
+const CROWDED_ROWS_MIN: u16 = 8;
+/// On pages of more items, of narrow rows, counting them at each update costs more than it brings.
+const CROWDED_ITEMS_MAX: u16 = 64;
 
 /// What a pass may do beside removing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -584,6 +593,36 @@ impl Heap<'_> {
         }
         let pruned = self.prune_and_settle(page, &self.txns.horizon(), &free)?;
         Ok(pruned.removed > 0 || pruned.freed > 0)
+    }
+
+    /// Whether a page has so many versions that nobody sees, for its rows, that they go before the next one comes,
+    /// although it would fit: as long as versions of mixed roots are there, so are their index entries.
+    pub(crate) fn is_crowded(&self, page: &Page) -> bool {
+        let hint = page::prune_xid(page);
+        if hint == 0 || !(CROWDED_ROWS_MIN..=CROWDED_ITEMS_MAX).contains(&page.item_count()) {
+            return false;
+        }
+        let (mut rows, mut versions, mut mixed) = (0, 0, false);
+        for offset in 1..=page.item_count() {
+            let id = page.item_id(OffsetNumber(offset));
+            let is_root = match id.state() {
+                ItemState::Redirect => true,
+                ItemState::Normal => {
+                    versions += 1;
+                    !page::tuple(page, offset).is_some_and(|tuple| tuple.has(flags::HEAP_ONLY))
+                }
+                ItemState::Unused | ItemState::Dead => false,
+            };
+            rows += u16::from(is_root);
+            mixed |= is_root && id.mixed() != Mixed::No;
+        }
+        let many = rows + (rows / CROWDED_PART).max(CROWDED_MIN);
+        if !mixed || rows < CROWDED_ROWS_MIN || versions < many {
+            return false;
+        }
+        // Under an old snapshot most of them may have to stay: no pass for each update then.
+        let ended = self.txns.status(absolute(page::base(page), hint));
+        matches!(ended, XidStatus::Committed(end) if end <= self.txns.horizon().oldest())
     }
 
     /// Line pointers of a page, latched for writing, that a pass may free.
