@@ -91,7 +91,9 @@ fn admit_cleaners(actor: &Actor) {
     let mut world = actor.world();
     world.builds -= 1;
     // What was seen to before was seen to in other indexes.
-    world.settling.end_all();
+    if world.rules.has(Rule::BuildEndsRecords) {
+        world.settling.end_all();
+    }
 }
 
 impl World {

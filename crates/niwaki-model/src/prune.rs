@@ -43,6 +43,7 @@ impl World {
             }
         }
         self.prune_aborted(page);
+        self.note_deaths();
         self.settle(page);
         self.break_rules(page);
         self.set_all_visible(page, view);
@@ -63,7 +64,7 @@ impl World {
             let gone = *self.version(tid).expect("chains consist of versions");
             self.events.pruned += 1;
             self.remember_keys(root, &gone.values);
-            self.note_removed(root, gone.values);
+            self.note_removed(root, gone.values, true);
             if let Some(before) = before {
                 self.events.relinked += 1;
                 let with_xmax = self.rules.has(Rule::RelinkXmax);
@@ -122,7 +123,7 @@ impl World {
             self.events.orphans += 1;
             let root = Tid::on(page, version.root);
             self.remember_keys(root, &version.values);
-            self.note_removed(root, version.values);
+            self.note_removed(root, version.values, false);
             self.say(|| format!("{tid} was aborted: UNUSED"));
             self.pointer_mut(tid).state = State::Unused;
             // Its predecessor forgets it in the same operation (rule 9b.7).

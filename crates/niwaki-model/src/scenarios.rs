@@ -152,6 +152,10 @@ stories! {
         "an entry whose key was lost from the record stays, and is trusted";
     SeenAfter 4000 changed_and_settled,
         "the root is cleared while the entry is still there, and trusted";
+    OwnRecord 8000 dead_and_dead_again,
+        "seen to for the row that had the line pointer before: freed, with an entry that leads to it";
+    LastOfChain 20000 aborted_before_a_build,
+        "entries of a key are seen to that the row never had in the new index: its own leads to nothing";
     OutsideChain 1000 aborted_and_cleaned,
         "the entry of an aborted version that is not pruned yet stays, and is trusted";
     Cleaning 1000 changed_while_cleaned,
@@ -180,6 +184,8 @@ stories! {
         "read by the build, freed, used by another row, then loaded: a wrong entry for ever";
     BuildSetsMixed 1000 build_beside_changes,
         "the build gives a root two keys, and both are trusted";
+    BuildEndsRecords 8000 build_beside_settling,
+        "read by the build, dead, seen to in the other indexes, then loaded: freed under its entry";
     CompareUnready 1000 build_beside_changes,
         "a change of a key that only the new index has leaves no mark";
     ValidateAll 1000 build_beside_changes,
@@ -256,6 +262,34 @@ fn changed_and_settled(_: &mut Random) -> Plan {
         .session(vec![tx(vec![set_a(a(0), 2)])])
         .session(vec![tx(vec![scan(all(0))]), tx(vec![index_only(all(0))])])
         .with(PRUNER)
+        .with(ActorPlan::Tender { rounds: 3 })
+}
+
+fn dead_and_dead_again(_: &mut Random) -> Plan {
+    let insertion = aborted(vec![insert(2, 2)]);
+    Plan::new()
+        .session([vec![tx(vec![delete(a(0))])], vec![insertion; 3]].concat())
+        .with(VACUUM)
+        .with(ActorPlan::Pruner { rounds: 6 })
+        .with(ActorPlan::Tender { rounds: 3 })
+}
+
+fn aborted_before_a_build(_: &mut Random) -> Plan {
+    Plan::new()
+        .second_on_a()
+        .third(third_on_b(false), false)
+        .session(vec![aborted(vec![set_b(a(0), 2)]), tx(vec![delete(a(0))])])
+        .with(ActorPlan::Build)
+        .with(ActorPlan::Pruner { rounds: 6 })
+        .with(ActorPlan::Tender { rounds: 3 })
+}
+
+fn build_beside_settling(_: &mut Random) -> Plan {
+    Plan::new()
+        .third(third_on_b(false), false)
+        .session(vec![tx(vec![delete(a(0))])])
+        .with(ActorPlan::Build)
+        .with(ActorPlan::Pruner { rounds: 6 })
         .with(ActorPlan::Tender { rounds: 3 })
 }
 

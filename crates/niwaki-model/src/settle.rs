@@ -9,6 +9,18 @@
 //! At 0 every entry of the root has the key of a version that is on the page: pruning clears `mixed` of a root
 //! with one version, and frees one that is DEAD. Nobody says *cleaning*: it all happens in one hold of the page. What is
 //! lost from the queue stays counted, and a crash loses all counts.
+//!
+//! A root that is not mixed has entries of one key in each index, so it needs no count while it has versions. When
+//! a pass removes its last one, that one tells all the keys there can be:
+//!
+//! ```text
+//! no version is left: the row was deleted or moved, or its inserter aborted
+//! ─────────────────────────────────────────────────────────────────────────►  1  ────►  0   DEAD: freed
+//!                                    the last of the chain goes to the queue
+//! ```
+//!
+//! The last *of the chain*: beside it there may be a version of an update that did not know of a later index and aborted.
+//! It has no entry there, and the row's version has another key. An older version of the chain may be such a one as well.
 
 use std::collections::BTreeMap;
 
@@ -22,12 +34,14 @@ use crate::world::World;
 /// What settling remembers.
 #[derive(Default)]
 pub(crate) struct Settling {
-    /// Roots that became mixed while somebody watched.
+    /// Roots that became mixed, or lost their last version, while somebody watched.
     counts: BTreeMap<Tid, Count>,
-    /// Versions removed from mixed roots.
+    /// Versions removed from these.
     queue: Vec<Removed>,
     /// Counts begun so far.
     begun: u64,
+    /// The last versions that the pass under way removed from roots that are not mixed.
+    last: BTreeMap<Tid, Values>,
 }
 
 struct Count {
@@ -45,7 +59,7 @@ struct Removed {
 }
 
 impl Settling {
-    /// The root becomes mixed.
+    /// The root becomes mixed, or has no version any more.
     pub(crate) fn begin(&mut self, root: Tid) {
         self.begun += 1;
         self.counts.insert(root, Count { id: self.begun, unseen: 0 });
@@ -71,11 +85,13 @@ impl Settling {
         }
     }
 
-    fn see(&mut self, removed: &Removed) {
+    /// `own`: only if it was counted there.
+    fn see(&mut self, removed: &Removed, own: bool) {
         if let Some(count) = self.counts.get_mut(&removed.root)
-            && Some(count.id) == removed.count
+            && (Some(count.id) == removed.count || !own)
         {
-            count.unseen -= 1;
+            assert!(count.unseen > 0 || !own, "seen to more often than removed");
+            count.unseen = count.unseen.saturating_sub(1);
         }
     }
 }
@@ -97,7 +113,7 @@ pub(crate) async fn tender(actor: Actor, rounds: usize) {
             world.settling.queue.swap_remove(taken)
         };
         if !actor.rules().has(Rule::SeenAfter) {
-            actor.world().settling.see(&removed);
+            actor.world().see(&removed);
         }
         let mut missed = false;
         let indexes = actor.world().indexes.len();
@@ -106,14 +122,16 @@ pub(crate) async fn tender(actor: Actor, rounds: usize) {
                 let of = &actor.world().indexes[index];
                 (of.phase, of.definition)
             };
-            missed |= phase != Phase::Valid;
+            // Of one that nobody knows of yet, what is gone already gets no entries.
+            missed |= !matches!(phase, Phase::Absent | Phase::Valid);
             if let Some(key) = definition.key(&removed.values).filter(|_| phase == Phase::Valid) {
                 visit(&actor, index, key, removed.root).await;
             }
         }
+        missed &= actor.rules().has(Rule::BuildEndsRecords);
         if !missed && actor.rules().has(Rule::SeenAfter) {
             actor.step().await;
-            actor.world().settling.see(&removed);
+            actor.world().see(&removed);
         }
         let view = collect(&actor).await;
         if actor.world().random.one_in(2) {
@@ -139,12 +157,32 @@ async fn visit(actor: &Actor, index: usize, key: u8, root: Tid) {
 }
 
 impl World {
-    /// A version goes; one in eight is lost from the queue.
-    pub(crate) fn note_removed(&mut self, root: Tid, values: Values) {
+    /// A version goes, of the root's chain or beside it; one in eight is lost from the queue.
+    pub(crate) fn note_removed(&mut self, root: Tid, values: Values, of_chain: bool) {
         if self.pointer(root).mixed != Mixed::No {
             let lost = self.random.one_in(8);
             self.settling.remove(root, values, lost);
+        } else if of_chain || !self.rules.has(Rule::LastOfChain) {
+            self.settling.last.insert(root, values);
         }
+    }
+
+    /// Roots that are not mixed and have no version any more get their record, in the pass that took the last.
+    /// A stub that leads to another page has none either: it becomes DEAD when nobody follows it.
+    pub(crate) fn note_deaths(&mut self) {
+        for (root, values) in std::mem::take(&mut self.settling.last) {
+            if self.chain(root).is_empty() {
+                self.events.deaths += 1;
+                let lost = self.random.one_in(8);
+                self.settling.begin(root);
+                self.settling.remove(root, values, lost);
+            }
+        }
+    }
+
+    fn see(&mut self, removed: &Removed) {
+        let own = self.rules.has(Rule::OwnRecord);
+        self.settling.see(removed, own);
     }
 
     /// Clears and frees what it may on a page.
@@ -164,6 +202,7 @@ impl World {
             if matches!(self.pointer(root).state, State::Dead) {
                 if !self.locks_keep(root) {
                     self.events.settled += 1;
+                    self.events.returned += u64::from(self.pointer(root).mixed == Mixed::No);
                     self.free(root);
                 }
             } else if !payloads

@@ -28,7 +28,7 @@ pub(crate) struct World {
     pub(crate) unmix: u64,
     /// Keys that pruning removed, by root: the gardener's queue.
     pub(crate) records: BTreeMap<Tid, Record>,
-    /// Counts of what was removed from mixed roots.
+    /// Counts of what was removed from roots that are mixed or have no version any more.
     pub(crate) settling: Settling,
     /// Who cleans (rule 9b.10).
     pub(crate) cleaner: Option<usize>,
@@ -101,6 +101,8 @@ events! {
     freed "line pointers freed"
     cleared "roots cleared of mixed"
     settled "line pointers freed, and roots cleared, by counting what was removed"
+    deaths "records of roots that lost their last version and were not mixed"
+    returned "line pointers of such roots freed by their record"
     all_visible "pages set all-visible"
     built "indexes built"
     locked "row locks taken"
