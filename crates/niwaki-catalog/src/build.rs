@@ -61,8 +61,8 @@ pub(crate) fn table_definition(
         fillfactor: table.options.fillfactor().unwrap_or(100),
         heap_only_updates: match table.options.get("heap_only_updates") {
             Some("off") => HeapOnlyUpdates::Off,
-            Some("any_key") => HeapOnlyUpdates::AnyKey,
-            _ => HeapOnlyUpdates::SameKeys,
+            Some("same_keys") => HeapOnlyUpdates::SameKeys,
+            _ => HeapOnlyUpdates::default(),
         },
         columns: table.columns.iter().map(|c| c.column_type()).collect(),
         missing: missing(table),

@@ -91,7 +91,7 @@ fn definition() -> TableDefinition {
         // A definition is cut into parts that fit.
         values: None,
         fillfactor: 70,
-        heap_only_updates: HeapOnlyUpdates::SameKeys,
+        heap_only_updates: HeapOnlyUpdates::default(),
         columns: vec![
             column(TypeOid::INT8),
             column(TypeOid::INT4),

@@ -40,9 +40,9 @@ pub enum UniqueCheckTime {
 pub enum HeapOnlyUpdates {
     /// All: each index whose key changed gets an entry for the root, which becomes `mixed`; the other
     /// indexes are not touched (WARM without a limit).
+    #[default]
     AnyKey,
     /// Those that change no index key, predicate or payload: as PostgreSQL's HOT.
-    #[default]
     SameKeys,
     /// None: every update makes a new root, with an entry in every index.
     Off,

@@ -10,8 +10,7 @@ use support::{Rows, World};
 
 /// Rows 0 to 4 with v = id.
 fn world() -> World {
-    let mut world = World::new(3, false, true);
-    world.allow_any_key();
+    let world = World::new(3, false, true);
     let tx = world.begin(0, Isolation::ReadCommitted);
     for id in 0..5 {
         world.stamp();

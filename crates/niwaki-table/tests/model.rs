@@ -45,8 +45,8 @@ impl Run {
         let mut rng = Rng::new(seed);
         let logged = rng.below(8) > 0;
         let mut world = World::new(READERS + 2, rng.below(2) == 0, logged);
-        if seed % 2 == 1 {
-            world.allow_any_key();
+        if seed.is_multiple_of(2) {
+            world.keep_to_same_keys();
         }
         Self {
             world,

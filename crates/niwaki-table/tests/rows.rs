@@ -58,7 +58,7 @@ fn definition(engine: &Engine, tx: &Transaction) -> TableDefinition {
         file: engine.create_file(tx, true).unwrap(),
         values: Some(engine.create_file(tx, true).unwrap()),
         fillfactor: 100,
-        heap_only_updates: HeapOnlyUpdates::SameKeys,
+        heap_only_updates: HeapOnlyUpdates::default(),
         columns: vec![column(TypeOid::INT4), column(TypeOid::INT4), column(TypeOid::TEXT)],
         missing: Vec::new(),
         indexes: vec![index(2, "t_pkey", 0, true), index(3, "t_v", 1, false)],

@@ -40,7 +40,7 @@ type Contents = BTreeMap<i32, (i32, String)>;
 
 impl World {
     fn new() -> Self {
-        Self::with(HeapOnlyUpdates::SameKeys, |_| Vec::new())
+        Self::with(HeapOnlyUpdates::default(), |_| Vec::new())
     }
 
     /// With more indexes.

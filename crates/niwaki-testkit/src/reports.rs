@@ -46,7 +46,7 @@ impl Report {
 
 impl Subject for ReportSubject {
     fn open(env: Env, full_page_writes: bool) -> Result<Self, String> {
-        let subject = TableSubject::open_as(env, full_page_writes, HeapOnlyUpdates::SameKeys)?;
+        let subject = TableSubject::open_as(env, full_page_writes, HeapOnlyUpdates::default())?;
         Ok(Self { subject, report: None, steps: 0 })
     }
 

@@ -446,7 +446,8 @@ fn heap_only_updates_off_gives_every_update_an_entry_in_every_index() {
 #[test]
 fn an_update_is_heap_only_as_long_as_no_expression_or_predicate_changes_its_value() {
     let (database, mut s) = database(
-        "create table t (id int primary key, v int, name text); \
+        "create table t (id int primary key, v int, name text) \
+         with (heap_only_updates = same_keys); \
          create index t_lower on t (lower(name)); create index t_part on t (id) where v > 10; \
          create index t_inc on t (id) include (name) where v < 0; \
          insert into t values (1, 1, 'One'), (2, 20, 'Two'), (3, -1, 'Three')",
@@ -474,10 +475,9 @@ fn an_update_is_heap_only_as_long_as_no_expression_or_predicate_changes_its_valu
 }
 
 #[test]
-fn with_any_key_an_update_stays_on_its_page_whatever_it_changes() {
+fn by_default_an_update_stays_on_its_page_whatever_it_changes() {
     let (database, mut s) = database(
-        "create table t (id int primary key, v int, w int, name text) \
-         with (heap_only_updates = any_key); \
+        "create table t (id int primary key, v int, w int, name text); \
          create index t_v on t (v) include (name); create index t_w on t (w); \
          create unique index t_lower on t (lower(name)); create index t_part on t (w) where v > 10; \
          insert into t values (1, 1, 1, 'One'), (2, 20, 2, 'Two'), (3, 3, 3, 'Three')",

@@ -117,7 +117,7 @@ impl World {
             file: engine.create_file(&tx, logged).unwrap(),
             values: Some(engine.create_file(&tx, logged).unwrap()),
             fillfactor: 100,
-            heap_only_updates: HeapOnlyUpdates::SameKeys,
+            heap_only_updates: HeapOnlyUpdates::default(),
             // `s` is the stamp's low half: it tells one write from another.
             columns: vec![
                 column(TypeOid::INT4),
@@ -154,10 +154,10 @@ impl World {
         }
     }
 
-    /// From now on updates keep their page whatever they change.
-    pub(crate) fn allow_any_key(&mut self) {
+    /// From now on updates that change a key make a new root.
+    pub(crate) fn keep_to_same_keys(&mut self) {
         let mut definition = self.table.definition().clone();
-        definition.heap_only_updates = HeapOnlyUpdates::AnyKey;
+        definition.heap_only_updates = HeapOnlyUpdates::SameKeys;
         self.table = Table::open(&self.engine, definition);
     }
 
