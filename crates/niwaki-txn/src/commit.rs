@@ -200,11 +200,13 @@ impl TransactionManager {
         }
     }
 
-    fn abort_xids(&self, xids: impl Iterator<Item = Xid>) {
-        for xid in xids {
-            self.states.abort(xid);
-            self.locks().xid_ended(xid);
+    fn abort_xids(&self, xids: impl Iterator<Item = Xid> + Clone) {
+        {
+            // States are stored under the queue's lock, so that segments do not move meanwhile.
+            let _queue = self.commits.lock();
+            xids.clone().for_each(|xid| self.states.abort(xid));
         }
+        xids.for_each(|xid| self.locks().xid_ended(xid));
     }
 
     pub(crate) fn drop_files(&self, files: &[RelFile]) {

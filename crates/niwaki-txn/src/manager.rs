@@ -197,7 +197,7 @@ impl TransactionManager {
     /// 0 running, 1 aborted, 2 committed before every snapshot, else the CSN.
     #[inline]
     fn state(&self, xid: Xid) -> u64 {
-        self.states.get(xid).unwrap_or_else(|| self.shrunk_state(xid))
+        self.states.get(xid).unwrap_or_else(|| self.state_elsewhere(xid))
     }
 
     /// The newest commit that new snapshots see.

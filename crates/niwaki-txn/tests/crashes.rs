@@ -1,5 +1,5 @@
 //! Crashes under the deterministic scheduler: sessions commit, abort and roll back savepoints while
-//! checkpoints run and segments shrink; then the machine stops, at a moment that the schedule
+//! checkpoints run, segments are spilled and shrink, and a report asks what its snapshot sees; then the machine stops, at a moment that the schedule
 //! chooses, with unsynced writes kept, lost and torn. What recovers holds every commit that was
 //! reported (W2), nothing that was aborted, and a transaction with all of its parts or with none.
 //!
@@ -121,6 +121,27 @@ fn work(manager: &Arc<TransactionManager>, fates: &Mutex<Vec<Fate>>) {
     }
 }
 
+/// Asks again and again what a snapshot sees, while segments are spilled and shrunk.
+fn report(manager: &Arc<TransactionManager>, fates: &Mutex<Vec<Fate>>) {
+    let session = manager.register_session().expect("room");
+    for _ in 0..3 {
+        let transaction = manager.begin(&session, BeginOptions::default()).expect("begins");
+        let snapshot = transaction.snapshot().expect("a slot");
+        let xids: Vec<Xid> = fates.lock().iter().flat_map(|fate| fate.kept.clone()).collect();
+        let look = || {
+            let seen = xids.iter().map(|xid| manager.status(*xid));
+            let seen =
+                seen.map(|s| matches!(s, XidStatus::Committed(csn) if csn <= snapshot.csn()));
+            seen.collect::<Vec<_>>()
+        };
+        let first = look();
+        for _ in 0..4 {
+            thread::yield_now();
+            assert_eq!(look(), first, "{xids:?} at {:?}", snapshot.csn());
+        }
+    }
+}
+
 fn check(manager: &TransactionManager, fates: &[Fate], survivors: &str) {
     for fate in fates {
         let states: Vec<_> = fate.kept.iter().map(|xid| manager.status(*xid)).collect();
@@ -169,8 +190,12 @@ fn crash() {
     // Some crashes come when everything is done: then checkpoints have ended in all ways they can.
     let moments = thread_rng().gen_range(0..300);
     let late = moments >= 200;
+    let reporter = {
+        let (manager, fates) = (Arc::clone(&manager), Arc::clone(&fates));
+        thread::spawn(move || report(&manager, &fates))
+    };
     let mut running = workers;
-    running.push(checkpointer);
+    running.extend([checkpointer, reporter]);
     if late {
         running.drain(..).for_each(|thread| thread.join().expect("it ends"));
     }
@@ -210,6 +235,24 @@ fn a_checkpoint_that_forgets_the_commit_queue_is_found() {
 #[test]
 fn redo_that_keeps_a_shrunk_segment_is_found() {
     assert!(!run(Some("redo_keeps_shrunk_segment"), schedules(3000)));
+}
+
+/// A transaction that ran when its segment was spilled commits; the next checkpoint knows of no such segment.
+#[test]
+fn a_checkpoint_that_forgets_spilled_segments_is_found() {
+    assert!(!run(Some("states_without_spilled"), schedules(3000)));
+}
+
+/// A transaction ends between the copy of its state and the move of its segment.
+#[test]
+fn segments_that_are_spilled_beside_an_end_are_found() {
+    assert!(!run(Some("spilled_beside_an_end"), schedules(3000)));
+}
+
+/// A transaction is given an id, and comes for its state when others have used up the segment.
+#[test]
+fn a_spilled_segment_that_is_opened_again_is_found() {
+    assert!(!run_in_turns(Some("spilled_opened_again"), schedules(3000)));
 }
 
 /// A transaction commits and its segment is shrunk between a checkpoint's look at the states and its record.

@@ -12,10 +12,12 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_storage::{Csn, Xid};
 
+use super::spill::Spilled;
 use super::{XIDS_PER_SEGMENT, limit, segment_of};
 use crate::error::{Error, Result};
 
@@ -29,8 +31,11 @@ pub(crate) const ANCIENT: u64 = 2;
 
 /// Entries of the directory: 2.1 thousand million transactions at once.
 const ENTRIES: usize = limit(1 << 16, 1024, 2);
-/// Frames: 1 GiB of states; reached only when thousands of transactions stay open for days.
+/// Segments that are not shrunk, in frames and spilled: reached only when thousands of transactions or snapshots
+/// stay open for days.
 const FRAMES: usize = limit(4096, 1024, 2);
+/// Segments that stay in frames: 16 MiB. The next older ones are spilled.
+pub(crate) const FRAMES_KEPT: usize = limit(64, 0, 2);
 const FRAME_BITS: u32 = 12;
 
 type Frame = Box<[AtomicU64]>;
@@ -41,6 +46,8 @@ pub(crate) struct XactStates {
     entries: Box<[AtomicU64]>,
     frames: Box<[OnceLock<Frame>]>,
     allocator: Mutex<Allocator>,
+    /// States of segments for which there were no frames.
+    pub(super) spilled: Spilled,
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +65,7 @@ impl XactStates {
             entries: (0..ENTRIES).map(|_| AtomicU64::new(0)).collect(),
             frames: (0..FRAMES).map(|_| OnceLock::new()).collect(),
             allocator: Mutex::new(Allocator::default()),
+            spilled: Spilled::default(),
         }
     }
 
@@ -72,7 +80,8 @@ impl XactStates {
         // Acquire: pairs with the release of the state's writer, and keeps the second look at the
         // entry behind this load.
         let value = frame[place_of(xid)].load(Ordering::Acquire);
-        (entry.load(Ordering::Relaxed) == word).then_some(value)
+        // Acquire: who finds the entry changed finds the states where they are now.
+        (entry.load(Ordering::Acquire) == word).then_some(value)
     }
 
     #[inline]
@@ -95,21 +104,22 @@ impl XactStates {
         self.frame_of(word, segment).map(|frame| &frame[..])
     }
 
-    /// Stores that `xid` committed. Its segment is in memory, since it was running until now.
+    /// Stores that `xid` committed, which was running until now. The caller keeps segments from moving.
     pub(crate) fn commit(&self, xid: Xid, csn: Csn) {
         self.store(xid, csn.0);
     }
 
-    /// Stores that `xid` aborted.
+    /// Stores that `xid` aborted, likewise.
     pub(crate) fn abort(&self, xid: Xid) {
         self.store(xid, ABORTED);
     }
 
     fn store(&self, xid: Xid, state: u64) {
-        let states = self.segment(segment_of(xid));
-        let states = states.expect("a segment with a running transaction stays in memory");
-        // Release: pairs with the acquire in `get`.
-        states[place_of(xid)].store(state, Ordering::Release);
+        match self.segment(segment_of(xid)) {
+            // Release: pairs with the acquire in `get`.
+            Some(states) => states[place_of(xid)].store(state, Ordering::Release),
+            None => self.store_spilled(xid, state),
+        }
     }
 
     /// Numbers of the segments in memory, ascending.
@@ -117,7 +127,19 @@ impl XactStates {
         self.allocator.lock().live.keys().copied().collect()
     }
 
-    /// Gives a segment a frame if it has none. `announce` logs that there is a new segment, before
+    /// Numbers of the segments that are not shrunk.
+    pub(crate) fn unshrunk(&self) -> Vec<u64> {
+        let spilled = self.spilled.all().into_iter().map(|(segment, _)| segment);
+        spilled.chain(self.live()).collect()
+    }
+
+    /// Bytes of memory that frames and spilled segments take.
+    pub(crate) fn bytes(&self) -> usize {
+        let frame = XIDS_PER_SEGMENT as usize * size_of::<u64>();
+        self.allocator.lock().used * frame + self.spilled.bytes()
+    }
+
+    /// Gives a segment a frame if it has none and is not spilled. `announce` logs that there is a new segment, before
     /// any of its transactions can be seen by anybody.
     pub(crate) fn open_segment(
         &self,
@@ -127,21 +149,20 @@ impl XactStates {
         let mut allocator = self.allocator.lock();
         let entry = self.entry(segment);
         let word = entry.load(Ordering::Acquire);
-        if self.frame_of(word, segment).is_some() {
+        // Who was given an id may come so late that its segment was spilled meanwhile.
+        let spilled = self.spilled.has(segment) && !seeded_bug!("spilled_opened_again");
+        if self.frame_of(word, segment).is_some() || spilled {
             return Ok(());
         }
         if word != 0 || segment >= u64::MAX >> (FRAME_BITS + 1) {
             return Err(Error::OutOfMemory { what: "a transaction is open for too long" });
         }
-        let reused = allocator.free.pop();
-        let frame = reused.unwrap_or(allocator.used);
-        if frame >= FRAMES {
+        if allocator.live.len() + self.spilled.count() >= FRAMES {
             return Err(Error::OutOfMemory { what: "too many transactions are open for too long" });
         }
-        if let Err(error) = announce() {
-            allocator.free.extend(reused);
-            return Err(error);
-        }
+        announce()?;
+        let reused = allocator.free.pop();
+        let frame = reused.unwrap_or(allocator.used);
         allocator.used = allocator.used.max(frame + 1);
         allocator.live.insert(segment, frame);
         let fresh = || (0..XIDS_PER_SEGMENT).map(|_| AtomicU64::new(RUNNING)).collect();

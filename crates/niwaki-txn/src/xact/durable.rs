@@ -18,7 +18,7 @@ use niwaki_storage::{
     Manager, PageId, PageKind, Record, Redo, RelFile, RelFileId, ResourceManager, Storage, Xid,
 };
 
-use super::directory::{ABORTED, RUNNING, place_of};
+use super::directory::{ABORTED, FRAMES_KEPT, RUNNING, place_of};
 use super::status_page::{PackedStates, unpack};
 use super::{XIDS_PER_SEGMENT, limit, segment_of};
 use crate::error::Result;
@@ -55,17 +55,22 @@ pub(crate) struct Shrunk {
 }
 
 /// What a segment holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Summary {
-    running: bool,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Summary {
+    pub(super) running: bool,
     /// Lowest and highest CSN; `None` without commits.
-    commits: Option<(u64, u64)>,
+    pub(super) commits: Option<(u64, u64)>,
 }
 
 impl TransactionManager {
     /// The state of a transaction whose segment is not in memory.
     #[cold]
-    pub(crate) fn shrunk_state(&self, xid: Xid) -> u64 {
+    pub(crate) fn state_elsewhere(&self, xid: Xid) -> u64 {
+        match self.states.spilled_state(xid) {
+            Some(Ok(state)) => return state,
+            Some(Err(error)) => self.unreadable(xid, &error),
+            None => {}
+        }
         match xid {
             Xid::INVALID => return ABORTED,
             _ if !xid.is_normal() => return super::ANCIENT,
@@ -80,11 +85,13 @@ impl TransactionManager {
                 recent.get(&segment).map_or(super::ANCIENT, |csn| csn.0)
             }
             Ok(state) => state,
-            // Every answer would be invented, and the caller may hold latches.
-            Err(error) => self
-                .env()
-                .abort(&format!("could not read the status of transaction {xid}: {error}")),
+            Err(error) => self.unreadable(xid, &error),
         }
+    }
+
+    /// Every answer would be invented, and the caller may hold latches.
+    fn unreadable(&self, xid: Xid, error: &crate::error::Error) -> ! {
+        self.env().abort(&format!("could not read the status of transaction {xid}: {error}"))
     }
 
     /// Shrinks what can be shrunk. No latch may be held.
@@ -94,73 +101,50 @@ impl TransactionManager {
         self.shrunk.due.store(false, Ordering::Relaxed);
         let newest = segment_of(self.next_xid());
         let flushed = storage.wal().flushed();
-        for segment in self.states.live() {
+        for segment in self.states.unshrunk() {
             if segment >= newest {
                 continue;
             }
-            let summary = self.summarize(segment);
+            let summary = self.states.summarize(segment);
             let horizon = self.horizon();
             if summary.running || !is_settled(summary, &horizon, flushed) {
                 continue;
             }
-            self.write_status_page(storage, segment)?;
-            if let Some((_, last)) = summary.commits {
-                self.shrunk.recent.write().insert(segment, Csn(last));
+            let packed = self.states.pack(segment)?;
+            write_status_page(storage, segment, &packed)?;
+            if let Some(last) = summary.last() {
+                self.shrunk.recent.write().insert(segment, last);
             }
-            self.shrunk.keep_page(segment, self.pack(segment));
-            self.states.close_segment(segment);
+            self.shrunk.keep_page(segment, packed);
+            self.states.forget(segment)?;
         }
         let oldest = self.horizon().oldest();
         self.shrunk.recent.write().retain(|_, csn| *csn > oldest);
-        Ok(())
+        self.spill_segments(newest)
     }
 
-    fn summarize(&self, segment: u64) -> Summary {
-        let mut summary = Summary { running: false, commits: None };
-        for state in self.states.segment(segment).unwrap_or_default() {
-            match state.load(Ordering::Acquire) {
-                RUNNING => summary.running = true,
-                ABORTED | super::ANCIENT => {}
-                csn => {
-                    let (first, last) = summary.commits.unwrap_or((csn, csn));
-                    summary.commits = Some((first.min(csn), last.max(csn)));
-                }
+    /// Spills the oldest segments of those that are too many for memory. One at a time.
+    fn spill_segments(&self, newest: u64) -> Result<()> {
+        let live = self.states.live();
+        let mut excess = live.len().saturating_sub(FRAMES_KEPT);
+        for segment in live {
+            if excess == 0 || segment >= newest {
+                break;
             }
+            let Some(spilled) = self.states.write_segment(self.env(), segment)? else { continue };
+            // Nobody ends a transaction while the queue is locked.
+            let queue = self.commits.lock();
+            let _queue = (!seeded_bug!("spilled_beside_an_end")).then_some(queue);
+            self.states.set_aside(spilled);
+            excess -= 1;
         }
-        summary
-    }
-
-    fn pack(&self, segment: u64) -> PackedStates {
-        let mut packed = PackedStates::new();
-        for (at, state) in self.states.segment(segment).unwrap_or_default().iter().enumerate() {
-            packed.set(at, state.load(Ordering::Acquire));
-        }
-        packed
-    }
-
-    /// Writes and logs the status page of a segment.
-    fn write_status_page(&self, storage: &Storage, segment: u64) -> Result<()> {
-        let id = status_page_of(segment)?;
-        let blocks = storage.pool().blocks(id.file, id.fork)?;
-        if blocks <= id.block.0 {
-            storage.pool().extend(STATUS_FILE, id.fork, id.block.0 - blocks + 1)?;
-        }
-        let packed = self.pack(segment);
-        let pin = storage.pool().pin(id)?;
-        let mut page = pin.write();
-        let _change = storage.begin_change()?;
-        page.init(PageKind::XactStatus, 0);
-        page.raw_mut().copy_from_slice(&packed.0[..]);
-        storage.log(Record {
-            manager: Manager::Transaction,
-            kind: RECORD_SHRUNK,
-            version: 1,
-            xid: Xid::INVALID,
-            body: &[&segment.to_le_bytes()],
-            pages: &mut [LoggedPage::image(&mut page)],
-            removes: None,
-        })?;
         Ok(())
+    }
+
+    /// Bytes of memory that the states of transactions take: at most 64 MiB, unless one transaction has hundreds
+    /// of savepoints open in each of many segments.
+    pub fn state_bytes(&self) -> usize {
+        self.states.bytes() + self.shrunk.pages.read().len() * super::STATE_BYTES
     }
 
     /// Logs the states that are not shrunk, for a recovery that begins now.
@@ -170,14 +154,27 @@ impl TransactionManager {
     fn log_states(&self, storage: &Storage) -> niwaki_storage::Result<()> {
         let alone = self.shrunk.shrinking.lock();
         let _alone = (!seeded_bug!("states_beside_shrinking")).then_some(alone);
+        // What is in the file is read before anybody has to wait.
+        let mut spilled = self.states.spilled();
         let mut segments = Vec::new();
+        for (number, segment) in &spilled {
+            segments.push((*number, self.states.pack_written(segment).map_err(into_storage)?));
+        }
+        if seeded_bug!("states_without_spilled") {
+            spilled.clear();
+            segments.clear();
+        }
         {
             // Commits that are logged but not published yet are found in the queue; nobody logs one
             // while it is locked.
             let pending = self.commits.lock();
-            for segment in self.states.live() {
-                segments.push((segment, self.pack(segment)));
+            for ((_, packed), (_, segment)) in segments.iter_mut().zip(&spilled) {
+                segment.pack_ends(packed);
             }
+            for segment in self.states.live() {
+                segments.push((segment, self.states.pack(segment).map_err(into_storage)?));
+            }
+            segments.sort_unstable_by_key(|(segment, _)| *segment);
             for xid in pending.xids() {
                 if seeded_bug!("states_without_commit_queue") {
                     break;
@@ -261,6 +258,30 @@ fn status_page_of(segment: u64) -> Result<PageId> {
     let block = u32::try_from(segment).ok().filter(|block| *block < u32::MAX);
     let block = block.ok_or(crate::error::Error::OutOfMemory { what: "transaction numbers" })?;
     Ok(PageId { file: STATUS_FILE.id, fork: Fork::Main, block: BlockNumber(block) })
+}
+
+/// Writes and logs the status page of a segment.
+fn write_status_page(storage: &Storage, segment: u64, packed: &PackedStates) -> Result<()> {
+    let id = status_page_of(segment)?;
+    let blocks = storage.pool().blocks(id.file, id.fork)?;
+    if blocks <= id.block.0 {
+        storage.pool().extend(STATUS_FILE, id.fork, id.block.0 - blocks + 1)?;
+    }
+    let pin = storage.pool().pin(id)?;
+    let mut page = pin.write();
+    let _change = storage.begin_change()?;
+    page.init(PageKind::XactStatus, 0);
+    page.raw_mut().copy_from_slice(&packed.0[..]);
+    storage.log(Record {
+        manager: Manager::Transaction,
+        kind: RECORD_SHRUNK,
+        version: 1,
+        xid: Xid::INVALID,
+        body: &[&segment.to_le_bytes()],
+        pages: &mut [LoggedPage::image(&mut page)],
+        removes: None,
+    })?;
+    Ok(())
 }
 
 /// Reads a status page.
@@ -398,8 +419,9 @@ impl ResourceManager for TransactionManager {
                 }
             }
             if segment != current {
-                self.write_status_page(storage, segment).map_err(into_storage)?;
-                self.states.close_segment(segment);
+                let packed = self.states.pack(segment).map_err(into_storage)?;
+                write_status_page(storage, segment, &packed).map_err(into_storage)?;
+                self.states.forget(segment).map_err(into_storage)?;
             }
         }
         self.set_next_xid(next_xid);

@@ -2,6 +2,7 @@
 
 mod directory;
 mod durable;
+mod spill;
 mod status_page;
 
 pub(crate) use directory::{ANCIENT, XactStates};

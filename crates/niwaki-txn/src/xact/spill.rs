@@ -1,0 +1,434 @@
+//! Spilled segments: states that cannot be shrunk yet and are too many for memory, in a temporary file.
+//!
+//! ```text
+//! frame, 256 KiB of memory              slot of tmp/states: blocks of 1,023 states, each with a checksum
+//!   csn csn running csn aborted …  ──►    csn csn   │   csn aborted …      read through a bounded cache
+//!                                         open: running                    in memory, and stored to
+//! ```
+//!
+//! What has ended never changes, so a copy of it stays true. What was running when the segment was copied is kept
+//! in memory, one word each; whoever ends it stores there what it would have stored in the frame. States are stored under
+//! the commit queue's lock, and a segment changes from frame to file under it, so no end falls between the two.
+//!
+//! A reader looks for a segment where it was first: frame, then file, then status page. A segment moves in this
+//! order only, and stands in its new place before it leaves the old one, so one of the looks finds it.
+//!
+//! The file is never synced: after a crash states come from the log.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, OnceLock};
+
+use niwaki_env::Env;
+use niwaki_env::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use niwaki_env::sync::{Mutex, RwLock};
+use niwaki_env::vfs::{OpenMode, VfsFile};
+use niwaki_storage::{Corruption, Csn, Error as StorageError, Xid};
+
+use super::directory::{RUNNING, XactStates, place_of};
+use super::durable::Summary;
+use super::status_page::PackedStates;
+use super::{XIDS_PER_SEGMENT, limit, segment_of};
+use crate::error::Result;
+
+/// The folder of temporary files, which is emptied when a database is opened.
+const DIR: &str = "tmp";
+const PATH: &str = "tmp/states";
+
+/// States in a block; the word in front of them is their checksum.
+const BLOCK_STATES: usize = limit(1023, 3, 2);
+const BLOCK_BYTES: usize = (BLOCK_STATES + 1) * WORD;
+const WORD: usize = size_of::<u64>();
+/// Blocks of a segment.
+const BLOCKS: usize = (XIDS_PER_SEGMENT as usize).div_ceil(BLOCK_STATES);
+const SLOT_BYTES: u64 = (BLOCKS * BLOCK_BYTES) as u64;
+
+/// Blocks that are kept in memory: 24 MiB.
+const BLOCKS_KEPT: usize = limit(3072, 2, 1);
+/// A segment with more transactions that run stays where it is.
+const OPEN_MAX: usize = limit(256, 4, 2);
+
+type Block = Box<[u64]>;
+
+/// Transactions that ran when their segment was copied, by place, and what became of them since.
+type Open = Box<[(usize, AtomicU64)]>;
+
+/// States of segments that are in the file.
+#[derive(Debug, Default)]
+pub(crate) struct Spilled {
+    segments: RwLock<BTreeMap<u64, Arc<SpilledSegment>>>,
+    /// How many there are. Who finds a frame gone and none here finds its status page.
+    count: AtomicUsize,
+    /// Copies of blocks, by segment and number.
+    blocks: RwLock<BTreeMap<(u64, usize), Block>>,
+    file: OnceLock<SpillFile>,
+    slots: Arc<Mutex<Slots>>,
+}
+
+/// A segment whose states are in the file.
+#[derive(Debug)]
+pub(crate) struct SpilledSegment {
+    number: u64,
+    slot: Slot,
+    /// Lowest and highest CSN in the file.
+    commits: Option<(u64, u64)>,
+    open: Open,
+}
+
+#[derive(Debug, Default)]
+struct Slots {
+    /// Slots at or past this were never used.
+    used: u64,
+    free: Vec<u64>,
+}
+
+/// A place in the file; free again when nobody can read it any more.
+#[derive(Debug)]
+struct Slot {
+    number: u64,
+    slots: Arc<Mutex<Slots>>,
+}
+
+impl Slot {
+    fn take(slots: &Arc<Mutex<Slots>>) -> Self {
+        let mut all = slots.lock();
+        let number = all.free.pop().unwrap_or_else(|| {
+            all.used += 1;
+            all.used - 1
+        });
+        Self { number, slots: Arc::clone(slots) }
+    }
+
+    fn offset(&self, block: usize) -> u64 {
+        self.number * SLOT_BYTES + (block * BLOCK_BYTES) as u64
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.slots.lock().free.push(self.number);
+    }
+}
+
+#[derive(Debug)]
+struct SpillFile {
+    env: Env,
+    file: Arc<dyn VfsFile>,
+}
+
+impl Drop for SpillFile {
+    fn drop(&mut self) {
+        // What cannot be removed now goes when the database is opened.
+        let _ = self.env.vfs.remove(PATH);
+    }
+}
+
+fn failed(action: &str, error: io::Error) -> StorageError {
+    StorageError::io(format!("could not {action} {PATH}"), error)
+}
+
+impl SpillFile {
+    /// What an earlier process left in it is nothing to this one.
+    fn open(env: &Env) -> Result<Self> {
+        env.vfs.create_dir(DIR).map_err(|error| failed("create the folder of", error))?;
+        let file = env.vfs.open(PATH, OpenMode::CreateIfAbsent);
+        let file = file.map_err(|error| failed("open", error))?;
+        file.set_len(0).map_err(|error| failed("empty", error))?;
+        Ok(Self { env: env.clone(), file })
+    }
+
+    fn write(&self, segment: &SpilledSegment, states: &[u64]) -> Result<()> {
+        let mut bytes = Vec::with_capacity(BLOCKS * BLOCK_BYTES);
+        for (block, states) in states.chunks(BLOCK_STATES).enumerate() {
+            let start = bytes.len();
+            bytes.resize(start + WORD, 0);
+            states.iter().for_each(|state| bytes.extend_from_slice(&state.to_le_bytes()));
+            bytes.resize(start + BLOCK_BYTES, 0);
+            let checksum = checksum(segment.number, block, &bytes[start + WORD..]);
+            bytes[start..start + WORD].copy_from_slice(&checksum.to_le_bytes());
+        }
+        let written = self.file.write_at(&bytes, segment.slot.offset(0));
+        Ok(written.map_err(|error| failed("write to", error))?)
+    }
+
+    fn read(&self, segment: &SpilledSegment, block: usize) -> Result<Block> {
+        let mut bytes = [0; BLOCK_BYTES];
+        let read = self.file.read_at(&mut bytes, segment.slot.offset(block));
+        let read = read.map_err(|error| failed("read", error))?;
+        let (words, _) = bytes.as_chunks::<WORD>();
+        let (first, states) = words.split_first().expect("a checksum stands in front");
+        let expected = checksum(segment.number, block, &bytes[WORD..]);
+        if read < BLOCK_BYTES || u64::from_le_bytes(*first) != expected {
+            return Err(StorageError::Corruption(Box::new(Corruption {
+                file: PATH.to_owned(),
+                block: u32::try_from(segment.slot.offset(block) / BLOCK_BYTES as u64).ok(),
+                item: None,
+                invariant: "format",
+                detail: format!("states of segment {} have another checksum", segment.number),
+            }))
+            .into());
+        }
+        Ok(states.iter().map(|word| u64::from_le_bytes(*word)).collect())
+    }
+}
+
+/// A block of another segment, or in another place, has another one.
+fn checksum(segment: u64, block: usize, states: &[u8]) -> u64 {
+    let place = [segment.to_le_bytes(), (block as u64).to_le_bytes()].concat();
+    u64::from(crc32c::crc32c_append(crc32c::crc32c(&place), states))
+}
+
+impl SpilledSegment {
+    fn open(&self, place: usize) -> Option<&AtomicU64> {
+        let at = self.open.binary_search_by_key(&place, |(place, _)| *place).ok()?;
+        Some(&self.open[at].1)
+    }
+
+    /// Stores what became of transactions that were running.
+    pub(crate) fn pack_ends(&self, packed: &mut PackedStates) {
+        for (place, state) in &self.open {
+            packed.set(*place, state.load(Ordering::Acquire));
+        }
+    }
+
+    fn summary(&self) -> Summary {
+        let mut summary = Summary { running: false, commits: self.commits };
+        self.open.iter().for_each(|(_, state)| summary.add(state.load(Ordering::Acquire)));
+        summary
+    }
+}
+
+impl Spilled {
+    /// Segments in the file, ascending.
+    pub(crate) fn all(&self) -> Vec<(u64, Arc<SpilledSegment>)> {
+        let segments = self.segments.read();
+        segments.iter().map(|(number, segment)| (*number, Arc::clone(segment))).collect()
+    }
+
+    /// Whether the segment is in the file.
+    pub(crate) fn has(&self, segment: u64) -> bool {
+        self.segments.read().contains_key(&segment)
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        // Acquire: pairs with the release of who took the last one away; its status page is in place.
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Bytes of memory: of copies, and of what may still end.
+    pub(crate) fn bytes(&self) -> usize {
+        let open: usize = self.segments.read().values().map(|s| size_of_val(&*s.open)).sum();
+        self.blocks.read().len() * BLOCK_STATES * WORD + open
+    }
+
+    fn find(&self, segment: u64) -> Option<Arc<SpilledSegment>> {
+        self.segments.read().get(&segment).cloned()
+    }
+
+    /// The state of a transaction, or `None` when its segment is not in the file.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub(crate) fn state(&self, xid: Xid) -> Option<Result<u64>> {
+        if self.count() == 0 {
+            return None;
+        }
+        let segment = self.find(segment_of(xid))?;
+        let place = place_of(xid);
+        if let Some(state) = segment.open(place) {
+            // Acquire: pairs with the release of the state's writer.
+            return Some(Ok(state.load(Ordering::Acquire)));
+        }
+        Some(self.state_in_file(&segment, place))
+    }
+
+    fn state_in_file(&self, segment: &SpilledSegment, place: usize) -> Result<u64> {
+        let (block, at) = (place / BLOCK_STATES, place % BLOCK_STATES);
+        if let Some(states) = self.blocks.read().get(&(segment.number, block)) {
+            return Ok(states[at]);
+        }
+        let states = self.read(segment, block)?;
+        let state = states[at];
+        // Who forgets the segment forgets its copies afterwards.
+        let segments = self.segments.read();
+        if segments.contains_key(&segment.number) {
+            let mut blocks = self.blocks.write();
+            // Any of them, but the same in every run of a schedule.
+            let victim = place % BLOCKS_KEPT;
+            if blocks.len() >= BLOCKS_KEPT
+                && let Some(victim) = blocks.keys().nth(victim).copied()
+            {
+                blocks.remove(&victim);
+            }
+            blocks.insert((segment.number, block), states);
+        }
+        Ok(state)
+    }
+
+    fn read(&self, segment: &SpilledSegment, block: usize) -> Result<Block> {
+        let file = self.file.get().expect("a segment was written to the file");
+        file.read(segment, block)
+    }
+
+    /// The states of a segment as they were written: what ran then is in none.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub(crate) fn pack_written(&self, segment: &SpilledSegment) -> Result<PackedStates> {
+        let mut packed = PackedStates::new();
+        for block in 0..BLOCKS {
+            let states = self.read(segment, block)?;
+            let first = block * BLOCK_STATES;
+            let places = first..(first + BLOCK_STATES).min(XIDS_PER_SEGMENT as usize);
+            places.zip(&states).for_each(|(place, state)| packed.set(place, *state));
+        }
+        Ok(packed)
+    }
+
+    /// Its states are found elsewhere from now on. The file gives its room back when nothing is in it.
+    pub(crate) fn forget(&self, segment: u64) -> Result<()> {
+        if self.segments.write().remove(&segment).is_some() {
+            self.count.fetch_sub(1, Ordering::Release);
+        }
+        self.blocks.write().retain(|(of, _), _| *of != segment);
+        let Some(file) = self.file.get() else { return Ok(()) };
+        let mut slots = self.slots.lock();
+        if slots.used > 0 && slots.free.len() as u64 == slots.used {
+            file.file.set_len(0).map_err(|error| failed("empty", error))?;
+            *slots = Slots::default();
+        }
+        Ok(())
+    }
+}
+
+impl XactStates {
+    /// See [`Spilled::state`].
+    pub(crate) fn spilled_state(&self, xid: Xid) -> Option<Result<u64>> {
+        self.spilled.state(xid)
+    }
+
+    /// Segments in the file, ascending.
+    pub(crate) fn spilled(&self) -> Vec<(u64, Arc<SpilledSegment>)> {
+        self.spilled.all()
+    }
+
+    /// See [`Spilled::pack_written`].
+    pub(crate) fn pack_written(&self, segment: &SpilledSegment) -> Result<PackedStates> {
+        self.spilled.pack_written(segment)
+    }
+
+    /// Writes the states of a segment in memory to the file; `None` when too many of its transactions run. Only one
+    /// thread at a time moves segments.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(crate) fn write_segment(&self, env: &Env, number: u64) -> Result<Option<SpilledSegment>> {
+        let frame = self.segment(number).unwrap_or_default();
+        let states: Vec<u64> = frame.iter().map(|state| state.load(Ordering::Acquire)).collect();
+        let open = || (0..).zip(&states).filter(|(_, state)| **state == RUNNING);
+        if open().count() > OPEN_MAX {
+            return Ok(None);
+        }
+        let mut summary = Summary::default();
+        states.iter().for_each(|state| summary.add(*state));
+        let spilled = SpilledSegment {
+            number,
+            slot: Slot::take(&self.spilled.slots),
+            commits: summary.commits,
+            open: open().map(|(place, _)| (place, AtomicU64::new(RUNNING))).collect(),
+        };
+        let file = match self.spilled.file.get() {
+            Some(file) => file,
+            None => {
+                let opened = SpillFile::open(env)?;
+                self.spilled.file.get_or_init(|| opened)
+            }
+        };
+        file.write(&spilled, &states)?;
+        Ok(Some(spilled))
+    }
+
+    /// From now on the states of a written segment are found in the file. The caller keeps all others from storing
+    /// a state meanwhile.
+    pub(crate) fn set_aside(&self, spilled: SpilledSegment) {
+        let number = spilled.number;
+        let frame = self.segment(number).expect("it is in memory until now");
+        for (place, state) in &spilled.open {
+            // What ended since it was written.
+            state.store(frame[*place].load(Ordering::Acquire), Ordering::Release);
+        }
+        self.spilled.segments.write().insert(number, Arc::new(spilled));
+        // Release: and so does the frame's entry, which is what readers look at first.
+        self.spilled.count.fetch_add(1, Ordering::Release);
+        self.close_segment(number);
+    }
+
+    /// Stores the state of a transaction that ran when its segment was spilled.
+    pub(crate) fn store_spilled(&self, xid: Xid, state: u64) {
+        let segment = self.spilled.find(segment_of(xid));
+        let segment = segment.expect("a segment with a running transaction is not shrunk");
+        let open = segment.open(place_of(xid)).expect("what ran is kept in memory");
+        // Release: pairs with the acquire in `state`.
+        open.store(state, Ordering::Release);
+    }
+
+    /// What a segment holds that is not shrunk.
+    pub(crate) fn summarize(&self, number: u64) -> Summary {
+        if let Some(spilled) = self.spilled.find(number) {
+            return spilled.summary();
+        }
+        let mut summary = Summary::default();
+        for state in self.segment(number).unwrap_or_default() {
+            summary.add(state.load(Ordering::Acquire));
+        }
+        summary
+    }
+
+    /// The states of a segment that is not shrunk, in two bits each.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub(crate) fn pack(&self, number: u64) -> Result<PackedStates> {
+        if let Some(spilled) = self.spilled.find(number) {
+            let mut packed = self.spilled.pack_written(&spilled)?;
+            spilled.pack_ends(&mut packed);
+            return Ok(packed);
+        }
+        let mut packed = PackedStates::new();
+        for (at, state) in self.segment(number).unwrap_or_default().iter().enumerate() {
+            packed.set(at, state.load(Ordering::Acquire));
+        }
+        Ok(packed)
+    }
+
+    /// Forgets a segment whose states are on their status page.
+    ///
+    /// # Errors
+    /// When the file cannot be emptied.
+    pub(crate) fn forget(&self, number: u64) -> Result<()> {
+        self.close_segment(number);
+        self.spilled.forget(number)
+    }
+}
+
+impl Summary {
+    /// Adds a state.
+    fn add(&mut self, state: u64) {
+        match state {
+            RUNNING => self.running = true,
+            super::directory::ABORTED | super::ANCIENT => {}
+            csn => {
+                let (first, last) = self.commits.unwrap_or((csn, csn));
+                self.commits = Some((first.min(csn), last.max(csn)));
+            }
+        }
+    }
+
+    /// The last commit.
+    pub(crate) fn last(&self) -> Option<Csn> {
+        self.commits.map(|(_, last)| Csn(last))
+    }
+}
+
+#[cfg(all(test, not(any(feature = "shuttle", feature = "loom"))))]
+mod tests;
