@@ -199,8 +199,10 @@ struct Planner<'p> {
     plan: PrunePlan,
     /// Offsets of the versions that go.
     removed: Vec<u16>,
-    /// Rows that are gone: root, and the last version of its chain.
+    /// Roots of which nothing is left, and the last version of each chain: of rows that are gone; with `tells_moves` also
+    /// of those that live elsewhere.
     ended: Vec<(u16, u16)>,
+    tells_moves: bool,
     by_interval: u32,
     aborted: u32,
     interval: Option<(Csn, Csn)>,
@@ -211,7 +213,7 @@ struct Findings {
     plan: PrunePlan,
     /// Offsets of the versions that go.
     removed: Vec<u16>,
-    /// Rows that are gone, and do not live elsewhere: root, and the last version of its chain.
+    /// Roots that are told of, and the last version of each chain.
     ended: Vec<(u16, u16)>,
     /// Of those that go, how many an older snapshot that is open still would once have kept.
     by_interval: u32,
@@ -290,7 +292,7 @@ impl<'p> Planner<'p> {
             Some(kept) => self.plan.redirected.push((root, kept.offset)),
             None => {
                 self.plan.dead.push(root);
-                if !lives_elsewhere && !front.is_empty() {
+                if (!lives_elsewhere || self.tells_moves) && !front.is_empty() {
                     self.ended.push((root, last.offset));
                 }
             }
@@ -416,6 +418,7 @@ impl Heap<'_> {
             plan: PrunePlan::default(),
             removed: Vec::new(),
             ended: Vec::new(),
+            tells_moves: self.relation.tells_moves,
             by_interval: 0,
             aborted: 0,
             interval: None,

@@ -30,6 +30,8 @@ pub struct HeapRelation {
     pub fillfactor: u8,
     /// Its rows are pieces of large values, which no index names (`alone.rs`).
     pub(crate) pieces: bool,
+    /// Rows that move to another root are told of as those that end ([`HeapRelation::telling_moves`]).
+    pub(crate) tells_moves: bool,
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<HeapCounters>,
 }
@@ -73,6 +75,14 @@ impl HeapRelation {
     #[must_use]
     pub fn counting(mut self, counters: Arc<HeapCounters>) -> Self {
         self.counters = counters;
+        self
+    }
+
+    /// The same heap, of a table whose rows seldom get another root: what one leaves behind in the indexes is told to
+    /// the gardener too. Where each update makes a new root, bottom-up deletion meets it.
+    #[must_use]
+    pub fn telling_moves(mut self, tells: bool) -> Self {
+        self.tells_moves = tells;
         self
     }
 
@@ -122,7 +132,14 @@ impl HeapRegistry {
             Arc::new(Shared::default())
         });
         heaps.insert(file.id, Known { file, fillfactor, pieces, shared: Arc::downgrade(&shared) });
-        HeapRelation { file, fillfactor, pieces, shared, counters: Arc::default() }
+        HeapRelation {
+            file,
+            fillfactor,
+            pieces,
+            tells_moves: false,
+            shared,
+            counters: Arc::default(),
+        }
     }
 
     /// Writes what is known about the room of each open heap to its fork: the last thing that is done
@@ -136,7 +153,8 @@ impl HeapRegistry {
             let open = heaps.values().filter_map(|known| {
                 let Known { file, fillfactor, pieces, ref shared } = *known;
                 let (shared, counters) = (shared.upgrade()?, Arc::default());
-                Some(HeapRelation { file, fillfactor, pieces, shared, counters })
+                let tells_moves = false;
+                Some(HeapRelation { file, fillfactor, pieces, tells_moves, shared, counters })
             });
             open.collect()
         };

@@ -140,7 +140,7 @@ impl<V: Size> Queue<V> {
 
 impl Heap<'_> {
     /// Copies those of the `removed` versions of a page that may leave index entries behind, and counts them in their
-    /// roots' records: all whose roots are mixed; and of each other row in `ended` (its root, the last version of its
+    /// roots' records: all whose roots are mixed; and of each other root in `ended` (with the last version of its
     /// chain) that one, which has the keys of all its entries: the record begins with it (`records.rs`). Not the last
     /// one removed: versions of aborted updates, whose root it is too, may have other keys in an index that was built
     /// later. They are on the page still, and go before its latch is released.

@@ -7,7 +7,7 @@ use niwaki_nbtree::{Index, IndexStats};
 use niwaki_storage::{RelFileId, Tid};
 use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder};
 
-use crate::definition::{IndexDefinition, TableDefinition};
+use crate::definition::{HeapOnlyUpdates, IndexDefinition, TableDefinition};
 use crate::engine::{Engine, OpenIndex};
 use crate::error::Result;
 use crate::stats::{Counters, TableStats};
@@ -50,7 +50,9 @@ impl Table {
     /// Opens a table; cheap, no I/O.
     pub fn open(engine: &Arc<Engine>, definition: TableDefinition) -> Arc<Self> {
         let counters = engine.counters(definition.id);
+        let any_key = definition.heap_only_updates == HeapOnlyUpdates::AnyKey;
         let relation = engine.heap(&definition).counting(Arc::clone(&counters.heap));
+        let relation = relation.telling_moves(any_key);
         let values = engine.value_heap(&definition);
         let indexes: Vec<TableIndex> = definition
             .indexes

@@ -42,11 +42,18 @@ fn of_a_row_that_ends_its_last_version_is_told() {
     assert_eq!(fixture.check(), [""; 0]);
 }
 
-/// A row that lives on elsewhere is not told of, nor one that was told of already; one that never was is.
+/// A row that never was is told of, and once; one that lives on elsewhere where rows seldom do.
 #[test]
 fn rows_that_end_are_told_of_once() {
+    for tells_moves in [false, true] {
+        rows_that_end(tells_moves);
+    }
+}
+
+fn rows_that_end(tells_moves: bool) {
     let fixture = Fixture::new();
-    let heap = fixture.heap();
+    let relation = fixture.relation.clone().telling_moves(tells_moves);
+    let heap = Heap::new(&fixture.storage, &fixture.txns, &relation);
     let tx = fixture.begin(0);
     let never = fixture.insert(&tx, b"never was");
     tx.abort();
@@ -56,7 +63,7 @@ fn rows_that_end_are_told_of_once() {
     fixture.commit(tx);
     heap.prune_page(0).unwrap();
     let roots: Vec<_> = heap.take_removed(usize::MAX).iter().map(|it| it.root).collect();
-    assert_eq!(roots, [never]);
+    assert_eq!(roots, if tells_moves { vec![never, moves] } else { vec![never] });
     heap.prune_page(0).unwrap();
     assert!(heap.take_removed(usize::MAX).is_empty());
 }
