@@ -120,11 +120,7 @@ impl Index {
 
     /// Latches for writing the page of `level` above pages that the caller has latched. `None` where
     /// there is none, or it is being deleted or divided: then nothing is urgent.
-    pub(crate) fn write_above(
-        &self,
-        level: u16,
-        target: &Target<'_>,
-    ) -> Result<Option<PageWrite<'_>>> {
+    fn write_above(&self, level: u16, target: &Target<'_>) -> Result<Option<PageWrite<'_>>> {
         match self.root()? {
             Some((_, root_level)) if root_level >= level => {}
             _ => return Ok(None),
@@ -210,6 +206,6 @@ impl Index {
 }
 
 /// Whether a page, empty or with a single child, may leave the tree as far as it can tell.
-pub(crate) fn may_go(page: &niwaki_storage::Page) -> bool {
+fn may_go(page: &niwaki_storage::Page) -> bool {
     !page.is_rightmost() && !page.is_incomplete() && !page.is_half_dead()
 }

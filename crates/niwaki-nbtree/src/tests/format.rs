@@ -208,7 +208,6 @@ fn records() {
         (kind::GROW_LIST, "grow list"),
         (kind::SHIFT, "shift"),
         (kind::SET_PAYLOAD, "set payload"),
-        (kind::MERGE, "merge"),
     ];
     assert_eq!(documented, code.map(|(number, name)| format!("{number} {name}")));
 }
