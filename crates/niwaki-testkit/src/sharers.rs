@@ -92,7 +92,7 @@ pub fn run() {
     let seed = seed();
     let env = Env::simulated(Arc::new(MemoryVfs::new()), seed);
     let database =
-        TableDatabase::open(env, true, HeapOnlyUpdates::default()).expect("the database opens");
+        TableDatabase::open(env, true, HeapOnlyUpdates::SameKeys).expect("the database opens");
     let session = || database.session().expect("a session");
     let mut first = session();
     for row in 0..ROWS {

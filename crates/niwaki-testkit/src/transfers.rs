@@ -19,7 +19,7 @@ const EACH: i64 = 100;
 const TOTAL: i64 = ACCOUNTS * EACH;
 
 fn open(env: Env) -> TableDatabase {
-    TableDatabase::open(env, true, HeapOnlyUpdates::default()).expect("the database opens")
+    TableDatabase::open(env, true, HeapOnlyUpdates::SameKeys).expect("the database opens")
 }
 
 fn execute(session: &mut TableSession, step: &Step) -> Reply {
