@@ -164,7 +164,8 @@ fn a_row_that_moves_takes_its_shared_locks_along() {
     let (_dir, server) = server("keyshare");
     let (mut a, mut b) = (server.client(), server.client());
     b.batch_execute(
-        "alter table t add column f text; create index on t (v); set lock_timeout = '20s';
+        "alter table t add column f text; alter table t set (heap_only_updates = same_keys);
+         create index on t (v); set lock_timeout = '20s';
          insert into t select i, i, repeat('x', 700) from generate_series(3, 12) i",
     )
     .unwrap();
