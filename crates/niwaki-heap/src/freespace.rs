@@ -8,9 +8,9 @@
 //! crash costs at most one reading of the heap, spread over the insertions that follow, and room that
 //! was forgotten lets the heap grow by 1 / [`LOOKS`] at most.
 //!
-//! A nearly full page is unknown again when a row on it is deleted, or moves away: its room comes back once nobody sees the
-//! row, and who needs room finds it there although no reader comes by. What cannot go yet stays unknown, and is
-//! looked at again, in rounds, when the oldest snapshot is another one.
+//! A nearly full page is unknown again when a row on it is deleted, or moves away: its room comes back once nobody
+//! sees the row, and who needs room finds it there although no reader comes by. What cannot go yet stays unknown,
+//! and is looked at again, in rounds, when the oldest snapshot is another one.
 //!
 //! A page that is handed out reads as full until its holder gives it back, so that concurrent
 //! inserters work on different pages.

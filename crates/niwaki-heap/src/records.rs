@@ -9,9 +9,9 @@
 //!                                           an unseen one, which waits for the gardener
 //! ```
 //!
-//! It holds when the record begins: a root that is not mixed has entries with its versions' only key, so where it
-//! becomes DEAD the last one removed stands for all. An update writes its version before its entries, and an inserter whose version was removed inserts no more: it has
-//! ended, or rolled back. The gardener deletes an entry unless a version on the page has its key, under the
+//! It holds when the record begins: a root that is not mixed has entries with its chain's only key, so where it
+//! becomes DEAD the last version of the chain stands for all. An update writes its version before its entries, and
+//! an inserter whose version was removed inserts no more: it has ended, or rolled back. The gardener deletes an entry unless a version on the page has its key, under the
 //! leaf's latch. So with nothing unseen a DEAD root has no entry, and a root with one version only
 //! that version's: the next pass over the page frees the one and clears `mixed` of the other, under the page's
 //! latch, under which all this changes. It need not say *cleaning* before (rule 9b.9): that guards what a

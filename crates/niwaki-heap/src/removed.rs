@@ -158,16 +158,15 @@ impl Heap<'_> {
             let root = if tuple.has(flags::HEAP_ONLY) { tuple.root() } else { offset };
             is_mixed(root).then_some((root, offset))
         });
-        let of_others = ended.iter().copied().filter(|&(root, _)| {
-            let begins = !is_mixed(root);
-            if begins {
-                records.begin(Tid { block, offset: OffsetNumber(root) });
-            }
-            begins
-        });
+        let of_others = ended.iter().copied().filter(|&(root, _)| !is_mixed(root));
         let copy = |(root, offset)| {
             let tuple = page::tuple(page, offset).filter(|tuple| !tuple.has(flags::STUB))?;
+            let is_mixed = is_mixed(root);
             let root = Tid { block, offset: OffsetNumber(root) };
+            // With this version to see to: a record without one would say that nothing is left.
+            if !is_mixed {
+                records.begin(root);
+            }
             let record = records.removed(root);
             Some(RemovedVersion { root, record, row: row_ref(page, root, tuple).into() })
         };

@@ -139,6 +139,14 @@ fn open(vfs: &Arc<MemoryVfs>, options: TxnOptions) -> (Arc<Storage>, Arc<Transac
     (storage, txns)
 }
 
+/// A row that is committed.
+fn inserted(fixture: &Fixture, bytes: &[u8]) -> Tid {
+    let tx = fixture.begin(0);
+    let root = fixture.insert(&tx, bytes);
+    fixture.commit(tx);
+    root
+}
+
 fn row(bytes: &[u8]) -> NewRow<'_> {
     NewRow { natts: 1, has_nulls: false, has_external: false, bytes }
 }

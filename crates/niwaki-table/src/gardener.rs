@@ -78,11 +78,11 @@ impl Table {
             self.suspect(&removed, &columns, &mut row)?;
         }
         let horizon = self.engine.transactions().horizon();
-        for index in 0..self.indexes.len() {
-            let valid = self.indexes[index].definition.valid;
-            let size = u64::from(self.indexes[index].handle.blocks()?) * PAGE_SIZE as u64;
-            if let Some(taken) = self.indexes[index].suspects.take(size).filter(|_| valid) {
-                self.delete_stale(index, &taken, &horizon)?;
+        // One that is being built has none.
+        for (at, index) in self.indexes.iter().enumerate() {
+            let size = u64::from(index.handle.blocks()?) * PAGE_SIZE as u64;
+            if let Some(taken) = index.suspects.take(size) {
+                self.delete_stale(at, &taken, &horizon)?;
             }
         }
         Ok(())

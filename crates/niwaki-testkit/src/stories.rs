@@ -83,6 +83,14 @@ pub fn a_key_back_before_the_gardener() {
     });
 }
 
+/// Passes and writers come by, until nothing waits for them.
+fn tend(stage: &Stage) {
+    (0..3).for_each(|b| {
+        stage.settle();
+        stage.change(1, None, Some(b), true);
+    });
+}
+
 /// `complete-record`: a root is cleared by the record of what was removed from it, while it gets more keys and
 /// loses them.
 ///
@@ -105,10 +113,7 @@ pub fn a_root_settles() {
         }),
         Box::new(|stage: &Stage| (0..2).for_each(|_| stage.read())),
     ]);
-    (0..3).for_each(|b| {
-        stage.settle();
-        stage.change(1, None, Some(b), true);
-    });
+    tend(&stage);
     stage.settle();
     stage.read();
     stage.check();
@@ -149,10 +154,7 @@ pub fn a_row_goes() {
         }),
         Box::new(|stage: &Stage| (0..2).for_each(|_| stage.read())),
     ]);
-    (0..3).for_each(|b| {
-        stage.settle();
-        stage.change(1, None, Some(b), true);
-    });
+    tend(&stage);
     stage.read();
     stage.check();
 }

@@ -23,13 +23,6 @@ fn updated(fixture: &Fixture, root: Tid, times: u8, bytes: usize) {
     }
 }
 
-fn inserted(fixture: &Fixture, bytes: &[u8]) -> Tid {
-    let tx = fixture.begin(0);
-    let root = fixture.insert(&tx, bytes);
-    fixture.commit(tx);
-    root
-}
-
 fn read(fixture: &Fixture, root: Tid) -> Option<Vec<u8>> {
     let tx = fixture.begin(1);
     let found = fixture.fetch(&tx, root);

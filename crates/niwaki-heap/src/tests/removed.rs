@@ -13,13 +13,6 @@ fn delete(fixture: &Fixture, root: Tid) {
     fixture.commit(tx);
 }
 
-fn inserted(fixture: &Fixture, bytes: &[u8]) -> Tid {
-    let tx = fixture.begin(0);
-    let root = fixture.insert(&tx, bytes);
-    fixture.commit(tx);
-    root
-}
-
 /// `last-of-chain`: the version that a pass tells of when a row ends is the last one of its chain, whatever else the
 /// pass removes. A rolled-back one may have another key in an index that was built after it.
 #[test]
