@@ -10,6 +10,7 @@ use niwaki_storage::record::{LoggedPage, Manager, Record};
 use niwaki_storage::{BlockNumber, Corruption, Fork, PageId, RelFile, Storage, Xid};
 
 use crate::bottom_up::{Failures, Hinted};
+use crate::credit::Credit;
 use crate::error::Result;
 use crate::latch_hold::{LATCH_HOLD_BUCKETS, LatchHold};
 use crate::options::{IndexOptions, OptionsCell};
@@ -39,6 +40,7 @@ pub struct Index {
     pub(crate) recycling: Recycling,
     pub(crate) failures: Failures,
     pub(crate) hinted: Hinted,
+    pub(crate) credit: Credit,
     pub(crate) counters: Counters,
     pub(crate) latch_hold: LatchHold,
 }
@@ -58,6 +60,7 @@ impl Index {
             recycling: Recycling::new(),
             failures: Failures::default(),
             hinted: Hinted::default(),
+            credit: Credit::default(),
             counters: Counters::default(),
             latch_hold: LatchHold::default(),
         }

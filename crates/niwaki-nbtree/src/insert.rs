@@ -1,7 +1,7 @@
 //! Insertion: unique check, suppression of duplicates, room on the leaf.
 //!
 //! A full leaf is split only after what can be freed on it was freed ([`Index::make_room`]), and if its right
-//! sibling has no room for some of its entries ([`Index::plan_shift`]).
+//! sibling has no room for some of its entries ([`Index::make_way`]).
 
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::Ordering;
@@ -20,6 +20,7 @@ use crate::options::VersionHint;
 use crate::page::{IndexPage, NO_BLOCK};
 use crate::recycle::Link;
 use crate::search::{Target, is_beyond};
+use crate::shift::Pending;
 use crate::stats::count;
 use crate::table::{DeletionOracle, UniqueCheck};
 use crate::tuple::{ENTRY_MAX, TID_SIZE, TUPLE_HEADER, push_leaf, tid_bytes};
@@ -315,7 +316,7 @@ impl Index {
         }
         let tuple = &record[wal::OFFSET_SIZE..];
         if !self.fits(&leaf, tuple_bytes)
-            && let Some(shift) = self.plan_shift(&leaf, gap, tuple, path)?
+            && let Some(shift) = self.make_way(&leaf, Pending { gap, tuple }, path, entry.xid)?
         {
             leaf = self.shift(leaf, shift, entry.xid)?;
             gap = self.gap(&leaf, entry)?;

@@ -17,6 +17,9 @@
 //! been read; that concerns who goes backward and who goes by page numbers ([`Recycling::entries_shift`]),
 //! while who goes forward begins behind how far it came (`passed.rs`).
 //!
+//! Where deletions pay for it a right sibling that is full itself gets room from its own in the same way, before
+//! (`room.rs`).
+//!
 //! Left to a split are: leaves that are packed as they are for a reason (`split_point.rs`); a right sibling
 //! under another parent; a pivot that does not fit the parent.
 //!
@@ -30,21 +33,19 @@ use niwaki_storage::record::LoggedPage;
 use niwaki_storage::{Page, Xid};
 
 use crate::change;
+use crate::credit::SHIFT_PRICE;
 use crate::error::Result;
 use crate::index::{Index, Path};
 use crate::leaf::Gap;
-use crate::page::{IndexPage, LINE_POINTER, USABLE_BYTES};
+use crate::page::{IndexPage, LINE_POINTER};
+use crate::room::Way;
 use crate::search::downlink_item;
 use crate::separator::separator;
 use crate::split::split_item;
-use crate::split_point::{self, Room, SplitItem};
+use crate::split_point::{self, SplitItem};
 use crate::stats::count;
 use crate::tuple::{LeafTuple, PivotTuple, push_pivot};
 use crate::wal;
-
-/// The right sibling must have this part of its room free. Half of that is freed on each of the two: so an
-/// insertion pays for the moving of as many bytes as a split makes it pay for, about its own.
-const ROOM_PART: usize = 3;
 
 /// A shift that can be made: all pages it changes are latched, and what they become is known.
 pub(crate) struct Shift<'a> {
@@ -57,46 +58,73 @@ pub(crate) struct Shift<'a> {
     entries: u64,
     /// Whether the new entry belongs to the right sibling then.
     new_goes_right: bool,
+    /// Whether deletions pay for it.
+    tight: bool,
+}
+
+/// An entry that does not fit the leaf where it belongs.
+#[derive(Clone, Copy)]
+pub(crate) struct Pending<'a> {
+    pub(crate) gap: Gap,
+    pub(crate) tuple: &'a [u8],
 }
 
 impl Index {
-    /// How to make room on the full leaf `left` for a new entry by a shift; `None`: it is to be split.
-    pub(crate) fn plan_shift(
+    /// How to make room on the full leaf `left` for a new entry by a shift; `None`: it is to be split. Shifts
+    /// among the leaves right of it that lead up to this one have been made.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub(crate) fn make_way(
         &self,
         left: &PageWrite<'_>,
-        gap: Gap,
-        tuple: &[u8],
+        new: Pending<'_>,
+        path: &Path,
+        xid: Xid,
+    ) -> Result<Option<Shift<'_>>> {
+        let Some(way) = self.find_way(left, path)? else { return Ok(None) };
+        let (items, new_at, _) = with_new(left, Some(new));
+        if !split_point::may_shift(&self.split_page(left, &items, new_at)) {
+            return Ok(None);
+        }
+        for (pages, &link) in (2..2 + way.passing.len()).zip(&way.passing).rev() {
+            let passing = match seeded_bug!("way_trusts_its_links") {
+                true => Some(self.write(link.block, 0)?),
+                false => self.follow_to_write(link, 0)?,
+            };
+            let Some(passing) = passing else { return Ok(None) };
+            let Some(shift) = self.plan_shift(&passing, None, pages, &way, path)? else {
+                return Ok(None);
+            };
+            drop(self.shift(passing, shift, xid)?);
+        }
+        self.plan_shift(left, Some(new), 1, &way, path)
+    }
+
+    /// The shift of last entries of `left` to its right sibling, whose room it then shares with `pages` leaves
+    /// on the left; `None`: that is not possible, or not worth it.
+    fn plan_shift(
+        &self,
+        left: &PageWrite<'_>,
+        new: Option<Pending<'_>>,
+        pages: usize,
+        way: &Way,
         path: &Path,
     ) -> Result<Option<Shift<'_>>> {
         if left.is_rightmost() {
             return Ok(None);
         }
         let right = self.write(left.next(), 0)?;
-        let room = Room {
-            bytes: right.free_bytes(),
-            items: self.items_max().saturating_sub(right.entry_count().into()),
-        };
-        let roomy =
-            room.bytes >= USABLE_BYTES / ROOM_PART && room.items >= self.items_max() / ROOM_PART;
-        if !roomy || right.is_half_dead() {
+        if right.is_half_dead() {
             return Ok(None);
         }
-        // The new entry in its place; where that is inside of a posting list, the list is larger by it.
-        let mut items: Vec<SplitItem<'_>> =
-            (left.first_entry()..=left.item_count()).map(|at| split_item(left.tuple(at))).collect();
-        let at = |offset: u16| usize::from(offset - left.first_entry());
-        let (new_at, is_item) = match gap {
-            Gap::Before(offset) => {
-                items.insert(at(offset), split_item(tuple));
-                (at(offset), true)
-            }
-            Gap::Inside(offset) => {
-                items[at(offset)].bytes += tuple.len() + LINE_POINTER;
-                (at(offset), false)
-            }
-        };
-        let Some(first_right) =
-            split_point::choose_shift(&self.split_page(left, &items, new_at), room)
+        let (items, new_at, is_item) = with_new(left, new);
+        let room = self.room_on(&right);
+        let page = self.split_page(left, &items, new_at);
+        if new.is_none() && !split_point::may_shift(&page) {
+            return Ok(None);
+        }
+        let Some(first_right) = split_point::choose_shift(&page, room, pages, way.freed_min())
         else {
             return Ok(None);
         };
@@ -148,11 +176,12 @@ impl Index {
             data: [left_data, right_data, parent_data],
             entries,
             new_goes_right,
+            tight: way.tight,
         }))
     }
 
     /// Makes a shift that was planned since `left` was latched. Returns the leaf to which the new entry
-    /// belongs, which was not let go in between.
+    /// belongs, if there is one; it was not let go in between.
     pub(crate) fn shift<'a>(
         &'a self,
         mut left: PageWrite<'a>,
@@ -181,6 +210,10 @@ impl Index {
         self.recycling.entries_shift(left_block, right_block);
         // With other entries, another pass may find something.
         self.failures.forget(left_block);
+        if shift.tight {
+            self.credit.spend(SHIFT_PRICE);
+            count(&self.counters.tight_shifts, 1);
+        }
         count(&self.counters.leaf_shifts, 1);
         count(&self.counters.shifted_entries, shift.entries);
         let (owner, other) = if shift.new_goes_right { (right, left) } else { (left, right) };
@@ -190,5 +223,27 @@ impl Index {
             return self.write(block, 0);
         }
         Ok(owner)
+    }
+}
+
+/// The items of a full leaf with the new entry in its place; the number of that one, or how many they are if there is
+/// none; and whether it is an item of its own, and not inside of a posting list, which is larger by it then.
+fn with_new<'a>(left: &'a Page, new: Option<Pending<'a>>) -> (Vec<SplitItem<'a>>, usize, bool) {
+    let items = (left.first_entry()..=left.item_count()).map(|at| split_item(left.tuple(at)));
+    let mut items: Vec<SplitItem<'_>> = items.collect();
+    let at = |offset: u16| usize::from(offset - left.first_entry());
+    match new {
+        Some(Pending { gap: Gap::Before(offset), tuple }) => {
+            items.insert(at(offset), split_item(tuple));
+            (items, at(offset), true)
+        }
+        Some(Pending { gap: Gap::Inside(offset), tuple }) => {
+            items[at(offset)].bytes += tuple.len() + LINE_POINTER;
+            (items, at(offset), false)
+        }
+        None => {
+            let none = items.len();
+            (items, none, false)
+        }
     }
 }

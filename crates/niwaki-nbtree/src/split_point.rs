@@ -35,8 +35,8 @@ const ASCENDING_RUN: usize = 5;
 const HALVES_TOLERANCE: usize = USABLE_BYTES / 20;
 /// The same, where entries go over to the right sibling: there is less room to divide.
 const SHIFT_TOLERANCE: usize = USABLE_BYTES / 40;
-/// Fewer bytes than this are not worth the record that frees them.
-const SHIFT_FREED_MIN: usize = USABLE_BYTES / 16;
+/// But not more than this part of the room that there is.
+const SHIFT_TOLERANCE_PART: usize = 8;
 
 /// One entry of the page to be split, or posting list.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,7 @@ pub(crate) struct SplitItem<'a> {
 pub(crate) struct SplitPage<'a> {
     /// The page's entries in order, the new one in place.
     pub(crate) items: &'a [SplitItem<'a>],
-    /// Which of them is the new one.
+    /// Which of them is the new one; their number if there is none.
     pub(crate) new_at: usize,
     pub(crate) leaf: bool,
     /// The key of the page's high key; `None` on the rightmost page.
@@ -187,30 +187,40 @@ pub(crate) struct Room {
     pub(crate) items: usize,
 }
 
-/// Where to part a full leaf so that what lies behind goes over to its right sibling, and both have about
-/// as much room then: between two keys, with a short pivot. `None` where it is to be split: a leaf that a split
-/// would not divide near its middle, since it is packed as it is for a reason, and one where no such point
-/// leaves [`SHIFT_FREED_MIN`] free.
-pub(crate) fn choose_shift(page: &SplitPage<'_>, room: Room) -> Option<usize> {
+/// Whether a full leaf may be parted so that what lies behind goes over to its right sibling. A leaf that a split
+/// would not divide near its middle, between two keys, is packed as it is for a reason.
+pub(crate) fn may_shift(page: &SplitPage<'_>) -> bool {
     let divided_anywhere = page.strategy == SplitStrategy::Informed && page.high_key.is_some();
     if !divided_anywhere || is_single_value(page) || ascending_group(page) {
-        return None;
+        return false;
     }
-    let candidates = candidates(page);
-    let middle = shortest_near(&candidates, Balance::Half, HALVES_TOLERANCE)?;
-    if !between_keys(page, middle) {
-        return None;
-    }
+    shortest_near(&candidates(page), Balance::Half, HALVES_TOLERANCE)
+        .is_some_and(|middle| between_keys(page, middle))
+}
+
+/// Where to part a full leaf so that what lies behind goes over to its right sibling: between two keys, with a
+/// short pivot. The leaf has about `shares` times as much room then as the sibling, and `freed_min` bytes at
+/// least. It is one that may shift ([`may_shift`]). `None` where there is no such point.
+pub(crate) fn choose_shift(
+    page: &SplitPage<'_>,
+    room: Room,
+    shares: usize,
+    freed_min: usize,
+) -> Option<usize> {
     let after_shift = |point: &Candidate| {
         let taken_over = USABLE_BYTES - page.high_key_bytes - point.right_free;
         let right_free = room.bytes.checked_sub(taken_over)?;
         let fits = page.items.len() - point.first_right <= room.items
-            && point.left_free >= SHIFT_FREED_MIN
+            && point.left_free >= freed_min
             && between_keys(page, point);
         fits.then_some(Candidate { right_free, ..*point })
     };
-    let points: Vec<Candidate> = candidates.iter().filter_map(after_shift).collect();
-    shortest_near(&points, Balance::Half, SHIFT_TOLERANCE).map(|point| point.first_right)
+    let points: Vec<Candidate> = candidates(page).iter().filter_map(after_shift).collect();
+    let (balance, tolerance) = match shares {
+        0 | 1 => (Balance::Half, SHIFT_TOLERANCE.min(room.bytes / SHIFT_TOLERANCE_PART)),
+        _ => (Balance::Fill(100 / (shares + 1)), room.bytes / SHIFT_TOLERANCE_PART),
+    };
+    shortest_near(&points, balance, tolerance).map(|point| point.first_right)
 }
 
 /// Of the points whose division of space is nearly as good as the best one, the one with the shortest

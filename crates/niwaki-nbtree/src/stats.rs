@@ -77,8 +77,11 @@ counters! {{
     /// Leaf pages split for an entry that is another version of a row: hinted to be logically unchanged,
     /// or its key met by the unique check.
     version_splits,
-    /// Full leaf pages that were not split, since their right siblings had room for some of their entries.
+    /// Times that last entries of a full leaf page went over to its right sibling, which had room for them, so
+    /// that the page, or one further left, was not split.
     leaf_shifts,
+    /// Of those, times that deletions paid for: the right sibling had little room, or got it from its own.
+    tight_shifts,
     /// Entries that went over to the right sibling.
     shifted_entries,
     /// Inner pages split.

@@ -10,6 +10,8 @@ mod bottom_up;
 #[cfg(not(feature = "shuttle"))]
 mod broken;
 #[cfg(not(feature = "shuttle"))]
+mod churn;
+#[cfg(not(feature = "shuttle"))]
 mod dead_leaves;
 #[cfg(not(feature = "shuttle"))]
 mod leaf_pages_per_lookup;

@@ -31,6 +31,7 @@ const COUNTERS: &[Counter] = &[
     ("inner_splits", |s| s.inner_splits),
     ("root_splits", |s| s.root_splits),
     ("leaf_shifts", |s| s.leaf_shifts),
+    ("tight_shifts", |s| s.tight_shifts),
     ("shifted_entries", |s| s.shifted_entries),
     ("simple_passes", |s| s.simple_deletions),
     ("simple_useless", |s| s.simple_useless),

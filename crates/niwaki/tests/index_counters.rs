@@ -47,7 +47,7 @@ fn the_view_has_its_columns_and_a_row_for_each_index() {
     let expected = "relid indexrelid schemaname relname indexrelname inserts leaf_splits \
         leaf_splits_rightmost leaf_splits_default leaf_splits_many_duplicates \
         leaf_splits_single_value leaf_splits_after_new_item leaf_splits_hinted inner_splits \
-        root_splits leaf_shifts shifted_entries simple_passes simple_useless simple_deleted simple_heap_blocks \
+        root_splits leaf_shifts tight_shifts shifted_entries simple_passes simple_useless simple_deleted simple_heap_blocks \
         simple_wal_bytes bottom_up_passes bottom_up_useless bottom_up_deleted \
         bottom_up_heap_blocks bottom_up_useless_blocks bottom_up_heap_blocks_max \
         bottom_up_wal_bytes gardener_deleted dedup_passes dedup_freed_bytes posting_splits posting_lists_grown \
@@ -98,6 +98,7 @@ fn splits_are_counted_by_cause() {
     };
     let [shifted, entries] = shifts(&mut session, "t_mixed");
     assert!(shifted > 0 && entries > 10 * shifted, "{shifted} {entries}");
+    assert_eq!(counter(&mut session, "t_mixed", "tight_shifts"), 0, "nothing was deleted");
     for index in ["t_id", "t_grp", "t_one"] {
         assert_eq!(shifts(&mut session, index), [0, 0], "{index}");
     }

@@ -11,7 +11,7 @@ use super::concurrent::{
     vacuum_beside_insertions,
 };
 use super::{checked, entry, insert};
-use crate::{Direction, EntryPlace, Index, InsertOutcome, KeyRange, Scan};
+use crate::{Direction, EntryPlace, Index, IndexOptions, InsertOutcome, KeyRange, Scan};
 
 #[cfg(feature = "shuttle")]
 mod scheduled {
@@ -38,6 +38,12 @@ mod scheduled {
         finds("old_links_are_waited_for", super::vacuum_among_shifts);
     }
 
+    /// Between looking for room and shifting there, a leaf on the way is deleted.
+    #[test]
+    fn a_shift_that_trusts_its_links_is_found() {
+        finds("way_trusts_its_links", super::shifts_among_page_deletions);
+    }
+
     #[test]
     fn a_shift_that_keeps_versions_is_found() {
         finds("shift_keeps_versions", super::marks_among_shifts);
@@ -49,15 +55,20 @@ mod scheduled {
     }
 }
 
-/// Full leaves, each with a right sibling that has room, and keys that stay.
-fn with_room(index: &Index) -> Vec<Vec<u8>> {
+/// Full leaves, each with a right sibling that has room, and keys that stay. With an odd seed only one of them
+/// has any, and deletions pay for whatever shifts bring it to where it is needed.
+fn with_room(index: &Index, seed: u64) -> Vec<Vec<u8>> {
     let keys = fixed(index);
     for n in 0..12u8 {
         insert(index, &[n * 20 + 10], Tid::new(1, 1));
     }
     // Of the full leaves, three keys each, every other one keeps one.
-    for n in (2..12u8).step_by(3) {
+    let tight = !seed.is_multiple_of(2);
+    for n in (2..12u8).step_by(if tight { 6 } else { 3 }) {
         assert!(delete(index, &[n * 20 + 10], Tid::new(1, 1)));
+    }
+    if tight {
+        index.credit.earn(1000);
     }
     keys
 }
@@ -70,7 +81,7 @@ fn scans_among_shifts_see_each_entry_once() {
 
 fn scans_among_shifts(seed: u64) {
     let index = tiny();
-    let keys = Arc::new(with_room(&index));
+    let keys = Arc::new(with_room(&index, seed));
     let mut threads = Vec::new();
     let inserter = Arc::clone(&index);
     threads.push(spawn(move || {
@@ -115,7 +126,7 @@ fn marks_among_shifts_land_on_what_is_dead() {
 fn marks_among_shifts(seed: u64) {
     let index = tiny();
     // Rows of heap block 1 are dead.
-    let keys = with_room(&index);
+    let keys = with_room(&index, seed);
     let inserter = {
         let index = Arc::clone(&index);
         spawn(move || {
@@ -172,4 +183,38 @@ fn unique_insertions_that_shift(seed: u64) {
     assert_eq!(inserted, 1, "{outcomes:?}");
     assert_eq!(checked(&index).iter().filter(|entry| entry.0 == key).count(), 1);
     assert_eq!(index.stats().leaf_shifts, 1);
+}
+
+/// Leaves on the way to where there is room are deleted, and put to use again elsewhere.
+#[test]
+fn shifts_among_page_deletions_lose_nothing() {
+    interleave(shifts_among_page_deletions);
+}
+
+fn shifts_among_page_deletions(seed: u64) {
+    // Wide enough for several leaves under one parent.
+    let options = IndexOptions { page_items_max: Some(4), ..IndexOptions::default() };
+    let index = Arc::new(super::index_in(&super::storage(500), options));
+    for n in 0..24u8 {
+        insert(&index, &[n * 10], Tid::new(1, 1));
+    }
+    let kept = |n: u8| !(4..12).contains(&n) && n != 13;
+    index.credit.earn(1000);
+    assert!(delete(&index, &[130], Tid::new(1, 1)));
+    let deleter = {
+        let index = Arc::clone(&index);
+        spawn(move || {
+            for n in (4..12).map(|n| if seed.is_multiple_of(2) { n } else { 15 - n }) {
+                assert!(delete(&index, &[n * 10], Tid::new(1, 1)));
+            }
+        })
+    };
+    for step in 0..STEPS as u16 {
+        insert(&index, &[15 + (step % 4) as u8 * 5], Tid::new(2, 1 + step));
+    }
+    deleter.join().unwrap();
+    let entries = checked(&index);
+    let old = entries.iter().filter(|entry| entry.1.block.0 == 1).map(|entry| entry.0[0]);
+    assert!(old.eq((0..24u8).filter(|&n| kept(n)).map(|n| n * 10)));
+    assert_eq!(entries.len(), 15 + STEPS as usize);
 }

@@ -4,6 +4,7 @@ use niwaki_storage::{BlockNumber, OffsetNumber, Tid, Xid};
 
 use super::test_table::TestTable;
 use super::{checked, entry, index, insert};
+use crate::credit::SHIFT_PRICE;
 use crate::page::IndexPage;
 use crate::tuple::{PivotTuple, sort_key};
 use crate::{
@@ -112,6 +113,65 @@ fn a_right_sibling_under_another_parent_takes_nothing() {
     checked(&index);
 }
 
+/// Four full leaves of four entries under one parent, of which one of the last one's is gone.
+fn with_room_further_right() -> Index {
+    let index = with_room(IndexOptions::default());
+    insert(&index, &[60], TID);
+    insert(&index, &[70], TID);
+    (161..=240u8).for_each(|n| {
+        insert(&index, &[n], TID);
+    });
+    let full = level(&index, 0)[..3].iter().all(|(_, keys)| keys.len() == 5);
+    assert!(full && level(&index, 0)[2].1[1..].concat() == [90, 100, 110, 120]);
+    assert!(level(&index, 1)[0].1.len() >= 4, "three children, and the high key");
+    delete(&index, &[110]);
+    index.credit.spend(u64::MAX);
+    index
+}
+
+#[test]
+fn room_comes_from_further_right_where_deletions_pay_for_it() {
+    for credit in [2 * SHIFT_PRICE - 1, 2 * SHIFT_PRICE] {
+        let index = with_room_further_right();
+        let before = index.stats();
+        index.credit.earn(credit);
+        assert_eq!(insert(&index, &[25], TID), InsertOutcome::Inserted);
+        let after = index.stats();
+        let expected = if credit < 2 * SHIFT_PRICE { (1, 0) } else { (0, 2) };
+        let splits = after.leaf_splits - before.leaf_splits;
+        assert_eq!((splits, after.tight_shifts - before.tight_shifts), expected);
+        assert_eq!(after.leaf_shifts - before.leaf_shifts, expected.1);
+        assert_eq!(index.credit.affords(1), splits == 1, "what it cost was paid");
+        if splits == 0 {
+            let leaves = level(&index, 0);
+            let keys = |at: usize| leaves[at].1[1..].concat();
+            assert_eq!(keys(0), [10, 20, 25, 30]);
+            assert_eq!(keys(1), [40, 50, 60, 70]);
+            assert_eq!(keys(2), [80, 90, 100, 120]);
+        }
+        checked(&index);
+    }
+}
+
+#[test]
+fn room_under_another_parent_is_not_brought() {
+    let index = with_room_further_right();
+    index.credit.earn(100 * SHIFT_PRICE);
+    let bound = level(&index, 1)[0].1[0].clone();
+    let leaves = level(&index, 0);
+    let last = leaves.iter().position(|(_, keys)| keys[0] == bound).unwrap();
+    let beyond: Vec<_> = leaves[last + 1].1[1..].to_vec();
+    let full: Vec<_> = leaves[last].1[1..].to_vec();
+    assert_eq!((full.len(), beyond.len()), (4, 4));
+    delete(&index, &beyond[1]);
+    let before = index.stats();
+    insert(&index, &[full[1][0], 5], TID);
+    let after = index.stats();
+    assert_eq!(after.leaf_shifts, before.leaf_shifts);
+    assert_eq!(after.leaf_splits, before.leaf_splits + 1);
+    checked(&index);
+}
+
 /// A group that grows at its end has the page for itself, whatever room there is on the right.
 #[test]
 fn a_group_that_grows_at_its_end_is_split_behind_the_new_entry() {
@@ -194,4 +254,5 @@ fn random_keys_keep_pages_seven_tenths_full_at_any_time() {
     }
     let stats = index.stats();
     assert!(stats.leaf_shifts > stats.leaf_splits / 4, "{stats:?}");
+    assert_eq!(stats.tight_shifts, 0, "nothing was deleted");
 }
