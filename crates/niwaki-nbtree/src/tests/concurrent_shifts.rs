@@ -38,6 +38,11 @@ mod scheduled {
         finds("old_links_are_waited_for", super::vacuum_among_shifts);
     }
 
+    #[test]
+    fn a_backward_scan_that_overlooks_tight_shifts_is_found() {
+        finds("shift_leaves_left_links", super::scans_among_tight_shifts);
+    }
+
     /// Between looking for room and shifting there, a leaf on the way is deleted.
     #[test]
     fn a_shift_that_trusts_its_links_is_found() {
@@ -55,21 +60,29 @@ mod scheduled {
     }
 }
 
-/// Full leaves, each with a right sibling that has room, and keys that stay. With an odd seed only one of them
-/// has any, and deletions pay for whatever shifts bring it to where it is needed.
-fn with_room(index: &Index, seed: u64) -> Vec<Vec<u8>> {
+/// Full leaves and keys that stay, of the other ones every `gap`th is gone.
+fn with_gaps(index: &Index, gap: usize) -> Vec<Vec<u8>> {
     let keys = fixed(index);
     for n in 0..12u8 {
         insert(index, &[n * 20 + 10], Tid::new(1, 1));
     }
-    // Of the full leaves, three keys each, every other one keeps one.
-    let tight = !seed.is_multiple_of(2);
-    for n in (2..12u8).step_by(if tight { 6 } else { 3 }) {
+    for n in (2..12u8).step_by(gap) {
         assert!(delete(index, &[n * 20 + 10], Tid::new(1, 1)));
     }
-    if tight {
-        index.credit.earn(1000);
-    }
+    index.credit.spend(u64::MAX);
+    keys
+}
+
+/// Full leaves, each with a right sibling that has room, and keys that stay.
+fn with_room(index: &Index) -> Vec<Vec<u8>> {
+    // Of the full leaves, three keys each, every other one keeps one.
+    with_gaps(index, 3)
+}
+
+/// Two leaves have room, and deletions pay for whatever shifts bring it to where it is needed.
+fn with_little_room(index: &Index) -> Vec<Vec<u8>> {
+    let keys = with_gaps(index, 6);
+    index.credit.earn(1000);
     keys
 }
 
@@ -81,9 +94,27 @@ fn scans_among_shifts_see_each_entry_once() {
 
 fn scans_among_shifts(seed: u64) {
     let index = tiny();
-    let keys = Arc::new(with_room(&index, seed));
+    let keys = with_room(&index);
+    scans_among_insertions(&index, keys, seed);
+}
+
+/// The same where room comes from further right, step by step.
+#[test]
+fn scans_among_tight_shifts_see_each_entry_once() {
+    interleave(scans_among_tight_shifts);
+}
+
+fn scans_among_tight_shifts(seed: u64) {
+    let index = tiny();
+    let keys = with_little_room(&index);
+    scans_among_insertions(&index, keys, seed);
+    assert!(index.stats().tight_shifts > 0);
+}
+
+fn scans_among_insertions(index: &Arc<Index>, keys: Vec<Vec<u8>>, seed: u64) {
+    let keys = Arc::new(keys);
     let mut threads = Vec::new();
-    let inserter = Arc::clone(&index);
+    let inserter = Arc::clone(index);
     threads.push(spawn(move || {
         let rng = SeededRng::new(seed);
         for step in 0..STEPS {
@@ -91,7 +122,7 @@ fn scans_among_shifts(seed: u64) {
         }
     }));
     for direction in [Direction::Forward, Direction::Backward] {
-        let (index, keys) = (Arc::clone(&index), Arc::clone(&keys));
+        let (index, keys) = (Arc::clone(index), Arc::clone(&keys));
         threads.push(spawn(move || {
             for _ in 0..1 + STEPS / 20 {
                 scan_and_verify(&index, &keys, direction);
@@ -99,7 +130,7 @@ fn scans_among_shifts(seed: u64) {
         }));
     }
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    checked(&index);
+    checked(index);
 }
 
 /// A pass of vacuum meets what goes over from a page that it has not come to, to one that it has seen.
@@ -126,7 +157,7 @@ fn marks_among_shifts_land_on_what_is_dead() {
 fn marks_among_shifts(seed: u64) {
     let index = tiny();
     // Rows of heap block 1 are dead.
-    let keys = with_room(&index, seed);
+    let keys = with_room(&index);
     let inserter = {
         let index = Arc::clone(&index);
         spawn(move || {
