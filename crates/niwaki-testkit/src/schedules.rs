@@ -3,10 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use niwaki_env::rng::SeededRng;
-use shuttle::scheduler::{
-    DataSource, PctScheduler, RandomDataSource, RandomScheduler, Schedule, Scheduler, Task, TaskId,
-};
+use niwaki_env::sync::bursts::Bursts;
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
 /// Bytes of a simulated thread's stack: the SQL parser recurses.
@@ -17,6 +15,8 @@ const STEPS_MAX: usize = 20_000_000;
 const BATCH: usize = 200;
 /// Places where the second scheduler changes priorities.
 const PREEMPTIONS: usize = 3;
+/// Of the third one: what threads run for before others do, as powers of two.
+const BURST_POWERS: std::ops::Range<u64> = 3..10;
 
 /// How many schedules to try: `NIWAKI_SIM_SCHEDULES`, or `default`.
 ///
@@ -71,7 +71,7 @@ fn run(seed: u64, schedules: usize, body: &Arc<impl Fn() + Send + Sync + 'static
     let body = Arc::clone(body);
     match seed % 3 {
         0 => {
-            let scheduler = Bursts::new(seed, schedules);
+            let scheduler = Bursts::new(seed, schedules, BURST_POWERS);
             Runner::new(scheduler, config).run(move || body());
         }
         1 => {
@@ -82,58 +82,6 @@ fn run(seed: u64, schedules: usize, body: &Arc<impl Fn() + Send + Sync + 'static
             let scheduler = RandomScheduler::new_from_seed(seed, schedules);
             Runner::new(scheduler, config).run(move || body());
         }
-    }
-}
-
-/// Lets a thread run on for a while, then another. So one may stand still between two of its steps
-/// while others finish whole transactions: most races need that, and neither switching at every
-/// step nor a fixed number of switches makes it likely.
-struct Bursts {
-    schedules: usize,
-    rng: SeededRng,
-    data: RandomDataSource,
-    /// A switch happens at one step in so many; drawn anew for each schedule.
-    steps_mean: u64,
-}
-
-/// Powers of two that [`Bursts::steps_mean`] is drawn from, least and one past the most.
-const BURST_POWERS: (u64, u64) = (3, 10);
-
-impl Bursts {
-    fn new(seed: u64, schedules: usize) -> Self {
-        let data = RandomDataSource::initialize(seed);
-        Self { schedules, rng: SeededRng::new(seed), data, steps_mean: 1 }
-    }
-}
-
-impl Scheduler for Bursts {
-    fn new_execution(&mut self) -> Option<Schedule> {
-        self.schedules = self.schedules.checked_sub(1)?;
-        let (least, end) = BURST_POWERS;
-        self.steps_mean = 1 << (least + self.rng.below(end - least));
-        Some(Schedule::new(self.data.reinitialize()))
-    }
-
-    fn next_task(
-        &mut self,
-        runnable: &[&Task],
-        current: Option<TaskId>,
-        is_yielding: bool,
-    ) -> Option<TaskId> {
-        let goes_on = current.filter(|id| runnable.iter().any(|task| task.id() == *id));
-        if let Some(id) = goes_on
-            && (runnable.len() == 1 || !is_yielding && !self.rng.chance(1, self.steps_mean))
-        {
-            return Some(id);
-        }
-        let others: Vec<TaskId> =
-            runnable.iter().map(|task| task.id()).filter(|id| Some(*id) != goes_on).collect();
-        let at = usize::try_from(self.rng.below(others.len() as u64)).unwrap_or(0);
-        Some(others[at])
-    }
-
-    fn next_u64(&mut self) -> u64 {
-        self.data.next_u64()
     }
 }
 

@@ -5,6 +5,8 @@
 //! `std::sync::{Arc, Weak, OnceLock}` are fine to use beside these, with one care: nothing inside
 //! `OnceLock::get_or_init` may wait, since the schedulers know nothing of that lock.
 
+#[cfg(feature = "shuttle")]
+pub mod bursts;
 #[cfg(any(feature = "shuttle", feature = "loom"))]
 mod modelled;
 mod parker;

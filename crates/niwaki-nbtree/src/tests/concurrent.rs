@@ -29,10 +29,14 @@ pub(super) mod scheduled {
 
     use niwaki_env::bugs;
     use niwaki_env::sync::__shuttle as shuttle;
+    use niwaki_env::sync::bursts::Bursts;
     use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 
     /// Seed of all schedules, so that a run is the same each time.
     const SEED: u64 = 1;
+
+    /// How long a thread runs before another may, as powers of two: a search or a scan takes some ten steps a page.
+    const BURST_POWERS: std::ops::Range<u64> = 0..8;
 
     /// The planted bug is one for the whole process, and the tests run side by side.
     static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -53,7 +57,7 @@ pub(super) mod scheduled {
             // Pages are copied on the stack.
             config.stack_size = 1 << 20;
             config.silence_warnings = true;
-            let scheduler = shuttle::scheduler::RandomScheduler::new_from_seed(SEED, schedules);
+            let scheduler = Bursts::new(SEED, schedules, BURST_POWERS);
             shuttle::Runner::new(scheduler, config)
                 .run(move || scenario(seeds.fetch_add(1, Ordering::Relaxed)));
         }));
