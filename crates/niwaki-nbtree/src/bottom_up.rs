@@ -189,7 +189,7 @@ impl Index {
 }
 
 /// How many entries a leaf has, those of posting lists each for itself.
-fn tids_on(leaf: &Page) -> usize {
+pub(crate) fn tids_on(leaf: &Page) -> usize {
     let items = (leaf.first_entry()..=leaf.item_count()).map(|offset| leaf.tuple(offset));
     items.filter_map(LeafTuple::decode).map(|item| item.tids.len()).sum()
 }

@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::index::{Index, Path};
 use crate::leaf::Found;
 use crate::page::{IndexPage, META_BLOCK};
+use crate::recycle::Pass;
 use crate::search::{Target, is_beyond};
 use crate::stats::count;
 use crate::table::{EntryDecision, EntryVisitor, NextVisit, RemovedInterval};
@@ -28,7 +29,7 @@ pub struct VacuumSummary {
     pub removed: u64,
     /// Entries that stay.
     pub remaining: u64,
-    /// Pages that were empty, or half-dead since a crash, and were unlinked.
+    /// Pages that were empty, or half-dead since a crash, or merged with their neighbours, and were unlinked.
     pub deleted_pages: u32,
     /// Pages that the next splits will use, found or made.
     pub free_pages: u32,
@@ -57,8 +58,8 @@ impl Index {
     /// deleted.
     ///
     /// # Errors
-    /// That of `decide`, and storage's: of the leaf at hand nothing was deleted then, unless it was left empty and
-    /// its page could not be deleted, which the next pass of vacuum does.
+    /// That of `decide`, and storage's: of the leaf at hand nothing was deleted then, unless it was left empty or
+    /// sparse and its page could not be deleted, which the next pass of vacuum does.
     pub fn delete_listed(
         &self,
         entries: &[(&[u8], Tid)],
@@ -90,10 +91,13 @@ impl Index {
             if places.is_empty() {
                 continue;
             }
+            let parts = self.parts_full(&leaf);
             self.delete_entries(&mut leaf, &places, xid, removes)?;
             deleted += places.len() as u64;
             if leaf.entry_count() == 0 {
                 self.delete_page(leaf)?;
+            } else if self.parts_full(&leaf) < parts {
+                self.merge_sparse(leaf)?;
             }
         }
         count(&self.counters.retail_deleted_entries, deleted);
@@ -119,7 +123,7 @@ impl Index {
     /// Complete although splits go on: the pass goes on to the end that the file has when it gets there, and
     /// then visits again what splits moved to pages behind it (`Recycling::entries_move`).
     ///
-    /// Leaves that are empty then are deleted, half-dead pages unlinked, and deleted pages, of an earlier
+    /// Leaves that are empty then are deleted, sparse ones merged with their neighbours, half-dead pages unlinked, and deleted pages, of an earlier
     /// run too, found for use.
     ///
     /// # Errors
@@ -130,7 +134,7 @@ impl Index {
         // Ends: entries that the pass has met do not bring it back.
         while let Some(block) = pass.next(self.blocks()?) {
             loop {
-                let remaining = self.vacuum_page(block, visitor, &mut summary)?;
+                let remaining = self.vacuum_page(block, &pass, visitor, &mut summary)?;
                 // What a split moves meanwhile the pass visits where it went.
                 if visitor.between_pages()? == NextVisit::NextPage {
                     summary.remaining += remaining.unwrap_or(0);
@@ -144,10 +148,11 @@ impl Index {
         Ok(summary)
     }
 
-    /// Returns how many entries a leaf has then; `None` if the page is no leaf.
+    /// Returns how many entries a leaf has then; `None` if the page is no leaf, or none any more.
     fn vacuum_page(
         &self,
         block: BlockNumber,
+        pass: &Pass<'_>,
         visitor: &mut dyn EntryVisitor,
         summary: &mut VacuumSummary,
     ) -> Result<Option<u64>> {
@@ -173,6 +178,23 @@ impl Index {
         summary.removed += removed;
         if leaf.entry_count() == 0 {
             summary.deleted_pages += self.delete_page(leaf)?;
+            return Ok(Some(remaining));
+        }
+        let right = leaf.next();
+        let sparse = self.is_sparse(&leaf);
+        let right_was_met = pass.has_met(right);
+        if let Some(merged) = self.merge_sparse(leaf)? {
+            summary.deleted_pages += merged.unlinked;
+            // The entries are visited where they are now, with those that are there, which count once.
+            if right_was_met {
+                summary.leaf_pages = summary.leaf_pages.saturating_sub(1);
+                summary.remaining = summary.remaining.saturating_sub(merged.entries_before);
+            }
+            return Ok(None);
+        }
+        // The sibling may become sparse when the pass comes there.
+        if sparse && pass.come_again(right) {
+            return Ok(None);
         }
         Ok(Some(remaining))
     }

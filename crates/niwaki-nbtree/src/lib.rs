@@ -23,6 +23,7 @@ mod latch_hold;
 mod leaf;
 mod make_room;
 mod mark;
+mod merge;
 mod options;
 mod page;
 mod page_delete;

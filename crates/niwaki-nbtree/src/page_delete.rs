@@ -120,7 +120,11 @@ impl Index {
 
     /// Latches for writing the page of `level` above pages that the caller has latched. `None` where
     /// there is none, or it is being deleted or divided: then nothing is urgent.
-    fn write_above(&self, level: u16, target: &Target<'_>) -> Result<Option<PageWrite<'_>>> {
+    pub(crate) fn write_above(
+        &self,
+        level: u16,
+        target: &Target<'_>,
+    ) -> Result<Option<PageWrite<'_>>> {
         match self.root()? {
             Some((_, root_level)) if root_level >= level => {}
             _ => return Ok(None),
@@ -206,6 +210,6 @@ impl Index {
 }
 
 /// Whether a page, empty or with a single child, may leave the tree as far as it can tell.
-fn may_go(page: &niwaki_storage::Page) -> bool {
+pub(crate) fn may_go(page: &niwaki_storage::Page) -> bool {
     !page.is_rightmost() && !page.is_incomplete() && !page.is_half_dead()
 }

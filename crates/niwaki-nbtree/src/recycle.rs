@@ -37,6 +37,8 @@ use crate::stats::count;
 
 /// Most free pages that are remembered; the next pass of vacuum finds the others.
 const FREE_MAX: usize = 1 << 16;
+/// Most pages that a pass comes to again for no other reason than that they are sparse.
+const AGAIN_MAX: usize = 1 << 16;
 /// The first root's page. As long as it was never used it waits for the first insertion.
 pub(crate) const FIRST_ROOT: BlockNumber = BlockNumber(META_BLOCK.0 + 1);
 
@@ -76,7 +78,7 @@ struct PassState {
     next: BlockNumber,
     /// The page that it is at.
     visiting: Option<BlockNumber>,
-    /// Pages behind it to which entries moved that it had not met.
+    /// Pages behind it to which entries moved that it had not met, and others that it is to visit again.
     filled_behind: BTreeSet<BlockNumber>,
 }
 
@@ -219,6 +221,25 @@ impl Pass<'_> {
             pass.filled_behind.pop_first()
         };
         pass.visiting
+    }
+}
+
+impl Pass<'_> {
+    /// Has it come again at its end to the page that it is at, if `sibling` is one that it has yet to come to.
+    /// Returns whether it will.
+    pub(crate) fn come_again(&self, sibling: BlockNumber) -> bool {
+        let mut pages = self.recycling.pages.lock();
+        let pass = pages.passes.iter_mut().find(|pass| pass.number == self.number);
+        let Some(pass) = pass.filter(|pass| sibling >= pass.next) else { return false };
+        let full = pass.filled_behind.len() >= AGAIN_MAX;
+        pass.visiting.is_some_and(|block| !full && pass.filled_behind.insert(block))
+    }
+
+    /// Whether it has met all entries of this page, and so will not come back unless others come there.
+    pub(crate) fn has_met(&self, block: BlockNumber) -> bool {
+        let pages = self.recycling.pages.lock();
+        let pass = pages.passes.iter().find(|pass| pass.number == self.number);
+        pass.is_some_and(|pass| !pass.may_not_have_met(block))
     }
 }
 

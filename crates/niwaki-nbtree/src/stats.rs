@@ -134,7 +134,9 @@ counters! {{
     vacuumed_entries,
     /// Entries whose INCLUDE payload vacuum brought up to date.
     payloads_rewritten,
-    /// Pages that became empty and were unlinked, the inner pages over them included.
+    /// Sparse leaf pages whose entries all went over to their right siblings.
+    merged_leaves,
+    /// Pages that became empty, by a merge too, and were unlinked, the inner pages over them included.
     deleted_pages,
     /// Free pages that splits put to use.
     recycled_pages,

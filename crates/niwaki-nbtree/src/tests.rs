@@ -1,6 +1,7 @@
 //! Tests of the index as a whole, on files in memory.
 
 mod concurrent;
+mod concurrent_merges;
 mod concurrent_shifts;
 mod format;
 mod test_table;
@@ -15,6 +16,8 @@ mod churn;
 mod dead_leaves;
 #[cfg(not(feature = "shuttle"))]
 mod leaf_pages_per_lookup;
+#[cfg(not(feature = "shuttle"))]
+mod merges;
 #[cfg(not(feature = "shuttle"))]
 mod model;
 #[cfg(not(feature = "shuttle"))]

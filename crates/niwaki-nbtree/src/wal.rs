@@ -22,6 +22,8 @@
 //! 18 SHIFT           leaf (entries kept u16, new high key), right sibling (per entry taken over its bytes
 //!                    u16, then these), parent (offset u16, the right sibling's new pivot)
 //! 19 SET_PAYLOAD     leaf (offset u16, the entry's new INCLUDE payload)
+//! 20 MERGE           leaf (none), right sibling (per entry taken over its bytes u16, then these), parent (offset
+//!                    u16 of the leaf's downlink, which goes)
 //! ```
 //!
 //! Every record has version 1 and no body; a DELETE carries the interval of what it removes. Setting
@@ -64,6 +66,7 @@ pub(crate) mod kind {
     pub(crate) const GROW_LIST: u8 = 17;
     pub(crate) const SHIFT: u8 = 18;
     pub(crate) const SET_PAYLOAD: u8 = 19;
+    pub(crate) const MERGE: u8 = 20;
 }
 
 /// The kind of a split record, by the pages it has besides the halves.
@@ -135,6 +138,7 @@ pub(crate) fn changes(kind: u8) -> Option<&'static [PageChange]> {
         kind::UNLINK_BETWEEN => &[Deleted, SetPrev, SetNext],
         kind::SHIFT => &[GiveRight, TakeFromLeft, ReplacePivot],
         kind::SET_PAYLOAD => &[SetPayload],
+        kind::MERGE => &[HalfDead, TakeFromLeft, MergeDownlinks],
         _ => return None,
     })
 }
@@ -289,6 +293,7 @@ impl ResourceManager for NbtreeManager {
             kind::UNLINK | kind::UNLINK_BETWEEN => "unlink page".to_owned(),
             kind::SET_PAYLOAD => format!("payload of item {}", read_u16(data, 0)),
             kind::SHIFT => format!("shift to the right sibling, {} stay", read_u16(data, 0)),
+            kind::MERGE => "leaf merged with its right sibling".to_owned(),
             other => format!("unknown index record {other}"),
         }
     }
@@ -312,7 +317,7 @@ mod tests {
         #[test]
         fn any_data_is_survived(
             bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..40),
-            kind in 0u8..20,
+            kind in 0u8..21,
         ) {
             for change in changes(kind).unwrap_or(&[]) {
                 let mut page = Page::zeroed();

@@ -50,6 +50,7 @@ const COUNTERS: &[Counter] = &[
     ("dedup_freed_bytes", |s| s.dedup_freed_bytes),
     ("posting_splits", |s| s.posting_splits),
     ("posting_lists_grown", |s| s.lists_grown),
+    ("pages_merged", |s| s.merged_leaves),
     ("pages_deleted", |s| s.deleted_pages),
     ("pages_recycled", |s| s.recycled_pages),
     ("lookups", |s| s.lookups),

@@ -51,7 +51,7 @@ fn the_view_has_its_columns_and_a_row_for_each_index() {
         simple_wal_bytes bottom_up_passes bottom_up_useless bottom_up_deleted \
         bottom_up_heap_blocks bottom_up_useless_blocks bottom_up_heap_blocks_max \
         bottom_up_wal_bytes gardener_deleted dedup_passes dedup_freed_bytes posting_splits posting_lists_grown \
-        pages_deleted pages_recycled lookups lookup_leaf_pages unique_checks unique_entries_visited \
+        pages_merged pages_deleted pages_recycled lookups lookup_leaf_pages unique_checks unique_entries_visited \
         latch_hold_us";
     let expected: Vec<&str> = expected.split_whitespace().collect();
     assert_eq!(run(&mut session, columns).lines().collect::<Vec<_>>(), expected);

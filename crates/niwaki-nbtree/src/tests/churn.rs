@@ -16,13 +16,13 @@ fn tid(row: usize) -> Tid {
 }
 
 /// Pages of the tree, metapage left out.
-fn pages(index: &Index) -> u32 {
+pub(super) fn pages(index: &Index) -> u32 {
     let report = index.check(&mut |_| {}).unwrap();
     assert!(report.corruptions.is_empty(), "{:#?}", report.corruptions);
     report.leaf_pages + report.inner_pages
 }
 
-fn build(index: &Index, entries: &[(Vec<u8>, Tid)]) {
+pub(super) fn build(index: &Index, entries: &[(Vec<u8>, Tid)]) {
     let mut builder = index.builder(Xid::FIRST_NORMAL).unwrap();
     for (key, tid) in entries {
         builder.add(key, b"", *tid).unwrap();
@@ -31,7 +31,7 @@ fn build(index: &Index, entries: &[(Vec<u8>, Tid)]) {
 }
 
 /// Pages of an index built anew with these entries.
-fn built(entries: &[(Vec<u8>, Tid)]) -> u32 {
+pub(super) fn built(entries: &[(Vec<u8>, Tid)]) -> u32 {
     let index = index(IndexOptions::default());
     build(&index, entries);
     pages(&index)

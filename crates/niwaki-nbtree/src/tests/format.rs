@@ -208,6 +208,7 @@ fn records() {
         (kind::GROW_LIST, "grow list"),
         (kind::SHIFT, "shift"),
         (kind::SET_PAYLOAD, "set payload"),
+        (kind::MERGE, "merge"),
     ];
     assert_eq!(documented, code.map(|(number, name)| format!("{number} {name}")));
 }

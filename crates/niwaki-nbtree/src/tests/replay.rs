@@ -113,7 +113,7 @@ fn options(seed: u64) -> IndexOptions {
 
 #[test]
 fn redo_makes_the_pages_that_were_made() {
-    let mut shifts = 0;
+    let (mut shifts, mut merges) = (0, 0);
     for seed in 0..12 {
         let files = Arc::new(MemoryVfs::new());
         let env = Env { vfs: Arc::clone(&files) as Arc<dyn Vfs>, ..Env::memory() };
@@ -134,6 +134,7 @@ fn redo_makes_the_pages_that_were_made() {
         }
         work(&index, seed, 500, &mut |_| {});
         shifts += index.stats().leaf_shifts;
+        merges += index.stats().merged_leaves;
         done.wal().flush(done.wal().insert_lsn());
 
         let redone = open(files.fork(), false);
@@ -148,6 +149,7 @@ fn redo_makes_the_pages_that_were_made() {
         assert_eq!(checked(&again), checked(&index));
     }
     assert!(shifts > 50, "only {shifts} shifts were redone");
+    assert!(merges > 50, "only {merges} merges were redone");
 }
 
 /// Cuts the log at many places. Each gives the entries that some moment of the run had, in a tree

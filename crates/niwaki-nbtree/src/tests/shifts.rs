@@ -21,7 +21,7 @@ fn delete(index: &Index, key: &[u8]) {
 }
 
 /// The first pages of a level, left to right, with the keys of their items, high key included.
-fn level(index: &Index, level: u16) -> Vec<(BlockNumber, Vec<Vec<u8>>)> {
+pub(super) fn level(index: &Index, level: u16) -> Vec<(BlockNumber, Vec<Vec<u8>>)> {
     let (mut block, mut here) = index.root().unwrap().unwrap();
     while here > level {
         let page = index.read(block, here).unwrap();
