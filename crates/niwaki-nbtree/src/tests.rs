@@ -36,8 +36,10 @@ mod visitors;
 use std::sync::Arc;
 
 use niwaki_env::Env;
-use niwaki_storage::{RelFile, Storage, StorageOptions, Tid, Xid};
+use niwaki_storage::{BlockNumber, RelFile, Storage, StorageOptions, Tid, Xid};
 
+use crate::page::IndexPage;
+use crate::tuple::{PivotTuple, sort_key};
 use crate::{Index, IndexOptions, InsertOutcome, NbtreeManager, NewEntry};
 
 /// A database in memory with room for `frames` pages.
@@ -73,4 +75,22 @@ pub(crate) fn checked(index: &Index) -> Vec<(Vec<u8>, Tid)> {
     let report = index.check(&mut |entry| entries.push((entry.key.to_vec(), entry.tid))).unwrap();
     assert!(report.corruptions.is_empty(), "{:#?}", report.corruptions);
     entries
+}
+
+/// The pages of a level, left to right, with the keys of their items, high key included.
+fn level(index: &Index, level: u16) -> Vec<(BlockNumber, Vec<Vec<u8>>)> {
+    let (mut block, mut here) = index.root().unwrap().unwrap();
+    while here > level {
+        let page = index.read(block, here).unwrap();
+        block = PivotTuple::decode(page.tuple(page.first_entry())).unwrap().downlink;
+        here -= 1;
+    }
+    let mut pages = Vec::new();
+    while block != BlockNumber(0) {
+        let page = index.read(block, level).unwrap();
+        let keys = (1..=page.item_count()).map(|item| sort_key(page.tuple(item)).0.to_vec());
+        pages.push((block, keys.collect()));
+        block = page.next();
+    }
+    pages
 }

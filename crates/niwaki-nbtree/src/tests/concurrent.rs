@@ -9,7 +9,7 @@ use niwaki_env::sync::thread;
 use niwaki_storage::{Result, Tid, Xid};
 
 use super::test_table::TestTable;
-use super::{checked, entry, insert};
+use super::{checked, entry, insert, level};
 use crate::{
     Direction, EntryDecision, Index, IndexOptions, InsertOutcome, KeyRange, NewEntry, OneRange,
     Scan, UniqueCheck, UniqueVerdict,
@@ -129,6 +129,12 @@ pub(super) mod scheduled {
         finds("unlink_trusts_left_link", super::insertions_among_page_deletions);
     }
 
+    /// An inserter holds a leaf, and seeks its parent where a page is now that it has put to use itself.
+    #[test]
+    fn a_wait_for_an_old_link_is_found() {
+        finds("old_links_are_waited_for", super::parent_that_goes);
+    }
+
     #[test]
     fn a_pass_that_gives_away_pages_just_grown_is_found() {
         finds("awaited_page_is_unused", super::vacuum_of_a_growing_file);
@@ -148,9 +154,18 @@ pub(super) mod scheduled {
 /// Work per thread: little where every step is scheduled, more on the machine.
 pub(super) const STEPS: u64 = if cfg!(feature = "shuttle") { 6 } else { 150 };
 
+/// Frames of the pool. Where every step is scheduled indexes have some thirty pages, and each schedule has a pool of
+/// its own: to clear a larger one would take most of the time.
+const FRAMES: usize = if cfg!(feature = "shuttle") { 64 } else { 500 };
+
 pub(super) fn tiny() -> Arc<Index> {
-    let options = IndexOptions { page_items_max: Some(3), ..IndexOptions::default() };
-    Arc::new(super::index_in(&super::storage(500), options))
+    tiny_of(3)
+}
+
+/// An index with at most so many items a page.
+pub(super) fn tiny_of(items: u16) -> Arc<Index> {
+    let options = IndexOptions { page_items_max: Some(items), ..IndexOptions::default() };
+    Arc::new(super::index_in(&super::storage(FRAMES), options))
 }
 
 /// Keys that are there before the others come, so that scans must see each exactly once.
@@ -579,6 +594,47 @@ fn vacuum_of_a_growing_file(_: u64) {
     }
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     assert_eq!(checked(&index).len(), 2 * KEYS);
+}
+
+/// A leaf goes, and its parent with it, while an insertion is on the way there; where the entry comes then the leaf
+/// is split, into the page that the parent was.
+#[test]
+fn an_insertion_does_not_wait_for_the_parent_that_it_knew() {
+    interleave(parent_that_goes);
+}
+
+fn parent_that_goes(_: u64) {
+    let index = tiny();
+    let tid = Tid::new(1, 1);
+    // From the last key to the first: inner pages come after their children in the file.
+    (0..20u8)
+        .rev()
+        .for_each(|n| assert_eq!(insert(&index, &[n * 12], tid), InsertOutcome::Inserted));
+    let parents = level(&index, 1);
+    let last_key = |at: usize| parents[at].1[0][0];
+    let goes: Vec<u8> =
+        (0..20).map(|n| n * 12).filter(|&key| (last_key(0)..last_key(1)).contains(&key)).collect();
+    // Two leaves on its right become full.
+    let leaves = level(&index, 0);
+    let beyond = leaves.iter().filter(|(_, keys)| keys[0][0] > last_key(1)).take(2);
+    for (_, keys) in beyond {
+        (keys.len()..4).for_each(|n| {
+            insert(&index, &[keys[1][0], n as u8], tid);
+        });
+    }
+    // The parent has one leaf then, of one entry; what is free is put to use elsewhere.
+    let (&last, others) = goes.split_last().unwrap();
+    others.iter().for_each(|&key| assert!(delete(&index, &[key], tid)));
+    for n in (0..u8::MAX).take_while(|_| index.recycling.free_count() > 0) {
+        insert(&index, &[240, n], tid);
+    }
+    let deleter = {
+        let index = Arc::clone(&index);
+        spawn(move || assert!(delete(&index, &[last], tid)))
+    };
+    insert(&index, &[last_key(1) - 1], tid);
+    deleter.join().unwrap();
+    checked(&index);
 }
 
 /// A leaf is deleted behind a scan that has read it, and its range filled again, on the page to which the scan

@@ -6,7 +6,9 @@ use niwaki_env::rng::SeededRng;
 use niwaki_env::sync::thread;
 use niwaki_storage::Tid;
 
-use super::concurrent::{NobodyElse, STEPS, delete, interleave, scan_and_verify, spawn, tiny};
+use super::concurrent::{
+    NobodyElse, STEPS, delete, interleave, scan_and_verify, spawn, tiny, tiny_of,
+};
 use super::{checked, entry, insert};
 use crate::{Direction, EntryDecision, EntryPlace, Index, InsertOutcome, KeyRange, Scan};
 
@@ -128,7 +130,8 @@ fn marks_among_merges_land_on_what_is_dead() {
 }
 
 fn marks_among_merges(seed: u64) {
-    let index = tiny();
+    // Wide enough for a leaf that takes others over and still has an entry that goes.
+    let index = tiny_of(4);
     // Rows of heap block 1 are dead.
     let keys = about_to_be_sparse(&index);
     let deleter = {

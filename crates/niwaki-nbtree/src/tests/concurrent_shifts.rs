@@ -7,11 +7,11 @@ use niwaki_env::sync::thread;
 use niwaki_storage::Tid;
 
 use super::concurrent::{
-    NobodyElse, STEPS, delete, fixed, interleave, scan_and_verify, spawn, tiny,
+    NobodyElse, STEPS, delete, fixed, interleave, scan_and_verify, spawn, tiny, tiny_of,
     vacuum_beside_insertions,
 };
 use super::{checked, entry, insert};
-use crate::{Direction, EntryPlace, Index, IndexOptions, InsertOutcome, KeyRange, Scan};
+use crate::{Direction, EntryPlace, Index, InsertOutcome, KeyRange, Scan};
 
 #[cfg(feature = "shuttle")]
 mod scheduled {
@@ -30,12 +30,6 @@ mod scheduled {
     #[test]
     fn a_pass_that_forgets_what_went_over_is_found() {
         finds("pass_forgets_shifted", super::vacuum_among_shifts);
-    }
-
-    /// An inserter holds a leaf, and seeks its parent where a page is now that it has put to use itself.
-    #[test]
-    fn a_wait_for_an_old_link_is_found() {
-        finds("old_links_are_waited_for", super::vacuum_among_shifts);
     }
 
     #[test]
@@ -223,8 +217,7 @@ fn shifts_among_page_deletions_lose_nothing() {
 
 fn shifts_among_page_deletions(seed: u64) {
     // Wide enough for several leaves under one parent.
-    let options = IndexOptions { page_items_max: Some(4), ..IndexOptions::default() };
-    let index = Arc::new(super::index_in(&super::storage(500), options));
+    let index = tiny_of(4);
     for n in 0..24u8 {
         insert(&index, &[n * 10], Tid::new(1, 1));
     }

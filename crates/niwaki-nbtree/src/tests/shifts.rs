@@ -3,10 +3,8 @@
 use niwaki_storage::{BlockNumber, OffsetNumber, Tid, Xid};
 
 use super::test_table::TestTable;
-use super::{checked, entry, index, insert};
+use super::{checked, entry, index, insert, level};
 use crate::credit::SHIFT_PRICE;
-use crate::page::IndexPage;
-use crate::tuple::{PivotTuple, sort_key};
 use crate::{
     Direction, EntryDecision, Index, IndexOptions, InsertOutcome, KeyRange, NewEntry, Scan,
     SplitStrategy,
@@ -18,24 +16,6 @@ const TID: Tid = Tid { block: BlockNumber(1), offset: OffsetNumber(1) };
 fn delete(index: &Index, key: &[u8]) {
     let decide = &mut || Ok((EntryDecision::Delete, None));
     assert!(index.delete_entry(key, TID, Xid::INVALID, decide).unwrap());
-}
-
-/// The first pages of a level, left to right, with the keys of their items, high key included.
-pub(super) fn level(index: &Index, level: u16) -> Vec<(BlockNumber, Vec<Vec<u8>>)> {
-    let (mut block, mut here) = index.root().unwrap().unwrap();
-    while here > level {
-        let page = index.read(block, here).unwrap();
-        block = PivotTuple::decode(page.tuple(page.first_entry())).unwrap().downlink;
-        here -= 1;
-    }
-    let mut pages = Vec::new();
-    while block != BlockNumber(0) {
-        let page = index.read(block, level).unwrap();
-        let keys = (1..=page.item_count()).map(|item| sort_key(page.tuple(item)).0.to_vec());
-        pages.push((block, keys.collect()));
-        block = page.next();
-    }
-    pages
 }
 
 /// Leaves of four entries, the keys 10, 20 and so on; of the second leaf two entries are gone.
