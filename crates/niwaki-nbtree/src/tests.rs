@@ -44,7 +44,14 @@ use crate::{Index, IndexOptions, InsertOutcome, NbtreeManager, NewEntry};
 
 /// A database in memory with room for `frames` pages.
 pub(crate) fn storage(frames: usize) -> Arc<Storage> {
-    let options = StorageOptions { shared_buffers: frames, ..StorageOptions::default() };
+    // Where every schedule has a database of its own, clearing the log's files would take most of the time.
+    let defaults = StorageOptions::default();
+    let (wal_segment_bytes, wal_buffers) = match cfg!(feature = "shuttle") {
+        true => (256 << 10, 128 << 10),
+        false => (defaults.wal_segment_bytes, defaults.wal_buffers),
+    };
+    let options =
+        StorageOptions { shared_buffers: frames, wal_segment_bytes, wal_buffers, ..defaults };
     Storage::open(Env::memory(), options, vec![Arc::new(NbtreeManager)]).unwrap().0
 }
 

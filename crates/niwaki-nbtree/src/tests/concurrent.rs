@@ -44,7 +44,7 @@ pub(super) mod scheduled {
     /// How many schedules a scenario is tried under.
     pub(super) fn count() -> usize {
         let text = std::env::var("NIWAKI_SCHEDULES").ok();
-        text.and_then(|text| text.parse().ok()).unwrap_or(300)
+        text.and_then(|text| text.parse().ok()).unwrap_or(2000)
     }
 
     /// Runs the scenario with the bug planted, under so many schedules.
