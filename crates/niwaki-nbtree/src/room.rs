@@ -32,9 +32,9 @@ use crate::tuple::PivotTuple;
 /// insertion pays for the moving of as many bytes as a split makes it pay for, about its own.
 const ROOM_PART: usize = 3;
 /// Where deletions pay, each leaf that takes part must get this part of a page's room.
-const TIGHT_PART: usize = 128;
+const TIGHT_PART: usize = 256;
 /// How many right siblings are looked at then.
-const SIBLINGS_MAX: usize = 8;
+const SIBLINGS_MAX: usize = 32;
 /// Fewer bytes than this are not worth the record that frees them.
 const FREED_MIN: usize = USABLE_BYTES / 16;
 /// The same, where deletions pay.

@@ -71,14 +71,14 @@ fn churned(index: &Index, redraws: usize, lag: usize, mut each: impl FnMut()) ->
 
 #[test]
 fn an_index_keeps_its_size_when_all_keys_change() {
-    for lag in [0, ROWS / 100] {
+    // With the last, old entries take what a build leaves free: room is rare, and may be far.
+    for (lag, inserts_per_shift) in [(0, 200), (ROWS / 100, 150), (ROWS / 10, 30)] {
         let index = index(IndexOptions::default());
         let most = churned(&index, 10, lag, || {});
-        assert!(most <= 1.05, "{most} with a lag of {lag}");
-        // What that takes: one shift in some two hundred insertions.
+        assert!(most <= 1.02, "{most} with a lag of {lag}");
         let stats = index.stats();
-        assert!(stats.leaf_shifts < stats.inserts / 150, "{stats:?}");
-        assert!(stats.shifted_entries < stats.inserts / 10, "{stats:?}");
+        assert!(stats.leaf_shifts < stats.inserts / inserts_per_shift, "{stats:?}");
+        assert!(stats.shifted_entries < stats.inserts / 4, "{stats:?}");
     }
 }
 

@@ -4,7 +4,7 @@ use niwaki_env::rng::SeededRng;
 use niwaki_storage::{BlockNumber, OffsetNumber, Tid, Xid};
 
 use super::churn::{build, built, pages};
-use super::{checked, index, insert};
+use super::{checked, index, insert, level};
 use crate::page::IndexPage;
 use crate::{Direction, EntryDecision, Index, IndexOptions, KeyRange, Scan};
 
