@@ -243,9 +243,19 @@ pub(crate) struct UpdateOnPage<'a> {
 impl<'a> UpdateOnPage<'a> {
     /// How many bytes two images share at their front and, apart from those, at their end.
     pub(crate) fn shared(old: &[u8], new: &[u8]) -> (usize, usize) {
-        let prefix = old.iter().zip(new).take_while(|(a, b)| a == b).count();
-        let (old, new) = (old.get(prefix..).unwrap_or(&[]), new.get(prefix..).unwrap_or(&[]));
-        let suffix = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
+        // A chunk at a time: a wide row of which one column changed takes as long to compare as to copy.
+        const CHUNK: usize = 16;
+        let chunks = old.as_chunks::<CHUNK>().0.iter().zip(new.as_chunks::<CHUNK>().0);
+        let begin = CHUNK * chunks.take_while(|(a, b)| a == b).count();
+        let rest = old[begin..].iter().zip(&new[begin..]);
+        let prefix = begin + rest.take_while(|(a, b)| a == b).count();
+
+        let (old, new) = (&old[prefix..], &new[prefix..]);
+        let chunks = old.as_rchunks::<CHUNK>().1.iter().rev();
+        let chunks = chunks.zip(new.as_rchunks::<CHUNK>().1.iter().rev());
+        let end = CHUNK * chunks.take_while(|(a, b)| a == b).count();
+        let rest = old[..old.len() - end].iter().rev().zip(new[..new.len() - end].iter().rev());
+        let suffix = end + rest.take_while(|(a, b)| a == b).count();
         (prefix, suffix)
     }
 

@@ -151,6 +151,26 @@ impl ItemId {
         Self((self.0 & !(1 << 30)) | (u32::from(moved_in) << 30))
     }
 
+    /// All ones where a tuple may be stored, as [`Self::has_storage`] tells it apart from its length: both states are
+    /// odd. For loops over all line pointers of a page, which the compiler makes wide where nothing branches.
+    #[inline]
+    fn stored_mask(self) -> u32 {
+        ((self.0 >> 26) & 1).wrapping_neg()
+    }
+
+    /// Bytes that are stored for it.
+    #[inline]
+    pub(crate) fn stored_len(self) -> u32 {
+        (self.0 >> 13) & FIELD & self.stored_mask()
+    }
+
+    /// The same, `by` bytes further up if its tuple begins below `start`. The sum is an offset on the page.
+    #[inline]
+    pub(crate) fn moved_up_below(self, start: u32, by: u32) -> Self {
+        let below = u32::from(self.0 & FIELD < start).wrapping_neg();
+        Self(self.0.wrapping_add(by & below & self.stored_mask()))
+    }
+
     /// The same flags (mixed, moved in) on another place and length.
     #[inline]
     pub(crate) fn with_offset(self, offset: u16) -> Self {

@@ -9,6 +9,9 @@ use crate::ids::OffsetNumber;
 /// Bytes of a line pointer.
 pub const ITEM_ID_SIZE: usize = 4;
 
+/// Removing so many items one by one moves no more bytes than compacting the page does, which handles tuple after tuple.
+const CLOSED_UP_MAX: usize = 16;
+
 /// Where line pointer `number` (from 1) is stored.
 #[inline]
 fn slot(number: u16) -> usize {
@@ -108,7 +111,7 @@ impl Page {
 
     /// Bytes of all stored tuples; `special_offset - lower - stored_bytes` is free after compacting.
     pub fn stored_bytes(&self) -> usize {
-        self.item_ids().map(|id| if id.has_storage() { usize::from(id.len()) } else { 0 }).sum()
+        self.item_ids().map(ItemId::stored_len).sum::<u32>() as usize
     }
 
     /// Bytes that would lie between line pointers and tuples after [`Page::compact`].
@@ -238,9 +241,9 @@ impl Page {
         {
             return false;
         }
-        if let [number] = numbers
-            && self.remove_closing_up(*number)
-        {
+        if numbers.len() <= CLOSED_UP_MAX && self.has_no_gaps() {
+            // From the last, so that those before keep their numbers.
+            numbers.iter().rev().for_each(|number| self.remove_closing_up(*number));
             return true;
         }
         let mut kept = 0u16;
@@ -261,18 +264,21 @@ impl Page {
         true
     }
 
-    /// Removes a line pointer of a page that has no other gaps: what is stored below its tuple moves up. False, and
-    /// nothing changed, on another page.
-    fn remove_closing_up(&mut self, number: OffsetNumber) -> bool {
+    /// Whether tuples fill all between where they begin and the special area.
+    fn has_no_gaps(&self) -> bool {
+        usize::from(self.upper()) + self.stored_bytes() == usize::from(self.special_offset())
+    }
+
+    /// Removes a line pointer of a page without gaps ([`Page::has_no_gaps`]), which has none then: what is stored
+    /// below its tuple moves up.
+    fn remove_closing_up(&mut self, number: OffsetNumber) {
         let id = self.item_id(number);
-        let (start, len) = (usize::from(id.offset()), usize::from(id.len()));
         let (lower, upper) = (usize::from(self.lower()), usize::from(self.upper()));
-        let special = usize::from(self.special_offset());
-        let stored = self.stored_bytes();
-        let sound = id.has_storage() && lower <= upper && upper <= start && start + len <= special;
-        if !sound || upper + stored != special {
-            return false;
-        }
+        let (start, len) = (usize::from(id.offset()), usize::from(id.len()));
+        // Where tuples overlap (damage that the pool refuses to read in) its bytes stay.
+        let sound =
+            id.has_storage() && upper <= start && start + len <= self.special_offset().into();
+        let (start, len) = if sound { (start, len) } else { (upper, 0) };
         self.0.copy_within(upper..start, upper + len);
         self.0[upper..upper + len].fill(0);
         self.set_upper((upper + len) as u16);
@@ -282,12 +288,9 @@ impl Page {
         self.set_lower((lower - ITEM_ID_SIZE) as u16);
         let slots = self.0.get_mut(HEADER_SIZE..lower - ITEM_ID_SIZE).unwrap_or(&mut []);
         for slot in slots.as_chunks_mut::<ITEM_ID_SIZE>().0 {
-            let moved = ItemId(u32::from_le_bytes(*slot));
-            if moved.has_storage() && usize::from(moved.offset()) < start {
-                *slot = moved.with_offset(moved.offset() + len as u16).0.to_le_bytes();
-            }
+            let moved = ItemId(u32::from_le_bytes(*slot)).moved_up_below(start as u32, len as u32);
+            *slot = moved.0.to_le_bytes();
         }
-        true
     }
 
     /// Replaces a stored tuple by other bytes; state and flags of the line pointer stay. A longer one
