@@ -105,13 +105,14 @@ class Server:
 class Niwaki(Server):
     name = "niwaki"
 
-    def start(self):
+    def start(self, under=()):
+        """`under`: a command that runs the server, valgrind for instance."""
         target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
         binary = os.environ.get("NIWAKI_BINARY", target / "release" / "niwaki")
         settings = [x for name, value in self.settings.items() for x in ("--set", f"{name}={value}")]
         log = open(self.dir / "log", "ab")
         self.process = subprocess.Popen(
-            [binary, "serve", "--data-dir", self.dir / "data", "--listen", f"127.0.0.1:{self.port}", *settings],
+            [*under, binary, "serve", "--data-dir", self.dir / "data", "--listen", f"127.0.0.1:{self.port}", *settings],
             stdout=log, stderr=log)
         self.wait_ready()
 

@@ -64,6 +64,21 @@ def pgbench(server, script, *, clients=8, transactions=None, seconds=None, rate=
     return result
 
 
+def instructions(server, script, *, clients, warm, transactions):
+    """Instructions a transaction, of the server, under valgrind, where nothing else on the machine counts. It is started
+    again for that, and runs `warm` transactions first."""
+    server.stop()
+    out = server.dir / "callgrind"
+    server.start(("valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}"))
+    switch = lambda to: command("callgrind_control", "-i", to, str(server.process.pid))
+    pgbench(server, script, clients=clients, transactions=warm)
+    switch("on")
+    count = pgbench(server, script, clients=clients, transactions=transactions)["transactions"]
+    switch("off")
+    server.stop()
+    return int(re.search(r"^totals: (\d+)", out.read_text(), re.M).group(1)) / count
+
+
 def pages(server, *relations):
     """Size of each relation's main fork, in blocks of 8 KiB."""
     return {name: int(server.psql(f"select pg_relation_size('{name}')")) // 8192 for name in relations}

@@ -247,14 +247,14 @@ impl<'a> UpdateOnPage<'a> {
         const CHUNK: usize = 16;
         let chunks = old.as_chunks::<CHUNK>().0.iter().zip(new.as_chunks::<CHUNK>().0);
         let begin = CHUNK * chunks.take_while(|(a, b)| a == b).count();
-        let rest = old[begin..].iter().zip(&new[begin..]);
+        let rest = old.iter().zip(new).skip(begin);
         let prefix = begin + rest.take_while(|(a, b)| a == b).count();
 
-        let (old, new) = (&old[prefix..], &new[prefix..]);
-        let chunks = old.as_rchunks::<CHUNK>().1.iter().rev();
-        let chunks = chunks.zip(new.as_rchunks::<CHUNK>().1.iter().rev());
+        let (old, new) = (old.get(prefix..).unwrap_or(&[]), new.get(prefix..).unwrap_or(&[]));
+        let (chunks, others) = (old.as_rchunks::<CHUNK>().1, new.as_rchunks::<CHUNK>().1);
+        let chunks = chunks.iter().rev().zip(others.iter().rev());
         let end = CHUNK * chunks.take_while(|(a, b)| a == b).count();
-        let rest = old[..old.len() - end].iter().rev().zip(new[..new.len() - end].iter().rev());
+        let rest = old.iter().rev().zip(new.iter().rev()).skip(end);
         let suffix = end + rest.take_while(|(a, b)| a == b).count();
         (prefix, suffix)
     }

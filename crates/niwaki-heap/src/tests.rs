@@ -193,6 +193,28 @@ fn an_update_of_a_few_bytes_writes_few_bytes() {
 }
 
 #[test]
+fn images_share_what_is_the_same_byte_by_byte() {
+    let shared = |old: &[u8], new: &[u8]| {
+        let prefix = old.iter().zip(new).take_while(|(a, b)| a == b).count();
+        let (old, new) = (&old[prefix..], &new[prefix..]);
+        let backwards = old.iter().rev().zip(new.iter().rev());
+        (prefix, backwards.take_while(|(a, b)| a == b).count())
+    };
+    let old: Vec<u8> = (0..100).collect();
+    for begin in 0..=old.len() {
+        for end in begin..=old.len() {
+            for middle in [&[][..], &[200], &[200; 17]] {
+                let new = [&old[..begin], middle, &old[end..]].concat();
+                assert_eq!(UpdateOnPage::shared(&old, &new), shared(&old, &new));
+                assert_eq!(UpdateOnPage::shared(&new, &old), shared(&new, &old));
+            }
+        }
+    }
+    let same = [7; 64];
+    assert_eq!(UpdateOnPage::shared(&same, &same[..40]), (40, 0), "nothing is shared twice");
+}
+
+#[test]
 fn a_unique_check_waits_for_whoever_is_in_progress() {
     let fixture = Fixture::new();
     let (one, other) = (fixture.begin(0), fixture.begin(1));

@@ -73,9 +73,9 @@ impl Table {
     fn tend_now(&self) -> Result<()> {
         let columns = self.indexes.iter().flat_map(|index| index.key_mask.iter());
         let columns: ColumnMask = columns.collect();
-        let mut row = vec![Datum::Null; self.definition.columns.len()];
+        let (mut row, mut key) = (vec![Datum::Null; self.definition.columns.len()], Vec::new());
         for removed in self.heap().take_removed(BATCH_MAX) {
-            self.suspect(&removed, &columns, &mut row)?;
+            self.suspect(&removed, &columns, &mut row, &mut key)?;
         }
         let horizon = self.engine.transactions().horizon();
         // One that is being built has none.
@@ -88,12 +88,14 @@ impl Table {
         Ok(())
     }
 
-    /// Suspects the entries of a removed version that no version on its page has too. `row`: a place for its values.
+    /// Suspects the entries of a removed version that no version on its page has too. `row`, `key`: places for its
+    /// values, and for a key of it.
     fn suspect(
         &self,
         removed: &RemovedVersion,
         columns: &ColumnMask,
         row: &mut [Datum],
+        key: &mut Vec<u8>,
     ) -> Result<()> {
         let RemovedVersion { root, record, row: ref version } = *removed;
         if !self.has_block(root)? {
@@ -103,7 +105,6 @@ impl Table {
         if let Some(record) = early {
             self.heap().seen_to(root, record, self.payloads_right());
         }
-        let mut key = Vec::new();
         let kept = self.keys_kept(root, version, columns)?;
         let mut missed = false;
         for (at, index) in self.indexes.iter().enumerate() {
@@ -121,7 +122,7 @@ impl Table {
                 continue;
             }
             key.clear();
-            match self.encode_index_key(at, row, &mut key) {
+            match self.encode_index_key(at, row, key) {
                 Ok(true) => {}
                 // No entry.
                 Ok(false) => continue,
@@ -137,7 +138,7 @@ impl Table {
                 self.heap().will_see_to(root, record);
             }
             // One that is forgotten stays counted in the record.
-            let kept = index.suspects.push(&key, root, record);
+            let kept = index.suspects.push(key, root, record);
             count(&self.counters.suspects_forgotten, u64::from(!kept));
         }
         if let Some(record) = record.filter(|_| !missed && early.is_none()) {

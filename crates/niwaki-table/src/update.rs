@@ -4,7 +4,7 @@ use niwaki_env::seeded_bug;
 use niwaki_heap::{Blocker, Outcome, RowTarget, UpdateKind};
 use niwaki_storage::Tid;
 use niwaki_txn::{Error as TxnError, RowLockMode, Snapshot, Transaction, TupleGuard, WaitPolicy};
-use niwaki_types::Datum;
+use niwaki_types::{ColumnMask, Datum};
 
 use crate::definition::{HeapOnlyUpdates, UniqueCheckTime};
 use crate::error::{Error, Result};
@@ -73,11 +73,7 @@ impl Table {
             // An index that is not valid yet may lack the entry that the root has in the others
             // (rule 9b.12).
             let has_entry = heap_only && self.indexes[index].definition.valid;
-            if has_entry && !changes.any {
-                continue;
-            }
-            let change = self.change_of(index, old, new, work)?;
-            let logically_unchanged = !change.needs_entry();
+            let logically_unchanged = !changes.needing.contains(index);
             if has_entry && logically_unchanged {
                 continue;
             }
@@ -211,14 +207,17 @@ impl Table {
             let names_rows = index.definition.unique
                 && !index.computed
                 && index.definition.check_time == UniqueCheckTime::AtOnce;
-            changes.row_key |= names_rows && change.needs_entry();
-            changes.entries += usize::from(change.needs_entry() && index.definition.ready);
+            if change.needs_entry() {
+                changes.row_key |= names_rows;
+                changes.entries += usize::from(index.definition.ready);
+                changes.needing.insert(number);
+            }
         }
         Ok(changes)
     }
 
-    /// What an update changes for one index: keys are compared under the operator class, and by the
-    /// values of expressions, not by the columns that these read.
+    /// What an update changes for one index: nothing, if it changes no column that the index reads; otherwise keys are
+    /// compared under the operator class, and by the values of expressions, not by the columns that these read.
     fn change_of(
         &self,
         index: usize,
@@ -226,6 +225,9 @@ impl Table {
         new: &[Datum],
         work: &mut Workspace,
     ) -> Result<IndexChange> {
+        if self.needed_for(index).iter().all(|column| old[column].same_image(&new[column])) {
+            return Ok(IndexChange::None);
+        }
         work.old_key.clear();
         work.key.clear();
         let before = self.encode_index_key(index, old, &mut work.old_key)?;
@@ -270,7 +272,7 @@ impl IndexChange {
 }
 
 /// What an update changes for all indexes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Changes {
     /// A key, a predicate or a payload.
     any: bool,
@@ -278,7 +280,9 @@ struct Changes {
     mixes: bool,
     /// The key of a unique index changed by which rows are named: decides the row lock.
     row_key: bool,
-    /// Indexes in which a heap-only version needs an entry.
+    /// Indexes whose entry of the old version does not do for the new one.
+    needing: ColumnMask,
+    /// How many of them take entries.
     entries: usize,
 }
 

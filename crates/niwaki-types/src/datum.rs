@@ -154,4 +154,30 @@ impl Datum {
     pub fn text(text: &str) -> Self {
         Self::Text(Arc::from(text))
     }
+
+    /// Whether two values of one type are known to be the same to the bit, so that whatever is made of them is the
+    /// same, too. More than being equal, and cheap: false of values that only a comparison part by part could tell.
+    #[inline]
+    pub fn same_image(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Null, Self::Null) => true,
+            (Self::Bool(a), Self::Bool(b)) => a == b,
+            (Self::Int2(a), Self::Int2(b)) => a == b,
+            (Self::Int4(a), Self::Int4(b)) | (Self::Date(a), Self::Date(b)) => a == b,
+            (Self::Int8(a), Self::Int8(b))
+            | (Self::Timestamp(a), Self::Timestamp(b))
+            | (Self::TimestampTz(a), Self::TimestampTz(b)) => a == b,
+            (Self::Float4(a), Self::Float4(b)) => a.to_bits() == b.to_bits(),
+            (Self::Float8(a), Self::Float8(b)) => a.to_bits() == b.to_bits(),
+            (Self::Numeric(a), Self::Numeric(b)) => Arc::ptr_eq(a, b),
+            (Self::Text(a), Self::Text(b)) => Arc::ptr_eq(a, b) || a == b,
+            (Self::Bytea(a), Self::Bytea(b)) => Arc::ptr_eq(a, b) || a == b,
+            (Self::Interval(a), Self::Interval(b)) => Arc::ptr_eq(a, b),
+            (Self::Oid(a), Self::Oid(b)) => a == b,
+            (Self::Tid(a, b), Self::Tid(c, d)) => (a, b) == (c, d),
+            (Self::Lsn(a), Self::Lsn(b)) => a == b,
+            (Self::Array(a, b), Self::Array(c, d)) => a == c && Arc::ptr_eq(b, d),
+            _ => false,
+        }
+    }
 }

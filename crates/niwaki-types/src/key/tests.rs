@@ -12,6 +12,19 @@ fn encoded(value: &Datum, order: KeyOrder) -> Vec<u8> {
     out
 }
 
+#[test]
+fn equal_values_of_other_images_are_not_the_same() {
+    let pairs = [
+        (Datum::Float8(0.0), Datum::Float8(-0.0)),
+        (Datum::Float4(0.0), Datum::Float4(-0.0)),
+        (Datum::text("a "), Datum::text("a")),
+        (Datum::Null, Datum::Int4(0)),
+    ];
+    assert!(pairs.iter().all(|(a, b)| !a.same_image(b) && !b.same_image(a)));
+    assert!(pairs.iter().all(|(a, b)| a.same_image(&a.clone()) && b.same_image(&b.clone())));
+    assert!(Datum::text("a").same_image(&Datum::text("a")));
+}
+
 fn any_order() -> impl Strategy<Value = KeyOrder> {
     (any_type(), any::<bool>(), any::<bool>()).prop_map(|(oid, descending, nulls_first)| KeyOrder {
         oid,
@@ -35,6 +48,15 @@ proptest! {
         // A key is compared with what follows it: a proper prefix would let that decide.
         if left != right {
             prop_assert!(!left.starts_with(&right) && !right.starts_with(&left));
+        }
+    }
+
+    #[test]
+    fn values_known_to_be_the_same_are((order, a, b) in pairs()) {
+        prop_assert!(!matches!(a, Datum::Int8(_) | Datum::Text(_) | Datum::Null) || a.same_image(&a.clone()));
+        if a.same_image(&b) {
+            prop_assert!(same_image(&a, &b));
+            prop_assert_eq!(encoded(&a, order), encoded(&b, order));
         }
     }
 

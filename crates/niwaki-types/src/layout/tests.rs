@@ -293,3 +293,13 @@ fn more_attributes_than_columns_is_corruption() {
     let error = RowView::new(&columns, 2, false, &[0; 8]).expect_err("one column");
     assert_eq!(error.sqlstate, "XX001");
 }
+
+#[test]
+fn a_set_of_columns_has_what_was_added() {
+    let some = [0, 63, 64, 130];
+    let mask: ColumnMask = some.into_iter().collect();
+    assert_eq!(mask.iter().collect::<Vec<_>>(), some);
+    assert_eq!(mask.end(), 131);
+    assert!((0..300).all(|column| mask.contains(column) == some.contains(&column)));
+    assert_eq!(mask, some.into_iter().rev().collect());
+}

@@ -5,10 +5,12 @@ use super::value::{Cursor, ended};
 use crate::error::{Result, TypeError};
 use crate::{ColumnType, Datum};
 
-/// A set of columns, by position.
+/// A set of columns, by position. The first 64 take no memory of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ColumnMask {
-    words: Vec<u64>,
+    first: u64,
+    /// The columns behind the first 64, of which the last word is not zero.
+    rest: Vec<u64>,
     /// One more than the last column in the set.
     end: usize,
 }
@@ -16,7 +18,7 @@ pub struct ColumnMask {
 impl ColumnMask {
     /// No columns.
     pub const fn none() -> Self {
-        Self { words: Vec::new(), end: 0 }
+        Self { first: 0, rest: Vec::new(), end: 0 }
     }
 
     /// The first `count` columns.
@@ -26,12 +28,17 @@ impl ColumnMask {
 
     /// Adds `column`.
     pub fn insert(&mut self, column: usize) {
-        let word = column / 64;
-        if self.words.len() <= word {
-            self.words.resize(word.saturating_add(1), 0);
-        }
-        if let Some(word) = self.words.get_mut(word) {
-            *word |= 1 << (column % 64);
+        let bit = 1 << (column % 64);
+        match (column / 64).checked_sub(1) {
+            None => self.first |= bit,
+            Some(word) => {
+                if self.rest.len() <= word {
+                    self.rest.resize(word.saturating_add(1), 0);
+                }
+                if let Some(word) = self.rest.get_mut(word) {
+                    *word |= bit;
+                }
+            }
         }
         self.end = self.end.max(column.saturating_add(1));
     }
@@ -39,7 +46,11 @@ impl ColumnMask {
     /// Whether `column` is in the set.
     #[inline]
     pub fn contains(&self, column: usize) -> bool {
-        self.words.get(column / 64).is_some_and(|word| word >> (column % 64) & 1 == 1)
+        let word = match (column / 64).checked_sub(1) {
+            None => self.first,
+            Some(word) => self.rest.get(word).copied().unwrap_or(0),
+        };
+        word >> (column % 64) & 1 == 1
     }
 
     /// One more than the last column of the set: nothing from here on needs to be looked at.
