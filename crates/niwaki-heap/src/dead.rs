@@ -208,7 +208,12 @@ impl DeadProbe<'_> {
         let mut found = false;
         for (_, tuple) in Chain::new(page, root.offset.0) {
             found = true;
-            if tuple.has(flags::STUB) || !matches(row_ref(page, root, tuple)) {
+            if tuple.has(flags::STUB) {
+                // What it was is gone, and who ended that may be lost yet.
+                durable &= !(logged && unflushed);
+                continue;
+            }
+            if !matches(row_ref(page, root, tuple)) {
                 continue;
             }
             let xmin = page::xmin(base, tuple);

@@ -285,6 +285,10 @@ impl<'p> Planner<'p> {
         let aborted = front.first().is_some_and(|row| row.verdict == Verdict::Aborted);
         let lives_elsewhere = kept.is_none() && !aborted && last.tuple.link() != NO_LINK;
         if followed && (kept.is_some() || lives_elsewhere) {
+            // When nobody follows it any more and it is DEAD, nobody knows its values.
+            if kept.is_none() && self.tells_moves {
+                self.ended.push((root, last.offset));
+            }
             self.plan.stubs.push(last.end_for(root, kept.is_some()));
             return;
         }

@@ -22,6 +22,8 @@
 //! change of indexes ends all records ([`crate::FreeingPaused`]). Records are in memory and bounded; without one
 //! a root waits for vacuum, which visits all entries.
 
+use std::num::NonZeroU64;
+
 use hashbrown::HashMap;
 use niwaki_env::failpoints::SIMULATED;
 use niwaki_env::sync::Mutex;
@@ -40,7 +42,7 @@ const RECORDS_MAX: usize = 1 << 15;
 
 /// Which record of a root: line pointers are used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordId(u64);
+pub struct RecordId(NonZeroU64);
 
 #[derive(Debug)]
 struct Record {
@@ -63,8 +65,8 @@ struct Part {
     blocks: HashMap<u32, Vec<Record>>,
     /// Records of all blocks together.
     count: usize,
-    /// Records begun so far.
-    begun: u64,
+    /// The record begun last.
+    begun: Option<NonZeroU64>,
 }
 
 impl Part {
@@ -94,8 +96,9 @@ impl Part {
             self.end_all();
         }
         self.count += 1;
-        self.begun += 1;
-        let id = RecordId(self.begun);
+        let id = self.begun.map_or(NonZeroU64::MIN, |last| last.saturating_add(1));
+        self.begun = Some(id);
+        let id = RecordId(id);
         let records = self.blocks.entry(root.block.0).or_default();
         records.push(Record { offset: root.offset.0, id, unseen: 0, old_payloads: false });
     }

@@ -116,18 +116,13 @@ impl Table {
             if kept.contains(at) {
                 continue;
             }
-            // Pieces of its values may be gone before it was seen to; then vacuum is asked.
-            if !self.deform_past(root, version, &index.key_mask, row)? {
-                missed = true;
-                continue;
-            }
             key.clear();
-            match self.encode_index_key(at, row, key) {
-                Ok(true) => {}
+            match self.key_of_removed(at, root, version, row, key) {
+                Ok(Some(true)) => {}
                 // No entry.
-                Ok(false) => continue,
-                // By now it fails; vacuum sees to it.
-                Err(Error::Expression(_)) => {
+                Ok(Some(false)) => continue,
+                // Pieces of its values are gone before it was seen to, or its expression fails by now: vacuum sees to it.
+                Ok(None) | Err(Error::Expression(_)) => {
                     missed = true;
                     continue;
                 }
@@ -145,6 +140,27 @@ impl Table {
             self.heap().seen_to(root, record, self.payloads_right());
         }
         Ok(())
+    }
+
+    /// Appends the key of a version that went; false: its row has no entry. `None`: pieces of its values are gone. `row`: a
+    /// place for its values.
+    fn key_of_removed(
+        &self,
+        index: usize,
+        root: Tid,
+        version: &VersionRow,
+        row: &mut [Datum],
+        key: &mut Vec<u8>,
+    ) -> Result<Option<bool>> {
+        let VersionRow { natts, has_nulls, ref bytes } = *version;
+        if !self.indexes[index].computed && self.plain_key(index, (natts, has_nulls, bytes), key)? {
+            return Ok(Some(true));
+        }
+        key.clear();
+        if !self.deform_past(root, version, &self.indexes[index].key_mask, row)? {
+            return Ok(None);
+        }
+        self.encode_index_key(index, row, key).map(Some)
     }
 
     /// Whether no entry that stays can have a payload of a version that went.

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use niwaki_heap::{RowRef, VersionRow};
 use niwaki_storage::Tid;
-use niwaki_types::{Datum, Field, RowView, encode_key, form_row};
+use niwaki_types::{Datum, RowView, encode_key, form_row};
 
 use crate::error::{Error, Result};
 use crate::expression::KeySource;
@@ -129,23 +129,28 @@ impl Table {
             return HasKey::Unknown;
         }
         let mut encoded = Vec::with_capacity(key.len());
-        match self.plain_key(index, row, &mut encoded) {
+        match self.plain_key(index, (row.natts, row.has_nulls, row.bytes), &mut encoded) {
             Ok(true) => (encoded == key).into(),
             Ok(false) => HasKey::Unknown,
             Err(_) => HasKey::No,
         }
     }
 
-    /// Appends the key of a stored version in an index of plain columns. False: some value of it does not stand in the
-    /// version as it is.
-    fn plain_key(&self, index: usize, row: RowRef<'_>, out: &mut Vec<u8>) -> Result<bool> {
+    /// Appends the key of a stored version (attributes, whether some are NULL, bytes) in an index of plain columns. False:
+    /// some value of it does not stand in the version as it is.
+    pub(crate) fn plain_key(
+        &self,
+        index: usize,
+        (natts, has_nulls, bytes): (u16, bool, &[u8]),
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
         let columns = &self.definition.columns;
-        let mut view = RowView::new(columns, row.natts.into(), row.has_nulls, row.bytes)?;
+        let mut view = RowView::new(columns, natts.into(), has_nulls, bytes)?;
         for key in &self.indexes[index].definition.key {
             let KeySource::Column(column) = key.source else { continue };
-            match view.get(column)? {
-                Some(Field::Value(value)) => encode_key(&value, key.order, out),
-                Some(Field::Apart(_)) => return Ok(false),
+            match view.encode_key(column, key.order, out)? {
+                Some(true) => {}
+                Some(false) => return Ok(false),
                 None => {
                     let missing = self.definition.missing.get(column);
                     encode_key(missing.unwrap_or(&Datum::Null), key.order, out);

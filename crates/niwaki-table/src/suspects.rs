@@ -18,7 +18,7 @@ use niwaki_heap::RecordId;
 use niwaki_storage::Tid;
 
 /// Gathered is up to this part of the index, by bytes: a suspect weighs a little more than an entry.
-const PART: u64 = 64;
+const PART: u64 = 32;
 /// Most bytes that are gathered; what comes then is forgotten.
 const BYTES_MAX: usize = 1 << 20;
 /// How many are handed out at once: what one write may have to do for others.
@@ -27,6 +27,8 @@ const TAKEN: usize = 64;
 /// An entry that may be stale.
 #[derive(Clone, Copy, Debug)]
 struct Suspect {
+    /// How its key begins, as a number: most keys are told apart by it.
+    word: u64,
     root: Tid,
     record: Option<RecordId>,
     /// Where its key begins among the keys of its list, and how long it is.
@@ -48,7 +50,11 @@ impl List {
 
     fn push(&mut self, key: &[u8], root: Tid, record: Option<RecordId>) {
         let (at, len) = (self.keys.len() as u32, key.len() as u16);
-        self.suspects.push(Suspect { root, record, at, len });
+        let mut word = [0; 8];
+        let begin = key.len().min(word.len());
+        word[..begin].copy_from_slice(&key[..begin]);
+        let word = u64::from_be_bytes(word);
+        self.suspects.push(Suspect { word, root, record, at, len });
         self.keys.extend_from_slice(key);
     }
 
@@ -106,7 +112,11 @@ impl Suspects {
             *taken = 0;
             let List { suspects, keys } = due;
             let key = |suspect: &Suspect| &keys[suspect.at as usize..][..usize::from(suspect.len)];
-            suspects.sort_unstable_by(|a, b| (key(a), a.root).cmp(&(key(b), b.root)));
+            // Short keys end in zeros there, so unequal words decide as the keys do.
+            suspects.sort_unstable_by_key(|suspect| suspect.word);
+            for equal in suspects.chunk_by_mut(|a, b| a.word == b.word) {
+                equal.sort_unstable_by(|a, b| (key(a), a.root).cmp(&(key(b), b.root)));
+            }
         }
         let end = due.suspects.len().min(*taken + TAKEN);
         let mut out = List::default();

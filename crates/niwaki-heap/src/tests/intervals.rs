@@ -261,6 +261,47 @@ fn the_last_version_on_a_page_goes_and_the_one_in_front_leads_to_the_next() {
     }
 }
 
+/// A root that the row has left again: while it is a stub nobody sees anything there, so its entries go, and nothing is
+/// left to wait for once nobody follows it.
+#[test]
+fn a_stub_is_told_of_when_its_version_goes() {
+    let fixture = Fixture::new();
+    let relation = fixture.relation.clone().telling_moves(true);
+    let heap = Heap::new(&fixture.storage, &fixture.txns, &relation);
+    let root = fixture.inserted(b"one");
+    fixture.inserted(&[9; 500]);
+    let old = fixture.old(root, true);
+    let tx = fixture.begin(0);
+    let away = moved(&fixture, &tx, root, &[3; 7900]);
+    fixture.commit(tx);
+    let tx = fixture.begin(0);
+    let back = moved(&fixture, &tx, away, &[4; 1000]);
+    tx.commit(Durability::Async).unwrap();
+    assert!(back.block != away.block && back.block != root.block);
+    heap.prune_page(away.block.0).unwrap();
+    let stub = fixture.header(away.block, away.offset.0);
+    assert_eq!((stub.flags & flags::STUB, stub.link), (flags::STUB, back));
+    let [told] = &heap.take_removed(usize::MAX)[..] else { panic!("one version went") };
+    assert_eq!((told.root, &told.row.bytes[..]), (away, &[3; 7900][..]));
+
+    // Rule 9b.13: without the move, which a crash may lose, the row is here.
+    let dead = || heap.dead_versions(away, &fixture.txns.horizon(), |_| true).unwrap();
+    assert_eq!(dead(), None, "the move is not flushed");
+    fixture.storage.wal().flush(fixture.storage.wal().insert_lsn());
+    assert_eq!(dead(), Some(None));
+
+    heap.seen_to(away, told.record.unwrap(), true);
+    heap.prune_page(away.block.0).unwrap();
+    assert_eq!(fixture.state(away), ItemState::Normal, "it is followed");
+    fixture.assert_sees_the_same(&old);
+    drop(old);
+    fixture.pass(NEVER);
+    assert_eq!(fixture.state(away), ItemState::Dead);
+    assert!(heap.take_removed(usize::MAX).is_empty(), "it was told of");
+    heap.prune_page(away.block.0).unwrap();
+    assert_eq!(fixture.state(away), ItemState::Unused);
+}
+
 #[test]
 fn an_aborted_successor_at_the_end_is_forgotten_in_the_same_pass() {
     let fixture = Fixture::new();

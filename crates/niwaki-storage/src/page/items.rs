@@ -9,13 +9,31 @@ use crate::ids::OffsetNumber;
 /// Bytes of a line pointer.
 pub const ITEM_ID_SIZE: usize = 4;
 
-/// Removing so many items one by one moves no more bytes than compacting the page does, which handles tuple after tuple.
-const CLOSED_UP_MAX: usize = 16;
+/// Closing up so many gaps costs less than compacting the page, which handles tuple after tuple.
+const CLOSED_UP_MAX: usize = 32;
+/// Line pointers that are handled together: the compiler makes one wide operation of theirs.
+const LANES: usize = 8;
 
 /// Where line pointer `number` (from 1) is stored.
 #[inline]
 fn slot(number: u16) -> usize {
     HEADER_SIZE + (usize::from(number).wrapping_sub(1)) * ITEM_ID_SIZE
+}
+
+/// Line pointers whose tuples moved up, each by the bytes that went above it: `gone` has (start, length) of those.
+#[inline]
+fn move_up(slots: &mut [[u8; ITEM_ID_SIZE]; LANES], gone: &[(u32, u32)]) {
+    let ids = slots.map(|slot| ItemId(u32::from_le_bytes(slot)));
+    let mut by = [0u32; LANES];
+    for &(start, len) in gone {
+        for (by, id) in by.iter_mut().zip(ids) {
+            // Checked sums are not made wide; none exceeds a page.
+            *by = by.wrapping_add(id.below(start) & len);
+        }
+    }
+    for ((slot, id), by) in slots.iter_mut().zip(ids).zip(by) {
+        *slot = id.moved_up(by).0.to_le_bytes();
+    }
 }
 
 impl Page {
@@ -241,9 +259,7 @@ impl Page {
         {
             return false;
         }
-        if numbers.len() <= CLOSED_UP_MAX && self.has_no_gaps() {
-            // From the last, so that those before keep their numbers.
-            numbers.iter().rev().for_each(|number| self.remove_closing_up(*number));
+        if self.remove_closing_up(numbers) {
             return true;
         }
         let mut kept = 0u16;
@@ -269,28 +285,60 @@ impl Page {
         usize::from(self.upper()) + self.stored_bytes() == usize::from(self.special_offset())
     }
 
-    /// Removes a line pointer of a page without gaps ([`Page::has_no_gaps`]), which has none then: what is stored
-    /// below its tuple moves up.
-    fn remove_closing_up(&mut self, number: OffsetNumber) {
-        let id = self.item_id(number);
+    /// Removes a few line pointers of a page without gaps, which has none then: what is stored below their tuples moves
+    /// up. False, and nothing changed, if there are gaps, or too many to remove. `numbers` exist, and ascend.
+    fn remove_closing_up(&mut self, numbers: &[OffsetNumber]) -> bool {
         let (lower, upper) = (usize::from(self.lower()), usize::from(self.upper()));
-        let (start, len) = (usize::from(id.offset()), usize::from(id.len()));
-        // Where tuples overlap (damage that the pool refuses to read in) its bytes stay.
-        let sound =
-            id.has_storage() && upper <= start && start + len <= self.special_offset().into();
-        let (start, len) = if sound { (start, len) } else { (upper, 0) };
-        self.0.copy_within(upper..start, upper + len);
-        self.0[upper..upper + len].fill(0);
-        self.set_upper((upper + len) as u16);
-        let at = slot(number.0);
-        self.0.copy_within(at + ITEM_ID_SIZE..lower, at);
-        self.0[lower - ITEM_ID_SIZE..lower].fill(0);
-        self.set_lower((lower - ITEM_ID_SIZE) as u16);
-        let slots = self.0.get_mut(HEADER_SIZE..lower - ITEM_ID_SIZE).unwrap_or(&mut []);
-        for slot in slots.as_chunks_mut::<ITEM_ID_SIZE>().0 {
-            let moved = ItemId(u32::from_le_bytes(*slot)).moved_up_below(start as u32, len as u32);
-            *slot = moved.0.to_le_bytes();
+        // (start, length) of the tuples that go, the lowest first.
+        let mut gone = [(0u32, 0u32); CLOSED_UP_MAX];
+        let Some(gone) = gone.get_mut(..numbers.len()) else { return false };
+        for (place, number) in gone.iter_mut().zip(numbers) {
+            let id = self.item_id(*number);
+            *place = match id.has_storage() {
+                true => (id.offset().into(), id.len().into()),
+                false => (upper as u32, 0),
+            };
         }
+        gone.sort_unstable();
+        // Where tuples overlap (damage that the pool refuses to read in) compacting decides.
+        let mut free_from = upper as u32;
+        for &(start, len) in &*gone {
+            if start < free_from || start + len > self.special_offset().into() {
+                return false;
+            }
+            free_from = start + len;
+        }
+        if !self.has_no_gaps() {
+            return false;
+        }
+        // What lies below each moves up by all that goes above it: the highest first.
+        let mut by = 0;
+        for (place, &(start, len)) in gone.iter().enumerate().rev() {
+            by += len as usize;
+            let from = gone[..place].last().map_or(upper, |(start, len)| (start + len) as usize);
+            self.0.copy_within(from..start as usize, from + by);
+        }
+        self.0[upper..upper + by].fill(0);
+        self.set_upper((upper + by) as u16);
+        // Likewise their line pointers, downward.
+        for (place, number) in numbers.iter().enumerate() {
+            let from = slot(number.0 + 1);
+            let end = numbers.get(place + 1).map_or(lower, |next| slot(next.0));
+            self.0.copy_within(from..end, from - (place + 1) * ITEM_ID_SIZE);
+        }
+        let end = lower - numbers.len() * ITEM_ID_SIZE;
+        self.0[end..lower].fill(0);
+        self.set_lower(end as u16);
+        let slots = self.0.get_mut(HEADER_SIZE..end).unwrap_or(&mut []);
+        let (wide, rest) = slots.as_chunks_mut::<ITEM_ID_SIZE>().0.as_chunks_mut::<LANES>();
+        for lanes in wide {
+            move_up(lanes, gone);
+        }
+        let mut lanes = [[0; ITEM_ID_SIZE]; LANES];
+        lanes[..rest.len()].copy_from_slice(rest);
+        move_up(&mut lanes, gone);
+        rest.copy_from_slice(&lanes[..rest.len()]);
+        true
     }
 
     /// Replaces a stored tuple by other bytes; state and flags of the line pointer stay. A longer one

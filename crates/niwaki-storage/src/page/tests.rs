@@ -138,15 +138,21 @@ fn compacting_gives_equal_bytes_to_equal_contents() {
 }
 
 #[test]
-fn one_item_is_taken_out_as_many_are() {
-    for gap in [false, true] {
-        for gone in 1..=20u16 {
+fn items_are_taken_out_and_leave_no_gap() {
+    let some = (1..=40u16).map(|gone| vec![gone]);
+    let many = (0..200).map(|seed| {
+        let mut random = Random(seed + 1);
+        let part = 2 + random.below(6);
+        (1..=40).filter(|_| random.below(part) == 0).collect()
+    });
+    for gone in some.chain(many) {
+        for gap in [false, true] {
             let mut page = page();
             let mut model: Vec<Vec<u8>> = Vec::new();
-            for number in 0..20u8 {
+            for number in 0..40u8 {
                 // In another order than their line pointers.
                 let at = usize::from(number) / 2;
-                let tuple = vec![number; 30 + usize::from(number)];
+                let tuple = vec![number + 1; 30 + usize::from(number)];
                 assert!(page.insert_item(OffsetNumber(at as u16 + 1), &tuple));
                 model.insert(at, tuple);
             }
@@ -154,9 +160,14 @@ fn one_item_is_taken_out_as_many_are() {
                 assert!(page.overwrite_item(OffsetNumber(7), &[77; 5]));
                 model[6] = vec![77; 5];
             }
-            assert!(page.remove_items(&[OffsetNumber(gone)]));
-            model.remove(usize::from(gone) - 1);
+            let numbers: Vec<_> = gone.iter().map(|number| OffsetNumber(*number)).collect();
+            assert!(page.remove_items(&numbers));
+            for number in gone.iter().rev() {
+                model.remove(usize::from(*number) - 1);
+            }
             assert_eq!(page.free_bytes(), page.free_bytes_compacted(), "no gap is left");
+            let free = usize::from(page.lower())..usize::from(page.upper());
+            assert!(page.0[free].iter().all(|byte| *byte == 0));
             assert_holds(&page, &model.into_iter().map(Some).collect::<Vec<_>>(), 0);
         }
     }

@@ -123,13 +123,7 @@ fn encode_other(value: &Datum, order: KeyOrder, out: &mut Vec<u8>) {
             out.extend_from_slice(&(bits ^ flip).to_be_bytes());
         }
         Datum::Numeric(value) => encode_numeric(value, out),
-        Datum::Text(value) => {
-            let text =
-                if order.oid == TypeOid::BPCHAR { bpchar_trimmed(value) } else { value.as_ref() };
-            debug_assert!(!text.as_bytes().contains(&END), "text never holds a zero byte");
-            out.extend_from_slice(text.as_bytes());
-            out.push(END);
-        }
+        Datum::Text(value) => push_text(value, order, out),
         Datum::Bytea(value) => {
             for byte in value.iter() {
                 out.push(*byte);
@@ -161,6 +155,23 @@ fn encode_other(value: &Datum, order: KeyOrder, out: &mut Vec<u8>) {
             out.push(END);
         }
     }
+    if order.descending {
+        out.iter_mut().skip(start).for_each(|byte| *byte = !*byte);
+    }
+}
+
+fn push_text(text: &str, order: KeyOrder, out: &mut Vec<u8>) {
+    let text = if order.oid == TypeOid::BPCHAR { bpchar_trimmed(text) } else { text };
+    debug_assert!(!text.as_bytes().contains(&END), "text never holds a zero byte");
+    out.extend_from_slice(text.as_bytes());
+    out.push(END);
+}
+
+/// [`encode_key`] of a text, without a value made of it.
+pub(crate) fn encode_text_key(text: &str, order: KeyOrder, out: &mut Vec<u8>) {
+    out.push(MARKER_VALUE);
+    let start = out.len();
+    push_text(text, order, out);
     if order.descending {
         out.iter_mut().skip(start).for_each(|byte| *byte = !*byte);
     }

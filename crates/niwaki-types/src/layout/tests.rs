@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::test_values::{any_type, same_image, value_or_null};
-use crate::{Numeric, TypeOid, compress, value_of_image};
+use crate::{KeyOrder, Numeric, TypeOid, compress, encode_key, value_of_image};
 
 /// A value that stands in its row as it is.
 fn plain(view: &mut RowView<'_>, column: usize) -> Datum {
@@ -41,8 +41,15 @@ proptest! {
             let column = (order as usize).wrapping_mul(step + 1) % columns.len();
             prop_assert!(view.get_apart(column).expect("own row").is_none());
             prop_assert!(same_image(&plain(&mut view, column), &values[column]));
+            let order = KeyOrder { descending: step % 2 == 1, ..KeyOrder::ascending(columns[column].oid) };
+            let (mut key, mut of_value) = (Vec::new(), Vec::new());
+            prop_assert_eq!(view.encode_key(column, order, &mut key).expect("own row"), Some(true));
+            encode_key(&values[column], order, &mut of_value);
+            prop_assert_eq!(key, of_value);
         }
         prop_assert!(view.get(columns.len()).expect("own row").is_none());
+        let order = KeyOrder::ascending(TypeOid::INT4);
+        prop_assert_eq!(view.encode_key(columns.len(), order, &mut Vec::new()).expect("own row"), None);
 
         // A place that was not asked for keeps what stands there.
         let mut places = vec![Datum::text("untouched"); columns.len()];
@@ -214,6 +221,9 @@ fn values_apart_are_as_the_format_says() {
     let mut view = RowView::new(&columns, 3, false, &bytes).expect("own row");
     view.check().expect("own row");
     assert_eq!(view.get_apart(2).expect("own row"), forms[2]);
+    let (order, mut key) = (KeyOrder::ascending(TypeOid::TEXT), Vec::new());
+    assert_eq!(view.encode_key(0, order, &mut key).expect("own row"), Some(false));
+    assert!(key.is_empty());
     assert_eq!(view.get_apart(0).expect("own row"), forms[0]);
     assert!(same_image(&plain(&mut view, 1), &values[1]));
     let mut places = vec![Datum::Null; 3];

@@ -263,14 +263,15 @@ impl<'a> Cursor<'a> {
         match oid {
             TypeOid::INT4 => Ok(Datum::Int4(i32::from_le_bytes(self.take()?))),
             TypeOid::INT8 => Ok(Datum::Int8(i64::from_le_bytes(self.take()?))),
-            TypeOid::TEXT
-            | TypeOid::VARCHAR
-            | TypeOid::BPCHAR
-            | TypeOid::NAME
-            | TypeOid::CHAR
-            | TypeOid::UNKNOWN => read_text(self.take_counted()?),
+            text if is_text(text) => read_text(self.take_counted()?),
             _ => self.take_other(oid),
         }
+    }
+
+    /// The value as it stands there, if its type is one of text.
+    #[inline]
+    pub(super) fn take_text(&mut self, oid: TypeOid) -> Result<Option<&'a str>> {
+        if is_text(oid) { str_of(self.take_counted()?).map(Some) } else { Ok(None) }
     }
 
     fn take_other(&mut self, oid: TypeOid) -> Result<Datum> {
@@ -309,12 +310,7 @@ impl<'a> Cursor<'a> {
 /// The value of variable length that has this image.
 pub(super) fn read_image(oid: TypeOid, image: &[u8]) -> Result<Datum> {
     Ok(match oid {
-        TypeOid::TEXT
-        | TypeOid::VARCHAR
-        | TypeOid::BPCHAR
-        | TypeOid::NAME
-        | TypeOid::CHAR
-        | TypeOid::UNKNOWN => read_text(image)?,
+        text if is_text(text) => read_text(image)?,
         TypeOid::BYTEA => Datum::Bytea(Arc::from(image)),
         TypeOid::NUMERIC => Datum::Numeric(Arc::new(Numeric::from_stored(image)?)),
         array => {
@@ -326,11 +322,28 @@ pub(super) fn read_image(oid: TypeOid, image: &[u8]) -> Result<Datum> {
     })
 }
 
+/// Whether values of this type are [`Datum::Text`].
+#[inline]
+const fn is_text(oid: TypeOid) -> bool {
+    matches!(
+        oid,
+        TypeOid::TEXT
+            | TypeOid::VARCHAR
+            | TypeOid::BPCHAR
+            | TypeOid::NAME
+            | TypeOid::CHAR
+            | TypeOid::UNKNOWN
+    )
+}
+
+#[inline]
+fn str_of(image: &[u8]) -> Result<&str> {
+    std::str::from_utf8(image).map_err(|_| TypeError::corrupt("stored text is not UTF-8"))
+}
+
 #[inline]
 fn read_text(image: &[u8]) -> Result<Datum> {
-    let text =
-        std::str::from_utf8(image).map_err(|_| TypeError::corrupt("stored text is not UTF-8"))?;
-    Ok(Datum::Text(Arc::from(text)))
+    Ok(Datum::Text(Arc::from(str_of(image)?)))
 }
 
 fn read_array(element: TypeOid, bytes: &[u8]) -> Result<Datum> {

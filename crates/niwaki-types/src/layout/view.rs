@@ -3,6 +3,7 @@
 use super::apart::{Apart, decompress, value_of_image};
 use super::value::{Cursor, ended};
 use crate::error::{Result, TypeError};
+use crate::key::{KeyOrder, encode_key, encode_text_key};
 use crate::{ColumnType, Datum};
 
 /// A set of columns, by position. The first 64 take no memory of their own.
@@ -169,6 +170,35 @@ impl<'a> RowView<'a> {
         };
         self.next = column.saturating_add(1);
         Ok(Some(field))
+    }
+
+    /// Appends the key of `column` ([`encode_key`]), without a value made of it where that takes memory. `None`: the row is
+    /// older than the column. False: its value does not stand in the row as it is. Nothing is appended then.
+    ///
+    /// # Errors
+    /// `XX001` when the bytes are not a stored row.
+    pub fn encode_key(
+        &mut self,
+        column: usize,
+        order: KeyOrder,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<bool>> {
+        let Some(kind) = self.columns.get(column) else { return Ok(None) };
+        let oid = kind.oid;
+        if self.is_null(column) {
+            encode_key(&Datum::Null, order, out);
+            return Ok(Some(true));
+        }
+        self.seek(column)?;
+        let stands = self.cursor.take_apart(oid)?.is_none();
+        if stands {
+            match self.cursor.take_text(oid)? {
+                Some(text) => encode_text_key(text, order, out),
+                None => encode_key(&self.cursor.take_value(oid)?, order, out),
+            }
+        }
+        self.next = column.saturating_add(1);
+        Ok(Some(stands))
     }
 
     /// The bytes that stand in the row for `column`, length and form included: of two versions, equal ones are
