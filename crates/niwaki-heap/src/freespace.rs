@@ -12,6 +12,9 @@
 //! sees the row, and who needs room finds it there although no reader comes by. What cannot go yet stays unknown,
 //! and is looked at again, in rounds, when the oldest snapshot is another one.
 //!
+//! Rows that were rolled back leave nothing behind that tells of them: the session whose page they filled looks before it
+//! goes to another one.
+//!
 //! A page that is handed out reads as full until its holder gives it back, so that concurrent
 //! inserters work on different pages.
 
@@ -20,7 +23,10 @@ use niwaki_env::sync::plain_atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64,
 use niwaki_storage::page::{HEADER_SIZE, PAGE_SIZE, Page};
 use niwaki_storage::{BlockNumber, Csn, Fork, LoggedPage, PageId, PageKind, PageWrite, Xid};
 
+use niwaki_txn::XidStatus;
+
 use crate::error::{Error, Result};
+use crate::header::{TUPLE_HEADER_SIZE, flags};
 use crate::page::{self, MAX_ITEMS};
 use crate::relation::Heap;
 
@@ -39,6 +45,8 @@ const EXTEND_MAX: u32 = 64;
 const UNKNOWN: u8 = 1;
 /// A page with more room is offered as it is, whatever goes from it later.
 const NEARLY_FULL: usize = PAGE_SIZE / 8;
+/// Rows of a full page that were rolled back are worth a pass over it if they take so much.
+const ROLLED_BACK_MIN: usize = PAGE_SIZE / 8;
 /// Unknown pages looked at before the heap grows by one page.
 const LOOKS: u32 = 16;
 
@@ -259,7 +267,9 @@ impl<'e> Heap<'e> {
             let fine = own.is_some() || pin.try_write().is_some();
             if fine {
                 let mut page = pin.into_write();
-                if self.takes_insert(&page, len) {
+                if self.takes_insert(&page, len)
+                    || (own.is_some() && self.takes_after_rollbacks(&mut page, len)?)
+                {
                     self.bring_in_range(&mut page, xid)?;
                     return Ok(page);
                 }
@@ -289,6 +299,33 @@ impl<'e> Heap<'e> {
         if !page.is_new() && page.kind() == PageKind::Heap {
             self.prune_if_useful(page)?;
         }
+        Ok(self.takes_insert(page, len))
+    }
+
+    /// Whether a page that is full takes a row once it has lost those that were rolled back. Nothing else tells of
+    /// them: they leave no hint on their page, and nobody may ever read past them.
+    fn takes_after_rollbacks(&self, page: &mut PageWrite<'_>, len: usize) -> Result<bool> {
+        if page.is_new() || page.kind() != PageKind::Heap {
+            return Ok(false);
+        }
+        let base = page::base(page);
+        // Most pages have few inserters.
+        let (mut last, mut rolled_back, mut bytes) = (0, false, 0);
+        for tuple in (1..=page.item_count()).filter_map(|offset| page::tuple(page, offset)) {
+            if tuple.has(flags::XMIN_ALL_VISIBLE) {
+                continue;
+            }
+            if last != tuple.xmin() {
+                last = tuple.xmin();
+                rolled_back = self.txns.status(page::xmin(base, tuple)) == XidStatus::Aborted;
+            }
+            bytes += if rolled_back { TUPLE_HEADER_SIZE + tuple.data().len() } else { 0 };
+        }
+        if bytes < ROLLED_BACK_MIN {
+            return Ok(false);
+        }
+        let free = self.known_free(page);
+        self.prune_and_settle(page, &self.txns.horizon(), &free)?;
         Ok(self.takes_insert(page, len))
     }
 

@@ -47,12 +47,14 @@ impl Table {
     /// may be in the heap.
     pub fn insert(&self, tx: &Transaction, row: &[Datum], work: &mut Workspace) -> Result<Tid> {
         let root = self.place(tx, row, work)?;
-        for index in 0..self.indexes.len() {
-            let entry = RowEntry { row, root, logically_unchanged: false };
-            self.insert_entry(tx, index, &entry, work)?;
-        }
+        let entry = RowEntry { row, root, logically_unchanged: false };
+        let entered = (0..self.indexes.len())
+            .try_for_each(|index| self.insert_entry(tx, index, &entry, work));
+        // Those who only fail leave something to tend as well.
+        let tended = self.tend();
+        entered?;
         count(&self.counters.inserted, 1);
-        self.tend()?;
+        tended?;
         Ok(root)
     }
 

@@ -124,3 +124,31 @@ fn a_heap_of_rows_that_come_and_go_does_not_grow() {
         assert_eq!(fixture.check(), [""; 0]);
     }
 }
+
+/// Insertions that are rolled back again and again, with rows between them that stay, take no more room than those.
+#[test]
+fn a_heap_does_not_grow_by_rows_that_were_rolled_back() {
+    let fixture = Fixture::new();
+    let mut stay = Vec::new();
+    for turn in 0..1000u16 {
+        if turn % 20 == 0 {
+            stay.push(inserted(&fixture, &turn.to_le_bytes().repeat(50)));
+        }
+        let tx = fixture.begin(0);
+        fixture.insert(&tx, &[7; 500]);
+        tx.abort();
+        // Entries go at once.
+        for told in fixture.heap().take_removed(usize::MAX) {
+            fixture.heap().seen_to(told.root, told.record.unwrap(), true);
+        }
+    }
+    let blocks = fixture.heap().blocks().unwrap();
+    assert!(blocks <= 3, "{blocks} blocks");
+    let tx = fixture.begin(0);
+    for (root, turn) in stay.into_iter().zip((0..1000u16).step_by(20)) {
+        assert_eq!(fixture.fetch(&tx, root).unwrap(), turn.to_le_bytes().repeat(50));
+    }
+    tx.abort();
+    assert_eq!(fixture.check(), [""; 0]);
+    fixture.assert_redo_makes_the_same();
+}
