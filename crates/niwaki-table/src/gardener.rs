@@ -74,8 +74,13 @@ impl Table {
         let columns = self.indexes.iter().flat_map(|index| index.key_mask.iter());
         let columns: ColumnMask = columns.collect();
         let (mut row, mut key) = (vec![Datum::Null; self.definition.columns.len()], Vec::new());
-        for removed in self.heap().take_removed(BATCH_MAX) {
-            self.suspect(&removed, &columns, &mut row, &mut key)?;
+        let removed = self.heap().take_removed(BATCH_MAX);
+        // Asked once, after they were taken: who empties the table, or cuts it, holds a lock that excludes this.
+        let blocks = self.heap().blocks()?;
+        for removed in removed {
+            if removed.root.block.0 < blocks {
+                self.suspect(&removed, &columns, &mut row, &mut key)?;
+            }
         }
         let horizon = self.engine.transactions().horizon();
         // One that is being built has none.
@@ -98,9 +103,6 @@ impl Table {
         key: &mut Vec<u8>,
     ) -> Result<()> {
         let RemovedVersion { root, record, row: ref version } = *removed;
-        if !self.has_block(root)? {
-            return Ok(());
-        }
         let early = record.filter(|_| seeded_bug!("seen-early"));
         if let Some(record) = early {
             self.heap().seen_to(root, record, self.payloads_right());
@@ -201,10 +203,11 @@ impl Table {
 
     /// Deletes those of the suspects that are there and of whose chains no version that somebody may see has the key.
     fn delete_stale(&self, index: usize, taken: &Taken, horizon: &Horizon) -> Result<()> {
+        let blocks = self.heap().blocks()?;
         let memo = KeyMemo::default();
         let (mut entries, mut records, mut firsts) = (Vec::new(), Vec::new(), Vec::new());
         for (key, root, record) in taken.iter() {
-            if !self.has_block(root)? {
+            if root.block.0 >= blocks {
                 continue;
             }
             // Nobody shall wait at the leaf for a disk.

@@ -18,7 +18,7 @@ use niwaki_heap::RecordId;
 use niwaki_storage::Tid;
 
 /// Gathered is up to this part of the index, by bytes: a suspect weighs a little more than an entry.
-const PART: u64 = 64;
+const PART: u64 = 48;
 /// Most bytes that are gathered; what comes then is forgotten.
 const BYTES_MAX: usize = 1 << 20;
 /// How many are handed out at once: what one write may have to do for others.

@@ -170,12 +170,4 @@ impl Table {
     pub fn deform(&self, row: RowRef<'_>, needed: &ColumnMask, out: &mut [Datum]) -> Result<()> {
         self.deform_parts(row.natts, row.has_nulls, row.bytes, needed, out)
     }
-
-    /// Whether the heap can have a row at this address.
-    ///
-    /// # Errors
-    /// Storage's.
-    pub fn has_block(&self, tid: Tid) -> Result<bool> {
-        Ok(self.heap().has_block(tid)?)
-    }
 }
