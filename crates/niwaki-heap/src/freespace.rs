@@ -305,7 +305,8 @@ impl<'e> Heap<'e> {
     /// Whether a page that is full takes a row once it has lost those that were rolled back. Nothing else tells of
     /// them: they leave no hint on their page, and nobody may ever read past them.
     fn takes_after_rollbacks(&self, page: &mut PageWrite<'_>, len: usize) -> Result<bool> {
-        if page.is_new() || page.kind() != PageKind::Heap {
+        // Pieces of large values go together, by the first of them (`alone.rs`).
+        if page.is_new() || page.kind() != PageKind::Heap || self.relation.pieces {
             return Ok(false);
         }
         let base = page::base(page);

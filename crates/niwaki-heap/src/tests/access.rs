@@ -129,9 +129,10 @@ fn a_reader_waits_for_nobody_to_prune() {
 fn rows_that_were_rolled_back_or_deleted_make_room_for_others() {
     let fixture = Fixture::new();
     let tx = fixture.begin(0);
-    let gone: Vec<Tid> = (0..3).map(|_| fixture.insert(&tx, &[1; 1300])).collect();
+    // Too few for the one who filled the page to mind.
+    let gone: Vec<Tid> = (0..3).map(|_| fixture.insert(&tx, &[1; 300])).collect();
     tx.abort();
-    let deleted: Vec<Tid> = (0..3).map(|_| inserted(&fixture, &[2; 1300])).collect();
+    let deleted: Vec<Tid> = (0..3).map(|_| inserted(&fixture, &[2; 2300])).collect();
     let tx = fixture.begin(0);
     let snapshot = tx.snapshot_for_write().unwrap();
     for &root in &deleted {
