@@ -22,7 +22,6 @@ use niwaki_env::sync::RwLock;
 use niwaki_env::sync::plain_atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use niwaki_storage::page::{HEADER_SIZE, PAGE_SIZE, Page};
 use niwaki_storage::{BlockNumber, Csn, Fork, LoggedPage, PageId, PageKind, PageWrite, Xid};
-
 use niwaki_txn::XidStatus;
 
 use crate::error::{Error, Result};

@@ -200,7 +200,7 @@ struct Planner<'p> {
     /// Offsets of the versions that go.
     removed: Vec<u16>,
     /// Roots of which nothing is left, and the last version of each chain: of rows that are gone; with `tells_moves` also
-    /// of those that live elsewhere.
+    /// of those that live elsewhere, which may be stubs yet.
     ended: Vec<(u16, u16)>,
     tells_moves: bool,
     by_interval: u32,

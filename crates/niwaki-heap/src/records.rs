@@ -1,6 +1,7 @@
 //! Records of roots: whether an entry may be left of which nobody tells (rule 9b.8).
 //!
-//! A root that becomes mixed gets a record, and so does one that is not mixed when a pass makes it DEAD. While the
+//! A root that becomes mixed gets a record, and so does one that is not mixed when a pass takes its last version: it is
+//! DEAD then, or a stub that leads to another page. While the
 //! record lasts, each version of the root that a pass removes is counted as *unseen* until the gardener has seen to
 //! its entries. So, at any moment:
 //!
@@ -109,7 +110,7 @@ impl Records {
         &self.parts[block as usize % PARTS]
     }
 
-    /// A root that was not mixed becomes so, or DEAD, under its page's latch.
+    /// A root that was not mixed becomes so, or loses its last version, under its page's latch.
     pub(crate) fn begin(&self, root: Tid) {
         // Where roots without a record are rare, they are made.
         if !(SIMULATED && sometimes!(1, 8)) {

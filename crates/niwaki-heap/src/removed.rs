@@ -1,7 +1,7 @@
 //! Versions that passes removed and that left something behind elsewhere: what the gardener works off.
 //!
 //! An index may have an entry with the key of a version of a mixed root, for its root, that no version has any
-//! more, and has those of a root that is DEAD; and the pieces of values out of line lie in another heap. A pass
+//! more, and has those of a root that is DEAD, or a stub that leads to another page; and the pieces of values out of line lie in another heap. A pass
 //! knows the version's bytes last, so it copies them here; which keys they have, and where the pieces are, is found
 //! out later, where nothing is latched (rule 9b.16).
 //!
@@ -78,7 +78,7 @@ impl Size for EndedRows {
 /// What waits for the gardener, of one heap.
 #[derive(Debug, Default)]
 pub(crate) struct RemovedVersions {
-    /// Versions whose roots are mixed, or DEAD.
+    /// Versions whose roots are mixed, or have none any more.
     indexed: Queue<RemovedVersion>,
     /// Versions with values out of line.
     external: Queue<VersionRow>,

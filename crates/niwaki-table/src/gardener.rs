@@ -3,7 +3,7 @@
 //! ```text
 //!  pruning (under the page's latch)      the next writers of the table (no latch)
 //!  a version of a mixed root goes ────►  its keys, index by index
-//!  a root becomes DEAD                   does a version of the chain still have the key?  yes ─► done
+//!  a root loses its last version         does a version of the chain still have the key?  yes ─► done
 //!                                        a suspect of that index                     (suspects.rs)
 //!                                           once there are enough, leaf by leaf:
 //!                                        down to the leaf, its exclusive latch

@@ -39,18 +39,6 @@ fn no_cast(from: TypeOid, to: TypeOid) -> TypeError {
     )
 }
 
-fn is_text(oid: TypeOid) -> bool {
-    matches!(
-        oid,
-        TypeOid::TEXT
-            | TypeOid::VARCHAR
-            | TypeOid::BPCHAR
-            | TypeOid::NAME
-            | TypeOid::CHAR
-            | TypeOid::UNKNOWN
-    )
-}
-
 fn convert(
     value: &Datum,
     from: TypeOid,
@@ -58,7 +46,7 @@ fn convert(
     explicit: bool,
     context: &InputContext<'_>,
 ) -> Result<Datum> {
-    if is_text(to.oid) {
+    if to.oid.is_text() {
         return to_text_type(value, from, to, explicit, context);
     }
     if let Datum::Text(text) = value {

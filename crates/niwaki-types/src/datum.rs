@@ -102,6 +102,17 @@ impl TypeOid {
     pub const VOID: Self = Self(2278);
 }
 
+impl TypeOid {
+    /// Whether values of this type are [`Datum::Text`].
+    #[inline]
+    pub(crate) const fn is_text(self) -> bool {
+        matches!(
+            self,
+            Self::TEXT | Self::VARCHAR | Self::BPCHAR | Self::NAME | Self::CHAR | Self::UNKNOWN
+        )
+    }
+}
+
 /// A value; which variant belongs to which type stands at the variant. Cloning never allocates.
 #[derive(Clone, Debug)]
 pub enum Datum {

@@ -253,12 +253,9 @@ fn other_length(bytes: &[u8], order: KeyOrder) -> Result<usize> {
     let body = bytes.get(1..).unwrap_or_default();
     let flip = inversion(order) as u8;
     Ok(1 + match order.oid {
-        TypeOid::TEXT
-        | TypeOid::VARCHAR
-        | TypeOid::NAME
-        | TypeOid::CHAR
-        | TypeOid::UNKNOWN
-        | TypeOid::BPCHAR => body.iter().position(|byte| byte ^ flip == END).ok_or_else(ended)? + 1,
+        text if text.is_text() => {
+            body.iter().position(|byte| byte ^ flip == END).ok_or_else(ended)? + 1
+        }
         TypeOid::BYTEA => {
             // Every zero byte has another one behind it, which tells whether it ends the value.
             let mut at = 0;
@@ -309,12 +306,7 @@ fn decode_value(bytes: &[u8], order: KeyOrder) -> Result<(Option<Datum>, usize)>
                 return Err(TypeError::corrupt(format!("index key has the boolean {other}")));
             }
         },
-        TypeOid::TEXT
-        | TypeOid::VARCHAR
-        | TypeOid::NAME
-        | TypeOid::CHAR
-        | TypeOid::UNKNOWN
-        | TypeOid::BPCHAR => {
+        text if text.is_text() => {
             let length = bytes.iter().position(|byte| byte ^ flip == END).ok_or_else(ended)?;
             let text = bytes.get(..length).unwrap_or_default();
             if order.oid == TypeOid::BPCHAR {

@@ -25,15 +25,7 @@ pub(super) fn write(oid: TypeOid, value: &Datum, out: &mut Vec<u8>) {
     match (oid, value) {
         (TypeOid::INT4, Datum::Int4(value)) => out.extend_from_slice(&value.to_le_bytes()),
         (TypeOid::INT8, Datum::Int8(value)) => out.extend_from_slice(&value.to_le_bytes()),
-        (
-            TypeOid::TEXT
-            | TypeOid::VARCHAR
-            | TypeOid::BPCHAR
-            | TypeOid::NAME
-            | TypeOid::CHAR
-            | TypeOid::UNKNOWN,
-            Datum::Text(value),
-        ) => {
+        (text, Datum::Text(value)) if text.is_text() => {
             write_length(value.len(), out);
             out.extend_from_slice(value.as_bytes());
         }
@@ -263,7 +255,7 @@ impl<'a> Cursor<'a> {
         match oid {
             TypeOid::INT4 => Ok(Datum::Int4(i32::from_le_bytes(self.take()?))),
             TypeOid::INT8 => Ok(Datum::Int8(i64::from_le_bytes(self.take()?))),
-            text if is_text(text) => read_text(self.take_counted()?),
+            text if text.is_text() => read_text(self.take_counted()?),
             _ => self.take_other(oid),
         }
     }
@@ -271,7 +263,7 @@ impl<'a> Cursor<'a> {
     /// The value as it stands there, if its type is one of text.
     #[inline]
     pub(super) fn take_text(&mut self, oid: TypeOid) -> Result<Option<&'a str>> {
-        if is_text(oid) { str_of(self.take_counted()?).map(Some) } else { Ok(None) }
+        if oid.is_text() { str_of(self.take_counted()?).map(Some) } else { Ok(None) }
     }
 
     fn take_other(&mut self, oid: TypeOid) -> Result<Datum> {
@@ -310,7 +302,7 @@ impl<'a> Cursor<'a> {
 /// The value of variable length that has this image.
 pub(super) fn read_image(oid: TypeOid, image: &[u8]) -> Result<Datum> {
     Ok(match oid {
-        text if is_text(text) => read_text(image)?,
+        text if text.is_text() => read_text(image)?,
         TypeOid::BYTEA => Datum::Bytea(Arc::from(image)),
         TypeOid::NUMERIC => Datum::Numeric(Arc::new(Numeric::from_stored(image)?)),
         array => {
@@ -320,20 +312,6 @@ pub(super) fn read_image(oid: TypeOid, image: &[u8]) -> Result<Datum> {
             read_array(element, image)?
         }
     })
-}
-
-/// Whether values of this type are [`Datum::Text`].
-#[inline]
-const fn is_text(oid: TypeOid) -> bool {
-    matches!(
-        oid,
-        TypeOid::TEXT
-            | TypeOid::VARCHAR
-            | TypeOid::BPCHAR
-            | TypeOid::NAME
-            | TypeOid::CHAR
-            | TypeOid::UNKNOWN
-    )
 }
 
 #[inline]
