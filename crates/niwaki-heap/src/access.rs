@@ -16,6 +16,7 @@ use niwaki_txn::{Horizon, XidStatus};
 
 use crate::header::{Tuple, flags};
 use crate::page::{self, Chain};
+use crate::prune::PruneOptions;
 use crate::relation::Heap;
 
 /// A page with less room than this runs short of it: the next update may not fit.
@@ -100,10 +101,12 @@ impl Heap<'_> {
     #[cold]
     pub(crate) fn prune_on_access(&self, pin: &Pin<'_>, horizon: &Horizon) {
         let room = {
-            let Some(mut page) = pin.try_write() else { return };
             // The reader has its rows; that the log is full is for those to say who must write.
+            let Ok(()) = self.open_visibility_map() else { return };
+            let Some(mut page) = pin.try_write() else { return };
             let free = self.known_free(&page);
-            let Ok(pruned) = self.prune_and_settle(&mut page, horizon, &free) else { return };
+            let options = PruneOptions { free: &free, settle: true, map: true, ..PruneOptions::default() };
+            let Ok(pruned) = self.prune(&mut page, horizon, options) else { return };
             self.relation.shared.space.count_reader_pass();
             (pruned.chains > 0).then(|| self.room_left(&page))
         };

@@ -32,6 +32,8 @@ pub(crate) mod kind {
     pub(crate) const REBASE: u8 = 9;
     /// `mixed` cleared on roots.
     pub(crate) const UNMIXED: u8 = 10;
+    /// Bits of the visibility map set, and nothing else.
+    pub(crate) const VISIBLE: u8 = 11;
 }
 
 /// Layout version of all records.
@@ -65,6 +67,11 @@ impl<'a> Fields<'a> {
         let (first, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(u32::from_le_bytes(*first))
+    }
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        let (first, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*first))
     }
     pub(crate) fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
         let (first, rest) = self.0.split_at_checked(len)?;

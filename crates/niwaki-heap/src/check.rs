@@ -3,7 +3,7 @@
 
 use hashbrown::{HashMap, HashSet};
 use niwaki_storage::page::{ItemState, Page};
-use niwaki_storage::{Corruption, OffsetNumber, PageKind, Tid, Xid};
+use niwaki_storage::{Corruption, Mixed, OffsetNumber, PageKind, Tid, Xid};
 use niwaki_txn::{Horizon, XidStatus};
 
 use crate::error::Result;
@@ -12,6 +12,7 @@ use crate::page::{self, Chain, SPECIAL_SIZE};
 use crate::read::row_ref;
 use crate::relation::Heap;
 use crate::rows::RowRef;
+use crate::visibility::PageVisibility;
 
 /// One line pointer of a heap, as a check of the whole table sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,12 +49,17 @@ impl Heap<'_> {
         mut items: impl FnMut(Tid, ItemKind),
         mut versions: impl FnMut(LiveVersion<'_>),
     ) -> Result<()> {
+        self.open_visibility_map()?;
         let pin = self.pin(block)?;
         let page = pin.read();
+        let mut checker = Checker { block, page: &page, heap: *self, report };
+        let visibility = checker.map_page()?;
         if page.is_new() {
+            if visibility != PageVisibility::Unknown {
+                checker.fault(None, "V1", format!("the map says {visibility:?} of a new page"));
+            }
             return Ok(());
         }
-        let mut checker = Checker { block, page: &page, heap: *self, report };
         if page.kind() != PageKind::Heap || page.special_size() != SPECIAL_SIZE {
             checker.fault(None, "format", format!("a page of kind {:?} in a heap", page.kind()));
             return Ok(());
@@ -65,6 +71,7 @@ impl Heap<'_> {
         checker.headers();
         let roots = checker.chains();
         checker.links();
+        checker.visibility(visibility, &self.txns.horizon());
         for offset in 1..=page.item_count() {
             let number = OffsetNumber(offset);
             let id = page.item_id(number);
@@ -75,7 +82,7 @@ impl Heap<'_> {
                 (ItemState::Normal, Some(tuple)) if tuple.has(flags::HEAP_ONLY) => {
                     items(tid, ItemKind::HeapOnly);
                 }
-                _ => items(tid, ItemKind::Root { mixed: id.mixed() != niwaki_storage::Mixed::No }),
+                _ => items(tid, ItemKind::Root { mixed: id.mixed() != Mixed::No }),
             }
             let Some(tuple) = tuple else { continue };
             let root = roots.get(&offset).copied();
@@ -158,6 +165,55 @@ impl<'c> Checker<'c, '_> {
             invariant,
             detail,
         });
+    }
+
+    /// What the map says of the page: the same in memory and on its own page (V1).
+    fn map_page(&mut self) -> Result<PageVisibility> {
+        let known = self.heap.page_visibility(self.block);
+        let stored = self.heap.visibility_on_page(self.block)?;
+        if known != stored {
+            let detail = format!("the map says {known:?} in memory, and {stored:?} on its page");
+            self.fault(None, "V1", detail);
+        }
+        Ok(known.max(stored))
+    }
+
+    /// V1: what the map says of the page is so.
+    fn visibility(&mut self, said: PageVisibility, horizon: &Horizon) {
+        if said == PageVisibility::Unknown {
+            return;
+        }
+        let (page, txns) = (self.page, self.heap.txns);
+        let base = page::base(page);
+        for offset in 1..=page.item_count() {
+            let id = page.item_id(OffsetNumber(offset));
+            let mut fault = |detail: &str| {
+                let detail = format!("the map says {said:?} of the page, and {detail}");
+                self.fault(Some(offset), "V1", detail);
+            };
+            if id.mixed() != Mixed::No {
+                fault("this root is mixed");
+            }
+            if id.state() == ItemState::Dead {
+                fault("this line pointer is DEAD");
+            }
+            let Some(tuple) = page::tuple(page, offset) else { continue };
+            if tuple.has(flags::STUB) {
+                fault("this is a stub");
+                continue;
+            }
+            let (xmin, xmax) = (page::xmin(base, tuple), page::xmax(base, tuple));
+            let begin = txns.status(xmin);
+            if !matches!(begin, XidStatus::Committed(begin) if begin <= horizon.oldest()) {
+                fault(&format!("not every snapshot sees what {xmin} inserted ({begin:?})"));
+            }
+            if tuple.has_deleter() && txns.status(xmax) != XidStatus::Aborted {
+                fault(&format!("{xmax} ends this version"));
+            }
+            if said == PageVisibility::AllFrozen && (tuple.xmin() != 1 || tuple.xmax() != 0) {
+                fault(&format!("this version names the transactions {xmin} and {xmax}"));
+            }
+        }
     }
 
     fn tuples(&self) -> impl Iterator<Item = (u16, Tuple<'c>)> + use<'c> {

@@ -258,6 +258,7 @@ impl<'e> Heap<'e> {
         xid: Xid,
     ) -> Result<PageWrite<'e>> {
         self.load_map()?;
+        self.open_visibility_map()?;
         let space = &self.relation.shared.space;
         let own = space.target(session);
         if let Some(block) = own.or_else(|| space.any_target()) {

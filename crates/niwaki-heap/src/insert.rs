@@ -10,6 +10,7 @@ use crate::header::TUPLE_HEADER_SIZE;
 use crate::outcome::NewRow;
 use crate::page::{self, MAX_TUPLE_SIZE};
 use crate::relation::Heap;
+use crate::visibility::PageVisibility;
 
 /// Most bytes of one multi-insert record: what a page's data may hold.
 const MULTI_RECORD_MAX: usize = 60_000;
@@ -68,6 +69,7 @@ impl Heap<'_> {
         let xid = transaction.write_xid()?;
         let mut page = self.page_for_insert(session_slot(transaction), len, xid)?;
         let new = page.is_new();
+        let map = self.lower_visibility([page.id().block.0], PageVisibility::Unknown)?;
         let _critical = self.storage.begin_change()?;
         if new {
             page::init(&mut page, page::initial_base(xid));
@@ -78,7 +80,7 @@ impl Heap<'_> {
         let tid = Tid { block: page.id().block, offset: OffsetNumber(place.offset) };
         let head = place.head();
         let data: [&[u8]; 2] = [&head, place.data];
-        self.log(kind::INSERT, xid, &mut [LoggedPage::new(&mut page, page_log(new), &data)])?;
+        self.log(kind::INSERT, xid, [LoggedPage::new(&mut page, page_log(new), &data)], map)?;
         Ok(tid)
     }
 
@@ -105,6 +107,7 @@ impl Heap<'_> {
             let mut page = self.page_for_insert(session_slot(transaction), len, xid)?;
             let new = page.is_new();
             record.clear();
+            let map = self.lower_visibility([page.id().block.0], PageVisibility::Unknown)?;
             let _critical = self.storage.begin_change()?;
             if new {
                 page::init(&mut page, page::initial_base(xid));
@@ -127,7 +130,7 @@ impl Heap<'_> {
             }
             let data: [&[u8]; 1] = [&record];
             let logged = LoggedPage::new(&mut page, page_log(new), &data);
-            self.log(kind::MULTI_INSERT, xid, &mut [logged])?;
+            self.log(kind::MULTI_INSERT, xid, [logged], map)?;
             rest = &rest[done..];
         }
         Ok(())

@@ -36,6 +36,7 @@ mod rows;
 mod unindexed;
 mod unique;
 mod vacuum;
+mod visibility;
 
 pub use chain_stats::ChainStats;
 pub use check::{ItemKind, LiveVersion};
@@ -61,8 +62,9 @@ pub use rows::{PageRows, RowRef};
 pub use unindexed::FreeingPaused;
 pub use unique::UniqueProbe;
 pub use vacuum::{PageVacuum, VacuumRoots};
+pub use visibility::{BLOCKS_PER_VISIBILITY_PAGE, MapOptions, PageVisibility};
 
 #[cfg(test)]
 mod format_tests;
-#[cfg(test)]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests;

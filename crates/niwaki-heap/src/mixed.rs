@@ -27,6 +27,7 @@ use crate::error::{Result, corruption};
 use crate::header::flags;
 use crate::page::{self, Chain};
 use crate::relation::Heap;
+use crate::visibility::PageVisibility;
 
 /// How often roots of one heap were cleared of `mixed` since it was opened.
 #[derive(Debug, Default)]
@@ -55,6 +56,7 @@ impl Heap<'_> {
         let mut page = self.pin_write(block)?;
         let were_not = |root: &&u16| page.item_id(OffsetNumber(**root)).mixed() == Mixed::No;
         let more = roots.iter().filter(were_not).count();
+        let map = self.lower_visibility([block], PageVisibility::Unknown)?;
         let _critical = self.storage.begin_change()?;
         if !change::set_mixed(&mut page, roots.iter().copied(), Mixed::Yes) {
             return Err(corruption(
@@ -66,7 +68,7 @@ impl Heap<'_> {
         }
         count(&self.relation.counters.mixed, more);
         let data: Vec<u8> = roots.iter().flat_map(|root| root.to_le_bytes()).collect();
-        self.log(kind::MIXED, xid, &mut [LoggedPage::delta(&mut page, &[&data])])
+        self.log(kind::MIXED, xid, [LoggedPage::delta(&mut page, &[&data])], map)
     }
 
     /// Marks those of these roots of a block that are mixed and could be cleared as *cleaning*; returns
@@ -132,7 +134,7 @@ impl Heap<'_> {
 
     fn log_roots(&self, kind: u8, page: &mut PageWrite<'_>, roots: &[u16]) -> Result<()> {
         let data: Vec<u8> = roots.iter().flat_map(|root| root.to_le_bytes()).collect();
-        self.log(kind, Xid::INVALID, &mut [LoggedPage::delta(page, &[&data])])
+        self.log_record(kind, Xid::INVALID, &mut [LoggedPage::delta(page, &[&data])], None)
     }
 
     /// Keeps the roots that have one version, in their chain or outside (rule 9b.8), committed and not ended.

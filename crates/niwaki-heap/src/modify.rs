@@ -27,6 +27,7 @@ use crate::page;
 use crate::read::{row_ref, visible};
 use crate::relation::Heap;
 use crate::rows::RowRef;
+use crate::visibility::PageVisibility;
 
 /// Pages that a follower crosses before the links must be running in a circle.
 const HOPS_MAX: u32 = 1 << 20;
@@ -209,6 +210,7 @@ impl<'e> Heap<'e> {
             middle: &row.bytes[prefix..row.bytes.len() - suffix],
         };
         let new_root = Tid { block, offset: OffsetNumber(change.new) };
+        let map = self.lower_visibility([block.0], PageVisibility::Unknown)?;
         let _critical = self.storage.begin_change()?;
         if !update.heap_only {
             self.carry_locks(root, new_root)?;
@@ -222,7 +224,7 @@ impl<'e> Heap<'e> {
         assert!(applied, "a page with room takes the new version");
         let head = change.head();
         let data: [&[u8]; 2] = [&head, change.middle];
-        self.log(kind::UPDATE, xid, &mut [LoggedPage::delta(&mut page, &data)])?;
+        self.log(kind::UPDATE, xid, [LoggedPage::delta(&mut page, &data)], map)?;
         let root = if update.heap_only { root } else { new_root };
         Ok(Outcome::Done { root, heap_only: update.heap_only })
     }
@@ -246,6 +248,9 @@ impl<'e> Heap<'e> {
         let new = new_page.is_new();
         let place = place(row, next_offset(&new_page), false);
         let root = Tid { block: new_page.id().block, offset: OffsetNumber(place.offset) };
+        let mut blocks = [old_root.block.0, root.block.0];
+        blocks.sort_unstable();
+        let map = self.lower_visibility(blocks, PageVisibility::Unknown)?;
         let _critical = self.storage.begin_change()?;
         self.carry_locks(old_root, root)?;
         if new {
@@ -266,10 +271,11 @@ impl<'e> Heap<'e> {
         self.log(
             kind::MOVE,
             xid,
-            &mut [
+            [
                 LoggedPage::delta(&mut old_page, &old_data),
                 LoggedPage::new(&mut new_page, page_log(new), &new_data),
             ],
+            map,
         )?;
         Ok(Outcome::Done { root, heap_only: false })
     }
@@ -378,12 +384,18 @@ impl<'e> Heap<'e> {
         end: &EndVersion,
         kind: u8,
     ) -> Result<()> {
+        // Who is only locked is seen by all still.
+        let to = match end.xmax_flags & flags::XMAX_LOCK_ONLY {
+            0 => PageVisibility::Unknown,
+            _ => PageVisibility::AllVisible,
+        };
+        let map = self.lower_visibility([page.id().block.0], to)?;
         let _critical = self.storage.begin_change()?;
         let applied = end.apply(page, xid);
         assert!(applied, "the version is there, and the id in range");
         let data = encode_end(end);
         let data: [&[u8]; 1] = [&data];
-        self.log(kind, xid, &mut [LoggedPage::delta(page, &data)])
+        self.log(kind, xid, [LoggedPage::delta(page, &data)], map)
     }
 
     /// Goes from the replaced version at `at` to the newest one, locks it in `mode` and copies it.

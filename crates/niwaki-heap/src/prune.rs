@@ -24,18 +24,18 @@
 use niwaki_env::seeded_bug;
 use niwaki_storage::page::{ItemState, Page};
 use niwaki_storage::{
-    BlockNumber, Csn, LoggedPage, Manager, Mixed, OffsetNumber, PageKind, PageWrite, Record, Tid,
-    Xid,
+    BlockNumber, Csn, LoggedPage, Mixed, OffsetNumber, PageKind, PageWrite, Tid, Xid,
 };
 use niwaki_txn::{Horizon, TransactionManager, XidStatus};
 
-use crate::change::{PrunePlan, RECORD_VERSION, Relink, kind};
+use crate::change::{PrunePlan, Relink, kind};
 use crate::counters::count;
 use crate::error::Result;
 use crate::header::{NO_LINK, Tuple, absolute, flags};
 use crate::held::LeftOnPage;
 use crate::page::{self, Chain};
 use crate::relation::Heap;
+use crate::visibility::{MapChanges, PageVisibility};
 
 /// A page is crowded with so many versions more than rows: one for so many rows, and not fewer than so many.
 const CROWDED_PART: u16 = 8;
@@ -54,6 +54,8 @@ pub(crate) struct PruneOptions<'a> {
     pub(crate) free: &'a [u16],
     /// Clear `mixed` of the roots that settled (`records.rs`).
     pub(crate) settle: bool,
+    /// Set the page's bits in the visibility map. Not if it is about to be changed.
+    pub(crate) map: bool,
 }
 
 /// What a pass did.
@@ -227,6 +229,9 @@ struct Findings {
     all_visible: Vec<u16>,
     /// What stays for open snapshots only.
     left: LeftOnPage,
+    /// What may be said of the page afterwards in the visibility map, unless a root stays mixed, and the newest
+    /// commit that inserted something there.
+    visibility: (PageVisibility, Csn),
 }
 
 impl<'p> Planner<'p> {
@@ -378,6 +383,56 @@ impl<'p> Planner<'p> {
         self.plan.prune_xid = hint;
     }
 
+    /// What the visibility map may say of the page once the plan is carried out, mixed roots apart, and the newest
+    /// commit that inserted what stays.
+    fn visibility(&self, txns: &TransactionManager) -> (PageVisibility, Csn) {
+        const NO: (PageVisibility, Csn) = (PageVisibility::Unknown, Csn(0));
+        let base = page::base(self.page);
+        let mut frozen = true;
+        let mut newest = Csn(0);
+        let mut inserter = (1, Csn(0));
+        for offset in 1..=self.page.item_count() {
+            let state = self.page.item_id(OffsetNumber(offset)).state();
+            let stays_dead = state == ItemState::Dead && !self.plan.freed.contains(&offset);
+            if stays_dead || self.plan.dead.contains(&offset) {
+                return NO;
+            }
+            if state != ItemState::Normal {
+                continue;
+            }
+            let Some(tuple) = page::tuple(self.page, offset) else { return NO };
+            let version = self.version(offset);
+            let is_stub = || self.plan.stubs.iter().any(|stub| stub.offset == offset);
+            match version.verdict {
+                // It goes.
+                Verdict::None if !is_stub() => continue,
+                Verdict::Keep if !tuple.has(flags::STUB) => {}
+                _ => return NO,
+            }
+            let seen = version.begin.is_some_and(|begin| begin <= self.horizon.oldest());
+            if !(seen || version.begin.is_some() && seeded_bug!("map-horizon"))
+                || version.end != 0 && !version.xmax_aborted
+            {
+                return NO;
+            }
+            let was_frozen = tuple.xmin() == 1 || self.plan.frozen.contains(&offset);
+            frozen &= was_frozen && (tuple.xmax() == 0 || self.plan.cleared.contains(&offset));
+            if tuple.xmin() != inserter.0 {
+                // A hint does not say when: a standby asks.
+                let XidStatus::Committed(begin) = txns.status(page::xmin(base, tuple)) else {
+                    return NO;
+                };
+                inserter = (tuple.xmin(), begin);
+            }
+            newest = newest.max(inserter.1);
+        }
+        let visibility = match frozen {
+            true => PageVisibility::AllFrozen,
+            false => PageVisibility::AllVisible,
+        };
+        (visibility, newest)
+    }
+
     /// Whether no version in front of it stays: its xmin need not match anybody's xmax. One behind a version
     /// that was relinked is none: who stays in front of it has its xmin for an end.
     fn is_first(&self, offset: u16, tuple: Tuple<'_>) -> bool {
@@ -481,7 +536,12 @@ impl Heap<'_> {
             })
             .collect();
         let left = LeftOnPage::of(page, |offset| planner.version(offset).keepers);
+        let visibility = match options.map {
+            true => planner.visibility(self.txns),
+            false => (PageVisibility::Unknown, Csn(0)),
+        };
         Findings {
+            visibility,
             plan: planner.plan,
             removed: planner.removed,
             ended: planner.ended,
@@ -511,6 +571,7 @@ impl Heap<'_> {
             interval,
             all_visible,
             left,
+            visibility: (visibility, newest),
         } = self.plan(page, page.id().block, horizon, options);
         self.relation.shared.held.note(page.id().block.0, left);
         if options.settle {
@@ -526,10 +587,24 @@ impl Heap<'_> {
             freed: plan.freed.len() as u32,
             chains,
         };
+        let stays_mixed = |offset: u16| {
+            page.item_id(OffsetNumber(offset)).mixed() != Mixed::No
+                && !plan.unmixed.contains(&offset)
+                && !seeded_bug!("map-unmixed")
+        };
+        let raised = match visibility {
+            PageVisibility::Unknown => MapChanges::default(),
+            _ if (1..=page.item_count()).any(stays_mixed) => MapChanges::default(),
+            to => self.raise_visibility(page.id().block.0, to, newest)?,
+        };
         if plan.is_empty() {
             if page::prune_xid(page) != plan.prune_xid {
                 page::set_prune_xid(page, plan.prune_xid);
                 page.mark_hint();
+            }
+            if !raised.is_empty() {
+                let _critical = self.storage.begin_change()?;
+                self.log(kind::VISIBLE, Xid::INVALID, [], raised)?;
             }
             return Ok(pruned);
         }
@@ -548,18 +623,8 @@ impl Heap<'_> {
             self.forget_freed(page.id().block.0, &plan.freed);
         }
         let data: [&[u8]; 1] = [&data];
-        self.storage.log_for(
-            self.relation.file.logged,
-            Record {
-                manager: Manager::Heap,
-                kind: kind::PRUNE,
-                version: RECORD_VERSION,
-                xid: Xid::INVALID,
-                body: &[],
-                pages: &mut [LoggedPage::delta(page, &data)],
-                removes: interval,
-            },
-        )?;
+        let pages = [LoggedPage::delta(page, &data)];
+        self.log_removing(kind::PRUNE, Xid::INVALID, pages, raised, interval)?;
         self.tell_removed(told, external);
         self.relation.counters.count_pass(&pruned);
         count(&self.relation.counters.settled, plan.unmixed.len());

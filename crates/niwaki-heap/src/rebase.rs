@@ -45,6 +45,6 @@ impl Heap<'_> {
         }
         page::set_base(page, new_base);
         page::set_prune_xid(page, 1);
-        self.log(kind::REBASE, Xid::INVALID, &mut [LoggedPage::image(page)])
+        self.log_record(kind::REBASE, Xid::INVALID, &mut [LoggedPage::image(page)], None)
     }
 }

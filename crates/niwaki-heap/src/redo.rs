@@ -4,13 +4,14 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use niwaki_storage::{
-    BlockNumber, Corruption, DecodedRecord, Error, Manager, Mixed, Page, PageWrite, Redo, RedoPage,
-    ResourceManager, Result,
+    BlockNumber, Corruption, DecodedRecord, Error, Fork, Manager, Mixed, Page, PageKind, PageWrite,
+    Redo, RedoPage, ResourceManager, Result,
 };
 use niwaki_txn::TupleCid;
 
 use crate::change::{self, Fields, PlaceRow, PrunePlan, UpdateOnPage, kind};
 use crate::page;
+use crate::visibility;
 
 /// Redo of the heap.
 #[derive(Debug, Default)]
@@ -53,8 +54,18 @@ impl ResourceManager for HeapRedo {
         }
         for (index, logged) in record.pages.iter().enumerate() {
             let RedoPage::NeedsRedo(mut page) = redo.page(index)? else { continue };
-            prepare(record, index, &mut page);
-            let done = apply(record, index, &mut page, logged.id.block, logged.data);
+            let done = match logged.id.fork {
+                Fork::Visibility => {
+                    if logged.init {
+                        page.init(PageKind::Visibility, 0);
+                    }
+                    visibility::page::redo(&mut page, logged.id.block, logged.data).map(|()| true)
+                }
+                Fork::Main | Fork::FreeSpace => {
+                    prepare(record, index, &mut page);
+                    apply(record, index, &mut page, logged.id.block, logged.data)
+                }
+            };
             // Stamped and marked dirty by storage; the change itself is settled here.
             page.mark_dirty();
             match done {
@@ -78,6 +89,7 @@ impl ResourceManager for HeapRedo {
             kind::MIXED => "mixed",
             kind::REBASE => "rebase",
             kind::UNMIXED => "unmixed",
+            kind::VISIBLE => "visible",
             _ => "unknown",
         };
         let mut text = format!("heap {name} xid {}", record.xid);

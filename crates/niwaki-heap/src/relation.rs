@@ -1,17 +1,15 @@
 //! A heap as everybody shares it: its files, and what is kept in memory about them.
 
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
 use hashbrown::HashMap;
-use niwaki_env::sync::Mutex;
+use niwaki_env::sync::{Arc, Mutex};
 use niwaki_env::sync::plain_atomic::{AtomicU8, Ordering};
 use niwaki_storage::page::PAGE_SIZE;
 use niwaki_storage::{BlockNumber, Fork, PageId, PageWrite, Pin, RelFile, RelFileId, Storage};
-use niwaki_storage::{LoggedPage, Manager, Record, Xid};
 use niwaki_txn::TransactionManager;
 
-use crate::change::RECORD_VERSION;
 use crate::counters::HeapCounters;
 use crate::error::Result;
 use crate::freespace::FreeSpace;
@@ -20,6 +18,7 @@ use crate::mixed::Unmixes;
 use crate::records::Records;
 use crate::removed::RemovedVersions;
 use crate::unindexed::Unindexed;
+use crate::visibility::{MapMemory, MapOptions, VisibilityMap};
 
 /// One heap. Cheap to clone; clones share what is in memory.
 #[derive(Clone, Debug)]
@@ -37,7 +36,7 @@ pub struct HeapRelation {
 }
 
 /// What is in memory about a heap.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) space: FreeSpace,
     pub(crate) unmixes: Unmixes,
@@ -45,8 +44,24 @@ pub(crate) struct Shared {
     pub(crate) removed: RemovedVersions,
     pub(crate) records: Records,
     pub(crate) held: HeldVersions,
+    pub(crate) map: VisibilityMap,
     /// Percent of a page.
     left_to_updates: AtomicU8,
+}
+
+impl Shared {
+    pub(crate) fn new(map: VisibilityMap) -> Self {
+        Self {
+            space: FreeSpace::default(),
+            unmixes: Unmixes::default(),
+            unindexed: Unindexed::default(),
+            removed: RemovedVersions::default(),
+            records: Records::default(),
+            held: HeldVersions::default(),
+            map,
+            left_to_updates: AtomicU8::default(),
+        }
+    }
 }
 
 impl HeapRelation {
@@ -96,6 +111,8 @@ impl HeapRelation {
 #[derive(Default)]
 pub struct HeapRegistry {
     known: Mutex<HashMap<RelFileId, Known>>,
+    map_options: MapOptions,
+    map_memory: Arc<MapMemory>,
 }
 
 /// A heap that somebody may have open.
@@ -113,6 +130,17 @@ impl fmt::Debug for HeapRegistry {
 }
 
 impl HeapRegistry {
+    /// For heaps whose visibility maps are kept so.
+    #[must_use]
+    pub fn with_maps(map_options: MapOptions) -> Self {
+        Self { map_options, ..Self::default() }
+    }
+
+    /// Bytes of memory that the visibility maps of all open heaps take: a 64th of the buffer pool at most.
+    pub fn visibility_map_bytes(&self) -> usize {
+        self.map_memory.used()
+    }
+
     /// The heap with these files.
     pub fn open(&self, file: RelFile, fillfactor: u8) -> HeapRelation {
         self.open_as(file, fillfactor, false)
@@ -129,7 +157,8 @@ impl HeapRegistry {
         let open = heaps.get(&file.id).and_then(|known| known.shared.upgrade());
         let shared = open.unwrap_or_else(|| {
             heaps.retain(|_, known| known.shared.strong_count() > 0);
-            Arc::new(Shared::default())
+            let memory = self.map_memory.clone();
+            Arc::new(Shared::new(VisibilityMap::new(self.map_options, memory)))
         });
         heaps.insert(file.id, Known { file, fillfactor, pieces, shared: Arc::downgrade(&shared) });
         HeapRelation {
@@ -211,26 +240,10 @@ impl<'e> Heap<'e> {
         Ok(self.storage.pool().pin(self.page_id(block))?)
     }
 
+    /// Latches a page to change it.
     #[inline]
     pub(crate) fn pin_write(&self, block: u32) -> Result<PageWrite<'e>> {
+        self.open_visibility_map()?;
         Ok(self.pin(block)?.into_write())
-    }
-
-    /// Logs a change that the pages hold already.
-    #[inline]
-    pub(crate) fn log(&self, kind: u8, xid: Xid, pages: &mut [LoggedPage<'_>]) -> Result<()> {
-        self.storage.log_for(
-            self.relation.file.logged,
-            Record {
-                manager: Manager::Heap,
-                kind,
-                version: RECORD_VERSION,
-                xid,
-                body: &[],
-                pages,
-                removes: None,
-            },
-        )?;
-        Ok(())
     }
 }

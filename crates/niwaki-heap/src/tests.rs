@@ -6,6 +6,7 @@ mod intervals;
 mod locks;
 mod mixed;
 mod removed;
+mod visibility;
 
 use std::sync::Arc;
 
@@ -26,9 +27,12 @@ use crate::change::{
 use crate::header::{Header, NO_LINK, Tuple};
 use crate::page;
 use crate::{
-    Error, Heap, HeapRedo, HeapRegistry, HeapRelation, InsertOptions, MAX_TUPLE_SIZE, NewRow,
-    Outcome, RowTarget, TUPLE_HEADER_SIZE, UniqueProbe, UpdateKind, flags,
+    Error, Heap, HeapRedo, HeapRegistry, HeapRelation, InsertOptions, MAX_TUPLE_SIZE, MapOptions,
+    NewRow, Outcome, RowTarget, TUPLE_HEADER_SIZE, UniqueProbe, UpdateKind, flags,
 };
+
+/// Small heaps have a map here.
+const MAPPED: MapOptions = MapOptions { blocks_min: 1, resident: true };
 
 struct Fixture {
     vfs: Arc<MemoryVfs>,
@@ -49,7 +53,7 @@ impl Fixture {
         let sessions: Vec<_> = (0..3).map(|_| txns.register_session().unwrap()).collect();
         let file = RelFile { id: storage.allocate_file(), logged: true };
         storage.create_file(file, Xid::INVALID).unwrap();
-        let relation = HeapRegistry::default().open(file, 100);
+        let relation = HeapRegistry::with_maps(MAPPED).open(file, 100);
         Self { vfs, storage, txns, relation, sessions }
     }
 
@@ -125,6 +129,7 @@ impl Fixture {
         for block in 0..self.heap().blocks().unwrap() {
             self.heap().check_page(block, &mut report, |_, _| {}, |_| {}).unwrap();
         }
+        self.heap().check_visibility_map(&mut report).unwrap();
         report.into_iter().map(|corruption| corruption.invariant).collect()
     }
 }

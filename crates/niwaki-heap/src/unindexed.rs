@@ -216,6 +216,7 @@ impl Heap<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::visibility::{MapOptions, VisibilityMap};
 
     fn tid(block: u32, offset: u16) -> Tid {
         Tid::new(block, offset)
@@ -261,7 +262,8 @@ mod tests {
 
     #[test]
     fn nothing_is_freed_while_somebody_remembers_roots() {
-        let shared = Arc::new(Shared::default());
+        let map = VisibilityMap::new(MapOptions::default(), Arc::default());
+        let shared = Arc::new(Shared::new(map));
         let indexes = files(&[7]);
         shared.unindexed.note(&indexes, 0, &[tid(1, 4)]);
         let pause = |forgets| {

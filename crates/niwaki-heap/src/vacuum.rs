@@ -63,7 +63,7 @@ impl Heap<'_> {
             self.note_room(&page);
             return Ok(PageVacuum { empty: true, ..PageVacuum::default() });
         }
-        let options = PruneOptions { freeze_before, ..PruneOptions::default() };
+        let options = PruneOptions { freeze_before, map: true, ..PruneOptions::default() };
         let pruned = self.prune(&mut page, horizon, options)?;
         let mut found = PageVacuum { pruned, empty: true, ..PageVacuum::default() };
         for offset in 1..=page.item_count() {
@@ -101,7 +101,7 @@ impl Heap<'_> {
         if page.kind() != PageKind::Heap {
             return Ok(0);
         }
-        let options = PruneOptions { free: offsets, ..PruneOptions::default() };
+        let options = PruneOptions { free: offsets, map: true, ..PruneOptions::default() };
         let pruned = self.prune(&mut page, horizon, options)?;
         self.note_room(&page);
         Ok(pruned.freed)

@@ -1,0 +1,280 @@
+//! The bits of a heap's pages in memory: read by one atomic load, changed by who holds the heap page's exclusive latch.
+//!
+//! They are kept in segments, each as long as all before it together, which come as the heap grows and never move. The
+//! memory of all heaps is bounded: a segment for which none is left has its bits on the map's pages only.
+//!
+//! Orders: whoever clears a bit does so before the change commits, and before it is in any index (`Release`). So who
+//! has taken a snapshot that sees the change, or holds the latch of a leaf which has the change's entry, sees the bit
+//! cleared; anybody else sees the row as it was when the bit was set.
+
+use std::sync::OnceLock;
+
+use niwaki_env::sync::atomic::{AtomicU64, Ordering};
+use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering as PlainOrdering};
+use niwaki_env::sync::{Arc, MODEL_CHECKED, SCHEDULED};
+
+/// What the map says of a heap page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PageVisibility {
+    /// Nothing.
+    #[default]
+    Unknown = 0,
+    /// Every version on it is visible to every snapshot, present and future; no line pointer is DEAD, no root mixed.
+    AllVisible = 1,
+    /// And no version names a transaction.
+    AllFrozen = 3,
+}
+
+/// Bits of a heap page.
+pub(crate) const BITS: u32 = 2;
+const MASK: u64 = 3;
+
+impl PageVisibility {
+    /// What these bits say; `None` for those that are never written.
+    pub(crate) fn from_bits(bits: u8) -> Option<Self> {
+        Some(match bits {
+            0 => Self::Unknown,
+            1 => Self::AllVisible,
+            3 => Self::AllFrozen,
+            _ => return None,
+        })
+    }
+}
+
+const BLOCKS_PER_WORD: u32 = u64::BITS / BITS;
+/// Words of the first segment: 256 bytes, for 1,024 pages.
+const FIRST: u32 = if MODEL_CHECKED || SCHEDULED { 1 } else { 32 };
+/// Each segment has the bits of a multiple of so many pages.
+pub(super) const SEGMENT_BLOCKS_MIN: usize = (FIRST * BLOCKS_PER_WORD) as usize;
+/// Enough for every block that there may be.
+const SEGMENTS: usize = 2 + (u32::MAX / BLOCKS_PER_WORD / FIRST).ilog2() as usize;
+
+/// Memory that the bits of all heaps of one database have, in bytes.
+#[derive(Debug, Default)]
+pub(crate) struct MapMemory(AtomicUsize);
+
+impl MapMemory {
+    fn take(&self, bytes: usize, max: usize) -> bool {
+        let more = |used: usize| used.checked_add(bytes).filter(|&sum| sum <= max);
+        self.0.fetch_update(PlainOrdering::Relaxed, PlainOrdering::Relaxed, more).is_ok()
+    }
+
+    /// In use now.
+    pub(crate) fn used(&self) -> usize {
+        self.0.load(PlainOrdering::Relaxed)
+    }
+}
+
+/// Where the bits of a page are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Here, and they say this.
+    Here(PageVisibility),
+    /// On the map's page only.
+    OnPage,
+}
+
+/// The bits of one heap.
+#[derive(Debug)]
+pub(crate) struct Bits {
+    /// Empty: none of its pages has a bit. `None`: kept on the map's pages.
+    segments: [OnceLock<Option<Box<[AtomicU64]>>>; SEGMENTS],
+    memory: Arc<MapMemory>,
+}
+
+/// The segment with a block's word, and its place there.
+fn place(block: u32) -> (usize, usize) {
+    let word = block / BLOCKS_PER_WORD;
+    match (word / FIRST).checked_ilog2() {
+        None => (0, word as usize),
+        Some(power) => (1 + power as usize, (word - (FIRST << power)) as usize),
+    }
+}
+
+fn words(segment: usize) -> usize {
+    match segment.checked_sub(1) {
+        None => FIRST as usize,
+        Some(power) => (FIRST as usize) << power,
+    }
+}
+
+fn shift(block: u32) -> u32 {
+    BITS * (block % BLOCKS_PER_WORD)
+}
+
+impl Bits {
+    pub(crate) fn new(memory: Arc<MapMemory>) -> Self {
+        Self { segments: std::array::from_fn(|_| OnceLock::new()), memory }
+    }
+
+    /// What is known of a page.
+    #[inline]
+    pub(crate) fn get(&self, block: u32) -> Kept {
+        let (segment, word) = place(block);
+        let Some(kept) = self.segments[segment].get() else {
+            return Kept::Here(PageVisibility::Unknown);
+        };
+        let Some(words) = kept else { return Kept::OnPage };
+        let bits = words[word].load(Ordering::Acquire) >> shift(block) & MASK;
+        Kept::Here(PageVisibility::from_bits(bits as u8).unwrap_or_default())
+    }
+
+    /// Changes a page's bits, under its exclusive latch; `max` bytes may be in use for the bits of all heaps.
+    pub(crate) fn set(&self, block: u32, to: PageVisibility, max: usize) {
+        let (segment, word) = place(block);
+        let Some(words) = self.segment(segment, max) else { return };
+        let (shift, bits) = (shift(block), to as u64);
+        // The other bits of the word are others' to change: nobody changes these two at the same time.
+        let was = words[word].load(Ordering::Relaxed) >> shift & MASK;
+        if bits & !was != 0 {
+            words[word].fetch_or(bits << shift, Ordering::Release);
+        }
+        if was & !bits != 0 {
+            words[word].fetch_and(!((was & !bits) << shift), Ordering::Release);
+        }
+    }
+
+    /// A segment, which comes to be if need be; `None` if its bits are kept on the map's pages.
+    fn segment(&self, segment: usize, max: usize) -> Option<&[AtomicU64]> {
+        let kept = self.segments[segment].get_or_init(|| {
+            let words = words(segment);
+            let taken = self.memory.take(words * size_of::<u64>(), max);
+            taken.then(|| (0..words).map(|_| AtomicU64::new(0)).collect())
+        });
+        kept.as_deref()
+    }
+
+    /// Decides where the bits of the first `blocks` pages are kept.
+    pub(crate) fn reach(&self, blocks: u32, max: usize) {
+        let Some(last) = blocks.checked_sub(1) else { return };
+        for segment in 0..=place(last).0 {
+            self.segment(segment, max);
+        }
+    }
+
+    /// Bytes of memory that the bits of this heap take.
+    pub(crate) fn bytes(&self) -> usize {
+        let kept = self.segments.iter().filter_map(|segment| segment.get()?.as_deref());
+        kept.map(size_of_val).sum()
+    }
+}
+
+impl Drop for Bits {
+    fn drop(&mut self) {
+        self.memory.0.fetch_sub(self.bytes(), PlainOrdering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_block_has_a_place_of_its_own() {
+        let mut before = None;
+        for block in (0..1 << 16).chain(u32::MAX - 100..=u32::MAX) {
+            let (segment, word) = place(block);
+            assert!(segment < SEGMENTS && word < words(segment), "{block}");
+            let here = (segment, word, shift(block));
+            assert!(before.is_none_or(|before| before < here), "{block}");
+            before = Some(here);
+        }
+    }
+
+    #[test]
+    fn bits_are_changed_alone() {
+        use PageVisibility::{AllFrozen, AllVisible, Unknown};
+        let bits = Bits::new(Arc::default());
+        let blocks = [0, 1, 2, 31, 32, 33, 1023, 1024, 1025, 5000];
+        let mut expected = [Unknown; 10];
+        for step in 0..100 {
+            let at = step * 7 % blocks.len();
+            expected[at] = [AllVisible, AllFrozen, Unknown, AllFrozen, AllVisible][step % 5];
+            bits.set(blocks[at], expected[at], usize::MAX);
+            assert_eq!(blocks.map(|block| bits.get(block)), expected.map(Kept::Here));
+        }
+    }
+
+    #[test]
+    fn memory_is_bounded_and_comes_back() {
+        let memory = Arc::<MapMemory>::default();
+        let (first, second) = (Bits::new(memory.clone()), Bits::new(memory.clone()));
+        let segment = FIRST as usize * size_of::<u64>();
+        first.set(0, PageVisibility::AllVisible, segment);
+        second.set(0, PageVisibility::AllVisible, segment);
+        assert_eq!(first.get(0), Kept::Here(PageVisibility::AllVisible));
+        assert_eq!(second.get(0), Kept::OnPage, "no memory is left");
+        assert_eq!((memory.used(), first.bytes(), second.bytes()), (segment, segment, 0));
+        drop(first);
+        assert_eq!(memory.used(), 0);
+        assert_eq!(second.get(0), Kept::OnPage, "where bits are is decided once");
+    }
+}
+
+/// Every execution of a few steps: `cargo test -p niwaki-heap --features loom --lib model`.
+#[cfg(all(test, feature = "loom"))]
+mod model {
+    use niwaki_env::sync::atomic::{AtomicBool, Ordering};
+    use niwaki_env::sync::{Arc, thread};
+
+    use super::*;
+
+    /// A writer clears the bit, then commits (or inserts its entry, which is to say the same: both are published by a
+    /// release). Who sees the commit must not find the bit still set: it would take the entry's row for visible.
+    #[test]
+    fn who_sees_a_commit_sees_the_bit_cleared() {
+        loom::model(|| {
+            let bits = Arc::new(Bits::new(Arc::default()));
+            bits.set(0, PageVisibility::AllVisible, usize::MAX);
+            let committed = Arc::new(AtomicBool::new(false));
+            let writer = {
+                let (bits, committed) = (bits.clone(), committed.clone());
+                thread::spawn(move || {
+                    bits.set(0, PageVisibility::Unknown, usize::MAX);
+                    committed.store(true, Ordering::Release);
+                })
+            };
+            let seen = committed.load(Ordering::Acquire);
+            let bit = bits.get(0);
+            assert!(!seen || bit == Kept::Here(PageVisibility::Unknown));
+            writer.join().unwrap();
+        });
+    }
+
+    /// Who finds the bit set finds done what was done before it was set.
+    #[test]
+    fn who_sees_the_bit_sees_the_cleaned_page() {
+        loom::model(|| {
+            let bits = Arc::new(Bits::new(Arc::default()));
+            let cleaned = Arc::new(AtomicBool::new(false));
+            let cleaner = {
+                let (bits, cleaned) = (bits.clone(), cleaned.clone());
+                thread::spawn(move || {
+                    cleaned.store(true, Ordering::Relaxed);
+                    bits.set(0, PageVisibility::AllVisible, usize::MAX);
+                })
+            };
+            if bits.get(0) == Kept::Here(PageVisibility::AllVisible) {
+                assert!(cleaned.load(Ordering::Relaxed));
+            }
+            cleaner.join().unwrap();
+        });
+    }
+
+    /// Two pages share a word; each has its own holder of the latch.
+    #[test]
+    fn neighbours_do_not_lose_each_others_bits() {
+        loom::model(|| {
+            let bits = Arc::new(Bits::new(Arc::default()));
+            bits.set(1, PageVisibility::AllFrozen, usize::MAX);
+            let other = {
+                let bits = bits.clone();
+                thread::spawn(move || bits.set(0, PageVisibility::AllVisible, usize::MAX))
+            };
+            bits.set(1, PageVisibility::AllVisible, usize::MAX);
+            other.join().unwrap();
+            let both = [bits.get(0), bits.get(1)];
+            assert_eq!(both, [Kept::Here(PageVisibility::AllVisible); 2]);
+        });
+    }
+}

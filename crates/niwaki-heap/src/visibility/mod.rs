@@ -1,0 +1,371 @@
+//! The visibility map: which pages everybody sees all of. The only truth about that, without a flag on heap pages
+//! (design section 7).
+//!
+//! ```text
+//!  in memory   one atomic load tells        set and cleared together, under the heap page's exclusive latch:
+//!  ─────────   (bits.rs)                    ┌──────────┐ ┌──────────────┐ ┌────────────┐
+//!  map pages   two bits a heap page,        │ heap page│ │ map's page   │ │ bits in    │  one record names
+//!  (page.rs)   in a fork of their own       │ latched  │►│ latched      │►│ memory     │  both pages
+//!                                           └──────────┘ └──────────────┘ └────────────┘
+//! ```
+//!
+//! - **Set** by passes of vacuum and of readers which find that all see everything that is left. The map's page
+//!   carries the LSN of the record, so it is not on disk before what it vouches for is in the log. The heap page is not
+//!   touched for it.
+//! - **Cleared** in the record of the change itself, which names the map's page only if the bit was set.
+//! - **Latches**: heap pages, then pages of the map, each in the order of their blocks. Nothing is latched after.
+//! - **Small heaps** have none ([`MapOptions::blocks_min`]).
+//! - **Bounded**: bits for which no memory is left are read on the map's page, which costs a pin.
+
+mod bits;
+pub(crate) mod page;
+
+use niwaki_env::failpoints::SIMULATED;
+use niwaki_env::seeded_bug;
+use niwaki_env::sync::plain_atomic::{AtomicBool, Ordering};
+use niwaki_env::sync::{Arc, Mutex, SCHEDULED};
+use niwaki_storage::page::Page;
+use niwaki_storage::{
+    BlockNumber, Corruption, Csn, Fork, LoggedPage, Manager, PageId, PageKind, PageLog, PageWrite, Record, Xid,
+};
+
+use crate::change::RECORD_VERSION;
+use crate::error::{Result, corruption};
+use crate::relation::Heap;
+use bits::{Bits, Kept, SEGMENT_BLOCKS_MIN};
+use page::SetBits;
+
+pub use bits::PageVisibility;
+pub(crate) use bits::MapMemory;
+pub use page::BLOCKS_PER_VISIBILITY_PAGE;
+
+/// Heaps with fewer pages have no map: it would not spare what looking at it costs.
+const BLOCKS_MIN: u32 = if SIMULATED || SCHEDULED { 1 } else { 32 };
+/// Part of the buffer pool's size that the bits of all heaps may take in memory.
+const POOL_PART: usize = 64;
+
+/// How the maps of a database are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapOptions {
+    /// Heaps with fewer pages have none.
+    pub blocks_min: u32,
+    /// Bits in memory. Without it each test pins the map's page, as thread 004 first had it: for measuring.
+    pub resident: bool,
+}
+
+impl Default for MapOptions {
+    fn default() -> Self {
+        Self { blocks_min: BLOCKS_MIN, resident: true }
+    }
+}
+
+/// The map of one open heap.
+#[derive(Debug)]
+pub(crate) struct VisibilityMap {
+    options: MapOptions,
+    bits: Bits,
+    /// Pages are read once, before the first change: after it only changes are told to `bits`.
+    loaded: AtomicBool,
+    loading: Mutex<()>,
+}
+
+impl VisibilityMap {
+    pub(crate) fn new(options: MapOptions, memory: Arc<MapMemory>) -> Self {
+        let (loaded, loading) = (AtomicBool::new(false), Mutex::default());
+        Self { options, bits: Bits::new(memory), loaded, loading }
+    }
+}
+
+/// Changes that a record makes to pages of the map: latched, not made yet. Mostly none.
+#[derive(Debug, Default)]
+pub(crate) struct MapChanges<'e>(Vec<MapChange<'e>>);
+
+#[derive(Debug)]
+struct MapChange<'e> {
+    page: PageWrite<'e>,
+    changes: Vec<SetBits>,
+}
+
+impl MapChanges<'_> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<'e> Heap<'e> {
+    fn map(&self) -> &'e VisibilityMap {
+        &self.relation.shared.map
+    }
+
+    /// Most bytes that the bits of all heaps may take.
+    fn map_memory_max(&self) -> usize {
+        match self.map().options.resident {
+            true => self.storage.pool().capacity() * niwaki_storage::page::PAGE_SIZE / POOL_PART,
+            false => 0,
+        }
+    }
+
+    fn map_page_id(&self, number: BlockNumber) -> PageId {
+        PageId { file: self.relation.file.id, fork: Fork::Visibility, block: number }
+    }
+
+    /// Reads the heap's map, once; before it nothing is known of any page. Whoever changes a page or asks about one has
+    /// called it, without holding a latch.
+    ///
+    /// # Errors
+    /// Storage's.
+    #[inline]
+    pub fn open_visibility_map(&self) -> Result<()> {
+        // Acquire: with the bits that were read.
+        if self.map().loaded.load(Ordering::Acquire) { Ok(()) } else { self.load_visibility_map() }
+    }
+
+    #[cold]
+    fn load_visibility_map(&self) -> Result<()> {
+        let map = self.map();
+        let _loading = map.loading.lock();
+        if map.loaded.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let pool = self.storage.pool();
+        let pages = pool.blocks(self.relation.file.id, Fork::Visibility)?;
+        let blocks = self.blocks()?.min(pages.saturating_mul(BLOCKS_PER_VISIBILITY_PAGE));
+        let max = self.map_memory_max();
+        map.bits.reach(blocks, max);
+        for number in (0..pages).map(BlockNumber).take_while(|number| page::first(*number) < blocks) {
+            let first = page::first(number);
+            let end = first.saturating_add(BLOCKS_PER_VISIBILITY_PAGE).min(blocks);
+            let mut here = (first..end).step_by(SEGMENT_BLOCKS_MIN).chain(end.checked_sub(1));
+            if !here.any(|block| map.bits.get(block) != Kept::OnPage) {
+                continue;
+            }
+            let pin = pool.pin(self.map_page_id(number))?;
+            let page = pin.read();
+            self.expect_map_page(&page, number)?;
+            for block in first..end {
+                let found = page::get(&page, block);
+                if found != PageVisibility::Unknown {
+                    map.bits.set(block, found, max);
+                }
+            }
+        }
+        map.loaded.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn expect_map_page(&self, page: &Page, number: BlockNumber) -> Result<()> {
+        if page.is_new() || page.kind() == PageKind::Visibility {
+            return Ok(());
+        }
+        let detail = "a page of another kind in a visibility map";
+        Err(corruption(self.map_page_id(number), None, "V1", detail))
+    }
+
+    /// What the map says of a page. Who wants to go by it, and not by the heap page, asks while they hold the latch of a
+    /// leaf with the entry, or that of the heap page; nothing is waited for, unless memory for the map is short.
+    #[inline]
+    pub fn page_visibility(&self, block: u32) -> PageVisibility {
+        match self.map().bits.get(block) {
+            Kept::Here(known) => known,
+            // What cannot be read vouches for nothing.
+            Kept::OnPage => self.visibility_on_page(block).unwrap_or_default(),
+        }
+    }
+
+    #[cold]
+    pub(crate) fn visibility_on_page(&self, block: u32) -> Result<PageVisibility> {
+        let number = page::number(block);
+        let pool = self.storage.pool();
+        if number.0 >= pool.blocks(self.relation.file.id, Fork::Visibility)? {
+            return Ok(PageVisibility::Unknown);
+        }
+        let pin = pool.pin(self.map_page_id(number))?;
+        let page = pin.read();
+        self.expect_map_page(&page, number)?;
+        Ok(page::get(&page, block))
+    }
+
+    /// As [`Heap::page_visibility`] for who has to clear what is set, under the heap page's exclusive latch.
+    #[inline]
+    fn visibility_to_change(&self, block: u32) -> Result<PageVisibility> {
+        debug_assert!(self.map().loaded.load(Ordering::Relaxed), "nobody has read the map");
+        match self.map().bits.get(block) {
+            Kept::Here(known) => Ok(known),
+            Kept::OnPage => self.visibility_on_page(block),
+        }
+    }
+
+    /// What a change of these heap pages (ascending), which are latched exclusively, does to the map: at most `to` is
+    /// said of them afterwards. Called before the change begins; the record of the change is given it.
+    #[inline]
+    pub(crate) fn lower_visibility<const N: usize>(
+        &self,
+        blocks: [u32; N],
+        to: PageVisibility,
+    ) -> Result<MapChanges<'e>> {
+        let mut changes = MapChanges::default();
+        for block in blocks {
+            if self.visibility_to_change(block)? > to && !seeded_bug!("map-cleared") {
+                self.change_visibility(SetBits { block, to, newest: Csn(0) }, &mut changes)?;
+            }
+        }
+        Ok(changes)
+    }
+
+    /// What it takes to say `to` of a heap page, which is latched exclusively: nothing if the map says so already, or
+    /// the heap is small.
+    pub(crate) fn raise_visibility(
+        &self,
+        block: u32,
+        to: PageVisibility,
+        newest: Csn,
+    ) -> Result<MapChanges<'e>> {
+        let mut changes = MapChanges::default();
+        if self.visibility_to_change(block)? < to && self.blocks()? >= self.map().options.blocks_min
+        {
+            self.change_visibility(SetBits { block, to, newest }, &mut changes)?;
+        }
+        Ok(changes)
+    }
+
+    #[cold]
+    fn change_visibility(&self, change: SetBits, changes: &mut MapChanges<'e>) -> Result<()> {
+        let number = page::number(change.block);
+        if let Some(same) = changes.0.last_mut().filter(|last| last.page.id().block == number) {
+            same.changes.push(change);
+            return Ok(());
+        }
+        let (pool, file) = (self.storage.pool(), self.relation.file);
+        let pages = pool.blocks(file.id, Fork::Visibility)?;
+        if number.0 >= pages {
+            pool.extend(file, Fork::Visibility, number.0 + 1 - pages)?;
+        }
+        let page = pool.pin(self.map_page_id(number))?.into_write();
+        self.expect_map_page(&page, number)?;
+        changes.0.push(MapChange { page, changes: vec![change] });
+        Ok(())
+    }
+
+    /// Makes the map's part of a change, which has begun, and logs it with the heap's, which is made already.
+    #[inline]
+    pub(crate) fn log<const N: usize>(
+        &self,
+        kind: u8,
+        xid: Xid,
+        pages: [LoggedPage<'_>; N],
+        map: MapChanges<'_>,
+    ) -> Result<()> {
+        self.log_removing(kind, xid, pages, map, None)
+    }
+
+    /// [`Heap::log`] for a change that removes what lived in this interval.
+    #[inline]
+    pub(crate) fn log_removing<const N: usize>(
+        &self,
+        kind: u8,
+        xid: Xid,
+        mut pages: [LoggedPage<'_>; N],
+        map: MapChanges<'_>,
+        removes: Option<(Csn, Csn)>,
+    ) -> Result<()> {
+        match map.is_empty() {
+            true => self.log_record(kind, xid, &mut pages, removes),
+            false => self.log_with_map(kind, xid, pages, map, removes),
+        }
+    }
+
+    #[cold]
+    fn log_with_map<const N: usize>(
+        &self,
+        kind: u8,
+        xid: Xid,
+        pages: [LoggedPage<'_>; N],
+        map: MapChanges<'_>,
+        removes: Option<(Csn, Csn)>,
+    ) -> Result<()> {
+        let mut map = map.0;
+        let mut data = Vec::new();
+        for MapChange { page, changes } in &mut map {
+            let mode = if page.is_new() { PageLog::Init } else { PageLog::Delta };
+            if mode == PageLog::Init {
+                page.init(PageKind::Visibility, 0);
+            }
+            let mut bytes = Vec::new();
+            for change in changes {
+                change.apply(page);
+                change.encode(&mut bytes);
+                self.map().bits.set(change.block, change.to, self.map_memory_max());
+            }
+            data.push((mode, bytes));
+        }
+        let data: Vec<(PageLog, [&[u8]; 1])> =
+            data.iter().map(|(mode, bytes)| (*mode, [bytes.as_slice()])).collect();
+        let of_map = map.iter_mut().zip(&data).map(|(change, (mode, bytes))| {
+            LoggedPage::new(&mut change.page, *mode, bytes)
+        });
+        let mut pages: Vec<LoggedPage<'_>> = pages.into_iter().chain(of_map).collect();
+        self.log_record(kind, xid, &mut pages, removes)
+    }
+
+    /// Logs a change that the pages hold already.
+    #[inline]
+    pub(crate) fn log_record(
+        &self,
+        kind: u8,
+        xid: Xid,
+        pages: &mut [LoggedPage<'_>],
+        removes: Option<(Csn, Csn)>,
+    ) -> Result<()> {
+        self.storage.log_for(
+            self.relation.file.logged,
+            Record {
+                manager: Manager::Heap,
+                kind,
+                version: RECORD_VERSION,
+                xid,
+                body: &[],
+                pages,
+                removes,
+            },
+        )?;
+        Ok(())
+    }
+
+    /// Checks that the map says nothing of pages that the heap does not have, in pages of its own kind, and nothing that
+    /// is never said (V1). Nobody else may write the table.
+    ///
+    /// # Errors
+    /// Storage's: a page cannot be read at all.
+    pub fn check_visibility_map(&self, report: &mut Vec<Corruption>) -> Result<()> {
+        let pool = self.storage.pool();
+        let blocks = self.blocks()?;
+        for number in (0..pool.blocks(self.relation.file.id, Fork::Visibility)?).map(BlockNumber) {
+            let pin = pool.pin(self.map_page_id(number))?;
+            let page = pin.read();
+            let mut fault = |detail| {
+                let file = format!("base/{}.visible", self.relation.file.id);
+                let block = Some(number.0);
+                report.push(Corruption { file, block, item: None, invariant: "V1", detail });
+            };
+            if !page.is_new() && page.kind() != PageKind::Visibility {
+                fault(format!("a page of kind {:?} in a visibility map", page.kind()));
+                continue;
+            }
+            let first = page::first(number);
+            for block in (0..BLOCKS_PER_VISIBILITY_PAGE).filter_map(|at| first.checked_add(at)) {
+                let bits = page::bits(&page, block);
+                if PageVisibility::from_bits(bits).is_none() {
+                    fault(format!("heap page {block} has the bits {bits:#b}, which are never set"));
+                } else if bits != 0 && block >= blocks {
+                    fault(format!("it speaks of heap page {block}, and there are {blocks}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of memory that the heap's map takes.
+    pub fn visibility_map_bytes(&self) -> usize {
+        self.map().bits.bytes()
+    }
+}

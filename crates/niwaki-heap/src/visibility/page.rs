@@ -1,0 +1,91 @@
+//! Pages of the visibility map, and what the log says of their changes (`docs/format.md`).
+#![deny(clippy::indexing_slicing)]
+
+use niwaki_storage::page::{HEADER_SIZE, PAGE_SIZE, Page};
+use niwaki_storage::{BlockNumber, Csn};
+
+use crate::change::Fields;
+use crate::visibility::bits::{BITS, PageVisibility};
+
+const BLOCKS_PER_BYTE: u32 = u8::BITS / BITS;
+const MASK: u8 = 3;
+
+/// Heap pages that one page of the map describes.
+pub const BLOCKS_PER_VISIBILITY_PAGE: u32 = (PAGE_SIZE - HEADER_SIZE) as u32 * BLOCKS_PER_BYTE;
+
+/// The map's page that describes a heap page.
+pub(crate) fn number(block: u32) -> BlockNumber {
+    BlockNumber(block / BLOCKS_PER_VISIBILITY_PAGE)
+}
+
+/// The first heap page that a page of the map describes.
+pub(crate) fn first(number: BlockNumber) -> u32 {
+    number.0.saturating_mul(BLOCKS_PER_VISIBILITY_PAGE)
+}
+
+fn place(block: u32) -> (usize, u32) {
+    let block = block % BLOCKS_PER_VISIBILITY_PAGE;
+    ((block / BLOCKS_PER_BYTE) as usize, BITS * (block % BLOCKS_PER_BYTE))
+}
+
+/// The bits of a heap page on its page of the map.
+pub(crate) fn bits(page: &Page, block: u32) -> u8 {
+    let (byte, shift) = place(block);
+    page.raw().get(byte).map_or(0, |byte| byte >> shift & MASK)
+}
+
+/// What they say; bits that are never written say nothing.
+pub(crate) fn get(page: &Page, block: u32) -> PageVisibility {
+    PageVisibility::from_bits(bits(page, block)).unwrap_or_default()
+}
+
+fn set(page: &mut Page, block: u32, to: PageVisibility) {
+    let (byte, shift) = place(block);
+    if let Some(byte) = page.raw_mut().get_mut(byte) {
+        *byte = *byte & !(MASK << shift) | (to as u8) << shift;
+    }
+}
+
+/// A heap page's bits become others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SetBits {
+    pub(crate) block: u32,
+    pub(crate) to: PageVisibility,
+    /// Where they say that all see the page: the newest commit that inserted something there. A standby's
+    /// snapshot before it does not see all (rule 9b.17).
+    pub(crate) newest: Csn,
+}
+
+impl SetBits {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.push(self.to as u8);
+        out.extend_from_slice(&self.block.to_le_bytes());
+        if self.to != PageVisibility::Unknown {
+            out.extend_from_slice(&self.newest.0.to_le_bytes());
+        }
+    }
+
+    fn decode(fields: &mut Fields<'_>) -> Option<Self> {
+        let to = PageVisibility::from_bits(fields.u8()?)?;
+        let block = fields.u32()?;
+        let newest = match to {
+            PageVisibility::Unknown => Csn(0),
+            PageVisibility::AllVisible | PageVisibility::AllFrozen => Csn(fields.u64()?),
+        };
+        Some(Self { block, to, newest })
+    }
+
+    pub(crate) fn apply(&self, page: &mut Page) {
+        set(page, self.block, self.to);
+    }
+}
+
+/// Makes the changes of a record to the map's page `here`. `None` when they cannot be read, or are another page's.
+pub(crate) fn redo(page: &mut Page, here: BlockNumber, data: &[u8]) -> Option<()> {
+    let mut fields = Fields(data);
+    while !fields.0.is_empty() {
+        let change = SetBits::decode(&mut fields).filter(|change| number(change.block) == here)?;
+        change.apply(page);
+    }
+    Some(())
+}
