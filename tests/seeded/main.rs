@@ -36,7 +36,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 42] = [
+const BUGS: [(&str, &str, Suite); 46] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -79,6 +79,14 @@ const BUGS: [(&str, &str, Suite); 42] = [
     ("own-record", "who is late counts for a line pointer's next row", row_goes_twice),
     ("cleaning", "a key that came behind the cleaner is believed", key_behind_the_cleaner),
     ("unmix-counter", "a root that was cleared since the leaf was read is believed", unmix_counter),
+    (
+        "map-under-latch",
+        "the visibility map is asked when the leaf's latch is gone",
+        deleted_and_all_visible,
+    ),
+    ("map-horizon", "a page is all-visible once its rows are committed", all_visible),
+    ("map-cleared", "a change leaves the page's bits", all_visible),
+    ("map-unmixed", "a page with a mixed root is all-visible", changed_and_all_visible),
     ("freed-after-one-index", "one index without an entry is enough", line_pointers),
     ("freed-beside-a-cleaner", "nobody keeps line pointers for a cleaner", beside_a_cleaner),
     ("relink-xmax", "a version takes over a link without the xmax", old_reader),
@@ -285,6 +293,18 @@ fn moved_beside_a_report() -> Result<(), String> {
 
 fn moved_and_deleted() -> Result<(), String> {
     story(intervals::moved_and_deleted, STORIES)
+}
+
+fn deleted_and_all_visible() -> Result<(), String> {
+    story(stories::deleted_and_all_visible, STORIES)
+}
+
+fn all_visible() -> Result<(), String> {
+    story(stories::all_visible_beside_readers, STORIES)
+}
+
+fn changed_and_all_visible() -> Result<(), String> {
+    story(stories::changed_and_all_visible, SCHEDULES)
 }
 
 fn line_pointers() -> Result<(), String> {

@@ -9,6 +9,7 @@ use crate::header::{Tuple, flags};
 use crate::page::{self, Chain};
 use crate::relation::Heap;
 use crate::rows::{PageRows, RowRef};
+use crate::visibility::PageVisibility;
 
 /// Whether `view` sees this version.
 #[inline]
@@ -113,6 +114,7 @@ impl Heap<'_> {
         out: &mut PageRows,
     ) -> Result<()> {
         out.clear();
+        self.open_visibility_map()?;
         let pin = self.pin(block)?;
         let (hints, removable) = {
             let page = pin.read();
@@ -120,15 +122,19 @@ impl Heap<'_> {
                 return Ok(());
             }
             let base = page::base(&page);
+            // Under the page's latch: nobody changes it meanwhile.
+            let all = self.page_visibility(block) >= PageVisibility::AllVisible;
             let mut unhinted = false;
             let mut passed = 0;
             for offset in 1..=page.item_count() {
                 let Some(tuple) = page::tuple(&page, offset) else { continue };
-                let plain = tuple.xmin() == 1 || tuple.has(flags::XMIN_ALL_VISIBLE);
-                unhinted |= !plain && !tuple.has(flags::XMIN_ABORTED);
-                if !sees(view, base, tuple) {
-                    passed += 1;
-                    continue;
+                if !all {
+                    let plain = tuple.xmin() == 1 || tuple.has(flags::XMIN_ALL_VISIBLE);
+                    unhinted |= !plain && !tuple.has(flags::XMIN_ABORTED);
+                    if !sees(view, base, tuple) {
+                        passed += 1;
+                        continue;
+                    }
                 }
                 let root = if tuple.has(flags::HEAP_ONLY) { tuple.root() } else { offset };
                 let root = Tid { block: pin.id().block, offset: OffsetNumber(root) };

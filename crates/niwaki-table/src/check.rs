@@ -91,6 +91,7 @@ impl Table {
                 }
             }
         }
+        self.heap().check_visibility_map(&mut report.corruptions)?;
         report.blocks += self.check_values(&mut report.corruptions)?;
         if report.corruptions.is_empty() {
             for block in 0..self.blocks()? {

@@ -45,7 +45,7 @@ impl Table {
     }
 
     /// Writes the `needed` columns that an entry holds into `out`.
-    fn decode_entry(
+    pub(crate) fn decode_entry(
         &self,
         entry: Entry<'_>,
         payload: &[u8],

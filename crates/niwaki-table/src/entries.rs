@@ -1,8 +1,9 @@
 //! Entries of one leaf after the other, on their way to rows.
 
-use niwaki_heap::UnmixCount;
+use niwaki_env::seeded_bug;
+use niwaki_heap::{Heap, PageVisibility, UnmixCount};
 use niwaki_nbtree::{KeyRanges, LeafBatch, Scan};
-use niwaki_storage::Tid;
+use niwaki_storage::{BlockNumber, Tid};
 use niwaki_txn::View;
 use niwaki_types::{ColumnMask, Datum};
 
@@ -17,9 +18,18 @@ pub(crate) struct EntryScan {
     pub(crate) leaves: Scan,
     /// The heap's unmix counter when the leaf was read.
     noted: UnmixCount,
+    /// The scan can do without the heap where all see a page.
+    covered: bool,
+    /// If it can: which of the leaf's entries led to such pages when it was read. Sixty-four a word.
+    seen_by_all: Vec<u64>,
 }
 
 impl EntryScan {
+    /// Whether the scan needs nothing of a row but what its entry says.
+    pub(crate) fn set_covered(&mut self, covered: bool) {
+        self.covered = covered;
+    }
+
     /// Reads on to the next leaf with entries that are wanted; false at the end.
     #[inline]
     pub(crate) fn next<R: KeyRanges>(
@@ -28,16 +38,26 @@ impl EntryScan {
         index: usize,
         ranges: Option<&mut R>,
     ) -> Result<bool> {
-        let Self { leaves, noted } = self;
-        let handle = &table.indexes[index].handle;
-        // Under the leaf's latch (rule 9b.2).
-        Ok(leaves.next_with(handle, ranges, |_| *noted = table.heap().unmix_count())?)
+        let Self { leaves, noted, covered, seen_by_all } = self;
+        let (handle, heap) = (&table.indexes[index].handle, table.heap());
+        if *covered {
+            heap.open_visibility_map()?;
+        }
+        let under_latch = |batch: &LeafBatch| {
+            // Rule 9b.2.
+            *noted = heap.unmix_count();
+            if *covered {
+                look_at_map(&heap, batch, seen_by_all);
+            }
+        };
+        Ok(leaves.next_with(handle, ranges, under_latch)?)
     }
 
     /// The entries of the leaf read last.
     #[inline]
     pub(crate) fn entries<'s>(&'s self, table: &'s Table, index: usize) -> Entries<'s> {
-        Entries { table, index, batch: self.leaves.batch(), noted: self.noted }
+        let Self { noted, ref seen_by_all, .. } = *self;
+        Entries { table, index, batch: self.leaves.batch(), noted, seen_by_all }
     }
 }
 
@@ -47,6 +67,23 @@ pub(crate) struct Entries<'s> {
     index: usize,
     batch: &'s LeafBatch,
     noted: UnmixCount,
+    seen_by_all: &'s [u64],
+}
+
+/// Notes which entries lead to pages that all see all of. While the leaf's latch is held an entry there leads to the row
+/// that it was made for; later its line pointer may be another's (design section 7).
+fn look_at_map(heap: &Heap<'_>, batch: &LeafBatch, seen_by_all: &mut Vec<u64>) {
+    seen_by_all.clear();
+    seen_by_all.resize(batch.len().div_ceil(64), 0);
+    let mut last = (BlockNumber::INVALID, 0);
+    for (position, entry) in batch.iter().enumerate() {
+        let block = entry.tid.block;
+        if block != last.0 {
+            let visible = heap.page_visibility(block.0) >= PageVisibility::AllVisible;
+            last = (block, u64::from(visible));
+        }
+        seen_by_all[position / 64] |= last.1 << (position % 64);
+    }
 }
 
 impl<'s> Entries<'s> {
@@ -96,13 +133,26 @@ impl<'s> Entries<'s> {
         fetches: &mut u64,
     ) -> Result<Option<Tid>> {
         let Some((entry, payload)) = self.get(position) else { return Ok(None) };
-        // Without a visibility map the heap says of every entry whether its row is seen.
+        if self.is_seen_by_all(position, entry.root) {
+            self.table.decode_entry(entry, payload, needed, out)?;
+            return Ok(Some(entry.root));
+        }
         *fetches += 1;
         if self.table.fetch_covered(view, entry, payload, needed, out)? {
             return Ok(Some(entry.root));
         }
         unseen.push(position);
         Ok(None)
+    }
+
+    /// Whether all saw the row of the entry at `position` when the leaf was read.
+    #[inline]
+    fn is_seen_by_all(&self, position: usize, root: Tid) -> bool {
+        if seeded_bug!("map-under-latch") {
+            let said = self.table.heap().page_visibility(root.block.0);
+            return said >= PageVisibility::AllVisible;
+        }
+        self.seen_by_all.get(position / 64).is_some_and(|word| word >> (position % 64) & 1 != 0)
     }
 
     /// Marks, of the entries noted in `unseen`, those that lead nobody anywhere, if the leaf is still as

@@ -65,9 +65,13 @@ impl Table {
     }
 
     /// As [`Table::index_scan_keys`], for an index that covers what the scan needs
-    /// ([`Table::covers`]): rows are read from the entries, the heap is asked whether they are seen.
+    /// ([`Table::covers`]): rows are read from the entries, and the heap is asked whether they are seen where the
+    /// visibility map does not say it.
     pub fn index_only_scan(&self, index: usize, keys: ScanKeys, direction: Direction) -> IndexScan {
-        IndexScan { covered: true, ..self.index_scan_keys(index, keys, direction) }
+        let mut scan = self.index_scan_keys(index, keys, direction);
+        scan.covered = true;
+        scan.scan.set_covered(true);
+        scan
     }
 }
 

@@ -228,7 +228,7 @@ impl Stage {
             let mut values = Vec::new();
             for direction in [Direction::Forward, Direction::Backward] {
                 let covers = !self.table.definition().indexes[ON_A].include.is_empty();
-                for only in [false, true].into_iter().filter(|only| covers || !only) {
+                for only in [true, false].into_iter().filter(|only| covers || !only) {
                     let (mut scan, needed) = match only {
                         true => {
                             let scan = self.table.index_only_scan(ON_A, ScanKeys::ALL, direction);

@@ -259,6 +259,48 @@ pub fn key_taken_meanwhile() {
     ]);
 }
 
+/// `map-under-latch`: a row is deleted and cleaned away, and then all see all of its page, while somebody is on the way
+/// from its entry.
+///
+/// # Panics
+/// As [`recheck`].
+pub fn deleted_and_all_visible() {
+    let stage = Stage::any_key(false);
+    stage.delete(0);
+    stage.play(vec![
+        Box::new(|stage: &Stage| (0..2).for_each(|_| stage.clean())),
+        Box::new(|stage: &Stage| (0..2).for_each(|_| stage.read())),
+    ]);
+}
+
+/// `map-horizon`, `map-cleared`: rows come while somebody reads who does not see them, and passes say what all see.
+///
+/// # Panics
+/// As [`recheck`].
+pub fn all_visible_beside_readers() {
+    let stage = Stage::any_key(false);
+    stage.clean();
+    stage.play(vec![
+        Box::new(|stage: &Stage| (2..4).for_each(|id| stage.insert(id, id))),
+        Box::new(|stage: &Stage| (0..2).for_each(|_| stage.prune())),
+        Box::new(|stage: &Stage| (0..2).for_each(|_| stage.read())),
+    ]);
+}
+
+/// `map-unmixed`: a root has entries of two keys, and one version that all see.
+///
+/// # Panics
+/// As [`recheck`].
+pub fn changed_and_all_visible() {
+    Stage::any_key(false).play(vec![
+        Box::new(|stage: &Stage| {
+            stage.change(0, Some(2), None, true);
+            stage.prune();
+        }),
+        Box::new(|stage: &Stage| (0..2).for_each(|_| stage.read())),
+    ]);
+}
+
 /// `freed-after-one-index`: rows are updated again and again, each time with an entry in both indexes, and
 /// nobody vacuums.
 ///

@@ -24,6 +24,7 @@ impl Table {
         for block in 0..blocks {
             values.check_page(block, report, |_, _| {}, |_| {})?;
         }
+        values.check_visibility_map(report)?;
         if report.len() > before {
             return Ok(u64::from(blocks));
         }
