@@ -105,7 +105,8 @@ impl Heap<'_> {
             let Ok(()) = self.open_visibility_map() else { return };
             let Some(mut page) = pin.try_write() else { return };
             let free = self.known_free(&page);
-            let options = PruneOptions { free: &free, settle: true, map: true, ..PruneOptions::default() };
+            let options =
+                PruneOptions { free: &free, settle: true, map: true, ..PruneOptions::default() };
             let Ok(pruned) = self.prune(&mut page, horizon, options) else { return };
             self.relation.shared.space.count_reader_pass();
             (pruned.chains > 0).then(|| self.room_left(&page))

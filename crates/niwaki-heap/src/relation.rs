@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Weak;
 
 use hashbrown::HashMap;
-use niwaki_env::sync::{Arc, Mutex};
 use niwaki_env::sync::plain_atomic::{AtomicU8, Ordering};
+use niwaki_env::sync::{Arc, Mutex};
 use niwaki_storage::page::PAGE_SIZE;
 use niwaki_storage::{BlockNumber, Fork, PageId, PageWrite, Pin, RelFile, RelFileId, Storage};
 use niwaki_txn::TransactionManager;

@@ -56,8 +56,8 @@ pub use fetch::Lookup;
 pub use index_scan::IndexScan;
 pub use keys::{ColumnKeys, ScanKeys};
 pub use niwaki_heap::{
-    ChainStats, Distribution, HeapStats, Held, InsertOptions, LinePointer, PageRows, RowRef,
-    RowTarget, SnapshotHolds, StoredTuple, VacuumRoots, flags,
+    ChainStats, Distribution, HeapStats, Held, InsertOptions, LinePointer, PageRows,
+    PageVisibility, RowRef, RowTarget, SnapshotHolds, StoredTuple, VacuumRoots, flags,
 };
 pub use niwaki_nbtree::Direction;
 pub use niwaki_txn::RowLockMode;

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod analyze;
+mod skip;
 mod vacuum;
 
 pub use analyze::{ColumnStatistics, TableStatistics, analyze};

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use niwaki_heap::FreeingPaused;
 use niwaki_storage::{Tid, Xid};
-use niwaki_table::{Error, Result, Table, VacuumRoots};
+use niwaki_table::{Error, PageVisibility, Result, Table, VacuumRoots};
 use niwaki_txn::SessionControl;
+
+use crate::skip::BlocksToRead;
 
 /// How a vacuum is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +15,8 @@ pub struct VacuumOptions {
     /// Versions of inserters at least this many transactions old are frozen; 0 (VACUUM FREEZE): all
     /// that every snapshot sees.
     pub freeze_min_age: u64,
+    /// Leave out pages of which the visibility map says that there is nothing to do.
+    pub skip_pages: bool,
     /// Visit the indexes at all; without it DEAD line pointers stay, and so do old entries of mixed roots.
     pub index_cleanup: bool,
     /// Most DEAD line pointers and mixed roots remembered before the indexes are visited; more means
@@ -22,7 +26,22 @@ pub struct VacuumOptions {
 
 impl Default for VacuumOptions {
     fn default() -> Self {
-        Self { freeze_min_age: 50_000_000, index_cleanup: true, roots_max: 8 << 20 }
+        Self {
+            freeze_min_age: 50_000_000,
+            skip_pages: true,
+            index_cleanup: true,
+            roots_max: 8 << 20,
+        }
+    }
+}
+
+impl VacuumOptions {
+    /// Pages of which the map says so much have nothing for it.
+    fn skips(&self) -> Option<PageVisibility> {
+        self.skip_pages.then_some(match self.freeze_min_age {
+            0 => PageVisibility::AllFrozen,
+            _ => PageVisibility::AllVisible,
+        })
     }
 }
 
@@ -31,11 +50,13 @@ impl Default for VacuumOptions {
 pub struct VacuumSummary {
     /// Heap pages read.
     pub pages: u32,
+    /// Heap pages left out, by what the visibility map says of them.
+    pub skipped: u32,
     /// Versions removed.
     pub removed: u64,
     /// Versions frozen.
     pub frozen: u64,
-    /// Versions left.
+    /// Versions left on the pages read.
     pub remaining: u64,
     /// Line pointers freed for reuse.
     pub freed: u64,
@@ -49,6 +70,20 @@ pub struct VacuumSummary {
     pub value_pages: u32,
     /// Pieces of large values removed there.
     pub pieces_removed: u64,
+}
+
+impl VacuumSummary {
+    /// About how many versions the table has, where `known` versions were on so many pages before: the pages that were
+    /// left out are taken to hold what pages held then.
+    pub fn estimate_rows(&self, known: (f64, u32)) -> f64 {
+        let (read, skipped) = (self.remaining as f64, f64::from(self.skipped));
+        match (self.pages, known) {
+            (_, (rows, pages)) if pages > 0 => read + rows / f64::from(pages) * skipped,
+            (0, _) => 0.0,
+            // Nothing was known: they are like those that were read.
+            (pages, _) => read + read / f64::from(pages) * skipped,
+        }
+    }
 }
 
 /// Vacuums a table. The caller holds it in SHARE UPDATE EXCLUSIVE mode or stronger, so that no other
@@ -67,9 +102,10 @@ pub fn vacuum(
     let freeze_before = Xid(transactions.next_xid().0.saturating_sub(options.freeze_min_age));
     let heap = table.heap();
     let paused = heap.pause_freeing();
-    let mut block = 0;
+    heap.open_visibility_map()?;
+    let mut blocks = BlocksToRead::new(options.skips());
     // Up to the end that the heap has when the pass gets there.
-    while block < table.blocks()? {
+    while let Some(block) = blocks.next(table.blocks()?, |block| heap.page_visibility(block)) {
         pass.interrupts()?;
         // Anew for each page: reading the slots costs little, and what ended meanwhile counts.
         let horizon = transactions.horizon();
@@ -81,13 +117,13 @@ pub fn vacuum(
         if options.index_cleanup && pass.roots.len() >= options.roots_max {
             pass.clean(&paused)?;
         }
-        block += 1;
     }
+    pass.summary.skipped = blocks.skipped();
     if options.index_cleanup && !pass.roots.is_empty() {
         pass.clean(&paused)?;
     }
     heap.save_free_space()?;
-    pass.vacuum_values(freeze_before)?;
+    pass.vacuum_values(freeze_before, options)?;
     Ok(pass.summary)
 }
 
@@ -106,17 +142,17 @@ impl Pass<'_> {
 
     /// Prunes the heap of the table's large values: what is left there of versions that went, and of transactions that
     /// aborted. No index names its rows.
-    fn vacuum_values(&mut self, freeze_before: Xid) -> Result<()> {
+    fn vacuum_values(&mut self, freeze_before: Xid, options: &VacuumOptions) -> Result<()> {
         let Some(values) = self.table.value_heap() else { return Ok(()) };
-        let mut block = 0;
         let mut none = VacuumRoots::default();
-        while block < values.blocks()? {
+        values.open_visibility_map()?;
+        let mut blocks = BlocksToRead::new(options.skips());
+        while let Some(block) = blocks.next(values.blocks()?, |at| values.page_visibility(at)) {
             self.interrupts()?;
             let horizon = self.table.engine().transactions().horizon();
             let found = values.vacuum_page(block, &horizon, freeze_before, &mut none)?;
             self.summary.value_pages += 1;
             self.summary.pieces_removed += u64::from(found.pruned.removed);
-            block += 1;
         }
         Ok(values.save_free_space()?)
     }

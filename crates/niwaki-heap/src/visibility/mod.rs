@@ -26,7 +26,8 @@ use niwaki_env::sync::plain_atomic::{AtomicBool, Ordering};
 use niwaki_env::sync::{Arc, Mutex, SCHEDULED};
 use niwaki_storage::page::Page;
 use niwaki_storage::{
-    BlockNumber, Corruption, Csn, Fork, LoggedPage, Manager, PageId, PageKind, PageLog, PageWrite, Record, Xid,
+    BlockNumber, Corruption, Csn, Fork, LoggedPage, Manager, PageId, PageKind, PageLog, PageWrite,
+    Record, Xid,
 };
 
 use crate::change::RECORD_VERSION;
@@ -35,8 +36,8 @@ use crate::relation::Heap;
 use bits::{Bits, Kept, SEGMENT_BLOCKS_MIN};
 use page::SetBits;
 
-pub use bits::PageVisibility;
 pub(crate) use bits::MapMemory;
+pub use bits::PageVisibility;
 pub use page::BLOCKS_PER_VISIBILITY_PAGE;
 
 /// Heaps with fewer pages have no map: it would not spare what looking at it costs.
@@ -132,7 +133,8 @@ impl<'e> Heap<'e> {
         let blocks = self.blocks()?.min(pages.saturating_mul(BLOCKS_PER_VISIBILITY_PAGE));
         let max = self.map_memory_max();
         map.bits.reach(blocks, max);
-        for number in (0..pages).map(BlockNumber).take_while(|number| page::first(*number) < blocks) {
+        for number in (0..pages).map(BlockNumber).take_while(|number| page::first(*number) < blocks)
+        {
             let first = page::first(number);
             let end = first.saturating_add(BLOCKS_PER_VISIBILITY_PAGE).min(blocks);
             let mut here = (first..end).step_by(SEGMENT_BLOCKS_MIN).chain(end.checked_sub(1));
@@ -300,9 +302,10 @@ impl<'e> Heap<'e> {
         }
         let data: Vec<(PageLog, [&[u8]; 1])> =
             data.iter().map(|(mode, bytes)| (*mode, [bytes.as_slice()])).collect();
-        let of_map = map.iter_mut().zip(&data).map(|(change, (mode, bytes))| {
-            LoggedPage::new(&mut change.page, *mode, bytes)
-        });
+        let of_map = map
+            .iter_mut()
+            .zip(&data)
+            .map(|(change, (mode, bytes))| LoggedPage::new(&mut change.page, *mode, bytes));
         let mut pages: Vec<LoggedPage<'_>> = pages.into_iter().chain(of_map).collect();
         self.log_record(kind, xid, &mut pages, removes)
     }

@@ -268,7 +268,10 @@ impl World {
 
     pub(crate) fn vacuum(&self, session: usize, freeze: bool) -> VacuumSummary {
         let freeze_min_age = if freeze { 0 } else { u64::MAX };
-        let options = VacuumOptions { freeze_min_age, roots_max: 3, ..VacuumOptions::default() };
+        // A freezing one counts all that is left.
+        let skip_pages = !freeze;
+        let options =
+            VacuumOptions { freeze_min_age, skip_pages, roots_max: 3, ..VacuumOptions::default() };
         let summary = vacuum(&self.table, &self.sessions[session], &options).unwrap();
         self.check();
         summary

@@ -556,7 +556,8 @@ impl Run {
         self.crash_on_a_copy();
         let mixed = self.roots(|mixed| mixed).iter().map(|(_, roots)| roots.len() as u64).sum();
         self.vacuum();
-        let options = VacuumOptions { freeze_min_age: 0, ..VacuumOptions::default() };
+        let options =
+            VacuumOptions { freeze_min_age: 0, skip_pages: false, ..VacuumOptions::default() };
         let left = vacuum(&self.table, &self.controls[HELPER], &options).expect("a vacuum");
         assert_eq!(left.remaining, self.committed.len() as u64, "G2: versions left");
         let still = self.roots(|mixed| mixed);

@@ -29,6 +29,7 @@ impl Session {
             let defaults = VacuumOptions::default();
             let options = VacuumOptions {
                 freeze_min_age: if vacuum.freeze { 0 } else { defaults.freeze_min_age },
+                skip_pages: !vacuum.disable_page_skipping,
                 index_cleanup: vacuum.index_cleanup != Some(false),
                 ..defaults
             };
@@ -38,9 +39,10 @@ impl Session {
                     out,
                     "00000",
                     format!(
-                        "finished vacuuming \"{}\": {} pages, {} versions removed, {} remain, {} line pointers freed, {} index entries removed, {} mixed roots cleared",
+                        "finished vacuuming \"{}\": {} pages read, {} skipped, {} versions removed, {} remain on pages read, {} line pointers freed, {} index entries removed, {} mixed roots cleared",
                         relation.name,
                         summary.pages,
+                        summary.skipped,
                         summary.removed,
                         summary.remaining,
                         summary.freed,
@@ -49,7 +51,9 @@ impl Session {
                     ),
                 );
             }
-            self.store_statistics(&relation, &table, vacuum.analyze, summary.remaining)?;
+            let known = (relation.stats.tuples, relation.stats.pages);
+            let rows = summary.estimate_rows(known);
+            self.store_statistics(&relation, &table, vacuum.analyze, rows)?;
             self.commit()?;
         }
         // The answer belongs to an implicit transaction again.
@@ -66,7 +70,7 @@ impl Session {
         for oid in self.tables_of(vacuum, out)? {
             if let Some(relation) = self.lock_table_for_maintenance(oid)? {
                 let table = Arc::clone(table_of(&relation)?);
-                self.store_statistics(&relation, &table, true, 0)?;
+                self.store_statistics(&relation, &table, true, 0.0)?;
             }
         }
         Ok(())
@@ -128,7 +132,7 @@ impl Session {
         relation: &Relation,
         table: &niwaki_table::Table,
         analyze: bool,
-        counted: u64,
+        rows: f64,
     ) -> Result<()> {
         let transaction =
             self.transaction.as_ref().ok_or_else(|| SqlError::internal("no transaction"))?;
@@ -140,7 +144,7 @@ impl Session {
             RelationStats { tuples: found.rows, pages: found.blocks, columns }
         } else {
             let columns = relation.stats.columns.clone();
-            RelationStats { tuples: counted as f64, pages: table.blocks()?, columns }
+            RelationStats { tuples: rows, pages: table.blocks()?, columns }
         };
         if relation.stats != stats {
             let mut definition = relation.definition.clone();
