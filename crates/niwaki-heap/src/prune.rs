@@ -628,6 +628,10 @@ impl Heap<'_> {
         self.tell_removed(told, external);
         self.relation.counters.count_pass(&pruned);
         count(&self.relation.counters.settled, plan.unmixed.len());
+        if options.settle {
+            // What vacuum frees it counts itself.
+            count(&self.relation.counters.freed, pruned.freed as usize);
+        }
         // Hints: the page is dirty already, and what they say spares the next pass its look-ups.
         if all_visible.is_empty() {
             return Ok(pruned);
@@ -713,8 +717,6 @@ impl Heap<'_> {
         free: &[u16],
     ) -> Result<Pruned> {
         let options = PruneOptions { free, settle: true, ..PruneOptions::default() };
-        let pruned = self.prune(page, horizon, options)?;
-        count(&self.relation.counters.freed, pruned.freed as usize);
-        Ok(pruned)
+        self.prune(page, horizon, options)
     }
 }

@@ -125,6 +125,14 @@ impl Table {
         Ok(self.heap().blocks()?)
     }
 
+    /// Of those, how many the visibility map says that all see all of.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn all_visible_pages(&self) -> Result<u32> {
+        Ok(self.heap().all_visible_pages()?)
+    }
+
     /// Blocks of the heap of its large values; 0 without one.
     ///
     /// # Errors

@@ -44,8 +44,6 @@ impl PageVisibility {
 const BLOCKS_PER_WORD: u32 = u64::BITS / BITS;
 /// Words of the first segment: 256 bytes, for 1,024 pages.
 const FIRST: u32 = if MODEL_CHECKED || SCHEDULED { 1 } else { 32 };
-/// Each segment has the bits of a multiple of so many pages.
-pub(super) const SEGMENT_BLOCKS_MIN: usize = (FIRST * BLOCKS_PER_WORD) as usize;
 /// Enough for every block that there may be.
 const SEGMENTS: usize = 2 + (u32::MAX / BLOCKS_PER_WORD / FIRST).ilog2() as usize;
 

@@ -22,7 +22,7 @@ pub(crate) mod page;
 
 use niwaki_env::failpoints::SIMULATED;
 use niwaki_env::seeded_bug;
-use niwaki_env::sync::plain_atomic::{AtomicBool, Ordering};
+use niwaki_env::sync::plain_atomic::{AtomicBool, AtomicU32, Ordering};
 use niwaki_env::sync::{Arc, Mutex, SCHEDULED};
 use niwaki_storage::page::Page;
 use niwaki_storage::{
@@ -33,7 +33,7 @@ use niwaki_storage::{
 use crate::change::RECORD_VERSION;
 use crate::error::{Result, corruption};
 use crate::relation::Heap;
-use bits::{Bits, Kept, SEGMENT_BLOCKS_MIN};
+use bits::{Bits, Kept};
 use page::SetBits;
 
 pub(crate) use bits::MapMemory;
@@ -65,6 +65,8 @@ impl Default for MapOptions {
 pub(crate) struct VisibilityMap {
     options: MapOptions,
     bits: Bits,
+    /// Pages of which the map says that all see them.
+    all_visible: AtomicU32,
     /// Pages are read once, before the first change: after it only changes are told to `bits`.
     loaded: AtomicBool,
     loading: Mutex<()>,
@@ -72,8 +74,13 @@ pub(crate) struct VisibilityMap {
 
 impl VisibilityMap {
     pub(crate) fn new(options: MapOptions, memory: Arc<MapMemory>) -> Self {
-        let (loaded, loading) = (AtomicBool::new(false), Mutex::default());
-        Self { options, bits: Bits::new(memory), loaded, loading }
+        Self {
+            options,
+            bits: Bits::new(memory),
+            all_visible: AtomicU32::new(0),
+            loaded: AtomicBool::new(false),
+            loading: Mutex::default(),
+        }
     }
 }
 
@@ -133,14 +140,10 @@ impl<'e> Heap<'e> {
         let blocks = self.blocks()?.min(pages.saturating_mul(BLOCKS_PER_VISIBILITY_PAGE));
         let max = self.map_memory_max();
         map.bits.reach(blocks, max);
-        for number in (0..pages).map(BlockNumber).take_while(|number| page::first(*number) < blocks)
-        {
+        let mut all_visible = 0;
+        for number in (0..pages).map(BlockNumber) {
             let first = page::first(number);
             let end = first.saturating_add(BLOCKS_PER_VISIBILITY_PAGE).min(blocks);
-            let mut here = (first..end).step_by(SEGMENT_BLOCKS_MIN).chain(end.checked_sub(1));
-            if !here.any(|block| map.bits.get(block) != Kept::OnPage) {
-                continue;
-            }
             let pin = pool.pin(self.map_page_id(number))?;
             let page = pin.read();
             self.expect_map_page(&page, number)?;
@@ -148,9 +151,11 @@ impl<'e> Heap<'e> {
                 let found = page::get(&page, block);
                 if found != PageVisibility::Unknown {
                     map.bits.set(block, found, max);
+                    all_visible += 1;
                 }
             }
         }
+        map.all_visible.store(all_visible, Ordering::Relaxed);
         map.loaded.store(true, Ordering::Release);
         Ok(())
     }
@@ -294,6 +299,13 @@ impl<'e> Heap<'e> {
             }
             let mut bytes = Vec::new();
             for change in changes {
+                let (before, now) = (page::get(page, change.block), change.to);
+                let counted = &self.map().all_visible;
+                match (before == PageVisibility::Unknown, now == PageVisibility::Unknown) {
+                    (true, false) => _ = counted.fetch_add(1, Ordering::Relaxed),
+                    (false, true) => _ = counted.fetch_sub(1, Ordering::Relaxed),
+                    _ => {}
+                }
                 change.apply(page);
                 change.encode(&mut bytes);
                 self.map().bits.set(change.block, change.to, self.map_memory_max());
@@ -365,6 +377,15 @@ impl<'e> Heap<'e> {
             }
         }
         Ok(())
+    }
+
+    /// Pages of which the map says that all see them.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn all_visible_pages(&self) -> Result<u32> {
+        self.open_visibility_map()?;
+        Ok(self.map().all_visible.load(Ordering::Relaxed))
     }
 
     /// Bytes of memory that the heap's map takes.

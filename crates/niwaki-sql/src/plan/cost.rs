@@ -10,6 +10,8 @@ const DESCENT_OPERATORS: f64 = 50.0;
 pub(super) struct TableSize {
     pub(super) pages: f64,
     pub(super) rows: f64,
+    /// Share of the pages that all see all of: an index-only scan does not read them.
+    pub(super) all_visible: f64,
 }
 
 /// How many different pages `fetched` rows anywhere in a table of `pages` lie on, and how often pages
@@ -65,18 +67,22 @@ pub(super) fn index_entries(read: &IndexRead, costs: &CostSettings) -> f64 {
 }
 
 /// Fetching rows in the order of an index: between the worst case, a random page for each, and the best,
-/// pages in a row, as the values' correlation with the order on disk says.
+/// pages in a row, as the values' correlation with the order on disk says. `read`: the share of the pages that the scan
+/// needs to look at.
 pub(super) fn heap_by_index(
     rows: f64,
     size: TableSize,
+    read: f64,
     correlation: f64,
     operators: f64,
     costs: &CostSettings,
 ) -> f64 {
     let scattered = pages_fetched(rows, size.pages, costs.effective_cache_size);
-    let worst = scattered * costs.random_page_cost;
+    let worst = (scattered * read).ceil() * costs.random_page_cost;
     let together = (rows / size.rows.max(1.0) * size.pages).ceil().max(1.0);
-    let best = costs.random_page_cost + (together - 1.0) * costs.seq_page_cost;
+    let together = (together * read).ceil();
+    let first = together.min(1.0) * costs.random_page_cost;
+    let best = first + (together - 1.0).max(0.0) * costs.seq_page_cost;
     let share = correlation * correlation;
     worst
         + share * (best - worst).min(0.0)
@@ -128,7 +134,7 @@ mod tests {
     #[test]
     fn each_way_wins_where_it_should() {
         let costs = CostSettings::default();
-        let size = TableSize { pages: 10_000.0, rows: 1_000_000.0 };
+        let size = TableSize { pages: 10_000.0, rows: 1_000_000.0, all_visible: 1.0 };
         let read = |rows: f64| IndexRead {
             entries: rows,
             rows,
@@ -138,7 +144,11 @@ mod tests {
             index_entries: size.rows,
         };
         let by_index = |rows: f64, correlation: f64| {
-            index_entries(&read(rows), &costs) + heap_by_index(rows, size, correlation, 0.0, &costs)
+            index_entries(&read(rows), &costs)
+                + heap_by_index(rows, size, 1.0, correlation, 0.0, &costs)
+        };
+        let by_index_alone = |rows: f64| {
+            index_entries(&read(rows), &costs) + heap_by_index(rows, size, 0.0, 0.0, 0.0, &costs)
         };
         let by_bitmap = |rows: f64| {
             index_entries(&read(rows), &costs)
@@ -151,5 +161,8 @@ mod tests {
         assert!(by_bitmap(20_000.0) < whole);
         assert!(whole < by_bitmap(800_000.0) && whole < by_index(800_000.0, 0.0));
         assert!(by_index(300_000.0, 1.0) < whole, "rows in the order of the index");
+        assert!(
+            by_index_alone(300_000.0) < whole && by_index_alone(20_000.0) < by_bitmap(20_000.0)
+        );
     }
 }

@@ -377,7 +377,9 @@ pub(super) fn index_candidates(table: &Table<'_>, matches: &[IndexMatch]) -> Vec
                 correlation *= 0.75;
             }
             let filters = (table.conditions.len() - found.satisfied().len()) as f64;
-            path.cost + cost::heap_by_index(path.rows, table.size, correlation, filters, costs)
+            let read = if only { 1.0 - table.size.all_visible } else { 1.0 };
+            path.cost
+                + cost::heap_by_index(path.rows, table.size, read, correlation, filters, costs)
         };
         candidates.push(Candidate {
             path: ScanPath::Index(path),

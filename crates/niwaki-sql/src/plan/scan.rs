@@ -182,14 +182,18 @@ fn table_size(relation: &Relation) -> TableSize {
     let now = relation.table.as_ref().and_then(|table| table.blocks().ok());
     let known = counted.tuples >= 0.0 && counted.pages > 0;
     let pages = f64::from(now.unwrap_or(counted.pages));
+    let seen = relation.table.as_ref().and_then(|table| table.all_visible_pages().ok());
+    let all_visible = (f64::from(seen.unwrap_or(0)) / pages.max(1.0)).min(1.0);
     if known {
         let pages = pages.max(1.0);
-        return TableSize { pages, rows: counted.tuples / f64::from(counted.pages) * pages };
+        let rows = counted.tuples / f64::from(counted.pages) * pages;
+        return TableSize { pages, rows, all_visible };
     }
     let pages = pages.max(UNCOUNTED_PAGES);
     let visible = relation.columns.iter().filter(|column| !column.dropped);
     let width: f64 = visible.map(|column| usual_width(column.column_type())).sum();
-    TableSize { pages, rows: (pages * PAGE_ROOM / (width + ROW_HEADER)).floor().max(1.0) }
+    let rows = (pages * PAGE_ROOM / (width + ROW_HEADER)).floor().max(1.0);
+    TableSize { pages, rows, all_visible }
 }
 
 /// Bytes of a value about which nothing is known.
