@@ -9,15 +9,20 @@
 //!
 //! A reader walks a chain under one latch hold and keeps nothing of the page afterwards, so neither it
 //! nor another reader can be in the middle of what is removed (rule 9b.5).
+//!
+//! An index-only scan that comes to a page for want of a bit in the visibility map has a reason of its own for a pass:
+//! the next scan need not come ([`Heap::show_to_all`]).
 
-use niwaki_storage::page::{PAGE_SIZE, Page};
-use niwaki_storage::{Csn, Pin};
+use niwaki_storage::page::{ItemState, PAGE_SIZE, Page};
+use niwaki_storage::{Csn, Mixed, OffsetNumber, PageKind, Pin};
 use niwaki_txn::{Horizon, XidStatus};
 
+use crate::error::Result;
 use crate::header::{Tuple, flags};
 use crate::page::{self, Chain};
 use crate::prune::PruneOptions;
 use crate::relation::Heap;
+use crate::visibility::PageVisibility;
 
 /// A page with less room than this runs short of it: the next update may not fit.
 const ROOM_MIN: usize = PAGE_SIZE / 10;
@@ -95,6 +100,56 @@ impl Heap<'_> {
         let ended = self.txns.status(page::xmax(base, tuple));
         let gone = matches!(ended, XidStatus::Committed(end) if horizon.removable(begin, end));
         (gone, Some(ended))
+    }
+
+    /// For a scan that had to come to this page because the visibility map does not say that all see it: sees to it that
+    /// the map does from now on, if that takes no waiting. Whether it does now. `horizon` was taken a short while ago.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn show_to_all(&self, block: u32, horizon: &Horizon) -> Result<bool> {
+        let pin = self.pin(block)?;
+        if self.page_visibility(block) == PageVisibility::Unknown
+            && self.may_be_seen_by_all(&pin.read(), block, horizon)
+        {
+            self.prune_on_access(&pin, horizon);
+        }
+        Ok(self.page_visibility(block) != PageVisibility::Unknown)
+    }
+
+    /// Whether a pass by this horizon probably leaves only what all see.
+    fn may_be_seen_by_all(&self, page: &Page, block: u32, horizon: &Horizon) -> bool {
+        let base = page::base(page);
+        let is_heap = page.kind() == PageKind::Heap;
+        let settles = |offset| self.relation.shared.records.has_settled(block, offset);
+        is_heap
+            && (1..=page.item_count()).all(|offset| {
+                let id = page.item_id(OffsetNumber(offset));
+                let waits = id.state() == ItemState::Dead || id.mixed() != Mixed::No;
+                if waits && !settles(offset) {
+                    return false;
+                }
+                let Some(tuple) = page::tuple(page, offset) else { return true };
+                if tuple.has(flags::STUB) {
+                    return false;
+                }
+                let inserted = match tuple.has(flags::XMIN_ALL_VISIBLE) || tuple.xmin() == 1 {
+                    true => XidStatus::Committed(Csn(1)),
+                    false => self.txns.status(page::xmin(base, tuple)),
+                };
+                match inserted {
+                    XidStatus::Aborted => true,
+                    XidStatus::Committed(begin) if begin <= horizon.oldest() => {
+                        !tuple.has_deleter()
+                            || match self.txns.status(page::xmax(base, tuple)) {
+                                XidStatus::Aborted => true,
+                                XidStatus::Committed(end) => horizon.removable(begin, end),
+                                XidStatus::InProgress => false,
+                            }
+                    }
+                    XidStatus::InProgress | XidStatus::Committed(_) => false,
+                }
+            })
     }
 
     /// One pass by a reader, if the page can be latched without waiting. `pin` is not latched.

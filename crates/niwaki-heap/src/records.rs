@@ -155,6 +155,13 @@ impl Records {
         self.parts.iter().for_each(|part| part.lock().end_all());
     }
 
+    /// Whether this root has a record, and no version of it is unseen.
+    pub(crate) fn has_settled(&self, block: u32, offset: u16) -> bool {
+        let part = self.part(block).lock();
+        let mut records = part.blocks.get(&block).into_iter().flatten();
+        records.any(|record| record.offset == offset && record.unseen == 0)
+    }
+
     /// Roots of a block of which no version is unseen, and whether their payloads are right.
     fn settled(&self, block: u32) -> Vec<(u16, bool)> {
         let part = self.part(block).lock();

@@ -25,7 +25,23 @@ pub struct IndexScan {
     /// Values come from the entries.
     covered: bool,
     heap_fetches: u64,
+    shows: PagesToShow,
 }
+
+/// Pages that an index-only scan had to come to, to spare the next one that.
+#[derive(Debug, Default)]
+struct PagesToShow {
+    /// Of the leaf's entries.
+    blocks: Vec<u32>,
+    /// How many more it tried in vain than not.
+    in_vain: i64,
+}
+
+/// A scan that asked for fewer rows in the heap lets them be.
+const FETCHES_MIN: u64 = 16;
+/// A scan that tried so many more in vain than not stops trying: what it reads is being changed, or an old snapshot is
+/// open.
+const IN_VAIN_MAX: i64 = 64;
 
 impl Table {
     /// Begins a scan of the entries of `index` that `range` covers; the bounds are encoded keys, or
@@ -86,6 +102,7 @@ impl IndexScan {
             unseen: Vec::new(),
             covered: false,
             heap_fetches: 0,
+            shows: PagesToShow::default(),
         }
     }
 
@@ -133,8 +150,17 @@ impl IndexScan {
                 let entries = self.scan.entries(table, self.index);
                 let unseen = &mut self.unseen;
                 let found = if self.covered {
+                    let before = self.heap_fetches;
                     let fetches = &mut self.heap_fetches;
-                    entries.read_covered(&view, position, needed, out, unseen, fetches)?
+                    let found =
+                        entries.read_covered(&view, position, needed, out, unseen, fetches)?;
+                    if self.heap_fetches > before
+                        && let Some(root) = found
+                        && self.shows.blocks.last() != Some(&root.block.0)
+                    {
+                        self.shows.blocks.push(root.block.0);
+                    }
+                    found
                 } else {
                     entries.read(&view, position, needed, out, unseen)?
                 };
@@ -145,12 +171,32 @@ impl IndexScan {
             }
             let entries = self.scan.entries(table, self.index);
             entries.mark(&mut self.unseen)?;
+            if !self.shows.blocks.is_empty() {
+                self.show_to_all(table)?;
+            }
             self.position = 0;
             tx.session().check_interrupts().map_err(|why| Error::Transaction(why.into()))?;
             if !self.next_leaf(table)? {
                 return Ok(None);
             }
         }
+    }
+
+    /// Tries to have the visibility map speak of the pages that the leaf's entries led to.
+    #[cold]
+    fn show_to_all(&mut self, table: &Table) -> Result<()> {
+        let PagesToShow { blocks, in_vain } = &mut self.shows;
+        if self.heap_fetches >= FETCHES_MIN && *in_vain < IN_VAIN_MAX {
+            blocks.sort_unstable();
+            blocks.dedup();
+            let horizon = table.engine.transactions().horizon();
+            for block in blocks.iter() {
+                let shown = table.heap().show_to_all(*block, &horizon)?;
+                *in_vain += if shown { -1 } else { 1 };
+            }
+        }
+        blocks.clear();
+        Ok(())
     }
 
     /// Marks what it found dead on the leaf that it is at. For callers that may not come back: a scan that

@@ -345,3 +345,24 @@ fn the_log_names_the_map_only_where_something_was_said() {
     let (first, second) = (bytes(), bytes());
     assert!((1..=24).contains(&(first - second)), "{first} and {second} bytes");
 }
+
+#[test]
+fn who_had_to_come_spares_the_next_one_that() {
+    let fixture = Fixture::new();
+    let root = fixture.committed_row();
+    let tx = fixture.begin(0);
+    fixture.update(&tx, root, b"two");
+    let shown = || fixture.heap().show_to_all(0, &fixture.txns.horizon()).unwrap();
+    fixture.heap().open_visibility_map().unwrap();
+    assert!(!shown(), "somebody is changing it");
+    fixture.commit(tx);
+    assert!(shown() && fixture.said(0) == AllVisible, "and the old version is gone");
+    assert_eq!(fixture.vacuum(Xid(0)), VacuumRoots::default());
+    let tx = fixture.begin(0);
+    let xid = tx.write_xid().unwrap();
+    fixture.heap().set_mixed(xid, 0, &[root.offset.0]).unwrap();
+    fixture.commit(tx);
+    assert!(!shown(), "a mixed root about which nobody knows all");
+    assert_eq!(fixture.check(), [""; 0]);
+    fixture.assert_redo_makes_the_same();
+}
