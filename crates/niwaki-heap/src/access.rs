@@ -14,11 +14,11 @@
 //! the next scan need not come ([`Heap::show_to_all`]).
 
 use niwaki_storage::page::{ItemState, PAGE_SIZE, Page};
-use niwaki_storage::{Csn, Mixed, OffsetNumber, PageKind, Pin};
+use niwaki_storage::{Csn, Lsn, Mixed, OffsetNumber, PageKind, Pin};
 use niwaki_txn::{Horizon, XidStatus};
 
 use crate::error::Result;
-use crate::header::{Tuple, flags};
+use crate::header::{Tuple, absolute, flags};
 use crate::page::{self, Chain};
 use crate::prune::PruneOptions;
 use crate::relation::Heap;
@@ -115,6 +115,28 @@ impl Heap<'_> {
             self.prune_on_access(&pin, horizon);
         }
         Ok(self.page_visibility(block) != PageVisibility::Unknown)
+    }
+
+    /// One look at a page by who has time: a pass over it if something may go, or all may see what is left. Only at pages
+    /// in the pool, which nobody has changed since the log ended at `quiet`. Whether there was a pass.
+    pub fn look_after(&self, block: u32, quiet: Lsn, horizon: &Horizon) -> bool {
+        let Some(pin) = self.storage.pool().pin_if_resident(self.page_id(block)) else {
+            return false;
+        };
+        let useful = {
+            let page = pin.read();
+            let hint = page::prune_xid(&page);
+            let ended = || self.txns.status(absolute(page::base(&page), hint));
+            page.kind() == PageKind::Heap
+                && page.lsn() <= quiet
+                && (hint != 0
+                    && matches!(ended(), XidStatus::Committed(end) if end <= horizon.oldest())
+                    || self.may_be_seen_by_all(&page, block, horizon))
+        };
+        if useful {
+            self.prune_on_access(&pin, horizon);
+        }
+        useful
     }
 
     /// Whether a pass by this horizon probably leaves only what all see.

@@ -136,11 +136,6 @@ impl HeapRegistry {
         Self { map_options, ..Self::default() }
     }
 
-    /// Bytes of memory that the visibility maps of all open heaps take: a 64th of the buffer pool at most.
-    pub fn visibility_map_bytes(&self) -> usize {
-        self.map_memory.used()
-    }
-
     /// The heap with these files.
     pub fn open(&self, file: RelFile, fillfactor: u8) -> HeapRelation {
         self.open_as(file, fillfactor, false)

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use niwaki_env::sync::Mutex;
-use niwaki_heap::{HeapRedo, HeapRegistry, HeapRelation};
+use niwaki_heap::{HeapRedo, HeapRegistry, HeapRelation, MapOptions};
 use niwaki_nbtree::{Index, IndexOptions, NbtreeManager};
 use niwaki_storage::record::ResourceManager;
 use niwaki_storage::{RelFile, RelFileId, Storage};
@@ -47,10 +47,19 @@ impl fmt::Debug for Engine {
 impl Engine {
     /// The engine of an open data directory, whose recovery is over.
     pub fn new(storage: Arc<Storage>, transactions: Arc<TransactionManager>) -> Arc<Self> {
+        Self::with_maps(storage, transactions, MapOptions::default())
+    }
+
+    /// As [`Engine::new`], with visibility maps kept so.
+    pub fn with_maps(
+        storage: Arc<Storage>,
+        transactions: Arc<TransactionManager>,
+        maps: MapOptions,
+    ) -> Arc<Self> {
         Arc::new(Self {
             storage,
             transactions,
-            heaps: HeapRegistry::default(),
+            heaps: HeapRegistry::with_maps(maps),
             indexes: Mutex::default(),
             sequences: Mutex::default(),
             counters: Mutex::default(),

@@ -20,7 +20,8 @@
 //! deletion. The root may be another row's by now; then the look is at that row's versions, which is as good.
 //!
 //! It is the writers who do it, each a batch when one has gathered: they hold the table's lock and know its
-//! indexes, and what is left behind cannot outrun them: each takes more suspects than it adds. A root that has a
+//! indexes, and what is left behind cannot outrun them: each takes more suspects than it adds. What the last of them
+//! leave is seen to in the background (`rounds.rs`). A root that has a
 //! record of all its removed versions, each seen to in every index, is settled: the next pass over its page clears
 //! `mixed`, or frees the line pointer of a row that is gone (rule 9b.8; the argument is in niwaki-heap's
 //! `records.rs`). Where something was missed (a full queue, a crash, an expression that fails by now) it stays for
@@ -69,8 +70,26 @@ impl Table {
         self.heap().removed_waiting() + suspects.sum::<usize>()
     }
 
+    /// Sees to all that waits now, however little it is: for who does it when the writers have gone.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub(crate) fn tend_all(&self) -> Result<()> {
+        // What comes meanwhile is for the next round.
+        let rounds = self.gardener_waiting().div_ceil(BATCH_MAX);
+        for _ in 0..rounds {
+            self.tend_by(|_| 0)?;
+        }
+        self.tend_values()
+    }
+
     #[cold]
     fn tend_now(&self) -> Result<()> {
+        self.tend_by(|index_bytes| index_bytes)
+    }
+
+    /// Sees to a batch; of each index to as many suspects as are due if it has so many bytes.
+    fn tend_by(&self, weight: impl Fn(u64) -> u64) -> Result<()> {
         let columns = self.indexes.iter().flat_map(|index| index.key_mask.iter());
         let columns: ColumnMask = columns.collect();
         let (mut row, mut key) = (vec![Datum::Null; self.definition.columns.len()], Vec::new());
@@ -86,7 +105,7 @@ impl Table {
         // One that is being built has none.
         for (at, index) in self.indexes.iter().enumerate() {
             let size = u64::from(index.handle.blocks()?) * PAGE_SIZE as u64;
-            if let Some(taken) = index.suspects.take(size) {
+            if let Some(taken) = index.suspects.take(weight(size)) {
                 self.delete_stale(at, &taken, &horizon)?;
             }
         }

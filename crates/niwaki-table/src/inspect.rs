@@ -1,12 +1,27 @@
 //! Looking at a table as it is stored: page by page, changing nothing, latching one page at a time.
 
-use niwaki_heap::{ChainStats, Held, LinePointer, SnapshotHolds};
+use niwaki_heap::{ChainStats, Held, LinePointer, PageVisibility, SnapshotHolds};
 use niwaki_txn::Holders;
 
 use crate::error::Result;
 use crate::table::Table;
 
 impl Table {
+    /// What the visibility map says of each page now, in the order of the blocks.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn visibility_map(&self) -> Result<impl Iterator<Item = PageVisibility> + '_> {
+        let heap = self.heap();
+        heap.open_visibility_map()?;
+        Ok((0..heap.blocks()?).map(move |block| heap.page_visibility(block)))
+    }
+
+    /// Bytes of memory that the map takes.
+    pub fn visibility_map_bytes(&self) -> usize {
+        self.heap().visibility_map_bytes()
+    }
+
     /// Adds what the chains of a heap page look like now.
     ///
     /// # Errors

@@ -25,6 +25,7 @@ mod mark;
 mod outcome;
 mod progress;
 mod recheck;
+mod rounds;
 mod row_key;
 mod seq_scan;
 mod sequence;
@@ -56,13 +57,14 @@ pub use fetch::Lookup;
 pub use index_scan::IndexScan;
 pub use keys::{ColumnKeys, ScanKeys};
 pub use niwaki_heap::{
-    ChainStats, Distribution, HeapStats, Held, InsertOptions, LinePointer, PageRows,
+    ChainStats, Distribution, HeapStats, Held, InsertOptions, LinePointer, MapOptions, PageRows,
     PageVisibility, RowRef, RowTarget, SnapshotHolds, StoredTuple, VacuumRoots, flags,
 };
 pub use niwaki_nbtree::Direction;
 pub use niwaki_txn::RowLockMode;
 pub use outcome::{ChangedRow, LockOutcome, LockWait, Modify};
 pub use progress::{BuildProgress, BuildState, Phase};
+pub use rounds::{Round, Rounds};
 pub use seq_scan::SeqScan;
 pub use sequence::{Sequence, SequenceOptions};
 pub use stale::{StaleEntries, StaleScan};

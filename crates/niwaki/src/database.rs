@@ -1,6 +1,7 @@
 //! An open database.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use niwaki_catalog::Catalog;
 use niwaki_env::Env;
@@ -9,10 +10,11 @@ use niwaki_env::sync::atomic::{AtomicBool, Ordering};
 use niwaki_sql::settings::Settings;
 use niwaki_storage::record::CheckpointParticipant;
 use niwaki_storage::{Background, CheckpointKind, RelFile, RelFileId, Storage, StorageOptions};
-use niwaki_table::Engine;
+use niwaki_table::{Engine, MapOptions};
 use niwaki_txn::{BeginOptions, Durability, TransactionManager, TxnOptions};
 
 use crate::activity::Activities;
+use crate::gardener::{Gardener, GardenerThread};
 use crate::progress::Builds;
 use crate::session::Session;
 use crate::{Result, SqlError, views};
@@ -72,6 +74,9 @@ struct Inner {
     builds: Arc<Builds>,
     activities: Activities,
     background: Mutex<Option<Background>>,
+    gardener: Mutex<Option<GardenerThread>>,
+    /// Of [`Database::tend`].
+    rounds: Mutex<Option<Gardener>>,
     closes_on_drop: bool,
     closed: AtomicBool,
 }
@@ -121,7 +126,9 @@ impl Database {
         }
         let (storage, summary) = Storage::open(env.clone(), storage, managers)?;
         transactions.attach(&storage)?;
-        let engine = Engine::new(Arc::clone(&storage), Arc::clone(&transactions));
+        let resident = &*settings.text("visibility_map_pin") == "resident";
+        let maps = MapOptions { resident, ..MapOptions::default() };
+        let engine = Engine::with_maps(Arc::clone(&storage), Arc::clone(&transactions), maps);
         engine.remove_temporary_files()?;
         let catalog = open_catalog(&engine)?;
         if summary.recovered {
@@ -133,6 +140,10 @@ impl Database {
         } else {
             None
         };
+        let gardener = match options.background && settings.bool("gardener") {
+            true => Some(GardenerThread::start(Arc::clone(&engine), Arc::clone(&catalog))?),
+            false => None,
+        };
         Ok(Self {
             inner: Arc::new(Inner {
                 env,
@@ -143,6 +154,8 @@ impl Database {
                 builds: Arc::default(),
                 activities: Activities::default(),
                 background: Mutex::new(background),
+                gardener: Mutex::new(gardener),
+                rounds: Mutex::default(),
                 closes_on_drop: options.background,
                 closed: AtomicBool::new(false),
             }),
@@ -197,6 +210,23 @@ impl Database {
         Ok(())
     }
 
+    /// Goes round the tables once, as the gardener's thread does: where nobody has written since the last call, what
+    /// writers left behind is seen to. For a database without threads of its own.
+    ///
+    /// # Errors
+    /// I/O and corruption; too many sessions (53300).
+    pub fn tend(&self) -> Result<()> {
+        let mut rounds = self.inner.rounds.lock();
+        let gardener = match rounds.take() {
+            Some(gardener) => rounds.insert(gardener),
+            None => {
+                let (engine, catalog) = (self.engine().clone(), self.catalog().clone());
+                rounds.insert(Gardener::new(engine, catalog, Duration::ZERO)?)
+            }
+        };
+        gardener.round().map(drop)
+    }
+
     /// The environment the database runs in.
     pub fn env(&self) -> &Env {
         &self.inner.env
@@ -249,6 +279,8 @@ impl Inner {
         if self.closed.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
+        // It works on tables, whose log the other threads write.
+        drop(self.gardener.lock().take());
         if let Some(background) = self.background.lock().take() {
             background.stop();
         }
@@ -273,7 +305,7 @@ fn txn_options(settings: &Settings) -> TxnOptions {
     TxnOptions {
         // Some for the database's own work.
         sessions_max: connections + 8,
-        deadlock_timeout: std::time::Duration::from_millis(settings.hot().deadlock_timeout_ms),
+        deadlock_timeout: Duration::from_millis(settings.hot().deadlock_timeout_ms),
         interval_gc: settings.bool("interval_gc"),
         ..defaults
     }
@@ -300,9 +332,9 @@ fn storage_options(settings: &Settings, open_files_limit: Option<u64>) -> Storag
         },
         full_page_writes: settings.bool("full_page_writes"),
         max_wal_bytes: number("max_wal_size") << 20,
-        checkpoint_timeout: std::time::Duration::from_secs(number("checkpoint_timeout")),
+        checkpoint_timeout: Duration::from_secs(number("checkpoint_timeout")),
         checkpoint_completion_target: settings.float("checkpoint_completion_target"),
-        bgwriter_delay: std::time::Duration::from_millis(number("bgwriter_delay")),
+        bgwriter_delay: Duration::from_millis(number("bgwriter_delay")),
         bgwriter_lru_maxpages: number("bgwriter_lru_maxpages") as usize,
         bgwriter_lru_multiplier: settings.float("bgwriter_lru_multiplier"),
         open_files_max: number("max_files_per_process").min(open_files).max(OPEN_FILES_MIN)

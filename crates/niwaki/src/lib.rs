@@ -5,6 +5,7 @@ mod activity;
 mod api;
 mod check;
 mod database;
+mod gardener;
 mod index_counters;
 mod progress;
 mod result;

@@ -162,7 +162,11 @@ fn each_change_takes_back_what_was_said() {
 
 #[test]
 fn a_move_takes_back_what_was_said_of_both_pages() {
-    let fixture = Fixture::new();
+    moves(&Fixture::new());
+    moves(&Fixture::mapped(MapOptions { blocks_min: 1, resident: false }));
+}
+
+fn moves(fixture: &Fixture) {
     let tx = fixture.begin(0);
     let wide = vec![b'w'; 3600];
     let roots: Vec<Tid> = (0..3).map(|_| fixture.insert(&tx, &wide)).collect();

@@ -57,8 +57,8 @@ impl MapMemory {
         self.0.fetch_update(PlainOrdering::Relaxed, PlainOrdering::Relaxed, more).is_ok()
     }
 
-    /// In use now.
-    pub(crate) fn used(&self) -> usize {
+    #[cfg(test)]
+    fn used(&self) -> usize {
         self.0.load(PlainOrdering::Relaxed)
     }
 }
@@ -115,6 +115,27 @@ impl Bits {
         let Some(words) = kept else { return Kept::OnPage };
         let bits = words[word].load(Ordering::Acquire) >> shift(block) & MASK;
         Kept::Here(PageVisibility::from_bits(bits as u8).unwrap_or_default())
+    }
+
+    /// The first page from `from` on, before `end`, of which nothing is said here. Pages whose bits are not here are left out.
+    pub(crate) fn next_unknown(&self, from: u32, end: u32) -> Option<u32> {
+        /// The lower bit of each page.
+        const VISIBLE: u64 = u64::MAX / MASK;
+        let mut block = from;
+        while block < end {
+            let (segment, word) = place(block);
+            let said = match self.segments[segment].get() {
+                None => return Some(block),
+                Some(None) => VISIBLE,
+                Some(Some(words)) => words[word].load(Ordering::Relaxed),
+            };
+            let unknown = (!said & VISIBLE) >> shift(block);
+            if unknown != 0 {
+                return Some(block + unknown.trailing_zeros() / BITS).filter(|&block| block < end);
+            }
+            block = (block / BLOCKS_PER_WORD + 1).checked_mul(BLOCKS_PER_WORD)?;
+        }
+        None
     }
 
     /// Changes a page's bits, under its exclusive latch; `max` bytes may be in use for the bits of all heaps.
@@ -191,6 +212,26 @@ mod tests {
             bits.set(blocks[at], expected[at], usize::MAX);
             assert_eq!(blocks.map(|block| bits.get(block)), expected.map(Kept::Here));
         }
+    }
+
+    #[test]
+    fn pages_of_which_nothing_is_said_are_found() {
+        let bits = Bits::new(Arc::default());
+        assert_eq!((bits.next_unknown(7, 9), bits.next_unknown(9, 9)), (Some(7), None));
+        (0..3000).for_each(|block| bits.set(block, PageVisibility::AllVisible, usize::MAX));
+        (0..3000)
+            .step_by(3)
+            .for_each(|block| bits.set(block, PageVisibility::AllFrozen, usize::MAX));
+        assert_eq!(bits.next_unknown(0, 3000), None);
+        let cleared = [0, 31, 32, 40, 1023, 1024, 2999];
+        cleared.iter().for_each(|&block| bits.set(block, PageVisibility::Unknown, usize::MAX));
+        let mut found = Vec::new();
+        while let Some(block) = bits.next_unknown(found.last().map_or(0, |last| last + 1), 3000) {
+            found.push(block);
+        }
+        assert_eq!(found, cleared);
+        assert_eq!(bits.next_unknown(3000, 3001), Some(3000));
+        assert_eq!(bits.next_unknown(u32::MAX - 1, u32::MAX), Some(u32::MAX - 1));
     }
 
     #[test]

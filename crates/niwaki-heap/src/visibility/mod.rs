@@ -211,10 +211,13 @@ impl<'e> Heap<'e> {
         to: PageVisibility,
     ) -> Result<MapChanges<'e>> {
         let mut changes = MapChanges::default();
-        for block in blocks {
-            if self.visibility_to_change(block)? > to && !seeded_bug!("map-cleared") {
-                self.change_visibility(SetBits { block, to, newest: Csn(0) }, &mut changes)?;
-            }
+        let mut lower = [false; N];
+        for (lower, block) in lower.iter_mut().zip(blocks) {
+            *lower = self.visibility_to_change(block)? > to && !seeded_bug!("map-cleared");
+        }
+        // Only now: who asked with a page of the map latched might wait for themselves.
+        for (_, block) in lower.into_iter().zip(blocks).filter(|(lower, _)| *lower) {
+            self.change_visibility(SetBits { block, to, newest: Csn(0) }, &mut changes)?;
         }
         Ok(changes)
     }
@@ -344,6 +347,25 @@ impl<'e> Heap<'e> {
             },
         )?;
         Ok(())
+    }
+
+    /// Whether the heap is large enough for a map.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn has_visibility_map(&self) -> Result<bool> {
+        self.open_visibility_map()?;
+        Ok(self.blocks()? >= self.map().options.blocks_min)
+    }
+
+    /// The first page from `from` on of which the map says nothing. Those of which only the map's pages could tell are
+    /// left out.
+    ///
+    /// # Errors
+    /// Storage's.
+    pub fn next_unknown_page(&self, from: u32) -> Result<Option<u32>> {
+        self.open_visibility_map()?;
+        Ok(self.map().bits.next_unknown(from, self.blocks()?))
     }
 
     /// Checks that the map says nothing of pages that the heap does not have, in pages of its own kind, and nothing that

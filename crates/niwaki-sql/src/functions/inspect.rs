@@ -9,8 +9,8 @@ use niwaki_catalog::{Oid, Relation};
 use niwaki_storage::page::ItemState;
 use niwaki_storage::{Mixed, Xid};
 use niwaki_table::{
-    ChainStats, Distribution, Held, LinePointer, SnapshotHolds, StaleEntries, StoredTuple, Table,
-    flags,
+    ChainStats, Distribution, Held, LinePointer, PageVisibility, SnapshotHolds, StaleEntries,
+    StoredTuple, Table, flags,
 };
 use niwaki_types::Datum;
 
@@ -257,9 +257,62 @@ fn snapshot_holds(exec: &mut ExecContext<'_>, values: &[Datum], emit: EmitRow<'_
     emit(row.into_iter().flatten().collect())
 }
 
+static VISIBILITY_MAP: RowsFunction = RowsFunction {
+    columns: &[("blkno", T::INT8), ("all_visible", T::BOOL), ("all_frozen", T::BOOL)],
+    body: visibility_map,
+};
+
+/// `pg_visibility_map(table)`: a row for each page.
+fn visibility_map(exec: &mut ExecContext<'_>, values: &[Datum], emit: EmitRow<'_>) -> Result<()> {
+    let Some((_, table)) = locked(exec, &values[0])? else { return Ok(()) };
+    for (block, said) in (0..).zip(table.visibility_map()?) {
+        exec.environment.check_interrupts()?;
+        let bits = [PageVisibility::AllVisible, PageVisibility::AllFrozen];
+        let [visible, frozen] = bits.map(|bit| Datum::Bool(said >= bit));
+        emit(vec![number(block), visible, frozen])?;
+    }
+    Ok(())
+}
+
+static VISIBILITY_SUMMARY: RowsFunction = RowsFunction {
+    columns: &[("all_visible", T::INT8), ("all_frozen", T::INT8)],
+    body: visibility_summary,
+};
+
+/// `pg_visibility_map_summary(table)`: how many pages all see, and how many of them name no transaction.
+fn visibility_summary(
+    exec: &mut ExecContext<'_>,
+    values: &[Datum],
+    emit: EmitRow<'_>,
+) -> Result<()> {
+    let Some((_, table)) = locked(exec, &values[0])? else { return Ok(()) };
+    let (mut visible, mut frozen) = (0, 0);
+    for said in table.visibility_map()? {
+        visible += u64::from(said >= PageVisibility::AllVisible);
+        frozen += u64::from(said == PageVisibility::AllFrozen);
+    }
+    emit(vec![number(visible), number(frozen)])
+}
+
+static VISIBILITY_MEMORY: RowsFunction =
+    RowsFunction { columns: &[("bytes", T::INT8)], body: visibility_memory };
+
+/// `niwaki_visibility_map_memory(table)`: bytes of memory that its map takes.
+fn visibility_memory(
+    exec: &mut ExecContext<'_>,
+    values: &[Datum],
+    emit: EmitRow<'_>,
+) -> Result<()> {
+    let Some((_, table)) = locked(exec, &values[0])? else { return Ok(()) };
+    emit(vec![number(table.visibility_map_bytes() as u64)])
+}
+
 pub(super) const FUNCTIONS: &[Function] = functions! {
     "niwaki_chain_stats" (REGCLASS) RECORD strict single volatile Rows(&CHAIN_STATS);
     "niwaki_stale_entries" (REGCLASS) RECORD strict single volatile Rows(&STALE_ENTRIES);
     "niwaki_heap_page" (REGCLASS, INT8) RECORD strict single volatile Rows(&HEAP_PAGE);
     "niwaki_snapshot_holds" (REGCLASS) RECORD strict single volatile Rows(&SNAPSHOT_HOLDS);
+    "pg_visibility_map" (REGCLASS) RECORD strict single volatile Rows(&VISIBILITY_MAP);
+    "pg_visibility_map_summary" (REGCLASS) RECORD strict single volatile Rows(&VISIBILITY_SUMMARY);
+    "niwaki_visibility_map_memory" (REGCLASS) RECORD strict single volatile Rows(&VISIBILITY_MEMORY);
 };

@@ -303,6 +303,12 @@ pub static SETTINGS: &[SettingDefinition] = &[
         Server,
         "Writes full pages to WAL when first modified after a checkpoint.",
     ),
+    setting(
+        "gardener",
+        Bool(true),
+        Server,
+        "Starts a thread that sees to what the last writers of a table left behind.",
+    ),
     ignored("geqo", Bool(true), User),
     ignored("gin_fuzzy_search_limit", int(Unit::None, 0, INT_MAX, 0), User),
     ignored("hash_mem_multiplier", float(1.0, 1000.0, 2.0), User),
@@ -542,6 +548,12 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ignored("vacuum_failsafe_age", int(Unit::None, 0, 2_100_000_000, 1_600_000_000), User),
     ignored("vacuum_freeze_min_age", int(Unit::None, 0, 1_000_000_000, 50_000_000), User),
     ignored("vacuum_freeze_table_age", int(Unit::None, 0, 2_000_000_000, 150_000_000), User),
+    setting(
+        "visibility_map_pin",
+        Enum(&["resident", "per_access"]),
+        Server,
+        "Keeps visibility maps in memory, or pins a page of them at each look, for measuring.",
+    ),
     setting(
         "wal_block_size",
         int(Unit::None, 8192, 8192, 8192),

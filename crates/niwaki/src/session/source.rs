@@ -177,20 +177,27 @@ impl SessionSource<'_> {
                 LockKey::Row(_) | LockKey::Tuple { .. } => "tuple",
                 LockKey::Transaction(_) => "transactionid",
             });
-            let activity = self.database.activities().of(session.backend).unwrap_or_default();
+            // The database's own have none.
+            let client = self.database.activities().of(session.backend);
+            let of_client = |value| if client.is_some() { value } else { Datum::Null };
+            let kind = if client.is_some() { "client backend" } else { "gardener" };
+            let names =
+                [Datum::Oid(DATABASE_OID), text("postgres"), Datum::Oid(10), text("postgres")];
+            let [database, database_name, user, user_name] = names.map(of_client);
+            let activity = client.unwrap_or_default();
             row(&[
-                Datum::Oid(DATABASE_OID),
-                text("postgres"),
+                database,
+                database_name,
                 Datum::Int4(session.backend),
-                Datum::Oid(10),
-                text("postgres"),
+                user,
+                user_name,
                 text(&activity.application_name),
                 event.map_or(Datum::Null, |_| text("Lock")),
                 event.map_or(Datum::Null, text),
                 text(activity.state.word()),
                 session.xid.map_or(Datum::Null, |x| Datum::Oid(x.0 as u32)),
                 text(&activity.query),
-                text("client backend"),
+                text(kind),
             ])?;
         }
         Ok(())

@@ -1,0 +1,130 @@
+//! What the last writers of a table left behind goes although nobody writes it any more, without VACUUM.
+
+mod common;
+
+use common::run;
+use niwaki::{Database, Options, Session};
+use niwaki_env::Env;
+
+/// Forty pages and more: the table has a visibility map.
+fn filled() -> (Database, Session) {
+    let database = Database::in_memory().unwrap();
+    let session = fill(&database);
+    (database, session)
+}
+
+fn fill(database: &Database) -> Session {
+    let mut session = database.session();
+    for sql in [
+        "create table t (id int primary key, k int, note text)",
+        "create index t_k on t (k)",
+        "insert into t select g, g * 7919 % 10007, repeat('n', 60) from generate_series(1, 5000) g",
+    ] {
+        assert_eq!(run(&mut session, sql), "");
+    }
+    session
+}
+
+/// Rounds until nothing is left to do.
+fn tend(database: &Database) {
+    (0..6).for_each(|_| database.tend().unwrap());
+}
+
+/// Pages that not all see all of.
+const HIDDEN: &str = "select blkno from pg_visibility_map('t') where not all_visible";
+
+/// Rows that an index-only scan of everything asks for in the heap.
+fn heap_fetches(session: &mut Session) -> String {
+    for setting in ["enable_seqscan", "enable_bitmapscan"] {
+        run(session, &format!("set {setting} = off"));
+    }
+    let plan = run(
+        session,
+        "explain (analyze, costs off, timing off) select count(k) from t where k >= 0",
+    );
+    assert!(plan.contains("Index Only Scan"), "{plan}");
+    let line = plan.lines().find_map(|line| line.trim().strip_prefix("Heap Fetches: "));
+    line.unwrap_or_else(|| panic!("{plan}")).to_owned()
+}
+
+const LEFT: &str = "select dead_line_pointers, mixed_chains, \
+                    (select gardener_waiting from niwaki_stat_tables where relname = 't') \
+                    from niwaki_chain_stats('t')";
+
+#[test]
+fn pages_that_nobody_changes_any_more_are_shown_to_all() {
+    let (database, mut session) = filled();
+    tend(&database);
+    assert_eq!(run(&mut session, HIDDEN), "");
+    assert_eq!(heap_fetches(&mut session), "0", "freshly loaded, never vacuumed");
+    // Rows that move, as the pages are full, and rows that get another key.
+    run(&mut session, "update t set note = repeat('m', 60) where id % 100 = 0");
+    run(&mut session, "update t set k = k + 20000 where id % 97 = 0");
+    run(&mut session, "delete from t where id % 89 = 0");
+    tend(&database);
+    assert_eq!(run(&mut session, LEFT), "0|0|0");
+    assert_eq!(heap_fetches(&mut session), "0");
+    let blocks = run(&mut session, "select niwaki_check('t')");
+    assert!(blocks.parse::<u32>().is_ok(), "{blocks}");
+    assert_eq!(run(&mut session, "select count(*), count(distinct k) from t"), "4944|4944");
+}
+
+#[test]
+fn what_an_old_snapshot_sees_stays_until_it_ends() {
+    let (database, mut session) = filled();
+    let mut report = database.session();
+    run(&mut report, "begin isolation level repeatable read");
+    let sum = "select sum(k), count(*) from t";
+    let before = run(&mut report, sum);
+    run(&mut session, "update t set k = k + 20000 where id % 10 = 0");
+    tend(&database);
+    assert_eq!(run(&mut report, sum), before);
+    assert_ne!(run(&mut session, sum), before);
+    assert_ne!(heap_fetches(&mut session), "0");
+    run(&mut report, "commit");
+    tend(&database);
+    assert_eq!(run(&mut session, LEFT), "0|0|0");
+    assert_eq!(heap_fetches(&mut session), "0");
+}
+
+#[test]
+fn it_is_in_nobodys_way() {
+    let (database, mut session) = filled();
+    let mut definer = database.session();
+    run(&mut definer, "begin");
+    run(&mut definer, "lock table t in access exclusive mode");
+    tend(&database);
+    run(&mut definer, "alter table t add column more int");
+    run(&mut definer, "commit");
+    tend(&database);
+    assert_eq!(heap_fetches(&mut session), "0");
+    run(&mut session, "drop table t");
+    tend(&database);
+    let sessions = run(
+        &mut session,
+        "select count(*) from pg_stat_activity where backend_type = 'client backend'",
+    );
+    assert_eq!(sessions, "2", "it is no client");
+}
+
+/// What the map costs is measured against looking at its pages; answers are the same.
+#[test]
+fn the_map_is_the_same_on_its_pages_alone() {
+    let options = Options::new().set("visibility_map_pin", "per_access");
+    let database = Database::open_with(Env::memory(), options).unwrap();
+    let mut session = fill(&database);
+    run(&mut session, "vacuum t");
+    assert_eq!(run(&mut session, HIDDEN), "");
+    assert_eq!(heap_fetches(&mut session), "0");
+    let memory = "select bytes from niwaki_visibility_map_memory('t')";
+    assert_eq!(run(&mut session, memory), "0");
+    run(&mut session, "update t set note = 'm' where id = 7");
+    let changed = "select all_visible, all_frozen from pg_visibility_map('t') limit 1";
+    assert_eq!(run(&mut session, changed), "f|f");
+    let (_database, mut session) = filled();
+    run(&mut session, "vacuum freeze t");
+    let frozen = "select all_visible = all_frozen and all_visible = pg_relation_size('t') / 8192 \
+                  from pg_visibility_map_summary('t')";
+    assert_eq!(run(&mut session, frozen), "t");
+    assert_eq!(run(&mut session, memory), "256");
+}
