@@ -33,6 +33,17 @@ const PASSED_MAX: u16 = 16;
 /// that stay.
 const ROOM_OFFERED: usize = PAGE_SIZE / 2;
 
+/// What a look at a page came to ([`Heap::look_after`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// There was a pass over it.
+    Passed,
+    /// Somebody changed it a moment ago.
+    Busy,
+    /// Nothing is to be done, or the page is not in the pool.
+    Nothing,
+}
+
 impl Heap<'_> {
     /// Whether `passed` versions that a reader did not see are reason enough to look closer.
     #[inline]
@@ -118,25 +129,29 @@ impl Heap<'_> {
     }
 
     /// One look at a page by who has time: a pass over it if something may go, or all may see what is left. Only at pages
-    /// in the pool, which nobody has changed since the log ended at `quiet`. Whether there was a pass.
-    pub fn look_after(&self, block: u32, quiet: Lsn, horizon: &Horizon) -> bool {
+    /// in the pool, which nobody has changed since the log ended at `quiet`.
+    pub fn look_after(&self, block: u32, quiet: Lsn, horizon: &Horizon) -> Look {
         let Some(pin) = self.storage.pool().pin_if_resident(self.page_id(block)) else {
-            return false;
+            return Look::Nothing;
         };
-        let useful = {
+        {
             let page = pin.read();
+            if page.kind() != PageKind::Heap {
+                return Look::Nothing;
+            }
+            if page.lsn() > quiet {
+                return Look::Busy;
+            }
             let hint = page::prune_xid(&page);
             let ended = || self.txns.status(absolute(page::base(&page), hint));
-            page.kind() == PageKind::Heap
-                && page.lsn() <= quiet
-                && (hint != 0
-                    && matches!(ended(), XidStatus::Committed(end) if end <= horizon.oldest())
-                    || self.may_be_seen_by_all(&page, block, horizon))
-        };
-        if useful {
-            self.prune_on_access(&pin, horizon);
+            let goes = hint != 0
+                && matches!(ended(), XidStatus::Committed(end) if end <= horizon.oldest());
+            if !goes && !self.may_be_seen_by_all(&page, block, horizon) {
+                return Look::Nothing;
+            }
         }
-        useful
+        self.prune_on_access(&pin, horizon);
+        Look::Passed
     }
 
     /// Whether a pass by this horizon probably leaves only what all see.

@@ -178,18 +178,19 @@ impl<'c> Checker<'c, '_> {
         Ok(known.max(stored))
     }
 
-    /// V1: what the map says of the page is so.
+    /// V1, and V2 where the directory was not shut down: what the map says of the page is so.
     fn visibility(&mut self, said: PageVisibility, horizon: &Horizon) {
         if said == PageVisibility::Unknown {
             return;
         }
         let (page, txns) = (self.page, self.heap.txns);
+        let invariant = if self.heap.storage.was_killed() { "V2" } else { "V1" };
         let base = page::base(page);
         for offset in 1..=page.item_count() {
             let id = page.item_id(OffsetNumber(offset));
             let mut fault = |detail: &str| {
                 let detail = format!("the map says {said:?} of the page, and {detail}");
-                self.fault(Some(offset), "V1", detail);
+                self.fault(Some(offset), invariant, detail);
             };
             if id.mixed() != Mixed::No {
                 fault("this root is mixed");

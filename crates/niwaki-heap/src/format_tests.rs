@@ -128,6 +128,7 @@ fn the_record_kinds_are_as_described() {
         (kind::MIXED, "mixed"),
         (kind::REBASE, "rebase"),
         (kind::UNMIXED, "unmixed"),
+        (kind::VISIBLE, "visible"),
     ];
     assert_eq!(described, expected);
 }
@@ -137,4 +138,21 @@ fn the_free_space_map_is_as_described() {
     let pages = crate::PAGES_PER_MAP_PAGE;
     assert_eq!(pages, PAGE_SIZE - HEADER_SIZE);
     assert!(FORMAT.contains(&format!("heap page {pages} × m + n")));
+}
+
+#[test]
+fn the_visibility_map_is_as_described() {
+    use crate::visibility::page::{SetBits, redo};
+    use crate::{BLOCKS_PER_VISIBILITY_PAGE, PageVisibility};
+    assert_eq!(BLOCKS_PER_VISIBILITY_PAGE as usize, 4 * (PAGE_SIZE - HEADER_SIZE));
+    assert!(FORMAT.contains("heap page 32,672 × m + n"), "{BLOCKS_PER_VISIBILITY_PAGE}");
+    let mut data = Vec::new();
+    let (to, newest) = (PageVisibility::AllFrozen, niwaki_storage::Csn(0x0102));
+    SetBits { block: 32_672 + 6, to, newest }.encode(&mut data);
+    assert_eq!(data, [3, 0xa6, 0x7f, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0]);
+    let mut page = Page::zeroed();
+    assert!(redo(&mut page, niwaki_storage::BlockNumber(0), &data).is_none(), "another page's");
+    assert!(redo(&mut page, niwaki_storage::BlockNumber(1), &data).is_some());
+    assert_eq!(page.0[24 + 6 / 4], 3 << (2 * (6 % 4)));
+    assert_eq!(page.0.iter().filter(|byte| **byte != 0).count(), 1);
 }

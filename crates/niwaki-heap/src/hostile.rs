@@ -6,18 +6,21 @@
 use niwaki_env::hostile::{Target, dense, sparse};
 use niwaki_storage::page::Page;
 use niwaki_storage::record::DecodedRecord;
-use niwaki_storage::{BlockNumber, Fork, Lsn, Manager, PageId, RelFileId, Xid};
+use niwaki_storage::{BlockNumber, Csn, Fork, Lsn, Manager, PageId, RelFileId, Xid};
 
 use crate::change::{EndVersion, PlaceRow, PrunePlan, Relink, UpdateOnPage, encode_end, kind};
 use crate::header::{Header, NO_LINK, Tuple, absolute, flags, relative};
 use crate::page::{self, Chain};
 use crate::redo::apply;
+use crate::visibility::page::SetBits;
+use crate::visibility::{self, PageVisibility};
 
 /// Name of a decoder, valid inputs to begin with, and what calls it.
 pub const TARGETS: &[Target] = &[
     ("heap_tuple", tuple_seeds, tuple),
     ("heap_page", page_seeds, heap_page),
     ("heap_record", record_seeds, record),
+    ("visibility_record", visibility_seeds, visibility_record),
 ];
 
 fn header() -> Header {
@@ -105,6 +108,24 @@ fn heap_page(bytes: &[u8]) {
     page::note_prunable(&mut page, 7);
     page::bump_incarnation(&mut page);
     walk(&page);
+}
+
+fn visibility_seeds() -> Vec<Vec<u8>> {
+    let sets = [PageVisibility::Unknown, PageVisibility::AllVisible, PageVisibility::AllFrozen];
+    let mut seed = Vec::new();
+    for (block, to) in (7..).zip(sets) {
+        SetBits { block, to, newest: Csn(40) }.encode(&mut seed);
+    }
+    vec![seed]
+}
+
+/// Changes of the first page of a visibility map: none goes past its end.
+fn visibility_record(bytes: &[u8]) {
+    let mut page = Page::zeroed();
+    let _ = visibility::page::redo(&mut page, BlockNumber(0), bytes);
+    for block in [0, 7, crate::BLOCKS_PER_VISIBILITY_PAGE, u32::MAX] {
+        let _ = visibility::page::get(&page, block);
+    }
 }
 
 /// Kind of the record, number of the page in it, its data; all are applied to [`example`].

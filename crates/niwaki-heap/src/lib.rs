@@ -38,6 +38,7 @@ mod unique;
 mod vacuum;
 mod visibility;
 
+pub use access::Look;
 pub use chain_stats::ChainStats;
 pub use check::{ItemKind, LiveVersion};
 pub use counters::{HeapCounters, HeapStats};

@@ -388,13 +388,15 @@ impl<'p> Planner<'p> {
     fn visibility(&self, txns: &TransactionManager) -> (PageVisibility, Csn) {
         const NO: (PageVisibility, Csn) = (PageVisibility::Unknown, Csn(0));
         let base = page::base(self.page);
+        // These lists are ascending.
+        let is_in = |list: &Vec<u16>, offset| list.binary_search(&offset).is_ok();
         let mut frozen = true;
         let mut newest = Csn(0);
         let mut inserter = (1, Csn(0));
         for offset in 1..=self.page.item_count() {
             let state = self.page.item_id(OffsetNumber(offset)).state();
             let stays_dead = state == ItemState::Dead && !self.plan.freed.contains(&offset);
-            if stays_dead || self.plan.dead.contains(&offset) {
+            if stays_dead || is_in(&self.plan.dead, offset) {
                 return NO;
             }
             if state != ItemState::Normal {
@@ -415,8 +417,8 @@ impl<'p> Planner<'p> {
             {
                 return NO;
             }
-            let was_frozen = tuple.xmin() == 1 || self.plan.frozen.contains(&offset);
-            frozen &= was_frozen && (tuple.xmax() == 0 || self.plan.cleared.contains(&offset));
+            let is_frozen = tuple.xmin() == 1 || is_in(&self.plan.frozen, offset);
+            frozen &= is_frozen && (tuple.xmax() == 0 || is_in(&self.plan.cleared, offset));
             if tuple.xmin() != inserter.0 {
                 // A hint does not say when: a standby asks.
                 let XidStatus::Committed(begin) = txns.status(page::xmin(base, tuple)) else {

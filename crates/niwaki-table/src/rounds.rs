@@ -10,7 +10,8 @@
 //! never quiet, and nobody sets a bit that is cleared a moment later. Pages on disk are left to vacuum: a round reads
 //! nothing. How much one round does is bounded, and so is what a definition that wants the table waits for.
 
-use niwaki_storage::Lsn;
+use niwaki_heap::Look;
+use niwaki_storage::{Csn, Lsn};
 
 use crate::error::Result;
 use crate::table::Table;
@@ -25,6 +26,10 @@ pub struct Rounds {
     next_block: u32,
     /// What waited for the gardener when the last one ended.
     waiting: usize,
+    /// The oldest snapshot when the first page was looked at; `None` once some page was passed over, or was too busy.
+    fruitless_since: Option<Csn>,
+    /// By this oldest snapshot nothing was to be done on any page: nothing is until it is another one.
+    rests_at: Option<Csn>,
 }
 
 /// What a round came to.
@@ -58,6 +63,8 @@ impl Table {
         let waiting = self.gardener_waiting();
         if waiting > 0 && waiting == rounds.waiting {
             self.tend_all()?;
+            // Roots settle by it.
+            rounds.rests_at = None;
         }
         let round = self.look_after_pages(rounds, quiet)?;
         rounds.waiting = self.gardener_waiting();
@@ -71,13 +78,26 @@ impl Table {
             return Ok(round);
         }
         let horizon = self.engine.transactions().horizon();
+        if rounds.rests_at == Some(horizon.oldest()) {
+            return Ok(round);
+        }
+        rounds.rests_at = None;
+        if rounds.next_block == 0 {
+            rounds.fruitless_since = Some(horizon.oldest());
+        }
         for _ in 0..LOOKS_MAX {
             let Some(block) = heap.next_unknown_page(rounds.next_block)? else {
                 rounds.next_block = 0;
+                // What became visible to all meanwhile would have moved it.
+                rounds.rests_at = rounds.fruitless_since.filter(|since| *since == horizon.oldest());
                 return Ok(round);
             };
             rounds.next_block = block + 1;
-            round.passes += u32::from(heap.look_after(block, quiet, &horizon));
+            let look = heap.look_after(block, quiet, &horizon);
+            if look != Look::Nothing {
+                rounds.fruitless_since = None;
+            }
+            round.passes += u32::from(look == Look::Passed);
         }
         round.more = true;
         Ok(round)

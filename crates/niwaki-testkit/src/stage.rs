@@ -11,7 +11,7 @@ use niwaki_nbtree::KeyRange;
 use niwaki_storage::{Storage, StorageOptions, Xid};
 use niwaki_table::{
     BuildOptions, Direction, Engine, Error, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup,
-    Modify, PageRows, RowTarget, ScanKeys, Table, TableDefinition, Workspace,
+    Modify, PageRows, Rounds, RowTarget, ScanKeys, Table, TableDefinition, Workspace,
 };
 use niwaki_txn::{
     BeginOptions, Durability, Isolation, Snapshot, Transaction, TransactionManager, TxnOptions,
@@ -301,6 +301,18 @@ impl Stage {
     pub(crate) fn settle(&self) {
         for block in 0..self.table.blocks().expect("blocks") {
             self.table.heap().prune_page(block).expect("a page");
+        }
+    }
+
+    /// Rounds of the gardener's thread, as if every page had been quiet for long.
+    pub(crate) fn rounds(&self, count: usize) {
+        let mut rounds = Rounds::default();
+        for _ in 0..count {
+            let quiet = self.engine.storage().wal().insert_lsn();
+            transaction(&self.engine, |_| {
+                self.table.round(&mut rounds, quiet).expect("a round");
+                true
+            });
         }
     }
 

@@ -287,6 +287,29 @@ pub fn all_visible_beside_readers() {
     ]);
 }
 
+/// Rounds of the gardener beside those who read and change what it tends; afterwards nothing is left to do.
+///
+/// # Panics
+/// When something is left to do at the end; as [`recheck`].
+pub fn rounds_beside_writers() {
+    let mut stage = Stage::new(HeapOnlyUpdates::AnyKey);
+    // Payloads of mixed roots are left to vacuum.
+    stage.index_on_a_with(false, Vec::new());
+    stage.delete(0);
+    stage.play(vec![
+        Box::new(|stage: &Stage| stage.rounds(4)),
+        Box::new(|stage: &Stage| {
+            stage.change(1, Some(3), None, true);
+            stage.insert(0, 0);
+        }),
+        Box::new(|stage: &Stage| (0..2).for_each(|_| stage.read())),
+    ]);
+    stage.rounds(6);
+    assert!(!stage.table.wants_round().expect("a table"), "nobody writes, and something is left");
+    stage.read();
+    stage.check();
+}
+
 /// `map-unmixed`: a root has entries of two keys, and one version that all see.
 ///
 /// # Panics

@@ -1,7 +1,9 @@
 //! The visibility map: what sets and clears it, what a check finds, and that redo makes the same.
 
-use niwaki_storage::{BlockNumber, Fork, PageId, PageWrite, Tid, Xid};
-use niwaki_txn::{Durability, RowLockMode};
+use std::sync::Arc;
+
+use niwaki_storage::{BlockNumber, CheckpointKind, Fork, PageId, PageWrite, Tid, Xid};
+use niwaki_txn::{Durability, RowLockMode, TxnOptions};
 
 use super::{Fixture, MAPPED, row};
 use crate::{
@@ -369,4 +371,55 @@ fn who_had_to_come_spares_the_next_one_that() {
     assert!(!shown(), "a mixed root about which nobody knows all");
     assert_eq!(fixture.check(), [""; 0]);
     fixture.assert_redo_makes_the_same();
+}
+
+impl Fixture {
+    /// What a check finds after the process was killed now, as the files are.
+    fn killed(&self) -> (Vec<&'static str>, PageVisibility) {
+        let (storage, txns) = super::open(&Arc::new(self.vfs.fork()), TxnOptions::default());
+        let relation = HeapRegistry::with_maps(MAPPED).open(self.relation.file, 100);
+        let heap = Heap::new(&storage, &txns, &relation);
+        let mut report = Vec::new();
+        for block in 0..heap.blocks().unwrap() {
+            heap.check_page(block, &mut report, |_, _| {}, |_| {}).unwrap();
+        }
+        heap.check_visibility_map(&mut report).unwrap();
+        (report.into_iter().map(|found| found.invariant).collect(), heap.page_visibility(0))
+    }
+}
+
+#[test]
+fn a_crash_loses_a_bit_and_never_brings_one() {
+    let fixture = Fixture::new();
+    let root = fixture.committed_row();
+    let sound = |said| assert_eq!(fixture.killed(), (vec![], said));
+    sound(Unknown);
+    fixture.vacuum(Xid(0));
+    sound(Unknown);
+    fixture.storage.wal().flush(fixture.storage.wal().insert_lsn());
+    sound(AllVisible);
+    // A change whose record is lost, and one that is kept although it never commits.
+    let tx = fixture.begin(0);
+    fixture.update(&tx, root, b"two");
+    sound(AllVisible);
+    fixture.storage.wal().flush(fixture.storage.wal().insert_lsn());
+    sound(Unknown);
+    tx.abort();
+    // The page of the map is written, and so is its record.
+    fixture.vacuum(Xid(0));
+    fixture.storage.checkpoint(CheckpointKind::Requested, &[&*fixture.txns]).unwrap();
+    sound(AllVisible);
+    // Somebody clears a bit on the page, and not in the log: what V2 is there to find.
+    let mut fixture = fixture;
+    let tx = fixture.begin(0);
+    fixture.update(&tx, root, b"two");
+    fixture.commit(tx);
+    let mut map = fixture.map_page(0);
+    map.raw_mut()[0] |= 1;
+    map.mark_dirty();
+    drop(map);
+    fixture.storage.checkpoint(CheckpointKind::Requested, &[&*fixture.txns]).unwrap();
+    fixture.relation = HeapRegistry::with_maps(MAPPED).open(fixture.relation.file, 100);
+    let (found, _) = fixture.killed();
+    assert!(!found.is_empty() && found.iter().all(|invariant| *invariant == "V2"), "{found:?}");
 }

@@ -283,8 +283,8 @@ impl BufferPool {
         self.files.read(&fork, id, page)?;
         match self.verify(id, page) {
             Ok(()) => Ok(()),
-            // The free space map is not logged, so a crash may tear its pages; it only holds hints.
-            Err(_) if rewrite || id.fork == Fork::FreeSpace => {
+            // Maps may forget what they say; and the free space map is not logged, so a crash may tear its pages.
+            Err(_) if rewrite || id.fork != Fork::Main => {
                 page.0.fill(0);
                 Ok(())
             }
