@@ -51,7 +51,10 @@ impl Table {
             return Ok(true);
         }
         let heap = self.heap();
-        Ok(heap.has_visibility_map()? && heap.all_visible_pages()? < heap.blocks()?)
+        // One that nobody has used since the database was opened is not looked at: its files stay closed.
+        Ok(heap.knows_visibility()
+            && heap.has_visibility_map()?
+            && heap.all_visible_pages()? < heap.blocks()?)
     }
 
     /// One round. The caller holds the table in ROW EXCLUSIVE mode, as writers do. `quiet`: where the log ended a while ago;

@@ -126,8 +126,7 @@ impl Database {
         }
         let (storage, summary) = Storage::open(env.clone(), storage, managers)?;
         transactions.attach(&storage)?;
-        let resident = &*settings.text("visibility_map_pin") == "resident";
-        let maps = MapOptions { resident, ..MapOptions::default() };
+        let maps = map_options(&settings);
         let engine = Engine::with_maps(Arc::clone(&storage), Arc::clone(&transactions), maps);
         engine.remove_temporary_files()?;
         let catalog = open_catalog(&engine)?;
@@ -308,6 +307,14 @@ fn txn_options(settings: &Settings) -> TxnOptions {
         deadlock_timeout: Duration::from_millis(settings.hot().deadlock_timeout_ms),
         interval_gc: settings.bool("interval_gc"),
         ..defaults
+    }
+}
+
+fn map_options(settings: &Settings) -> MapOptions {
+    match &*settings.text("visibility_map_pin") {
+        "off" => MapOptions::NONE,
+        "per_access" => MapOptions { resident: false, ..MapOptions::default() },
+        _ => MapOptions::default(),
     }
 }
 

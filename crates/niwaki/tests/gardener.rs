@@ -128,3 +128,32 @@ fn the_map_is_the_same_on_its_pages_alone() {
     assert_eq!(run(&mut session, frozen), "t");
     assert_eq!(run(&mut session, memory), "256");
 }
+
+/// Whoever turns the map off, and on again, is told no less of what changed meanwhile.
+#[test]
+fn without_a_map_what_it_said_before_is_taken_back() {
+    let env = Env::memory();
+    let open = |pin: &str| {
+        let options = Options::new().set("visibility_map_pin", pin);
+        Database::open_with(env.clone(), options).unwrap()
+    };
+    let database = open("resident");
+    let mut session = fill(&database);
+    run(&mut session, "vacuum t");
+    drop(session);
+    database.close().unwrap();
+    let database = open("off");
+    let mut session = database.session();
+    run(&mut session, "delete from t where id <= 100");
+    run(&mut session, "vacuum t");
+    assert_ne!(run(&mut session, HIDDEN), "", "nothing new is said");
+    drop(session);
+    database.close().unwrap();
+    let database = open("resident");
+    let mut session = database.session();
+    assert_ne!(run(&mut session, HIDDEN), "");
+    assert_ne!(heap_fetches(&mut session), "0");
+    assert_eq!(run(&mut session, "select count(k) from t where k >= 0"), "4900");
+    let blocks = run(&mut session, "select niwaki_check('t')");
+    assert!(blocks.parse::<u32>().is_ok(), "{blocks}");
+}

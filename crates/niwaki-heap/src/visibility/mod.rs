@@ -54,6 +54,11 @@ pub struct MapOptions {
     pub resident: bool,
 }
 
+impl MapOptions {
+    /// No heap is large enough for one. What earlier ones say is cleared still where it is not so any more.
+    pub const NONE: Self = Self { blocks_min: u32::MAX, resident: true };
+}
+
 impl Default for MapOptions {
     fn default() -> Self {
         Self { blocks_min: BLOCKS_MIN, resident: true }
@@ -347,6 +352,11 @@ impl<'e> Heap<'e> {
             },
         )?;
         Ok(())
+    }
+
+    /// Whether anybody has used the heap, and so its map, since it was opened.
+    pub fn knows_visibility(&self) -> bool {
+        self.map().loaded.load(Ordering::Acquire)
     }
 
     /// Whether the heap is large enough for a map.

@@ -550,9 +550,9 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ignored("vacuum_freeze_table_age", int(Unit::None, 0, 2_000_000_000, 150_000_000), User),
     setting(
         "visibility_map_pin",
-        Enum(&["resident", "per_access"]),
+        Enum(&["resident", "per_access", "off"]),
         Server,
-        "Keeps visibility maps in memory, or pins a page of them at each look, for measuring.",
+        "Keeps visibility maps in memory, or, for measuring, pins a page of them at each look, or has none.",
     ),
     setting(
         "wal_block_size",
