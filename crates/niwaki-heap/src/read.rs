@@ -128,13 +128,14 @@ impl Heap<'_> {
             let mut passed = 0;
             for offset in 1..=page.item_count() {
                 let Some(tuple) = page::tuple(&page, offset) else { continue };
-                if !all {
+                // Hints are for those who come when the bit is cleared: one row tells whether they are there.
+                if !all || offset == 1 {
                     let plain = tuple.xmin() == 1 || tuple.has(flags::XMIN_ALL_VISIBLE);
                     unhinted |= !plain && !tuple.has(flags::XMIN_ABORTED);
-                    if !sees(view, base, tuple) {
-                        passed += 1;
-                        continue;
-                    }
+                }
+                if !all && !sees(view, base, tuple) {
+                    passed += 1;
+                    continue;
                 }
                 let root = if tuple.has(flags::HEAP_ONLY) { tuple.root() } else { offset };
                 let root = Tid { block: pin.id().block, offset: OffsetNumber(root) };
