@@ -119,6 +119,9 @@ impl Heap<'_> {
     /// # Errors
     /// Storage's.
     pub fn show_to_all(&self, block: u32, horizon: &Horizon) -> Result<bool> {
+        if !self.has_visibility_map()? {
+            return Ok(false);
+        }
         let pin = self.pin(block)?;
         if self.page_visibility(block) == PageVisibility::Unknown
             && self.may_be_seen_by_all(&pin.read(), block, horizon)
@@ -158,12 +161,11 @@ impl Heap<'_> {
     fn may_be_seen_by_all(&self, page: &Page, block: u32, horizon: &Horizon) -> bool {
         let base = page::base(page);
         let is_heap = page.kind() == PageKind::Heap;
-        let settles = |offset| self.relation.shared.records.has_settled(block, offset);
         is_heap
             && (1..=page.item_count()).all(|offset| {
                 let id = page.item_id(OffsetNumber(offset));
-                let waits = id.state() == ItemState::Dead || id.mixed() != Mixed::No;
-                if waits && !settles(offset) {
+                let dead = id.state() == ItemState::Dead;
+                if (dead || id.mixed() != Mixed::No) && !self.settles(block, offset, dead) {
                     return false;
                 }
                 let Some(tuple) = page::tuple(page, offset) else { return true };

@@ -155,11 +155,14 @@ impl Records {
         self.parts.iter().for_each(|part| part.lock().end_all());
     }
 
-    /// Whether this root has a record, and no version of it is unseen.
-    pub(crate) fn has_settled(&self, block: u32, offset: u16) -> bool {
+    /// Whether this root has a record, and no version of it is unseen; with `payloads`, none is old either.
+    fn has_settled(&self, block: u32, offset: u16, payloads: bool) -> bool {
         let part = self.part(block).lock();
         let mut records = part.blocks.get(&block).into_iter().flatten();
-        records.any(|record| record.offset == offset && record.unseen == 0)
+        records.any(|record| {
+            let right = !payloads || !record.old_payloads;
+            record.offset == offset && record.unseen == 0 && right
+        })
     }
 
     /// Roots of a block of which no version is unseen, and whether their payloads are right.
@@ -181,6 +184,11 @@ impl Heap<'_> {
     /// none of its entries has a payload that may be another version's.
     pub fn seen_to(&self, root: Tid, record: RecordId, payloads_right: bool) {
         self.relation.shared.records.seen(root, record, payloads_right);
+    }
+
+    /// Whether a pass may free this line pointer, if it is DEAD, or clear its `mixed`.
+    pub(crate) fn settles(&self, block: u32, offset: u16, dead: bool) -> bool {
+        !self.is_freeing_paused() && self.relation.shared.records.has_settled(block, offset, !dead)
     }
 
     /// DEAD line pointers that have a record, and no entry any more, on a page latched for writing.

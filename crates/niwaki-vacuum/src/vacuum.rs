@@ -196,3 +196,24 @@ fn by_block(roots: &[Tid]) -> impl Iterator<Item = (u32, Vec<u16>)> {
     let groups = roots.chunk_by(|a, b| a.block == b.block);
     groups.map(|group| (group[0].block.0, group.iter().map(|tid| tid.offset.0).collect()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_pages_that_were_left_out_are_estimated() {
+        let summary = |pages, skipped, remaining| VacuumSummary {
+            pages,
+            skipped,
+            remaining,
+            ..VacuumSummary::default()
+        };
+        let estimate = |summary: VacuumSummary, known| summary.estimate_rows(known).round() as u64;
+        assert_eq!(estimate(summary(10, 0, 700), (1e6, 10)), 700, "all pages were read");
+        assert_eq!(estimate(summary(0, 10, 0), (800.0, 10)), 800, "none was");
+        assert_eq!(estimate(summary(1, 9, 50), (800.0, 10)), 50 + 720);
+        assert_eq!(estimate(summary(2, 8, 100), (-1.0, 0)), 500, "nothing was known");
+        assert_eq!(estimate(summary(0, 0, 0), (-1.0, 0)), 0);
+    }
+}

@@ -369,6 +369,9 @@ fn who_had_to_come_spares_the_next_one_that() {
     fixture.heap().set_mixed(xid, 0, &[root.offset.0]).unwrap();
     fixture.commit(tx);
     assert!(!shown(), "a mixed root about which nobody knows all");
+    let passes = fixture.heap().reader_passes();
+    assert!(!shown());
+    assert_eq!(fixture.heap().reader_passes(), passes, "nobody passes over it in vain");
     assert_eq!(fixture.check(), [""; 0]);
     fixture.assert_redo_makes_the_same();
 }
@@ -422,4 +425,12 @@ fn a_crash_loses_a_bit_and_never_brings_one() {
     fixture.relation = HeapRegistry::with_maps(MAPPED).open(fixture.relation.file, 100);
     let (found, _) = fixture.killed();
     assert!(!found.is_empty() && found.iter().all(|invariant| *invariant == "V2"), "{found:?}");
+}
+
+#[test]
+fn nobody_tries_to_show_pages_of_a_small_heap() {
+    let fixture = Fixture::mapped(MapOptions { blocks_min: 2, resident: true });
+    fixture.committed_row();
+    let shown = fixture.heap().show_to_all(0, &fixture.txns.horizon()).unwrap();
+    assert_eq!((shown, fixture.heap().reader_passes()), (false, 0));
 }
