@@ -388,8 +388,11 @@ impl<'p> Planner<'p> {
     fn visibility(&self, txns: &TransactionManager) -> (PageVisibility, Csn) {
         const NO: (PageVisibility, Csn) = (PageVisibility::Unknown, Csn(0));
         let base = page::base(self.page);
-        // These lists are ascending.
-        let is_in = |list: &Vec<u16>, offset| list.binary_search(&offset).is_ok();
+        // What goes is found in order: these lists are ascending.
+        let is_in = |list: &Vec<u16>, offset| {
+            debug_assert!(list.is_sorted(), "V1: {list:?} was to be in order");
+            list.binary_search(&offset).is_ok()
+        };
         let mut frozen = true;
         let mut newest = Csn(0);
         let mut inserter = (1, Csn(0));

@@ -128,8 +128,8 @@ impl Heap<'_> {
             let mut passed = 0;
             for offset in 1..=page.item_count() {
                 let Some(tuple) = page::tuple(&page, offset) else { continue };
-                // Hints are for those who come when the bit is cleared: one row tells whether they are there.
-                if !all || offset == 1 {
+                // Hints are for those who come when the bit is cleared: the first row tells whether they are there.
+                if !all || out.is_empty() {
                     let plain = tuple.xmin() == 1 || tuple.has(flags::XMIN_ALL_VISIBLE);
                     unhinted |= !plain && !tuple.has(flags::XMIN_ABORTED);
                 }

@@ -18,18 +18,13 @@ pub(crate) struct EntryScan {
     pub(crate) leaves: Scan,
     /// The heap's unmix counter when the leaf was read.
     noted: UnmixCount,
-    /// The scan can do without the heap where all see a page.
-    covered: bool,
+    /// The scan needs nothing of a row but what its entry says: it does without the heap where all see a page.
+    pub(crate) covered: bool,
     /// If it can: which of the leaf's entries led to such pages when it was read. Sixty-four a word.
     seen_by_all: Vec<u64>,
 }
 
 impl EntryScan {
-    /// Whether the scan needs nothing of a row but what its entry says.
-    pub(crate) fn set_covered(&mut self, covered: bool) {
-        self.covered = covered;
-    }
-
     /// Reads on to the next leaf with entries that are wanted; false at the end.
     #[inline]
     pub(crate) fn next<R: KeyRanges>(

@@ -22,8 +22,6 @@ pub struct IndexScan {
     /// Next entry of the scan's batch.
     position: usize,
     unseen: Vec<usize>,
-    /// Values come from the entries.
-    covered: bool,
     heap_fetches: u64,
     shows: PagesToShow,
 }
@@ -33,15 +31,15 @@ pub struct IndexScan {
 struct PagesToShow {
     /// Of the leaf's entries.
     blocks: Vec<u32>,
-    /// How many more it tried in vain than not.
-    in_vain: i64,
+    /// How many more it tried in vain lately than not.
+    in_vain: u32,
 }
 
 /// A scan that asked for fewer rows in the heap lets them be.
 const FETCHES_MIN: u64 = 16;
 /// A scan that tried so many more in vain than not stops trying: what it reads is being changed, or an old snapshot is
 /// open.
-const IN_VAIN_MAX: i64 = 64;
+const IN_VAIN_MAX: u32 = 64;
 
 impl Table {
     /// Begins a scan of the entries of `index` that `range` covers; the bounds are encoded keys, or
@@ -85,8 +83,7 @@ impl Table {
     /// visibility map does not say it.
     pub fn index_only_scan(&self, index: usize, keys: ScanKeys, direction: Direction) -> IndexScan {
         let mut scan = self.index_scan_keys(index, keys, direction);
-        scan.covered = true;
-        scan.scan.set_covered(true);
+        scan.scan.covered = true;
         scan
     }
 }
@@ -100,7 +97,6 @@ impl IndexScan {
             walk,
             position: 0,
             unseen: Vec::new(),
-            covered: false,
             heap_fetches: 0,
             shows: PagesToShow::default(),
         }
@@ -149,7 +145,7 @@ impl IndexScan {
                 }
                 let entries = self.scan.entries(table, self.index);
                 let unseen = &mut self.unseen;
-                let found = if self.covered {
+                let found = if self.scan.covered {
                     let before = self.heap_fetches;
                     let fetches = &mut self.heap_fetches;
                     let found =
@@ -191,8 +187,10 @@ impl IndexScan {
             blocks.dedup();
             let horizon = table.engine.transactions().horizon();
             for block in blocks.iter() {
-                let shown = table.heap().show_to_all(*block, &horizon)?;
-                *in_vain += if shown { -1 } else { 1 };
+                *in_vain = match table.heap().show_to_all(*block, &horizon)? {
+                    true => in_vain.saturating_sub(1),
+                    false => *in_vain + 1,
+                };
             }
         }
         blocks.clear();

@@ -288,6 +288,7 @@ fn visibility_summary(
     let Some((_, table)) = locked(exec, &values[0])? else { return Ok(()) };
     let (mut visible, mut frozen) = (0, 0);
     for said in table.visibility_map()? {
+        exec.environment.check_interrupts()?;
         visible += u64::from(said >= PageVisibility::AllVisible);
         frozen += u64::from(said == PageVisibility::AllFrozen);
     }
