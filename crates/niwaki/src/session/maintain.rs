@@ -20,45 +20,56 @@ impl Session {
         let tables = self.tables_of(vacuum, out)?;
         self.commit()?;
         for oid in tables {
-            self.ensure_transaction()?;
-            let Some(relation) = self.lock_table_for_maintenance(oid)? else {
-                self.commit()?;
-                continue;
-            };
-            let table = Arc::clone(table_of(&relation)?);
-            let defaults = VacuumOptions::default();
-            let options = VacuumOptions {
-                freeze_min_age: if vacuum.freeze { 0 } else { defaults.freeze_min_age },
-                skip_pages: !vacuum.disable_page_skipping,
-                index_cleanup: vacuum.index_cleanup != Some(false),
-                ..defaults
-            };
-            let summary = niwaki_vacuum::vacuum(&table, &self.control, &options)?;
-            if vacuum.verbose {
-                self.notice(
-                    out,
-                    "00000",
-                    format!(
-                        "finished vacuuming \"{}\": {} pages read, {} skipped, {} versions removed, {} remain on pages read, {} line pointers freed, {} index entries removed, {} mixed roots cleared",
-                        relation.name,
-                        summary.pages,
-                        summary.skipped,
-                        summary.removed,
-                        summary.remaining,
-                        summary.freed,
-                        summary.entries_removed,
-                        summary.cleared
-                    ),
-                );
-            }
-            let known = (relation.stats.tuples, relation.stats.pages);
-            let rows = summary.estimate_rows(known);
-            self.store_statistics(&relation, &table, vacuum.analyze, rows)?;
-            self.commit()?;
+            self.vacuum_table(oid, vacuum, out)?;
         }
         // The answer belongs to an implicit transaction again.
         debug_assert_eq!(self.block, Block::Idle);
         Ok(())
+    }
+
+    /// VACUUM of one table, in a transaction of its own. False when the table has gone.
+    fn vacuum_table(
+        &mut self,
+        oid: Oid,
+        vacuum: &Vacuum,
+        out: &mut dyn ResultSink,
+    ) -> Result<bool> {
+        self.ensure_transaction()?;
+        let Some(relation) = self.lock_table_for_maintenance(oid)? else {
+            self.commit()?;
+            return Ok(false);
+        };
+        let table = Arc::clone(table_of(&relation)?);
+        let defaults = VacuumOptions::default();
+        let options = VacuumOptions {
+            freeze_min_age: if vacuum.freeze { 0 } else { defaults.freeze_min_age },
+            skip_pages: !vacuum.disable_page_skipping,
+            index_cleanup: vacuum.index_cleanup != Some(false),
+            ..defaults
+        };
+        let summary = niwaki_vacuum::vacuum(&table, &self.control, &options)?;
+        if vacuum.verbose {
+            self.notice(
+                out,
+                "00000",
+                format!(
+                    "finished vacuuming \"{}\": {} pages read, {} skipped, {} versions removed, {} remain on pages read, {} line pointers freed, {} index entries removed, {} mixed roots cleared",
+                    relation.name,
+                    summary.pages,
+                    summary.skipped,
+                    summary.removed,
+                    summary.remaining,
+                    summary.freed,
+                    summary.entries_removed,
+                    summary.cleared
+                ),
+            );
+        }
+        let known = (relation.stats.tuples, relation.stats.pages);
+        let rows = summary.estimate_rows(known);
+        self.store_statistics(&relation, &table, vacuum.analyze, rows)?;
+        self.commit()?;
+        Ok(true)
     }
 
     /// ANALYZE, in the transaction that is open.
