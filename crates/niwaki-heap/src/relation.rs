@@ -7,7 +7,10 @@ use hashbrown::HashMap;
 use niwaki_env::sync::plain_atomic::{AtomicU8, Ordering};
 use niwaki_env::sync::{Arc, Mutex};
 use niwaki_storage::page::PAGE_SIZE;
-use niwaki_storage::{BlockNumber, Fork, PageId, PageWrite, Pin, RelFile, RelFileId, Storage};
+use niwaki_storage::{
+    BlockNumber, BlocksAhead, Fork, PageId, PageWrite, Pin, ReadAhead, ReadStream, RelFile,
+    RelFileId, Storage,
+};
 use niwaki_txn::TransactionManager;
 
 use crate::counters::HeapCounters;
@@ -223,6 +226,21 @@ impl<'e> Heap<'e> {
     /// Storage's.
     pub fn blocks(&self) -> Result<u32> {
         Ok(self.storage.pool().blocks(self.relation.file.id, Fork::Main)?)
+    }
+
+    /// A stream over the heap's pages.
+    pub fn read_stream(&self, options: ReadAhead) -> ReadStream {
+        ReadStream::new(self.storage.pool(), self.relation.file.id, Fork::Main, options)
+    }
+
+    /// These blocks, in this order, read ahead of who visits them.
+    pub fn ahead<I: Iterator<Item = u32>>(
+        &self,
+        blocks: I,
+        options: ReadAhead,
+    ) -> BlocksAhead<'e, I> {
+        let pool = self.storage.pool();
+        BlocksAhead::new(pool, self.relation.file.id, Fork::Main, options, blocks)
     }
 
     #[inline]

@@ -1,9 +1,11 @@
 //! Deletion of entries: those of a list, leaf by leaf, or all that a pass over the file finds.
 
+use std::convert::Infallible;
+
 use niwaki_storage::buffer::PageWrite;
 use niwaki_storage::page::PageKind;
 use niwaki_storage::record::LoggedPage;
-use niwaki_storage::{BlockNumber, Tid, Xid};
+use niwaki_storage::{BlockNumber, Fork, ReadStream, Tid, Xid};
 
 use crate::batch::{BatchEntry, EntryPlace};
 use crate::bottom_up::union;
@@ -131,8 +133,21 @@ impl Index {
     pub fn vacuum(&self, visitor: &mut dyn EntryVisitor) -> Result<VacuumSummary> {
         let mut summary = VacuumSummary::default();
         let pass = self.recycling.begin_pass();
+        let pool = self.storage.pool();
+        let mut stream = ReadStream::new(pool, self.file.id, Fork::Main, visitor.read_ahead());
+        // What the stream names comes in the order of the pass; pages to which it comes again are not named.
+        let (mut named, mut given) = (META_BLOCK.0 + 1, META_BLOCK.0);
         // Ends: entries that the pass has met do not bring it back.
         while let Some(block) = pass.next(self.blocks()?) {
+            if block.0 > given {
+                let blocks = self.blocks()?;
+                let name = &mut || {
+                    let next = (named < blocks).then_some(named);
+                    named += 1;
+                    Ok::<_, Infallible>(next)
+                };
+                given = stream.next(pool, name).ok().flatten().unwrap_or(u32::MAX);
+            }
             loop {
                 let remaining = self.vacuum_page(block, &pass, visitor, &mut summary)?;
                 // What a split moves meanwhile the pass visits where it went.

@@ -4,7 +4,7 @@
 //! implementation may latch heap pages (lock order: leaf, then heap page), and must neither wait for a
 //! transaction nor call an index.
 
-use niwaki_storage::{BlockNumber, Csn, OffsetNumber, Result, Tid, Xid};
+use niwaki_storage::{BlockNumber, Csn, OffsetNumber, ReadAhead, Result, Tid, Xid};
 
 use crate::batch::{BatchEntry, EntryPlace};
 
@@ -156,6 +156,11 @@ pub trait EntryVisitor {
 
     /// The new payload of this root's entry does not fit its leaf: it stays as it was.
     fn did_not_fit(&mut self, _root: Tid) {}
+
+    /// How far the pass reads ahead.
+    fn read_ahead(&self) -> ReadAhead {
+        ReadAhead::default()
+    }
 
     /// Called with no latch held, for delays and interrupts.
     ///

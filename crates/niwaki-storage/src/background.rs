@@ -1,6 +1,6 @@
 //! The background threads. The *checkpointer* begins checkpoints by time and by log volume, and
 //! spreads their writing. The *writer* writes pages ahead of those who will need their frames, and
-//! flushes the log for those who commit without waiting. Simulations leave the threads away and call
+//! flushes the log for those who commit without waiting. The *readers* read what streams look ahead at. Simulations leave the threads away and call
 //! [`Storage::background_step`] and [`Storage::background_write`].
 
 use std::fmt;
@@ -15,6 +15,7 @@ use crate::checkpoint::{CheckpointKind, Hurry};
 use crate::error::{Error, Result};
 use crate::record::CheckpointParticipant;
 use crate::storage::Storage;
+use crate::stream::Readers;
 
 /// How often each thread looks around; bounds what an asynchronous commit may lose.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -59,6 +60,7 @@ pub struct BackgroundWriter {
 pub struct Background {
     storage: Arc<Storage>,
     threads: Vec<JoinHandle<()>>,
+    readers: Option<Readers>,
 }
 
 impl fmt::Debug for Background {
@@ -80,7 +82,8 @@ impl Storage {
         self.background.set(false);
         let failed = |e| Error::io("could not start a background thread", e);
         // Stops the first thread when the second cannot be had.
-        let mut background = Background { storage: Arc::clone(self), threads: Vec::new() };
+        let readers = Some(self.start_readers(self.options.io_workers)?);
+        let mut background = Background { storage: Arc::clone(self), threads: Vec::new(), readers };
         let storage = Arc::clone(self);
         let writer = thread::spawn_named("niwaki-writer", move || storage.writer_loop());
         background.threads.push(writer.map_err(failed)?);
@@ -185,6 +188,7 @@ impl Background {
             // A panic there was reported when it happened.
             let _ = thread.join();
         }
+        self.readers = None;
     }
 }
 

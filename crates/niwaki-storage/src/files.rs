@@ -1,6 +1,6 @@
 //! Relation files: forks cut into segments, their lengths, and what of them must be synced.
 
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -247,6 +247,35 @@ impl Files {
         }
         fork.counters.reads.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// How many pages from `block` on lie behind each other in one file and were written.
+    pub(crate) fn readable_from(&self, fork: &ForkFile, block: u32) -> u32 {
+        // Acquire: pairs with the release in `write`.
+        let written = fork.written_blocks.load(Ordering::Acquire).min(fork.blocks());
+        let segment_end = (block / self.segment_blocks + 1).saturating_mul(self.segment_blocks);
+        written.min(segment_end).saturating_sub(block)
+    }
+
+    /// Reads pages that lie behind each other ([`Files::readable_from`]) and returns how many are complete; with
+    /// `cached` those that the system has in memory only.
+    pub(crate) fn read_run(
+        &self,
+        fork: &ForkFile,
+        first: PageId,
+        pages: &mut [IoSliceMut<'_>],
+        cached: bool,
+    ) -> Result<usize> {
+        let (number, offset) = self.place(first.block.0);
+        let segment = fork.segments.read().get(number).cloned();
+        let Some(segment) = segment else { return Err(missing_page(first, fork.blocks())) };
+        let read = self.open.with(&segment, |file| match cached {
+            true => file.read_cached_at(pages, offset),
+            false => file.read_vectored_at(pages, offset),
+        });
+        let got = read.map_err(|e| Error::io(format!("could not read {first}"), e))? / PAGE_SIZE;
+        fork.counters.reads.fetch_add(got as u64, Ordering::Relaxed);
+        Ok(got)
     }
 
     /// Whether two blocks are neighbours in one segment file, so that one write serves both.

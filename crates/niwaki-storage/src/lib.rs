@@ -17,10 +17,13 @@ pub mod page;
 pub mod record;
 pub mod recovery;
 mod storage;
+mod stream;
 pub mod wal;
 
 pub use background::{Background, BackgroundWriter};
-pub use buffer::{BufferPool, Extension, FileStatistics, Glance, PageRead, PageWrite, Pin};
+pub use buffer::{
+    BufferPool, Extension, FileStatistics, Glance, PageRead, PageWrite, Pin, ReadStatistics,
+};
 pub use check::StorageReport;
 pub use checkpoint::{CheckpointKind, CheckpointSummary, WriteStatistics};
 pub use control::{Control, FORMAT_VERSION};
@@ -33,4 +36,5 @@ pub use record::{
 };
 pub use recovery::{RecoverySummary, Redo, RedoPage};
 pub use storage::{FIRST_FILE, Storage, StorageOptions};
+pub use stream::{BlocksAhead, ReadAhead, ReadStream, Readers};
 pub use wal::{Wal, WalStatistics};

@@ -59,6 +59,8 @@ pub struct StorageOptions {
     pub bgwriter_lru_maxpages: usize,
     /// How far it looks ahead, in multiples of what was needed lately.
     pub bgwriter_lru_multiplier: f64,
+    /// Threads that read what streams look ahead at; without them who needs a page reads it, and its neighbours.
+    pub io_workers: usize,
     /// Most relation files that are open at once.
     pub open_files_max: usize,
     /// Verify page checksums on every read. They are always written.
@@ -80,6 +82,7 @@ impl Default for StorageOptions {
             bgwriter_delay: Duration::from_millis(200),
             bgwriter_lru_maxpages: 100,
             bgwriter_lru_multiplier: 2.0,
+            io_workers: 3,
             open_files_max: 1000,
             checksums: true,
             segment_blocks: 131_072,

@@ -290,3 +290,75 @@ fn everybody_writes() {
 fn checkpoint_background_writer_and_sessions_agree() {
     explore(800, everybody_writes);
 }
+
+/// Two streams over one file in a pool that cannot hold it, beside a thread that reads ahead for them and ends at some
+/// moment, and a writer: each page comes with what it holds, and no pin is left.
+fn streams_and_a_reader() {
+    const BLOCKS: u32 = 10;
+    let vfs = Arc::new(FaultyVfs::new());
+    let env = Env { clock: Arc::new(ManualClock::new()), ..Env::simulated(vfs, 1) };
+    let file = RelFile { id: RelFileId(40), logged: false };
+    {
+        let (storage, _) = open_with(&env, tiny(64)).unwrap();
+        storage.create_file(file, Xid(3)).unwrap();
+        storage.pool().extend(file, Fork::Main, BLOCKS).unwrap();
+        (0..BLOCKS).for_each(|block| set_number(&storage, file, block, block));
+        storage.shutdown(&[]).unwrap();
+    }
+    // Streams look ahead by four pages.
+    let (storage, _) = open_with(&env, tiny(64)).unwrap();
+    let readers = storage.start_readers(1).unwrap();
+    let scans: Vec<_> = (0..2)
+        .map(|_| {
+            let storage = Arc::clone(&storage);
+            thread::spawn(move || {
+                let options = ReadAhead { concurrency: 2, combine: 2 };
+                let ahead =
+                    BlocksAhead::new(storage.pool(), file.id, Fork::Main, options, 0..BLOCKS);
+                let mut next = 0;
+                for block in ahead {
+                    assert_eq!(block, next);
+                    let found = number(&storage, file, block);
+                    assert!(found == block || found == block + 100, "page {block} has {found}");
+                    next += 1;
+                }
+                assert_eq!(next, BLOCKS);
+            })
+        })
+        .collect();
+    set_number(&storage, file, 7, 107);
+    drop(readers);
+    for scan in scans {
+        scan.join().unwrap();
+    }
+    assert!(storage.pool().is_idle());
+}
+
+fn set_number(storage: &Storage, file: RelFile, block: u32, number: u32) {
+    let id = PageId { file: file.id, fork: Fork::Main, block: BlockNumber(block) };
+    let pin = storage.pool().pin(id).unwrap();
+    let mut page = pin.write();
+    if page.is_new() {
+        page.init(PageKind::Sequence, 0);
+    }
+    page.raw_mut()[..4].copy_from_slice(&number.to_le_bytes());
+    page.mark_dirty();
+}
+
+fn number(storage: &Storage, file: RelFile, block: u32) -> u32 {
+    let id = PageId { file: file.id, fork: Fork::Main, block: BlockNumber(block) };
+    let pin = storage.pool().pin(id).unwrap();
+    let page = pin.read();
+    u32::from_le_bytes(page.raw()[..4].try_into().unwrap())
+}
+
+#[test]
+fn streams_and_who_reads_for_them_agree() {
+    explore(2000, streams_and_a_reader);
+}
+
+#[test]
+#[ignore = "plants bugs for the whole process: run alone"]
+fn a_page_that_counts_as_read_too_early_is_found() {
+    finds("run_valid_before_read", streams_and_a_reader);
+}

@@ -3,11 +3,13 @@
 //! The entries' conditions say which rows *may* be wanted. A row may have changed since, a chain may have
 //! several keys, a lossy page tells no rows: whoever gets the rows judges them all again (rule 9b.2).
 
+use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::mem::size_of;
 
 use niwaki_heap::PageRows;
 use niwaki_nbtree::{Direction, EntryPlace, LeafRead};
-use niwaki_storage::{OffsetNumber, Tid};
+use niwaki_storage::{OffsetNumber, ReadAhead, ReadStream, Tid};
 use niwaki_txn::{Horizon, Snapshot, Transaction};
 
 use crate::error::{Error, Result};
@@ -57,6 +59,9 @@ pub struct BitmapScan {
     source: Option<BitmapSource>,
     memory_bytes: usize,
     pages: Option<BitmapPages>,
+    stream: ReadStream,
+    /// Pages that the stream has taken and not given back.
+    named: VecDeque<BitmapPage>,
     /// Blocks of the heap when the entries had been read.
     blocks: u32,
     /// Taken at the beginning: what is removable then stays so.
@@ -80,6 +85,8 @@ impl Table {
             source: Some(source),
             memory_bytes: memory_bytes - trace_bytes,
             pages: None,
+            stream: self.heap().read_stream(ReadAhead::default()),
+            named: VecDeque::new(),
             blocks: 0,
             horizon: self.engine.transactions().horizon(),
             traces: Vec::new(),
@@ -92,6 +99,13 @@ impl Table {
 }
 
 impl BitmapScan {
+    /// Has it look ahead so far. Before the first page.
+    #[must_use]
+    pub fn ahead(mut self, table: &Table, options: ReadAhead) -> Self {
+        self.stream = table.heap().read_stream(options);
+        self
+    }
+
     /// What was done so far.
     pub fn effort(&self) -> BitmapEffort {
         self.effort
@@ -115,14 +129,13 @@ impl BitmapScan {
             self.blocks = table.blocks()?;
             self.pages = Some(bitmap.into_pages());
         }
-        let Some(page) = self.pages.as_mut().and_then(Iterator::next) else {
+        let Some(page) = self.next_named(table) else {
             self.mark(table)?;
             return Ok(false);
         };
         let view = tx.view(snapshot);
         let heap = table.heap();
         match page {
-            BitmapPage::Exact(block, _) | BitmapPage::Lossy(block) if block >= self.blocks => {}
             BitmapPage::Exact(block, bits) => {
                 self.effort.exact_pages += 1;
                 self.unseen.clear();
@@ -137,6 +150,20 @@ impl BitmapScan {
         }
         count(&table.counters.index_rows, rows.len() as u64);
         Ok(true)
+    }
+
+    /// The next page of the bitmap that the heap has, read ahead.
+    fn next_named(&mut self, table: &Table) -> Option<BitmapPage> {
+        let (pages, named) = (self.pages.as_mut()?, &mut self.named);
+        let name = &mut || {
+            // Entries of rows that never were, or are gone, may lead beyond the end.
+            let page = pages.by_ref().find(|page| page.block() < self.blocks);
+            let block = page.as_ref().map(BitmapPage::block);
+            named.extend(page);
+            Ok::<_, Infallible>(block)
+        };
+        let given = self.stream.next(table.engine.storage().pool(), name);
+        given.ok().flatten().and_then(|_| self.named.pop_front())
     }
 
     fn collect(

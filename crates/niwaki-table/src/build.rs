@@ -10,7 +10,7 @@ use std::sync::Arc;
 use niwaki_env::sync::plain_atomic::{AtomicBool, AtomicU32, Ordering};
 use niwaki_env::sync::thread;
 use niwaki_heap::VersionRow;
-use niwaki_storage::{Tid, Xid};
+use niwaki_storage::{ReadAhead, Tid, Xid};
 use niwaki_txn::{Horizon, Transaction};
 use niwaki_types::{ColumnMask, Datum};
 
@@ -33,13 +33,16 @@ pub struct BuildOptions {
     pub memory_bytes: usize,
     /// Most threads that read and sort, the caller's included; at least 1.
     pub workers: usize,
+    /// How far each of them reads ahead.
+    pub read_ahead: ReadAhead,
     /// Where the build tells how far it is.
     pub progress: Arc<BuildProgress>,
 }
 
 impl Default for BuildOptions {
     fn default() -> Self {
-        Self { memory_bytes: 64 << 20, workers: 1, progress: Arc::default() }
+        let read_ahead = ReadAhead::default();
+        Self { memory_bytes: 64 << 20, workers: 1, read_ahead, progress: Arc::default() }
     }
 }
 
@@ -65,6 +68,7 @@ struct Worker {
     /// Somebody failed: the others need not go on.
     stop: Arc<AtomicBool>,
     progress: Arc<BuildProgress>,
+    read_ahead: ReadAhead,
     sorter: Sorter,
 }
 
@@ -126,6 +130,7 @@ impl Table {
             end,
             stop: Arc::clone(&stop),
             progress: Arc::clone(&options.progress),
+            read_ahead: options.read_ahead,
             sorter: Sorter::new(space.clone()),
         };
         let mut helpers = Vec::new();
@@ -201,8 +206,9 @@ impl Table {
         &self,
         tx: &Transaction,
         index: usize,
-        progress: &BuildProgress,
+        options: &BuildOptions,
     ) -> Result<()> {
+        let progress = &options.progress;
         let horizon = self.engine.transactions().horizon();
         let blocks = self.blocks()?;
         progress.begin(Phase::Validating);
@@ -211,7 +217,7 @@ impl Table {
         let mut row = vec![Datum::Null; self.definition.columns.len()];
         let mut work = Workspace::new();
         let needed = self.needed_for(index);
-        for block in 0..blocks {
+        for block in self.heap().ahead(0..blocks, options.read_ahead) {
             tx.session().check_interrupts().map_err(niwaki_txn::Error::from)?;
             versions.clear();
             self.heap().visit_versions(
@@ -283,53 +289,60 @@ impl Worker {
         let mut row = vec![Datum::Null; table.definition.columns.len()];
         let mut versions = Vec::new();
         let mut entries: Vec<PageEntry> = Vec::new();
-        loop {
-            // Relaxed: each number is given once, and blocks are read under latches.
-            let first = self.next.fetch_add(CHUNK_BLOCKS, Ordering::Relaxed);
-            if first >= self.end || self.stop.load(Ordering::Relaxed) {
-                return Ok(());
+        let (next, end) = (Arc::clone(&self.next), self.end);
+        let mut chunk = 0..0;
+        let blocks = std::iter::from_fn(|| {
+            if chunk.is_empty() {
+                // Relaxed: each number is given once, and blocks are read under latches.
+                let first = next.fetch_add(CHUNK_BLOCKS, Ordering::Relaxed);
+                chunk = first.min(end)..end.min(first.saturating_add(CHUNK_BLOCKS));
             }
-            for block in first..self.end.min(first.saturating_add(CHUNK_BLOCKS)) {
-                interrupts()?;
-                versions.clear();
-                entries.clear();
-                let mut mixed = Vec::new();
-                let own = Arc::clone(&self.own);
-                // Keys may be expressions: they wait for the end of the latch (rule 9b.16).
-                table.heap().visit_versions(
-                    &|xid| own.contains(&xid),
-                    block,
-                    &self.horizon,
-                    |version, live| {
-                        versions.push((version.root, VersionRow::from(version), live));
-                    },
-                )?;
-                // The versions of a chain come one after the other.
-                for chain in versions.chunk_by(|a, b| a.0 == b.0) {
-                    let first = entries.len();
-                    let (mut differ, mut left_out) = (false, false);
-                    for (root, version, live) in chain {
-                        let version = (*root, version, *live);
-                        match table.page_entry(self.index, version, &needed, &mut row)? {
-                            Some(entry) => differ |= merge(&mut entries, first, entry),
-                            None => left_out = true,
-                        }
-                    }
-                    // Who comes by an entry must look whether it is the version's that he sees.
-                    if entries.len() > first && (differ || left_out) {
-                        mixed.push(chain[0].0.offset.0);
-                    }
-                }
-                if !mixed.is_empty() {
-                    table.heap().set_mixed(self.xid, block, &mixed)?;
-                }
-                for PageEntry { key, payload, tid, live } in &entries {
-                    let entry = SortEntry { key, payload, tid: *tid, live: *live };
-                    self.sorter.push(&entry)?;
-                }
-                self.progress.read(1, entries.len() as u64);
+            chunk.next()
+        });
+        for block in table.heap().ahead(blocks, self.read_ahead) {
+            if self.stop.load(Ordering::Relaxed) {
+                break;
             }
+            interrupts()?;
+            versions.clear();
+            entries.clear();
+            let mut mixed = Vec::new();
+            let own = Arc::clone(&self.own);
+            // Keys may be expressions: they wait for the end of the latch (rule 9b.16).
+            table.heap().visit_versions(
+                &|xid| own.contains(&xid),
+                block,
+                &self.horizon,
+                |version, live| {
+                    versions.push((version.root, VersionRow::from(version), live));
+                },
+            )?;
+            // The versions of a chain come one after the other.
+            for chain in versions.chunk_by(|a, b| a.0 == b.0) {
+                let first = entries.len();
+                let (mut differ, mut left_out) = (false, false);
+                for (root, version, live) in chain {
+                    let version = (*root, version, *live);
+                    match table.page_entry(self.index, version, &needed, &mut row)? {
+                        Some(entry) => differ |= merge(&mut entries, first, entry),
+                        None => left_out = true,
+                    }
+                }
+                // Who comes by an entry must look whether it is the version's that he sees.
+                if entries.len() > first && (differ || left_out) {
+                    mixed.push(chain[0].0.offset.0);
+                }
+            }
+            if !mixed.is_empty() {
+                table.heap().set_mixed(self.xid, block, &mixed)?;
+            }
+            for PageEntry { key, payload, tid, live } in &entries {
+                let entry = SortEntry { key, payload, tid: *tid, live: *live };
+                self.sorter.push(&entry)?;
+            }
+            self.progress.read(1, entries.len() as u64);
         }
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use niwaki_heap::{ItemKind, VersionRow};
-use niwaki_storage::{Corruption, Tid};
+use niwaki_storage::{Corruption, ReadAhead, Tid};
 use niwaki_txn::Horizon;
 use niwaki_types::Datum;
 
@@ -62,7 +62,7 @@ impl Table {
         };
         let horizon = self.engine.transactions().horizon();
         let mut versions: Vec<(Tid, VersionRow)> = Vec::new();
-        for block in 0..self.blocks()? {
+        for block in self.heap().ahead(0..self.blocks()?, ReadAhead::default()) {
             versions.clear();
             let items = &mut heap.items;
             self.heap().check_page(
@@ -94,7 +94,7 @@ impl Table {
         self.heap().check_visibility_map(&mut report.corruptions)?;
         report.blocks += self.check_values(&mut report.corruptions)?;
         if report.corruptions.is_empty() {
-            for block in 0..self.blocks()? {
+            for block in self.heap().ahead(0..self.blocks()?, ReadAhead::default()) {
                 self.read_unmixed(block, &horizon, &mut heap)?;
             }
         }

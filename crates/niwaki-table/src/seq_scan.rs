@@ -1,8 +1,10 @@
 //! Reading all rows, page by page.
 
+use std::convert::Infallible;
 use std::ops::Range;
 
 use niwaki_heap::PageRows;
+use niwaki_storage::{ReadAhead, ReadStream};
 use niwaki_txn::{Horizon, Snapshot, Transaction};
 
 use crate::error::Result;
@@ -13,6 +15,7 @@ use crate::table::Table;
 #[derive(Debug)]
 pub struct SeqScan {
     blocks: Range<u32>,
+    stream: ReadStream,
     /// What every snapshot sees, as of the beginning: allows hints.
     horizon: Horizon,
 }
@@ -21,11 +24,19 @@ impl Table {
     /// Begins a scan of these blocks; take [`Table::blocks`] after the snapshot for all of them.
     pub fn seq_scan(&self, blocks: Range<u32>) -> SeqScan {
         count(&self.counters.seq_scans, 1);
-        SeqScan { blocks, horizon: self.engine.transactions().horizon() }
+        let stream = self.heap().read_stream(ReadAhead::default());
+        SeqScan { blocks, stream, horizon: self.engine.transactions().horizon() }
     }
 }
 
 impl SeqScan {
+    /// Has it look ahead so far. Before the first page.
+    #[must_use]
+    pub fn ahead(mut self, table: &Table, options: ReadAhead) -> Self {
+        self.stream = table.heap().read_stream(options);
+        self
+    }
+
     /// Reads the rows of the next page that the snapshot sees into `rows`; false at the end. A page
     /// without such rows gives true and none.
     ///
@@ -38,7 +49,8 @@ impl SeqScan {
         snapshot: &Snapshot,
         rows: &mut PageRows,
     ) -> Result<bool> {
-        let Some(block) = self.blocks.next() else {
+        let name = &mut || Ok::<_, Infallible>(self.blocks.next());
+        let Ok(Some(block)) = self.stream.next(table.engine.storage().pool(), name) else {
             rows.clear();
             return Ok(false);
         };

@@ -171,6 +171,13 @@ pub(crate) enum BitmapPage {
 }
 
 impl BitmapPage {
+    /// Its block.
+    pub(crate) fn block(&self) -> u32 {
+        match self {
+            Self::Exact(block, _) | Self::Lossy(block) => *block,
+        }
+    }
+
     /// Offsets of an exact page's roots.
     pub(crate) fn offsets(bits: &Bits) -> impl Iterator<Item = u16> + '_ {
         ones(bits).map(|bit| bit as u16 + 1)

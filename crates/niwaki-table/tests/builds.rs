@@ -93,7 +93,12 @@ fn a_build_keeps_within_its_memory_and_gives_the_same_index() {
         let (table, index) = with_index(&world, &tx, text_key(), |_| {});
         let before = world.engine.temporary_bytes();
         let progress = Arc::new(BuildProgress::default());
-        let options = BuildOptions { memory_bytes, workers, progress: Arc::clone(&progress) };
+        let options = BuildOptions {
+            memory_bytes,
+            workers,
+            progress: Arc::clone(&progress),
+            ..BuildOptions::default()
+        };
         table.build_index(&tx, index, &options).unwrap();
         let state = progress.state();
         assert_eq!(state.phase, Phase::Loading);

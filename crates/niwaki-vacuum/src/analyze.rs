@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use niwaki_storage::ReadAhead;
 use niwaki_table::{Error, PageRows, Result, Table};
 use niwaki_txn::{Snapshot, Transaction};
 use niwaki_types::{ColumnMask, Datum, compare};
@@ -64,9 +65,9 @@ pub fn analyze(table: &Table, tx: &Transaction, snapshot: &Snapshot) -> Result<T
     let mut bytes = vec![0; width];
     let mut page = PageRows::new();
     let rng = &tx.manager().env().rng;
-    for &block in &chosen {
+    for block in table.heap().ahead(chosen.iter().copied(), ReadAhead::default()) {
         tx.session().check_interrupts().map_err(|why| Error::Transaction(why.into()))?;
-        let mut scan = table.seq_scan(block..block + 1);
+        let mut scan = table.seq_scan(block..block + 1).ahead(table, ReadAhead::NONE);
         scan.next_page(table, tx, snapshot, &mut page)?;
         for stored in page.iter() {
             rows_seen += 1;

@@ -344,6 +344,10 @@ fn storage_options(settings: &Settings, open_files_limit: Option<u64>) -> Storag
         bgwriter_delay: Duration::from_millis(number("bgwriter_delay")),
         bgwriter_lru_maxpages: number("bgwriter_lru_maxpages") as usize,
         bgwriter_lru_multiplier: settings.float("bgwriter_lru_multiplier"),
+        io_workers: match &*settings.text("io_method") {
+            "sync" => 0,
+            _ => number("io_workers") as usize,
+        },
         open_files_max: number("max_files_per_process").min(open_files).max(OPEN_FILES_MIN)
             as usize,
         ..defaults

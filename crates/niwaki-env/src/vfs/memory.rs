@@ -1,7 +1,7 @@
 //! A whole data directory in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IoSliceMut};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
@@ -179,6 +179,10 @@ impl Drop for MemoryLock {
 impl VfsFile for MemoryFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         Ok(self.content.read().read_at(buf, offset))
+    }
+
+    fn read_cached_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+        self.read_vectored_at(bufs, offset)
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {

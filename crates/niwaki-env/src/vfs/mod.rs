@@ -23,7 +23,7 @@ pub use memory::MemoryVfs;
 pub use os::{OsVfs, raise_open_files_limit};
 
 use std::fmt::Debug;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::sync::Arc;
 
 /// What [`Vfs::open`] does when the file is absent or present.
@@ -94,6 +94,30 @@ pub trait VfsFile: Send + Sync + Debug {
     /// # Errors
     /// Any error of the system; interrupted calls are repeated inside.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// [`VfsFile::read_at`] into several buffers, one after the other.
+    ///
+    /// # Errors
+    /// Any error of the system; some buffers may be filled then.
+    fn read_vectored_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+        let mut done = 0;
+        for buf in bufs {
+            let got = self.read_at(buf, offset + done as u64)?;
+            done += got;
+            if got < buf.len() {
+                break;
+            }
+        }
+        Ok(done)
+    }
+    /// As [`VfsFile::read_vectored_at`], as far as no device is needed: how many bytes came from the system's memory,
+    /// none where it cannot tell.
+    ///
+    /// # Errors
+    /// Any error of the system.
+    fn read_cached_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+        let _ = (bufs, offset);
+        Ok(0)
+    }
     /// Writes all of `buf` at `offset`, growing the file with zeros as needed.
     ///
     /// # Errors

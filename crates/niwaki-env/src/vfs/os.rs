@@ -1,13 +1,13 @@
 //! The real file system.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSliceMut, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, FlockOperation};
-use rustix::io::Errno;
+use rustix::io::{Errno, preadv};
 
 use super::{OpenMode, Vfs, VfsFile, check_path, parent};
 
@@ -182,6 +182,36 @@ impl VfsFile for OsFile {
             }
         }
         Ok(done)
+    }
+
+    fn read_vectored_at(&self, mut bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+        let mut done = 0;
+        // Ends: each turn reads at least a byte of what is wanted, or was interrupted.
+        while !bufs.is_empty() {
+            match preadv(&self.file, bufs, offset + done as u64) {
+                Ok(0) => break,
+                Ok(count) => {
+                    done += count;
+                    IoSliceMut::advance_slices(&mut bufs, count);
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(done)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn read_cached_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+        use rustix::io::{ReadWriteFlags, preadv2};
+        match preadv2(&self.file, bufs, offset, ReadWriteFlags::NOWAIT) {
+            Ok(count) => Ok(count),
+            // It would have to wait, or the file system does not tell.
+            Err(Errno::AGAIN | Errno::INTR | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+                Ok(0)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {

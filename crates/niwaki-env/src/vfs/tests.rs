@@ -31,6 +31,16 @@ pub(super) fn behaves(vfs: &dyn Vfs) {
     assert_eq!(file.len().unwrap(), 11_000);
     assert_eq!(file.read_at(&mut buf, 10_000).unwrap(), 20);
     assert_eq!(&buf[..4], b"he\0\0");
+    let (mut one, mut two) = ([7; 3], [7; 4]);
+    let mut slices = [IoSliceMut::new(&mut one), IoSliceMut::new(&mut two)];
+    assert_eq!(file.read_vectored_at(&mut slices, 9_999).unwrap(), 7);
+    assert_eq!((&one, &two), (b"\0he", b"\0\0\0\0"));
+    let mut slices = [IoSliceMut::new(&mut one), IoSliceMut::new(&mut two)];
+    assert_eq!(file.read_vectored_at(&mut slices, 10_996).unwrap(), 4, "up to the end");
+    let mut slices = [IoSliceMut::new(&mut one), IoSliceMut::new(&mut two)];
+    // As many as are in memory, whatever that is; and those are right.
+    let cached = file.read_cached_at(&mut slices, 9_999).unwrap();
+    assert!(cached <= 7 && one[..cached.min(3)] == b"\0he"[..cached.min(3)]);
     file.sync_data().unwrap();
     vfs.open("base/b", OpenMode::CreateIfAbsent).unwrap().write_at(b"b", 0).unwrap();
     vfs.rename("base/b", "base/deep/c").unwrap();

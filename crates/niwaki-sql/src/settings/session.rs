@@ -49,6 +49,12 @@ pub struct HotSettings {
     pub costs: CostSettings,
     /// `work_mem` in bytes.
     pub work_mem_bytes: usize,
+    /// `effective_io_concurrency`: reads of a scan that are under way.
+    pub effective_io_concurrency: u32,
+    /// `maintenance_io_concurrency`: the same, of VACUUM, ANALYZE and index builds.
+    pub maintenance_io_concurrency: u32,
+    /// `io_combine_limit` in pages.
+    pub io_combine_pages: u32,
     /// `maintenance_work_mem` in bytes.
     pub maintenance_work_mem_bytes: usize,
     /// `max_parallel_maintenance_workers`: threads besides the session's own.
@@ -123,6 +129,9 @@ impl Settings {
             enable_sort: true,
             costs: CostSettings::default(),
             work_mem_bytes: 0,
+            effective_io_concurrency: 0,
+            maintenance_io_concurrency: 0,
+            io_combine_pages: 1,
             maintenance_work_mem_bytes: 0,
             parallel_maintenance_workers: 0,
             plan_version: 0,
@@ -415,6 +424,7 @@ impl Settings {
 
     fn refresh_hot(&mut self) {
         let ms = |v: i64| u64::try_from(v).unwrap_or(0);
+        let number = |name| u32::try_from(self.int(name)).unwrap_or(0);
         let bytes = |v: i64| usize::try_from(v).unwrap_or(0).saturating_mul(1024);
         self.hot = HotSettings {
             statement_timeout_ms: ms(self.int("statement_timeout")),
@@ -444,6 +454,9 @@ impl Settings {
                 effective_cache_size: self.int("effective_cache_size") as f64,
             },
             work_mem_bytes: bytes(self.int("work_mem")),
+            effective_io_concurrency: number("effective_io_concurrency"),
+            maintenance_io_concurrency: number("maintenance_io_concurrency"),
+            io_combine_pages: number("io_combine_limit"),
             maintenance_work_mem_bytes: bytes(self.int("maintenance_work_mem")),
             parallel_maintenance_workers: usize::try_from(
                 self.int("max_parallel_maintenance_workers"),

@@ -257,7 +257,12 @@ pub static SETTINGS: &[SettingDefinition] = &[
         User,
         "Sets the planner's assumption about the total size of the data caches.",
     ),
-    ignored("effective_io_concurrency", int(Unit::None, 0, 1000, 1), User),
+    setting(
+        "effective_io_concurrency",
+        int(Unit::None, 0, 1000, 16),
+        User,
+        "Sets how many reads of a scan may be under way; 0: none ahead of its need.",
+    ),
     setting(
         "enable_bitmapscan",
         Bool(true),
@@ -348,7 +353,24 @@ pub static SETTINGS: &[SettingDefinition] = &[
         User,
         "Sets the display format for interval values.",
     ),
-    ignored("io_combine_limit", int(Unit::Blocks, 1, 32, 16), User),
+    setting(
+        "io_combine_limit",
+        int(Unit::Blocks, 1, 32, 16),
+        User,
+        "Sets how many neighbouring pages are read at once.",
+    ),
+    setting(
+        "io_method",
+        Enum(&["worker", "sync"]),
+        Server,
+        "Selects who reads ahead: threads, or nobody; neighbouring pages are read at once in both cases.",
+    ),
+    setting(
+        "io_workers",
+        int(Unit::None, 1, 32, 3),
+        Server,
+        "Sets the number of threads that read ahead.",
+    ),
     reported(
         "is_superuser",
         Bool(true),
@@ -388,7 +410,12 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ),
     ignored("log_statement", Enum(&["none", "ddl", "mod", "all"]), User),
     ignored("log_temp_files", int(Unit::Kilobytes, -1, INT_MAX, -1), User),
-    ignored("maintenance_io_concurrency", int(Unit::None, 0, 1000, 10), User),
+    setting(
+        "maintenance_io_concurrency",
+        int(Unit::None, 0, 1000, 16),
+        User,
+        "Sets how many reads of VACUUM, ANALYZE or an index build may be under way; 0: none ahead of its need.",
+    ),
     setting(
         "maintenance_work_mem",
         int(Unit::Kilobytes, 1024, INT_MAX, 65_536),

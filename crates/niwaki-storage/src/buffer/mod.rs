@@ -6,6 +6,8 @@ mod frequency;
 mod guard;
 mod optimistic;
 mod pool;
+mod read_queue;
+mod read_run;
 mod replace;
 mod stats;
 mod table;
@@ -15,6 +17,8 @@ pub(crate) use guard::LogTarget;
 pub use guard::{PageRead, PageWrite, Pin};
 pub use optimistic::Glance;
 pub use pool::{BufferPool, Extension};
+pub use read_queue::ReadStatistics;
+pub(crate) use read_run::{RUN_MAX, ReadRun};
 pub use stats::{FileStatistics, PoolStatistics};
 pub(crate) use write_out::CleanAhead;
 

@@ -11,6 +11,7 @@ use super::frame::{COPIED, DIRTY, Frame, LOADING, PIN_MASK, PIN_ONE, Tag, USED, 
 use super::frequency::Frequencies;
 use super::guard::Pin;
 use super::optimistic::{Copies, Glance};
+use super::read_queue::ReadQueue;
 use super::table::PageTable;
 use super::write_out::WriteCounters;
 use crate::error::{Corruption, Error, Result};
@@ -52,6 +53,8 @@ pub struct BufferPool {
     pub(super) files: Arc<Files>,
     pub(super) wal: Arc<Wal>,
     pub(crate) writes: WriteCounters,
+    /// Reads ahead of their use.
+    pub(crate) reads: ReadQueue,
     /// The newest page that was read during recovery.
     newest: Mutex<Option<(PageId, Lsn)>>,
     checksums: bool,
@@ -72,6 +75,7 @@ impl BufferPool {
             files,
             wal,
             writes: WriteCounters::default(),
+            reads: ReadQueue::new(frames),
             newest: Mutex::new(None),
             checksums,
         }
@@ -162,8 +166,8 @@ impl BufferPool {
 
     #[cold]
     fn pin_slowly(&self, tag: Tag, rewrite: bool) -> Result<Pin<'_>> {
-        // Ends: every turn either returns or waited for a read that failed, whose error the next
-        // turn meets itself if it lasts.
+        // Ends: every turn either returns, or waited for a read that failed, whose error the next turn meets itself if
+        // it lasts, or finds what another thread has put there meanwhile.
         loop {
             let partition = self.table.lock(tag);
             let found = self.table.find(&self.frames, tag);
@@ -177,24 +181,25 @@ impl BufferPool {
             }
             drop(partition);
             let index = self.claim_frame()?;
-            let partition = self.table.lock(tag);
-            if let Some(other) = self.table.find(&self.frames, tag) {
-                let pin = self.pin_listed(other);
-                drop(partition);
-                self.abandon_claim(index);
-                if let Some(pin) = self.wait_until_read(pin, other) {
-                    return Ok(pin);
-                }
-                continue;
+            if self.begin_load(tag, index) {
+                return self.load(tag, index, rewrite);
             }
-            let frame = &self.frames[index as usize];
-            frame.set_tag(tag);
-            frame.state.store(LOADING | USED | PIN_ONE, Ordering::Release);
-            self.frequencies.count(tag);
-            self.table.link(&self.frames, tag, index);
-            drop(partition);
-            return self.load(tag, index, rewrite);
         }
+    }
+
+    /// Puts a CLAIMED frame into the table as LOADING. When the page is there already, the frame is given back.
+    pub(super) fn begin_load(&self, tag: Tag, index: u32) -> bool {
+        let _partition = self.table.lock(tag);
+        if self.table.find(&self.frames, tag).is_some() {
+            self.abandon_claim(index);
+            return false;
+        }
+        let frame = &self.frames[index as usize];
+        frame.set_tag(tag);
+        frame.state.store(LOADING | USED | PIN_ONE, Ordering::Release);
+        self.frequencies.count(tag);
+        self.table.link(&self.frames, tag, index);
+        true
     }
 
     /// Pins a frame that is in the table; the caller holds the partition's lock.
@@ -206,6 +211,7 @@ impl BufferPool {
 
     fn wait_until_read<'p>(&'p self, pin: Pin<'p>, index: u32) -> Option<Pin<'p>> {
         let frame = &self.frames[index as usize];
+        self.help_reading(frame.tag());
         if self.wait_while(index, LOADING) & VALID == 0 {
             return None;
         }
@@ -256,31 +262,38 @@ impl BufferPool {
         let frame = &self.frames[index as usize];
         // SAFETY: the frame is LOADING and this thread set that: others wait until it is over.
         let page = unsafe { self.page_mut(index) };
-        let result = self.read_page(tag.id(), page, rewrite);
-        match result {
-            Ok(()) => {
-                frame.version.store(self.next_version(), Ordering::Relaxed);
-                frame.hits.store(0, Ordering::Relaxed);
-                frame.dirtied.store(0, Ordering::Relaxed);
-                let copied = if self.copies.has(tag) { COPIED } else { 0 };
-                self.end_io(index, VALID | copied, LOADING);
-                Ok(Pin::new(self, frame, index))
-            }
-            Err(error) => {
-                let partition = self.table.lock(tag);
-                self.table.unlink(&self.frames, tag, index);
-                drop(partition);
-                // Not valid and not in the table: free as soon as the waiters have let go.
-                self.end_io(index, 0, LOADING);
-                frame.unpin();
-                Err(error)
-            }
+        let read = self.read_page(tag.id(), page, rewrite);
+        let pin = Pin::new(self, frame, index);
+        self.end_load(tag, index, read.is_ok());
+        read.map(|()| pin)
+    }
+
+    /// The page of a LOADING frame is there, or cannot be had. The pin of whoever set LOADING stays.
+    pub(super) fn end_load(&self, tag: Tag, index: u32, read: bool) {
+        let frame = &self.frames[index as usize];
+        if read {
+            frame.version.store(self.next_version(), Ordering::Relaxed);
+            frame.hits.store(0, Ordering::Relaxed);
+            frame.dirtied.store(0, Ordering::Relaxed);
+            let copied = if self.copies.has(tag) { COPIED } else { 0 };
+            self.end_io(index, VALID | copied, LOADING);
+        } else {
+            let partition = self.table.lock(tag);
+            self.table.unlink(&self.frames, tag, index);
+            drop(partition);
+            // Not valid and not in the table: free as soon as the waiters have let go.
+            self.end_io(index, 0, LOADING);
         }
     }
 
     fn read_page(&self, id: PageId, page: &mut Page, rewrite: bool) -> Result<()> {
         let fork = self.files.fork(id.file, id.fork)?;
         self.files.read(&fork, id, page)?;
+        self.accept(id, page, rewrite)
+    }
+
+    /// Judges a page that was read.
+    pub(super) fn accept(&self, id: PageId, page: &mut Page, rewrite: bool) -> Result<()> {
         match self.verify(id, page) {
             Ok(()) => Ok(()),
             // Maps may forget what they say; and the free space map is not logged, so a crash may tear its pages.

@@ -19,8 +19,8 @@ use niwaki_storage::compare::redo_equals_do;
 use niwaki_storage::page::{ItemState, Page, PageKind};
 use niwaki_storage::{CheckpointKind, OffsetNumber, Storage, StorageOptions, Xid};
 use niwaki_table::{
-    BuildOptions, BuildProgress, DeferredKey, Engine, Error, HeapOnlyUpdates, Lookup, Modify,
-    RowTarget, Table, TableDefinition, TableStats, UniqueCheckTime, Workspace,
+    BuildOptions, DeferredKey, Engine, Error, HeapOnlyUpdates, Lookup, Modify, RowTarget, Table,
+    TableDefinition, TableStats, UniqueCheckTime, Workspace,
 };
 use niwaki_txn::{
     BeginOptions, Durability, Isolation, SessionControl, Snapshot, Transaction, TransactionManager,
@@ -461,8 +461,8 @@ impl Run {
                 self.build = Build::Ready(idle);
             }
             Build::Ready(quiet) if quiet || idle => {
-                let progress = BuildProgress::default();
-                self.table.validate_index(&tx, last, &progress).expect("a validation");
+                let options = BuildOptions::default();
+                self.table.validate_index(&tx, last, &options).expect("a validation");
                 definition.indexes[last].valid = true;
                 self.build = Build::None;
             }

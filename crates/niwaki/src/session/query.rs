@@ -10,6 +10,7 @@ use niwaki_sql::{
     AnalyzeContext, CommandTag, Completion, ExecContext, Execution, Planned, PlannerSettings,
     Progress, RowSink, SqlError, Statement as Analyzed,
 };
+use niwaki_storage::ReadAhead;
 use niwaki_txn::{Snapshot, TableId, WaitPolicy};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::NodeEnum;
@@ -179,7 +180,8 @@ impl Session {
             .ok_or_else(|| SqlError::internal("no transaction is open"))?;
         // Sorts and hash tables cannot spill to disk yet, so they get more than PostgreSQL's would
         // before the statement is refused.
-        let work_mem = self.settings.hot().work_mem_bytes;
+        let hot = self.settings.hot();
+        let work_mem = hot.work_mem_bytes;
         let memory_limit = work_mem.max(STATEMENT_MEMORY_MIN_BYTES);
         let mut store = TableStore {
             transaction,
@@ -187,6 +189,10 @@ impl Session {
             state: &state,
             work: &mut self.work,
             lookup: &mut self.lookup,
+            read_ahead: ReadAhead {
+                concurrency: hot.effective_io_concurrency,
+                combine: hot.io_combine_pages,
+            },
             locked: true,
             pending: None,
         };

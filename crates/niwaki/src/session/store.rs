@@ -8,7 +8,7 @@ use niwaki_sql::store::{
     InsertOutcome, LockWait, RowBatch, RowLock, RowOutcome, ScanEffort, ScanPath, ScanState, Store,
     TableLock,
 };
-use niwaki_storage::Tid;
+use niwaki_storage::{ReadAhead, Tid};
 use niwaki_table::{
     BitmapScan, ChangedRow, Direction, IndexScan, LockOutcome, Lookup, Modify, PageRows,
     RowLockMode, RowTarget, SeqScan, Table, Upsert, Workspace,
@@ -26,6 +26,8 @@ pub(super) struct TableStore<'s> {
     pub(super) state: &'s CatalogState,
     pub(super) work: &'s mut Workspace,
     pub(super) lookup: &'s mut Lookup,
+    /// How far its scans look ahead.
+    pub(super) read_ahead: ReadAhead,
     /// The session took the locks of the plan already, and looked at the catalog again.
     pub(super) locked: bool,
     /// The newest version of a row that the executor is judging again: its next change goes there.
@@ -163,7 +165,7 @@ impl Store for TableStore<'_> {
             ScanPath::Sequential => {
                 let blocks = table.blocks().map_err(failed)?;
                 Scan::Sequential {
-                    scan: table.seq_scan(0..blocks),
+                    scan: table.seq_scan(0..blocks).ahead(table, self.read_ahead),
                     page: PageRows::new(),
                     next: 0,
                     mask,
@@ -172,7 +174,7 @@ impl Store for TableStore<'_> {
             ScanPath::TidRange(lower, upper) => {
                 let blocks = blocks_of(&lower, &upper, table.blocks().map_err(failed)?);
                 Scan::Range {
-                    scan: table.seq_scan(blocks),
+                    scan: table.seq_scan(blocks).ahead(table, self.read_ahead),
                     page: PageRows::new(),
                     next: 0,
                     bounds: (lower, upper),
@@ -189,7 +191,9 @@ impl Store for TableStore<'_> {
                 Scan::Index(Box::new(scan), mask)
             }
             ScanPath::Bitmap { source, memory_bytes } => Scan::Bitmap {
-                scan: Box::new(table.bitmap_scan(source, memory_bytes)),
+                scan: Box::new(
+                    table.bitmap_scan(source, memory_bytes).ahead(table, self.read_ahead),
+                ),
                 page: PageRows::new(),
                 next: 0,
                 mask,

@@ -112,8 +112,8 @@ impl Session {
         self.step(out, |definer| {
             let (relation, position) = definer.index_of(index)?;
             let stored = relation.table.as_ref().ok_or_else(|| SqlError::internal("no table"))?;
-            let validated =
-                stored.validate_index(definer.transaction()?, position, progress.build());
+            let options = definer.build_options(Arc::clone(progress.build()));
+            let validated = stored.validate_index(definer.transaction()?, position, &options);
             validated.map_err(|error| definer.not_built(error, &relation, index))
         })
     }

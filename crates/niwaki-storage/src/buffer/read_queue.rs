@@ -1,0 +1,180 @@
+//! Reads that somebody else may do: runs wait here for a worker, or for whoever needs one of their pages first.
+//!
+//! Nobody waits for a run that nobody works at: who finds his page in the queue takes the run out and reads it
+//! himself. So a stream is never slower for having looked ahead, and without workers nothing is lost but time.
+
+use std::collections::VecDeque;
+
+use niwaki_env::sync::atomic::{AtomicU32, Ordering};
+use niwaki_env::sync::{Condvar, Mutex};
+
+use super::frame::Tag;
+use super::pool::BufferPool;
+use super::read_run::ReadRun;
+
+/// Reads ahead pin this part of the pool at most, all together.
+const SHARE: u32 = 4;
+
+#[derive(Default)]
+struct Waiting {
+    runs: VecDeque<ReadRun>,
+    /// Threads that take runs.
+    workers: usize,
+    stop: bool,
+}
+
+/// The runs that wait.
+pub(crate) struct ReadQueue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+    /// Frames that reads ahead may still pin.
+    frames_left: AtomicU32,
+    pub(crate) counters: ReadCounters,
+}
+
+/// What happened to reads ahead; statistics.
+#[derive(Default)]
+pub(crate) struct ReadCounters {
+    /// Runs begun.
+    pub(crate) runs: AtomicCounter,
+    /// Those that the system had in memory.
+    pub(crate) cached: AtomicCounter,
+    /// Those that were given to the workers.
+    pub(crate) queued: AtomicCounter,
+    /// Those that who needed them took back.
+    pub(crate) helped: AtomicCounter,
+}
+
+type AtomicCounter = niwaki_env::sync::plain_atomic::AtomicU64;
+
+/// What [`BufferPool::read_statistics`] says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadStatistics {
+    /// Reads of one or several neighbouring pages by streams.
+    pub runs: u64,
+    /// Of those, how many the system had in memory.
+    pub cached: u64,
+    /// How many waited for a worker.
+    pub queued: u64,
+    /// How many of these were done by who needed them, before a worker came.
+    pub helped: u64,
+}
+
+impl ReadQueue {
+    pub(crate) fn new(frames: usize) -> Self {
+        Self {
+            waiting: Mutex::default(),
+            changed: Condvar::new(),
+            frames_left: AtomicU32::new(frames as u32 / SHARE),
+            counters: ReadCounters::default(),
+        }
+    }
+
+    /// Takes frames out of those that reads ahead may pin, `wanted` or as many as there are.
+    pub(super) fn take_frames(&self, wanted: u32) -> u32 {
+        // Relaxed: a counter alone.
+        let take = |left: u32| Some(left - left.min(wanted));
+        let before = self.frames_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        before.map_or(0, |left| left.min(wanted))
+    }
+
+    pub(super) fn give_frames_back(&self, count: u32) {
+        self.frames_left.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Whether somebody takes runs.
+    pub(crate) fn has_workers(&self) -> bool {
+        self.waiting.lock().workers > 0
+    }
+
+    /// Leaves a run to the workers; gives it back when there are none.
+    pub(crate) fn submit(&self, run: ReadRun) -> Option<ReadRun> {
+        let mut waiting = self.waiting.lock();
+        if waiting.workers == 0 {
+            return Some(run);
+        }
+        waiting.runs.push_back(run);
+        drop(waiting);
+        self.counters.queued.fetch_add(1, Ordering::Relaxed);
+        self.changed.notify_one();
+        None
+    }
+
+    /// Tells the workers to end once nothing waits.
+    pub(crate) fn stop(&self) {
+        self.waiting.lock().stop = true;
+        self.changed.notify_all();
+    }
+}
+
+impl BufferPool {
+    /// What streams read so far.
+    pub fn read_statistics(&self) -> ReadStatistics {
+        let counters = &self.reads.counters;
+        let number = |counter: &AtomicCounter| counter.load(Ordering::Relaxed);
+        ReadStatistics {
+            runs: number(&counters.runs),
+            cached: number(&counters.cached),
+            queued: number(&counters.queued),
+            helped: number(&counters.helped),
+        }
+    }
+
+    /// The caller waits for this page: if the run that brings it still waits for a worker, it is done at once.
+    pub(super) fn help_reading(&self, tag: Tag) {
+        let id = tag.id();
+        if !self.is_loading(id.file, id.fork, id.block.0) {
+            return;
+        }
+        let mut waiting = self.reads.waiting.lock();
+        let Some(at) = waiting.runs.iter().position(|run| run.has(id)) else { return };
+        let run = waiting.runs.remove(at);
+        drop(waiting);
+        if let Some(run) = run {
+            self.reads.counters.helped.fetch_add(1, Ordering::Relaxed);
+            self.finish_run(&run);
+        }
+    }
+
+    /// Body of a worker: reads runs until it is told to stop and nothing waits.
+    pub(crate) fn read_for_others(&self) {
+        let queue = &self.reads;
+        let mut waiting = queue.waiting.lock();
+        // Ends when the queue says stop.
+        loop {
+            if let Some(run) = waiting.runs.pop_front() {
+                drop(waiting);
+                self.finish_run(&run);
+                waiting = queue.waiting.lock();
+            } else if waiting.stop {
+                drop(waiting);
+                self.discharge_reader();
+                return;
+            } else {
+                queue.changed.wait(&mut waiting);
+            }
+        }
+    }
+
+    /// A worker is about to begin.
+    pub(crate) fn enlist_reader(&self) {
+        let mut waiting = self.reads.waiting.lock();
+        waiting.stop = false;
+        waiting.workers += 1;
+    }
+
+    /// A worker ends, once nothing waits.
+    pub(crate) fn discharge_reader(&self) {
+        // Ends with what waits: streams do not run on without pause.
+        loop {
+            let mut waiting = self.reads.waiting.lock();
+            let run = waiting.runs.pop_front();
+            if run.is_none() {
+                waiting.workers -= 1;
+                return;
+            }
+            drop(waiting);
+            run.iter().for_each(|run| self.finish_run(run));
+        }
+    }
+}

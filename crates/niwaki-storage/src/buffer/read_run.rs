@@ -1,0 +1,159 @@
+//! Neighbouring pages that are read at once.
+//!
+//! ```text
+//!   begin_run: frames LOADING, each pinned by the run
+//!        |
+//!        +-- fill_cached: what the system has in memory ---> pages VALID
+//!        |
+//!        +-- the rest: finish_run, by a worker, or by whoever needs one of the pages first
+//! ```
+//!
+//! A page that cannot be had leaves the pool again without an error: whoever needs it reads it himself, and meets the
+//! error himself.
+
+use std::io::IoSliceMut;
+use std::sync::Arc;
+
+use super::frame::{LOADING, Tag, VALID};
+use super::pool::BufferPool;
+use crate::error::Result;
+use crate::files::ForkFile;
+use crate::ids::{BlockNumber, Fork, PageId, RelFileId};
+
+/// Most pages that are read at once (`io_combine_limit`).
+pub(crate) const RUN_MAX: usize = 32;
+
+/// Pages behind each other in a file whose frames are LOADING, each pinned once by the run. It ends with
+/// [`BufferPool::finish_run`], or those who wait for its pages wait forever.
+pub(crate) struct ReadRun {
+    fork: Arc<ForkFile>,
+    first: PageId,
+    frames: [u32; RUN_MAX],
+    count: usize,
+}
+
+impl ReadRun {
+    fn page(&self, at: usize) -> PageId {
+        PageId { block: BlockNumber(self.first.block.0 + at as u32), ..self.first }
+    }
+
+    /// Whether the page is one of the run's.
+    pub(super) fn has(&self, id: PageId) -> bool {
+        let same = (id.file, id.fork) == (self.first.file, self.first.fork);
+        same && id.block.0.wrapping_sub(self.first.block.0) < self.count as u32
+    }
+
+    /// The pages from `from` on.
+    fn rest(mut self, from: usize) -> Self {
+        self.first = self.page(from);
+        self.frames.copy_within(from..self.count, 0);
+        self.count -= from;
+        self
+    }
+}
+
+impl BufferPool {
+    /// Whether a page is in the pool or on its way there. A hint: it may change at any time.
+    pub(crate) fn is_here(&self, file: RelFileId, fork: Fork, block: u32) -> bool {
+        self.glimpse(file, fork, block) & (VALID | LOADING) != 0
+    }
+
+    /// Whether a page is on its way. A hint.
+    pub(crate) fn is_loading(&self, file: RelFileId, fork: Fork, block: u32) -> bool {
+        self.glimpse(file, fork, block) & LOADING != 0
+    }
+
+    /// State of the frame that seems to have the page; 0 without one.
+    fn glimpse(&self, file: RelFileId, fork: Fork, block: u32) -> u64 {
+        let tag = Tag::of(PageId { file, fork, block: BlockNumber(block) });
+        let found = self.table.guess(&self.frames, tag);
+        found.map_or(0, |index| {
+            self.frames[index as usize].state.load(niwaki_env::sync::atomic::Ordering::Relaxed)
+        })
+    }
+
+    /// Begins to read pages from `block` on, at most `count`, as far as they lie behind each other on disk and are not
+    /// here yet: returns how many of the `count` are dealt with, and a run if something is to be read. Pages that need
+    /// no reading and those for which there is no frame now are left to who needs them.
+    pub(crate) fn begin_run(
+        &self,
+        file: RelFileId,
+        fork: Fork,
+        block: u32,
+        count: u32,
+    ) -> (u32, Option<ReadRun>) {
+        let Ok(open) = self.files.fork(file, fork) else { return (count, None) };
+        let readable = self.files.readable_from(&open, block).min(count).min(RUN_MAX as u32);
+        if readable == 0 {
+            // Never written, or beyond the end.
+            return (count, None);
+        }
+        let first = PageId { file, fork, block: BlockNumber(block) };
+        let mut run = ReadRun { fork: open, first, frames: [0; RUN_MAX], count: 0 };
+        let frames = self.reads.take_frames(readable);
+        // Ends the run: a page that is here, and one for which there is no frame.
+        let mut end = frames;
+        for at in 0..frames {
+            if !self.begin_page(&mut run, at as usize) {
+                // A page that comes first and is here was looked at too.
+                end = at.max(1);
+                break;
+            }
+        }
+        self.reads.give_frames_back(frames - run.count as u32);
+        (end.max(1), (run.count > 0).then_some(run))
+    }
+
+    fn begin_page(&self, run: &mut ReadRun, at: usize) -> bool {
+        let id = run.page(at);
+        if self.is_here(id.file, id.fork, id.block.0) {
+            return false;
+        }
+        let Ok(index) = self.claim_frame() else { return false };
+        if self.begin_load(Tag::of(id), index) {
+            run.frames[at] = index;
+            run.count = at + 1;
+            return true;
+        }
+        false
+    }
+
+    /// Ends what the system has in memory of a run; returns what it has not.
+    pub(crate) fn fill_cached(&self, run: ReadRun) -> Option<ReadRun> {
+        let got = self.fill(&run, true).unwrap_or(0);
+        (0..got).for_each(|at| self.end_page(&run, at, true));
+        (got < run.count).then(|| run.rest(got))
+    }
+
+    /// Reads a run and ends it.
+    pub(crate) fn finish_run(&self, run: &ReadRun) {
+        if niwaki_env::seeded_bug!("run_valid_before_read") {
+            (0..run.count).for_each(|at| self.end_io(run.frames[at], VALID, 0));
+        }
+        let got = self.fill(run, false).unwrap_or(0);
+        (0..run.count).for_each(|at| self.end_page(run, at, at < got));
+    }
+
+    fn fill(&self, run: &ReadRun, cached: bool) -> Result<usize> {
+        let mut slices: [IoSliceMut<'_>; RUN_MAX] =
+            std::array::from_fn(|_| IoSliceMut::new(&mut []));
+        for (slice, &index) in slices.iter_mut().zip(&run.frames[..run.count]) {
+            // SAFETY: the frame is LOADING and belongs to the run: nobody else touches its page. The frames of a run
+            // differ.
+            let page = unsafe { self.page_mut(index) };
+            *slice = IoSliceMut::new(&mut page.0);
+        }
+        self.files.read_run(&run.fork, run.first, &mut slices[..run.count], cached)
+    }
+
+    /// Judges a page that was read, and lets it go.
+    fn end_page(&self, run: &ReadRun, at: usize, read: bool) {
+        let (id, index) = (run.page(at), run.frames[at]);
+        // SAFETY: as above; nothing else has a reference to the page now.
+        let page = unsafe { self.page_mut(index) };
+        let sound = read && self.accept(id, page, false).is_ok();
+        self.end_load(Tag::of(id), index, sound);
+        self.frames[index as usize].unpin();
+        self.reads.give_frames_back(1);
+    }
+}

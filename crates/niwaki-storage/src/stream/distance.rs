@@ -1,0 +1,94 @@
+//! By how many pages a stream looks ahead.
+//!
+//! ```text
+//!   page was needed before it was there      twice as far, up to what the concurrency allows
+//!   the system had it in memory              twice as far, up to one read
+//!   it was there in time                     a little less far
+//!   it was in the pool already               a page less far
+//!   it has left the pool again               half as far
+//! ```
+//!
+//! It doubles once for the pages that were named before it did: they cannot tell yet what it changes. So a table in the pool costs nothing, one in the system's memory is read in large pieces, and how many reads are
+//! under way at a device is as many as it takes not to wait for it.
+
+/// The distance of one stream, in pages. 1 is no look ahead: a page is named when it is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Distance {
+    now: u32,
+    /// Pages of a read.
+    combine: u32,
+    most: u32,
+    /// Pages in a row that were there in time.
+    in_time: u32,
+    /// Pages named, and given back.
+    named: u64,
+    given: u64,
+    /// `named` when the distance was doubled last.
+    doubled_at: u64,
+}
+
+impl Distance {
+    /// Reads of `combine` pages, and `concurrency` of them besides the one that is consumed.
+    /// `share`: pages of the pool that are this stream's.
+    pub(crate) fn new(combine: u32, concurrency: u32, share: u32) -> Self {
+        let share = share.max(1);
+        let combine = combine.clamp(1, share);
+        let most = combine.saturating_mul(concurrency.saturating_add(1)).min(share);
+        Self { now: 1, combine, most, in_time: 0, named: 0, given: 0, doubled_at: 0 }
+    }
+
+    pub(crate) fn pages(self) -> u32 {
+        self.now
+    }
+
+    pub(crate) fn combine(self) -> u32 {
+        self.combine
+    }
+
+    /// A page was named.
+    pub(crate) fn name(&mut self) {
+        self.named += 1;
+    }
+
+    /// The oldest page that was named is given back.
+    pub(crate) fn give(&mut self) {
+        self.given += 1;
+    }
+
+    /// A page was named that is in the pool.
+    pub(crate) fn was_here(&mut self) {
+        self.now = (self.now - 1).max(1);
+    }
+
+    /// A read found what it wanted in the system's memory.
+    pub(crate) fn was_cached(&mut self) {
+        if self.now < self.combine {
+            self.now = (self.now * 2).min(self.combine);
+        }
+    }
+
+    /// The page that is to be given back next is needed before it is there.
+    pub(crate) fn was_late(&mut self) {
+        self.in_time = 0;
+        if self.given < self.doubled_at {
+            return;
+        }
+        self.doubled_at = self.named;
+        self.now = self.now.saturating_mul(2).min(self.most);
+    }
+
+    /// A page that was read by others was there when it was needed.
+    pub(crate) fn was_in_time(&mut self) {
+        self.in_time += 1;
+        // Slowly: the next wait doubles it.
+        if self.in_time >= 2 * self.combine {
+            self.in_time = 0;
+            self.now = (self.now - 1).max(self.combine.min(self.now));
+        }
+    }
+
+    /// A page that was read ahead has left the pool before it was needed.
+    pub(crate) fn was_lost(&mut self) {
+        self.now = (self.now / 2).max(1);
+    }
+}

@@ -1,0 +1,231 @@
+//! Pages that are named ahead, read in pieces, and given back in their order.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::fmt;
+
+use niwaki_env::sync::plain_atomic::Ordering;
+
+use super::distance::Distance;
+use crate::buffer::{BufferPool, RUN_MAX, ReadRun};
+use crate::ids::{Fork, RelFileId};
+
+/// A stream looks ahead by this part of the pool at most.
+const SHARE: u32 = 16;
+
+/// How far a reader may look ahead; PostgreSQL's settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadAhead {
+    /// Reads under way besides the one that is consumed (`effective_io_concurrency`,
+    /// `maintenance_io_concurrency`), 0 to 1000.
+    pub concurrency: u32,
+    /// Pages of a read (`io_combine_limit`), 1 to 32.
+    pub combine: u32,
+}
+
+impl Default for ReadAhead {
+    fn default() -> Self {
+        Self { concurrency: 16, combine: 16 }
+    }
+}
+
+impl ReadAhead {
+    /// Every page when it is needed, alone.
+    pub const NONE: Self = Self { concurrency: 0, combine: 1 };
+}
+
+/// What became of a page that was named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Named {
+    /// Nothing was done: it is in the pool, or nothing can be read ahead of it.
+    AsItIs,
+    /// Waits for its neighbours.
+    Pending,
+    /// It was read.
+    Read,
+    /// Others read it.
+    UnderWay,
+}
+
+/// Looks ahead of a reader of one fork: he names blocks, and gets them back in the same order when they are in the
+/// pool or on their way. He pins them himself: between calls the stream holds no pin but those of reads under way, so
+/// a reader may stop at any point for any time. A page that was pushed out meanwhile is read again.
+///
+/// A stream looks ahead by a sixteenth of the pool at most; reads under way pin a quarter at most, of all streams
+/// together. Design section 8.
+pub struct ReadStream {
+    file: RelFileId,
+    fork: Fork,
+    distance: Distance,
+    ahead: VecDeque<(u32, Named)>,
+    /// The last blocks of `ahead`, which wait for neighbours: all behind each other.
+    pending: u32,
+    ended: bool,
+}
+
+impl fmt::Debug for ReadStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadStream")
+            .field("distance", &self.distance)
+            .field("ahead", &self.ahead.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl ReadStream {
+    /// A stream over one fork.
+    pub fn new(pool: &BufferPool, file: RelFileId, fork: Fork, options: ReadAhead) -> Self {
+        let share = pool.capacity() as u32 / SHARE;
+        let combine = options.combine.min(RUN_MAX as u32);
+        let distance = Distance::new(combine, options.concurrency, share);
+        Self { file, fork, distance, ahead: VecDeque::new(), pending: 0, ended: false }
+    }
+
+    /// The next block, in the pool or on its way there as far as possible; `None` when `name`, which says the blocks
+    /// in order and is asked ahead of their use, has none left.
+    ///
+    /// # Errors
+    /// Those of `name` alone: a page that cannot be read says so to who pins it.
+    #[inline]
+    pub fn next<E>(
+        &mut self,
+        pool: &BufferPool,
+        name: &mut dyn FnMut() -> Result<Option<u32>, E>,
+    ) -> Result<Option<u32>, E> {
+        if self.ahead.is_empty() && self.distance.pages() == 1 && !self.ended {
+            // Nothing to look ahead for, as long as pages are in the pool.
+            let Some(block) = name()? else {
+                self.ended = true;
+                return Ok(None);
+            };
+            if pool.is_here(self.file, self.fork, block) {
+                return Ok(Some(block));
+            }
+            self.enter(pool, block);
+        }
+        self.next_ahead(pool, name)
+    }
+
+    fn next_ahead<E>(
+        &mut self,
+        pool: &BufferPool,
+        name: &mut dyn FnMut() -> Result<Option<u32>, E>,
+    ) -> Result<Option<u32>, E> {
+        while !self.ended && self.ahead.len() < self.distance.pages() as usize {
+            match name()? {
+                Some(block) => self.enter(pool, block),
+                None => self.ended = true,
+            }
+        }
+        if self.pending as usize == self.ahead.len() || self.ended {
+            // The first is needed now; or no neighbour will come.
+            self.read_pending(pool);
+        }
+        let Some((block, what)) = self.ahead.pop_front() else { return Ok(None) };
+        match what {
+            Named::AsItIs | Named::Pending => {}
+            _ if !pool.is_here(self.file, self.fork, block) => self.distance.was_lost(),
+            Named::UnderWay if pool.is_loading(self.file, self.fork, block) => {
+                self.distance.was_late();
+            }
+            Named::UnderWay => self.distance.was_in_time(),
+            Named::Read => {}
+        }
+        self.distance.give();
+        Ok(Some(block))
+    }
+
+    /// Takes a block that was named.
+    fn enter(&mut self, pool: &BufferPool, block: u32) {
+        self.distance.name();
+        if pool.is_here(self.file, self.fork, block) {
+            self.read_pending(pool);
+            self.distance.was_here();
+            self.ahead.push_back((block, Named::AsItIs));
+            return;
+        }
+        let follows = self.ahead.back().is_some_and(|(last, _)| last.checked_add(1) == Some(block));
+        if self.pending > 0 && !follows {
+            self.read_pending(pool);
+        }
+        self.ahead.push_back((block, Named::Pending));
+        self.pending += 1;
+        if self.pending >= self.distance.combine() {
+            self.read_pending(pool);
+        }
+    }
+
+    /// Begins to read what waits for neighbours.
+    fn read_pending(&mut self, pool: &BufferPool) {
+        let count = std::mem::take(&mut self.pending);
+        let mut at = self.ahead.len() - count as usize;
+        while at < self.ahead.len() {
+            let block = self.ahead[at].0;
+            let left = (self.ahead.len() - at) as u32;
+            let (done, run) = pool.begin_run(self.file, self.fork, block, left);
+            let what = run.map_or(Named::AsItIs, |run| self.read(pool, run, at == 0));
+            self.ahead.range_mut(at..at + done as usize).for_each(|(_, named)| *named = what);
+            at += done as usize;
+        }
+    }
+
+    /// Reads a run, or has it read; at once if it has what is needed `now`.
+    fn read(&mut self, pool: &BufferPool, run: ReadRun, now: bool) -> Named {
+        let counters = &pool.reads.counters;
+        counters.runs.fetch_add(1, Ordering::Relaxed);
+        let Some(rest) = pool.fill_cached(run) else {
+            counters.cached.fetch_add(1, Ordering::Relaxed);
+            self.distance.was_cached();
+            return Named::Read;
+        };
+        if now {
+            match pool.reads.has_workers() {
+                true => self.distance.was_late(),
+                // Nobody else would read meanwhile.
+                false => self.distance.was_cached(),
+            }
+            pool.finish_run(&rest);
+            return Named::Read;
+        }
+        match pool.reads.submit(rest) {
+            None => Named::UnderWay,
+            Some(rest) => {
+                pool.finish_run(&rest);
+                Named::Read
+            }
+        }
+    }
+}
+
+/// Blocks of one fork, read ahead of who iterates over them: an iterator over the same blocks.
+#[derive(Debug)]
+pub struct BlocksAhead<'p, I> {
+    pool: &'p BufferPool,
+    stream: ReadStream,
+    blocks: I,
+}
+
+impl<'p, I: Iterator<Item = u32>> BlocksAhead<'p, I> {
+    /// These blocks, in their order.
+    pub fn new(
+        pool: &'p BufferPool,
+        file: RelFileId,
+        fork: Fork,
+        options: ReadAhead,
+        blocks: I,
+    ) -> Self {
+        Self { pool, stream: ReadStream::new(pool, file, fork, options), blocks }
+    }
+}
+
+impl<I: Iterator<Item = u32>> Iterator for BlocksAhead<'_, I> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        let name = &mut || Ok::<_, Infallible>(self.blocks.next());
+        match self.stream.next(self.pool, name) {
+            Ok(block) => block,
+            Err(never) => match never {},
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Streams on their own: what they give, what they read, and what goes wrong.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use niwaki_env::Env;
+use niwaki_env::vfs::{Fault, FaultKind, FaultyVfs, MemoryVfs, Operation, Vfs};
+
+use super::distance::Distance;
+use super::{ReadAhead, ReadStream};
+use crate::ids::{BlockNumber, Fork, PageId, RelFile, Xid};
+use crate::page::PageKind;
+use crate::storage::{Storage, StorageOptions};
+
+const BLOCKS: u32 = 100;
+
+fn options(frames: usize) -> StorageOptions {
+    StorageOptions { shared_buffers: frames, io_workers: 2, ..StorageOptions::tiny() }
+}
+
+fn page(file: RelFile, block: u32) -> PageId {
+    PageId { file: file.id, fork: Fork::Main, block: BlockNumber(block) }
+}
+
+/// A file whose pages carry their numbers, none of them in the pool.
+fn filled(vfs: Arc<dyn Vfs>, frames: usize) -> (Arc<Storage>, RelFile) {
+    let env = Env { vfs, ..Env::memory() };
+    let (storage, _) = Storage::open(env.clone(), options(frames), Vec::new()).unwrap();
+    let file = RelFile { id: storage.allocate_file(), logged: false };
+    storage.create_file(file, Xid(3)).unwrap();
+    storage.pool().extend(file, Fork::Main, BLOCKS).unwrap();
+    for block in 0..BLOCKS {
+        let pin = storage.pool().pin(page(file, block)).unwrap();
+        let mut guard = pin.write();
+        guard.init(PageKind::Sequence, 0);
+        guard.raw_mut()[..4].copy_from_slice(&block.to_le_bytes());
+        guard.mark_dirty();
+    }
+    storage.shutdown(&[]).unwrap();
+    drop(storage);
+    let (storage, _) = Storage::open(env, options(frames), Vec::new()).unwrap();
+    (storage, file)
+}
+
+fn stream(storage: &Storage, file: RelFile, options: ReadAhead) -> ReadStream {
+    ReadStream::new(storage.pool(), file.id, Fork::Main, options)
+}
+
+/// Reads these blocks and compares them; returns how many pages were read from disk.
+fn read(storage: &Storage, file: RelFile, options: ReadAhead, blocks: &[u32]) -> u64 {
+    let before = storage.pool().statistics_of(file.id, Fork::Main).reads;
+    let mut named = blocks.iter().copied();
+    let mut stream = stream(storage, file, options);
+    let mut got = Vec::new();
+    let name = &mut || Ok::<_, Infallible>(named.next());
+    while let Ok(Some(block)) = stream.next(storage.pool(), name) {
+        let pin = storage.pool().pin(page(file, block)).unwrap();
+        assert_eq!(pin.read().raw()[..4], block.to_le_bytes());
+        got.push(block);
+    }
+    assert_eq!(got, blocks);
+    assert!(storage.pool().is_idle(), "a read left its pin behind");
+    storage.pool().statistics_of(file.id, Fork::Main).reads - before
+}
+
+#[test]
+fn blocks_come_in_their_order_and_each_is_read_once() {
+    let all: Vec<u32> = (0..BLOCKS).collect();
+    let odd: Vec<u32> = (0..BLOCKS).filter(|b| b % 7 < 5 && b % 2 == 1).collect();
+    let back: Vec<u32> = (0..BLOCKS).rev().collect();
+    let twice: Vec<u32> = (0..50).flat_map(|b| [b, b]).collect();
+    for blocks in [all, odd, back, twice] {
+        let mut distinct = blocks.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        for (combine, concurrency) in [(1, 0), (1, 4), (4, 0), (16, 16), (32, 1000)] {
+            for workers in [false, true] {
+                let (storage, file) = filled(Arc::new(MemoryVfs::new()), 512);
+                let background = workers.then(|| storage.start_background(Vec::new()).unwrap());
+                let options = ReadAhead { concurrency, combine };
+                let reads = read(&storage, file, options, &blocks);
+                assert_eq!(reads, distinct.len() as u64, "{options:?}");
+                let again = read(&storage, file, options, &blocks);
+                assert_eq!(again, 0, "all of it is in the pool");
+                drop(background);
+            }
+        }
+    }
+}
+
+#[test]
+fn neighbours_are_one_read() {
+    let (storage, file) = filled(Arc::new(MemoryVfs::new()), 512);
+    let all: Vec<u32> = (0..BLOCKS).collect();
+    read(&storage, file, ReadAhead { concurrency: 0, combine: 16 }, &all);
+    let runs = storage.pool().read_statistics().runs;
+    // 1, 2, 4 and 8 pages, then 16, cut where a file ends: after 16 pages here.
+    assert!((8..=16).contains(&runs), "{runs} reads");
+    let (storage, file) = filled(Arc::new(MemoryVfs::new()), 512);
+    read(&storage, file, ReadAhead::NONE, &all);
+    assert_eq!(storage.pool().read_statistics().runs, u64::from(BLOCKS));
+}
+
+#[test]
+fn a_stream_takes_little_of_a_small_pool() {
+    for frames in [1, 3, 16, 40] {
+        let (storage, file) = filled(Arc::new(MemoryVfs::new()), frames);
+        let background = storage.start_background(Vec::new()).unwrap();
+        let all: Vec<u32> = (0..BLOCKS).collect();
+        read(&storage, file, ReadAhead::default(), &all);
+        drop(background);
+    }
+}
+
+#[test]
+fn pages_beyond_the_end_and_never_written_are_left_to_who_pins_them() {
+    let (storage, file) = filled(Arc::new(MemoryVfs::new()), 512);
+    storage.pool().extend(file, Fork::Main, 10).unwrap();
+    let mut named = (BLOCKS - 3..BLOCKS + 20).map(Some);
+    let mut stream = stream(&storage, file, ReadAhead::default());
+    let name = &mut || Ok::<_, Infallible>(named.next().flatten());
+    let mut blocks = 0;
+    while let Ok(Some(block)) = stream.next(storage.pool(), name) {
+        let pinned = storage.pool().pin(page(file, block));
+        assert_eq!(pinned.is_ok(), block < BLOCKS + 10, "{block}");
+        blocks += 1;
+    }
+    assert_eq!(blocks, 23);
+    assert!(storage.pool().is_idle());
+}
+
+#[test]
+fn a_failed_read_is_met_by_who_pins_the_page() {
+    for workers in [false, true] {
+        let vfs = Arc::new(FaultyVfs::new());
+        let (storage, file) = filled(Arc::clone(&vfs) as Arc<dyn Vfs>, 512);
+        let background = workers.then(|| storage.start_background(Vec::new()).unwrap());
+        for after in [20, 21, 60] {
+            vfs.inject(Fault {
+                kind: FaultKind::InputOutputError,
+                operation: Operation::Read,
+                path_contains: String::from("base/"),
+                after,
+                sticky: false,
+            });
+        }
+        let mut named = 0..BLOCKS;
+        let mut stream = stream(&storage, file, ReadAhead::default());
+        let name = &mut || Ok::<_, Infallible>(named.next());
+        let mut blocks = 0;
+        while let Ok(Some(block)) = stream.next(storage.pool(), name) {
+            // Reads that failed ahead are read again.
+            if storage.pool().pin(page(file, block)).is_ok() {
+                blocks += 1;
+            }
+        }
+        assert!((BLOCKS - 3..=BLOCKS).contains(&blocks), "{blocks}");
+        drop(background);
+        assert!(storage.pool().is_idle());
+    }
+}
+
+#[test]
+fn what_name_says_wrong_is_told() {
+    let (storage, file) = filled(Arc::new(MemoryVfs::new()), 512);
+    let mut stream = stream(&storage, file, ReadAhead::default());
+    let mut named = 0;
+    let mut name = || {
+        named += 1;
+        if named > 30 { Err("interrupted") } else { Ok(Some(named)) }
+    };
+    let mut given = 0;
+    let error = loop {
+        match stream.next(storage.pool(), &mut name) {
+            Ok(Some(_)) => given += 1,
+            Ok(None) => panic!("it ended"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error, "interrupted");
+    assert!(given <= 30);
+}
+
+/// A device that takes `latency` steps for a read; so many reads run at once, and a page is consumed a step. How many
+/// steps a stream of `pages` takes, and how far it looked ahead at most and at the end.
+fn simulate(pages: u32, latency: u32, distance: &mut Distance) -> (u32, u32, u32) {
+    let mut now = 0;
+    let mut farthest = 1;
+    let (mut named, mut ready): (u32, Vec<u32>) = (0, Vec::new());
+    for page in 0..pages {
+        while named < pages && named < page + distance.pages() {
+            // A whole read, or what is needed now.
+            let count = distance.combine().min(page + distance.pages() - named).min(pages - named);
+            if count < distance.combine() && named > page {
+                break;
+            }
+            ready.extend((0..count).map(|_| now + latency));
+            (0..count).for_each(|_| distance.name());
+            named += count;
+        }
+        match ready[page as usize].checked_sub(now) {
+            Some(wait) if wait > 0 => {
+                now += wait;
+                distance.was_late();
+            }
+            _ => distance.was_in_time(),
+        }
+        distance.give();
+        now += 1;
+        farthest = farthest.max(distance.pages());
+    }
+    (now, farthest, distance.pages())
+}
+
+#[test]
+fn the_distance_grows_until_nobody_waits_and_not_beyond() {
+    let pages = 20_000;
+    for latency in [1, 30, 100, 400] {
+        let mut distance = Distance::new(16, 1000, 100_000);
+        let (steps, farthest, _) = simulate(pages, latency, &mut distance);
+        // Hardly slower than a device without latency, and about as far as that takes: what is consumed meanwhile.
+        assert!(steps < pages + pages / 10 + 20 * latency, "latency {latency}: {steps} steps");
+        assert!(farthest <= 4 * (latency + 16), "latency {latency}: {farthest} pages ahead");
+    }
+    // What the settings and the pool allow bounds it.
+    let (_, farthest, _) = simulate(pages, 400, &mut Distance::new(16, 3, 100_000));
+    assert_eq!(farthest, 64);
+    let (_, farthest, _) = simulate(pages, 400, &mut Distance::new(16, 1000, 100));
+    assert_eq!(farthest, 100);
+    // A faster device takes less.
+    let mut distance = Distance::new(16, 1000, 100_000);
+    let (_, _, far) = simulate(pages, 400, &mut distance);
+    let (_, _, near) = simulate(20 * pages, 10, &mut distance);
+    assert!(near < far / 2, "{far} pages, then {near}");
+}
+
+#[test]
+fn the_distance_follows_what_the_pages_are() {
+    let mut distance = Distance::new(16, 16, 1000);
+    let late = |distance: &mut Distance| {
+        distance.name();
+        distance.was_late();
+        distance.give();
+    };
+    (0..10).for_each(|_| distance.was_cached());
+    assert_eq!(distance.pages(), 16, "a read is as much as the system's memory takes");
+    late(&mut distance);
+    assert_eq!(distance.pages(), 32);
+    (0..100).for_each(|_| distance.was_here());
+    assert_eq!(distance.pages(), 1);
+    (0..5).for_each(|_| late(&mut distance));
+    assert_eq!(distance.pages(), 32);
+    distance.was_lost();
+    assert_eq!(distance.pages(), 16);
+    // Pages that were named before it doubled do not double it again.
+    (0..50).for_each(|_| distance.name());
+    late(&mut distance);
+    (0..40).for_each(|_| {
+        distance.was_late();
+        distance.give();
+    });
+    assert_eq!(distance.pages(), 32);
+    let mut none = Distance::new(1, 0, 1000);
+    (0..5).for_each(|_| late(&mut none));
+    assert_eq!(none.pages(), 1);
+}
