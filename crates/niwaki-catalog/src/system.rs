@@ -30,6 +30,17 @@ pub trait SystemSource {
     /// # Errors
     /// Storage errors.
     fn relation_bytes(&self, state: &CatalogState, oid: Oid, fork: &str) -> Result<u64>;
+    /// Reads blocks of one fork of a relation, which is locked, into the pool, as far as they exist.
+    ///
+    /// # Errors
+    /// Storage errors.
+    fn read_in(
+        &self,
+        state: &CatalogState,
+        oid: Oid,
+        fork: &str,
+        blocks: std::ops::Range<u32>,
+    ) -> Result<()>;
     /// Where the next log record goes.
     fn wal_insert_lsn(&self) -> u64;
     /// Up to where the log is durable.

@@ -172,6 +172,15 @@ impl SystemSource for Nothing {
     fn relation_bytes(&self, _: &CatalogState, _: Oid, _: &str) -> niwaki_catalog::Result<u64> {
         Ok(0)
     }
+    fn read_in(
+        &self,
+        _: &CatalogState,
+        _: Oid,
+        _: &str,
+        _: std::ops::Range<u32>,
+    ) -> niwaki_catalog::Result<()> {
+        Ok(())
+    }
     fn wal_insert_lsn(&self) -> u64 {
         0
     }

@@ -131,6 +131,15 @@ impl SystemSource for FixedSession {
     fn relation_bytes(&self, _: &CatalogState, _: Oid, _: &str) -> niwaki_catalog::Result<u64> {
         Ok(0)
     }
+    fn read_in(
+        &self,
+        _: &CatalogState,
+        _: Oid,
+        _: &str,
+        _: std::ops::Range<u32>,
+    ) -> niwaki_catalog::Result<()> {
+        Ok(())
+    }
     fn wal_insert_lsn(&self) -> u64 {
         0
     }

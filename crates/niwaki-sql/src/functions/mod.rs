@@ -4,6 +4,7 @@ mod inspect;
 mod math;
 mod operators;
 mod pattern;
+mod prewarm;
 mod system;
 mod text;
 mod time;
@@ -173,6 +174,7 @@ pub(crate) fn functions_named(name: &str) -> &'static [&'static Function] {
             time::FUNCTIONS,
             system::FUNCTIONS,
             inspect::FUNCTIONS,
+            prewarm::FUNCTIONS,
         ])
     });
     map.get(name).map_or(&[], Vec::as_slice)
@@ -191,12 +193,13 @@ mod tests {
 
     #[test]
     fn bodies_fit_their_signatures() {
-        let tables: [&[Function]; 7] = [
+        let tables: [&[Function]; 8] = [
             text::FUNCTIONS,
             math::FUNCTIONS,
             time::FUNCTIONS,
             system::FUNCTIONS,
             inspect::FUNCTIONS,
+            prewarm::FUNCTIONS,
             operators::OPERATORS,
             time::OPERATORS,
         ];

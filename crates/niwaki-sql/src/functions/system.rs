@@ -214,19 +214,22 @@ fn size(value: Option<i64>) -> Datum {
     value.map_or(Datum::Null, Datum::Int8)
 }
 
+/// PostgreSQL's names of forks; a relation here has no `init`.
+pub(super) const FORKS: [&str; 4] = ["main", "fsm", "vm", "init"];
+
+pub(super) fn fork_name(fork: &str) -> Result<&'static str> {
+    FORKS.into_iter().find(|name| *name == fork).ok_or_else(|| {
+        SqlError::new("22023", "invalid fork name")
+            .with_hint("Valid fork names are \"main\", \"fsm\", \"vm\", and \"init\".")
+    })
+}
+
 fn relation_size(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let fork = match values.get(1) {
         Some(fork) => text(fork)?,
         None => "main",
     };
-    if !["main", "fsm", "vm", "init"].contains(&fork) {
-        return Err(SqlError::new("22023", "invalid fork name")
-            .with_hint("Valid fork names are \"main\", \"fsm\", \"vm\", and \"init\"."));
-    }
-    if fork == "init" {
-        return Ok(Datum::Int8(0));
-    }
-    relation_bytes(exec, oid(&values[0])?, &[fork]).map(size)
+    relation_bytes(exec, oid(&values[0])?, &[fork_name(fork)?]).map(size)
 }
 
 /// What belongs to a table besides its indexes: its forks, and its large values.

@@ -1,11 +1,12 @@
 //! What system views and administration functions ask of the running database.
 
 use std::cell::RefCell;
+use std::ops::Range;
 
 use niwaki_catalog::{CatalogState, Oid, Relation, RelationKind, SystemSource};
 use niwaki_nbtree::Index;
 use niwaki_sql::settings::{Context, Kind, Settings, Unit};
-use niwaki_storage::{Fork, RelFileId};
+use niwaki_storage::{BlockNumber, BlocksAhead, Fork, PageId, ReadAhead, RelFileId};
 use niwaki_txn::LockKey;
 use niwaki_types::{Datum, Numeric};
 
@@ -32,33 +33,60 @@ fn count(value: u64) -> Datum {
     Datum::Int8(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
+/// The files of what the size functions call a fork of a relation.
+fn forks_of(state: &CatalogState, oid: Oid, fork: &str) -> Result<Vec<(RelFileId, Fork)>> {
+    let Some(relation) = state.relation(oid) else {
+        return Err(niwaki_catalog::Error::Undefined {
+            kind: "relation",
+            name: format!("with OID {oid}"),
+        });
+    };
+    let file = RelFileId(relation.file);
+    Ok(match fork {
+        _ if relation.kind == RelationKind::View => Vec::new(),
+        "main" => vec![(file, Fork::Main)],
+        "fsm" => vec![(file, Fork::FreeSpace)],
+        "vm" => vec![(file, Fork::Visibility)],
+        "values" => {
+            let values = relation.values.map(RelFileId);
+            let forks = [Fork::Main, Fork::FreeSpace];
+            values.into_iter().flat_map(|file| forks.map(|fork| (file, fork))).collect()
+        }
+        _ => Vec::new(),
+    })
+}
+
 impl SystemSource for SessionSource<'_> {
     fn relation_bytes(&self, state: &CatalogState, oid: Oid, fork: &str) -> Result<u64> {
-        let Some(relation) = state.relation(oid) else {
-            return Err(niwaki_catalog::Error::Undefined {
-                kind: "relation",
-                name: format!("with OID {oid}"),
-            });
-        };
-        if relation.kind == RelationKind::View {
-            return Ok(0);
-        }
         let pool = self.database.engine().storage().pool();
-        let bytes = |file: u64, fork| -> Result<u64> {
-            let blocks = pool.blocks(RelFileId(file), fork)?;
-            Ok(u64::from(blocks) * niwaki_storage::page::PAGE_SIZE as u64)
+        let mut bytes = 0;
+        for (file, fork) in forks_of(state, oid, fork)? {
+            bytes += u64::from(pool.blocks(file, fork)?) * niwaki_storage::page::PAGE_SIZE as u64;
+        }
+        Ok(bytes)
+    }
+
+    fn read_in(
+        &self,
+        state: &CatalogState,
+        oid: Oid,
+        fork: &str,
+        blocks: Range<u32>,
+    ) -> Result<()> {
+        let settings = self.settings.borrow();
+        let hot = settings.hot();
+        let options = ReadAhead {
+            concurrency: hot.maintenance_io_concurrency,
+            combine: hot.io_combine_pages,
         };
-        let fork = match fork {
-            "main" => Fork::Main,
-            "fsm" => Fork::FreeSpace,
-            "vm" => Fork::Visibility,
-            "values" => {
-                let Some(file) = relation.values else { return Ok(0) };
-                return Ok(bytes(file, Fork::Main)? + bytes(file, Fork::FreeSpace)?);
+        let pool = self.database.engine().storage().pool();
+        for (file, fork) in forks_of(state, oid, fork)? {
+            let blocks = blocks.start..blocks.end.min(pool.blocks(file, fork)?);
+            for block in BlocksAhead::new(pool, file, fork, options, blocks) {
+                drop(pool.pin(PageId { file, fork, block: BlockNumber(block) })?);
             }
-            _ => return Ok(0),
-        };
-        bytes(relation.file, fork)
+        }
+        Ok(())
     }
 
     fn wal_insert_lsn(&self) -> u64 {
