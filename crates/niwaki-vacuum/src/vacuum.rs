@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use niwaki_heap::FreeingPaused;
-use niwaki_storage::{Tid, Xid};
+use niwaki_storage::{ReadAhead, Tid, Xid};
 use niwaki_table::{Error, PageVisibility, Result, Table, VacuumRoots};
 use niwaki_txn::SessionControl;
 
@@ -22,6 +22,8 @@ pub struct VacuumOptions {
     /// Most DEAD line pointers and mixed roots remembered before the indexes are visited; more means
     /// another pass over them. 8 bytes each.
     pub roots_max: usize,
+    /// How far it reads ahead, in the heap and in indexes.
+    pub read_ahead: ReadAhead,
 }
 
 impl Default for VacuumOptions {
@@ -31,6 +33,7 @@ impl Default for VacuumOptions {
             skip_pages: true,
             index_cleanup: true,
             roots_max: 8 << 20,
+            read_ahead: ReadAhead::default(),
         }
     }
 }
@@ -105,7 +108,11 @@ pub fn vacuum(
     heap.open_visibility_map()?;
     let mut blocks = BlocksToRead::new(options.skips());
     // Up to the end that the heap has when the pass gets there.
-    while let Some(block) = blocks.next(table.blocks()?, |block| heap.page_visibility(block)) {
+    let pool = table.engine().storage().pool();
+    let mut stream = heap.read_stream(options.read_ahead);
+    while let Some(block) = stream.next(pool, &mut || {
+        Ok::<_, Error>(blocks.next(table.blocks()?, |block| heap.page_visibility(block)))
+    })? {
         pass.interrupts()?;
         // Anew for each page: reading the slots costs little, and what ended meanwhile counts.
         let horizon = transactions.horizon();
@@ -147,7 +154,11 @@ impl Pass<'_> {
         let mut none = VacuumRoots::default();
         values.open_visibility_map()?;
         let mut blocks = BlocksToRead::new(options.skips());
-        while let Some(block) = blocks.next(values.blocks()?, |at| values.page_visibility(at)) {
+        let pool = self.table.engine().storage().pool();
+        let mut stream = values.read_stream(options.read_ahead);
+        while let Some(block) = stream.next(pool, &mut || {
+            Ok::<_, Error>(blocks.next(values.blocks()?, |at| values.page_visibility(at)))
+        })? {
             self.interrupts()?;
             let horizon = self.table.engine().transactions().horizon();
             let found = values.vacuum_page(block, &horizon, freeze_before, &mut none)?;

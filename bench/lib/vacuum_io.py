@@ -1,0 +1,116 @@
+"""VACUUM in the table states of thread 001, by where its pages are: in shared buffers, in the system's memory, on the device."""
+
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import time
+
+from servers import Niwaki, Postgres, Postgres18
+from steps import SETTINGS
+
+DROP_CACHES = pathlib.Path("/proc/sys/vm/drop_caches")
+# Thread 001, 29 February 2024: each page has versions to remove; few pages have, mostly alone.
+FILLS = {
+    "sequential": [(200_000, "i % 3")],
+    "few": [(20_000, "i"), (200, "1"), (20_000, "i"), (200, "1"), (200_000, "i"), (200, "1"), (20_000, "i"), (2_000, "1"),
+            (20_000, "i"), (200, "1"), (200_000, "i"), (200, "1")],
+}
+# What one-block reads are, then what the settings give.
+PLAIN = ("io_combine_limit = '8kB'", "maintenance_io_concurrency = 0")
+OURS = {"plain": PLAIN} | {f"mic {n}": (f"maintenance_io_concurrency = {n}",) for n in (1, 10, 16, 100, 1000)}
+THEIRS = {"default ring": ("vacuum_buffer_usage_limit = '2MB'",), "no ring": ("vacuum_buffer_usage_limit = 0",)}
+PLACES = ["shared buffers", "system's memory", "cold"]
+
+
+def can_drop_caches():
+    return os.access(DROP_CACHES, os.W_OK)
+
+
+class State:
+    """A stopped server whose table is in one state; each measurement begins with a copy of its files."""
+
+    def __init__(self, kind, state, times):
+        # What is done to the table is this VACUUM's alone.
+        self.settings = {**SETTINGS, "shared_buffers": "2GB"} | ({"gardener": "off"} if kind is Niwaki else {})
+        self.server = kind(self.settings)
+        self.server.start()
+        self.server.psql("create table foo (a int) with (fillfactor = 25)")
+        for rows, value in FILLS[state]:
+            # Ones come from `1` alone.
+            self.server.psql(f"insert into foo select {value} from generate_series(2, {rows * times + 1}) i")
+        if state == "few":
+            self.server.psql("vacuum (freeze) foo")
+        self.server.psql("update foo set a = 5 where a = 1")
+        if kind is not Niwaki:
+            self.server.psql("create extension pg_prewarm")
+        self.server.psql("checkpoint")
+        self.bytes = int(self.server.psql("select pg_relation_size('foo')"))
+        self.server.stop()
+        self.data, self.saved = self.server.dir / "data", self.server.dir / "saved"
+        shutil.move(self.data, self.saved)
+
+    def measure(self, place, settings):
+        """Milliseconds of one VACUUM."""
+        shutil.rmtree(self.data, ignore_errors=True)
+        subprocess.run(["cp", "-a", self.saved, self.data], check=True)
+        self.server.start()
+        try:
+            if place == "shared buffers":
+                self.server.psql("select pg_prewarm('foo')")
+            else:
+                # What a connection needs of the catalog is there; of the table nothing is in shared buffers.
+                self.server.psql("select count(*) from pg_class")
+            if place == "cold":
+                os.sync()
+                DROP_CACHES.write_text("3")
+            sets = [x for setting in settings for x in ("-c", f"set {setting}")]
+            output = self.server.client("psql", "-X", "-v", "ON_ERROR_STOP=1", *sets, "-c", "\\timing on", "-c", "vacuum foo").stdout
+            return float(output.split("Time: ")[-1].split()[0])
+        finally:
+            self.server.stop()
+
+    def end(self):
+        shutil.rmtree(self.server.dir, ignore_errors=True)
+
+
+def measured(state, place, variants, turns):
+    """Times of each variant, taken in turns, so that what the machine does meanwhile meets all alike."""
+    times = {name: [] for name in variants}
+    for _ in range(turns):
+        for name, settings in variants.items():
+            times[name].append(state.measure(place, settings))
+    return times
+
+
+def vacuum_io(long):
+    """VACUUM in thread 001's states: 0.5x of PostgreSQL 18's time with its ring, 0.8x without; no setting slower than one-block reads."""
+    turns, factors = (9, (1, 10)) if long else (3, (10,))
+    places = PLACES if can_drop_caches() else PLACES[:2]
+    details, missed, shown = {"cold": "drop_caches after a sync, as root" if can_drop_caches() else "not measured: drop_caches is not permitted"}, [], []
+    begun = time.time()
+    for times in factors:
+        for name in FILLS:
+            ours, theirs, older = (State(kind, name, times) for kind in (Niwaki, Postgres18, Postgres))
+            for place in places:
+                key = f"{name} x{times}, {place}"
+                found = measured(ours, place, OURS, turns)
+                found |= {f"18 {ring}": t for ring, t in measured(theirs, place, THEIRS, turns).items()}
+                found |= {"15": measured(older, place, {"15": ()}, turns)["15"]}
+                middle = {variant: statistics.median(t) for variant, t in found.items()}
+                details[key] = {"mb": {kind.server.name: kind.bytes >> 20 for kind in (ours, theirs, older)}, "ms": middle, "all": found}
+                mine = middle["mic 16"]
+                ring, none = mine / middle["18 default ring"], mine / middle["18 no ring"]
+                if max(middle["18 default ring"], mine) > 10:
+                    missed += [f"{key}: {ring:.2f}x with the ring"] * (ring > 0.5) + [f"{key}: {none:.2f}x without"] * (none > 0.8)
+                for variant in OURS:
+                    # Pairs of the same turn; a millisecond is what the clock of a client is worth.
+                    pairs = [a / b for a, b in zip(found[variant], found["plain"]) if a - b > 1 or b > 10]
+                    if pairs and statistics.median(pairs) > 1.10:
+                        missed.append(f"{key}, {variant}: {statistics.median(pairs):.2f}x one-block reads")
+                shown.append(f"{key}: {mine:.1f} ms, plain {middle['plain']:.1f}, 18 {middle['18 default ring']:.1f} / {middle['18 no ring']:.1f}, 15 {middle['15']:.1f}")
+            for state in (ours, theirs, older):
+                state.end()
+    details["minutes"] = (time.time() - begun) / 60
+    return not missed, "; ".join(shown) + (f"; missed: {missed}" if missed else ""), details
