@@ -99,6 +99,13 @@ impl LeftOnPage {
         left
     }
 
+    /// All of it.
+    pub(crate) fn total(&self) -> Held {
+        let mut total = Held::default();
+        self.0.iter().for_each(|note| total.add(note.held));
+        total
+    }
+
     fn add(&mut self, (first, last): (Csn, Csn), data_bytes: usize) {
         let held = Held { versions: 1, bytes: (data_bytes + TUPLE_HEADER_SIZE) as u64 };
         match self.0.iter_mut().find(|note| (note.first, note.last) == (first, last)) {
@@ -129,6 +136,21 @@ impl HeldVersions {
         }
     }
 
+    /// Adds up what somebody keeps.
+    fn kept(&self, holders: &Holders) -> Held {
+        let mut kept = Held::default();
+        if self.blocks.load(Ordering::Relaxed) == 0 {
+            return kept;
+        }
+        for part in &self.parts {
+            let notes = part.lock();
+            let held = notes.values().flatten();
+            held.filter(|note| !holders.between(note.first, note.last).is_empty())
+                .for_each(|note| kept.add(note.held));
+        }
+        kept
+    }
+
     /// Adds, for each of [`Holders::snapshots`], what it alone keeps.
     fn add_alone(&self, holders: &Holders, alone: &mut [Held]) {
         if self.blocks.load(Ordering::Relaxed) == 0 {
@@ -153,6 +175,12 @@ impl Heap<'_> {
     pub fn add_noted_holds(&self, holders: &Holders, alone: &mut [Held]) {
         assert_eq!(alone.len(), holders.snapshots().len());
         self.relation.shared.held.add_alone(holders, alone);
+    }
+
+    /// What [`Holders::snapshots`] keep, each alone or several together, as far as passes have met it. Nothing is read
+    /// for it.
+    pub fn noted_holds(&self, holders: &Holders) -> Held {
+        self.relation.shared.held.kept(holders)
     }
 
     /// Adds what the snapshots keep of a page, under one hold of its shared latch.

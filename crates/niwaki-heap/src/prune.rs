@@ -75,6 +75,8 @@ pub struct Pruned {
     pub freed: u32,
     /// Chains of which nothing is left: deleted rows, and rows that live on other pages now.
     pub chains: u32,
+    /// Versions that have ended, and stay for open snapshots.
+    pub held: u32,
 }
 
 /// Verdict on one version, computed once.
@@ -578,6 +580,7 @@ impl Heap<'_> {
             left,
             visibility: (visibility, newest),
         } = self.plan(page, page.id().block, horizon, options);
+        let held = u32::try_from(left.total().versions).unwrap_or(u32::MAX);
         self.relation.shared.held.note(page.id().block.0, left);
         if options.settle {
             // Those of which this pass removes something are not settled before that is seen to.
@@ -591,6 +594,7 @@ impl Heap<'_> {
             relinked: plan.relinked.len() as u32,
             freed: plan.freed.len() as u32,
             chains,
+            held,
         };
         let stays_mixed = |offset: u16| {
             page.item_id(OffsetNumber(offset)).mixed() != Mixed::No

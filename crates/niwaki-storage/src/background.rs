@@ -7,8 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use niwaki_env::sync::thread::JoinHandle;
-use niwaki_env::sync::{Condvar, Mutex, thread};
+use niwaki_env::sync::thread::{self, JoinHandle};
 
 use crate::buffer::CleanAhead;
 use crate::checkpoint::{CheckpointKind, Hurry};
@@ -19,34 +18,6 @@ use crate::stream::Readers;
 
 /// How often each thread looks around; bounds what an asynchronous commit may lose.
 const PERIOD: Duration = Duration::from_millis(200);
-
-/// How the background threads are told to end, or to hurry.
-#[derive(Default)]
-pub(crate) struct Signal {
-    stop: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Signal {
-    /// Waits for a while, or until the signal changes. Whether to stop.
-    fn wait(&self, time: Duration) -> bool {
-        let mut stop = self.stop.lock();
-        if !*stop {
-            self.changed.wait_for(&mut stop, time);
-        }
-        *stop
-    }
-
-    /// Ends all waits.
-    pub(crate) fn wake(&self) {
-        self.changed.notify_all();
-    }
-
-    fn set(&self, stop: bool) {
-        *self.stop.lock() = stop;
-        self.wake();
-    }
-}
 
 /// What the background writer remembers from round to round.
 #[derive(Debug, Default)]
@@ -79,7 +50,7 @@ impl Storage {
         self: &Arc<Self>,
         participants: Vec<Arc<dyn CheckpointParticipant>>,
     ) -> Result<Background> {
-        self.background.set(false);
+        self.background.set_stop(false);
         let failed = |e| Error::io("could not start a background thread", e);
         // Stops the first thread when the second cannot be had.
         let readers = Some(self.start_readers(self.options.io_workers)?);
@@ -183,7 +154,7 @@ impl Background {
 
     fn end(&mut self) {
         let _hurry = Hurry::new(&self.storage);
-        self.storage.background.set(true);
+        self.storage.background.set_stop(true);
         for thread in self.threads.drain(..) {
             // A panic there was reported when it happened.
             let _ = thread.join();

@@ -274,7 +274,7 @@ impl Storage {
             checkpointing: Mutex::new(()),
             hurry: AtomicU32::new(0),
             checkpoint_counters: CheckpointCounters::default(),
-            background: crate::background::Signal::default(),
+            background: niwaki_env::sync::Signal::default(),
             _lock: lock,
         });
         let summary = storage.recover(created, &managers)?;

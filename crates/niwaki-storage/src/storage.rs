@@ -125,7 +125,7 @@ pub struct Storage {
     /// How many want the checkpoint that is under way to hurry.
     pub(crate) hurry: AtomicU32,
     pub(crate) checkpoint_counters: CheckpointCounters,
-    pub(crate) background: crate::background::Signal,
+    pub(crate) background: niwaki_env::sync::Signal,
     /// Dropped last: then another process may open the directory.
     pub(crate) _lock: Box<dyn Send + Sync>,
 }

@@ -21,6 +21,7 @@ mod index_scan;
 mod insert;
 mod inspect;
 mod keys;
+mod maintained;
 mod mark;
 mod outcome;
 mod progress;
@@ -56,6 +57,7 @@ pub use expression::{ExpressionError, KeyExpression, KeySource};
 pub use fetch::Lookup;
 pub use index_scan::IndexScan;
 pub use keys::{ColumnKeys, ScanKeys};
+pub use maintained::{MaintenanceStats, Visits};
 pub use niwaki_heap::{
     ChainStats, Distribution, HeapStats, Held, InsertOptions, LinePointer, MapOptions, PageRows,
     PageVisibility, RowRef, RowTarget, SnapshotHolds, StoredTuple, VacuumRoots, flags,

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use niwaki_env::sync::Mutex;
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 use niwaki_heap::{HeapCounters, HeapStats};
 
 use crate::fill::Fill;
+use crate::maintained::Maintained;
 use crate::update_stats::{UpdateCounters, UpdateStats};
 
 macro_rules! counters {
@@ -27,6 +29,7 @@ macro_rules! counters {
             pub(crate) updates: UpdateCounters,
             pub(crate) fill: Fill,
             pub(crate) heap: Arc<HeapCounters>,
+            pub(crate) maintained: Mutex<Maintained>,
         }
 
         impl Counters {

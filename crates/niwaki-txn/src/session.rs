@@ -48,6 +48,8 @@ pub struct SessionControl {
     pub(crate) waiting: Mutex<Option<WaitInfo>>,
     /// Number of waits so far.
     pub(crate) waits: AtomicU64,
+    /// Who waits for its locks may cancel it.
+    gives_way: AtomicBool,
     /// When the running statement began, in microseconds since 1970; 0 if nobody said so.
     statement_us: plain_atomic::AtomicI64,
 }
@@ -91,6 +93,7 @@ impl SessionControl {
             fast: FastSlots::new(),
             waiting: Mutex::new(None),
             waits: AtomicU64::new(0),
+            gives_way: AtomicBool::new(false),
             statement_us: plain_atomic::AtomicI64::new(0),
         }
     }
@@ -120,6 +123,18 @@ impl SessionControl {
     /// Asks the session to end with [`Interrupted::Terminate`].
     pub fn terminate(&self) {
         self.raise(TERMINATE);
+    }
+
+    /// From now on, who waits for what this session holds cancels it after `deadlock_timeout`: what it does can be done
+    /// later as well.
+    pub fn give_way(&self) {
+        // Relaxed: it stands for itself.
+        self.gives_way.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it does ([`SessionControl::give_way`]).
+    pub(crate) fn gives_way(&self) -> bool {
+        self.gives_way.load(Ordering::Relaxed)
     }
 
     fn raise(&self, flag: u32) {

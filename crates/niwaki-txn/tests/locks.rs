@@ -10,7 +10,7 @@ use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_env::sync::thread::{self, JoinHandle};
 use niwaki_storage::{Lsn, RelFile, RelFileId, Tid, Xid};
 use niwaki_txn::{
-    BeginOptions, CommitLog, Durability, Error, LockKey, Result, RowKey, RowLockMode,
+    BeginOptions, CommitLog, Durability, Error, Interrupted, LockKey, Result, RowKey, RowLockMode,
     SessionControl, TableId, TableLockMode, Transaction, TransactionManager, TxnOptions,
     WaitPolicy, XidStatus,
 };
@@ -188,6 +188,44 @@ fn who_waits_for_the_holders_of_a_moment_stands_in_nobodys_way() {
     assert!(matches!(cancelled.join().unwrap(), Err(Error::Cancelled)));
     drop(alone);
     assert_eq!(manager.locks().infos(), []);
+}
+
+#[test]
+fn who_gives_way_is_cancelled_by_who_waits_for_it() {
+    const MODE: TableLockMode = TableLockMode::ShareUpdateExclusive;
+    let manager = manager();
+    let worker = manager.register_session().unwrap();
+    worker.give_way();
+    let works = manager.begin(&worker, BeginOptions::default()).unwrap();
+    let other = begin(&manager);
+    assert!(lock(&works, 1, MODE).unwrap());
+    assert!(lock(&other, 2, MODE).unwrap());
+    let (session, definer) =
+        spawn(&manager, |definer| lock(definer, 1, TableLockMode::AccessExclusive).unwrap());
+    // Ends: the definer looks after no time at all.
+    let cancelled = loop {
+        if let Err(why) = worker.check_interrupts() {
+            break why;
+        }
+        thread::yield_now();
+    };
+    assert_eq!(cancelled, Interrupted::Cancel);
+    assert!(session.info().waiting_for.is_some(), "until the worker has let go");
+    drop(works);
+    assert!(definer.join().unwrap());
+    // With its next statement it forgets that it was asked more than once.
+    worker.begin_statement(None);
+    // One that has not said so is never cancelled, nor is a worker that stands in nobody's way, or waits itself.
+    let works = manager.begin(&worker, BeginOptions::default()).unwrap();
+    assert!(lock(&works, 1, MODE).unwrap());
+    let (session, waiter) = spawn(&manager, |waiter| lock(waiter, 2, MODE).unwrap());
+    until_waiting(&session);
+    assert!(lock(&begin(&manager), 1, TableLockMode::RowExclusive).unwrap(), "no conflict");
+    assert!(!try_lock(&works, 2, TableLockMode::Share));
+    let control = Arc::clone(other.session());
+    drop(other);
+    assert!(waiter.join().unwrap());
+    assert_eq!((control.check_interrupts(), worker.check_interrupts()), (Ok(()), Ok(())));
 }
 
 #[test]

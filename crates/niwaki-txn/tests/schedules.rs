@@ -15,7 +15,7 @@ use niwaki_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use niwaki_env::sync::{Mutex, thread};
 use niwaki_storage::{Csn, Lsn, RelFile, RelFileId, Tid, Xid};
 use niwaki_txn::{
-    BeginOptions, CommitLog, Durability, Error, Isolation, Result, RowKey, RowLockMode,
+    BeginOptions, CommitLog, Durability, Error, Isolation, LockKey, Result, RowKey, RowLockMode,
     SessionControl, TableId, TableLockMode, Transaction, TransactionManager, TxnOptions,
     WaitPolicy, XidStatus,
 };
@@ -310,6 +310,62 @@ fn counter() {
 #[test]
 fn updates_of_one_row_queue_up() {
     assert!(run(None, 1500, counter));
+}
+
+/// One works on table after table, looks for interrupts, and gives way; two others want a table each, and have it although
+/// the worker never ends by itself.
+fn giving_way() {
+    let manager = manager();
+    let worker = manager.register_session().unwrap();
+    worker.give_way();
+    let done = Arc::new(AtomicU64::new(0));
+    let definers: Vec<_> = (0..2)
+        .map(|table| {
+            let (manager, done) = (Arc::clone(&manager), Arc::clone(&done));
+            thread::spawn(move || {
+                let transaction = begin(&manager, Isolation::ReadCommitted);
+                let (locks, mode) = (manager.locks(), TableLockMode::AccessExclusive);
+                locks.acquire_table(&transaction, TableId(table), mode, WaitPolicy::Block).unwrap();
+                drop(transaction);
+                done.fetch_add(1, Ordering::AcqRel);
+            })
+        })
+        .collect();
+    for table in [0, 1, 0, 1] {
+        worker.begin_statement(None);
+        let transaction = manager.begin(&worker, BeginOptions::default()).unwrap();
+        let mode = TableLockMode::ShareUpdateExclusive;
+        let locks = manager.locks();
+        if !locks.acquire_table(&transaction, TableId(table), mode, WaitPolicy::Skip).unwrap() {
+            continue;
+        }
+        // Ends: somebody wants the table, or nobody wants anything any more.
+        while worker.check_interrupts().is_ok() && done.load(Ordering::Acquire) < 2 {
+            if manager.locks().infos().iter().all(|lock| lock.granted || lock.key != key(table)) {
+                // Nobody waits for this one (yet).
+                break;
+            }
+            thread::yield_now();
+        }
+    }
+    for definer in definers {
+        definer.join().unwrap();
+    }
+    assert_eq!(manager.locks().infos(), []);
+}
+
+fn key(table: u64) -> LockKey {
+    LockKey::Table(TableId(table))
+}
+
+#[test]
+fn who_gives_way_never_keeps_others_waiting() {
+    assert!(run(None, 1000, giving_way));
+}
+
+#[test]
+fn a_worker_that_nobody_cancels_is_found() {
+    assert!(!run(Some("nobody_gives_way"), 1000, giving_way));
 }
 
 /// A timed wait would look again by itself, so a lost wake-up is a wait that lasts a deadlock timeout.

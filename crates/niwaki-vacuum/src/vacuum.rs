@@ -61,6 +61,8 @@ pub struct VacuumSummary {
     pub frozen: u64,
     /// Versions left on the pages read.
     pub remaining: u64,
+    /// Of those, how many have ended and stay for open snapshots.
+    pub held: u64,
     /// Line pointers freed for reuse.
     pub freed: u64,
     /// Mixed roots, to which index entries of other keys led, that have only their own now.
@@ -121,6 +123,7 @@ pub fn vacuum(
         pass.summary.removed += u64::from(found.pruned.removed);
         pass.summary.frozen += u64::from(found.pruned.frozen);
         pass.summary.remaining += u64::from(found.versions);
+        pass.summary.held += u64::from(found.pruned.held);
         if options.index_cleanup && pass.roots.len() >= options.roots_max {
             pass.clean(&paused)?;
         }

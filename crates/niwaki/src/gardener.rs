@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use niwaki_catalog::{Catalog, Oid};
-use niwaki_env::sync::thread::JoinHandle;
-use niwaki_env::sync::{Condvar, Mutex, thread};
+use niwaki_env::sync::Signal;
+use niwaki_env::sync::thread::{self, JoinHandle};
 use niwaki_storage::Lsn;
 use niwaki_table::{Engine, Rounds};
 use niwaki_txn::{BeginOptions, Durability, SessionControl, TableId, TableLockMode, WaitPolicy};
@@ -106,12 +106,6 @@ pub(crate) struct GardenerThread {
     thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Default)]
-struct Signal {
-    stop: Mutex<bool>,
-    changed: Condvar,
-}
-
 impl fmt::Debug for GardenerThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GardenerThread").finish_non_exhaustive()
@@ -130,15 +124,7 @@ impl GardenerThread {
         let body = move || {
             let mut pause = LONG;
             // Ends when the handle says stop.
-            loop {
-                let mut stop = told.stop.lock();
-                if !*stop {
-                    told.changed.wait_for(&mut stop, pause);
-                }
-                if *stop {
-                    return;
-                }
-                drop(stop);
+            while !told.wait(pause) {
                 // What fails here is tried again; sessions meet the same error themselves.
                 pause = if gardener.round().unwrap_or(false) { SHORT } else { LONG };
             }
@@ -152,8 +138,7 @@ impl GardenerThread {
 
 impl Drop for GardenerThread {
     fn drop(&mut self) {
-        *self.signal.stop.lock() = true;
-        self.signal.changed.notify_all();
+        self.signal.set_stop(true);
         if let Some(thread) = self.thread.take() {
             // It says nothing when it ends.
             let _ = thread.join();

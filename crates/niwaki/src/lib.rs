@@ -7,6 +7,7 @@ mod check;
 mod database;
 mod gardener;
 mod index_counters;
+mod maintenance;
 mod progress;
 mod result;
 mod session;

@@ -10,6 +10,7 @@ pub mod bursts;
 #[cfg(any(feature = "shuttle", feature = "loom"))]
 mod modelled;
 mod parker;
+mod signal;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ mod real;
 pub use real::*;
 
 pub use parker::Parker;
+pub use signal::Signal;
 pub use std::sync::Arc;
 
 /// Whether the deterministic scheduler chooses the interleaving. Tables of atomics are made small then.

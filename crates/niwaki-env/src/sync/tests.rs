@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::atomic::{AtomicUsize, Ordering};
-use super::{Arc, Condvar, Mutex, Parker, RwLock, thread};
+use super::{Arc, Condvar, Mutex, Parker, RwLock, Signal, thread};
 
 /// Runs a test under whatever chooses the interleaving in this build.
 fn run(body: impl Fn() + Send + Sync + 'static) {
@@ -27,6 +27,22 @@ fn a_token_is_never_lost() {
         parker.park();
         assert_eq!(work.load(Ordering::Relaxed), 1);
         worker.join().unwrap();
+    });
+}
+
+#[test]
+fn who_is_to_stop_waits_no_more() {
+    run(|| {
+        let signal = Arc::new(Signal::default());
+        let told = Arc::clone(&signal);
+        // Ends: by the word to stop, which is kept; the waits are for ever otherwise.
+        let waiter = thread::spawn(move || while !told.wait(Duration::from_secs(3600)) {});
+        signal.set_stop(true);
+        waiter.join().unwrap();
+        assert!(signal.is_stopped());
+        assert!(signal.wait(Duration::from_secs(3600)), "at once");
+        signal.set_stop(false);
+        assert!(!signal.is_stopped());
     });
 }
 

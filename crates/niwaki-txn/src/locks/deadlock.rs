@@ -5,12 +5,15 @@
 //! every wait in it is the same wait both times: then all of them existed at one moment, and since
 //! each waits for the next, none can end.
 //!
+//! Who looks also cancels the holders of what it waits for that give way: autovacuum's.
+//!
 //! Waiting behind another *waiter* is a soft edge: the queue can be put into another order. Such a
 //! cycle is mended that way, if it can be, and nobody has to die.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::MutexGuard;
 
 use super::entry::is;
@@ -89,6 +92,21 @@ impl<'a> Graph<'a> {
             .chain(ahead)
             .filter_map(|(session, soft)| self.index(session).map(|to| Edge { to, soft }))
             .collect()
+    }
+
+    /// Cancels those who hold the lock that the session waits for, and give way. They cannot release it before the graph
+    /// is dropped, so that what is cancelled is what they hold it for.
+    fn cancel_who_give_way(&self, from: usize) {
+        let wait = self.sessions[from].current_wait();
+        if wait.is_none_or(|wait| matches!(wait.key, LockKey::Transaction(_))) {
+            return;
+        }
+        for edge in self.edges(from) {
+            let holder = &self.sessions[edge.to];
+            if !edge.soft && holder.gives_way() && !seeded_bug!("nobody_gives_way") {
+                holder.cancel();
+            }
+        }
     }
 
     /// A cycle through `start`, as the waits on it.
@@ -221,7 +239,8 @@ impl<'a> Graph<'a> {
 }
 
 impl LockManager {
-    /// Looks for a cycle of waits through `session`, which waits. Mends a soft one; otherwise takes
+    /// Looks for a cycle of waits through `session`, which waits, and cancels those who give way to it. Mends a soft one;
+    /// otherwise takes
     /// the session out of its queue and describes the cycle: it is the victim. `None`: no deadlock.
     pub(super) fn find_deadlock(&self, session: &SessionControl) -> Option<String> {
         // One at a time: the next one sees that the victim waits no more.
@@ -229,6 +248,7 @@ impl LockManager {
         let sessions = self.registry.all();
         let mut graph = Graph::new(self, &sessions);
         let start = graph.index(session)?;
+        graph.cancel_who_give_way(start);
         let cycle = graph.cycle(start)?;
         if !graph.stands(&cycle) {
             return None;

@@ -7,15 +7,17 @@ use crate::Result;
 
 /// What an option accepts.
 enum Accepts {
-    Percent { least: i64 },
+    Integer { least: i64, most: i64 },
+    Real { least: f64, most: f64 },
     Switch,
     OneOf(&'static [&'static str]),
-    Number,
 }
 
 fn option(kind: RelationKind, name: &str) -> Option<Accepts> {
     let accepts = match (kind, name) {
-        (RelationKind::Table | RelationKind::Index, "fillfactor") => Accepts::Percent { least: 10 },
+        (RelationKind::Table | RelationKind::Index, "fillfactor") => {
+            Accepts::Integer { least: 10, most: 100 }
+        }
         (RelationKind::Table, "heap_only_updates") => {
             Accepts::OneOf(&["any_key", "same_keys", "off"])
         }
@@ -35,11 +37,39 @@ fn option(kind: RelationKind, name: &str) -> Option<Accepts> {
         ) => Accepts::Switch,
         (RelationKind::Index, "split_strategy") => Accepts::OneOf(&["informed", "half"]),
         (RelationKind::Index, "version_hint") => Accepts::OneOf(&["last_item", "page"]),
-        (RelationKind::Table, "parallel_workers" | "toast_tuple_target") => Accepts::Number,
-        (RelationKind::Table, name) if name.starts_with("autovacuum_") => Accepts::Number,
+        (RelationKind::Table, "parallel_workers") => Accepts::Integer { least: 0, most: 1024 },
+        (RelationKind::Table, "toast_tuple_target") => Accepts::Integer { least: 128, most: 8160 },
+        (RelationKind::Table, name) => {
+            return autovacuum_option(name.strip_prefix("toast.").unwrap_or(name));
+        }
         _ => return None,
     };
     Some(accepts)
+}
+
+/// What tables say to autovacuum. Those of freezing are taken and have no effect.
+fn autovacuum_option(name: &str) -> Option<Accepts> {
+    const COUNT: i64 = i32::MAX as i64;
+    const AGE: i64 = 2_000_000_000;
+    let (least, most) = match name {
+        "autovacuum_vacuum_threshold" | "autovacuum_analyze_threshold" => (0, COUNT),
+        "autovacuum_vacuum_max_threshold"
+        | "autovacuum_vacuum_insert_threshold"
+        | "log_autovacuum_min_duration" => (-1, COUNT),
+        "autovacuum_vacuum_cost_limit" => (1, 10_000),
+        "autovacuum_freeze_min_age" | "autovacuum_multixact_freeze_min_age" => (0, AGE / 2),
+        "autovacuum_freeze_max_age" => (100_000, AGE),
+        "autovacuum_multixact_freeze_max_age" => (10_000, AGE),
+        "autovacuum_freeze_table_age" | "autovacuum_multixact_freeze_table_age" => (0, AGE),
+        "autovacuum_vacuum_scale_factor"
+        | "autovacuum_vacuum_insert_scale_factor"
+        | "autovacuum_analyze_scale_factor"
+        | "autovacuum_vacuum_cost_delay" => {
+            return Some(Accepts::Real { least: 0.0, most: 100.0 });
+        }
+        _ => return None,
+    };
+    Some(Accepts::Integer { least, most })
 }
 
 /// Checks options and adds them to what is there.
@@ -55,16 +85,24 @@ pub(super) fn set(
         let accepts = option(kind, name).ok_or_else(|| unknown(name))?;
         let text = value.as_deref().unwrap_or("true");
         let value = match accepts {
-            Accepts::Percent { least } => {
+            Accepts::Integer { least, most } => {
                 let number: i64 = text.parse().map_err(|_| invalid("integer", name, text))?;
-                if !(least..=100).contains(&number) {
-                    return Err(SqlError::new(
-                        "22023",
-                        format!("value {number} out of bounds for option \"{name}\""),
-                    )
-                    .with_detail(format!("Valid values are between \"{least}\" and \"100\".")));
+                if !(least..=most).contains(&number) {
+                    return Err(out_of_bounds(name, text, &least, &most));
                 }
                 number.to_string()
+            }
+            Accepts::Real { least, most } => {
+                let number: f64 =
+                    text.parse().map_err(|_| invalid("floating point", name, text))?;
+                if number.is_nan() {
+                    return Err(invalid("floating point", name, text));
+                }
+                if !(least..=most).contains(&number) {
+                    let shown = |limit: f64| format!("{limit:.6}");
+                    return Err(out_of_bounds(name, text, &shown(least), &shown(most)));
+                }
+                text.to_owned()
             }
             Accepts::Switch => match text.to_ascii_lowercase().as_str() {
                 "on" | "true" | "yes" | "1" | "t" | "y" => "on".to_owned(),
@@ -81,14 +119,6 @@ pub(super) fn set(
                         .with_detail(format!("Valid values are {}.", list.join(", "))));
                 }
                 word
-            }
-            Accepts::Number => {
-                let number: f64 =
-                    text.parse().map_err(|_| invalid("floating point", name, text))?;
-                if !number.is_finite() {
-                    return Err(invalid("floating point", name, text));
-                }
-                text.to_owned()
             }
         };
         into.set(name, &value);
@@ -116,6 +146,16 @@ pub(super) fn reset(
 
 fn unknown(name: &str) -> SqlError {
     SqlError::new("22023", format!("unrecognized parameter \"{name}\""))
+}
+
+fn out_of_bounds(
+    name: &str,
+    text: &str,
+    least: &dyn std::fmt::Display,
+    most: &dyn std::fmt::Display,
+) -> SqlError {
+    SqlError::new("22023", format!("value {text} out of bounds for option \"{name}\""))
+        .with_detail(format!("Valid values are between \"{least}\" and \"{most}\"."))
 }
 
 fn invalid(what: &str, name: &str, text: &str) -> SqlError {
