@@ -3,6 +3,7 @@
 use niwaki_catalog::{CatalogTransaction, Oid, RelationKind};
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::Vacuum;
+use niwaki_storage::ReadAhead;
 use niwaki_txn::{Transaction, WaitPolicy};
 use niwaki_vacuum::VacuumOptions;
 
@@ -12,6 +13,12 @@ use crate::maintenance::MaintainedTable;
 use crate::result::ResultSink;
 
 impl Session {
+    /// How far VACUUM and index builds read ahead.
+    pub(super) fn maintenance_read_ahead(&self) -> ReadAhead {
+        let hot = self.settings.hot();
+        ReadAhead { concurrency: hot.maintenance_io_concurrency, combine: hot.io_combine_pages }
+    }
+
     /// VACUUM: each table in a transaction of its own. No transaction is open.
     pub(super) fn vacuum(&mut self, vacuum: &Vacuum, out: &mut dyn ResultSink) -> Result<()> {
         self.ensure_transaction()?;
@@ -42,6 +49,7 @@ impl Session {
             freeze_min_age: if vacuum.freeze { 0 } else { defaults.freeze_min_age },
             skip_pages: !vacuum.disable_page_skipping,
             index_cleanup: vacuum.index_cleanup != Some(false),
+            read_ahead: self.maintenance_read_ahead(),
             ..defaults
         };
         let (transaction, catalog) = self.transaction_and_catalog()?;

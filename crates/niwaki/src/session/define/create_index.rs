@@ -8,7 +8,6 @@ use niwaki_catalog::{
 };
 use niwaki_sql::utility::{CreateIndex, IndexKeySource, IndexKeySpec};
 use niwaki_sql::{IndexKey, SqlError, read_index_key, read_index_predicate};
-use niwaki_storage::ReadAhead;
 use niwaki_table::{BuildOptions, BuildProgress, Error as TableError};
 use niwaki_txn::TableLockMode;
 
@@ -110,10 +109,7 @@ impl Definer<'_> {
         BuildOptions {
             memory_bytes: hot.maintenance_work_mem_bytes,
             workers: 1 + hot.parallel_maintenance_workers.min(1),
-            read_ahead: ReadAhead {
-                concurrency: hot.maintenance_io_concurrency,
-                combine: hot.io_combine_pages,
-            },
+            read_ahead: self.session.maintenance_read_ahead(),
             progress,
         }
     }
