@@ -13,6 +13,7 @@
 use niwaki_storage::RelFileId;
 use niwaki_txn::Holders;
 
+use crate::engine::Engine;
 use crate::stats::TableStats;
 use crate::table::Table;
 
@@ -176,18 +177,6 @@ impl Table {
         maintained.set_heap(file, baseline);
     }
 
-    /// Its files are new and empty (TRUNCATE).
-    pub fn note_emptied(&self) {
-        let stats = self.stats();
-        let baseline = HeapBaseline {
-            garbage: garbage(&stats),
-            held: 0,
-            inserted: stats.inserted,
-            rows: rows(&stats),
-        };
-        self.counters.maintained.lock().set_heap(self.definition.file.id, baseline);
-    }
-
     /// Versions that have ended and that one of these snapshots keeps, as far as passes have met them. Nothing is read for it.
     pub fn noted_holds(&self, holders: &Holders) -> niwaki_heap::Held {
         self.heap().noted_holds(holders)
@@ -210,6 +199,21 @@ impl Table {
             return Ok(None);
         }
         Ok(Some(heap.blocks()?.saturating_sub(heap.all_visible_pages()?)))
+    }
+}
+
+impl Engine {
+    /// A table has a new, empty heap in this file (TRUNCATE).
+    pub fn note_emptied(&self, table: u64, file: RelFileId) {
+        let counters = self.counters(table);
+        let stats = counters.read();
+        let baseline = HeapBaseline {
+            garbage: garbage(&stats),
+            held: 0,
+            inserted: stats.inserted,
+            rows: rows(&stats),
+        };
+        counters.maintained.lock().set_heap(file, baseline);
     }
 }
 

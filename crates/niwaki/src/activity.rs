@@ -34,9 +34,31 @@ impl State {
     }
 }
 
+/// Who works in a session, in the words of `pg_stat_activity.backend_type`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum BackendType {
+    /// A client, or the program that the library is part of.
+    #[default]
+    Client,
+    AutovacuumLauncher,
+    AutovacuumWorker,
+}
+
+impl BackendType {
+    /// PostgreSQL's word.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Client => "client backend",
+            Self::AutovacuumLauncher => "autovacuum launcher",
+            Self::AutovacuumWorker => "autovacuum worker",
+        }
+    }
+}
+
 /// One session's activity.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Activity {
+    pub(crate) backend_type: BackendType,
     pub(crate) state: State,
     /// Text of the statement that runs, or ran last, from its beginning.
     pub(crate) query: String,
@@ -62,8 +84,8 @@ pub(crate) struct Activities {
 
 impl Activities {
     /// A new session's activity; it is forgotten by [`Activities::remove`].
-    pub(crate) fn add(&self, session: i32) -> Arc<Mutex<Activity>> {
-        let activity = Arc::<Mutex<Activity>>::default();
+    pub(crate) fn add(&self, session: i32, backend_type: BackendType) -> Arc<Mutex<Activity>> {
+        let activity = Arc::new(Mutex::new(Activity { backend_type, ..Activity::default() }));
         self.sessions.lock().insert(session, Arc::clone(&activity));
         activity
     }

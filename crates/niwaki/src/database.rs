@@ -14,7 +14,11 @@ use niwaki_table::{Engine, MapOptions};
 use niwaki_txn::{BeginOptions, Durability, TransactionManager, TxnOptions};
 
 use crate::activity::Activities;
+use crate::autovacuum::{
+    Autovacuum, AutovacuumReport, AutovacuumSettings, LauncherThread, workers_max,
+};
 use crate::gardener::{Gardener, GardenerThread};
+use crate::log::Log;
 use crate::progress::Builds;
 use crate::session::Session;
 use crate::{Result, SqlError, views};
@@ -26,6 +30,7 @@ pub struct Options {
     pub settings: Vec<(String, String)>,
     background: bool,
     small_files: bool,
+    log: Log,
 }
 
 impl Options {
@@ -46,6 +51,14 @@ impl Options {
     #[must_use]
     pub fn background(mut self, background: bool) -> Self {
         self.background = background;
+        self
+    }
+
+    /// Where to tell, line by line, what the database does by itself: nowhere by default. `write` is called by threads of the
+    /// database's own.
+    #[must_use]
+    pub fn log(mut self, write: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.log = Log::new(write);
         self
     }
 
@@ -72,7 +85,9 @@ struct Inner {
     transactions: Arc<TransactionManager>,
     catalog: Arc<Catalog>,
     builds: Arc<Builds>,
-    activities: Activities,
+    activities: Arc<Activities>,
+    autovacuum: Arc<Autovacuum>,
+    launcher: Mutex<Option<LauncherThread>>,
     background: Mutex<Option<Background>>,
     gardener: Mutex<Option<GardenerThread>>,
     /// Of [`Database::tend`].
@@ -143,6 +158,18 @@ impl Database {
             true => Some(GardenerThread::start(Arc::clone(&engine), Arc::clone(&catalog))?),
             false => None,
         };
+        let activities = Arc::<Activities>::default();
+        let autovacuum = Autovacuum::new(
+            Arc::clone(&engine),
+            Arc::clone(&catalog),
+            Arc::clone(&activities),
+            AutovacuumSettings::new(&settings),
+            options.log,
+        );
+        let launcher = match options.background && settings.bool("autovacuum") {
+            true => Some(LauncherThread::start(&autovacuum)?),
+            false => None,
+        };
         Ok(Self {
             inner: Arc::new(Inner {
                 env,
@@ -151,7 +178,9 @@ impl Database {
                 transactions,
                 catalog,
                 builds: Arc::default(),
-                activities: Activities::default(),
+                activities,
+                autovacuum,
+                launcher: Mutex::new(launcher),
                 background: Mutex::new(background),
                 gardener: Mutex::new(gardener),
                 rounds: Mutex::default(),
@@ -226,6 +255,16 @@ impl Database {
         gardener.round().map(drop)
     }
 
+    /// One round of autovacuum, and the work that it finds: each table that needs VACUUM or ANALYZE gets it, those that
+    /// somebody has locked excepted. Returns what was done. For a database without threads of its own; then `autovacuum` and
+    /// `autovacuum_naptime` do not matter.
+    ///
+    /// # Errors
+    /// Too many sessions (53300). What a table met with is in its report.
+    pub fn maintain(&self) -> Result<Vec<AutovacuumReport>> {
+        self.inner.autovacuum.round()
+    }
+
     /// The environment the database runs in.
     pub fn env(&self) -> &Env {
         &self.inner.env
@@ -278,7 +317,8 @@ impl Inner {
         if self.closed.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
-        // It works on tables, whose log the other threads write.
+        // They work on tables, whose log the other threads write.
+        drop(self.launcher.lock().take());
         drop(self.gardener.lock().take());
         if let Some(background) = self.background.lock().take() {
             background.stop();
@@ -302,13 +342,16 @@ fn txn_options(settings: &Settings) -> TxnOptions {
     let defaults = TxnOptions::default();
     let connections = usize::try_from(settings.int("max_connections")).unwrap_or(1);
     TxnOptions {
-        // Some for the database's own work.
-        sessions_max: connections + 8,
+        sessions_max: connections + OWN_SESSIONS + workers_max(settings),
         deadlock_timeout: Duration::from_millis(settings.hot().deadlock_timeout_ms),
         interval_gc: settings.bool("interval_gc"),
         ..defaults
     }
 }
+
+/// Sessions for the database's own work, beside autovacuum's workers: the gardener's thread, [`Database::tend`], the launcher,
+/// [`Database::maintain`], and some that begin while others end.
+const OWN_SESSIONS: usize = 10;
 
 fn map_options(settings: &Settings) -> MapOptions {
     match &*settings.text("visibility_map_pin") {

@@ -3,10 +3,12 @@
 
 mod activity;
 mod api;
+mod autovacuum;
 mod check;
 mod database;
 mod gardener;
 mod index_counters;
+mod log;
 mod maintenance;
 mod progress;
 mod result;
@@ -18,6 +20,7 @@ mod views;
 pub use api::{
     FromValue, Params, PreparedQuery, Query, QuerySource, Row, Rows, ToValue, Transaction,
 };
+pub use autovacuum::AutovacuumReport;
 pub use check::{CheckReport, Violation};
 pub use database::{Database, Options};
 pub use niwaki_sql::{ColumnInfo, ErrorFields, RowSink, Severity, SqlError};

@@ -17,6 +17,8 @@ use crate::Result;
 pub(crate) struct MaintainedTable {
     relation: Arc<Relation>,
     table: Arc<Table>,
+    /// Nobody asked for it.
+    automatic: bool,
 }
 
 impl MaintainedTable {
@@ -41,8 +43,13 @@ impl MaintainedTable {
         let found = catalog.state().relation(oid).filter(|_| locked).cloned();
         Ok(found.and_then(|relation| {
             let table = relation.table.clone()?;
-            Some(Self { relation, table })
+            Some(Self { relation, table, automatic: false })
         }))
+    }
+
+    /// The same, for autovacuum: it counts as such.
+    pub(crate) fn automatic(self) -> Self {
+        Self { automatic: true, ..self }
     }
 
     /// The table, as it was when it was locked.
@@ -69,6 +76,7 @@ impl MaintainedTable {
             columns: known.columns.clone(),
         };
         self.store(transaction, catalog, stats)?;
+        self.table.note_vacuum(self.automatic, summary.held);
         Ok(summary)
     }
 
@@ -81,12 +89,15 @@ impl MaintainedTable {
         transaction: &Transaction,
         catalog: &mut CatalogTransaction,
     ) -> Result<()> {
+        let before = self.table.stats();
         let snapshot = transaction.snapshot()?;
         let found = niwaki_vacuum::analyze(&self.table, transaction, &snapshot)?;
         let types = self.table.definition().columns.iter();
         let columns = types.zip(&found.columns).map(|(t, c)| column_stats(t.oid, c)).collect();
         let stats = RelationStats { tuples: found.rows, pages: found.blocks, columns };
-        self.store(transaction, catalog, stats)
+        self.store(transaction, catalog, stats)?;
+        self.table.note_analyze(self.automatic, &before);
+        Ok(())
     }
 
     /// Stores statistics, if they say something new.

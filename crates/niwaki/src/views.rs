@@ -306,6 +306,16 @@ const PG_STAT_TABLES: Columns = &[
     ("n_tup_hot_upd", INT8),
     ("n_live_tup", INT8),
     ("n_dead_tup", INT8),
+    ("n_mod_since_analyze", INT8),
+    ("n_ins_since_vacuum", INT8),
+    ("last_vacuum", TypeOid::TIMESTAMPTZ),
+    ("last_autovacuum", TypeOid::TIMESTAMPTZ),
+    ("last_analyze", TypeOid::TIMESTAMPTZ),
+    ("last_autoanalyze", TypeOid::TIMESTAMPTZ),
+    ("vacuum_count", INT8),
+    ("autovacuum_count", INT8),
+    ("analyze_count", INT8),
+    ("autoanalyze_count", INT8),
 ];
 const PG_STAT_INDEXES: Columns = &[
     ("relid", OID),

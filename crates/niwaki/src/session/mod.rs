@@ -31,7 +31,7 @@ use niwaki_txn::{SessionControl, TableId, TableLockMode, Transaction, WaitPolicy
 use niwaki_types::{Datum, TextSettings, TypeOid};
 
 use crate::Result;
-use crate::activity::{Activity, State};
+use crate::activity::{Activity, BackendType, State};
 use crate::database::Database;
 use crate::progress::ProgressEntry;
 use crate::result::ResultSink;
@@ -130,7 +130,7 @@ impl Session {
         database_name: &str,
     ) -> Self {
         let catalog = CatalogTransaction::new(Arc::clone(database.catalog()));
-        let activity = database.activities().add(control.backend());
+        let activity = database.activities().add(control.backend(), BackendType::Client);
         let mut session = Self {
             database,
             control,

@@ -7,9 +7,12 @@ use niwaki_catalog::{CatalogState, Oid, Relation, RelationKind, SystemSource};
 use niwaki_nbtree::Index;
 use niwaki_sql::settings::{Context, Kind, Settings, Unit};
 use niwaki_storage::{BlockNumber, BlocksAhead, Fork, PageId, ReadAhead, RelFileId};
+use niwaki_table::Visits;
 use niwaki_txn::LockKey;
 use niwaki_types::{Datum, Numeric};
 
+use super::environment::UNIX_TO_POSTGRES_US;
+use crate::activity::BackendType;
 use crate::database::Database;
 use crate::index_counters::{self, STAT_INDEXES};
 use crate::snapshots::{self, SNAPSHOTS};
@@ -205,14 +208,19 @@ impl SessionSource<'_> {
                 LockKey::Row(_) | LockKey::Tuple { .. } => "tuple",
                 LockKey::Transaction(_) => "transactionid",
             });
-            // The database's own have none.
-            let client = self.database.activities().of(session.backend);
-            let of_client = |value| if client.is_some() { value } else { Datum::Null };
-            let kind = if client.is_some() { "client backend" } else { "gardener" };
-            let names =
-                [Datum::Oid(DATABASE_OID), text("postgres"), Datum::Oid(10), text("postgres")];
-            let [database, database_name, user, user_name] = names.map(of_client);
-            let activity = client.unwrap_or_default();
+            // The gardener has none.
+            let activity = self.database.activities().of(session.backend);
+            let backend_type = activity.as_ref().map(|activity| activity.backend_type);
+            let kind = backend_type.map_or("gardener", BackendType::word);
+            let only = |shown: bool, value| if shown { value } else { Datum::Null };
+            let is_client = backend_type == Some(BackendType::Client);
+            // A worker works in the database, for nobody.
+            let in_database = is_client || backend_type == Some(BackendType::AutovacuumWorker);
+            let database = only(in_database, Datum::Oid(DATABASE_OID));
+            let database_name = only(in_database, text("postgres"));
+            let user = only(is_client, Datum::Oid(10));
+            let user_name = only(is_client, text("postgres"));
+            let activity = activity.unwrap_or_default();
             row(&[
                 database,
                 database_name,
@@ -266,11 +274,12 @@ impl SessionSource<'_> {
             let Some(table) = &relation.table else { continue };
             let stats = table.stats();
             let (updated, heap_only) = (stats.updates.total(), stats.updates.heap_only_total());
-            let counted = relation.stats.tuples.max(0.0) as u64;
-            let live = if relation.stats.tuples >= 0.0 {
-                counted
-            } else {
-                stats.inserted.saturating_sub(stats.deleted)
+            let maintained = table.maintenance_stats();
+            let live = relation.stats.tuples.max(0.0) + maintained.rows_more as f64;
+            let last = |visits: Visits| {
+                visits
+                    .last_us
+                    .map_or(Datum::Null, |us| Datum::TimestampTz(us - UNIX_TO_POSTGRES_US))
             };
             let [oid, schema, name] = names(state, relation);
             row(&[
@@ -285,8 +294,18 @@ impl SessionSource<'_> {
                 count(updated),
                 count(stats.deleted),
                 count(heap_only),
-                count(live),
-                count((updated + stats.deleted).saturating_sub(heap_only)),
+                count(live.round().max(0.0) as u64),
+                count(maintained.dead),
+                count(maintained.modified),
+                count(maintained.inserted),
+                last(maintained.vacuum),
+                last(maintained.autovacuum),
+                last(maintained.analyze),
+                last(maintained.autoanalyze),
+                count(maintained.vacuum.count),
+                count(maintained.autovacuum.count),
+                count(maintained.analyze.count),
+                count(maintained.autoanalyze.count),
             ])?;
         }
         Ok(())

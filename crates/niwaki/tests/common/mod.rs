@@ -9,6 +9,8 @@ pub(crate) struct Lines {
     types: Vec<TypeOid>,
     /// Lines before the statement that gives all its rows or none.
     whole_from: Option<usize>,
+    /// What COPY FROM STDIN gets.
+    pub(crate) copy: Vec<u8>,
 }
 
 impl RowSink for Lines {
@@ -44,7 +46,8 @@ impl ResultSink for Lines {
     fn copy_in(&mut self, _: usize) -> niwaki::Result<()> {
         Ok(())
     }
-    fn copy_in_data(&mut self, _: &mut Vec<u8>) -> niwaki::Result<bool> {
+    fn copy_in_data(&mut self, buffer: &mut Vec<u8>) -> niwaki::Result<bool> {
+        buffer.append(&mut self.copy);
         Ok(false)
     }
     fn copy_out_begin(&mut self, _: usize) -> niwaki::Result<()> {

@@ -3,6 +3,7 @@
 use niwaki_catalog::{Oid, RelationDefinition, RelationKind, RelationStats};
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::Name;
+use niwaki_storage::RelFileId;
 use niwaki_txn::TableLockMode;
 
 use super::Definer;
@@ -47,6 +48,10 @@ impl Session {
         self.drop_file(&definition)?;
         definition.file = self.new_file(definition.logged)?;
         definition.values = None;
+        if definition.kind == RelationKind::Table {
+            let (table, file) = (u64::from(definition.oid.0), RelFileId(definition.file));
+            self.engine().note_emptied(table, file);
+        }
         self.allot_values(&mut definition)?;
         self.update_definition(definition)
     }

@@ -1,0 +1,273 @@
+//! Which tables need something, in the order in which they get it.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+use hashbrown::HashMap;
+use niwaki_catalog::{Catalog, Oid, Relation};
+use niwaki_env::sync::Mutex;
+use niwaki_storage::Csn;
+use niwaki_table::{Engine, Table, TableStats};
+use niwaki_txn::{Holders, SessionControl};
+
+use super::limits::AutovacuumSettings;
+use super::need::{Need, Numbers, need};
+use crate::Result;
+use crate::activity::Activities;
+use crate::log::Log;
+
+/// Autovacuum of one database: what its launcher, its workers and [`crate::Database::maintain`] share.
+#[derive(Debug)]
+pub(crate) struct Autovacuum {
+    pub(super) engine: Arc<Engine>,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) activities: Arc<Activities>,
+    pub(super) settings: AutovacuumSettings,
+    pub(super) log: Log,
+    /// What is remembered of each table.
+    memory: Mutex<Memory>,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    round: u64,
+    tables: HashMap<Oid, Remembered>,
+}
+
+/// What is remembered of a table from one round to the next.
+#[derive(Debug, Default)]
+struct Remembered {
+    /// The round in which it was first found to need something that it has not got since.
+    wanted_since: Option<u64>,
+    /// It met with an error last time.
+    failed: bool,
+    /// How many versions the last vacuum left to open snapshots, and the oldest snapshot then.
+    held: (u64, Csn),
+    /// What it was, and counted, when it needed nothing and had nothing dead: as long as that is so, it is not looked at.
+    at_rest: Option<(Weak<Relation>, TableStats)>,
+}
+
+/// What the workers take from.
+#[derive(Debug, Default)]
+struct Queue {
+    stopped: bool,
+    waiting: VecDeque<Oid>,
+    /// Tables that somebody works on.
+    running: HashMap<Oid, Arc<SessionControl>>,
+}
+
+/// A table that nobody else takes while this lives.
+#[derive(Debug)]
+pub(super) struct Taken<'a> {
+    autovacuum: &'a Autovacuum,
+    pub(super) oid: Oid,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.autovacuum.queue.lock().running.remove(&self.oid);
+    }
+}
+
+impl Autovacuum {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        catalog: Arc<Catalog>,
+        activities: Arc<Activities>,
+        settings: AutovacuumSettings,
+        log: Log,
+    ) -> Arc<Self> {
+        let (memory, queue) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { engine, catalog, activities, settings, log, memory, queue })
+    }
+
+    /// Looks at all tables and makes the queue anew. How many are in it.
+    pub(super) fn look_around(&self) -> usize {
+        let state = self.catalog.state_arc();
+        let holders = self.engine.transactions().holders();
+        let mut memory = self.memory.lock();
+        let Memory { round, tables } = &mut *memory;
+        *round += 1;
+        tables.retain(|oid, _| state.relation(*oid).is_some());
+        let mut wanted = Vec::new();
+        for relation in state.tables() {
+            let remembered = tables.entry(relation.oid).or_default();
+            let need = self.need_now(relation, &holders, remembered);
+            if need.is_any() {
+                let since = *remembered.wanted_since.get_or_insert(*round);
+                wanted.push(Wanted {
+                    oid: relation.oid,
+                    failed: remembered.failed,
+                    since,
+                    urgency: need.urgency(),
+                });
+            } else {
+                remembered.wanted_since = None;
+                remembered.failed = false;
+            }
+        }
+        wanted.sort_by(Wanted::order);
+        let mut queue = self.queue.lock();
+        let free = wanted.iter().map(|w| w.oid).filter(|oid| !queue.running.contains_key(oid));
+        queue.waiting = free.collect();
+        queue.waiting.len()
+    }
+
+    /// What a table needs; everything, if that cannot be found out: then the error is told.
+    fn need_now(
+        &self,
+        relation: &Arc<Relation>,
+        holders: &Holders,
+        remembered: &mut Remembered,
+    ) -> Need {
+        let Some(table) = &relation.table else { return Need::default() };
+        let stats = table.stats();
+        if let Some((was, counted)) = &remembered.at_rest
+            && std::ptr::eq(was.as_ptr(), Arc::as_ptr(relation))
+            && *counted == stats
+        {
+            return Need::default();
+        }
+        remembered.at_rest = None;
+        // Nobody reads it: then nobody reads what is dead in it, and its files stay closed.
+        if !table.is_used() && has_statistics(relation) {
+            return Need::default();
+        }
+        let limits = self.settings.limits(&relation.options);
+        match self.numbers(relation, table, holders, remembered.held) {
+            Ok(numbers) => {
+                let need = need(&numbers, &limits);
+                if !need.is_any() && numbers.dead == 0 {
+                    remembered.at_rest = Some((Arc::downgrade(relation), stats));
+                }
+                need
+            }
+            Err(_) if limits.enabled => Need { vacuum: Some(1.0), analyze: Some(1.0) },
+            Err(_) => Need::default(),
+        }
+    }
+
+    /// Reads what is known of a table.
+    fn numbers(
+        &self,
+        relation: &Relation,
+        table: &Table,
+        holders: &Holders,
+        (left, left_at): (u64, Csn),
+    ) -> Result<Numbers> {
+        let stats = table.maintenance_stats();
+        // What the last vacuum left, it would leave again as long as the oldest snapshot is the same; and what passes noted,
+        // as long as one of those is open for which they left it.
+        let oldest = self.engine.transactions().horizon().oldest();
+        let left = if oldest == left_at { left } else { 0 };
+        Ok(Numbers {
+            rows: (relation.stats.tuples >= 0.0).then_some(relation.stats.tuples),
+            pages_then: relation.stats.pages,
+            has_statistics: has_statistics(relation),
+            pages: table.blocks()?,
+            hidden_pages: table.hidden_pages()?,
+            dead: stats.dead,
+            held: left.max(table.noted_holds(holders).versions),
+            inserted: stats.inserted,
+            modified: stats.modified,
+            vacuumed: stats.vacuumed,
+            analyzed: stats.analyzed,
+        })
+    }
+
+    /// What a table needs now that it is locked: somebody may have seen to it meanwhile.
+    pub(super) fn still_needs(&self, relation: &Arc<Relation>) -> Need {
+        let holders = self.engine.transactions().holders();
+        let mut memory = self.memory.lock();
+        let remembered = memory.tables.entry(relation.oid).or_default();
+        remembered.at_rest = None;
+        self.need_now(relation, &holders, remembered)
+    }
+
+    /// A vacuum left so many versions to open snapshots.
+    pub(super) fn note_held(&self, oid: Oid, versions: u64) {
+        let oldest = self.engine.transactions().horizon().oldest();
+        self.memory.lock().tables.entry(oid).or_default().held = (versions, oldest);
+    }
+
+    /// A table was done, or could not be locked (`done` false), or met with an error.
+    pub(super) fn note_end(&self, oid: Oid, done: bool, failed: bool) {
+        let mut memory = self.memory.lock();
+        let remembered = memory.tables.entry(oid).or_default();
+        remembered.failed = failed;
+        if done {
+            remembered.wanted_since = None;
+        }
+    }
+
+    /// The next table, for this session to work on.
+    pub(super) fn take(&self, session: &Arc<SessionControl>) -> Option<Taken<'_>> {
+        let mut queue = self.queue.lock();
+        if queue.stopped {
+            return None;
+        }
+        // Ends: the queue gets shorter.
+        while let Some(oid) = queue.waiting.pop_front() {
+            if !queue.running.contains_key(&oid) {
+                queue.running.insert(oid, Arc::clone(session));
+                return Some(Taken { autovacuum: self, oid });
+            }
+        }
+        None
+    }
+
+    /// Nothing is begun any more, and what runs is told to end.
+    pub(super) fn stop(&self) {
+        let mut queue = self.queue.lock();
+        queue.stopped = true;
+        queue.waiting.clear();
+        for session in queue.running.values() {
+            session.terminate();
+        }
+    }
+}
+
+/// A table that needs something.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    oid: Oid,
+    failed: bool,
+    since: u64,
+    urgency: f64,
+}
+
+impl Wanted {
+    /// Who comes first: who did not fail; who has waited longest; who needs it most.
+    fn order(&self, other: &Self) -> Ordering {
+        let (one, two) = ((self.failed, self.since), (other.failed, other.since));
+        one.cmp(&two).then(other.urgency.total_cmp(&self.urgency)).then(self.oid.cmp(&other.oid))
+    }
+}
+
+/// Whether ANALYZE has been there; of a table without columns it remembers the rows alone.
+fn has_statistics(relation: &Relation) -> bool {
+    let stats = &relation.stats;
+    !stats.columns.is_empty() || relation.columns.is_empty() && stats.tuples >= 0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_wanted_comes_first_then_the_worst() {
+        let wanted = |oid, failed, since, urgency| Wanted { oid: Oid(oid), failed, since, urgency };
+        let mut all = [
+            wanted(1, true, 1, 90.0),
+            wanted(2, false, 3, 7.0),
+            wanted(3, false, 2, 1.5),
+            wanted(4, false, 3, 70.0),
+            wanted(6, false, 3, 7.0),
+            wanted(5, true, 1, 99.0),
+        ];
+        all.sort_by(Wanted::order);
+        assert_eq!(all.map(|w| w.oid.0), [3, 4, 2, 6, 5, 1]);
+    }
+}

@@ -1,0 +1,243 @@
+//! VACUUM and ANALYZE of one table, by a worker.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use niwaki_catalog::{CatalogState, CatalogTransaction, Oid, Relation};
+use niwaki_env::sync::Mutex;
+use niwaki_sql::SqlError;
+use niwaki_txn::{BeginOptions, Durability, SessionControl, Transaction, WaitPolicy};
+use niwaki_vacuum::{VacuumOptions, VacuumSummary};
+
+use super::need::Need;
+use super::rounds::Autovacuum;
+use crate::Result;
+use crate::activity::{Activity, BackendType, State};
+use crate::maintenance::MaintainedTable;
+use crate::session::schema_name;
+
+/// What autovacuum did to one table.
+#[derive(Clone, Debug)]
+pub struct AutovacuumReport {
+    /// Schema of the table.
+    pub schema: String,
+    /// Its name.
+    pub table: String,
+    /// Whether it was vacuumed.
+    pub vacuumed: bool,
+    /// Whether it was analyzed.
+    pub analyzed: bool,
+    /// Why it was not done, or not all of it. It will be tried again.
+    pub error: Option<SqlError>,
+}
+
+/// A session that works for autovacuum; it shows in `pg_stat_activity` as long as it lives.
+#[derive(Debug)]
+pub(super) struct Worker<'a> {
+    autovacuum: &'a Autovacuum,
+    pub(super) session: Arc<SessionControl>,
+    activity: Arc<Mutex<Activity>>,
+}
+
+impl<'a> Worker<'a> {
+    /// Registers it. It gives way to who waits for its locks.
+    ///
+    /// # Errors
+    /// Too many sessions (53300).
+    pub(super) fn new(autovacuum: &'a Autovacuum) -> Result<Self> {
+        let session = autovacuum.engine.transactions().register_session()?;
+        session.give_way();
+        let kind = BackendType::AutovacuumWorker;
+        let activity = autovacuum.activities.add(session.backend(), kind);
+        Ok(Self { autovacuum, session, activity })
+    }
+
+    /// Works on the tables of the queue, until it is empty or the session is told to end. `told` hears of each.
+    pub(super) fn run(&self, told: &mut dyn FnMut(AutovacuumReport)) {
+        while let Some(taken) = self.autovacuum.take(&self.session) {
+            if let Some(report) = self.maintain(taken.oid) {
+                told(report);
+            }
+            if self.session.is_terminated() {
+                return;
+            }
+        }
+    }
+
+    /// Gives a table what it needs. `None` when that was nothing any more, or somebody has it locked.
+    fn maintain(&self, oid: Oid) -> Option<AutovacuumReport> {
+        let clock = &self.autovacuum.engine.storage().env().clock;
+        let began = clock.monotonic();
+        let mut work = Work { worker: self, oid, need: None, done: Done::default() };
+        let result = work.run();
+        let Work { done, .. } = work;
+        self.activity.lock().state = State::Idle;
+        let failed = matches!(&result, Err(error) if !is_cancelled(error));
+        let finished = result.is_ok() && !done.busy;
+        self.autovacuum.note_end(oid, finished, failed);
+        let relation = done.relation?;
+        let took = clock.monotonic().saturating_sub(began);
+        self.log(&relation, &done.summary, took, result.as_ref().err());
+        let state = self.autovacuum.catalog.state_arc();
+        let report = AutovacuumReport {
+            schema: schema_name(&state, relation.schema),
+            table: relation.name.clone(),
+            vacuumed: done.summary.is_some(),
+            analyzed: done.analyzed,
+            error: result.err(),
+        };
+        (report.vacuumed || report.analyzed || report.error.is_some()).then_some(report)
+    }
+
+    fn log(
+        &self,
+        relation: &Relation,
+        summary: &Option<VacuumSummary>,
+        took: Duration,
+        error: Option<&SqlError>,
+    ) {
+        let state = self.autovacuum.catalog.state_arc();
+        let name = qualified_name(&state, relation);
+        if let Some(error) = error {
+            let message = &error.message;
+            return self.autovacuum.log.write(&format!(
+                "automatic maintenance of table \"{name}\": {}: {message}",
+                error.sqlstate
+            ));
+        }
+        let min = self.autovacuum.settings.log_min(&relation.options);
+        let (Some(summary), Some(_)) = (summary, min.filter(|min| took >= *min)) else { return };
+        self.autovacuum.log.write(&format!(
+            "automatic vacuum of table \"{name}\": {} pages read, {} skipped, {} versions removed, {} kept for open snapshots, {} index entries removed, {} s",
+            summary.pages,
+            summary.skipped,
+            summary.removed,
+            summary.held,
+            summary.entries_removed,
+            took.as_millis() as f64 / 1000.0
+        ));
+    }
+}
+
+impl Drop for Worker<'_> {
+    fn drop(&mut self) {
+        self.autovacuum.activities.remove(self.session.backend(), &self.activity);
+    }
+}
+
+/// How far the work on a table has come.
+#[derive(Debug, Default)]
+struct Done {
+    /// The table, if it could be locked.
+    relation: Option<Arc<Relation>>,
+    /// Somebody had it locked.
+    busy: bool,
+    summary: Option<VacuumSummary>,
+    analyzed: bool,
+}
+
+struct Work<'w, 'a> {
+    worker: &'w Worker<'a>,
+    oid: Oid,
+    /// What is left to do, once that was decided.
+    need: Option<Need>,
+    done: Done,
+}
+
+impl Work<'_, '_> {
+    /// Each of the two in a transaction of its own: when the second is cancelled, the first stays done.
+    fn run(&mut self) -> Result<()> {
+        // Ends: each step takes away one of two needs, or finds the table busy or gone.
+        loop {
+            self.step()?;
+            if !self.need.is_some_and(|need| need.is_any()) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn step(&mut self) -> Result<()> {
+        let autovacuum = self.worker.autovacuum;
+        let (session, env) = (&self.worker.session, autovacuum.engine.storage().env());
+        // What it was asked while it worked on another table is past.
+        session.begin_statement(None);
+        let now_us = env.clock.now_unix_us();
+        session.statement_began(now_us);
+        let options = BeginOptions { started_us: Some(now_us), ..BeginOptions::default() };
+        let transaction = autovacuum.engine.transactions().begin(session, options)?;
+        let mut catalog = CatalogTransaction::new(Arc::clone(&autovacuum.catalog));
+        let result = self.locked(&transaction, &mut catalog);
+        let committed = result.and_then(|()| {
+            match catalog.take_for_commit() {
+                None => transaction.commit(Durability::Async)?,
+                // Others see the statistics before they get the lock.
+                Some(changes) => {
+                    transaction.commit_then(Durability::Async, || changes.publish())?
+                }
+            };
+            catalog.committed();
+            Ok(())
+        });
+        committed.map_err(|error| match is_cancelled(&error) {
+            true => SqlError::new("57014", "canceling autovacuum task"),
+            false => error,
+        })
+    }
+
+    fn locked(
+        &mut self,
+        transaction: &Transaction,
+        catalog: &mut CatalogTransaction,
+    ) -> Result<()> {
+        let autovacuum = self.worker.autovacuum;
+        let Some(table) = MaintainedTable::lock(transaction, catalog, self.oid, WaitPolicy::Skip)?
+        else {
+            self.done.busy = catalog.state().relation(self.oid).is_some();
+            self.need = None;
+            return Ok(());
+        };
+        let table = table.automatic();
+        // Decided once: VACUUM stores the size, which may be the reason for ANALYZE.
+        let need = match self.need {
+            Some(need) => need,
+            None => {
+                let need = autovacuum.still_needs(table.relation());
+                self.show(table.relation(), &need);
+                need
+            }
+        };
+        if need.is_any() {
+            self.done.relation = Some(Arc::clone(table.relation()));
+        }
+        if need.vacuum.is_some() {
+            let summary = table.vacuum(transaction, catalog, &VacuumOptions::default())?;
+            autovacuum.note_held(self.oid, summary.held);
+            self.done.summary = Some(summary);
+            self.need = Some(Need { vacuum: None, ..need });
+        } else if need.analyze.is_some() {
+            table.analyze(transaction, catalog)?;
+            self.done.analyzed = true;
+            self.need = None;
+        }
+        Ok(())
+    }
+
+    fn show(&self, relation: &Relation, need: &Need) {
+        let words: Vec<&str> = [(need.vacuum, "VACUUM"), (need.analyze, "ANALYZE")]
+            .iter()
+            .filter_map(|(needed, word)| needed.map(|_| *word))
+            .collect();
+        let state = self.worker.autovacuum.catalog.state_arc();
+        let name = qualified_name(&state, relation);
+        let mut activity = self.worker.activity.lock();
+        activity.begin(&format!("autovacuum: {} {name}", words.join(" ")));
+    }
+}
+
+fn qualified_name(state: &CatalogState, relation: &Relation) -> String {
+    format!("{}.{}", schema_name(state, relation.schema), relation.name)
+}
+
+fn is_cancelled(error: &SqlError) -> bool {
+    error.sqlstate == "57014"
+}

@@ -1,0 +1,28 @@
+//! Where a database tells what nobody asked it: what it does by itself, and how that failed.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// A place for lines of text; by default there is none.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Option<Arc<dyn Fn(&str) + Send + Sync>>);
+
+impl Log {
+    /// Each line is given to `write`, without an end of line.
+    pub(crate) fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(write)))
+    }
+
+    /// Writes a line.
+    pub(crate) fn write(&self, line: &str) {
+        if let Some(write) = &self.0 {
+            write(line);
+        }
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Log").field(&self.0.is_some()).finish()
+    }
+}
