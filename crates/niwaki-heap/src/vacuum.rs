@@ -2,7 +2,7 @@
 //! names them any more.
 
 use niwaki_storage::page::ItemState;
-use niwaki_storage::{Mixed, OffsetNumber, PageKind, Tid, Xid};
+use niwaki_storage::{Mixed, OffsetNumber, PageKind, Xid};
 use niwaki_txn::Horizon;
 
 use crate::error::Result;
@@ -10,21 +10,27 @@ use crate::header::flags;
 use crate::page;
 use crate::prune::{PruneOptions, Pruned};
 use crate::relation::Heap;
+use crate::tid_store::TidStore;
 use crate::unindexed::FreeingPaused;
 
-/// What a pass over the indexes is about: roots whose entries it visits, both lists ascending.
+/// What a pass over the indexes is about: roots whose entries it visits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VacuumRoots {
     /// DEAD line pointers: each of their entries goes.
-    pub dead: Vec<Tid>,
+    pub dead: TidStore,
     /// Roots that are `mixed` and have versions: entries go whose key none of these has.
-    pub mixed: Vec<Tid>,
+    pub mixed: TidStore,
 }
 
 impl VacuumRoots {
     /// Number of roots.
-    pub fn len(&self) -> usize {
+    pub fn len(&self) -> u64 {
         self.dead.len() + self.mixed.len()
+    }
+
+    /// Bytes that remember them.
+    pub fn memory_bytes(&self) -> usize {
+        self.dead.memory_bytes() + self.mixed.memory_bytes()
     }
 
     /// Whether there is none.
@@ -45,7 +51,7 @@ pub struct PageVacuum {
 }
 
 impl Heap<'_> {
-    /// Prunes a page and appends its roots with entries to visit to `roots`. `freeze_before`: freeze versions
+    /// Prunes a page and adds its roots with entries to visit to `roots`, which have those of pages before it. `freeze_before`: freeze versions
     /// of inserters older than this, where every snapshot sees them.
     ///
     /// # Errors
@@ -66,14 +72,14 @@ impl Heap<'_> {
         let options = PruneOptions { freeze_before, map: true, ..PruneOptions::default() };
         let pruned = self.prune(&mut page, horizon, options)?;
         let mut found = PageVacuum { pruned, empty: true, ..PageVacuum::default() };
+        let (mut dead, mut mixed) = (Vec::new(), Vec::new());
         for offset in 1..=page.item_count() {
             let id = page.item_id(OffsetNumber(offset));
-            let tid = Tid { block: page.id().block, offset: OffsetNumber(offset) };
             found.empty &= id.state() == ItemState::Unused;
             match id.state() {
-                ItemState::Dead => roots.dead.push(tid),
+                ItemState::Dead => dead.push(offset),
                 ItemState::Normal | ItemState::Redirect if id.mixed() != Mixed::No => {
-                    roots.mixed.push(tid);
+                    mixed.push(offset);
                 }
                 ItemState::Normal | ItemState::Redirect | ItemState::Unused => {}
             }
@@ -81,6 +87,8 @@ impl Heap<'_> {
             found.versions += u32::from(version);
         }
         self.note_room(&page);
+        roots.dead.add(block, &dead);
+        roots.mixed.add(block, &mixed);
         Ok(found)
     }
 

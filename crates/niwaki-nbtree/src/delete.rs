@@ -149,9 +149,11 @@ impl Index {
                 given = stream.next(pool, name).ok().flatten().unwrap_or(u32::MAX);
             }
             loop {
+                let before = summary.removed;
                 let remaining = self.vacuum_page(block, &pass, visitor, &mut summary)?;
+                let (reads, changed) = (stream.take_reads(), summary.removed > before);
                 // What a split moves meanwhile the pass visits where it went.
-                if visitor.between_pages()? == NextVisit::NextPage {
+                if visitor.between_pages(reads, changed)? == NextVisit::NextPage {
                     summary.remaining += remaining.unwrap_or(0);
                     summary.leaf_pages += u32::from(remaining.is_some());
                     break;

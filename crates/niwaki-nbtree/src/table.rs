@@ -162,11 +162,13 @@ pub trait EntryVisitor {
         ReadAhead::default()
     }
 
-    /// Called with no latch held, for delays and interrupts.
+    /// Called with no latch held, for delays and interrupts: `reads` pages were read for the last one, of which
+    /// something was changed or not.
     ///
     /// # Errors
     /// End the pass.
-    fn between_pages(&mut self) -> Result<NextVisit> {
+    fn between_pages(&mut self, reads: u64, changed: bool) -> Result<NextVisit> {
+        let _ = (reads, changed);
         Ok(NextVisit::NextPage)
     }
 }

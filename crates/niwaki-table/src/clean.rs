@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use niwaki_env::seeded_bug;
 use niwaki_heap::{DeadProbe, VacuumRoots};
 use niwaki_nbtree::{BatchEntry, EntryDecision, EntryVisitor, NextVisit, VacuumSummary};
-use niwaki_storage::Tid;
+use niwaki_storage::{ReadAhead, Tid};
 
 use crate::error::{Error, Result};
 use crate::row_key::{HasKey, KeyMemo};
@@ -30,23 +30,26 @@ const INSISTS: u32 = 2;
 
 impl Table {
     /// Visits every entry of an index for `roots`. Adds to `unclean` those of the mixed ones of which it may
-    /// have left an entry that is not right: `mixed` must stay with them. `interrupts` is asked between pages.
+    /// have left an entry that is not right: `mixed` must stay with them. `rest` is called between
+    /// pages, as [`EntryVisitor::between_pages`] is.
     ///
     /// # Errors
-    /// Storage's, and that of `interrupts`; what was deleted until then stays deleted.
+    /// Storage's, and that of `rest`; what was deleted until then stays deleted.
     pub fn clean_index(
         &self,
         index: usize,
         roots: &VacuumRoots,
         unclean: &mut BTreeSet<Tid>,
-        interrupts: &mut dyn FnMut() -> Result<()>,
+        read_ahead: ReadAhead,
+        rest: &mut dyn FnMut(u64, bool) -> Result<()>,
     ) -> Result<VacuumSummary> {
         let mut cleaner = Cleaner {
             table: self,
             index,
             roots,
             unclean,
-            interrupts,
+            read_ahead,
+            rest,
             memo: KeyMemo::default(),
             undecided: Vec::new(),
             absent: BTreeSet::new(),
@@ -67,7 +70,8 @@ struct Cleaner<'t> {
     index: usize,
     roots: &'t VacuumRoots,
     unclean: &'t mut BTreeSet<Tid>,
-    interrupts: &'t mut dyn FnMut() -> Result<()>,
+    read_ahead: ReadAhead,
+    rest: &'t mut dyn FnMut(u64, bool) -> Result<()>,
     memo: KeyMemo,
     /// Roots of entries of this page that could not be judged yet.
     undecided: Vec<Tid>,
@@ -82,10 +86,10 @@ struct Cleaner<'t> {
 impl EntryVisitor for Cleaner<'_> {
     fn decide(&mut self, entry: BatchEntry<'_>) -> EntryDecision {
         let root = entry.tid;
-        if self.roots.dead.binary_search(&root).is_ok() {
+        if self.roots.dead.contains(root) {
             return EntryDecision::Delete;
         }
-        if self.roots.mixed.binary_search(&root).is_err() || self.failure.is_some() {
+        if !self.roots.mixed.contains(root) || self.failure.is_some() {
             return EntryDecision::Keep;
         }
         let heap = self.table.heap();
@@ -119,8 +123,12 @@ impl EntryVisitor for Cleaner<'_> {
         self.unclean.insert(root);
     }
 
-    fn between_pages(&mut self) -> niwaki_storage::Result<NextVisit> {
-        let next = self.prepare_next_visit();
+    fn read_ahead(&self) -> ReadAhead {
+        self.read_ahead
+    }
+
+    fn between_pages(&mut self, reads: u64, changed: bool) -> niwaki_storage::Result<NextVisit> {
+        let next = self.prepare_next_visit(reads, changed);
         next.map_err(|error| {
             self.failure.get_or_insert(error);
             niwaki_storage::Error::Refused("the cleaning of an index ended".to_owned())
@@ -168,11 +176,11 @@ impl Cleaner<'_> {
     }
 
     /// No latch is held.
-    fn prepare_next_visit(&mut self) -> Result<NextVisit> {
+    fn prepare_next_visit(&mut self, reads: u64, changed: bool) -> Result<NextVisit> {
         if let Some(error) = self.failure.take() {
             return Err(error);
         }
-        (self.interrupts)()?;
+        (self.rest)(reads, changed)?;
         self.visits += 1;
         if !self.undecided.is_empty() && self.visits < VISITS_MAX {
             for block in std::mem::take(&mut self.absent) {

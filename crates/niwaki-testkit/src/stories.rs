@@ -359,14 +359,14 @@ fn a_cleaner_comes_back_after(updates: i32) {
     }
     stage.churn(updates);
     for index in [0, ON_A] {
-        let mut decide =
-            |entry: niwaki_nbtree::BatchEntry<'_>| match roots.dead.contains(&entry.tid) {
-                true => EntryDecision::Delete,
-                false => EntryDecision::Keep,
-            };
+        let mut decide = |entry: niwaki_nbtree::BatchEntry<'_>| match roots.dead.contains(entry.tid)
+        {
+            true => EntryDecision::Delete,
+            false => EntryDecision::Keep,
+        };
         stage.table.index(index).vacuum(&mut decide).expect("a pass");
     }
-    for tid in roots.dead {
+    for tid in roots.dead.iter() {
         heap.free_dead(&paused, tid.block.0, &[tid.offset.0], &horizon).expect("a page");
     }
     drop(paused);

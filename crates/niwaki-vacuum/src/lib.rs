@@ -2,8 +2,12 @@
 #![forbid(unsafe_code)]
 
 mod analyze;
+mod cost;
+mod progress;
 mod skip;
 mod vacuum;
 
 pub use analyze::{ColumnStatistics, TableStatistics, analyze};
-pub use vacuum::{VacuumOptions, VacuumSummary, vacuum};
+pub use cost::CostOptions;
+pub use progress::{VacuumPhase, VacuumProgress, VacuumState};
+pub use vacuum::{IndexCleanup, VacuumOptions, VacuumSummary, vacuum};

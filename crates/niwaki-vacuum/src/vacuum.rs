@@ -1,29 +1,64 @@
 //! One vacuum of one table.
+//!
+//! ```text
+//! scanning heap ──roots fill their memory──> vacuuming indexes ──> vacuuming heap ──┐
+//!      ^  └─end─> vacuuming indexes ──> vacuuming heap ──> final cleanup           │
+//!      └───────────────────────────────────────────────────────────────────────────┘
+//! ```
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use niwaki_heap::FreeingPaused;
+use niwaki_env::sync::thread;
+use niwaki_heap::{FreeingPaused, Heap};
 use niwaki_storage::{ReadAhead, Tid, Xid};
 use niwaki_table::{Error, PageVisibility, Result, Table, VacuumRoots};
 use niwaki_txn::SessionControl;
 
+use crate::cost::{CostBalance, CostOptions};
+use crate::progress::{VacuumPhase, VacuumProgress};
 use crate::skip::BlocksToRead;
 
-/// How a vacuum is done.
+/// Part of the heap's pages, in percent, from which on roots are worth a visit of the indexes.
+const BYPASS_PERCENT: u64 = 2;
+/// Whatever the part: what takes so many bytes is not carried from vacuum to vacuum.
+const BYPASS_BYTES_MAX: usize = 32 << 20;
+
+/// Whether the indexes are visited (`INDEX_CLEANUP`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexCleanup {
+    /// If enough pages have roots whose entries could go; the others wait for another vacuum, which finds them
+    /// again: their pages are not all-visible.
+    Auto,
+    /// If any has.
+    On,
+    /// Never: DEAD line pointers stay, and so do old entries of mixed roots.
+    Off,
+}
+
+/// How a vacuum is done.
+#[derive(Clone, Debug)]
 pub struct VacuumOptions {
     /// Versions of inserters at least this many transactions old are frozen; 0 (VACUUM FREEZE): all
     /// that every snapshot sees.
     pub freeze_min_age: u64,
     /// Leave out pages of which the visibility map says that there is nothing to do.
     pub skip_pages: bool,
-    /// Visit the indexes at all; without it DEAD line pointers stay, and so do old entries of mixed roots.
-    pub index_cleanup: bool,
-    /// Most DEAD line pointers and mixed roots remembered before the indexes are visited; more means
-    /// another pass over them. 8 bytes each.
-    pub roots_max: usize,
+    /// Whether the indexes are visited.
+    pub index_cleanup: IndexCleanup,
+    /// Bytes that roots may take which are remembered before the indexes are visited
+    /// (`maintenance_work_mem`); more roots mean another pass over the indexes.
+    pub memory_bytes: usize,
+    /// Indexes that are visited at the same time besides the first (`PARALLEL`).
+    pub index_workers: usize,
+    /// Whether the heap of large values is vacuumed too (`PROCESS_TOAST`).
+    pub large_values: bool,
     /// How far it reads ahead, in the heap and in indexes.
     pub read_ahead: ReadAhead,
+    /// When it rests.
+    pub cost: CostOptions,
+    /// Where it tells how far it is.
+    pub progress: Arc<VacuumProgress>,
 }
 
 impl Default for VacuumOptions {
@@ -31,9 +66,13 @@ impl Default for VacuumOptions {
         Self {
             freeze_min_age: 50_000_000,
             skip_pages: true,
-            index_cleanup: true,
-            roots_max: 8 << 20,
+            index_cleanup: IndexCleanup::On,
+            memory_bytes: 64 << 20,
+            index_workers: 0,
+            large_values: true,
             read_ahead: ReadAhead::default(),
+            cost: CostOptions::default(),
+            progress: Arc::default(),
         }
     }
 }
@@ -71,6 +110,10 @@ pub struct VacuumSummary {
     pub entries_removed: u64,
     /// Times the indexes were visited.
     pub index_passes: u32,
+    /// Roots whose index entries were left for another vacuum, because they lie on too few pages.
+    pub bypassed: u64,
+    /// Pages of the heap and of the indexes that were read from their files.
+    pub reads: u64,
     /// Pages read of the heap of large values.
     pub value_pages: u32,
     /// Pieces of large values removed there.
@@ -101,72 +144,128 @@ pub fn vacuum(
     session: &SessionControl,
     options: &VacuumOptions,
 ) -> Result<VacuumSummary> {
-    let mut pass =
-        Pass { table, session, summary: VacuumSummary::default(), roots: VacuumRoots::default() };
-    let transactions = table.engine().transactions();
-    let freeze_before = Xid(transactions.next_xid().0.saturating_sub(options.freeze_min_age));
-    let heap = table.heap();
-    let paused = heap.pause_freeing();
-    heap.open_visibility_map()?;
-    let mut blocks = BlocksToRead::new(options.skips());
-    // Up to the end that the heap has when the pass gets there.
-    let pool = table.engine().storage().pool();
-    let mut stream = heap.read_stream(options.read_ahead);
-    while let Some(block) = stream.next(pool, &mut || {
-        Ok::<_, Error>(blocks.next(table.blocks()?, |block| heap.page_visibility(block)))
-    })? {
-        pass.interrupts()?;
-        // Anew for each page: reading the slots costs little, and what ended meanwhile counts.
-        let horizon = transactions.horizon();
-        let found = heap.vacuum_page(block, &horizon, freeze_before, &mut pass.roots)?;
-        pass.summary.pages += 1;
-        pass.summary.removed += u64::from(found.pruned.removed);
-        pass.summary.frozen += u64::from(found.pruned.frozen);
-        pass.summary.remaining += u64::from(found.versions);
-        pass.summary.held += u64::from(found.pruned.held);
-        if options.index_cleanup && pass.roots.len() >= options.roots_max {
-            pass.clean(&paused)?;
-        }
+    let next = table.engine().transactions().next_xid().0;
+    let mut pass = Pass {
+        table,
+        session,
+        options,
+        freeze_before: Xid(next.saturating_sub(options.freeze_min_age)),
+        cost: CostBalance::new(options.cost),
+        summary: VacuumSummary::default(),
+        roots: VacuumRoots::default(),
+    };
+    let progress = &options.progress;
+    progress.blocks_total(table.blocks()?);
+    progress.roots_bytes_max(options.memory_bytes);
+    progress.indexes_total(table.definition().indexes.len());
+    let paused = table.heap().pause_freeing();
+    pass.scan(&paused)?;
+    pass.finish_roots(&paused)?;
+    progress.begin(VacuumPhase::FinalCleanup);
+    table.heap().save_free_space()?;
+    if options.large_values {
+        pass.vacuum_values()?;
     }
-    pass.summary.skipped = blocks.skipped();
-    if options.index_cleanup && !pass.roots.is_empty() {
-        pass.clean(&paused)?;
-    }
-    heap.save_free_space()?;
-    pass.vacuum_values(freeze_before, options)?;
     Ok(pass.summary)
 }
 
 struct Pass<'t> {
     table: &'t Table,
     session: &'t SessionControl,
+    options: &'t VacuumOptions,
+    freeze_before: Xid,
+    cost: CostBalance,
     summary: VacuumSummary,
     /// Whose entries the next visit of the indexes is about.
     roots: VacuumRoots,
 }
 
 impl Pass<'_> {
-    fn interrupts(&self) -> Result<()> {
-        self.session.check_interrupts().map_err(|why| Error::Transaction(why.into()))
+    /// Between two pages, with no latch held and no pin: `reads` pages were read for the last one, which was changed or
+    /// not.
+    fn rest(&mut self, reads: u64, changed: bool) -> Result<()> {
+        self.summary.reads += reads;
+        rest(self.session, &mut self.cost, reads, changed)
+    }
+
+    /// Prunes the heap's pages that the map does not leave out, up to the end that the heap has when it gets there.
+    fn scan(&mut self, paused: &FreeingPaused) -> Result<()> {
+        let (table, heap) = (self.table, self.table.heap());
+        let pool = table.engine().storage().pool();
+        heap.open_visibility_map()?;
+        self.options.progress.begin(VacuumPhase::ScanningHeap);
+        let mut blocks = BlocksToRead::new(self.options.skips());
+        let mut stream = heap.read_stream(self.options.read_ahead);
+        while let Some(block) = stream.next(pool, &mut || {
+            Ok::<_, Error>(blocks.next(table.blocks()?, |block| heap.page_visibility(block)))
+        })? {
+            // Anew for each page: reading the slots costs little, and what ended meanwhile counts.
+            let horizon = table.engine().transactions().horizon();
+            let found = heap.vacuum_page(block, &horizon, self.freeze_before, &mut self.roots)?;
+            let summary = &mut self.summary;
+            summary.pages += 1;
+            summary.removed += u64::from(found.pruned.removed);
+            summary.frozen += u64::from(found.pruned.frozen);
+            summary.remaining += u64::from(found.versions);
+            summary.held += u64::from(found.pruned.held);
+            self.options.progress.blocks_scanned(block);
+            self.tell_roots();
+            self.rest(stream.take_reads(), found.pruned.removed + found.pruned.frozen > 0)?;
+            let full = self.roots.memory_bytes() >= self.options.memory_bytes;
+            if full && self.options.index_cleanup != IndexCleanup::Off {
+                self.clean(paused)?;
+                self.options.progress.begin(VacuumPhase::ScanningHeap);
+            }
+        }
+        self.summary.skipped = blocks.skipped();
+        self.options.progress.blocks_scanned(table.blocks()?);
+        Ok(())
+    }
+
+    fn tell_roots(&self) {
+        self.options.progress.roots_bytes(self.roots.memory_bytes());
+        self.options.progress.roots(self.roots.len());
+    }
+
+    /// What is left of the roots at the end of the heap.
+    fn finish_roots(&mut self, paused: &FreeingPaused) -> Result<()> {
+        if self.roots.is_empty() {
+            return Ok(());
+        }
+        match self.options.index_cleanup {
+            IndexCleanup::Off => {}
+            IndexCleanup::Auto if self.bypasses()? => self.summary.bypassed = self.roots.len(),
+            IndexCleanup::Auto | IndexCleanup::On => self.clean(paused)?,
+        }
+        Ok(())
+    }
+
+    /// Whether so few pages have roots that the indexes are not worth a visit.
+    fn bypasses(&self) -> Result<bool> {
+        let pages = (self.roots.dead.block_count() + self.roots.mixed.block_count()) as u64;
+        let few = pages * 100 < u64::from(self.table.blocks()?) * BYPASS_PERCENT;
+        let indexed = !self.table.definition().indexes.is_empty();
+        let small = self.roots.memory_bytes() < BYPASS_BYTES_MAX;
+        Ok(few && indexed && small && self.summary.index_passes == 0)
     }
 
     /// Prunes the heap of the table's large values: what is left there of versions that went, and of transactions that
     /// aborted. No index names its rows.
-    fn vacuum_values(&mut self, freeze_before: Xid, options: &VacuumOptions) -> Result<()> {
+    fn vacuum_values(&mut self) -> Result<()> {
         let Some(values) = self.table.value_heap() else { return Ok(()) };
         let mut none = VacuumRoots::default();
         values.open_visibility_map()?;
-        let mut blocks = BlocksToRead::new(options.skips());
         let pool = self.table.engine().storage().pool();
-        let mut stream = values.read_stream(options.read_ahead);
+        let mut blocks = BlocksToRead::new(self.options.skips());
+        let mut stream = values.read_stream(self.options.read_ahead);
         while let Some(block) = stream.next(pool, &mut || {
             Ok::<_, Error>(blocks.next(values.blocks()?, |at| values.page_visibility(at)))
         })? {
-            self.interrupts()?;
             let horizon = self.table.engine().transactions().horizon();
-            let found = values.vacuum_page(block, &horizon, freeze_before, &mut none)?;
+            let found = values.vacuum_page(block, &horizon, self.freeze_before, &mut none)?;
             self.summary.value_pages += 1;
             self.summary.pieces_removed += u64::from(found.pruned.removed);
+            self.rest(stream.take_reads(), found.pruned.removed + found.pruned.frozen > 0)?;
         }
         Ok(values.save_free_space()?)
     }
@@ -176,33 +275,100 @@ impl Pass<'_> {
     /// (rules 9b.8, 9b.9).
     fn clean(&mut self, paused: &FreeingPaused) -> Result<()> {
         let roots = std::mem::take(&mut self.roots);
-        let heap = self.table.heap();
+        let (heap, progress) = (self.table.heap(), Arc::clone(&self.options.progress));
         // Before the first visit of an index: who changes a key meanwhile says *yes*.
         let mut cleaning = Vec::new();
-        for (block, offsets) in by_block(&roots.mixed) {
+        for (block, offsets) in roots.mixed.blocks() {
             let found = heap.begin_cleaning(block, &offsets)?;
             cleaning.extend(found.into_iter().map(|offset| Tid::new(block, offset)));
         }
-        let mut unclean = BTreeSet::new();
-        for index in 0..self.table.definition().indexes.len() {
-            let interrupts = &mut || self.interrupts();
-            let visited = self.table.clean_index(index, &roots, &mut unclean, interrupts)?;
-            self.summary.entries_removed += visited.removed;
-        }
+        progress.begin(VacuumPhase::VacuumingIndexes);
+        let unclean = self.clean_indexes(&roots)?;
         self.summary.index_passes += 1;
-        for (block, offsets) in by_block(&roots.dead) {
-            self.interrupts()?;
+        progress.index_passes(self.summary.index_passes);
+        progress.begin(VacuumPhase::VacuumingHeap);
+        self.free_dead(&heap, &roots, paused)?;
+        cleaning.retain(|root| !unclean.contains(root));
+        for (block, offsets) in by_block(&cleaning) {
+            self.summary.cleared += heap.clear_mixed(block, &offsets)?.len() as u64;
+            self.rest(0, true)?;
+        }
+        self.tell_roots();
+        Ok(())
+    }
+
+    /// Visits the indexes, some of them at the same time. Returns the mixed roots that must stay so.
+    fn clean_indexes(&mut self, roots: &VacuumRoots) -> Result<BTreeSet<Tid>> {
+        let (table, session, read_ahead) = (self.table, self.session, self.options.read_ahead);
+        let count = table.definition().indexes.len();
+        let mut unclean = BTreeSet::new();
+        let mut begin = 0;
+        while begin < count {
+            let end = count.min(begin + 1 + self.options.index_workers);
+            let visited = thread::scope(|scope| {
+                let others: Vec<_> = (begin + 1..end)
+                    .map(|index| {
+                        // A share of the work each: together they rest as often as one of them would.
+                        let mut cost = self.cost;
+                        scope.spawn(move || {
+                            let mut unclean = BTreeSet::new();
+                            let rest =
+                                &mut |reads, changed| rest(session, &mut cost, reads, changed);
+                            let done =
+                                table.clean_index(index, roots, &mut unclean, read_ahead, rest);
+                            done.map(|done| (done, unclean))
+                        })
+                    })
+                    .collect();
+                let rest = &mut |reads, changed| self.rest(reads, changed);
+                let first = table.clean_index(begin, roots, &mut unclean, read_ahead, rest);
+                let mut visited = vec![first.map(|done| (done, BTreeSet::new()))];
+                visited.extend(others.into_iter().map(|other| {
+                    other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                }));
+                visited
+            });
+            for done in visited {
+                let (done, left) = done?;
+                self.summary.entries_removed += done.removed;
+                unclean.extend(left);
+            }
+            begin = end;
+            self.options.progress.indexes_processed(end);
+        }
+        Ok(unclean)
+    }
+
+    /// Frees the DEAD line pointers, whose entries are gone.
+    fn free_dead(
+        &mut self,
+        heap: &Heap<'_>,
+        roots: &VacuumRoots,
+        paused: &FreeingPaused,
+    ) -> Result<()> {
+        let numbers = roots.dead.blocks().map(|(block, _)| block);
+        let mut ahead = heap.ahead(numbers, self.options.read_ahead);
+        let mut blocks = roots.dead.blocks();
+        let mut done = 0_u64;
+        while let (Some(_), Some((block, offsets))) = (ahead.next(), blocks.next()) {
             let horizon = self.table.engine().transactions().horizon();
             let freed = heap.free_dead(paused, block, &offsets, &horizon)?;
             self.summary.freed += u64::from(freed);
-        }
-        cleaning.retain(|root| !unclean.contains(root));
-        for (block, offsets) in by_block(&cleaning) {
-            self.interrupts()?;
-            self.summary.cleared += heap.clear_mixed(block, &offsets)?.len() as u64;
+            done += 1;
+            self.options.progress.blocks_vacuumed(done);
+            self.rest(ahead.take_reads(), freed > 0)?;
         }
         Ok(())
     }
+}
+
+/// Looks for interrupts, and rests if it is time.
+fn rest(session: &SessionControl, cost: &mut CostBalance, reads: u64, changed: bool) -> Result<()> {
+    let done = match cost.visit(u32::try_from(reads).unwrap_or(u32::MAX), changed) {
+        Some(time) => session.sleep(time),
+        None => session.check_interrupts(),
+    };
+    done.map_err(|why| Error::Transaction(why.into()))
 }
 
 /// Roots, given ascending, by their blocks.

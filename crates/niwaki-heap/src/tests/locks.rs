@@ -37,7 +37,7 @@ fn vacuum(fixture: &Fixture) -> (Vec<Tid>, u32) {
     for block in 0..fixture.heap().blocks().unwrap() {
         fixture.heap().vacuum_page(block, &horizon, Xid::INVALID, &mut roots).unwrap();
     }
-    let dead = roots.dead;
+    let dead: Vec<Tid> = roots.dead.iter().collect();
     let mut freed = 0;
     for tid in &dead {
         let offsets = [tid.offset.0];

@@ -187,7 +187,7 @@ fn moves(fixture: &Fixture) {
     assert_eq!([fixture.said(0), fixture.said(1)], [Unknown; 2]);
     fixture.assert_redo_makes_the_same();
     // Who follows from the first page needs the line pointer there, which waits for its index entries.
-    assert_eq!(fixture.vacuum(Xid(0)).dead, [roots[0]]);
+    assert!(fixture.vacuum(Xid(0)).dead.iter().eq([roots[0]]));
     assert_eq!([fixture.said(0), fixture.said(1)], [Unknown, AllVisible]);
     let paused = fixture.heap().pause_freeing();
     let horizon = fixture.txns.horizon();
@@ -318,7 +318,7 @@ fn a_check_finds_what_is_not_so() {
     assert_eq!(broken(deleted, say(0, 1)), ["V1"], "a deleted row");
     let dead = |fixture: &Fixture, root| {
         deleted(fixture, root);
-        assert_eq!(fixture.vacuum(Xid(0)).dead, [root]);
+        assert!(fixture.vacuum(Xid(0)).dead.iter().eq([root]));
     };
     assert_eq!(broken(dead, say(0, 1)), ["V1"], "a DEAD line pointer");
     let mixed = |fixture: &Fixture, root: Tid| {

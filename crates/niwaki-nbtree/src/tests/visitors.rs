@@ -70,7 +70,7 @@ impl EntryVisitor for Rewriter {
         self.refused.push(root);
     }
 
-    fn between_pages(&mut self) -> niwaki_storage::Result<NextVisit> {
+    fn between_pages(&mut self, _: u64, _: bool) -> niwaki_storage::Result<NextVisit> {
         self.visits += 1;
         let again = self.visits <= self.again;
         Ok(if again { NextVisit::SamePage } else { NextVisit::NextPage })

@@ -37,6 +37,11 @@ impl ReadRun {
         PageId { block: BlockNumber(self.first.block.0 + at as u32), ..self.first }
     }
 
+    /// Number of pages.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
     /// Whether the page is one of the run's.
     pub(super) fn has(&self, id: PageId) -> bool {
         let same = (id.file, id.fork) == (self.first.file, self.first.fork);

@@ -61,6 +61,8 @@ pub struct ReadStream {
     /// The last blocks of `ahead`, which wait for neighbours: all behind each other.
     pending: u32,
     ended: bool,
+    /// Pages read since somebody asked.
+    reads: u64,
 }
 
 impl fmt::Debug for ReadStream {
@@ -78,7 +80,12 @@ impl ReadStream {
         let share = pool.capacity() as u32 / SHARE;
         let combine = options.combine.min(RUN_MAX as u32);
         let distance = Distance::new(combine, options.concurrency, share);
-        Self { file, fork, distance, ahead: VecDeque::new(), pending: 0, ended: false }
+        Self { file, fork, distance, ahead: VecDeque::new(), pending: 0, ended: false, reads: 0 }
+    }
+
+    /// How many pages it has read, or begun to, since this was asked last: what a vacuum's rests go by.
+    pub fn take_reads(&mut self) -> u64 {
+        std::mem::take(&mut self.reads)
     }
 
     /// The next block, in the pool or on its way there as far as possible; `None` when `name`, which says the blocks
@@ -173,6 +180,7 @@ impl ReadStream {
     fn read(&mut self, pool: &BufferPool, run: ReadRun, now: bool) -> Named {
         let counters = &pool.reads.counters;
         counters.runs.fetch_add(1, Ordering::Relaxed);
+        self.reads += run.len() as u64;
         let Some(rest) = pool.fill_cached(run) else {
             counters.cached.fetch_add(1, Ordering::Relaxed);
             self.distance.was_cached();
@@ -215,6 +223,11 @@ impl<'p, I: Iterator<Item = u32>> BlocksAhead<'p, I> {
         blocks: I,
     ) -> Self {
         Self { pool, stream: ReadStream::new(pool, file, fork, options), blocks }
+    }
+
+    /// As [`ReadStream::take_reads`].
+    pub fn take_reads(&mut self) -> u64 {
+        self.stream.take_reads()
     }
 }
 

@@ -270,8 +270,12 @@ impl World {
         let freeze_min_age = if freeze { 0 } else { u64::MAX };
         // A freezing one counts all that is left.
         let skip_pages = !freeze;
-        let options =
-            VacuumOptions { freeze_min_age, skip_pages, roots_max: 3, ..VacuumOptions::default() };
+        let options = VacuumOptions {
+            freeze_min_age,
+            skip_pages,
+            memory_bytes: 150,
+            ..VacuumOptions::default()
+        };
         let summary = vacuum(&self.table, &self.sessions[session], &options).unwrap();
         self.check();
         summary

@@ -427,7 +427,8 @@ impl Run {
             return;
         }
         let freeze_min_age = if self.rng.chance(1, 3) { 0 } else { u64::MAX };
-        let options = VacuumOptions { freeze_min_age, roots_max: 3, ..VacuumOptions::default() };
+        let options =
+            VacuumOptions { freeze_min_age, memory_bytes: 150, ..VacuumOptions::default() };
         vacuum(&self.table, &self.controls[HELPER], &options).expect("a vacuum");
     }
 
