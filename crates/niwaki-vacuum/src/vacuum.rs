@@ -121,10 +121,11 @@ pub struct VacuumSummary {
 }
 
 impl VacuumSummary {
-    /// About how many versions the table has, where `known` versions were on so many pages before: the pages that were
+    /// About how many rows the table has, where `known` versions were on so many pages before: the pages that were
     /// left out are taken to hold what pages held then.
     pub fn estimate_rows(&self, known: (f64, u32)) -> f64 {
-        let (read, skipped) = (self.remaining as f64, f64::from(self.skipped));
+        let read = self.remaining.saturating_sub(self.held) as f64;
+        let skipped = f64::from(self.skipped);
         match (self.pages, known) {
             (_, (rows, pages)) if pages > 0 => read + rows / f64::from(pages) * skipped,
             (0, _) => 0.0,

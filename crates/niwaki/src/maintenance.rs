@@ -71,13 +71,24 @@ impl MaintainedTable {
         let summary = niwaki_vacuum::vacuum(&self.table, transaction.session(), options)?;
         let known = &self.relation.stats;
         let stats = RelationStats {
-            tuples: summary.estimate_rows((known.tuples, known.pages)),
+            tuples: self.rows_after(&summary),
             pages: self.table.blocks()?,
             columns: known.columns.clone(),
         };
         self.store(transaction, catalog, stats)?;
         self.table.note_vacuum(self.automatic, summary.held);
         Ok(summary)
+    }
+
+    /// How many rows there are after a vacuum. Of pages that it left out nobody can say how many rows each has; but what was
+    /// inserted and deleted since the rows were counted is known, if that was after the start.
+    fn rows_after(&self, summary: &VacuumSummary) -> f64 {
+        let known = &self.relation.stats;
+        let since = self.table.maintenance_stats();
+        if summary.skipped > 0 && known.tuples >= 0.0 && (since.vacuumed || since.analyzed) {
+            return (known.tuples + since.rows_more as f64).max(0.0);
+        }
+        summary.estimate_rows((known.tuples, known.pages))
     }
 
     /// ANALYZE: stores what the planner asks about the table's contents.

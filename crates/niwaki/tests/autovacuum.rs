@@ -49,6 +49,13 @@ fn filled(database: &Database, table: &str) -> Session {
     session
 }
 
+/// 6,000 rows on more pages than ANALYZE reads: it takes a random choice.
+fn large(session: &mut Session, table: &str) {
+    let fill =
+        format!("insert into {table} select g, repeat('n', 900) from generate_series(1, 6000) g");
+    each(session, &[&format!("create table {table} (id int, note text)"), &fill]);
+}
+
 /// Live and dead rows, rows inserted since the last vacuum and changed since the last ANALYZE, by pg_stat_user_tables.
 fn numbers(session: &mut Session) -> String {
     run(
@@ -65,10 +72,12 @@ fn many_deleted_rows_are_vacuumed() {
     assert_eq!(numbers(&mut session), "5000|0|0|0");
     each(&mut session, &["delete from t where id <= 1000"]);
     assert_eq!(numbers(&mut session), "4000|1000|0|1000");
-    assert_eq!(maintain(&database), "ANALYZE public.t", "50 and a tenth");
-    each(&mut session, &["delete from t where id <= 1200"]);
-    assert_eq!(maintain(&database), "VACUUM public.t", "50 and a fifth of those that were left");
-    assert_eq!(numbers(&mut session), "3800|0|0|200");
+    each(&mut session, &["delete from t where id <= 1050"]);
+    assert_eq!(maintain(&database), "ANALYZE public.t", "50 and a tenth, but not a fifth");
+    assert_eq!(numbers(&mut session), "3950|0|0|0", "who read the pages has pruned them");
+    each(&mut session, &["delete from t where id > 4000"]);
+    assert_eq!(maintain(&database), "VACUUM ANALYZE public.t");
+    assert_eq!(numbers(&mut session), "2950|0|0|0");
     let left = "select dead_line_pointers, mixed_chains from niwaki_chain_stats('t')";
     assert_eq!(run(&mut session, left), "0|0");
     assert_eq!(maintain(&database), "");
@@ -87,8 +96,10 @@ fn what_copy_loads_is_analyzed_and_shown_to_all() {
     assert_eq!(numbers(&mut session), "5000|0|5000|5000");
     assert_eq!(maintain(&database), "VACUUM ANALYZE public.t");
     assert_eq!(numbers(&mut session), "5000|0|0|0");
-    let hidden = "select blkno from pg_visibility_map('t') where not all_visible";
-    assert_eq!(run(&mut session, hidden), "");
+    // The heap grows by several pages at a time; those behind the last row have nothing to show.
+    let hidden = "select count(*) from pg_visibility_map('t') where not all_visible";
+    let hidden: u32 = run(&mut session, hidden).parse().unwrap();
+    assert!(hidden <= 8, "{hidden}");
     let plan = run(&mut session, "explain select * from t where k = 3");
     assert!(plan.contains("rows=714 "), "a seventh: {plan}");
     assert_eq!(maintain(&database), "");
@@ -101,21 +112,21 @@ fn what_an_old_snapshot_keeps_is_not_vacuumed_again_and_again() {
     let mut report = database.session();
     run(&mut report, "begin isolation level repeatable read");
     assert_eq!(run(&mut report, "select count(*) from t"), "5000");
-    each(&mut session, &["delete from t where id <= 1500"]);
+    each(&mut session, &["delete from t where id % 10 < 3"]);
     assert_eq!(maintain(&database), "VACUUM ANALYZE public.t");
     assert_eq!(numbers(&mut session), "3500|1500|0|0", "they are still there");
     for _ in 0..5 {
         assert_eq!(maintain(&database), "", "nothing would go");
     }
-    each(&mut session, &["delete from t where id <= 1600"]);
+    each(&mut session, &["delete from t where id % 50 = 3"]);
     assert_eq!(maintain(&database), "", "not many more");
-    each(&mut session, &["delete from t where id <= 2400"]);
+    each(&mut session, &["delete from t where id % 10 in (3, 4)"]);
     assert_eq!(maintain(&database), "VACUUM ANALYZE public.t", "as many as would be reason enough");
     assert_eq!(maintain(&database), "");
     assert_eq!(run(&mut report, "select count(*) from t"), "5000");
     each(&mut report, &["commit"]);
     assert_eq!(maintain(&database), "VACUUM public.t", "now they go");
-    assert_eq!(numbers(&mut session), "2600|0|0|0");
+    assert_eq!(numbers(&mut session), "2500|0|0|0");
     assert_eq!(maintain(&database), "");
 }
 
@@ -173,18 +184,13 @@ fn a_broken_table_keeps_no_other_waiting() {
     };
     let database = open();
     let mut session = database.session();
-    let make = |name| {
-        format!("create table {name} as select g, repeat('n', 90) from generate_series(1, 5000) g")
-    };
     for name in ["broken", "whole"] {
-        run(&mut session, &make(name));
+        large(&mut session, name);
     }
     let file = run(&mut session, "select relfilenode from pg_class where relname = 'broken'");
     drop(session);
     database.close().unwrap();
-    let names = env.vfs.list("base").unwrap();
-    let name = names.iter().find(|name| name.split('.').next() == Some(&file)).unwrap();
-    let file = env.vfs.open(&format!("base/{name}"), OpenMode::Existing).unwrap();
+    let file = env.vfs.open(&format!("base/{file}.main"), OpenMode::Existing).unwrap();
     file.write_at(&[0xaa; 512], 3 * 8192 + 4000).unwrap();
     let database = open();
     for _ in 0..2 {
@@ -195,7 +201,7 @@ fn a_broken_table_keeps_no_other_waiting() {
             None => ("", &*done),
         };
         assert!(broken.starts_with("public.broken: "), "{done}");
-        assert!(whole.is_empty() || whole == "ANALYZE public.whole", "{done}");
+        assert!(whole.is_empty() || whole == "VACUUM ANALYZE public.whole", "{done}");
     }
     let statistics = "select autoanalyze_count from pg_stat_user_tables order by relname";
     assert_eq!(run(&mut database.session(), statistics), "0\n1");
@@ -430,10 +436,7 @@ fn a_definition_does_not_wait_for_it() {
     env.clock = Arc::clone(&clock) as Arc<_>;
     let database = Database::open_with(env, Options::new()).unwrap();
     let mut session = database.session();
-    // ANALYZE takes a random choice of more than 512 pages.
-    let fill =
-        "create table t as select g, repeat('n', 900) as note from generate_series(1, 6000) g";
-    run(&mut session, fill);
+    large(&mut session, "t");
     let mut definer = database.session();
     let held = "select count(*) from pg_locks where mode = 'ShareUpdateExclusiveLock'";
     let worker = {
@@ -486,10 +489,7 @@ fn a_close_ends_what_runs() {
     let options = Options::new().background(true).set("autovacuum_naptime", "1s");
     let database = Database::open_with(env, options).unwrap();
     let mut session = database.session();
-    run(
-        &mut session,
-        "create table t as select g, repeat('n', 900) from generate_series(1, 6000) g",
-    );
+    large(&mut session, "t");
     drop(session);
     gate.armed.store(true, Ordering::Release);
     gate.until_reached();
