@@ -14,12 +14,10 @@ use niwaki_table::{Engine, MapOptions};
 use niwaki_txn::{BeginOptions, Durability, TransactionManager, TxnOptions};
 
 use crate::activity::Activities;
-use crate::autovacuum::{
-    Autovacuum, AutovacuumReport, AutovacuumSettings, LauncherThread, workers_max,
-};
+use crate::autovacuum::{Autovacuum, AutovacuumReport, LauncherThread, workers_max};
 use crate::gardener::{Gardener, GardenerThread};
 use crate::log::Log;
-use crate::progress::Builds;
+use crate::progress::{Builds, Vacuums};
 use crate::session::Session;
 use crate::{Result, SqlError, views};
 
@@ -85,6 +83,7 @@ struct Inner {
     transactions: Arc<TransactionManager>,
     catalog: Arc<Catalog>,
     builds: Arc<Builds>,
+    vacuums: Arc<Vacuums>,
     activities: Arc<Activities>,
     autovacuum: Arc<Autovacuum>,
     launcher: Mutex<Option<LauncherThread>>,
@@ -159,11 +158,13 @@ impl Database {
             false => None,
         };
         let activities = Arc::<Activities>::default();
+        let vacuums = Arc::<Vacuums>::default();
         let autovacuum = Autovacuum::new(
             Arc::clone(&engine),
             Arc::clone(&catalog),
             Arc::clone(&activities),
-            AutovacuumSettings::new(&settings),
+            Arc::clone(&vacuums),
+            &settings,
             options.log,
         );
         let launcher = match options.background && settings.bool("autovacuum") {
@@ -178,6 +179,7 @@ impl Database {
                 transactions,
                 catalog,
                 builds: Arc::default(),
+                vacuums,
                 activities,
                 autovacuum,
                 launcher: Mutex::new(launcher),
@@ -287,6 +289,10 @@ impl Database {
             }
         }
         self.inner.close()
+    }
+
+    pub(crate) fn vacuums(&self) -> &Arc<Vacuums> {
+        &self.inner.vacuums
     }
 
     pub(crate) fn builds(&self) -> &Arc<Builds> {

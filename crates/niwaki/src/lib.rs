@@ -15,6 +15,7 @@ mod result;
 mod session;
 mod snapshots;
 mod table_counters;
+mod vacuum_options;
 mod views;
 
 pub use api::{

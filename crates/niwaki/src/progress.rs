@@ -1,87 +1,97 @@
-//! Index builds that are under way, for `pg_stat_progress_create_index`.
+//! What runs for long: index builds for `pg_stat_progress_create_index`, vacuums for `pg_stat_progress_vacuum`.
 
 use std::sync::Arc;
 
 use niwaki_catalog::Oid;
 use niwaki_env::sync::Mutex;
-use niwaki_table::{BuildProgress, BuildState};
+use niwaki_table::BuildProgress;
+use niwaki_vacuum::VacuumProgress;
 
-/// One build.
-#[derive(Clone, Debug)]
-struct Build {
-    number: u64,
-    backend: i32,
-    command: &'static str,
-    /// Table and index, when they are known.
-    relations: Option<(Oid, Oid)>,
-    progress: Arc<BuildProgress>,
-}
-
-/// All builds of a database: the last number given, and those under way.
-#[derive(Debug, Default)]
-pub(crate) struct Builds(Mutex<(u64, Vec<Build>)>);
-
-/// A build's place in the list; it leaves with this handle.
-#[derive(Debug)]
-pub(crate) struct ProgressEntry {
-    builds: Arc<Builds>,
-    number: u64,
-    progress: Arc<BuildProgress>,
-}
-
-/// What the view shows of one build.
+/// What one of them is about.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BuildInfo {
+pub(crate) struct Build {
     pub(crate) backend: i32,
     pub(crate) command: &'static str,
-    pub(crate) table: Oid,
-    pub(crate) index: Oid,
-    pub(crate) state: BuildState,
+    /// Table and index, when they are known.
+    pub(crate) relations: Option<(Oid, Oid)>,
 }
 
-impl Builds {
-    /// Enters a build of a session.
-    pub(crate) fn begin(self: &Arc<Self>, backend: i32, command: &'static str) -> ProgressEntry {
-        let progress = Arc::new(BuildProgress::default());
+/// What a vacuum is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Vacuuming {
+    pub(crate) backend: i32,
+    pub(crate) table: Oid,
+}
+
+/// Index builds that are under way.
+pub(crate) type Builds = Running<Build, BuildProgress>;
+/// Vacuums that are under way.
+pub(crate) type Vacuums = Running<Vacuuming, VacuumProgress>;
+/// One index build.
+pub(crate) type ProgressEntry = Entry<Build, BuildProgress>;
+
+/// All of one kind: the last number given, and what is under way.
+#[derive(Debug)]
+pub(crate) struct Running<A, P>(Mutex<(u64, Vec<One<A, P>>)>);
+
+#[derive(Debug)]
+struct One<A, P> {
+    number: u64,
+    about: A,
+    progress: Arc<P>,
+}
+
+/// A place in the list; it leaves with this handle.
+#[derive(Debug)]
+pub(crate) struct Entry<A, P> {
+    all: Arc<Running<A, P>>,
+    number: u64,
+    progress: Arc<P>,
+}
+
+impl<A, P> Default for Running<A, P> {
+    fn default() -> Self {
+        Self(Mutex::new((0, Vec::new())))
+    }
+}
+
+impl<A: Copy, P: Default> Running<A, P> {
+    /// Enters one.
+    pub(crate) fn begin(self: &Arc<Self>, about: A) -> Entry<A, P> {
+        let progress = Arc::new(P::default());
         let mut list = self.0.lock();
         list.0 += 1;
         let number = list.0;
-        let build =
-            Build { number, backend, command, relations: None, progress: Arc::clone(&progress) };
-        list.1.push(build);
+        list.1.push(One { number, about, progress: Arc::clone(&progress) });
         drop(list);
-        ProgressEntry { builds: Arc::clone(self), number, progress }
+        Entry { all: Arc::clone(self), number, progress }
     }
 
-    /// Builds whose relations are known.
-    pub(crate) fn infos(&self) -> Vec<BuildInfo> {
-        let list = self.0.lock();
-        let known = list.1.iter().filter_map(|build| {
-            let (table, index) = build.relations?;
-            let state = build.progress.state();
-            Some(BuildInfo { backend: build.backend, command: build.command, table, index, state })
-        });
-        known.collect()
+    /// All that are under way.
+    pub(crate) fn all(&self) -> Vec<(A, Arc<P>)> {
+        self.0.lock().1.iter().map(|one| (one.about, Arc::clone(&one.progress))).collect()
+    }
+}
+
+impl<A, P> Entry<A, P> {
+    /// What it tells itself.
+    pub(crate) fn progress(&self) -> &Arc<P> {
+        &self.progress
     }
 }
 
 impl ProgressEntry {
     /// Names what is built.
     pub(crate) fn concerns(&self, table: Oid, index: Oid) {
-        let mut list = self.builds.0.lock();
-        if let Some(build) = list.1.iter_mut().find(|build| build.number == self.number) {
-            build.relations = Some((table, index));
+        let mut list = self.all.0.lock();
+        if let Some(one) = list.1.iter_mut().find(|one| one.number == self.number) {
+            one.about.relations = Some((table, index));
         }
-    }
-
-    /// What the build itself tells.
-    pub(crate) fn build(&self) -> &Arc<BuildProgress> {
-        &self.progress
     }
 }
 
-impl Drop for ProgressEntry {
+impl<A, P> Drop for Entry<A, P> {
     fn drop(&mut self) {
-        self.builds.0.lock().1.retain(|build| build.number != self.number);
+        self.all.0.lock().1.retain(|one| one.number != self.number);
     }
 }

@@ -90,6 +90,7 @@ pub(crate) fn all() -> Vec<Relation> {
         view(12012, "pg_stat_bgwriter", PG_STAT_BGWRITER, source("pg_stat_bgwriter")),
         view(12020, STAT_INDEXES, &index_counters::columns(), source(STAT_INDEXES)),
         view(12021, STAT_TABLES, &table_counters::columns(), source(STAT_TABLES)),
+        view(12023, PROGRESS_VACUUM, PG_STAT_PROGRESS_VACUUM, source(PROGRESS_VACUUM)),
         view(12022, SNAPSHOTS, snapshots::COLUMNS, source(SNAPSHOTS)),
     ]
 }
@@ -363,6 +364,25 @@ const PG_STAT_PROGRESS: Columns = &[
     ("tuples_done", INT8),
     ("partitions_total", INT8),
     ("partitions_done", INT8),
+];
+/// Name of the view of vacuums.
+pub(crate) const PROGRESS_VACUUM: &str = "pg_stat_progress_vacuum";
+/// As in PostgreSQL 17.
+const PG_STAT_PROGRESS_VACUUM: Columns = &[
+    ("pid", INT4),
+    ("datid", OID),
+    ("datname", NAME),
+    ("relid", OID),
+    ("phase", TEXT),
+    ("heap_blks_total", INT8),
+    ("heap_blks_scanned", INT8),
+    ("heap_blks_vacuumed", INT8),
+    ("index_vacuum_count", INT8),
+    ("max_dead_tuple_bytes", INT8),
+    ("dead_tuple_bytes", INT8),
+    ("num_dead_item_ids", INT8),
+    ("indexes_total", INT8),
+    ("indexes_processed", INT8),
 ];
 /// As in PostgreSQL 15; later versions moved half of it to `pg_stat_checkpointer`.
 const PG_STAT_BGWRITER: Columns = &[

@@ -215,6 +215,12 @@ fn parse_number(text: &str, unit: Unit) -> Option<f64> {
     Some(number * scale / unit_word(unit).1)
 }
 
+/// An amount of memory as a setting in kilobytes takes it: a number, perhaps with a unit.
+pub(crate) fn parse_kilobytes(text: &str) -> Option<i64> {
+    let number = parse_number(text, Unit::Kilobytes)?.round();
+    (number.abs() < 1e15).then_some(number as i64)
+}
+
 fn show_int(value: i64, unit: Unit) -> String {
     if value <= 0 || unit == Unit::None {
         return value.to_string();

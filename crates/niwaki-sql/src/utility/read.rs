@@ -16,6 +16,7 @@ use super::statement::{
 use super::{read_copy, read_definition, read_table};
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
+use crate::settings::parse_kilobytes;
 
 /// The utility statement that a syntax tree holds; `None` when it is a query (SELECT, INSERT, UPDATE,
 /// DELETE, VALUES, EXPLAIN), which analysis and planning handle.
@@ -322,31 +323,37 @@ fn vacuum(s: &protobuf::VacuumStmt, source: &str) -> Result<Vacuum> {
         vacuum: s.is_vacuumcmd,
         analyze: !s.is_vacuumcmd,
         truncate: true,
+        process_main: true,
+        process_large_values: true,
         ..Vacuum::default()
     };
     for element in elements(&s.options) {
         let on = || switch_of(element);
+        // ANALYZE has three of them.
+        let known = s.is_vacuumcmd
+            || matches!(&*element.defname, "verbose" | "skip_locked" | "buffer_usage_limit");
         match element.defname.as_str() {
-            "analyze" => vacuum.analyze = on()?,
-            "freeze" => vacuum.freeze = on()?,
-            "verbose" => vacuum.verbose = on()?,
-            "truncate" => vacuum.truncate = on()?,
-            "disable_page_skipping" => vacuum.disable_page_skipping = on()?,
-            "index_cleanup" => {
+            "verbose" if known => vacuum.verbose = on()?,
+            "skip_locked" if known => vacuum.skip_locked = on()?,
+            "buffer_usage_limit" if known => buffer_usage_limit(string_of(element).as_deref())?,
+            "analyze" if known => vacuum.analyze = on()?,
+            "freeze" if known => vacuum.freeze = on()?,
+            "truncate" if known => vacuum.truncate = on()?,
+            "disable_page_skipping" if known => vacuum.disable_page_skipping = on()?,
+            "process_main" if known => vacuum.process_main = on()?,
+            "process_toast" if known => vacuum.process_large_values = on()?,
+            "parallel" if known => vacuum.parallel = Some(parallel(string_of(element).as_deref())?),
+            "index_cleanup" if known => {
                 vacuum.index_cleanup = match string_of(element).as_deref() {
                     Some("auto") => None,
                     _ => Some(on()?),
                 };
             }
-            "full" if on()? => return Err(SqlError::unsupported("VACUUM FULL")),
-            "full"
-            | "skip_locked"
-            | "process_toast"
-            | "process_main"
-            | "parallel"
-            | "buffer_usage_limit"
-            | "skip_database_stats" => {}
-            "only_database_stats" => return Err(SqlError::unsupported("ONLY_DATABASE_STATS")),
+            "full" if known && on()? => return Err(SqlError::unsupported("VACUUM FULL")),
+            "full" | "skip_database_stats" if known => {}
+            "only_database_stats" if known => {
+                return Err(SqlError::unsupported("ONLY_DATABASE_STATS"));
+            }
             other => {
                 let word = if s.is_vacuumcmd { "VACUUM" } else { "ANALYZE" };
                 return Err(SqlError::new(
@@ -375,6 +382,36 @@ fn vacuum(s: &protobuf::VacuumStmt, source: &str) -> Result<Vacuum> {
         ));
     }
     Ok(vacuum)
+}
+
+/// PARALLEL of VACUUM.
+fn parallel(value: Option<&str>) -> Result<i64> {
+    const MOST: i64 = 1024;
+    let Some(value) = value else {
+        let message = format!("parallel option requires a value between 0 and {MOST}");
+        return Err(SqlError::new("42601", message));
+    };
+    let number = value.parse::<i64>().ok().filter(|number| (0..=MOST).contains(number));
+    number.ok_or_else(|| {
+        let message = format!("parallel workers for vacuum must be between 0 and {MOST}");
+        SqlError::new("42601", message)
+    })
+}
+
+/// BUFFER_USAGE_LIMIT of VACUUM and ANALYZE: checked, and of no effect, since no pass over a table takes much of the pool.
+fn buffer_usage_limit(value: Option<&str>) -> Result<()> {
+    const RANGE: std::ops::RangeInclusive<i64> = 128..=16_777_216;
+    let Some(value) = value else {
+        return Err(SqlError::new("42601", "buffer_usage_limit option requires a valid value"));
+    };
+    let kilobytes = parse_kilobytes(value);
+    match kilobytes.filter(|number| *number == 0 || RANGE.contains(number)) {
+        Some(_) => Ok(()),
+        None => Err(SqlError::new(
+            "22023",
+            "BUFFER_USAGE_LIMIT option must be 0 or between 128 kB and 16777216 kB",
+        )),
+    }
 }
 
 fn fetch(s: &protobuf::FetchStmt) -> Result<Utility> {

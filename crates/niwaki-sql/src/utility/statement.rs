@@ -426,6 +426,14 @@ pub struct Vacuum {
     pub truncate: bool,
     /// DISABLE_PAGE_SKIPPING
     pub disable_page_skipping: bool,
+    /// SKIP_LOCKED
+    pub skip_locked: bool,
+    /// PARALLEL: indexes visited at the same time, besides one; `None`: as the settings say.
+    pub parallel: Option<i64>,
+    /// PROCESS_MAIN
+    pub process_main: bool,
+    /// PROCESS_TOAST
+    pub process_large_values: bool,
     /// Tables; empty: all.
     pub targets: Vec<VacuumTarget>,
 }

@@ -21,6 +21,6 @@ mod rounds;
 mod work;
 
 pub(crate) use launcher::LauncherThread;
-pub(crate) use limits::{AutovacuumSettings, workers_max};
+pub(crate) use limits::workers_max;
 pub(crate) use rounds::Autovacuum;
 pub use work::AutovacuumReport;

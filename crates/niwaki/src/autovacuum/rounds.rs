@@ -7,15 +7,19 @@ use std::sync::{Arc, Weak};
 use hashbrown::HashMap;
 use niwaki_catalog::{Catalog, Oid, Relation};
 use niwaki_env::sync::Mutex;
+use niwaki_sql::settings::Settings;
 use niwaki_storage::Csn;
 use niwaki_table::{Engine, Table, TableStats};
 use niwaki_txn::{Holders, SessionControl};
+use niwaki_vacuum::VacuumOptions;
 
 use super::limits::AutovacuumSettings;
 use super::need::{Need, Numbers, need};
 use crate::Result;
 use crate::activity::Activities;
 use crate::log::Log;
+use crate::progress::Vacuums;
+use crate::vacuum_options::by_settings_of_autovacuum;
 
 /// Autovacuum of one database: what its launcher, its workers and [`crate::Database::maintain`] share.
 #[derive(Debug)]
@@ -24,6 +28,9 @@ pub(crate) struct Autovacuum {
     pub(super) catalog: Arc<Catalog>,
     pub(super) activities: Arc<Activities>,
     pub(super) settings: AutovacuumSettings,
+    /// How tables are vacuumed that say nothing themselves.
+    pub(super) options: VacuumOptions,
+    pub(super) vacuums: Arc<Vacuums>,
     pub(super) log: Log,
     /// What is remembered of each table.
     memory: Mutex<Memory>,
@@ -76,11 +83,21 @@ impl Autovacuum {
         engine: Arc<Engine>,
         catalog: Arc<Catalog>,
         activities: Arc<Activities>,
-        settings: AutovacuumSettings,
+        vacuums: Arc<Vacuums>,
+        settings: &Settings,
         log: Log,
     ) -> Arc<Self> {
-        let (memory, queue) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { engine, catalog, activities, settings, log, memory, queue })
+        Arc::new(Self {
+            engine,
+            catalog,
+            activities,
+            settings: AutovacuumSettings::new(settings),
+            options: by_settings_of_autovacuum(settings),
+            vacuums,
+            log,
+            memory: Mutex::default(),
+            queue: Mutex::default(),
+        })
     }
 
     /// Looks at all tables and makes the queue anew. How many are in it.

@@ -14,7 +14,9 @@ use super::rounds::Autovacuum;
 use crate::Result;
 use crate::activity::{Activity, BackendType, State};
 use crate::maintenance::MaintainedTable;
+use crate::progress::Vacuuming;
 use crate::session::schema_name;
+use crate::vacuum_options::of_autovacuum;
 
 /// What autovacuum did to one table.
 #[derive(Clone, Debug)]
@@ -210,7 +212,13 @@ impl Work<'_, '_> {
             self.done.relation = Some(Arc::clone(table.relation()));
         }
         if need.vacuum.is_some() {
-            let summary = table.vacuum(transaction, catalog, &VacuumOptions::default())?;
+            let about = Vacuuming { backend: transaction.session().backend(), table: self.oid };
+            let entry = autovacuum.vacuums.begin(about);
+            let options = VacuumOptions {
+                progress: Arc::clone(entry.progress()),
+                ..of_autovacuum(&autovacuum.options, &table.relation().options)
+            };
+            let summary = table.vacuum(transaction, catalog, &options)?;
             autovacuum.note_held(self.oid, summary.held);
             self.done.summary = Some(summary);
             self.need = Some(Need { vacuum: None, ..need });

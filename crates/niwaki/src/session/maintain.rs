@@ -1,22 +1,26 @@
 //! VACUUM and ANALYZE.
 
-use niwaki_catalog::{CatalogTransaction, Oid, RelationKind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use niwaki_catalog::{CatalogTransaction, Oid, Relation, RelationKind};
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::Vacuum;
 use niwaki_storage::ReadAhead;
 use niwaki_txn::{Transaction, WaitPolicy};
-use niwaki_vacuum::VacuumOptions;
+use niwaki_vacuum::{VacuumOptions, VacuumSummary};
 
 use super::{Block, Session};
 use crate::Result;
 use crate::maintenance::MaintainedTable;
+use crate::progress::Vacuuming;
 use crate::result::ResultSink;
+use crate::vacuum_options::{by_settings, of_statement};
 
 impl Session {
     /// How far VACUUM and index builds read ahead.
     pub(super) fn maintenance_read_ahead(&self) -> ReadAhead {
-        let hot = self.settings.hot();
-        ReadAhead { concurrency: hot.maintenance_io_concurrency, combine: hot.io_combine_pages }
+        by_settings(&self.settings).read_ahead
     }
 
     /// VACUUM: each table in a transaction of its own. No transaction is open.
@@ -32,50 +36,62 @@ impl Session {
         Ok(())
     }
 
-    /// VACUUM of one table, in a transaction of its own. False when the table has gone.
-    fn vacuum_table(
+    /// VACUUM of one table, in a transaction of its own.
+    fn vacuum_table(&mut self, oid: Oid, vacuum: &Vacuum, out: &mut dyn ResultSink) -> Result<()> {
+        self.ensure_transaction()?;
+        if let Some(table) = self.lock_for_maintenance(oid, vacuum, out)? {
+            if vacuum.process_main {
+                self.vacuum_locked(&table, vacuum, out)?;
+            }
+            if vacuum.analyze {
+                self.analyze_locked(&table, vacuum, out)?;
+            }
+        }
+        self.commit()
+    }
+
+    fn vacuum_locked(
         &mut self,
-        oid: Oid,
+        table: &MaintainedTable,
         vacuum: &Vacuum,
         out: &mut dyn ResultSink,
-    ) -> Result<bool> {
-        self.ensure_transaction()?;
-        let Some(table) = self.lock_table_for_maintenance(oid)? else {
-            self.commit()?;
-            return Ok(false);
-        };
-        let defaults = VacuumOptions::default();
+    ) -> Result<()> {
+        let relation = Arc::clone(table.relation());
+        let about = Vacuuming { backend: self.control.backend(), table: relation.oid };
+        let entry = self.database.vacuums().begin(about);
         let options = VacuumOptions {
-            freeze_min_age: if vacuum.freeze { 0 } else { defaults.freeze_min_age },
-            skip_pages: !vacuum.disable_page_skipping,
-            index_cleanup: vacuum.index_cleanup != Some(false),
-            read_ahead: self.maintenance_read_ahead(),
-            ..defaults
+            progress: Arc::clone(entry.progress()),
+            ..of_statement(&self.settings, vacuum, &relation.options)
         };
+        if vacuum.verbose {
+            let name = self.qualified(&relation);
+            self.info(out, format!("vacuuming \"{name}\""), None);
+        }
+        let clock = Arc::clone(&self.database.env().clock);
+        let (begun, log) = (clock.monotonic(), self.database.engine().storage().wal().insert_lsn());
         let (transaction, catalog) = self.transaction_and_catalog()?;
         let summary = table.vacuum(transaction, catalog, &options)?;
-        if vacuum.analyze {
-            table.analyze(transaction, catalog)?;
-        }
         if vacuum.verbose {
-            self.notice(
-                out,
-                "00000",
-                format!(
-                    "finished vacuuming \"{}\": {} pages read, {} skipped, {} versions removed, {} remain on pages read, {} line pointers freed, {} index entries removed, {} mixed roots cleared",
-                    table.relation().name,
-                    summary.pages,
-                    summary.skipped,
-                    summary.removed,
-                    summary.remaining,
-                    summary.freed,
-                    summary.entries_removed,
-                    summary.cleared
-                ),
-            );
+            let log = self.database.engine().storage().wal().insert_lsn().0 - log.0;
+            let text = report(&summary, clock.monotonic().saturating_sub(begun), log);
+            let name = self.qualified(&relation);
+            self.info(out, format!("finished vacuuming \"{name}\""), Some(text));
         }
-        self.commit()?;
-        Ok(true)
+        Ok(())
+    }
+
+    fn analyze_locked(
+        &mut self,
+        table: &MaintainedTable,
+        vacuum: &Vacuum,
+        out: &mut dyn ResultSink,
+    ) -> Result<()> {
+        if vacuum.verbose {
+            let name = self.qualified(table.relation());
+            self.info(out, format!("analyzing \"{name}\""), None);
+        }
+        let (transaction, catalog) = self.transaction_and_catalog()?;
+        table.analyze(transaction, catalog)
     }
 
     /// ANALYZE, in the transaction that is open.
@@ -85,12 +101,15 @@ impl Session {
         out: &mut dyn ResultSink,
     ) -> Result<()> {
         for oid in self.tables_of(vacuum, out)? {
-            if let Some(table) = self.lock_table_for_maintenance(oid)? {
-                let (transaction, catalog) = self.transaction_and_catalog()?;
-                table.analyze(transaction, catalog)?;
+            if let Some(table) = self.lock_for_maintenance(oid, vacuum, out)? {
+                self.analyze_locked(&table, vacuum, out)?;
             }
         }
         Ok(())
+    }
+
+    fn qualified(&mut self, relation: &Relation) -> String {
+        format!("{}.{}", self.schema_name(relation.schema), relation.name)
     }
 
     /// Tables that the statement names, or all.
@@ -131,10 +150,24 @@ impl Session {
         Ok(found)
     }
 
-    /// Locks a table against other maintenance; `None` when it has gone.
-    fn lock_table_for_maintenance(&mut self, oid: Oid) -> Result<Option<MaintainedTable>> {
+    /// Locks a table against other maintenance. `None` when it has gone, and when SKIP_LOCKED says not to wait for it.
+    fn lock_for_maintenance(
+        &mut self,
+        oid: Oid,
+        vacuum: &Vacuum,
+        out: &mut dyn ResultSink,
+    ) -> Result<Option<MaintainedTable>> {
+        let policy = if vacuum.skip_locked { WaitPolicy::Skip } else { WaitPolicy::Block };
         let (transaction, catalog) = self.transaction_and_catalog()?;
-        MaintainedTable::lock(transaction, catalog, oid, WaitPolicy::Block)
+        let locked = MaintainedTable::lock(transaction, catalog, oid, policy)?;
+        let relation = self.catalog.state().relation(oid).cloned();
+        if let (None, Some(relation)) = (&locked, relation) {
+            let word = if vacuum.vacuum { "vacuum" } else { "analyze" };
+            let message =
+                format!("skipping {word} of \"{}\" --- lock not available", relation.name);
+            self.warning(out, "55P03", message);
+        }
+        Ok(locked)
     }
 
     /// The open transaction, and what it changes in the catalog.
@@ -144,4 +177,37 @@ impl Session {
             transaction.ok_or_else(|| SqlError::internal("no transaction is open"))?;
         Ok((transaction, &mut self.catalog))
     }
+}
+
+/// What VACUUM (VERBOSE) says at the end.
+fn report(summary: &VacuumSummary, took: Duration, log_bytes: u64) -> String {
+    let passes = match (summary.index_passes, summary.bypassed) {
+        (0, 0) => "not needed".to_owned(),
+        (0, roots) => format!("bypassed, {roots} roots wait for another vacuum"),
+        (passes, _) => format!("{passes}, {} entries removed", summary.entries_removed),
+    };
+    let lines = [
+        format!("index scans: {passes}"),
+        format!(
+            "pages: {} scanned, {} skipped as the visibility map has it",
+            summary.pages, summary.skipped
+        ),
+        format!(
+            "tuples: {} removed, {} remain on the pages scanned, {} are dead but some snapshot sees them",
+            summary.removed, summary.remaining, summary.held
+        ),
+        format!("frozen: {} tuples", summary.frozen),
+        format!(
+            "line pointers: {} freed; mixed chains: {} cleared",
+            summary.freed, summary.cleared
+        ),
+        format!(
+            "large values: {} pages scanned, {} pieces removed",
+            summary.value_pages, summary.pieces_removed
+        ),
+        format!("reads: {} pages", summary.reads),
+        format!("WAL usage: {log_bytes} bytes, those of other sessions meanwhile included"),
+        format!("elapsed: {:.2} s", took.as_secs_f64()),
+    ];
+    lines.join("\n")
 }

@@ -33,7 +33,7 @@ use niwaki_types::{Datum, TextSettings, TypeOid};
 use crate::Result;
 use crate::activity::{Activity, BackendType, State};
 use crate::database::Database;
-use crate::progress::ProgressEntry;
+use crate::progress::{Build, ProgressEntry};
 use crate::result::ResultSink;
 
 use constraints::Deferred;
@@ -253,9 +253,10 @@ impl Session {
     }
 
     /// Sends what the statement was asked to tell.
-    fn info(&self, out: &mut dyn ResultSink, message: impl Into<String>, detail: String) {
-        let info = SqlError::new("00000", message).with_severity(Severity::Info);
-        self.send(out, &info.with_detail(detail));
+    fn info(&self, out: &mut dyn ResultSink, message: impl Into<String>, detail: Option<String>) {
+        let mut info = SqlError::new("00000", message).with_severity(Severity::Info);
+        info.detail = detail;
+        self.send(out, &info);
     }
 
     /// Sends a warning, if `client_min_messages` lets it through.
@@ -339,7 +340,8 @@ impl Session {
 
     /// Enters an index build into the list of those under way.
     fn begin_progress(&self, command: &'static str) -> ProgressEntry {
-        self.database.builds().begin(self.control.backend(), command)
+        let build = Build { backend: self.control.backend(), command, relations: None };
+        self.database.builds().begin(build)
     }
 
     /// The relation's files are new in this transaction.

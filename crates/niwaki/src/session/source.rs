@@ -17,7 +17,7 @@ use crate::database::Database;
 use crate::index_counters::{self, STAT_INDEXES};
 use crate::snapshots::{self, SNAPSHOTS};
 use crate::table_counters::{self, STAT_TABLES};
-use crate::views::PROGRESS;
+use crate::views::{PROGRESS, PROGRESS_VACUUM};
 
 type Result<T> = niwaki_catalog::Result<T>;
 
@@ -151,6 +151,7 @@ impl SystemSource for SessionSource<'_> {
             "pg_statio_user_indexes" => self.index_io_rows(state, row),
             "pg_stat_wal" => self.wal_rows(row),
             PROGRESS => self.progress_rows(row),
+            PROGRESS_VACUUM => self.vacuum_rows(row),
             STAT_INDEXES => index_counter_rows(state, row),
             STAT_TABLES => table_counter_rows(state, row),
             SNAPSHOTS => snapshots::rows(self.database, state, row),
@@ -367,14 +368,15 @@ impl SessionSource<'_> {
     }
 
     fn progress_rows(&self, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
-        for build in self.database.builds().infos() {
-            let state = build.state;
+        for (build, progress) in self.database.builds().all() {
+            let Some((table, index)) = build.relations else { continue };
+            let state = progress.state();
             row(&[
                 Datum::Int4(build.backend),
                 Datum::Oid(DATABASE_OID),
                 text("postgres"),
-                Datum::Oid(build.table.0),
-                Datum::Oid(build.index.0),
+                Datum::Oid(table.0),
+                Datum::Oid(index.0),
                 text(build.command),
                 text(state.phase.words()),
                 count(state.lockers_total),
@@ -386,6 +388,29 @@ impl SessionSource<'_> {
                 count(state.tuples_done),
                 count(0),
                 count(0),
+            ])?;
+        }
+        Ok(())
+    }
+
+    fn vacuum_rows(&self, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
+        for (vacuum, progress) in self.database.vacuums().all() {
+            let state = progress.state();
+            row(&[
+                Datum::Int4(vacuum.backend),
+                Datum::Oid(DATABASE_OID),
+                text("postgres"),
+                Datum::Oid(vacuum.table.0),
+                text(state.phase.words()),
+                count(state.blocks_total),
+                count(state.blocks_scanned),
+                count(state.blocks_vacuumed),
+                count(state.index_passes),
+                count(state.roots_bytes_max),
+                count(state.roots_bytes),
+                count(state.roots),
+                count(state.indexes_total),
+                count(state.indexes_processed),
             ])?;
         }
         Ok(())

@@ -112,7 +112,7 @@ impl Session {
         self.step(out, |definer| {
             let (relation, position) = definer.index_of(index)?;
             let stored = relation.table.as_ref().ok_or_else(|| SqlError::internal("no table"))?;
-            let options = definer.build_options(Arc::clone(progress.build()));
+            let options = definer.build_options(Arc::clone(progress.progress()));
             let validated = stored.validate_index(definer.transaction()?, position, &options);
             validated.map_err(|error| definer.not_built(error, &relation, index))
         })
@@ -233,7 +233,7 @@ impl Session {
             let name = state.relation(index).map(|r| (r.schema, r.name.clone()));
             let (schema, name) = name.unwrap_or_default();
             let message = format!("index \"{}.{name}\" was reindexed", self.schema_name(schema));
-            self.info(out, message, told_pages(pages));
+            self.info(out, message, Some(told_pages(pages)));
         }
         Ok(())
     }
@@ -263,7 +263,7 @@ impl Session {
         progress: &ProgressEntry,
         phase: Phase,
     ) -> Result<()> {
-        progress.build().begin(phase);
+        progress.progress().begin(phase);
         self.ensure_transaction()?;
         let transaction = self.open_transaction()?;
         let waited = transaction.manager().locks().wait_for_holders(
@@ -271,7 +271,7 @@ impl Session {
             TableId(u64::from(table.0)),
             mode,
             &mut |total, left, backend| {
-                progress.build().waiting(total as u64, left as u64, backend);
+                progress.progress().waiting(total as u64, left as u64, backend);
             },
         );
         match waited {
@@ -430,7 +430,7 @@ impl Definer<'_> {
         if verbose {
             let message = format!("index \"{}\" was reindexed", self.current(oid)?.name);
             let pages = [self.index_pages(oid)?, before];
-            self.session.info(self.out, message, told_pages(pages));
+            self.session.info(self.out, message, Some(told_pages(pages)));
         }
         Ok(())
     }

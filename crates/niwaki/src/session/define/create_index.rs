@@ -186,7 +186,7 @@ impl Definer<'_> {
         let (table, position) = self.index_of(oid)?;
         progress.concerns(table.oid, oid);
         let built = table.table.as_ref().ok_or_else(|| SqlError::internal("no table"))?;
-        let options = self.build_options(Arc::clone(progress.build()));
+        let options = self.build_options(Arc::clone(progress.progress()));
         let result = built.build_index(self.transaction()?, position, &options);
         result.map_err(|error| self.not_built(error, &table, oid))
     }

@@ -18,6 +18,7 @@ fn option(kind: RelationKind, name: &str) -> Option<Accepts> {
         (RelationKind::Table | RelationKind::Index, "fillfactor") => {
             Accepts::Integer { least: 10, most: 100 }
         }
+        (RelationKind::Table, "vacuum_index_cleanup") => Accepts::OneOf(&["auto", "on", "off"]),
         (RelationKind::Table, "heap_only_updates") => {
             Accepts::OneOf(&["any_key", "same_keys", "off"])
         }
