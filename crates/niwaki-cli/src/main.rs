@@ -52,7 +52,8 @@ fn name_and_value(text: &str) -> Result<(String, String), String> {
 impl DataArguments {
     /// Opens the database with these settings.
     fn open(&self) -> Result<niwaki::Database, String> {
-        let mut options = niwaki::Options::new().background(true);
+        let log = |line: &str| eprintln!("niwaki: {line}");
+        let mut options = niwaki::Options::new().background(true).log(log);
         for (name, value) in &self.settings {
             options = options.set(name, value);
         }

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+type Write = dyn Fn(&str) + Send + Sync;
+
 /// A place for lines of text; by default there is none.
 #[derive(Clone, Default)]
-pub(crate) struct Log(Option<Arc<dyn Fn(&str) + Send + Sync>>);
+pub(crate) struct Log(Option<Arc<Write>>);
 
 impl Log {
     /// Each line is given to `write`, without an end of line.

@@ -79,7 +79,7 @@ impl<'a> Worker<'a> {
         self.autovacuum.note_end(oid, finished, failed);
         let relation = done.relation?;
         let took = clock.monotonic().saturating_sub(began);
-        self.log(&relation, &done.summary, took, result.as_ref().err());
+        self.log(&relation, done.summary.as_ref(), took, result.as_ref().err());
         let state = self.autovacuum.catalog.state_arc();
         let report = AutovacuumReport {
             schema: schema_name(&state, relation.schema),
@@ -94,30 +94,29 @@ impl<'a> Worker<'a> {
     fn log(
         &self,
         relation: &Relation,
-        summary: &Option<VacuumSummary>,
+        summary: Option<&VacuumSummary>,
         took: Duration,
         error: Option<&SqlError>,
     ) {
         let state = self.autovacuum.catalog.state_arc();
         let name = qualified_name(&state, relation);
         if let Some(error) = error {
-            let message = &error.message;
-            return self.autovacuum.log.write(&format!(
-                "automatic maintenance of table \"{name}\": {}: {message}",
-                error.sqlstate
-            ));
+            let (code, why) = (error.sqlstate, &error.message);
+            let line = format!("automatic vacuum of table \"{name}\": {code}: {why}");
+            return self.autovacuum.log.write(&line);
         }
         let min = self.autovacuum.settings.log_min(&relation.options);
-        let (Some(summary), Some(_)) = (summary, min.filter(|min| took >= *min)) else { return };
-        self.autovacuum.log.write(&format!(
-            "automatic vacuum of table \"{name}\": {} pages read, {} skipped, {} versions removed, {} kept for open snapshots, {} index entries removed, {} s",
-            summary.pages,
-            summary.skipped,
-            summary.removed,
-            summary.held,
-            summary.entries_removed,
-            took.as_millis() as f64 / 1000.0
-        ));
+        if min.is_none_or(|min| took < min) {
+            return;
+        }
+        let seconds = took.as_millis() as f64 / 1000.0;
+        self.autovacuum.log.write(&match summary {
+            None => format!("automatic analyze of table \"{name}\": {seconds} s"),
+            Some(done) => format!(
+                "automatic vacuum of table \"{name}\": {} pages read, {} skipped, {} versions removed, {} kept for open snapshots, {} index entries removed, {seconds} s",
+                done.pages, done.skipped, done.removed, done.held, done.entries_removed,
+            ),
+        });
     }
 }
 
