@@ -5,8 +5,11 @@ import re
 import statistics
 import time
 
+from map_scans import scans, tables
+from mixed_load import mixed
 from servers import Niwaki, Postgres, Postgres18
-from steps import SETTINGS, build_beside_postgres as build, instructions
+from steps import BINARY, SETTINGS, build_beside_postgres as build, cargo_test, command, instructions, pages
+from vacuum_io import vacuum_io
 
 SERVERS = [Niwaki, Postgres, Postgres18]
 # What is measured are these scans, so no other is taken.
@@ -126,5 +129,130 @@ def map_cost(long):
     return ratio <= 1.02, f"{ratio:.4f}x the instructions of no map, per access {pinned:.4f}x ({counted['off']:.0f} a transaction of 200 rows)", counted
 
 
-STEPS = {"build": build, "index-only": index_only, "clean-vacuum": clean_vacuum, "write-once": write_once,
-         "map-cost": map_cost}
+def index_passes(long):
+    """VACUUM at the smallest maintenance_work_mem visits the indexes at least three times, and leaves no dead line pointer."""
+    # Half of the rows of each page go: some forty bytes a page. PostgreSQL 15 and 18 beside it.
+    rows = 20_000_000 if long else 18_000_000
+    details, shown = {}, []
+    for kind in (Niwaki, Postgres, Postgres18) if long else (Niwaki,):
+        with kind({**SETTINGS, "shared_buffers": "2GB", "maintenance_work_mem": "1MB"} | ({"gardener": "off"} if kind is Niwaki else {})) as server:
+            server.psql("create table t (i int)")
+            server.psql(f"insert into t select generate_series(1, {rows})")
+            server.psql("create index t_i on t (i)")
+            server.psql("delete from t where i % 2 = 0")
+            took = milliseconds(server, "vacuum (verbose off) t") if kind is not Niwaki else None
+            if kind is Niwaki:
+                begun = time.time()
+                said = server.client("psql", "-X", "-v", "ON_ERROR_STOP=1", "-c", "vacuum (verbose) t").stderr
+                took = 1000 * (time.time() - begun)
+                passes = int(re.search(r"index scans: (\d+)", said).group(1))
+                dead = int(server.psql("select dead_line_pointers from niwaki_chain_stats('t')"))
+                count = int(server.psql("select count(*) from t"))
+                server.stop()
+                command(BINARY, "check", "--data-dir", server.dir / "data")
+                details |= {"passes": passes, "dead": dead, "count": count, "said": said}
+            details[kind.name] = took
+            shown.append(f"{kind.name} {took / 1000:.1f} s")
+    held = details["passes"] >= 3 and details["dead"] == 0 and details["count"] == rows - rows // 2
+    return held, f"{details['passes']} passes, {details['dead']} dead line pointers left; " + ", ".join(shown), details
+
+
+def settled(server, ready, patience):
+    """Seconds until `ready` says so; an error if it does not."""
+    begun = time.time()
+    while not ready():
+        if time.time() - begun > patience:
+            raise RuntimeError(f"not done after {patience} s")
+        time.sleep(1)
+    return time.time() - begun
+
+
+# Visits of heap pages and index leaves by the gardener, and its scans of whole indexes.
+GARDENER_VISITS = "select sum(gardener_visits) from niwaki_stat_tables where relname = 't'"
+INDEX_SCANS = "select sum(idx_scan) from pg_stat_user_indexes where relname = 't'"
+LEFT = ("select dead_line_pointers + mixed_chains + (select gardener_waiting from niwaki_stat_tables where relname = 't') from niwaki_chain_stats('t')")
+
+
+def gardener(long):
+    """5,000 rows deleted at random from a table with four indexes are cleaned with at most 3 page visits a row and index, and no index scan."""
+    rows, deleted, indexes = (10_000_000 if long else 1_000_000), 5000, 4
+    with Niwaki({**SETTINGS, "shared_buffers": "2GB"}) as server:
+        server.psql("create table t (a int primary key, b int, c int, d int)")
+        server.psql(f"insert into t select g, (g::bigint * 7919 % 10000019)::int, (g::bigint * 104729 % 10000019)::int, g % 1000 from generate_series(1, {rows}) g")
+        for column in "bcd":
+            server.psql(f"create index t_{column} on t ({column})")
+        server.psql("vacuum analyze t")
+        server.psql("checkpoint")
+        number = lambda sql: int(server.psql(sql))
+        before = {"visits": number(GARDENER_VISITS), "scans": number(INDEX_SCANS)}
+        # By an expression that no index serves, at random; nobody comes back to these rows.
+        server.psql(f"delete from t where a in (select (random() * {rows - 1})::int + 1 from generate_series(1, {deleted}))")
+        gone = rows - number("select count(*) from t")
+        after_delete = number(INDEX_SCANS)
+        waited = settled(server, lambda: number(LEFT) == 0, 120)
+        visits, scans = number(GARDENER_VISITS) - before["visits"], number(INDEX_SCANS) - after_delete
+        server.stop()
+        command(BINARY, "check", "--data-dir", server.dir / "data")
+    each = visits / (gone * indexes)
+    details = {"gone": gone, "visits": visits, "scans": scans, "waited_s": waited}
+    return each <= 3 and scans == 0, f"{each:.2f} page visits a row and index, {scans} index scans, clean after {waited:.0f} s", details
+
+
+def used_pages(server, *indexes):
+    """Pages of each index that hold entries or lead to such: those that are free for its next split are not counted."""
+    free = lambda name: int(server.psql(f"select free_pages from niwaki_stat_indexes where indexrelname = '{name}'"))
+    return {name: size - free(name) for name, size in pages(server, *indexes).items()}
+
+
+def shrunk(long):
+    """After 80 % of a table went, and what maintains it by itself is done, indexes have at most 1.3x the pages of a fresh build."""
+    rows = 5_000_000 if long else 500_000
+    details, missed, shown = {}, [], []
+    names = ("t_pkey", "t_b", "t_d")
+    for order, which in (("random", "b % 5 > 0"), ("a range", f"a > {rows // 5}"), ("alternating", "a % 5 > 0")):
+        # Nothing is tuned, but that it looks more often.
+        with Niwaki({"autovacuum_naptime": "1s"}) as server:
+            server.psql("create table t (a int primary key, b int, d int, filler text)")
+            server.psql(f"insert into t select g, (g::bigint * 7919 % 10000019)::int, g % 1000, repeat('x', 40) from generate_series(1, {rows}) g")
+            server.psql("create index t_b on t (b)")
+            server.psql("create index t_d on t (d)")
+            server.psql("vacuum analyze t")
+            before = used_pages(server, *names)
+            vacuums = lambda: int(server.psql("select autovacuum_count from pg_stat_user_tables where relname = 't'"))
+            seen = vacuums()
+            server.psql(f"delete from t where {which}")
+            waited = settled(server, lambda: vacuums() > seen, 180)
+            after = used_pages(server, *names)
+            server.psql("reindex table t")
+            fresh = used_pages(server, *names)
+        details[order] = {"before": before, "after": after, "fresh": fresh, "waited_s": waited}
+        ratios = {name: after[name] / fresh[name] for name in names}
+        missed += [f"{order}, {name}: {ratio:.2f}x" for name, ratio in ratios.items() if ratio > 1.3]
+        shown.append(f"{order}: " + ", ".join(f"{name} {ratio:.2f}x" for name, ratio in ratios.items()) + f" after {waited:.0f} s")
+    return not missed, "; ".join(shown) + (f"; missed: {missed}" if missed else ""), details
+
+
+def vacuum(_long):
+    """VACUUM's options, progress, SQLSTATEs; cancelled at any rest, on a full disk, crashed at any write."""
+    suites = [("-p", "niwaki-vacuum"), ("-p", "niwaki", "--test", "vacuum", "--test", "vacuum_crashes", "--test", "autovacuum", "--test", "gardener"),
+              ("-p", "niwaki", "--test", "scripts", "vacuum")]
+    return True, ", ".join(f"{' '.join(arguments[1:])}: {cargo_test(*arguments)[0]}" for arguments in suites), {}
+
+
+def models(long):
+    """Crash images of tables with maps, vacuum and the gardener; the map's protocol exhaustively; schedules beside vacuum; planted bugs."""
+    images = {"NIWAKI_CRASH_IMAGES": "400000" if long else "4000"}
+    schedules = {"NIWAKI_SIM_SCHEDULES": "100000"} if long else None
+    suites = [
+        (("-p", "niwaki-heap", "--features", "loom", "--lib", "model"), None),
+        (("-p", "niwaki-testkit", "--test", "tables"), None),
+        (("-p", "niwaki-testkit", "--test", "crash"), images),
+        (("-p", "niwaki-testkit", "--features", "shuttle", "--test", "sim_tables"), schedules),
+        (("-p", "niwaki-testkit", "--features", "shuttle", "--test", "seeded"), None),
+    ]
+    return True, ", ".join(f"{' '.join(arguments[1:])}: {cargo_test(*arguments, env=env)[0]}" for arguments, env in suites), {}
+
+
+STEPS = {"build": build, "vacuum": vacuum, "models": models, "index-only": index_only, "clean-vacuum": clean_vacuum, "write-once": write_once,
+         "map-cost": map_cost, "map-scans": scans, "map-tables": tables, "vacuum-io": vacuum_io, "index-passes": index_passes, "gardener": gardener,
+         "shrunk": shrunk, "mixed": mixed}
