@@ -146,23 +146,48 @@ const NOTHING: Version = Version {
     reached: false,
 };
 
-/// Judges one version. `inserter` remembers the state of the last inserter: the rows of a page have
-/// few.
-fn look(
-    txns: &TransactionManager,
-    horizon: &Horizon,
+/// States of transactions, of which the rows of a page name few: the last one asked for is remembered. So there is one answer per
+/// inserter in a run of its rows, also where it ends meanwhile.
+struct States<'t> {
+    txns: &'t TransactionManager,
+    /// Of the page: what its tuples' numbers are relative to.
     base: u64,
-    tuple: Tuple<'_>,
-    inserter: &mut (u32, XidStatus),
-) -> Version {
+    inserter: (u32, XidStatus),
+    ender: (u32, XidStatus),
+}
+
+impl<'t> States<'t> {
+    /// Number 0 is nobody's.
+    const NOBODY: (u32, XidStatus) = (0, XidStatus::Aborted);
+
+    fn new(txns: &'t TransactionManager, base: u64) -> Self {
+        Self { txns, base, inserter: Self::NOBODY, ender: Self::NOBODY }
+    }
+
+    #[inline]
+    fn inserter(&mut self, tuple: Tuple<'_>) -> XidStatus {
+        if self.inserter.0 != tuple.xmin() {
+            self.inserter = (tuple.xmin(), self.txns.status(page::xmin(self.base, tuple)));
+        }
+        self.inserter.1
+    }
+
+    #[inline]
+    fn ender(&mut self, tuple: Tuple<'_>) -> XidStatus {
+        if self.ender.0 != tuple.xmax() {
+            self.ender = (tuple.xmax(), self.txns.status(page::xmax(self.base, tuple)));
+        }
+        self.ender.1
+    }
+}
+
+/// Judges one version.
+fn look(states: &mut States<'_>, horizon: &Horizon, tuple: Tuple<'_>) -> Version {
     let begin = if tuple.has(flags::XMIN_ALL_VISIBLE) {
         // Before every snapshot: the first commit of all gives the same verdicts.
         Some(Csn(1))
     } else {
-        if inserter.0 != tuple.xmin() {
-            *inserter = (tuple.xmin(), txns.status(page::xmin(base, tuple)));
-        }
-        match inserter.1 {
+        match states.inserter(tuple) {
             XidStatus::Aborted => return Version { verdict: Verdict::Aborted, ..NOTHING },
             XidStatus::InProgress => None,
             XidStatus::Committed(csn) => Some(csn),
@@ -172,7 +197,7 @@ fn look(
     if tuple.xmax() == 0 {
         return version;
     }
-    let status = txns.status(page::xmax(base, tuple));
+    let status = states.ender(tuple);
     if tuple.has(flags::XMAX_LOCK_ONLY) {
         version.lock_ended = status != XidStatus::InProgress;
         return version;
@@ -182,7 +207,7 @@ fn look(
         (_, XidStatus::Aborted) => version.xmax_aborted = true,
         (Some(begin), XidStatus::Committed(end)) if horizon.removable(begin, end) => {
             // The log says exactly which snapshots could have seen it.
-            let begin = match txns.status(page::xmin(base, tuple)) {
+            let begin = match states.inserter(tuple) {
                 XidStatus::Committed(exact) => exact,
                 XidStatus::Aborted | XidStatus::InProgress => begin,
             };
@@ -237,8 +262,9 @@ struct Findings {
 }
 
 impl<'p> Planner<'p> {
-    fn version(&self, offset: u16) -> Version {
-        self.versions.get(usize::from(offset)).copied().unwrap_or(NOTHING)
+    #[inline]
+    fn version(&self, offset: u16) -> &Version {
+        self.versions.get(usize::from(offset)).unwrap_or(&NOTHING)
     }
 
     /// Counts a version as removed.
@@ -364,19 +390,20 @@ impl<'p> Planner<'p> {
         let anything = !self.plan.is_empty();
         let mut hint = 0;
         for offset in 1..=self.page.item_count() {
-            let version = self.version(offset);
+            let Version { verdict, begin, xmax_aborted, lock_ended, end, .. } =
+                *self.version(offset);
             let Some(tuple) = page::tuple(self.page, offset) else { continue };
-            if version.verdict != Verdict::Keep || tuple.has(flags::STUB) {
+            if verdict != Verdict::Keep || tuple.has(flags::STUB) {
                 continue;
             }
             let freeze = page::xmin(base, tuple) < freeze_before;
             // Rule 9b.7: the aborted successor may go in this very pass.
-            if version.xmax_aborted || (version.lock_ended && (freeze || anything)) {
+            if xmax_aborted || (lock_ended && (freeze || anything)) {
                 self.plan.cleared.push(offset);
-            } else if version.end != 0 {
-                hint = if hint == 0 { version.end } else { version.end.min(hint) };
+            } else if end != 0 {
+                hint = if hint == 0 { end } else { end.min(hint) };
             }
-            let old = version.begin.is_some_and(|begin| begin <= self.horizon.oldest());
+            let old = begin.is_some_and(|begin| begin <= self.horizon.oldest());
             if freeze && old && tuple.xmin() != 1 && self.is_first(offset, tuple) {
                 self.plan.frozen.push(offset);
             }
@@ -467,13 +494,11 @@ impl Heap<'_> {
         horizon: &Horizon,
         options: PruneOptions<'_>,
     ) -> Findings {
-        let base = page::base(page);
         let count = page.item_count();
-        // One answer per inserter and pass, also where it ends meanwhile.
-        let mut inserter = (0, XidStatus::Aborted);
+        let mut states = States::new(self.txns, page::base(page));
         let versions = (0..=count)
             .map(|offset| match page::tuple(page, offset) {
-                Some(tuple) => look(self.txns, horizon, base, tuple, &mut inserter),
+                Some(tuple) => look(&mut states, horizon, tuple),
                 None => NOTHING,
             })
             .collect();

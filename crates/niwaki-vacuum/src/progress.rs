@@ -84,7 +84,7 @@ numbers! {
     blocks_total,
     /// Of those, how many were pruned, or left out by what the visibility map says.
     blocks_scanned,
-    /// Blocks whose line pointers were freed.
+    /// Up to which block line pointers were freed, where there were any.
     blocks_vacuumed,
     /// Times all indexes were visited.
     index_passes,

@@ -24,11 +24,11 @@ const ROWS: i32 = 240;
 /// Rows fill their pages: some ten a page, so that there are many.
 const LENGTH: usize = 700;
 
-/// A world whose clock can be hooked: rows, some of them deleted, some with keys of the past.
-fn dirty() -> (World, Arc<HookedClock>) {
+/// A world whose clock can be hooked, in a pool of so many pages: rows, some of them deleted, some with keys of the past.
+fn dirty(pages: usize) -> (World, Arc<HookedClock>) {
     let (vfs, clock) = (Arc::new(MemoryVfs::new()), Arc::new(HookedClock::default()));
     let env = Env { vfs: Arc::clone(&vfs) as Arc<dyn Vfs>, clock: clock.clone(), ..Env::memory() };
-    let world = World::on(open_engine_in(env, 64).unwrap(), vfs, 2, true, true);
+    let world = World::on(open_engine_in(env, pages).unwrap(), vfs, 2, true, true);
     let tx = world.begin(0, Isolation::ReadCommitted);
     for id in 0..ROWS {
         world.stamp();
@@ -85,7 +85,7 @@ fn several_passes_leave_nothing() {
     // For all roots, for those of some pages, and for those of one.
     for memory_bytes in [1 << 20, 300, 1] {
         for index_workers in [0, 1, 7] {
-            let (world, _) = dirty();
+            let (world, _) = dirty(64);
             let expected = rows(&world);
             let options = VacuumOptions { index_workers, ..options(memory_bytes) };
             let summary = vacuum(&world.table, &world.sessions[1], &options).unwrap();
@@ -105,7 +105,7 @@ fn several_passes_leave_nothing() {
 /// At each reading of the clock in turn, one of which is in each rest.
 #[test]
 fn a_vacuum_that_is_cancelled_anywhere_loses_nothing() {
-    let (world, clock) = dirty();
+    let (world, clock) = dirty(64);
     let control = Arc::clone(&world.sessions[1]);
     // Each visit of a page is a rest.
     let delay = Duration::from_millis(1);
@@ -169,4 +169,43 @@ fn a_vacuum_that_is_cancelled_anywhere_loses_nothing() {
     assert!(cancelled > 100, "only {cancelled} moments");
     assert!(removed_so_far > 0, "the last moments come after all was freed");
     assert!(passes >= 3, "{passes}");
+}
+
+/// A session tells an interrupt once, to one of the threads; all of them stop at once.
+#[test]
+fn who_visits_indexes_at_the_same_time_stops_together_and_rests_as_one() {
+    let rests_of = |index_workers, cancel_at: u64| {
+        let (world, clock) = dirty(1024);
+        let control = Arc::clone(&world.sessions[1]);
+        let readings = Arc::new(AtomicU64::new(0));
+        let (read, cancelled) = (Arc::clone(&readings), Arc::clone(&control));
+        clock.at_each_reading(move || {
+            if read.fetch_add(1, Ordering::Relaxed) + 1 == cancel_at {
+                cancelled.cancel();
+            }
+        });
+        let delay = Duration::from_millis(1);
+        let cost = CostOptions { delay, limit: 1, page_hit: 1, ..CostOptions::default() };
+        let options = VacuumOptions { cost, index_workers, ..options(1 << 20) };
+        let done = vacuum(&world.table, &control, &options);
+        clock.quiet();
+        world.check();
+        (readings.load(Ordering::Relaxed), done.ok())
+    };
+    let (alone, summary) = rests_of(0, u64::MAX);
+    let (together, same) = rests_of(1, u64::MAX);
+    assert_eq!(summary, same);
+    assert_eq!(alone, together, "as many rests");
+    assert_eq!(
+        summary.map(|summary| summary.reads),
+        Some(0),
+        "all is in the pool: no page is visited twice"
+    );
+    // Of two readings in a rest it is the second that is not done any more.
+    let visiting = (alone / 3..alone * 2 / 3).step_by(7);
+    for moment in visiting {
+        let (readings, done) = rests_of(1, moment);
+        assert_eq!(done, None);
+        assert!((moment..=moment + 1).contains(&readings), "{readings} after {moment}");
+    }
 }
