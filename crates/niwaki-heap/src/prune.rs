@@ -86,6 +86,8 @@ enum Verdict {
     None,
     /// Somebody may see it, now or later.
     Keep,
+    /// The same; it has ended, and these are the oldest and the newest of the snapshots that keep it.
+    Held(Csn, Csn),
     /// Its inserter aborted.
     Aborted,
     /// It lived in this interval, and no snapshot sees it.
@@ -94,12 +96,12 @@ enum Verdict {
 
 /// One version as the pass sees it.
 #[derive(Clone, Copy, Debug)]
-struct Version {
+struct Version<'p> {
+    /// As it is on the page: found once, for all that ask.
+    tuple: Option<Tuple<'p>>,
     verdict: Verdict,
     /// When its inserter committed.
     begin: Option<Csn>,
-    /// The oldest and the newest of the snapshots that keep it, although it has ended.
-    keepers: Option<(Csn, Csn)>,
     /// Its xmax aborted.
     xmax_aborted: bool,
     /// Its xmax only locked, and has ended.
@@ -109,6 +111,20 @@ struct Version {
     end: u32,
     /// Some root's chain goes through it.
     reached: bool,
+}
+
+impl Version<'_> {
+    fn is_kept(&self) -> bool {
+        matches!(self.verdict, Verdict::Keep | Verdict::Held(..))
+    }
+
+    /// Who keeps it, if nobody else could.
+    fn keepers(&self) -> Option<(Csn, Csn)> {
+        match self.verdict {
+            Verdict::Held(first, last) => Some((first, last)),
+            _ => None,
+        }
+    }
 }
 
 /// A version in its chain.
@@ -136,10 +152,10 @@ impl Member<'_> {
     }
 }
 
-const NOTHING: Version = Version {
+const NOTHING: Version<'static> = Version {
+    tuple: None,
     verdict: Verdict::None,
     begin: None,
-    keepers: None,
     xmax_aborted: false,
     lock_ended: false,
     end: 0,
@@ -182,18 +198,19 @@ impl<'t> States<'t> {
 }
 
 /// Judges one version.
-fn look(states: &mut States<'_>, horizon: &Horizon, tuple: Tuple<'_>) -> Version {
+fn look<'p>(states: &mut States<'_>, horizon: &Horizon, tuple: Tuple<'p>) -> Version<'p> {
+    let nothing = Version { tuple: Some(tuple), ..NOTHING };
     let begin = if tuple.has(flags::XMIN_ALL_VISIBLE) {
         // Before every snapshot: the first commit of all gives the same verdicts.
         Some(Csn(1))
     } else {
         match states.inserter(tuple) {
-            XidStatus::Aborted => return Version { verdict: Verdict::Aborted, ..NOTHING },
+            XidStatus::Aborted => return Version { verdict: Verdict::Aborted, ..nothing },
             XidStatus::InProgress => None,
             XidStatus::Committed(csn) => Some(csn),
         }
     };
-    let mut version = Version { verdict: Verdict::Keep, begin, ..NOTHING };
+    let mut version = Version { verdict: Verdict::Keep, begin, ..nothing };
     if tuple.xmax() == 0 {
         return version;
     }
@@ -213,7 +230,11 @@ fn look(states: &mut States<'_>, horizon: &Horizon, tuple: Tuple<'_>) -> Version
             };
             version.verdict = Verdict::Removable(begin, end);
         }
-        (Some(begin), XidStatus::Committed(end)) => version.keepers = horizon.keepers(begin, end),
+        (Some(begin), XidStatus::Committed(end)) => {
+            if let Some((first, last)) = horizon.keepers(begin, end) {
+                version.verdict = Verdict::Held(first, last);
+            }
+        }
         _ => {}
     }
     version
@@ -224,7 +245,7 @@ struct Planner<'p> {
     page: &'p Page,
     horizon: &'p Horizon,
     /// By offset.
-    versions: Vec<Version>,
+    versions: Vec<Version<'p>>,
     plan: PrunePlan,
     /// Offsets of the versions that go.
     removed: Vec<u16>,
@@ -263,7 +284,7 @@ struct Findings {
 
 impl<'p> Planner<'p> {
     #[inline]
-    fn version(&self, offset: u16) -> &Version {
+    fn version(&self, offset: u16) -> &Version<'p> {
         self.versions.get(usize::from(offset)).unwrap_or(&NOTHING)
     }
 
@@ -373,11 +394,8 @@ impl<'p> Planner<'p> {
     fn orphans(&mut self) {
         for offset in 1..=self.page.item_count() {
             let version = self.version(offset);
-            let Some(tuple) = page::tuple(self.page, offset) else { continue };
-            if version.reached || !tuple.has(flags::HEAP_ONLY) {
-                continue;
-            }
-            if version.verdict == Verdict::Aborted {
+            let is_one = !version.reached && version.verdict == Verdict::Aborted;
+            if is_one && version.tuple.is_some_and(|tuple| tuple.has(flags::HEAP_ONLY)) {
                 self.remove(offset);
                 self.plan.unused.push(offset);
             }
@@ -390,12 +408,12 @@ impl<'p> Planner<'p> {
         let anything = !self.plan.is_empty();
         let mut hint = 0;
         for offset in 1..=self.page.item_count() {
-            let Version { verdict, begin, xmax_aborted, lock_ended, end, .. } =
-                *self.version(offset);
-            let Some(tuple) = page::tuple(self.page, offset) else { continue };
-            if verdict != Verdict::Keep || tuple.has(flags::STUB) {
+            let version = self.version(offset);
+            let Some(tuple) = version.tuple.filter(|_| version.is_kept()) else { continue };
+            if tuple.has(flags::STUB) {
                 continue;
             }
+            let Version { begin, xmax_aborted, lock_ended, end, .. } = *version;
             let freeze = page::xmin(base, tuple) < freeze_before;
             // Rule 9b.7: the aborted successor may go in this very pass.
             if xmax_aborted || (lock_ended && (freeze || anything)) {
@@ -434,13 +452,13 @@ impl<'p> Planner<'p> {
             if state != ItemState::Normal {
                 continue;
             }
-            let Some(tuple) = page::tuple(self.page, offset) else { return NO };
             let version = self.version(offset);
+            let Some(tuple) = version.tuple else { return NO };
             let is_stub = || self.plan.stubs.iter().any(|stub| stub.offset == offset);
             match version.verdict {
                 // It goes.
                 Verdict::None if !is_stub() => continue,
-                Verdict::Keep if !tuple.has(flags::STUB) => {}
+                Verdict::Keep | Verdict::Held(..) if !tuple.has(flags::STUB) => {}
                 _ => return NO,
             }
             let seen = version.begin.is_some_and(|begin| begin <= self.horizon.oldest());
@@ -519,7 +537,7 @@ impl Heap<'_> {
             let id = page.item_id(OffsetNumber(offset));
             let root = match id.state() {
                 ItemState::Redirect => true,
-                ItemState::Normal => match page::tuple(page, offset) {
+                ItemState::Normal => match planner.version(offset).tuple {
                     // Most roots: one version that nobody touched.
                     Some(tuple)
                         if tuple.xmax() == 0
@@ -560,14 +578,14 @@ impl Heap<'_> {
         let all_visible = (1..=count)
             .filter(|&offset| {
                 let version = planner.version(offset);
-                let begin = version.begin.filter(|_| version.verdict == Verdict::Keep);
+                let begin = version.begin.filter(|_| version.is_kept());
                 begin.is_some_and(|begin| begin <= horizon.oldest() && begin.0 <= flushed.0)
-                    && page::tuple(page, offset).is_some_and(|tuple| {
+                    && version.tuple.is_some_and(|tuple| {
                         !tuple.has(flags::XMIN_ALL_VISIBLE | flags::STUB) && tuple.xmin() != 1
                     })
             })
             .collect();
-        let left = LeftOnPage::of(page, |offset| planner.version(offset).keepers);
+        let left = LeftOnPage::of(page, |offset| planner.version(offset).keepers());
         let visibility = match options.map {
             true => planner.visibility(self.txns),
             false => (PageVisibility::Unknown, Csn(0)),

@@ -137,7 +137,7 @@ fn invalid(name: &str, text: &str, unit: Unit) -> SettingError {
 }
 
 /// Reads on/off, true/false, yes/no, 1/0, and their unambiguous beginnings.
-pub(crate) fn parse_bool(text: &str) -> Option<bool> {
+pub(super) fn parse_bool(text: &str) -> Option<bool> {
     let t = text.trim().to_ascii_lowercase();
     if t.is_empty() {
         return None;
