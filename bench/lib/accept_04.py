@@ -8,7 +8,7 @@ import time
 from map_scans import scans, tables
 from mixed_load import mixed
 from servers import Niwaki, Postgres, Postgres18
-from steps import BINARY, SETTINGS, build_beside_postgres as build, cargo_test, command, instructions, pages
+from steps import BINARY, SETTINGS, build_beside_postgres as build, calls, cargo_test, command, instructions, pages
 from vacuum_io import vacuum_io
 
 SERVERS = [Niwaki, Postgres, Postgres18]

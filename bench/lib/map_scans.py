@@ -5,10 +5,8 @@ import resource
 import time
 
 from servers import Niwaki, Postgres, Postgres18
-from steps import SETTINGS
+from steps import SETTINGS, pages
 
-# 17 and 20 January 2013; rows of one int, 226 on a page.
-ROWS_A_PAGE = 226
 MAPS = ("resident", "off", "per_access")
 
 
@@ -66,12 +64,16 @@ def tables(long):
             continue
         for pool in pools:
             with kind({**SETTINGS, "max_connections": "620", "shared_buffers": pool, **settings}) as server:
+                # 17 and 20 January 2013; rows of one int.
+                server.psql("create table probe (i int); insert into probe select generate_series(1, 1000)")
+                rows_a_page = int(server.psql("select count(*) from probe where ctid < '(1,0)'"))
                 for size, blocks in (("1 MB", 128), ("31 pages", 31), ("33 pages", 33)):
-                    tables = ";".join(f"create table t{blocks}_{n} (i int); insert into t{blocks}_{n} select generate_series(1, {blocks * ROWS_A_PAGE})" for n in range(count))
+                    tables = ";".join(f"create table t{blocks}_{n} (i int); insert into t{blocks}_{n} select generate_series(1, {blocks * rows_a_page})" for n in range(count))
                     (server.dir / "tables.sql").write_text(tables.replace(";", ";\n") + ";\n")
                     server.client("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", str(server.dir / "tables.sql"))
                     server.psql("vacuum")
-                    found = int(server.psql(f"select pg_relation_size('t{blocks}_0') / 8192"))
+                    found = pages(server, f"t{blocks}_0")[f"t{blocks}_0"]
+                    missed += [f"{name}: {found} pages for {size}"] * (abs(found - blocks) > 1)
                     took = counts(server, count, times, f"select count(*) from t{blocks}_:client_id;\n")
                     details.setdefault(name, {}).setdefault(size, {})[pool] = {"seconds": took, "pages": found}
                     server.psql("checkpoint")
