@@ -139,7 +139,9 @@ impl Suspects {
             lists = self.0.lock();
             if lists.taken < lists.due.suspects.len() {
                 // Somebody else was as fast: these are gathered once more.
-                due.suspects.iter().for_each(|it| lists.gathered.push(due.key(it), it.root, it.record));
+                due.suspects
+                    .iter()
+                    .for_each(|it| lists.gathered.push(due.key(it), it.root, it.record));
             } else {
                 lists.due = due;
                 lists.taken = 0;
