@@ -62,7 +62,14 @@ pub(crate) fn open_engine(
     vfs: Arc<dyn Vfs>,
     shared_buffers: usize,
 ) -> niwaki_storage::Result<Arc<Engine>> {
-    let env = Env { vfs, ..Env::memory() };
+    open_engine_in(Env { vfs, ..Env::memory() }, shared_buffers)
+}
+
+/// An engine in this environment.
+pub(crate) fn open_engine_in(
+    env: Env,
+    shared_buffers: usize,
+) -> niwaki_storage::Result<Arc<Engine>> {
     // Deadlocks are what the tests of threads are about.
     let deadlock_timeout = std::time::Duration::from_millis(2);
     let options = TxnOptions { deadlock_timeout, ..TxnOptions::default() };
