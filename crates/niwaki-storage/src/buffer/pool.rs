@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use niwaki_env::sync::{Condvar, Mutex, thread};
+use niwaki_env::vfs::ReadRing;
 
 use super::arena::Arena;
 use super::frame::{COPIED, DIRTY, Frame, LOADING, PIN_MASK, PIN_ONE, Tag, USED, VALID, WRITING};
@@ -61,7 +62,14 @@ pub struct BufferPool {
 }
 
 impl BufferPool {
-    pub(crate) fn new(frames: usize, files: Arc<Files>, wal: Arc<Wal>, checksums: bool) -> Self {
+    /// `ring`: where the system is to read what streams look ahead at.
+    pub(crate) fn new(
+        frames: usize,
+        files: Arc<Files>,
+        wal: Arc<Wal>,
+        checksums: bool,
+        ring: Option<Arc<dyn ReadRing>>,
+    ) -> Self {
         let frames = frames.clamp(1, u32::MAX as usize / 8);
         Self {
             frames: (0..frames).map(|_| Frame::new()).collect(),
@@ -75,7 +83,7 @@ impl BufferPool {
             files,
             wal,
             writes: WriteCounters::default(),
-            reads: ReadQueue::new(frames),
+            reads: ReadQueue::new(frames, ring),
             newest: Mutex::new(None),
             checksums,
         }
@@ -407,6 +415,7 @@ impl BufferPool {
             // Ends: pins on these pages are those of writers, each of which ends.
             while !self.try_forget(tag, index) {
                 if frame.state.load(Ordering::Relaxed) & (LOADING | WRITING) != 0 {
+                    self.help_reading(tag);
                     self.wait_while(index, LOADING | WRITING);
                 } else {
                     thread::yield_now();

@@ -60,6 +60,8 @@ pub struct ReadStream {
     ahead: VecDeque<(u32, Named)>,
     /// The last blocks of `ahead`, which wait for neighbours: all behind each other.
     pending: u32,
+    /// Runs were left to others, who are to begin with them.
+    left: bool,
     ended: bool,
     /// Pages read since somebody asked.
     reads: u64,
@@ -80,7 +82,16 @@ impl ReadStream {
         let share = pool.capacity() as u32 / SHARE;
         let combine = options.combine.min(RUN_MAX as u32);
         let distance = Distance::new(combine, options.concurrency, share);
-        Self { file, fork, distance, ahead: VecDeque::new(), pending: 0, ended: false, reads: 0 }
+        Self {
+            file,
+            fork,
+            distance,
+            ahead: VecDeque::new(),
+            pending: 0,
+            left: false,
+            ended: false,
+            reads: 0,
+        }
     }
 
     /// How many pages it has read, or begun to, since this was asked last: what a vacuum's rests go by.
@@ -118,6 +129,24 @@ impl ReadStream {
         pool: &BufferPool,
         name: &mut dyn FnMut() -> Result<Option<u32>, E>,
     ) -> Result<Option<u32>, E> {
+        let named = self.look_ahead(pool, name);
+        if std::mem::take(&mut self.left) {
+            // All at once, and whatever was said meanwhile.
+            pool.begin_waiting();
+        }
+        named?;
+        let Some((block, what)) = self.ahead.pop_front() else { return Ok(None) };
+        self.judge(pool, block, what);
+        self.distance.give();
+        Ok(Some(block))
+    }
+
+    /// Names blocks as far as the distance goes.
+    fn look_ahead<E>(
+        &mut self,
+        pool: &BufferPool,
+        name: &mut dyn FnMut() -> Result<Option<u32>, E>,
+    ) -> Result<(), E> {
         while !self.ended && self.ahead.len() < self.distance.pages() as usize {
             match name()? {
                 Some(block) => self.enter(pool, block),
@@ -128,18 +157,27 @@ impl ReadStream {
             // The first is needed now; or no neighbour will come.
             self.read_pending(pool);
         }
-        let Some((block, what)) = self.ahead.pop_front() else { return Ok(None) };
+        Ok(())
+    }
+
+    /// What became of a page that is needed now says how far to look ahead.
+    fn judge(&mut self, pool: &BufferPool, block: u32, what: Named) {
+        let is_loading = || pool.is_loading(self.file, self.fork, block);
         match what {
             Named::AsItIs | Named::Pending => {}
             _ if !pool.is_here(self.file, self.fork, block) => self.distance.was_lost(),
-            Named::UnderWay if pool.is_loading(self.file, self.fork, block) => {
-                self.distance.was_late();
+            Named::UnderWay if is_loading() => {
+                // It may have ended, and nobody has looked.
+                pool.reap_what_is_there();
+                if is_loading() {
+                    self.distance.was_late();
+                } else {
+                    self.distance.was_in_time();
+                }
             }
             Named::UnderWay => self.distance.was_in_time(),
             Named::Read => {}
         }
-        self.distance.give();
-        Ok(Some(block))
     }
 
     /// Takes a block that was named.
@@ -187,7 +225,7 @@ impl ReadStream {
             return Named::Read;
         };
         if now {
-            match pool.reads.has_workers() {
+            match pool.reads.has_takers() {
                 true => self.distance.was_late(),
                 // Nobody else would read meanwhile.
                 false => self.distance.was_cached(),
@@ -195,8 +233,11 @@ impl ReadStream {
             pool.finish_run(&rest);
             return Named::Read;
         }
-        match pool.reads.submit(rest) {
-            None => Named::UnderWay,
+        match pool.leave_run(rest) {
+            None => {
+                self.left = true;
+                Named::UnderWay
+            }
             Some(rest) => {
                 pool.finish_run(&rest);
                 Named::Read
