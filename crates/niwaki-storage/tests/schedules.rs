@@ -378,5 +378,6 @@ fn streams_and_who_reads_for_them_agree() {
 fn broken_reads_ahead_are_found() {
     finds("run_valid_before_read", streams_and_a_reader);
     finds("everybody_reaps", streams_and_the_system);
+    finds("left_in_silence", streams_and_the_system);
     finds("run_between_lists", streams_and_the_system);
 }

@@ -219,12 +219,37 @@ impl BufferPool {
 
     fn wait_until_read<'p>(&'p self, pin: Pin<'p>, index: u32) -> Option<Pin<'p>> {
         let frame = &self.frames[index as usize];
-        self.help_reading(frame.tag());
-        if self.wait_while(index, LOADING) & VALID == 0 {
+        if self.wait_until_loaded(index, frame.tag()) & VALID == 0 {
             return None;
         }
         frame.count_hit();
         Some(pin)
+    }
+
+    /// Waits until a frame is not LOADING this page any more, and returns its state; whoever can helps.
+    fn wait_until_loaded(&self, index: u32, tag: Tag) -> u64 {
+        let frame = &self.frames[index as usize];
+        // Ends with the read. Its thread notifies under the lock when it is over, and when it leaves it to others.
+        loop {
+            self.help_reading(tag);
+            let wait = &self.io[index as usize % IO_WAITS];
+            let mut guard = wait.lock.lock();
+            // Acquire: pairs with the release in `end_io`.
+            let state = frame.state.load(Ordering::Acquire);
+            if state & LOADING == 0 || frame.tag() != tag {
+                return state;
+            }
+            if !self.can_help(tag) {
+                wait.done.wait(&mut guard);
+            }
+        }
+    }
+
+    /// Wakes those who wait for a frame, so that they look again.
+    pub(super) fn wake_waiters(&self, index: u32) {
+        let wait = &self.io[index as usize % IO_WAITS];
+        drop(wait.lock.lock());
+        wait.done.notify_all();
     }
 
     /// Waits until none of the flags is set on a pinned frame, and returns its state.
@@ -260,9 +285,7 @@ impl BufferPool {
         ) {
             state = now;
         }
-        let wait = &self.io[index as usize % IO_WAITS];
-        drop(wait.lock.lock());
-        wait.done.notify_all();
+        self.wake_waiters(index);
     }
 
     /// Reads the page of a frame that this thread put into the table as LOADING.
@@ -414,12 +437,14 @@ impl BufferPool {
             }
             // Ends: pins on these pages are those of writers, each of which ends.
             while !self.try_forget(tag, index) {
-                if frame.state.load(Ordering::Relaxed) & (LOADING | WRITING) != 0 {
-                    self.help_reading(tag);
-                    self.wait_while(index, LOADING | WRITING);
-                } else {
-                    thread::yield_now();
-                }
+                match frame.state.load(Ordering::Relaxed) {
+                    state if state & LOADING != 0 => self.wait_until_loaded(index, tag),
+                    state if state & WRITING != 0 => self.wait_while(index, WRITING),
+                    _ => {
+                        thread::yield_now();
+                        0
+                    }
+                };
             }
         }
     }

@@ -167,14 +167,32 @@ impl BufferPool {
 
     /// Leaves a run to others, from [`BufferPool::begin_waiting`] on; gives it back when it is to be read at once.
     pub(crate) fn leave_run(&self, mut run: ReadRun) -> Option<ReadRun> {
-        if self.reads.ring.is_some() && !self.open_for(&mut run) {
+        if self.reads.ring.is_none() {
+            return self.reads.submit(run);
+        }
+        if !self.open_for(&mut run) {
             return Some(run);
         }
-        self.reads.submit(run)
+        let frames = run.frames();
+        let back = self.reads.submit(run);
+        if !niwaki_env::seeded_bug!("left_in_silence") {
+            // Who waits already thinks that this thread is at it.
+            frames.for_each(|index| self.wake_waiters(index));
+        }
+        back
+    }
+
+    /// Whether a page that is LOADING waits for whoever comes, as far as this thread could tell.
+    pub(super) fn can_help(&self, tag: Tag) -> bool {
+        if self.reads.ring.is_none() {
+            return false;
+        }
+        let waiting = self.reads.waiting.lock();
+        waiting.runs.iter().chain(waiting.under_way()).any(|run| run.has(tag.id()))
     }
 
     /// The caller waits for this page: if the run that brings it waits in the queue, it is done at once; if the system
-    /// reads it, the caller asks for ends. Nothing is left to do but to wait for the frame when this returns.
+    /// reads it, the caller asks for ends. When this returns the page is there, cannot be had, or is another thread's.
     pub(super) fn help_reading(&self, tag: Tag) {
         let id = tag.id();
         // Ends: each turn some run ends, or another thread, which will, is waited for.

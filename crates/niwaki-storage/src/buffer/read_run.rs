@@ -48,6 +48,11 @@ impl ReadRun {
         self.count
     }
 
+    /// Its frames.
+    pub(super) fn frames(&self) -> impl Iterator<Item = u32> + use<> {
+        self.frames.into_iter().take(self.count)
+    }
+
     /// Whether the page is one of the run's.
     pub(super) fn has(&self, id: PageId) -> bool {
         let same = (id.file, id.fork) == (self.first.file, self.first.fork);
