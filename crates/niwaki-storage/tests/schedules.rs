@@ -323,7 +323,7 @@ fn streams_and(io_method: IoMethod) {
         .map(|wanted| {
             let storage = Arc::clone(&storage);
             thread::spawn(move || {
-                let options = ReadAhead { concurrency: 2, combine: 2 };
+                let options = ReadAhead { concurrency: 2, combine: 2, ring: 0 };
                 let ahead =
                     BlocksAhead::new(storage.pool(), file.id, Fork::Main, options, 0..BLOCKS);
                 let mut next = 0;

@@ -120,7 +120,7 @@ impl BufferPool {
     ///
     /// # Errors
     /// [`Error::Corruption`] when the page does not exist, fails its checksum or its structure is
-    /// damaged; [`Error::Io`]; [`Error::NoBuffers`] when every frame is pinned. Also what may happen
+    /// damaged; [`Error::Io`]; [`Error::NoBuffers`] when every frame stays pinned. Also what may happen
     /// when an evicted page is written.
     #[inline]
     pub fn pin(&self, id: PageId) -> Result<Pin<'_>> {
@@ -227,7 +227,7 @@ impl BufferPool {
     }
 
     /// Waits until a frame is not LOADING this page any more, and returns its state; whoever can helps.
-    fn wait_until_loaded(&self, index: u32, tag: Tag) -> u64 {
+    pub(super) fn wait_until_loaded(&self, index: u32, tag: Tag) -> u64 {
         let frame = &self.frames[index as usize];
         // Ends with the read. Its thread notifies under the lock when it is over, and when it leaves it to others.
         loop {

@@ -94,13 +94,15 @@ impl BufferPool {
 
     /// Begins to read pages from `block` on, at most `count`, as far as they lie behind each other on disk and are not
     /// here yet: returns how many of the `count` are dealt with, and a run if something is to be read. Pages that need
-    /// no reading and those for which there is no frame now are left to who needs them.
+    /// no reading and those for which there is no frame now are left to who needs them. `reuse` names blocks of the fork whose frames
+    /// are to be used before those of others.
     pub(crate) fn begin_run(
         &self,
         file: RelFileId,
         fork: Fork,
         block: u32,
         count: u32,
+        reuse: &mut dyn FnMut() -> Option<u32>,
     ) -> (u32, Option<ReadRun>) {
         let Ok(open) = self.files.fork(file, fork) else { return (count, None) };
         let readable = self.files.readable_from(&open, block).min(count).min(RUN_MAX as u32);
@@ -119,7 +121,7 @@ impl BufferPool {
         // Ends the run: a page that is here, and one for which there is no frame.
         let mut end = frames;
         for at in 0..frames {
-            if !self.begin_page(&mut run, at as usize) {
+            if !self.begin_page(&mut run, at as usize, reuse) {
                 // A page that comes first and is here was looked at too.
                 end = at.max(1);
                 break;
@@ -129,12 +131,21 @@ impl BufferPool {
         (end.max(1), (run.count > 0).then_some(run))
     }
 
-    fn begin_page(&self, run: &mut ReadRun, at: usize) -> bool {
+    fn begin_page(
+        &self,
+        run: &mut ReadRun,
+        at: usize,
+        reuse: &mut dyn FnMut() -> Option<u32>,
+    ) -> bool {
         let id = run.page(at);
         if self.is_here(id.file, id.fork, id.block.0) {
             return false;
         }
-        let Ok(index) = self.claim_frame() else { return false };
+        let done_with = reuse().map(|block| PageId { block: BlockNumber(block), ..id });
+        let reused = done_with.and_then(|page| self.reclaim(Tag::of(page)));
+        let Some(index) = reused.or_else(|| self.find_frame().ok().flatten()) else {
+            return false;
+        };
         if self.begin_load(Tag::of(id), index) {
             run.frames[at] = index;
             run.count = at + 1;

@@ -4,6 +4,7 @@ mod distance;
 mod method;
 mod read_stream;
 mod readers;
+mod ring;
 #[cfg(all(test, not(feature = "loom")))]
 mod tests;
 

@@ -7,6 +7,7 @@ use std::fmt;
 use niwaki_env::sync::plain_atomic::Ordering;
 
 use super::distance::Distance;
+use super::ring::Ring;
 use crate::buffer::{BufferPool, RUN_MAX, ReadRun};
 use crate::ids::{Fork, RelFileId};
 
@@ -21,17 +22,20 @@ pub struct ReadAhead {
     pub concurrency: u32,
     /// Pages of a read (`io_combine_limit`), 1 to 32.
     pub combine: u32,
+    /// Pages of the pool that a pass brings in before it uses the frames of the first ones again
+    /// (`vacuum_buffer_usage_limit`); 0 for any number.
+    pub ring: u32,
 }
 
 impl Default for ReadAhead {
     fn default() -> Self {
-        Self { concurrency: 16, combine: 16 }
+        Self { concurrency: 16, combine: 16, ring: 0 }
     }
 }
 
 impl ReadAhead {
     /// Every page when it is needed, alone.
-    pub const NONE: Self = Self { concurrency: 0, combine: 1 };
+    pub const NONE: Self = Self { concurrency: 0, combine: 1, ring: 0 };
 }
 
 /// What became of a page that was named.
@@ -52,7 +56,7 @@ enum Named {
 /// a reader may stop at any point for any time. A page that was pushed out meanwhile is read again.
 ///
 /// A stream looks ahead by a sixteenth of the pool at most; reads under way pin a quarter at most, of all streams
-/// together. Design section 8.
+/// together. One with a ring looks ahead by half of it: what is named and what was given back share the ring's frames. Design section 8.
 pub struct ReadStream {
     file: RelFileId,
     fork: Fork,
@@ -65,6 +69,7 @@ pub struct ReadStream {
     ended: bool,
     /// Pages read since somebody asked.
     reads: u64,
+    ring: Ring,
 }
 
 impl fmt::Debug for ReadStream {
@@ -79,10 +84,12 @@ impl fmt::Debug for ReadStream {
 impl ReadStream {
     /// A stream over one fork.
     pub fn new(pool: &BufferPool, file: RelFileId, fork: Fork, options: ReadAhead) -> Self {
-        let share = pool.capacity() as u32 / SHARE;
+        let ring = Ring::new(options.ring, pool.capacity() as u32);
+        let share = (pool.capacity() as u32 / SHARE).min(ring.share());
         let combine = options.combine.min(RUN_MAX as u32);
         let distance = Distance::new(combine, options.concurrency, share);
         Self {
+            ring,
             file,
             fork,
             distance,
@@ -137,6 +144,9 @@ impl ReadStream {
         named?;
         let Some((block, what)) = self.ahead.pop_front() else { return Ok(None) };
         self.judge(pool, block, what);
+        if matches!(what, Named::Read | Named::UnderWay) {
+            self.ring.give(block);
+        }
         self.distance.give();
         Ok(Some(block))
     }
@@ -207,7 +217,9 @@ impl ReadStream {
         while at < self.ahead.len() {
             let block = self.ahead[at].0;
             let left = (self.ahead.len() - at) as u32;
-            let (done, run) = pool.begin_run(self.file, self.fork, block, left);
+            let named = self.ahead.len() as u32;
+            let reuse = &mut || self.ring.oldest(named);
+            let (done, run) = pool.begin_run(self.file, self.fork, block, left, reuse);
             let what = run.map_or(Named::AsItIs, |run| self.read(pool, run, at == 0));
             self.ahead.range_mut(at..at + done as usize).for_each(|(_, named)| *named = what);
             at += done as usize;

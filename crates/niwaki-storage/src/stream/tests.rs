@@ -73,7 +73,6 @@ fn read(storage: &Storage, file: RelFile, options: ReadAhead, blocks: &[u32]) ->
         got.push(block);
     }
     assert_eq!(got, blocks);
-    assert!(storage.pool().is_idle(), "a read left its pin behind");
     storage.pool().statistics_of(file.id, Fork::Main).reads - before
 }
 
@@ -92,12 +91,13 @@ fn blocks_come_in_their_order_and_each_is_read_once() {
                 for files in [Arc::new(MemoryVfs::new()), files()] {
                     let (storage, file) = filled_for(files, 512, method);
                     let background = storage.start_background(Vec::new()).unwrap();
-                    let options = ReadAhead { concurrency, combine };
+                    let options = ReadAhead { concurrency, combine, ring: 0 };
                     let reads = read(&storage, file, options, &blocks);
                     assert_eq!(reads, distinct.len() as u64, "{options:?}");
                     let again = read(&storage, file, options, &blocks);
                     assert_eq!(again, 0, "all of it is in the pool");
                     drop(background);
+                    assert!(storage.pool().is_idle(), "a read left its pin behind");
                 }
             }
         }
@@ -108,7 +108,7 @@ fn blocks_come_in_their_order_and_each_is_read_once() {
 fn neighbours_are_one_read() {
     let (storage, file) = filled(Arc::new(MemoryVfs::new()), 512);
     let all: Vec<u32> = (0..BLOCKS).collect();
-    read(&storage, file, ReadAhead { concurrency: 0, combine: 16 }, &all);
+    read(&storage, file, ReadAhead { concurrency: 0, combine: 16, ring: 0 }, &all);
     let runs = storage.pool().read_statistics().runs;
     // 1, 2, 4 and 8 pages, then 16, cut where a file ends: after 16 pages here.
     assert!((8..=16).contains(&runs), "{runs} reads");
@@ -126,6 +126,7 @@ fn a_stream_takes_little_of_a_small_pool() {
             let all: Vec<u32> = (0..BLOCKS).collect();
             read(&storage, file, ReadAhead::default(), &all);
             drop(background);
+            assert!(storage.pool().is_idle(), "a read left its pin behind");
         }
     }
 }
@@ -185,7 +186,7 @@ fn what_cannot_be_read_is_told_once_by_who_pins_it() {
         let vfs = Arc::new(FaultyVfs::new());
         let (storage, file) = filled_for(Arc::clone(&vfs) as Arc<dyn Vfs>, 512, method);
         let background = storage.start_background(Vec::new()).unwrap();
-        let options = ReadAhead { concurrency: 4, combine: 8 };
+        let options = ReadAhead { concurrency: 4, combine: 8, ring: 0 };
         // Blocks 48 to 63 are a file of their own.
         vfs.inject(Fault {
             kind: FaultKind::InputOutputError,
@@ -260,8 +261,10 @@ fn the_system_reads_files_of_the_machine() {
     if in_use.method == IoMethod::IoUring {
         let pool = storage.pool();
         // Nothing of it is taken from the system's memory before: as after a start of the machine.
-        let runs: Vec<_> =
-            (0..BLOCKS).step_by(8).map(|at| pool.begin_run(file.id, Fork::Main, at, 8)).collect();
+        let runs: Vec<_> = (0..BLOCKS)
+            .step_by(8)
+            .map(|at| pool.begin_run(file.id, Fork::Main, at, 8, &mut || None))
+            .collect();
         let count = runs.iter().filter(|(_, run)| run.is_some()).count() as u64;
         for (_, run) in runs {
             assert!(pool.leave_run(run.unwrap()).is_none());
@@ -305,7 +308,7 @@ fn time_on_a_device(method: IoMethod, options: ReadAhead, width: usize) -> (u64,
 #[test]
 fn reads_on_a_slow_device_are_waited_for_once() {
     let plain = u64::from(BLOCKS) * 11;
-    let settings = |concurrency, combine| ReadAhead { concurrency, combine };
+    let settings = |concurrency, combine| ReadAhead { concurrency, combine, ring: 0 };
     for method in [IoMethod::Sync, IoMethod::IoUring] {
         assert_eq!(time_on_a_device(method, ReadAhead::NONE, 16), (plain, 0), "{method}");
     }
@@ -426,4 +429,74 @@ fn the_distance_follows_what_the_pages_are() {
     let mut none = Distance::new(1, 0, 1000);
     (0..5).for_each(|_| late(&mut none));
     assert_eq!(none.pages(), 1);
+}
+
+/// How many pages of a first file, used `uses` times, are left in a pool of 256 frames after a pass over a second file of twice
+/// the pool's size.
+fn left_of_a_working_set(uses: u32, ring: u32, dirty: bool) -> u32 {
+    const WORKING_SET: u32 = 60;
+    let (storage, file) = filled(Arc::new(MemoryVfs::new()), 256);
+    let large = RelFile { id: storage.allocate_file(), logged: false };
+    storage.create_file(large, Xid(3)).unwrap();
+    storage.pool().extend(large, Fork::Main, 512).unwrap();
+    for block in 0..512 {
+        let pin = storage.pool().pin(page(large, block)).unwrap();
+        let mut guard = pin.write();
+        guard.init(PageKind::Sequence, 0);
+        guard.mark_dirty();
+    }
+    storage.checkpoint(crate::CheckpointKind::Requested, &[]).unwrap();
+    for _ in 0..uses {
+        (0..WORKING_SET).for_each(|at| drop(storage.pool().pin(page(file, at)).unwrap()));
+    }
+    let options = ReadAhead { ring, ..ReadAhead::default() };
+    for block in super::BlocksAhead::new(storage.pool(), large.id, Fork::Main, options, 0..512) {
+        let pin = storage.pool().pin(page(large, block)).unwrap();
+        let mut guard = pin.write();
+        if dirty {
+            guard.mark_dirty();
+        }
+    }
+    let here = |&block: &u32| storage.pool().is_here(file.id, Fork::Main, block);
+    (0..WORKING_SET).filter(here).count() as u32
+}
+
+#[test]
+fn a_pass_with_a_ring_leaves_the_pool_to_others() {
+    for dirty in [false, true] {
+        // Used once, as the pass's own pages: without a ring they make room for it.
+        assert!(left_of_a_working_set(1, 0, dirty) < 60);
+        assert_eq!(left_of_a_working_set(1, 16, dirty), 60, "{dirty}");
+        assert_eq!(left_of_a_working_set(1, 1_000_000, dirty), 60, "an eighth of the pool at most");
+    }
+}
+
+#[test]
+fn a_ring_of_any_size_reads_each_page_once() {
+    let all: Vec<u32> = (0..BLOCKS).collect();
+    for ring in [1, 2, 3, 16, 50, 1000] {
+        for method in METHODS {
+            let (storage, file) = filled_for(files(), 128, method);
+            let background = storage.start_background(Vec::new()).unwrap();
+            let options = ReadAhead { ring, ..ReadAhead::default() };
+            assert_eq!(read(&storage, file, options, &all), u64::from(BLOCKS), "{ring}, {method}");
+            drop(background);
+            assert!(storage.pool().is_idle(), "a read left its pin behind");
+        }
+    }
+}
+
+/// A ring does not make a pass slower than reads of one page: it looks ahead by half of it.
+#[test]
+fn a_small_ring_reads_ahead_too() {
+    let plain = u64::from(BLOCKS) * 11;
+    for ring in [2, 16, 256] {
+        let (time, _) = time_on_a_device(
+            IoMethod::IoUring,
+            ReadAhead { concurrency: 16, combine: 4, ring },
+            16,
+        );
+        assert!(time <= plain, "{ring}: {time} ms");
+        assert!(ring < 16 || time < plain / 4, "{ring}: {time} ms");
+    }
 }
