@@ -619,9 +619,9 @@ impl Heap<'_> {
         }
         let mut data = Vec::new();
         plan.encode(&mut data);
-        let told = match self.relation.pieces {
+        let copied = match self.relation.pieces {
             true => Vec::new(),
-            false => self.copy_indexed(page, page.id().block, &removed, &ended),
+            false => self.tell_or_copy(page, page.id().block, &removed, &ended),
         };
         let external = self.copy_external(page, &removed);
         let _critical = self.storage.begin_change()?;
@@ -634,7 +634,7 @@ impl Heap<'_> {
         let data: [&[u8]; 1] = [&data];
         let pages = [LoggedPage::delta(page, &data)];
         self.log_removing(kind::PRUNE, Xid::INVALID, pages, raised, interval)?;
-        self.tell_removed(told, external);
+        self.tell_removed(copied, external);
         self.relation.counters.count_pass(&pruned);
         count(&self.relation.counters.settled, plan.unmixed.len());
         if options.settle {
