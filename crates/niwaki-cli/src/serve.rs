@@ -40,6 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         .map_err(|error| format!("could not handle signals: {error}"))?;
     niwaki_env::vfs::raise_open_files_limit();
     let database = arguments.data.open()?;
+    eprintln!("niwaki: reading ahead: {}", database.io_method());
     let options = ServerOptions {
         listen: arguments.listen,
         socket_dir: arguments.socket_dir.clone(),

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use niwaki_storage::page::{Page, PageKind};
-use niwaki_storage::{BlockNumber, Corruption, OffsetNumber};
+use niwaki_storage::{BlockNumber, BlocksAhead, Corruption, Fork, OffsetNumber, ReadAhead};
 
 use crate::batch::BatchEntry;
 use crate::error::{Error, Result};
@@ -146,6 +146,10 @@ impl Checker<'_> {
         each: &mut dyn FnMut(BatchEntry<'_>),
     ) -> Result<Vec<Child>> {
         let mut below = Vec::new();
+        let (pool, file) = (self.index.storage.pool(), self.index.file.id);
+        // The level above says what comes, wherever in the file that is.
+        let named = expected.iter().map(|child| child.block.0);
+        let mut ahead = BlocksAhead::new(pool, file, Fork::Main, ReadAhead::default(), named);
         let mut expected = expected.iter().peekable();
         let first = expected.peek().map_or(NO_BLOCK, |child| child.block);
         let mut block = self.leftmost(level, first)?;
@@ -157,6 +161,9 @@ impl Checker<'_> {
             if !self.visited.insert(block) {
                 self.wrong(block, None, "B2", format!("page {prev} leads to a page seen before"));
                 break;
+            }
+            if expected.peek().is_some_and(|child| child.block == block) {
+                ahead.next();
             }
             let Some(page) = self.page(block)? else { break };
             if let Err(corruption) = page.verify(self.index.page_id(block), Some(level)) {

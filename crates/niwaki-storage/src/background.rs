@@ -14,7 +14,7 @@ use crate::checkpoint::{CheckpointKind, Hurry};
 use crate::error::{Error, Result};
 use crate::record::CheckpointParticipant;
 use crate::storage::Storage;
-use crate::stream::Readers;
+use crate::stream::{IoMethod, Readers};
 
 /// How often each thread looks around; bounds what an asynchronous commit may lose.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -53,7 +53,11 @@ impl Storage {
         self.background.set_stop(false);
         let failed = |e| Error::io("could not start a background thread", e);
         // Stops the first thread when the second cannot be had.
-        let readers = Some(self.start_readers(self.options.io_workers)?);
+        let workers = match self.io_method.method {
+            IoMethod::Worker => self.options.io_workers,
+            IoMethod::Sync | IoMethod::IoUring => 0,
+        };
+        let readers = Some(self.start_readers(workers)?);
         let mut background = Background { storage: Arc::clone(self), threads: Vec::new(), readers };
         let storage = Arc::clone(self);
         let writer = thread::spawn_named("niwaki-writer", move || storage.writer_loop());

@@ -278,6 +278,26 @@ impl Files {
         Ok(got)
     }
 
+    /// Where pages that lie behind each other are read from: their file, which stays open while somebody has it, and the
+    /// place in it.
+    pub(crate) fn place_of_run(
+        &self,
+        fork: &ForkFile,
+        first: PageId,
+    ) -> Result<(Arc<dyn VfsFile>, u64)> {
+        let (number, offset) = self.place(first.block.0);
+        let segment = fork.segments.read().get(number).cloned();
+        let Some(segment) = segment else { return Err(missing_page(first, fork.blocks())) };
+        let file = self.open.with(&segment, |file| Ok(Arc::clone(file)));
+        let file = file.map_err(|e| Error::io(format!("could not read {first}"), e))?;
+        Ok((file, offset))
+    }
+
+    /// The outside world.
+    pub(crate) fn env(&self) -> &Env {
+        &self.env
+    }
+
     /// Whether two blocks are neighbours in one segment file, so that one write serves both.
     pub(crate) fn adjoin(&self, first: u32, second: u32) -> bool {
         first.checked_add(1) == Some(second) && !second.is_multiple_of(self.segment_blocks)

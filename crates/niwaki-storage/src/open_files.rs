@@ -85,10 +85,10 @@ impl OpenFiles {
     pub(crate) fn with<T>(
         &self,
         segment: &Arc<Segment>,
-        work: impl FnOnce(&dyn VfsFile) -> io::Result<T>,
+        work: impl FnOnce(&Arc<dyn VfsFile>) -> io::Result<T>,
     ) -> io::Result<T> {
         let shared = segment.file.read();
-        if let Some(file) = shared.as_deref() {
+        if let Some(file) = &*shared {
             segment.used.store(true, Ordering::Relaxed);
             return work(file);
         }
@@ -105,14 +105,14 @@ impl OpenFiles {
             }
         };
         // Still under the exclusive lock, so that nobody closes it before it was used.
-        work(file.as_ref())
+        work(&file)
     }
 
     /// [`OpenFiles::with`] for work that writes: the file must be synced before it counts as durable.
     pub(crate) fn write<T>(
         &self,
         segment: &Arc<Segment>,
-        work: impl FnOnce(&dyn VfsFile) -> io::Result<T>,
+        work: impl FnOnce(&Arc<dyn VfsFile>) -> io::Result<T>,
     ) -> io::Result<T> {
         self.with(segment, |file| {
             let result = work(file);

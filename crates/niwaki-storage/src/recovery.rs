@@ -22,6 +22,7 @@ use crate::ids::{Fork, Lsn, PageId, RelFileId};
 use crate::page::PAGE_SIZE;
 use crate::record::{DecodedImage, DecodedRecord, Manager, ResourceManager};
 use crate::storage::{FIRST_FILE, Storage, StorageOptions, kind};
+use crate::stream::MethodInUse;
 use crate::wal::{Cursor, Segments, WAL_FOLDER, Wal, WalReader, WalStart, decode};
 
 const LOCK: &str = "lock";
@@ -255,11 +256,13 @@ impl Storage {
             !current.clean,
             options.open_files_max,
         ));
+        let (io_method, ring) = MethodInUse::choose(options.io_method, &env);
         let pool = BufferPool::new(
             options.shared_buffers,
             Arc::clone(&files),
             Arc::clone(&wal),
             options.checksums,
+            ring,
         );
         let storage = Arc::new(Self {
             env,
@@ -275,6 +278,7 @@ impl Storage {
             hurry: AtomicU32::new(0),
             checkpoint_counters: CheckpointCounters::default(),
             background: niwaki_env::sync::Signal::default(),
+            io_method,
             _lock: lock,
         });
         let summary = storage.recover(created, &managers)?;

@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::files::{FORKS, Files};
 use crate::ids::{BlockNumber, Fork, Lsn, RelFile, RelFileId, Xid};
 use crate::record::{Manager, Record};
+use crate::stream::{IoMethod, MethodInUse};
 use crate::wal::Wal;
 
 /// First number given to a relation file; smaller ones are reserved for files with a fixed role.
@@ -59,7 +60,9 @@ pub struct StorageOptions {
     pub bgwriter_lru_maxpages: usize,
     /// How far it looks ahead, in multiples of what was needed lately.
     pub bgwriter_lru_multiplier: f64,
-    /// Threads that read what streams look ahead at; without them who needs a page reads it, and its neighbours.
+    /// Who reads what streams look ahead at.
+    pub io_method: IoMethod,
+    /// Threads of [`IoMethod::Worker`].
     pub io_workers: usize,
     /// Most relation files that are open at once.
     pub open_files_max: usize,
@@ -82,6 +85,7 @@ impl Default for StorageOptions {
             bgwriter_delay: Duration::from_millis(200),
             bgwriter_lru_maxpages: 100,
             bgwriter_lru_multiplier: 2.0,
+            io_method: IoMethod::default(),
             io_workers: 3,
             open_files_max: 1000,
             checksums: true,
@@ -126,6 +130,7 @@ pub struct Storage {
     pub(crate) hurry: AtomicU32,
     pub(crate) checkpoint_counters: CheckpointCounters,
     pub(crate) background: niwaki_env::sync::Signal,
+    pub(crate) io_method: MethodInUse,
     /// Dropped last: then another process may open the directory.
     pub(crate) _lock: Box<dyn Send + Sync>,
 }
@@ -165,6 +170,11 @@ impl Storage {
     /// The options it was opened with.
     pub fn options(&self) -> &StorageOptions {
         &self.options
+    }
+
+    /// Who reads what streams look ahead at.
+    pub fn io_method(&self) -> &MethodInUse {
+        &self.io_method
     }
 
     /// What the control file says now.

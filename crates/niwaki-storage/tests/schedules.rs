@@ -294,6 +294,15 @@ fn checkpoint_background_writer_and_sessions_agree() {
 /// Two streams over one file in a pool that cannot hold it, beside a thread that reads ahead for them and ends at some
 /// moment, and a writer: each page comes with what it holds, and no pin is left.
 fn streams_and_a_reader() {
+    streams_and(IoMethod::Worker);
+}
+
+/// The same, beside a system that reads ahead for them: they ask for ends in turns.
+fn streams_and_the_system() {
+    streams_and(IoMethod::IoUring);
+}
+
+fn streams_and(io_method: IoMethod) {
     const BLOCKS: u32 = 10;
     let vfs = Arc::new(FaultyVfs::new());
     let env = Env { clock: Arc::new(ManualClock::new()), ..Env::simulated(vfs, 1) };
@@ -306,23 +315,26 @@ fn streams_and_a_reader() {
         storage.shutdown(&[]).unwrap();
     }
     // Streams look ahead by four pages.
-    let (storage, _) = open_with(&env, tiny(64)).unwrap();
-    let readers = storage.start_readers(1).unwrap();
-    let scans: Vec<_> = (0..2)
-        .map(|_| {
+    let (storage, _) = open_with(&env, StorageOptions { io_method, ..tiny(64) }).unwrap();
+    let workers = usize::from(io_method == IoMethod::Worker);
+    let readers = storage.start_readers(workers).unwrap();
+    let scans: Vec<_> = [BLOCKS, 5]
+        .into_iter()
+        .map(|wanted| {
             let storage = Arc::clone(&storage);
             thread::spawn(move || {
-                let options = ReadAhead { concurrency: 2, combine: 2 };
+                let options = ReadAhead { concurrency: 2, combine: 2, ring: 0 };
                 let ahead =
                     BlocksAhead::new(storage.pool(), file.id, Fork::Main, options, 0..BLOCKS);
                 let mut next = 0;
-                for block in ahead {
+                // One leaves before the end what it has looked ahead at.
+                for block in ahead.take(wanted as usize) {
                     assert_eq!(block, next);
                     let found = number(&storage, file, block);
                     assert!(found == block || found == block + 100, "page {block} has {found}");
                     next += 1;
                 }
-                assert_eq!(next, BLOCKS);
+                assert_eq!(next, wanted);
             })
         })
         .collect();
@@ -331,6 +343,9 @@ fn streams_and_a_reader() {
     for scan in scans {
         scan.join().unwrap();
     }
+    // What nobody needed any more may be under way.
+    drop(storage.pool().pin(PageId { file: file.id, fork: Fork::Main, block: BlockNumber(0) }));
+    storage.truncate_fork(file, Fork::Main, 0).unwrap();
     assert!(storage.pool().is_idle());
 }
 
@@ -355,10 +370,14 @@ fn number(storage: &Storage, file: RelFile, block: u32) -> u32 {
 #[test]
 fn streams_and_who_reads_for_them_agree() {
     explore(2000, streams_and_a_reader);
+    explore(2000, streams_and_the_system);
 }
 
 #[test]
 #[ignore = "plants bugs for the whole process: run alone"]
-fn a_page_that_counts_as_read_too_early_is_found() {
+fn broken_reads_ahead_are_found() {
     finds("run_valid_before_read", streams_and_a_reader);
+    finds("everybody_reaps", streams_and_the_system);
+    finds("left_in_silence", streams_and_the_system);
+    finds("run_between_lists", streams_and_the_system);
 }

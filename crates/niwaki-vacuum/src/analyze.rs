@@ -49,11 +49,16 @@ pub struct ColumnStatistics {
     pub correlation: Option<f64>,
 }
 
-/// Reads a sample of the table under `snapshot`.
+/// Reads a sample of the table under `snapshot`, ahead as far as it says.
 ///
 /// # Errors
 /// Storage's; the session's interrupts.
-pub fn analyze(table: &Table, tx: &Transaction, snapshot: &Snapshot) -> Result<TableStatistics> {
+pub fn analyze(
+    table: &Table,
+    tx: &Transaction,
+    snapshot: &Snapshot,
+    read_ahead: ReadAhead,
+) -> Result<TableStatistics> {
     let blocks = table.blocks()?;
     let width = table.definition().columns.len();
     let chosen = sample_blocks(table, blocks);
@@ -65,7 +70,7 @@ pub fn analyze(table: &Table, tx: &Transaction, snapshot: &Snapshot) -> Result<T
     let mut bytes = vec![0; width];
     let mut page = PageRows::new();
     let rng = &tx.manager().env().rng;
-    for block in table.heap().ahead(chosen.iter().copied(), ReadAhead::default()) {
+    for block in table.heap().ahead(chosen.iter().copied(), read_ahead) {
         tx.session().check_interrupts().map_err(|why| Error::Transaction(why.into()))?;
         let mut scan = table.seq_scan(block..block + 1).ahead(table, ReadAhead::NONE);
         scan.next_page(table, tx, snapshot, &mut page)?;

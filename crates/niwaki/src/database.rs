@@ -9,7 +9,10 @@ use niwaki_env::sync::Mutex;
 use niwaki_env::sync::atomic::{AtomicBool, Ordering};
 use niwaki_sql::settings::Settings;
 use niwaki_storage::record::CheckpointParticipant;
-use niwaki_storage::{Background, CheckpointKind, RelFile, RelFileId, Storage, StorageOptions};
+use niwaki_storage::{
+    Background, CheckpointKind, IoMethod, ReadStatistics, RelFile, RelFileId, Storage,
+    StorageOptions,
+};
 use niwaki_table::{Engine, MapOptions};
 use niwaki_txn::{BeginOptions, Durability, TransactionManager, TxnOptions};
 
@@ -139,6 +142,11 @@ impl Database {
             storage.segment_blocks = tiny.segment_blocks;
         }
         let (storage, summary) = Storage::open(env.clone(), storage, managers)?;
+        if let Some(why) = &storage.io_method().refused {
+            options
+                .log
+                .write(&format!("io_uring cannot be used: {why}; threads read ahead instead"));
+        }
         transactions.attach(&storage)?;
         let maps = map_options(&settings);
         let engine = Engine::with_maps(Arc::clone(&storage), Arc::clone(&transactions), maps);
@@ -228,6 +236,16 @@ impl Database {
     /// Sessions that may be open at once (`max_connections`).
     pub fn max_connections(&self) -> usize {
         usize::try_from(self.inner.settings.int("max_connections")).unwrap_or(1)
+    }
+
+    /// Who reads ahead, chosen when it was opened: `io_uring`, `worker` or `sync`, as the setting `io_method` has them.
+    pub fn io_method(&self) -> String {
+        self.inner.engine.storage().io_method().method.to_string()
+    }
+
+    /// What was read ahead since it was opened.
+    pub fn read_statistics(&self) -> ReadStatistics {
+        self.inner.engine.storage().pool().read_statistics()
     }
 
     /// Writes a checkpoint.
@@ -393,10 +411,12 @@ fn storage_options(settings: &Settings, open_files_limit: Option<u64>) -> Storag
         bgwriter_delay: Duration::from_millis(number("bgwriter_delay")),
         bgwriter_lru_maxpages: number("bgwriter_lru_maxpages") as usize,
         bgwriter_lru_multiplier: settings.float("bgwriter_lru_multiplier"),
-        io_workers: match &*settings.text("io_method") {
-            "sync" => 0,
-            _ => number("io_workers") as usize,
+        io_method: match &*settings.text("io_method") {
+            "sync" => IoMethod::Sync,
+            "io_uring" => IoMethod::IoUring,
+            _ => IoMethod::Worker,
         },
+        io_workers: number("io_workers") as usize,
         open_files_max: number("max_files_per_process").min(open_files).max(OPEN_FILES_MIN)
             as usize,
         ..defaults

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use niwaki_catalog::{CatalogTransaction, ColumnStats, KeyBytes, Oid, Relation, RelationStats};
 use niwaki_sql::SqlError;
+use niwaki_storage::ReadAhead;
 use niwaki_table::Table;
 use niwaki_txn::{TableId, TableLockMode, Transaction, WaitPolicy};
 use niwaki_types::{Datum, KeyOrder, TypeOid, encode_key};
@@ -99,10 +100,11 @@ impl MaintainedTable {
         &self,
         transaction: &Transaction,
         catalog: &mut CatalogTransaction,
+        read_ahead: ReadAhead,
     ) -> Result<()> {
         let before = self.table.stats();
         let snapshot = transaction.snapshot()?;
-        let found = niwaki_vacuum::analyze(&self.table, transaction, &snapshot)?;
+        let found = niwaki_vacuum::analyze(&self.table, transaction, &snapshot, read_ahead)?;
         let types = self.table.definition().columns.iter();
         let columns = types.zip(&found.columns).map(|(t, c)| column_stats(t.oid, c)).collect();
         let stats = RelationStats { tuples: found.rows, pages: found.blocks, columns };

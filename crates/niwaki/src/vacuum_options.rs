@@ -6,6 +6,7 @@ use niwaki_catalog::RelationOptions;
 use niwaki_sql::settings::Settings;
 use niwaki_sql::utility::{IndexCleanup as Stated, Vacuum};
 use niwaki_storage::ReadAhead;
+use niwaki_storage::page::PAGE_SIZE;
 use niwaki_vacuum::{CostOptions, IndexCleanup, VacuumOptions};
 
 /// By the settings of a session.
@@ -20,6 +21,7 @@ pub(crate) fn by_settings(settings: &Settings) -> VacuumOptions {
         read_ahead: ReadAhead {
             concurrency: hot.maintenance_io_concurrency,
             combine: hot.io_combine_pages,
+            ring: ring_pages(settings.int("vacuum_buffer_usage_limit")),
         },
         cost: CostOptions {
             delay: milliseconds(settings.float("vacuum_cost_delay")),
@@ -99,8 +101,20 @@ pub(crate) fn of_statement(
             options.index_workers.min(usize::try_from(most).unwrap_or(0))
         }),
         large_values: vacuum.process_large_values,
+        read_ahead: read_ahead_of(settings, vacuum),
         ..options
     }
+}
+
+/// How far VACUUM and ANALYZE read ahead, and how much of the pool they use, by the settings and the statement.
+pub(crate) fn read_ahead_of(settings: &Settings, statement: &Vacuum) -> ReadAhead {
+    let all = by_settings(settings).read_ahead;
+    ReadAhead { ring: statement.buffer_usage_limit.map_or(all.ring, ring_pages), ..all }
+}
+
+/// `vacuum_buffer_usage_limit` in pages.
+fn ring_pages(kilobytes: i64) -> u32 {
+    u32::try_from(kilobytes / (PAGE_SIZE as i64 / 1024)).unwrap_or(0)
 }
 
 fn milliseconds(number: f64) -> Duration {

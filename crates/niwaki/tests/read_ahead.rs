@@ -7,7 +7,7 @@ use std::sync::Arc;
 use common::run;
 use niwaki::{Database, Options, Session};
 use niwaki_env::Env;
-use niwaki_env::vfs::MemoryVfs;
+use niwaki_env::vfs::{Fault, FaultKind, FaultyVfs, MemoryVfs, Operation};
 
 const ROWS: u32 = 20_000;
 
@@ -29,11 +29,17 @@ fn stored() -> Arc<MemoryVfs> {
     vfs
 }
 
-/// Opens a copy of it.
+/// Opens a copy of it, of which the system has nothing in its memory.
 fn open(vfs: &Arc<MemoryVfs>, options: Options) -> Database {
-    let env = Env { vfs: Arc::new(vfs.fork()), ..Env::memory() };
+    open_on(&Arc::new(FaultyVfs::from_memory(&vfs.fork())), options)
+}
+
+fn open_on(vfs: &Arc<FaultyVfs>, options: Options) -> Database {
+    let env = Env { vfs: Arc::clone(vfs) as _, ..Env::memory() };
     Database::open_with(env, options).unwrap()
 }
+
+const METHODS: [&str; 3] = ["worker", "io_uring", "sync"];
 
 /// Pages of the table that were read from its file.
 fn reads(session: &mut Session) -> u64 {
@@ -49,7 +55,7 @@ fn pages(session: &mut Session) -> u64 {
 fn scans_read_each_page_once_whatever_the_settings() {
     let vfs = stored();
     let sum = format!("{ROWS}|{}", u64::from(ROWS) * u64::from(ROWS + 1) / 2);
-    for method in ["worker", "sync"] {
+    for method in METHODS {
         for (combine, concurrency) in [(1, 0), (1, 100), (16, 0), (16, 16), (32, 1000)] {
             let options = Options::new().background(true).set("io_method", method);
             let database = open(&vfs, options);
@@ -127,5 +133,175 @@ fn prewarm_brings_a_relation_into_the_pool() {
     ] {
         let answer = prewarm(&mut session, arguments);
         assert!(answer.contains(code), "{arguments}: {answer}");
+    }
+}
+
+/// What reads a table or its indexes from one end to the other, with pages of what it reads.
+const READERS: [(&str, &str); 9] = [
+    ("select count(note) from t", "t"),
+    ("select count(note) from t where k < 4000", "t"),
+    ("create index t_note on t (note, id)", "t"),
+    ("create index concurrently t_later on t (id, k)", "t"),
+    ("analyze t", "t"),
+    ("vacuum (disable_page_skipping) t", "t"),
+    ("select niwaki_check('t')", "t"),
+    ("select pg_prewarm('t')", "t"),
+    ("select pg_prewarm('t_k')", "t_k"),
+];
+
+/// Settings under which the second of them is a bitmap scan.
+const BITMAP: &str = "set enable_seqscan = off; set enable_indexscan = off";
+
+#[test]
+fn who_reads_much_reads_neighbours_at_once() {
+    let vfs = stored();
+    for method in METHODS {
+        for (sql, relation) in READERS {
+            let database = open(&vfs, Options::new().background(true).set("io_method", method));
+            let mut session = database.session();
+            assert_eq!(database.io_method(), method);
+            if sql.contains("where") {
+                run(&mut session, BITMAP);
+            }
+            let size = format!("select pg_relation_size('{relation}') / 8192");
+            let pages: u64 = run(&mut session, &size).parse().unwrap();
+            let before = database.read_statistics();
+            let answer = run(&mut session, sql);
+            assert!(!answer.contains("ERROR"), "{sql}: {answer}");
+            let reads = database.read_statistics().runs - before.runs;
+            assert!(reads > 0 && reads < pages / 2, "{sql}: {reads} reads of {pages} pages");
+        }
+    }
+}
+
+/// The second pass over the heap, and that over an index, name what they come to, too: everything that VACUUM reads is
+/// read ahead.
+#[test]
+fn all_passes_of_vacuum_read_ahead() {
+    let vfs = stored();
+    let database = open(&vfs, Options::new().background(true));
+    let mut session = database.session();
+    run(&mut session, "delete from t where id % 3 = 0");
+    database.close().unwrap();
+    let database = open(&vfs, Options::new().background(true));
+    let mut session = database.session();
+    run(&mut session, "set gardener = off; delete from t where id % 5 = 0");
+    // A pool that keeps nothing: each pass reads again what it needs.
+    let all = "select sum(heap_blks_read + idx_blks_read)::int8 from pg_statio_user_tables where relname = 't'";
+    let read = |session: &mut Session| run(session, all).parse::<u64>().unwrap();
+    let (before, runs) = (read(&mut session), database.read_statistics());
+    assert_eq!(run(&mut session, "vacuum (index_cleanup on) t"), "");
+    let (pages, after) = (read(&mut session) - before, database.read_statistics());
+    assert!(
+        (after.runs - runs.runs) * 4 < pages + 40,
+        "{} runs for {pages}",
+        after.runs - runs.runs
+    );
+}
+
+#[test]
+fn many_scans_find_a_frame_in_a_small_pool() {
+    let vfs = stored();
+    for (buffers, method) in
+        [("128kB", "worker"), ("128kB", "io_uring"), ("512kB", "io_uring"), ("1MB", "worker")]
+    {
+        let options =
+            Options::new().background(true).set("autovacuum", "off").set("gardener", "off");
+        let database = open(&vfs, options.set("io_method", method).set("shared_buffers", buffers));
+        let scans: Vec<_> = (0..50)
+            .map(|_| {
+                let database = database.clone();
+                std::thread::spawn(move || {
+                    run(&mut database.session(), "select count(note), sum(id) from t")
+                })
+            })
+            .collect();
+        let sum = u64::from(ROWS) * u64::from(ROWS + 1) / 2;
+        for scan in scans {
+            assert_eq!(scan.join().unwrap(), format!("{ROWS}|{sum}"), "{buffers}, {method}");
+        }
+    }
+}
+
+/// A block of the table that cannot be read is reported by the statement that needs it, with its place; the next one reads it.
+#[test]
+fn what_cannot_be_read_is_told_by_who_needs_it() {
+    let vfs = stored();
+    for method in METHODS {
+        for (sql, relation) in READERS {
+            let faulty = Arc::new(FaultyVfs::from_memory(&vfs.fork()));
+            let database =
+                open_on(&faulty, Options::new().background(true).set("io_method", method));
+            let mut session = database.session();
+            if sql.contains("where") {
+                run(&mut session, BITMAP);
+            }
+            let path = format!("select pg_relation_filepath('{relation}')");
+            let file = run(&mut session, &path);
+            // What was read ahead in vain is read again by who needs it: so it lasts.
+            faulty.inject(Fault {
+                kind: FaultKind::InputOutputError,
+                operation: Operation::Read,
+                path_contains: file,
+                after: 20,
+                sticky: true,
+            });
+            let answer = run(&mut session, sql);
+            assert!(answer.contains("58030") && answer.contains("block"), "{sql}: {answer}");
+            faulty.heal();
+            let again = run(&mut session, sql);
+            assert!(!again.contains("58030"), "{sql}: {again}");
+            drop(session);
+            database.close().unwrap();
+        }
+    }
+}
+
+#[test]
+fn vacuum_keeps_to_its_part_of_the_pool() {
+    let database = open(&stored(), Options::new().set("shared_buffers", "2MB"));
+    let mut session = database.session();
+    assert_eq!(run(&mut session, "show vacuum_buffer_usage_limit"), "2MB");
+    for (sql, code) in [
+        ("set vacuum_buffer_usage_limit = 64", "22023"),
+        ("set vacuum_buffer_usage_limit = '17GB'", "22023"),
+        ("vacuum (buffer_usage_limit 64) t", "22023"),
+        ("vacuum (buffer_usage_limit) t", "42601"),
+        ("analyze (buffer_usage_limit '17GB') t", "22023"),
+    ] {
+        let answer = run(&mut session, sql);
+        assert!(answer.contains(code), "{sql}: {answer}");
+    }
+    // Pages that were used once, and fill the pool but for some.
+    run(&mut session, "create table small (a int, b text)");
+    run(
+        &mut session,
+        "insert into small select g, repeat('x', 1000) from generate_series(1, 700) g",
+    );
+    let reads = |session: &mut Session| {
+        let sql = "select heap_blks_read from pg_statio_user_tables where relname = 'small'";
+        run(session, sql).parse::<u64>().unwrap()
+    };
+    let mut read_again = |sql: &str| {
+        assert_eq!(run(&mut session, "checkpoint"), "");
+        run(&mut session, "select count(b) from small");
+        assert_eq!(run(&mut session, sql), "", "{sql}");
+        let before = reads(&mut session);
+        run(&mut session, "select count(b) from small");
+        reads(&mut session) - before
+    };
+    for sql in [
+        "vacuum (disable_page_skipping, buffer_usage_limit '128kB') t",
+        "analyze (buffer_usage_limit 128) t",
+    ] {
+        read_again(sql);
+        let again = read_again(sql);
+        assert!(again <= 4, "{sql} pushed {again} pages out");
+    }
+    for sql in [
+        "vacuum (disable_page_skipping, buffer_usage_limit 0) t",
+        "vacuum (disable_page_skipping) t",
+    ] {
+        read_again(sql);
     }
 }

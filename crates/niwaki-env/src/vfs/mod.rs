@@ -5,6 +5,8 @@
 //! by [`Vfs::sync_dir`] of their folder (`docs/format.md`; reliability: crash-image model).
 
 mod content;
+mod deferred;
+mod device;
 mod disk;
 mod faulty;
 #[cfg(test)]
@@ -12,18 +14,25 @@ mod faulty_tests;
 mod image;
 mod memory;
 mod os;
+mod ring;
 #[cfg(test)]
 mod tests;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod uring;
 
+pub use deferred::DeferredReads;
+pub use device::SlowVfs;
 pub use faulty::{
     Fault, FaultKind, FaultyVfs, History, Operation, Replay, WriteObserver, is_crash,
 };
 pub use image::{CrashImage, CrashOptions};
 pub use memory::MemoryVfs;
 pub use os::{OsVfs, raise_open_files_limit};
+pub use ring::{ReadDone, ReadRing};
 
 use std::fmt::Debug;
 use std::io::{self, IoSliceMut};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// What [`Vfs::open`] does when the file is absent or present.
@@ -85,6 +94,14 @@ pub trait Vfs: Send + Sync + Debug {
     fn open_files_limit(&self) -> Option<u64> {
         None
     }
+    /// A place for reads of these files that go on while nobody waits for them. Where the system reads nothing by
+    /// itself, they are done when somebody asks for them.
+    ///
+    /// # Errors
+    /// The system has no such thing, or refuses it to this process.
+    fn read_ring(&self) -> io::Result<Arc<dyn ReadRing>> {
+        Ok(Arc::new(DeferredReads::new()))
+    }
 }
 
 /// An open file. All methods may be called from several threads at once.
@@ -117,6 +134,10 @@ pub trait VfsFile: Send + Sync + Debug {
     fn read_cached_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
         let _ = (bufs, offset);
         Ok(0)
+    }
+    /// The system's descriptor, if the file has one.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
     /// Writes all of `buf` at `offset`, growing the file with zeros as needed.
     ///

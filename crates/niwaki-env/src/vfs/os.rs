@@ -2,6 +2,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, IoSliceMut, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::{Errno, preadv};
 
-use super::{OpenMode, Vfs, VfsFile, check_path, parent};
+use super::{OpenMode, ReadRing, Vfs, VfsFile, check_path, parent};
 
 /// Zeros written at a time where the file system cannot reserve space.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
@@ -163,6 +164,16 @@ impl Vfs for OsVfs {
     fn open_files_limit(&self) -> Option<u64> {
         rustix::process::getrlimit(rustix::process::Resource::Nofile).current
     }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn read_ring(&self) -> io::Result<Arc<dyn ReadRing>> {
+        Ok(Arc::new(super::uring::UringReads::new()?))
+    }
+
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    fn read_ring(&self) -> io::Result<Arc<dyn ReadRing>> {
+        Err(io::Error::new(ErrorKind::Unsupported, "this system has no io_uring"))
+    }
 }
 
 #[derive(Debug)]
@@ -212,6 +223,10 @@ impl VfsFile for OsFile {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {

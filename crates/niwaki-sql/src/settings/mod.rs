@@ -7,6 +7,7 @@ mod session;
 mod table;
 mod value;
 
+pub(crate) use session::is_buffer_usage_limit;
 pub use session::{HotSettings, SettingRow, Settings};
 pub use table::{
     Context, Kind, SERVER_VERSION, SERVER_VERSION_NUM, SETTINGS, SettingDefinition, Unit,
@@ -27,19 +28,28 @@ pub struct SettingError {
     pub sqlstate: &'static str,
     /// PostgreSQL's wording.
     pub message: String,
+    /// Why.
+    pub detail: Option<String>,
     /// Which values are possible.
     pub hint: Option<String>,
 }
 
 impl SettingError {
     fn new(sqlstate: &'static str, message: String) -> Self {
-        Self { sqlstate, message, hint: None }
+        Self { sqlstate, message, detail: None, hint: None }
+    }
+
+    fn with_detail(self, detail: String) -> Self {
+        Self { detail: Some(detail), ..self }
     }
 }
 
 impl From<SettingError> for crate::SqlError {
     fn from(error: SettingError) -> Self {
-        let result = Self::new(error.sqlstate, error.message);
+        let mut result = Self::new(error.sqlstate, error.message);
+        if let Some(detail) = error.detail {
+            result = result.with_detail(detail);
+        }
         match error.hint {
             Some(hint) => result.with_hint(hint),
             None => result,

@@ -485,9 +485,22 @@ fn needs_restart(definition: &SettingDefinition) -> SettingError {
     )
 }
 
+/// Whether VACUUM may use so many kilobytes of the pool; 0 is any number.
+pub(crate) fn is_buffer_usage_limit(kilobytes: i64) -> bool {
+    kilobytes == 0 || (128..=16_777_216).contains(&kilobytes)
+}
+
 /// The checks that go beyond type and range.
 fn check(definition: &SettingDefinition, text: &str) -> Result<Value, SettingError> {
     let value = Value::parse(definition, text)?;
+    if let ("vacuum_buffer_usage_limit", Value::Int(kilobytes)) = (definition.name, &value)
+        && !is_buffer_usage_limit(*kilobytes)
+    {
+        let name = definition.name;
+        let message = format!("invalid value for parameter \"{name}\": {kilobytes}");
+        let range = format!("\"{name}\" must be 0 or between 128 kB and 16777216 kB");
+        return Err(SettingError::new("22023", message).with_detail(range));
+    }
     let Value::Text(given) = &value else { return Ok(value) };
     let invalid = || {
         SettingError::new(

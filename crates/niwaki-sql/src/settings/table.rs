@@ -433,9 +433,9 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ),
     setting(
         "io_method",
-        Enum(&["worker", "sync"]),
+        Enum(&["worker", "io_uring", "sync"]),
         Server,
-        "Selects who reads ahead: threads, or nobody; neighbouring pages are read at once in both cases.",
+        "Selects who reads ahead: threads, the system, or nobody; neighbouring pages are read at once in any case.",
     ),
     setting(
         "io_workers",
@@ -643,7 +643,12 @@ pub static SETTINGS: &[SettingDefinition] = &[
         User,
         "Sets the current transaction's read-only status.",
     ),
-    ignored("vacuum_buffer_usage_limit", int(Unit::Kilobytes, 0, 16_777_216, 2048), User),
+    setting(
+        "vacuum_buffer_usage_limit",
+        int(Unit::Kilobytes, 0, 16_777_216, 2048),
+        User,
+        "Sets how much of the buffer pool VACUUM and ANALYZE use for what they read; 0: as much as comes.",
+    ),
     setting(
         "vacuum_cost_delay",
         milliseconds(0.0, 100.0, 0.0),

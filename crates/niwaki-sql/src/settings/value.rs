@@ -122,6 +122,7 @@ fn invalid(name: &str, text: &str, unit: Unit) -> SettingError {
     SettingError {
         sqlstate: "22023",
         message: format!("invalid value for parameter \"{name}\": \"{text}\""),
+        detail: None,
         hint: match unit {
             Unit::Blocks | Unit::Bytes | Unit::Kilobytes | Unit::Megabytes => Some(
                 "Valid units for this parameter are \"B\", \"kB\", \"MB\", \"GB\", and \"TB\"."

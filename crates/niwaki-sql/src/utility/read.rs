@@ -16,7 +16,7 @@ use super::statement::{
 use super::{read_copy, read_definition, read_table};
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
-use crate::settings::parse_kilobytes;
+use crate::settings::{is_buffer_usage_limit, parse_kilobytes};
 
 /// The utility statement that a syntax tree holds; `None` when it is a query (SELECT, INSERT, UPDATE,
 /// DELETE, VALUES, EXPLAIN), which analysis and planning handle.
@@ -335,7 +335,10 @@ fn vacuum(s: &protobuf::VacuumStmt, source: &str) -> Result<Vacuum> {
         match element.defname.as_str() {
             "verbose" if known => vacuum.verbose = on()?,
             "skip_locked" if known => vacuum.skip_locked = on()?,
-            "buffer_usage_limit" if known => buffer_usage_limit(string_of(element).as_deref())?,
+            "buffer_usage_limit" if known => {
+                vacuum.buffer_usage_limit =
+                    Some(buffer_usage_limit(string_of(element).as_deref())?);
+            }
             "analyze" if known => vacuum.analyze = on()?,
             "freeze" if known => vacuum.freeze = on()?,
             "truncate" if known => vacuum.truncate = on()?,
@@ -407,20 +410,18 @@ fn parallel(element: &DefElem, source: &str) -> Result<i64> {
     Ok(number)
 }
 
-/// BUFFER_USAGE_LIMIT of VACUUM and ANALYZE: checked, and of no effect, since no pass over a table takes much of the pool.
-fn buffer_usage_limit(value: Option<&str>) -> Result<()> {
-    const RANGE: std::ops::RangeInclusive<i64> = 128..=16_777_216;
+/// BUFFER_USAGE_LIMIT of VACUUM and ANALYZE, in kilobytes.
+fn buffer_usage_limit(value: Option<&str>) -> Result<i64> {
     let Some(value) = value else {
         return Err(SqlError::new("42601", "buffer_usage_limit option requires a valid value"));
     };
-    let kilobytes = parse_kilobytes(value);
-    match kilobytes.filter(|number| *number == 0 || RANGE.contains(number)) {
-        Some(_) => Ok(()),
-        None => Err(SqlError::new(
+    let kilobytes = parse_kilobytes(value).filter(|number| is_buffer_usage_limit(*number));
+    kilobytes.ok_or_else(|| {
+        SqlError::new(
             "22023",
             "BUFFER_USAGE_LIMIT option must be 0 or between 128 kB and 16777216 kB",
-        )),
-    }
+        )
+    })
 }
 
 fn fetch(s: &protobuf::FetchStmt) -> Result<Utility> {

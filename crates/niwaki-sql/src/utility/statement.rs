@@ -439,6 +439,8 @@ pub struct Vacuum {
     pub disable_page_skipping: bool,
     /// SKIP_LOCKED
     pub skip_locked: bool,
+    /// BUFFER_USAGE_LIMIT in kilobytes, 0 for none; `None`: as the settings say.
+    pub buffer_usage_limit: Option<i64>,
     /// PARALLEL: indexes visited at the same time, besides one; `None`: as the settings say.
     pub parallel: Option<i64>,
     /// PROCESS_MAIN

@@ -7,6 +7,7 @@ mod guard;
 mod optimistic;
 mod pool;
 mod read_queue;
+mod read_ring;
 mod read_run;
 mod replace;
 mod stats;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use niwaki_env::sync::{Condvar, Mutex, thread};
+use niwaki_env::vfs::ReadRing;
 
 use super::arena::Arena;
 use super::frame::{COPIED, DIRTY, Frame, LOADING, PIN_MASK, PIN_ONE, Tag, USED, VALID, WRITING};
@@ -61,7 +62,14 @@ pub struct BufferPool {
 }
 
 impl BufferPool {
-    pub(crate) fn new(frames: usize, files: Arc<Files>, wal: Arc<Wal>, checksums: bool) -> Self {
+    /// `ring`: where the system is to read what streams look ahead at.
+    pub(crate) fn new(
+        frames: usize,
+        files: Arc<Files>,
+        wal: Arc<Wal>,
+        checksums: bool,
+        ring: Option<Arc<dyn ReadRing>>,
+    ) -> Self {
         let frames = frames.clamp(1, u32::MAX as usize / 8);
         Self {
             frames: (0..frames).map(|_| Frame::new()).collect(),
@@ -75,7 +83,7 @@ impl BufferPool {
             files,
             wal,
             writes: WriteCounters::default(),
-            reads: ReadQueue::new(frames),
+            reads: ReadQueue::new(frames, ring),
             newest: Mutex::new(None),
             checksums,
         }
@@ -112,7 +120,7 @@ impl BufferPool {
     ///
     /// # Errors
     /// [`Error::Corruption`] when the page does not exist, fails its checksum or its structure is
-    /// damaged; [`Error::Io`]; [`Error::NoBuffers`] when every frame is pinned. Also what may happen
+    /// damaged; [`Error::Io`]; [`Error::NoBuffers`] when every frame stays pinned. Also what may happen
     /// when an evicted page is written.
     #[inline]
     pub fn pin(&self, id: PageId) -> Result<Pin<'_>> {
@@ -211,12 +219,37 @@ impl BufferPool {
 
     fn wait_until_read<'p>(&'p self, pin: Pin<'p>, index: u32) -> Option<Pin<'p>> {
         let frame = &self.frames[index as usize];
-        self.help_reading(frame.tag());
-        if self.wait_while(index, LOADING) & VALID == 0 {
+        if self.wait_until_loaded(index, frame.tag()) & VALID == 0 {
             return None;
         }
         frame.count_hit();
         Some(pin)
+    }
+
+    /// Waits until a frame is not LOADING this page any more, and returns its state; whoever can helps.
+    pub(super) fn wait_until_loaded(&self, index: u32, tag: Tag) -> u64 {
+        let frame = &self.frames[index as usize];
+        // Ends with the read. Its thread notifies under the lock when it is over, and when it leaves it to others.
+        loop {
+            self.help_reading(tag);
+            let wait = &self.io[index as usize % IO_WAITS];
+            let mut guard = wait.lock.lock();
+            // Acquire: pairs with the release in `end_io`.
+            let state = frame.state.load(Ordering::Acquire);
+            if state & LOADING == 0 || frame.tag() != tag {
+                return state;
+            }
+            if !self.can_help(tag) {
+                wait.done.wait(&mut guard);
+            }
+        }
+    }
+
+    /// Wakes those who wait for a frame, so that they look again.
+    pub(super) fn wake_waiters(&self, index: u32) {
+        let wait = &self.io[index as usize % IO_WAITS];
+        drop(wait.lock.lock());
+        wait.done.notify_all();
     }
 
     /// Waits until none of the flags is set on a pinned frame, and returns its state.
@@ -252,9 +285,7 @@ impl BufferPool {
         ) {
             state = now;
         }
-        let wait = &self.io[index as usize % IO_WAITS];
-        drop(wait.lock.lock());
-        wait.done.notify_all();
+        self.wake_waiters(index);
     }
 
     /// Reads the page of a frame that this thread put into the table as LOADING.
@@ -406,11 +437,14 @@ impl BufferPool {
             }
             // Ends: pins on these pages are those of writers, each of which ends.
             while !self.try_forget(tag, index) {
-                if frame.state.load(Ordering::Relaxed) & (LOADING | WRITING) != 0 {
-                    self.wait_while(index, LOADING | WRITING);
-                } else {
-                    thread::yield_now();
-                }
+                match frame.state.load(Ordering::Relaxed) {
+                    state if state & LOADING != 0 => self.wait_until_loaded(index, tag),
+                    state if state & WRITING != 0 => self.wait_while(index, WRITING),
+                    _ => {
+                        thread::yield_now();
+                        0
+                    }
+                };
             }
         }
     }

@@ -2,11 +2,14 @@
 //!
 //! Nobody waits for a run that nobody works at: who finds his page in the queue takes the run out and reads it
 //! himself. So a stream is never slower for having looked ahead, and without workers nothing is lost but time.
+//! Where the system reads by itself, runs go on to its ring (`read_ring.rs`).
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use niwaki_env::sync::atomic::{AtomicU32, Ordering};
 use niwaki_env::sync::{Condvar, Mutex};
+use niwaki_env::vfs::ReadRing;
 
 use super::frame::Tag;
 use super::pool::BufferPool;
@@ -16,17 +19,24 @@ use super::read_run::ReadRun;
 const SHARE: u32 = 4;
 
 #[derive(Default)]
-struct Waiting {
-    runs: VecDeque<ReadRun>,
+pub(super) struct Waiting {
+    pub(super) runs: VecDeque<ReadRun>,
     /// Threads that take runs.
     workers: usize,
     stop: bool,
+    /// Those that are in the ring, by token.
+    pub(super) under_way: Vec<Option<ReadRun>>,
+    /// Somebody asks the ring for ends.
+    pub(super) reaping: bool,
 }
 
 /// The runs that wait.
 pub(crate) struct ReadQueue {
-    waiting: Mutex<Waiting>,
-    changed: Condvar,
+    pub(super) waiting: Mutex<Waiting>,
+    /// There is something for a worker; or ends were taken out of the ring.
+    pub(super) changed: Condvar,
+    /// Where the system reads by itself; then there are no workers.
+    pub(super) ring: Option<Arc<dyn ReadRing>>,
     /// Frames that reads ahead may still pin.
     frames_left: AtomicU32,
     pub(crate) counters: ReadCounters,
@@ -43,6 +53,23 @@ pub(crate) struct ReadCounters {
     pub(crate) queued: AtomicCounter,
     /// Those that who needed them took back.
     pub(crate) helped: AtomicCounter,
+    /// Those that were given to the system, and how often.
+    begun: AtomicCounter,
+    submitted: AtomicCounter,
+    /// Those that came back unfinished.
+    repeated: AtomicCounter,
+}
+
+impl ReadCounters {
+    /// So many runs were given to the system at once.
+    pub(super) fn begun(&self, runs: u64) {
+        self.begun.fetch_add(runs, Ordering::Relaxed);
+        self.submitted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn repeat(&self) {
+        self.repeated.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 type AtomicCounter = niwaki_env::sync::plain_atomic::AtomicU64;
@@ -54,15 +81,22 @@ pub struct ReadStatistics {
     pub runs: u64,
     /// Of those, how many the system had in memory.
     pub cached: u64,
-    /// How many waited for a worker.
+    /// How many were left to a worker or to the system.
     pub queued: u64,
     /// How many of these were done by who needed them, before a worker came.
     pub helped: u64,
+    /// How many the system was asked for, and by how many calls.
+    pub begun: u64,
+    /// See there.
+    pub submitted: u64,
+    /// How many of these were read again, since they did not end well.
+    pub repeated: u64,
 }
 
 impl ReadQueue {
-    pub(crate) fn new(frames: usize) -> Self {
+    pub(crate) fn new(frames: usize, ring: Option<Arc<dyn ReadRing>>) -> Self {
         Self {
+            ring,
             waiting: Mutex::default(),
             changed: Condvar::new(),
             frames_left: AtomicU32::new(frames as u32 / SHARE),
@@ -83,20 +117,22 @@ impl ReadQueue {
     }
 
     /// Whether somebody takes runs.
-    pub(crate) fn has_workers(&self) -> bool {
-        self.waiting.lock().workers > 0
+    pub(crate) fn has_takers(&self) -> bool {
+        self.ring.is_some() || self.waiting.lock().workers > 0
     }
 
-    /// Leaves a run to the workers; gives it back when there are none.
-    pub(crate) fn submit(&self, run: ReadRun) -> Option<ReadRun> {
+    /// Leaves a run to others; gives it back when there are none.
+    fn submit(&self, run: ReadRun) -> Option<ReadRun> {
         let mut waiting = self.waiting.lock();
-        if waiting.workers == 0 {
+        if self.ring.is_none() && waiting.workers == 0 {
             return Some(run);
         }
         waiting.runs.push_back(run);
         drop(waiting);
         self.counters.queued.fetch_add(1, Ordering::Relaxed);
-        self.changed.notify_one();
+        if self.ring.is_none() {
+            self.changed.notify_one();
+        }
         None
     }
 
@@ -117,22 +153,72 @@ impl BufferPool {
             cached: number(&counters.cached),
             queued: number(&counters.queued),
             helped: number(&counters.helped),
+            begun: number(&counters.begun),
+            submitted: number(&counters.submitted),
+            repeated: number(&counters.repeated),
         }
     }
 
-    /// The caller waits for this page: if the run that brings it still waits for a worker, it is done at once.
+    /// How many frames reads ahead pin now.
+    #[cfg(test)]
+    pub(crate) fn reads_pin(&self) -> u32 {
+        self.frames.len() as u32 / SHARE - self.reads.frames_left.load(Ordering::Relaxed)
+    }
+
+    /// Leaves a run to others, from [`BufferPool::begin_waiting`] on; gives it back when it is to be read at once.
+    pub(crate) fn leave_run(&self, mut run: ReadRun) -> Option<ReadRun> {
+        if self.reads.ring.is_none() {
+            return self.reads.submit(run);
+        }
+        if !self.open_for(&mut run) {
+            return Some(run);
+        }
+        let frames = run.frames();
+        let back = self.reads.submit(run);
+        if !niwaki_env::seeded_bug!("left_in_silence") {
+            // Who waits already thinks that this thread is at it.
+            frames.for_each(|index| self.wake_waiters(index));
+        }
+        back
+    }
+
+    /// Whether a page that is LOADING waits for whoever comes, as far as this thread could tell.
+    pub(super) fn can_help(&self, tag: Tag) -> bool {
+        if self.reads.ring.is_none() {
+            return false;
+        }
+        let waiting = self.reads.waiting.lock();
+        waiting.runs.iter().chain(waiting.under_way()).any(|run| run.has(tag.id()))
+    }
+
+    /// The caller waits for this page: if the run that brings it waits in the queue, it is done at once; if the system
+    /// reads it, the caller asks for ends. When this returns the page is there, cannot be had, or is another thread's.
     pub(super) fn help_reading(&self, tag: Tag) {
         let id = tag.id();
-        if !self.is_loading(id.file, id.fork, id.block.0) {
-            return;
-        }
-        let mut waiting = self.reads.waiting.lock();
-        let Some(at) = waiting.runs.iter().position(|run| run.has(id)) else { return };
-        let run = waiting.runs.remove(at);
-        drop(waiting);
-        if let Some(run) = run {
-            self.reads.counters.helped.fetch_add(1, Ordering::Relaxed);
-            self.finish_run(&run);
+        // Ends: each turn some run ends, or another thread, which will, is waited for.
+        while self.is_loading(id.file, id.fork, id.block.0) {
+            let mut waiting = self.reads.waiting.lock();
+            if let Some(at) = waiting.runs.iter().position(|run| run.has(id)) {
+                let run = waiting.runs.remove(at);
+                drop(waiting);
+                self.reads.counters.helped.fetch_add(1, Ordering::Relaxed);
+                run.iter().for_each(|run| self.finish_run(run));
+                return;
+            }
+            let ring = self.reads.ring.as_ref();
+            let Some(ring) = ring.filter(|_| waiting.under_way().any(|run| run.has(id))) else {
+                // Its thread is at it.
+                return;
+            };
+            if waiting.reaping && !niwaki_env::seeded_bug!("everybody_reaps") {
+                self.reads.changed.wait(&mut waiting);
+                continue;
+            }
+            waiting.reaping = true;
+            drop(waiting);
+            self.reap(ring, true);
+            // There is room now.
+            self.begin_waiting();
         }
     }
 

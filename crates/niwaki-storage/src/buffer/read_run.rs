@@ -5,7 +5,8 @@
 //!        |
 //!        +-- fill_cached: what the system has in memory ---> pages VALID
 //!        |
-//!        +-- the rest: finish_run, by a worker, or by whoever needs one of the pages first
+//!        +-- the rest: finish_run, by a worker, or by whoever needs one of the pages first;
+//!            or the system reads it (`read_ring.rs`)
 //! ```
 //!
 //! A page that cannot be had leaves the pool again without an error: whoever needs it reads it himself, and meets the
@@ -13,6 +14,9 @@
 
 use std::io::IoSliceMut;
 use std::sync::Arc;
+
+use niwaki_env::sync::plain_atomic::Ordering;
+use niwaki_env::vfs::VfsFile;
 
 use super::frame::{LOADING, Tag, VALID};
 use super::pool::BufferPool;
@@ -30,6 +34,8 @@ pub(crate) struct ReadRun {
     first: PageId,
     frames: [u32; RUN_MAX],
     count: usize,
+    /// Where it is read from by the system itself.
+    place: Option<(Arc<dyn VfsFile>, u64)>,
 }
 
 impl ReadRun {
@@ -42,14 +48,25 @@ impl ReadRun {
         self.count
     }
 
+    /// Its frames.
+    pub(super) fn frames(&self) -> impl Iterator<Item = u32> + use<> {
+        self.frames.into_iter().take(self.count)
+    }
+
     /// Whether the page is one of the run's.
     pub(super) fn has(&self, id: PageId) -> bool {
         let same = (id.file, id.fork) == (self.first.file, self.first.fork);
         same && id.block.0.wrapping_sub(self.first.block.0) < self.count as u32
     }
 
+    /// The file that it is read from, and where there.
+    pub(super) fn place(&self) -> (Arc<dyn VfsFile>, u64) {
+        self.place.clone().expect("a run for the system has a file")
+    }
+
     /// The pages from `from` on.
-    fn rest(mut self, from: usize) -> Self {
+    pub(super) fn rest(mut self, from: usize) -> Self {
+        self.place = None;
         self.first = self.page(from);
         self.frames.copy_within(from..self.count, 0);
         self.count -= from;
@@ -72,20 +89,20 @@ impl BufferPool {
     fn glimpse(&self, file: RelFileId, fork: Fork, block: u32) -> u64 {
         let tag = Tag::of(PageId { file, fork, block: BlockNumber(block) });
         let found = self.table.guess(&self.frames, tag);
-        found.map_or(0, |index| {
-            self.frames[index as usize].state.load(niwaki_env::sync::atomic::Ordering::Relaxed)
-        })
+        found.map_or(0, |index| self.frames[index as usize].state.load(Ordering::Relaxed))
     }
 
     /// Begins to read pages from `block` on, at most `count`, as far as they lie behind each other on disk and are not
     /// here yet: returns how many of the `count` are dealt with, and a run if something is to be read. Pages that need
-    /// no reading and those for which there is no frame now are left to who needs them.
+    /// no reading and those for which there is no frame now are left to who needs them. `reuse` names blocks of the fork whose frames
+    /// are to be used before those of others.
     pub(crate) fn begin_run(
         &self,
         file: RelFileId,
         fork: Fork,
         block: u32,
         count: u32,
+        reuse: &mut dyn FnMut() -> Option<u32>,
     ) -> (u32, Option<ReadRun>) {
         let Ok(open) = self.files.fork(file, fork) else { return (count, None) };
         let readable = self.files.readable_from(&open, block).min(count).min(RUN_MAX as u32);
@@ -94,12 +111,17 @@ impl BufferPool {
             return (count, None);
         }
         let first = PageId { file, fork, block: BlockNumber(block) };
-        let mut run = ReadRun { fork: open, first, frames: [0; RUN_MAX], count: 0 };
-        let frames = self.reads.take_frames(readable);
+        let mut run = ReadRun { fork: open, first, frames: [0; RUN_MAX], count: 0, place: None };
+        let mut frames = self.reads.take_frames(readable);
+        if frames == 0 {
+            // Reads that nobody came for may have ended.
+            self.reap_what_is_there();
+            frames = self.reads.take_frames(readable);
+        }
         // Ends the run: a page that is here, and one for which there is no frame.
         let mut end = frames;
         for at in 0..frames {
-            if !self.begin_page(&mut run, at as usize) {
+            if !self.begin_page(&mut run, at as usize, reuse) {
                 // A page that comes first and is here was looked at too.
                 end = at.max(1);
                 break;
@@ -109,12 +131,21 @@ impl BufferPool {
         (end.max(1), (run.count > 0).then_some(run))
     }
 
-    fn begin_page(&self, run: &mut ReadRun, at: usize) -> bool {
+    fn begin_page(
+        &self,
+        run: &mut ReadRun,
+        at: usize,
+        reuse: &mut dyn FnMut() -> Option<u32>,
+    ) -> bool {
         let id = run.page(at);
         if self.is_here(id.file, id.fork, id.block.0) {
             return false;
         }
-        let Ok(index) = self.claim_frame() else { return false };
+        let done_with = reuse().map(|block| PageId { block: BlockNumber(block), ..id });
+        let reused = done_with.and_then(|page| self.reclaim(Tag::of(page)));
+        let Some(index) = reused.or_else(|| self.find_frame().ok().flatten()) else {
+            return false;
+        };
         if self.begin_load(Tag::of(id), index) {
             run.frames[at] = index;
             run.count = at + 1;
@@ -139,7 +170,28 @@ impl BufferPool {
         (0..run.count).for_each(|at| self.end_page(run, at, at < got));
     }
 
+    /// Opens the file for a read by the system; false when it cannot be had.
+    pub(super) fn open_for(&self, run: &mut ReadRun) -> bool {
+        run.place = self.files.place_of_run(&run.fork, run.first).ok();
+        run.place.is_some()
+    }
+
+    /// The first pages of a run were read by the system.
+    pub(super) fn accept_pages(&self, run: &ReadRun, count: usize) {
+        run.fork.counters.reads.fetch_add(count as u64, Ordering::Relaxed);
+        (0..count).for_each(|at| self.end_page(run, at, true));
+    }
+
     fn fill(&self, run: &ReadRun, cached: bool) -> Result<usize> {
+        self.with_slices(run, |slices| self.files.read_run(&run.fork, run.first, slices, cached))
+    }
+
+    /// The memory of a run's frames, in order.
+    pub(super) fn with_slices<T>(
+        &self,
+        run: &ReadRun,
+        work: impl FnOnce(&mut [IoSliceMut<'_>]) -> T,
+    ) -> T {
         let mut slices: [IoSliceMut<'_>; RUN_MAX] =
             std::array::from_fn(|_| IoSliceMut::new(&mut []));
         for (slice, &index) in slices.iter_mut().zip(&run.frames[..run.count]) {
@@ -148,7 +200,7 @@ impl BufferPool {
             let page = unsafe { self.page_mut(index) };
             *slice = IoSliceMut::new(&mut page.0);
         }
-        self.files.read_run(&run.fork, run.first, &mut slices[..run.count], cached)
+        work(&mut slices[..run.count])
     }
 
     /// Judges a page that was read, and lets it go.

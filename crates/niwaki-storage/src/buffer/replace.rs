@@ -7,8 +7,9 @@
 //! large table does not empty the pool either: its pages give way to each other.
 
 use niwaki_env::sync::atomic::Ordering;
+use niwaki_env::sync::{SCHEDULED, thread};
 
-use super::frame::{DIRTY, LOADING, PIN_MASK, PIN_ONE, USED, VALID, WRITING};
+use super::frame::{DIRTY, Frame, LOADING, PIN_MASK, PIN_ONE, Tag, USED, VALID, WRITING};
 use super::pool::BufferPool;
 use crate::error::{Error, Result};
 
@@ -19,23 +20,85 @@ const VICTIMS_A_PASS: usize = 8;
 /// Passes of the hand after which a pool counts as full of pinned pages: one for what was used, one to
 /// find it unused, and some more for frames that others snatch away.
 const PASSES_MAX: usize = 16;
+/// How often one looks whether a frame of a pool full of pinned pages has come free.
+const TURNS_MAX: usize = if SCHEDULED { 4 } else { 1000 };
+/// Pins of a page by a pass that visits it once.
+const HITS_OF_A_PASS: u32 = 2;
 
 impl BufferPool {
-    /// Finds a frame, evicts its page, and returns it CLAIMED: not in the table, pinned once.
+    /// Finds a frame, evicts its page, and returns it CLAIMED: not in the table, pinned once. When all are pinned it waits
+    /// for those under I/O, and lets others run who pin one for a moment.
     ///
     /// # Errors
-    /// [`Error::NoBuffers`]; the errors of writing a dirty page.
+    /// [`Error::NoBuffers`], when they stay pinned; the errors of writing a dirty page.
     pub(super) fn claim_frame(&self) -> Result<u32> {
+        for _ in 0..TURNS_MAX {
+            if let Some(index) = self.find_frame()? {
+                return Ok(index);
+            }
+            self.reap_what_is_there();
+            if !self.wait_for_a_read() {
+                thread::yield_now();
+            }
+        }
+        Err(Error::NoBuffers)
+    }
+
+    /// Waits until the read of some frame is over, if there is one. Reads end whatever this thread holds: they need no latch and
+    /// no other frame. (A writer may need a latch of this thread's.)
+    fn wait_for_a_read(&self) -> bool {
+        let loading = |frame: &Frame| frame.state.load(Ordering::Relaxed) & LOADING != 0;
+        let Some(index) = self.frames.iter().position(loading) else { return false };
+        self.wait_until_loaded(index as u32, self.frames[index].tag());
+        true
+    }
+
+    /// The frame of a page that a pass over many is done with, CLAIMED. None if somebody else used the page too, or if what changed in it is not durable yet: a
+    /// pass waits for no flush, and leaves such a page to the background writer, as one of those that go first.
+    pub(super) fn reclaim(&self, tag: Tag) -> Option<u32> {
+        let index = self.table.guess(&self.frames, tag)?;
+        let frame = &self.frames[index as usize];
+        let state = frame.state.load(Ordering::Relaxed);
+        let in_use = state & (PIN_MASK | LOADING | WRITING) != 0;
+        if state & VALID == 0 || in_use || frame.hits.load(Ordering::Relaxed) > HITS_OF_A_PASS {
+            return None;
+        }
+        // One try, as for other victims; the pin holds the name.
+        let pinned = frame.state.compare_exchange(
+            state,
+            state + PIN_ONE,
+            Ordering::Acquire,
+            Ordering::Relaxed,
+        );
+        pinned.ok()?;
+        if frame.tag() != tag || (state & DIRTY != 0 && !self.is_log_durable(index)) {
+            frame.unpin();
+            return None;
+        }
+        // An error is met again by whoever writes the page next.
+        matches!(self.evict(index), Ok(true)).then_some(index)
+    }
+
+    /// Whether a pinned page could be written without a flush of the log.
+    fn is_log_durable(&self, index: u32) -> bool {
+        let Some(_shared) = self.frames[index as usize].latch.try_read() else { return false };
+        // SAFETY: the caller has the frame pinned, and the latch is held in shared mode.
+        let page = unsafe { self.page(index) };
+        page.lsn() <= self.flushed()
+    }
+
+    /// [`BufferPool::claim_frame`] without a wait for frames that are pinned.
+    pub(super) fn find_frame(&self) -> Result<Option<u32>> {
         let count = self.frames.len();
         let next = |_| self.hand.fetch_add(1, Ordering::Relaxed) % count as u32;
         let mut frames = (0..count * PASSES_MAX).map(next);
         while let Some(index) = self.choose_victim(&mut frames, true) {
             if self.pin_victim(index) && self.evict(index)? {
                 self.writes.allocated.fetch_add(1, Ordering::Relaxed);
-                return Ok(index);
+                return Ok(Some(index));
             }
         }
-        Err(Error::NoBuffers)
+        Ok(None)
     }
 
     /// The frame to be reused among the next of `frames`: one without a page, or of some that nobody

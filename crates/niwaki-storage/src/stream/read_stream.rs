@@ -7,6 +7,7 @@ use std::fmt;
 use niwaki_env::sync::plain_atomic::Ordering;
 
 use super::distance::Distance;
+use super::ring::Ring;
 use crate::buffer::{BufferPool, RUN_MAX, ReadRun};
 use crate::ids::{Fork, RelFileId};
 
@@ -21,17 +22,20 @@ pub struct ReadAhead {
     pub concurrency: u32,
     /// Pages of a read (`io_combine_limit`), 1 to 32.
     pub combine: u32,
+    /// Pages of the pool that a pass brings in before it uses the frames of the first ones again
+    /// (`vacuum_buffer_usage_limit`); 0 for any number.
+    pub ring: u32,
 }
 
 impl Default for ReadAhead {
     fn default() -> Self {
-        Self { concurrency: 16, combine: 16 }
+        Self { concurrency: 16, combine: 16, ring: 0 }
     }
 }
 
 impl ReadAhead {
     /// Every page when it is needed, alone.
-    pub const NONE: Self = Self { concurrency: 0, combine: 1 };
+    pub const NONE: Self = Self { concurrency: 0, combine: 1, ring: 0 };
 }
 
 /// What became of a page that was named.
@@ -52,7 +56,7 @@ enum Named {
 /// a reader may stop at any point for any time. A page that was pushed out meanwhile is read again.
 ///
 /// A stream looks ahead by a sixteenth of the pool at most; reads under way pin a quarter at most, of all streams
-/// together. Design section 8.
+/// together. One with a ring looks ahead by half of it: what is named and what was given back share the ring's frames. Design section 8.
 pub struct ReadStream {
     file: RelFileId,
     fork: Fork,
@@ -60,9 +64,12 @@ pub struct ReadStream {
     ahead: VecDeque<(u32, Named)>,
     /// The last blocks of `ahead`, which wait for neighbours: all behind each other.
     pending: u32,
+    /// Runs were left to others, who are to begin with them.
+    left: bool,
     ended: bool,
     /// Pages read since somebody asked.
     reads: u64,
+    ring: Ring,
 }
 
 impl fmt::Debug for ReadStream {
@@ -77,10 +84,21 @@ impl fmt::Debug for ReadStream {
 impl ReadStream {
     /// A stream over one fork.
     pub fn new(pool: &BufferPool, file: RelFileId, fork: Fork, options: ReadAhead) -> Self {
-        let share = pool.capacity() as u32 / SHARE;
+        let ring = Ring::new(options.ring, pool.capacity() as u32);
+        let share = (pool.capacity() as u32 / SHARE).min(ring.share());
         let combine = options.combine.min(RUN_MAX as u32);
         let distance = Distance::new(combine, options.concurrency, share);
-        Self { file, fork, distance, ahead: VecDeque::new(), pending: 0, ended: false, reads: 0 }
+        Self {
+            ring,
+            file,
+            fork,
+            distance,
+            ahead: VecDeque::new(),
+            pending: 0,
+            left: false,
+            ended: false,
+            reads: 0,
+        }
     }
 
     /// How many pages it has read, or begun to, since this was asked last: what a vacuum's rests go by.
@@ -118,6 +136,27 @@ impl ReadStream {
         pool: &BufferPool,
         name: &mut dyn FnMut() -> Result<Option<u32>, E>,
     ) -> Result<Option<u32>, E> {
+        let named = self.look_ahead(pool, name);
+        if std::mem::take(&mut self.left) {
+            // All at once, and whatever was said meanwhile.
+            pool.begin_waiting();
+        }
+        named?;
+        let Some((block, what)) = self.ahead.pop_front() else { return Ok(None) };
+        self.judge(pool, block, what);
+        if matches!(what, Named::Read | Named::UnderWay) {
+            self.ring.give(block);
+        }
+        self.distance.give();
+        Ok(Some(block))
+    }
+
+    /// Names blocks as far as the distance goes.
+    fn look_ahead<E>(
+        &mut self,
+        pool: &BufferPool,
+        name: &mut dyn FnMut() -> Result<Option<u32>, E>,
+    ) -> Result<(), E> {
         while !self.ended && self.ahead.len() < self.distance.pages() as usize {
             match name()? {
                 Some(block) => self.enter(pool, block),
@@ -128,18 +167,27 @@ impl ReadStream {
             // The first is needed now; or no neighbour will come.
             self.read_pending(pool);
         }
-        let Some((block, what)) = self.ahead.pop_front() else { return Ok(None) };
+        Ok(())
+    }
+
+    /// What became of a page that is needed now says how far to look ahead.
+    fn judge(&mut self, pool: &BufferPool, block: u32, what: Named) {
+        let is_loading = || pool.is_loading(self.file, self.fork, block);
         match what {
             Named::AsItIs | Named::Pending => {}
             _ if !pool.is_here(self.file, self.fork, block) => self.distance.was_lost(),
-            Named::UnderWay if pool.is_loading(self.file, self.fork, block) => {
-                self.distance.was_late();
+            Named::UnderWay if is_loading() => {
+                // It may have ended, and nobody has looked.
+                pool.reap_what_is_there();
+                if is_loading() {
+                    self.distance.was_late();
+                } else {
+                    self.distance.was_in_time();
+                }
             }
             Named::UnderWay => self.distance.was_in_time(),
             Named::Read => {}
         }
-        self.distance.give();
-        Ok(Some(block))
     }
 
     /// Takes a block that was named.
@@ -169,7 +217,9 @@ impl ReadStream {
         while at < self.ahead.len() {
             let block = self.ahead[at].0;
             let left = (self.ahead.len() - at) as u32;
-            let (done, run) = pool.begin_run(self.file, self.fork, block, left);
+            let named = self.ahead.len() as u32;
+            let reuse = &mut || self.ring.oldest(named);
+            let (done, run) = pool.begin_run(self.file, self.fork, block, left, reuse);
             let what = run.map_or(Named::AsItIs, |run| self.read(pool, run, at == 0));
             self.ahead.range_mut(at..at + done as usize).for_each(|(_, named)| *named = what);
             at += done as usize;
@@ -187,7 +237,7 @@ impl ReadStream {
             return Named::Read;
         };
         if now {
-            match pool.reads.has_workers() {
+            match pool.reads.has_takers() {
                 true => self.distance.was_late(),
                 // Nobody else would read meanwhile.
                 false => self.distance.was_cached(),
@@ -195,8 +245,11 @@ impl ReadStream {
             pool.finish_run(&rest);
             return Named::Read;
         }
-        match pool.reads.submit(rest) {
-            None => Named::UnderWay,
+        match pool.leave_run(rest) {
+            None => {
+                self.left = true;
+                Named::UnderWay
+            }
             Some(rest) => {
                 pool.finish_run(&rest);
                 Named::Read

@@ -2,20 +2,29 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use niwaki_env::Env;
-use niwaki_env::vfs::{Fault, FaultKind, FaultyVfs, MemoryVfs, Operation, Vfs};
+use niwaki_env::clock::{Clock, ManualClock};
+use niwaki_env::vfs::{Fault, FaultKind, FaultyVfs, MemoryVfs, Operation, OsVfs, SlowVfs, Vfs};
 
 use super::distance::Distance;
-use super::{ReadAhead, ReadStream};
+use super::{IoMethod, ReadAhead, ReadStream};
 use crate::ids::{BlockNumber, Fork, PageId, RelFile, Xid};
 use crate::page::PageKind;
 use crate::storage::{Storage, StorageOptions};
 
 const BLOCKS: u32 = 100;
 
+const METHODS: [IoMethod; 3] = [IoMethod::Sync, IoMethod::Worker, IoMethod::IoUring];
+
 fn options(frames: usize) -> StorageOptions {
     StorageOptions { shared_buffers: frames, io_workers: 2, ..StorageOptions::tiny() }
+}
+
+/// Files that the system has nothing of in its memory.
+fn files() -> Arc<dyn Vfs> {
+    Arc::new(FaultyVfs::new())
 }
 
 fn page(file: RelFile, block: u32) -> PageId {
@@ -24,7 +33,12 @@ fn page(file: RelFile, block: u32) -> PageId {
 
 /// A file whose pages carry their numbers, none of them in the pool.
 fn filled(vfs: Arc<dyn Vfs>, frames: usize) -> (Arc<Storage>, RelFile) {
+    filled_for(vfs, frames, IoMethod::Worker)
+}
+
+fn filled_for(vfs: Arc<dyn Vfs>, frames: usize, io_method: IoMethod) -> (Arc<Storage>, RelFile) {
     let env = Env { vfs, ..Env::memory() };
+    let options = |frames| StorageOptions { io_method, ..options(frames) };
     let (storage, _) = Storage::open(env.clone(), options(frames), Vec::new()).unwrap();
     let file = RelFile { id: storage.allocate_file(), logged: false };
     storage.create_file(file, Xid(3)).unwrap();
@@ -59,7 +73,6 @@ fn read(storage: &Storage, file: RelFile, options: ReadAhead, blocks: &[u32]) ->
         got.push(block);
     }
     assert_eq!(got, blocks);
-    assert!(storage.pool().is_idle(), "a read left its pin behind");
     storage.pool().statistics_of(file.id, Fork::Main).reads - before
 }
 
@@ -74,15 +87,18 @@ fn blocks_come_in_their_order_and_each_is_read_once() {
         distinct.sort_unstable();
         distinct.dedup();
         for (combine, concurrency) in [(1, 0), (1, 4), (4, 0), (16, 16), (32, 1000)] {
-            for workers in [false, true] {
-                let (storage, file) = filled(Arc::new(MemoryVfs::new()), 512);
-                let background = workers.then(|| storage.start_background(Vec::new()).unwrap());
-                let options = ReadAhead { concurrency, combine };
-                let reads = read(&storage, file, options, &blocks);
-                assert_eq!(reads, distinct.len() as u64, "{options:?}");
-                let again = read(&storage, file, options, &blocks);
-                assert_eq!(again, 0, "all of it is in the pool");
-                drop(background);
+            for method in METHODS {
+                for files in [Arc::new(MemoryVfs::new()), files()] {
+                    let (storage, file) = filled_for(files, 512, method);
+                    let background = storage.start_background(Vec::new()).unwrap();
+                    let options = ReadAhead { concurrency, combine, ring: 0 };
+                    let reads = read(&storage, file, options, &blocks);
+                    assert_eq!(reads, distinct.len() as u64, "{options:?}");
+                    let again = read(&storage, file, options, &blocks);
+                    assert_eq!(again, 0, "all of it is in the pool");
+                    drop(background);
+                    assert!(storage.pool().is_idle(), "a read left its pin behind");
+                }
             }
         }
     }
@@ -92,7 +108,7 @@ fn blocks_come_in_their_order_and_each_is_read_once() {
 fn neighbours_are_one_read() {
     let (storage, file) = filled(Arc::new(MemoryVfs::new()), 512);
     let all: Vec<u32> = (0..BLOCKS).collect();
-    read(&storage, file, ReadAhead { concurrency: 0, combine: 16 }, &all);
+    read(&storage, file, ReadAhead { concurrency: 0, combine: 16, ring: 0 }, &all);
     let runs = storage.pool().read_statistics().runs;
     // 1, 2, 4 and 8 pages, then 16, cut where a file ends: after 16 pages here.
     assert!((8..=16).contains(&runs), "{runs} reads");
@@ -104,11 +120,14 @@ fn neighbours_are_one_read() {
 #[test]
 fn a_stream_takes_little_of_a_small_pool() {
     for frames in [1, 3, 16, 40] {
-        let (storage, file) = filled(Arc::new(MemoryVfs::new()), frames);
-        let background = storage.start_background(Vec::new()).unwrap();
-        let all: Vec<u32> = (0..BLOCKS).collect();
-        read(&storage, file, ReadAhead::default(), &all);
-        drop(background);
+        for method in METHODS {
+            let (storage, file) = filled_for(files(), frames, method);
+            let background = storage.start_background(Vec::new()).unwrap();
+            let all: Vec<u32> = (0..BLOCKS).collect();
+            read(&storage, file, ReadAhead::default(), &all);
+            drop(background);
+            assert!(storage.pool().is_idle(), "a read left its pin behind");
+        }
     }
 }
 
@@ -131,10 +150,10 @@ fn pages_beyond_the_end_and_never_written_are_left_to_who_pins_them() {
 
 #[test]
 fn a_failed_read_is_met_by_who_pins_the_page() {
-    for workers in [false, true] {
+    for method in METHODS {
         let vfs = Arc::new(FaultyVfs::new());
-        let (storage, file) = filled(Arc::clone(&vfs) as Arc<dyn Vfs>, 512);
-        let background = workers.then(|| storage.start_background(Vec::new()).unwrap());
+        let (storage, file) = filled_for(Arc::clone(&vfs) as Arc<dyn Vfs>, 512, method);
+        let background = storage.start_background(Vec::new()).unwrap();
         for after in [20, 21, 60] {
             vfs.inject(Fault {
                 kind: FaultKind::InputOutputError,
@@ -158,6 +177,153 @@ fn a_failed_read_is_met_by_who_pins_the_page() {
         drop(background);
         assert!(storage.pool().is_idle());
     }
+}
+
+/// The pages from `from` on cannot be read, ever.
+#[test]
+fn what_cannot_be_read_is_told_once_by_who_pins_it() {
+    for method in METHODS {
+        let vfs = Arc::new(FaultyVfs::new());
+        let (storage, file) = filled_for(Arc::clone(&vfs) as Arc<dyn Vfs>, 512, method);
+        let background = storage.start_background(Vec::new()).unwrap();
+        let options = ReadAhead { concurrency: 4, combine: 8, ring: 0 };
+        // Blocks 48 to 63 are a file of their own.
+        vfs.inject(Fault {
+            kind: FaultKind::InputOutputError,
+            operation: Operation::Read,
+            path_contains: format!("base/{}.main.3", file.id),
+            after: 0,
+            sticky: true,
+        });
+        let mut named = 0..BLOCKS;
+        let mut stream = stream(&storage, file, options);
+        let name = &mut || Ok::<_, Infallible>(named.next());
+        let mut failed = Vec::new();
+        while let Ok(Some(block)) = stream.next(storage.pool(), name) {
+            if let Err(error) = storage.pool().pin(page(file, block)) {
+                assert!(error.to_string().contains(&format!("block {block}")), "{error}");
+                failed.push(block);
+            }
+        }
+        assert_eq!(failed, (48..64).collect::<Vec<u32>>(), "{method}");
+        drop(background);
+        assert!(storage.pool().is_idle());
+        assert_eq!(storage.pool().reads_pin(), 0, "{method}");
+    }
+}
+
+/// A storage whose system reads pages that a stream has looked ahead at, which somebody began and left.
+fn left_alone() -> (Arc<Storage>, RelFile) {
+    let (storage, file) = filled_for(files(), 512, IoMethod::IoUring);
+    let mut named = 0..BLOCKS;
+    let mut stream = stream(&storage, file, ReadAhead::default());
+    while storage.pool().reads_pin() == 0 {
+        let block = stream.next(storage.pool(), &mut || Ok::<_, Infallible>(named.next()));
+        drop(storage.pool().pin(page(file, block.unwrap().unwrap())).unwrap());
+    }
+    (storage, file)
+}
+
+#[test]
+fn a_stream_that_is_left_leaves_nothing_stuck() {
+    // Who comes by ends what is under way.
+    let (storage, _) = left_alone();
+    storage.pool().reap_what_is_there();
+    assert_eq!(storage.pool().reads_pin(), 0);
+    // Who needs such a page has it.
+    let (storage, file) = left_alone();
+    let loading = |storage: &Storage| {
+        (0..BLOCKS).find(|&block| storage.pool().is_loading(file.id, Fork::Main, block))
+    };
+    while let Some(block) = loading(&storage) {
+        assert_eq!(
+            storage.pool().pin(page(file, block)).unwrap().read().raw()[..4],
+            block.to_le_bytes()
+        );
+    }
+    assert_eq!(storage.pool().reads_pin(), 0);
+    // So does who drops the file, or gives up the pool.
+    let (storage, file) = left_alone();
+    storage.drop_file(file).unwrap();
+    assert_eq!(storage.pool().reads_pin(), 0);
+    drop(left_alone());
+}
+
+/// The kernel's own ring, on files of the machine.
+#[test]
+#[cfg(all(target_os = "linux", not(miri), not(feature = "shuttle")))]
+fn the_system_reads_files_of_the_machine() {
+    let folder = std::env::temp_dir().join(format!("niwaki-streams-{}", std::process::id()));
+    let vfs = Arc::new(OsVfs::new(&folder));
+    vfs.create_dir("").unwrap();
+    let (storage, file) = filled_for(vfs, 512, IoMethod::IoUring);
+    let in_use = storage.io_method();
+    if in_use.method == IoMethod::IoUring {
+        let pool = storage.pool();
+        // Nothing of it is taken from the system's memory before: as after a start of the machine.
+        let runs: Vec<_> = (0..BLOCKS)
+            .step_by(8)
+            .map(|at| pool.begin_run(file.id, Fork::Main, at, 8, &mut || None))
+            .collect();
+        let count = runs.iter().filter(|(_, run)| run.is_some()).count() as u64;
+        for (_, run) in runs {
+            assert!(pool.leave_run(run.unwrap()).is_none());
+        }
+        pool.begin_waiting();
+        let all: Vec<u32> = (0..BLOCKS).collect();
+        assert_eq!(read(&storage, file, ReadAhead::default(), &all), u64::from(BLOCKS));
+        let statistics = pool.read_statistics();
+        assert_eq!((statistics.begun, statistics.submitted), (count, 1));
+        // Some end by themselves; the rest is read by now since it was pinned.
+        assert_eq!(pool.reads_pin(), 0);
+    } else {
+        assert!(in_use.refused.is_some());
+    }
+    drop(storage);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Milliseconds of a stream over all pages of a device that takes 10 ms for a read, beside who takes 1 ms for a page.
+fn time_on_a_device(method: IoMethod, options: ReadAhead, width: usize) -> (u64, u32) {
+    let clock = Arc::new(ManualClock::new());
+    let vfs = SlowVfs::new(files(), Arc::clone(&clock), Duration::from_millis(10), width);
+    let (storage, file) = filled_for(Arc::new(vfs), 4096, method);
+    let begun = clock.monotonic();
+    let mut named = 0..BLOCKS;
+    let mut stream = stream(&storage, file, options);
+    let name = &mut || Ok::<_, Infallible>(named.next());
+    let mut farthest = 0;
+    while let Ok(Some(block)) = stream.next(storage.pool(), name) {
+        assert_eq!(
+            storage.pool().pin(page(file, block)).unwrap().read().raw()[..4],
+            block.to_le_bytes()
+        );
+        clock.advance(Duration::from_millis(1));
+        farthest = farthest.max(storage.pool().reads_pin());
+    }
+    assert!(storage.pool().is_idle());
+    ((clock.monotonic() - begun).as_millis() as u64, farthest)
+}
+
+#[test]
+fn reads_on_a_slow_device_are_waited_for_once() {
+    let plain = u64::from(BLOCKS) * 11;
+    let settings = |concurrency, combine| ReadAhead { concurrency, combine, ring: 0 };
+    for method in [IoMethod::Sync, IoMethod::IoUring] {
+        assert_eq!(time_on_a_device(method, ReadAhead::NONE, 16), (plain, 0), "{method}");
+    }
+    // Alone nobody reads ahead, but neighbours are one read.
+    let (sync, _) = time_on_a_device(IoMethod::Sync, settings(16, 8), 16);
+    assert!(sync < plain / 3, "{sync}");
+    // One page a read: ten at a time keep up with who takes a millisecond for each.
+    let (single, pins) = time_on_a_device(IoMethod::IoUring, settings(16, 1), 32);
+    assert!(single < u64::from(BLOCKS) + 80, "{single} ms");
+    assert!((8..=17).contains(&pins), "{pins} pages under way");
+    let (combined, _) = time_on_a_device(IoMethod::IoUring, settings(16, 8), 32);
+    assert!(combined < u64::from(BLOCKS) + 60, "{combined} ms");
+    // What the device does one at a time takes as long as it takes.
+    let (narrow, _) = time_on_a_device(IoMethod::IoUring, settings(16, 1), 1);
+    assert!((u64::from(BLOCKS) * 10..u64::from(BLOCKS) * 10 + 30).contains(&narrow), "{narrow} ms");
 }
 
 #[test]
@@ -263,4 +429,74 @@ fn the_distance_follows_what_the_pages_are() {
     let mut none = Distance::new(1, 0, 1000);
     (0..5).for_each(|_| late(&mut none));
     assert_eq!(none.pages(), 1);
+}
+
+/// How many pages of a first file, used `uses` times, are left in a pool of 256 frames after a pass over a second file of twice
+/// the pool's size.
+fn left_of_a_working_set(uses: u32, ring: u32, dirty: bool) -> u32 {
+    const WORKING_SET: u32 = 60;
+    let (storage, file) = filled(Arc::new(MemoryVfs::new()), 256);
+    let large = RelFile { id: storage.allocate_file(), logged: false };
+    storage.create_file(large, Xid(3)).unwrap();
+    storage.pool().extend(large, Fork::Main, 512).unwrap();
+    for block in 0..512 {
+        let pin = storage.pool().pin(page(large, block)).unwrap();
+        let mut guard = pin.write();
+        guard.init(PageKind::Sequence, 0);
+        guard.mark_dirty();
+    }
+    storage.checkpoint(crate::CheckpointKind::Requested, &[]).unwrap();
+    for _ in 0..uses {
+        (0..WORKING_SET).for_each(|at| drop(storage.pool().pin(page(file, at)).unwrap()));
+    }
+    let options = ReadAhead { ring, ..ReadAhead::default() };
+    for block in super::BlocksAhead::new(storage.pool(), large.id, Fork::Main, options, 0..512) {
+        let pin = storage.pool().pin(page(large, block)).unwrap();
+        let mut guard = pin.write();
+        if dirty {
+            guard.mark_dirty();
+        }
+    }
+    let here = |&block: &u32| storage.pool().is_here(file.id, Fork::Main, block);
+    (0..WORKING_SET).filter(here).count() as u32
+}
+
+#[test]
+fn a_pass_with_a_ring_leaves_the_pool_to_others() {
+    for dirty in [false, true] {
+        // Used once, as the pass's own pages: without a ring they make room for it.
+        assert!(left_of_a_working_set(1, 0, dirty) < 60);
+        assert_eq!(left_of_a_working_set(1, 16, dirty), 60, "{dirty}");
+        assert_eq!(left_of_a_working_set(1, 1_000_000, dirty), 60, "an eighth of the pool at most");
+    }
+}
+
+#[test]
+fn a_ring_of_any_size_reads_each_page_once() {
+    let all: Vec<u32> = (0..BLOCKS).collect();
+    for ring in [1, 2, 3, 16, 50, 1000] {
+        for method in METHODS {
+            let (storage, file) = filled_for(files(), 128, method);
+            let background = storage.start_background(Vec::new()).unwrap();
+            let options = ReadAhead { ring, ..ReadAhead::default() };
+            assert_eq!(read(&storage, file, options, &all), u64::from(BLOCKS), "{ring}, {method}");
+            drop(background);
+            assert!(storage.pool().is_idle(), "a read left its pin behind");
+        }
+    }
+}
+
+/// A ring does not make a pass slower than reads of one page: it looks ahead by half of it.
+#[test]
+fn a_small_ring_reads_ahead_too() {
+    let plain = u64::from(BLOCKS) * 11;
+    for ring in [2, 16, 256] {
+        let (time, _) = time_on_a_device(
+            IoMethod::IoUring,
+            ReadAhead { concurrency: 16, combine: 4, ring },
+            16,
+        );
+        assert!(time <= plain, "{ring}: {time} ms");
+        assert!(ring < 16 || time < plain / 4, "{ring}: {time} ms");
+    }
 }

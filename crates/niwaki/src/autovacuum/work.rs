@@ -222,7 +222,7 @@ impl Work<'_, '_> {
             self.done.summary = Some(summary);
             self.need = Some(Need { vacuum: None, ..need });
         } else if need.analyze.is_some() {
-            table.analyze(transaction, catalog)?;
+            table.analyze(transaction, catalog, autovacuum.options.read_ahead)?;
             self.done.analyzed = true;
             self.need = None;
         }

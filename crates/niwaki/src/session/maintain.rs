@@ -15,12 +15,12 @@ use crate::Result;
 use crate::maintenance::MaintainedTable;
 use crate::progress::Vacuuming;
 use crate::result::ResultSink;
-use crate::vacuum_options::{by_settings, of_statement};
+use crate::vacuum_options::{by_settings, of_statement, read_ahead_of};
 
 impl Session {
-    /// How far VACUUM and index builds read ahead.
+    /// How far index builds read ahead. What they read may stay in the pool.
     pub(super) fn maintenance_read_ahead(&self) -> ReadAhead {
-        by_settings(&self.settings).read_ahead
+        ReadAhead { ring: 0, ..by_settings(&self.settings).read_ahead }
     }
 
     /// VACUUM: each table in a transaction of its own. No transaction is open.
@@ -90,8 +90,9 @@ impl Session {
             let name = self.qualified(table.relation());
             self.info(out, format!("analyzing \"{name}\""), None);
         }
+        let read_ahead = read_ahead_of(&self.settings, vacuum);
         let (transaction, catalog) = self.transaction_and_catalog()?;
-        table.analyze(transaction, catalog)
+        table.analyze(transaction, catalog, read_ahead)
     }
 
     /// ANALYZE, in the transaction that is open.

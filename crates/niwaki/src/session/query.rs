@@ -192,6 +192,7 @@ impl Session {
             read_ahead: ReadAhead {
                 concurrency: hot.effective_io_concurrency,
                 combine: hot.io_combine_pages,
+                ..ReadAhead::default()
             },
             locked: true,
             pending: None,

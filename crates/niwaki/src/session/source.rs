@@ -81,6 +81,7 @@ impl SystemSource for SessionSource<'_> {
         let options = ReadAhead {
             concurrency: hot.maintenance_io_concurrency,
             combine: hot.io_combine_pages,
+            ..ReadAhead::default()
         };
         let pool = self.database.engine().storage().pool();
         for (file, fork) in forks_of(state, oid, fork)? {
