@@ -36,6 +36,8 @@ pub struct RemovedVersion {
     pub root: Tid,
     /// The root's record, which counts it until [`Heap::seen_to`].
     pub record: Option<RecordId>,
+    /// Nothing was left of its chain when it went: no version there can have its key.
+    pub was_last: bool,
     /// What it was.
     pub row: VersionRow,
 }
@@ -115,6 +117,11 @@ impl<V: Size> Queue<V> {
         }
         let mut waiting = self.waiting.lock();
         let mut forgotten = 0;
+        if SIMULATED && sometimes!(1, 64) {
+            // All of it is lost, as it may be at any time.
+            forgotten = waiting.versions.len();
+            *waiting = Waiting { versions: VecDeque::new(), bytes: 0 };
+        }
         for version in versions {
             // Simulations lose some too.
             if waiting.bytes + version.size() > BYTES_MAX || (SIMULATED && sometimes!(1, 16)) {
@@ -126,6 +133,10 @@ impl<V: Size> Queue<V> {
         }
         self.count.store(waiting.versions.len(), Ordering::Relaxed);
         forgotten
+    }
+
+    fn is_half_full(&self) -> bool {
+        self.waiting.lock().bytes > BYTES_MAX / 2
     }
 
     fn take(&self, most: usize) -> Vec<V> {
@@ -162,13 +173,14 @@ impl Heap<'_> {
         let copy = |(root, offset)| {
             let tuple = page::tuple(page, offset).filter(|tuple| !tuple.has(flags::STUB))?;
             let is_mixed = is_mixed(root);
+            let was_last = ended.iter().any(|&(of, _)| of == root);
             let root = Tid { block, offset: OffsetNumber(root) };
             // With this version to see to: a record without one would say that nothing is left.
             if !is_mixed {
                 records.begin(root);
             }
             let record = records.removed(root);
-            Some(RemovedVersion { root, record, row: row_ref(page, root, tuple).into() })
+            Some(RemovedVersion { root, record, was_last, row: row_ref(page, root, tuple).into() })
         };
         of_mixed.chain(of_others).filter_map(copy).collect()
     }
@@ -185,6 +197,7 @@ impl Heap<'_> {
 
     /// These versions are gone, and logged so.
     pub(crate) fn tell_removed(&self, indexed: Vec<RemovedVersion>, external: Vec<VersionRow>) {
+        count(&self.relation.counters.told, indexed.len());
         let forgotten = self.relation.shared.removed.indexed.push(indexed);
         count(&self.relation.counters.forgotten, forgotten);
         self.relation.shared.removed.external.push(external);
@@ -194,6 +207,11 @@ impl Heap<'_> {
     #[inline]
     pub fn removed_waiting(&self) -> usize {
         self.relation.shared.removed.indexed.count.load(Ordering::Relaxed)
+    }
+
+    /// Whether they take half of the room that there is for them: who makes more of them without need waits.
+    pub fn removed_is_half_full(&self) -> bool {
+        self.relation.shared.removed.indexed.is_half_full()
     }
 
     /// Hands out at most so many of those that wait, oldest first: who takes them sees to their entries.
@@ -239,6 +257,7 @@ mod tests {
         let version = |offset| RemovedVersion {
             root: Tid::new(1, offset),
             record: None,
+            was_last: false,
             row: VersionRow { natts: 1, has_nulls: false, bytes: vec![0; 8000] },
         };
         let forgotten: usize = (0..200).map(|offset| removed.push(vec![version(offset)])).sum();

@@ -117,6 +117,12 @@ impl Index {
         Ok(self.storage.pool().blocks(self.file.id, Fork::Main)?)
     }
 
+    /// How many of them are known to be free: the next splits use them. After a start none are, until the next pass of
+    /// vacuum.
+    pub fn free_pages(&self) -> usize {
+        self.recycling.free_count()
+    }
+
     /// Makes the first pages of an empty index: metapage and an empty root. Does nothing if they are
     /// there. Insertion does it on its own; this is for those who want it done before.
     ///
@@ -298,5 +304,10 @@ impl Path {
     #[inline]
     pub(crate) fn at(&self, level: u16) -> Option<Link> {
         self.links.get(usize::from(level)).copied().flatten()
+    }
+
+    /// How many pages it names.
+    pub(crate) fn pages(&self) -> u64 {
+        self.links.iter().flatten().count() as u64
     }
 }

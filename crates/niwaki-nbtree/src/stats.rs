@@ -130,6 +130,10 @@ counters! {{
     lists_grown,
     /// Entries removed by retail deletion.
     retail_deleted_entries,
+    /// Leaf pages latched for it, those passed to get past a split not counted.
+    retail_leaf_pages,
+    /// Inner pages read on the way there.
+    retail_inner_pages,
     /// Entries removed by vacuum.
     vacuumed_entries,
     /// Entries whose INCLUDE payload vacuum brought up to date.

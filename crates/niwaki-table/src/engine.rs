@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use niwaki_env::sync::Mutex;
-use niwaki_heap::{HeapRedo, HeapRegistry, HeapRelation, MapOptions};
+use niwaki_heap::{ChangedTables, HeapRedo, HeapRegistry, HeapRelation, MapOptions};
 use niwaki_nbtree::{Index, IndexOptions, NbtreeManager};
 use niwaki_storage::record::ResourceManager;
 use niwaki_storage::{RelFile, RelFileId, Storage};
@@ -35,6 +35,7 @@ pub struct Engine {
     sequences: Mutex<HashMap<RelFileId, Arc<Mutex<SequenceState>>>>,
     /// Counters of tables by their catalog number: they outlive TRUNCATE.
     counters: Mutex<HashMap<u64, Arc<Counters>>>,
+    changed: Arc<ChangedTables>,
     temp_files: Arc<TempFiles>,
 }
 
@@ -63,6 +64,7 @@ impl Engine {
             indexes: Mutex::default(),
             sequences: Mutex::default(),
             counters: Mutex::default(),
+            changed: Arc::default(),
             temp_files: Arc::default(),
         })
     }
@@ -161,7 +163,13 @@ impl Engine {
     }
 
     pub(crate) fn counters(&self, table: u64) -> Arc<Counters> {
-        Arc::clone(self.counters.lock().entry(table).or_default())
+        let new = || Arc::new(Counters::new(table, &self.changed));
+        Arc::clone(self.counters.lock().entry(table).or_insert_with(new))
+    }
+
+    /// Catalog numbers of the tables that were changed since they were taken last.
+    pub fn take_changed_tables(&self) -> Vec<u64> {
+        self.changed.take()
     }
 
     /// What is left to do before a clean stop: where each used sequence really stands is written down,

@@ -121,12 +121,15 @@ impl Table {
         row: &mut [Datum],
         key: &mut Vec<u8>,
     ) -> Result<()> {
-        let RemovedVersion { root, record, row: ref version } = *removed;
+        let RemovedVersion { root, record, was_last, row: ref version } = *removed;
         let early = record.filter(|_| seeded_bug!("seen-early"));
         if let Some(record) = early {
             self.heap().seen_to(root, record, self.payloads_right());
         }
-        let kept = self.keys_kept(root, version, columns)?;
+        let kept = match was_last {
+            true => ColumnMask::none(),
+            false => self.keys_kept(root, version, columns)?,
+        };
         let mut missed = false;
         for (at, index) in self.indexes.iter().enumerate() {
             // The build sees to what it makes.
@@ -199,6 +202,7 @@ impl Table {
         columns: &ColumnMask,
     ) -> Result<ColumnMask> {
         let mut kept = ColumnMask::none();
+        count(&self.counters.gardener_heap_pages, 1);
         let probe = self.heap().probe_dead(root.block.0)?;
         for version in probe.versions(root) {
             let of_table = &self.definition.columns;
@@ -265,6 +269,8 @@ impl Table {
                 self.heap().seen_to(root, record, right);
             }
         }
+        // Roots may have settled, for whoever looks at their pages.
+        self.relation.wants_care();
         Ok(())
     }
 
@@ -296,6 +302,7 @@ impl Table {
         horizon: &Horizon,
         memo: &KeyMemo,
     ) -> niwaki_heap::Result<Deadness> {
+        count(&self.counters.gardener_heap_pages, 1);
         let probe = self.heap().probe_dead(entry.root.block.0)?;
         Ok(probe.deadness(entry.root, horizon, |row| {
             memo.has_key(self, entry.index, row, entry.key) != HasKey::No
