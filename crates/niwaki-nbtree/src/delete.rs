@@ -14,6 +14,7 @@ use crate::descend::{Descent, RESTARTS_MAX};
 use crate::error::Result;
 use crate::index::{Index, Path};
 use crate::leaf::Found;
+use crate::pack::Fullness;
 use crate::page::{IndexPage, META_BLOCK};
 use crate::recycle::Pass;
 use crate::search::{Target, is_beyond};
@@ -35,6 +36,8 @@ pub struct VacuumSummary {
     pub deleted_pages: u32,
     /// Pages that the next splits will use, found or made.
     pub free_pages: u32,
+    /// How full the leaves were when they were visited.
+    fullness: Fullness,
 }
 
 impl Index {
@@ -180,6 +183,10 @@ impl Index {
                 }
             }
         }
+        if summary.fullness.is_sparse() {
+            // As between two pages: nothing waits for a decision.
+            self.pack_all(&mut || Ok(visitor.between_pages(0, true).map(drop)?))?;
+        }
         summary.free_pages = self.recycling.free_count() as u32;
         count(&self.counters.vacuumed_entries, summary.removed);
         Ok(summary)
@@ -217,6 +224,7 @@ impl Index {
             summary.deleted_pages += self.delete_page(leaf)?;
             return Ok(Some(remaining));
         }
+        summary.fullness.add(self.parts_full(&leaf));
         let right = leaf.next();
         let sparse = self.is_sparse(&leaf);
         let right_was_met = pass.has_met(right);

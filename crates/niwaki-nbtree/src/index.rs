@@ -14,6 +14,7 @@ use crate::credit::Credit;
 use crate::error::Result;
 use crate::latch_hold::{LATCH_HOLD_BUCKETS, LatchHold};
 use crate::options::{IndexOptions, OptionsCell};
+use crate::pack::Packing;
 use crate::page::{IndexPage, META_BLOCK, Meta, damage, flag};
 use crate::recycle::{FIRST_ROOT, Link, Recycling};
 use crate::stats::{Counters, IndexStats};
@@ -41,6 +42,7 @@ pub struct Index {
     pub(crate) failures: Failures,
     pub(crate) hinted: Hinted,
     pub(crate) credit: Credit,
+    pub(crate) packing: Packing,
     pub(crate) counters: Counters,
     pub(crate) latch_hold: LatchHold,
 }
@@ -61,6 +63,7 @@ impl Index {
             failures: Failures::default(),
             hinted: Hinted::default(),
             credit: Credit::default(),
+            packing: Packing::default(),
             counters: Counters::default(),
             latch_hold: LatchHold::default(),
         }

@@ -25,6 +25,7 @@ mod make_room;
 mod mark;
 mod merge;
 mod options;
+mod pack;
 mod page;
 mod page_delete;
 mod passed;

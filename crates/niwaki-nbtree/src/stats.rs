@@ -140,6 +140,8 @@ counters! {{
     payloads_rewritten,
     /// Sparse leaf pages whose entries all went over to their right siblings.
     merged_leaves,
+    /// Pages of level 1 whose leaves were packed: merged, or filled up from their left siblings.
+    packed_parents,
     /// Pages that became empty, by a merge too, and were unlinked, the inner pages over them included.
     deleted_pages,
     /// Free pages that splits put to use.

@@ -5,6 +5,7 @@
 //!  nobody wrote since the last round ──► what waits for the gardener, all of it         (gardener.rs)
 //!  pages of which the map says nothing, in the pool, quiet for a while ──► a pass       (niwaki-heap, access.rs)
 //!  of a table without a map, all its pages
+//!  leaves of its indexes that deletions left half empty ──► packed                     (niwaki-nbtree, pack.rs)
 //! ```
 //!
 //! The map is the list of what is to be done: it needs no memory, and cannot be lost. A page that changes all the time is
@@ -29,6 +30,8 @@ use crate::table::Table;
 
 /// Looks at pages in one round over a table.
 const LOOKS_MAX: u32 = 2048;
+/// Pages of each index in one round whose leaves are looked at, some hundred each.
+const PARENTS_MAX: u32 = 8;
 
 /// What is remembered of a table from one round to the next.
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,8 +81,8 @@ pub struct Round {
     pub looks: u32,
     /// Of those, how many it passed over.
     pub passes: u32,
-    /// Whether there are more pages to look at.
-    pub more: bool,
+    /// Whether there are more pages to look at, of the heap or of an index, and probably something to do there.
+    pub soon: bool,
     /// Whether other rounds would find nothing before somebody changes the table.
     pub rests: bool,
 }
@@ -107,7 +110,10 @@ impl Table {
         let mut round = Round::default();
         self.look_after_pages(rounds, quiet, &mut round)?;
         rounds.waiting = self.gardener_waiting();
-        round.rests &= rounds.waiting == 0;
+        let quiet = rounds.waiting == 0;
+        let packing = quiet && self.pack_indexes()?;
+        round.soon |= packing;
+        round.rests &= quiet && !packing;
         count(&self.counters.rounds, 1);
         count(&self.counters.round_pages, round.looks.into());
         count(&self.counters.round_passes, round.passes.into());
@@ -124,6 +130,15 @@ impl Table {
             true => self.look_after_mapped(rounds, quiet, &horizon, round),
             false => self.look_after_unmapped(rounds, quiet, &horizon, round),
         }
+    }
+
+    /// Packs leaves that deletions left half empty. Whether there are more to look at.
+    fn pack_indexes(&self) -> Result<bool> {
+        let mut more = false;
+        for index in self.indexes.iter().filter(|index| index.definition.valid) {
+            more |= index.handle.pack_some(PARENTS_MAX)?;
+        }
+        Ok(more)
     }
 
     /// Goes on over the pages of which the map says nothing.
@@ -151,7 +166,7 @@ impl Table {
                 break;
             }
         }
-        round.more = true;
+        round.soon = round.passes > 0;
         Ok(())
     }
 

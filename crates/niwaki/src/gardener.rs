@@ -93,7 +93,7 @@ impl Gardener {
             match self.visit(oid) {
                 Ok(Visit::Locked) => {}
                 Ok(Visit::Made(round)) => {
-                    soon |= round.more && round.passes > 0;
+                    soon |= round.soon;
                     if let Some(visited) = self.tables.get_mut(&oid) {
                         let rested = std::mem::replace(&mut visited.rested, round.rests);
                         if rested && round.rests {

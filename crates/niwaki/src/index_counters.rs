@@ -53,6 +53,7 @@ const COUNTERS: &[Counter] = &[
     ("posting_splits", |s| s.posting_splits),
     ("posting_lists_grown", |s| s.lists_grown),
     ("pages_merged", |s| s.merged_leaves),
+    ("pages_packed", |s| s.packed_parents),
     ("pages_deleted", |s| s.deleted_pages),
     ("pages_recycled", |s| s.recycled_pages),
     ("lookups", |s| s.lookups),

@@ -27,7 +27,7 @@ fn fill(session: &mut Session, rows: u32) {
 
 fn show(session: &mut Session) {
     println!("{}", run(session, "select updates, gardener_told, gardener_forgotten, gardener_waiting, gardener_deleted, gardener_heap_pages, line_pointers_freed, rounds, round_pages, round_passes from niwaki_stat_tables where relname = 't'"));
-    println!("{}", run(session, "select indexrelname, gardener_deleted, gardener_leaf_pages, gardener_inner_pages, pages, free_pages, pages_merged, pages_deleted from niwaki_stat_indexes where relname = 't'"));
+    println!("{}", run(session, "select indexrelname, gardener_deleted, gardener_leaf_pages, gardener_inner_pages, pages, free_pages, pages_merged, leaf_shifts, pages_packed, pages_deleted from niwaki_stat_indexes where relname = 't'"));
 }
 
 #[test]
