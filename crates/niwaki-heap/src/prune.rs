@@ -56,6 +56,8 @@ pub(crate) struct PruneOptions<'a> {
     pub(crate) settle: bool,
     /// Set the page's bits in the visibility map. Not if it is about to be changed.
     pub(crate) map: bool,
+    /// Do not tell the gardener of versions that left index entries: somebody is about to visit all of these.
+    pub(crate) untold: bool,
 }
 
 /// What a pass did.
@@ -621,7 +623,12 @@ impl Heap<'_> {
         plan.encode(&mut data);
         let told = match self.relation.pieces {
             true => Vec::new(),
-            false => self.copy_indexed(page, page.id().block, &removed, &ended),
+            false => {
+                // They count in their roots' records all the same.
+                let mut told = self.copy_indexed(page, page.id().block, &removed, &ended);
+                told.retain(|_| !options.untold);
+                told
+            }
         };
         let external = self.copy_external(page, &removed);
         let _critical = self.storage.begin_change()?;

@@ -114,11 +114,7 @@ impl Index {
 
     /// Latches for writing the leaf where `target` belongs; `None` when the index has no pages. `path` is that to the leaf
     /// before, whose target was not above this one.
-    fn write_leaf_of(
-        &self,
-        target: &Target<'_>,
-        path: &mut Path,
-    ) -> Result<Option<PageWrite<'_>>> {
+    fn write_leaf_of(&self, target: &Target<'_>, path: &mut Path) -> Result<Option<PageWrite<'_>>> {
         let Counters { retail_leaf_pages, retail_inner_pages, .. } = &self.counters;
         count(retail_inner_pages, u64::from(path.at(1).is_some()));
         let mut near = self.child_of_last(target, path)?;

@@ -14,6 +14,7 @@ mod delete;
 mod descend;
 mod empty_leaf;
 mod error;
+mod held_back;
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;

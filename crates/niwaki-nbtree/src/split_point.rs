@@ -232,8 +232,7 @@ pub(crate) fn choose_packed(page: &SplitPage<'_>, room: Room) -> Option<usize> {
         let items = page.items.len() - point.first_right;
         (items <= room.items && between_keys(page, point)).then_some((left, *point))
     };
-    let points: Vec<(usize, Candidate)> =
-        candidates(page).iter().filter_map(left_free).collect();
+    let points: Vec<(usize, Candidate)> = candidates(page).iter().filter_map(left_free).collect();
     let best = points.iter().map(|(left, _)| *left).min()?;
     let near = points.iter().filter(|(left, _)| *left <= best + room.bytes / SHIFT_TOLERANCE_PART);
     near.min_by_key(|(left, point)| (point.pivot, *left)).map(|(_, point)| point.first_right)

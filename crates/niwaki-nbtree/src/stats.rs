@@ -77,6 +77,8 @@ counters! {{
     /// Leaf pages split for an entry that is another version of a row: hinted to be logically unchanged,
     /// or its key met by the unique check.
     version_splits,
+    /// Of those, leaf pages on which an old snapshot kept versions that would have gone.
+    held_splits,
     /// Times that last entries of a full leaf page went over to its right sibling, which had room for them, so
     /// that the page, or one further left, was not split.
     leaf_shifts,

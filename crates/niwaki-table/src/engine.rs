@@ -4,8 +4,10 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use niwaki_env::sync::Mutex;
+use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 use niwaki_heap::{ChangedTables, HeapRedo, HeapRegistry, HeapRelation, MapOptions};
 use niwaki_nbtree::{Index, IndexOptions, NbtreeManager};
 use niwaki_storage::record::ResourceManager;
@@ -26,6 +28,22 @@ pub(crate) struct OpenIndex {
     pub(crate) suspects: Arc<Suspects>,
 }
 
+/// A time that may change.
+#[derive(Debug, Default)]
+pub(crate) struct DelayCell(AtomicU64);
+
+impl DelayCell {
+    /// Microseconds are counted; 584,000 years at most.
+    pub(crate) fn set(&self, delay: Duration) {
+        // Relaxed, here and below: who sees the old time goes by that.
+        self.0.store(u64::try_from(delay.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> Duration {
+        Duration::from_micros(self.0.load(Ordering::Relaxed))
+    }
+}
+
 /// One per database.
 pub struct Engine {
     storage: Arc<Storage>,
@@ -36,6 +54,7 @@ pub struct Engine {
     /// Counters of tables by their catalog number: they outlive TRUNCATE.
     counters: Mutex<HashMap<u64, Arc<Counters>>>,
     changed: Arc<ChangedTables>,
+    pub(crate) version_split_delay: DelayCell,
     temp_files: Arc<TempFiles>,
 }
 
@@ -65,6 +84,7 @@ impl Engine {
             sequences: Mutex::default(),
             counters: Mutex::default(),
             changed: Arc::default(),
+            version_split_delay: DelayCell::default(),
             temp_files: Arc::default(),
         })
     }

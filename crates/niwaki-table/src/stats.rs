@@ -77,6 +77,8 @@ counters! {
     suspects_forgotten,
     /// Heap pages that the gardener read to judge entries, each time that it did.
     gardener_heap_pages,
+    /// Updates that rested because they split index pages for want of room that only an old snapshot kept.
+    update_delays,
     /// Rounds that came to it.
     rounds,
     /// Heap pages that they looked at.

@@ -355,7 +355,7 @@ fn a_cleaner_comes_back_after(updates: i32) {
     let horizon = stage.engine.transactions().horizon();
     let mut roots = VacuumRoots::default();
     for block in 0..stage.table.blocks().expect("blocks") {
-        heap.vacuum_page(block, &horizon, Xid::INVALID, &mut roots).expect("a page");
+        heap.vacuum_page(block, &horizon, Xid::INVALID, true, &mut roots).expect("a page");
     }
     stage.churn(updates);
     for index in [0, ON_A] {

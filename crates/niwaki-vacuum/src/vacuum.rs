@@ -202,7 +202,9 @@ impl Pass<'_> {
         })? {
             // Anew for each page: reading the slots costs little, and what ended meanwhile counts.
             let horizon = table.engine().transactions().horizon();
-            let found = heap.vacuum_page(block, &horizon, self.freeze_before, &mut self.roots)?;
+            let tell = self.may_leave_roots()?;
+            let (before, roots) = (self.freeze_before, &mut self.roots);
+            let found = heap.vacuum_page(block, &horizon, before, tell, roots)?;
             let summary = &mut self.summary;
             summary.pages += 1;
             summary.removed += u64::from(found.pruned.removed);
@@ -241,6 +243,15 @@ impl Pass<'_> {
         Ok(())
     }
 
+    /// Whether the roots found so far may be left to others: then these are told what goes.
+    fn may_leave_roots(&self) -> Result<bool> {
+        match self.options.index_cleanup {
+            IndexCleanup::On => Ok(false),
+            IndexCleanup::Off => Ok(true),
+            IndexCleanup::Auto => self.bypasses(),
+        }
+    }
+
     /// Whether so few pages have roots that the indexes are not worth a visit.
     fn bypasses(&self) -> Result<bool> {
         let pages = (self.roots.dead.block_count() + self.roots.mixed.block_count()) as u64;
@@ -263,7 +274,7 @@ impl Pass<'_> {
             Ok::<_, Error>(blocks.next(values.blocks()?, |at| values.page_visibility(at)))
         })? {
             let horizon = self.table.engine().transactions().horizon();
-            let found = values.vacuum_page(block, &horizon, self.freeze_before, &mut none)?;
+            let found = values.vacuum_page(block, &horizon, self.freeze_before, true, &mut none)?;
             self.summary.value_pages += 1;
             self.summary.pieces_removed += u64::from(found.pruned.removed);
             self.rest(stream.take_reads(), found.pruned.removed + found.pruned.frozen > 0)?;

@@ -28,6 +28,7 @@ const COUNTERS: &[Counter] = &[
     ("leaf_splits_single_value", |s| s.single_value_splits),
     ("leaf_splits_after_new_item", |s| s.after_new_splits),
     ("leaf_splits_hinted", |s| s.version_splits),
+    ("leaf_splits_held", |s| s.held_splits),
     ("inner_splits", |s| s.inner_splits),
     ("root_splits", |s| s.root_splits),
     ("leaf_shifts", |s| s.leaf_shifts),

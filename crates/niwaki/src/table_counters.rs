@@ -26,6 +26,7 @@ const COUNTERS: &[Counter] = &[
     ("new_root_same_keys", |s| s.updates.same_keys),
     ("new_root_off", |s| s.updates.off),
     ("left_page", |s| s.updates.left_page),
+    ("update_delays", |s| s.update_delays),
     ("pruned_by_horizon", |s| s.heap.pruned_by_horizon),
     ("pruned_by_interval", |s| s.heap.pruned_by_interval),
     ("pruned_aborted", |s| s.heap.pruned_aborted),

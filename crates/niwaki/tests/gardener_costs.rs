@@ -26,8 +26,20 @@ fn fill(session: &mut Session, rows: u32) {
 }
 
 fn show(session: &mut Session) {
-    println!("{}", run(session, "select updates, gardener_told, gardener_forgotten, gardener_waiting, gardener_deleted, gardener_heap_pages, line_pointers_freed, rounds, round_pages, round_passes from niwaki_stat_tables where relname = 't'"));
-    println!("{}", run(session, "select indexrelname, gardener_deleted, gardener_leaf_pages, gardener_inner_pages, pages, free_pages, pages_merged, leaf_shifts, pages_packed, pages_deleted from niwaki_stat_indexes where relname = 't'"));
+    println!(
+        "{}",
+        run(
+            session,
+            "select updates, gardener_told, gardener_forgotten, gardener_waiting, gardener_deleted, gardener_heap_pages, line_pointers_freed, rounds, round_pages, round_passes from niwaki_stat_tables where relname = 't'"
+        )
+    );
+    println!(
+        "{}",
+        run(
+            session,
+            "select indexrelname, gardener_deleted, gardener_leaf_pages, gardener_inner_pages, pages, free_pages, pages_merged, leaf_shifts, pages_packed, pages_deleted from niwaki_stat_indexes where relname = 't'"
+        )
+    );
 }
 
 #[test]
@@ -56,7 +68,9 @@ fn measure_80() {
         database.tend().unwrap();
     }
     show(&mut session);
-    for done in database.maintain().unwrap() { println!("{done:?}"); }
+    for done in database.maintain().unwrap() {
+        println!("{done:?}");
+    }
     show(&mut session);
     for _ in 0..60 {
         database.tend().unwrap();
@@ -73,7 +87,9 @@ fn measure_80_vacuum() {
     fill(&mut session, 100_000);
     exec(&mut session, "vacuum t");
     exec(&mut session, "delete from t where id::bigint * 48271 % 200003 < 160000");
-    for done in database.maintain().unwrap() { println!("{done:?}"); }
+    for done in database.maintain().unwrap() {
+        println!("{done:?}");
+    }
     show(&mut session);
     for _ in 0..60 {
         database.tend().unwrap();
@@ -90,7 +106,9 @@ fn measure_80_range() {
     fill(&mut session, 100_000);
     exec(&mut session, "vacuum t");
     exec(&mut session, "delete from t where id < 80000");
-    for done in database.maintain().unwrap() { println!("{done:?}"); }
+    for done in database.maintain().unwrap() {
+        println!("{done:?}");
+    }
     show(&mut session);
     for _ in 0..60 {
         database.tend().unwrap();
