@@ -42,7 +42,7 @@ pub enum Look {
     Busy,
     /// Nothing is to be done now.
     Nothing,
-    /// The page is not in the pool.
+    /// The page is not in the pool, or was never used.
     Absent,
 }
 
@@ -142,7 +142,7 @@ impl Heap<'_> {
         {
             let page = pin.read();
             if page.kind() != PageKind::Heap {
-                return Look::Nothing;
+                return Look::Absent;
             }
             if page.lsn() > quiet {
                 return Look::Busy;

@@ -181,7 +181,10 @@ impl Index {
         }
         if summary.fullness.is_sparse() {
             // As between two pages: nothing waits for a decision.
-            self.pack_all(&mut || Ok(visitor.between_pages(0, true).map(drop)?))?;
+            let unlinked =
+                self.pack_all(&mut || Ok(visitor.between_pages(0, true).map(drop)?))?;
+            summary.deleted_pages += unlinked;
+            summary.leaf_pages = summary.leaf_pages.saturating_sub(unlinked);
         }
         summary.free_pages = self.recycling.free_count() as u32;
         count(&self.counters.vacuumed_entries, summary.removed);

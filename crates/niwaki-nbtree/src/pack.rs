@@ -18,6 +18,7 @@
 //! rightmost leaf, and each parent's last child, which only takes entries over.
 
 use niwaki_env::failpoints::SIMULATED;
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 use niwaki_storage::{BlockNumber, Xid};
@@ -26,7 +27,7 @@ use crate::descend::{Descent, RESTARTS_MAX};
 use crate::error::Result;
 use crate::index::{Index, Path};
 use crate::merge::PARTS;
-use crate::page::{IndexPage, META_BLOCK, USABLE_BYTES};
+use crate::page::{IndexPage, META_BLOCK, NO_BLOCK, USABLE_BYTES};
 use crate::page_delete::may_go;
 use crate::recycle::Link;
 use crate::search::{Target, is_beyond};
@@ -116,7 +117,7 @@ impl Index {
             None => return Ok(false),
         };
         for _ in 0..parents {
-            match self.pack_next(&at, true)? {
+            match self.pack_next(&at, true, &mut 0)? {
                 Some(next) => at = next,
                 None => return Ok(false),
             }
@@ -136,28 +137,34 @@ impl Index {
         Ok(due)
     }
 
-    /// Packs all leaves, in memory or not. `rest` is called between the pages of level 1, with no latch held.
+    /// Packs all leaves, in memory or not. `rest` is called between the pages of level 1, with no latch held. Returns how many
+    /// leaves it made fewer.
     ///
     /// # Errors
     /// Storage's, and that of `rest`.
-    pub(crate) fn pack_all(&self, rest: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    pub(crate) fn pack_all(&self, rest: &mut dyn FnMut() -> Result<()>) -> Result<u32> {
         self.packing.begin_anew();
-        let mut at = PackedTo::Nothing;
+        let (mut at, mut unlinked) = (PackedTo::Nothing, 0);
         // Ends: each turn goes right.
-        while let Some(next) = self.pack_next(&at, false)? {
+        while let Some(next) = self.pack_next(&at, false, &mut unlinked)? {
             at = next;
             rest()?;
         }
-        Ok(())
+        Ok(unlinked)
     }
 
-    /// Packs the leaves under the page of level 1 behind `at`. `None`: it was the last one.
-    fn pack_next(&self, at: &PackedTo, resident: bool) -> Result<Option<PackedTo>> {
+    /// Packs the leaves under the page of level 1 behind `at`, and counts those that went. `None`: it was the last one.
+    fn pack_next(
+        &self,
+        at: &PackedTo,
+        resident: bool,
+        unlinked: &mut u32,
+    ) -> Result<Option<PackedTo>> {
         let Some(siblings) = self.siblings_behind(at)? else { return Ok(None) };
         if self.are_sparse(&siblings.leaves, resident)? {
             count(&self.counters.packed_parents, 1);
             for &leaf in siblings.leaves.iter().rev().skip(1) {
-                self.pack_leaf(leaf, resident)?;
+                *unlinked += self.pack_leaf(leaf, resident)?;
             }
         }
         Ok(siblings.bound.map(PackedTo::Bound))
@@ -222,30 +229,33 @@ impl Index {
         self.storage.pool().pin_if_resident(self.page_id(block)).is_some()
     }
 
-    /// A leaf gives its right sibling all it has, or what that has room for.
-    fn pack_leaf(&self, link: Link, resident: bool) -> Result<()> {
+    /// A leaf gives its right sibling all it has, or what that has room for. Returns how many pages left the tree.
+    fn pack_leaf(&self, link: Link, resident: bool) -> Result<u32> {
         if resident && !self.is_resident(link.block) {
-            return Ok(());
+            return Ok(0);
         }
         // Old links are of leaves that others changed a moment ago.
-        let Some(leaf) = self.follow_to_write(link, 0)? else { return Ok(()) };
+        let leaf = match seeded_bug!("packing_trusts_its_links") {
+            true => Some(self.write(link.block, 0)?),
+            false => self.follow_to_write(link, 0)?,
+        };
+        let Some(leaf) = leaf else { return Ok(0) };
         if leaf.entry_count() == 0 {
-            self.delete_page(leaf)?;
-            return Ok(());
+            return self.delete_page(leaf);
         }
-        if !may_go(&leaf) || (resident && !self.is_resident(leaf.next())) {
-            return Ok(());
+        // Both siblings change if the leaf goes.
+        let absent = |block| resident && block != NO_BLOCK && !self.is_resident(block);
+        if !may_go(&leaf) || absent(leaf.next()) || absent(leaf.prev()) {
+            return Ok(0);
         }
         let right = self.write(leaf.next(), 0)?;
         if self.takes_all(&right, &leaf, PACKED_PARTS) {
-            if self.give_all_right(leaf, right)? {
-                self.unlink(link.block)?;
-            }
-            return Ok(());
+            let gave = self.give_all_right(leaf, right)?;
+            return Ok(u32::from(gave && self.unlink(link.block)?));
         }
         let full = self.parts_full(&right);
         if right.is_rightmost() || right.is_half_dead() || full + GIVEN_PARTS_MIN > PACKED_PARTS {
-            return Ok(());
+            return Ok(0);
         }
         let kept_free = |all: usize| all / PARTS * (PARTS - PACKED_PARTS);
         let room = self.room_on(&right);
@@ -256,6 +266,6 @@ impl Index {
         if let Some(shift) = self.plan_packing(&leaf, right, room)? {
             drop(self.shift(leaf, shift, Xid::INVALID)?);
         }
-        Ok(())
+        Ok(0)
     }
 }

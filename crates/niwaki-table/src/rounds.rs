@@ -123,6 +123,7 @@ impl Table {
     fn look_after_pages(&self, rounds: &mut Rounds, quiet: Lsn, round: &mut Round) -> Result<()> {
         let horizon = self.engine.transactions().horizon();
         if rounds.rests_at == Some(horizon.oldest()) {
+            round.rests = !rounds.unfinished;
             return Ok(());
         }
         rounds.rests_at = None;

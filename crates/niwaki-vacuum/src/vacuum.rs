@@ -237,7 +237,7 @@ impl Pass<'_> {
         }
         match self.options.index_cleanup {
             IndexCleanup::Off => {}
-            IndexCleanup::Auto if self.bypasses()? => self.summary.bypassed = self.roots.len(),
+            IndexCleanup::Auto if self.bypasses(0)? => self.summary.bypassed = self.roots.len(),
             IndexCleanup::Auto | IndexCleanup::On => self.clean(paused)?,
         }
         Ok(())
@@ -248,13 +248,14 @@ impl Pass<'_> {
         match self.options.index_cleanup {
             IndexCleanup::On => Ok(false),
             IndexCleanup::Off => Ok(true),
-            IndexCleanup::Auto => self.bypasses(),
+            // The next page may have some.
+            IndexCleanup::Auto => self.bypasses(1),
         }
     }
 
-    /// Whether so few pages have roots that the indexes are not worth a visit.
-    fn bypasses(&self) -> Result<bool> {
-        let pages = (self.roots.dead.block_count() + self.roots.mixed.block_count()) as u64;
+    /// Whether so few pages have roots, with so many `more`, that the indexes are not worth a visit.
+    fn bypasses(&self, more: u64) -> Result<bool> {
+        let pages = (self.roots.dead.block_count() + self.roots.mixed.block_count()) as u64 + more;
         let few = pages * 100 < u64::from(self.table.blocks()?) * BYPASS_PERCENT;
         let indexed = !self.table.definition().indexes.is_empty();
         let small = self.roots.memory_bytes() < BYPASS_BYTES_MAX;
