@@ -305,7 +305,9 @@ pub fn rounds_beside_writers() {
         Box::new(|stage: &Stage| (0..2).for_each(|_| stage.read())),
     ]);
     stage.rounds(6);
-    assert!(!stage.table.wants_round().expect("a table"), "nobody writes, and something is left");
+    assert_eq!(stage.table.gardener_waiting(), 0, "nobody writes, and something is left");
+    let (visible, blocks) = (stage.table.all_visible_pages(), stage.table.blocks());
+    assert_eq!(visible.expect("a map"), blocks.expect("a table"), "pages that not all see");
     stage.read();
     stage.check();
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use niwaki_env::rng::SeededRng;
 use niwaki_env::sync::thread;
-use niwaki_storage::{BlockNumber, OffsetNumber, Tid};
+use niwaki_storage::{BlockNumber, OffsetNumber, Tid, Xid};
 
 use super::concurrent::{NobodyElse, STEPS, delete, interleave, scan_and_verify, spawn, tiny_of};
 use super::{checked, entry, insert};
@@ -143,6 +143,45 @@ fn insertions_among_packing(seed: u64) {
     expected.sort_unstable();
     let found: Vec<Vec<u8>> = checked(&index).into_iter().map(|(key, _)| key).collect();
     assert_eq!(found, expected);
+}
+
+/// Who deletes a list of entries goes from leaf to leaf by their parents, which split and go meanwhile.
+#[test]
+fn lists_of_entries_go_among_splits_and_page_deletions() {
+    interleave(lists_among_splits);
+}
+
+fn lists_among_splits(seed: u64) {
+    let index = tiny_of(4);
+    let keys = half_empty(&index, !seed.is_multiple_of(2));
+    for key in &keys {
+        insert(&index, &[key[0], 1], GOES);
+    }
+    let (from, to) = if seed.is_multiple_of(3) { (0, 6) } else { (4, 10) };
+    let deleter = {
+        let (index, keys) = (Arc::clone(&index), keys.clone());
+        spawn(move || {
+            let listed: Vec<[u8; 2]> = keys.iter().map(|key| [key[0], 1]).collect();
+            let list: Vec<(&[u8], Tid)> = listed.iter().map(|key| (&key[..], GOES)).collect();
+            let decide = &mut |_| Ok((EntryDecision::Delete, None));
+            let deleted = index.delete_listed(&list, Xid::INVALID, decide).unwrap();
+            assert_eq!(deleted, keys.len() as u64, "each was there all the time");
+        })
+    };
+    let changer = {
+        let (index, keys) = (Arc::clone(&index), keys.clone());
+        spawn(move || {
+            for key in &keys[from..to] {
+                assert!(delete(&index, key, STAYS));
+            }
+            for number in 0..10u8 {
+                insert(&index, &[keys[usize::from(number)][0], 2], STAYS);
+            }
+        })
+    };
+    deleter.join().unwrap();
+    changer.join().unwrap();
+    assert_eq!(checked(&index).len(), keys.len() - 6 + 10);
 }
 
 /// Leaves that packing is about to come to are emptied, deleted, and used again elsewhere.
