@@ -8,33 +8,41 @@
 //! Who takes the list comes to each table once more after the visit that follows: a change that was made at the moment
 //! when its table was taken may have met the old word.
 
+use std::fmt;
+use std::sync::Weak;
+
 use niwaki_env::sync::plain_atomic::{AtomicBool, Ordering};
 use niwaki_env::sync::{Arc, Mutex};
 
 /// Tables that were changed, in the order of their first changes.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct ChangedTables(Mutex<Vec<Arc<ChangeTold>>>);
+
+impl fmt::Debug for ChangedTables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChangedTables").finish_non_exhaustive()
+    }
+}
 
 /// Whether it was told that a table was changed.
 #[derive(Debug)]
 pub struct ChangeTold {
     table: u64,
     told: AtomicBool,
-    list: Option<Arc<ChangedTables>>,
+    list: Weak<ChangedTables>,
 }
 
 impl Default for ChangeTold {
     /// Of a heap about which nobody asks.
     fn default() -> Self {
-        Self { table: 0, told: AtomicBool::new(true), list: None }
+        Self { table: 0, told: AtomicBool::new(true), list: Weak::new() }
     }
 }
 
 impl ChangeTold {
     /// Of the table with this number, which was not changed yet.
     pub fn new(table: u64, list: &Arc<ChangedTables>) -> Arc<Self> {
-        let list = Some(Arc::clone(list));
-        Arc::new(Self { table, told: AtomicBool::new(false), list })
+        Arc::new(Self { table, told: AtomicBool::new(false), list: Arc::downgrade(list) })
     }
 
     /// The table has been changed, or there is something else to see to.
@@ -47,7 +55,7 @@ impl ChangeTold {
 
     #[cold]
     fn tell_first(self: &Arc<Self>) {
-        if let Some(list) = &self.list
+        if let Some(list) = self.list.upgrade()
             && !self.told.swap(true, Ordering::Relaxed)
         {
             list.0.lock().push(Arc::clone(self));

@@ -110,10 +110,10 @@ impl Table {
         let mut round = Round::default();
         self.look_after_pages(rounds, quiet, &mut round)?;
         rounds.waiting = self.gardener_waiting();
-        let quiet = rounds.waiting == 0;
-        let packing = quiet && self.pack_indexes()?;
+        let tended = rounds.waiting == 0;
+        let packing = tended && self.pack_indexes()?;
         round.soon |= packing;
-        round.rests &= quiet && !packing;
+        round.rests &= tended && !packing;
         count(&self.counters.rounds, 1);
         count(&self.counters.round_pages, round.looks.into());
         count(&self.counters.round_passes, round.passes.into());

@@ -196,6 +196,25 @@ fn what_readers_prune_beyond_the_queue_is_left_to_autovacuum() {
     assert_small(&mut session);
 }
 
+/// Its queue is full, and nobody but writers works it off: each takes more from it than it adds.
+#[test]
+fn writers_work_off_a_full_queue() {
+    let (_database, mut session) = filled();
+    exec(&mut session, RANDOM_80);
+    assert_eq!(run(&mut session, "select count(*) from t"), "4000");
+    let [forgotten, full] = of_table(&mut session, ["gardener_forgotten", "gardener_waiting"]);
+    assert!(forgotten > 0 && full > 5_000, "{forgotten}, {full}");
+    // 64 each; then what is gathered of each index, as far as that is a ninety-sixth of it.
+    for id in 0..full / 64 + 60 {
+        exec(&mut session, &format!("insert into t values ({}, 0, 0, 'x')", 2 * ROWS + id));
+    }
+    let [later, waiting, deleted] =
+        of_table(&mut session, ["gardener_forgotten", "gardener_waiting", "gardener_deleted"]);
+    assert_eq!(later, forgotten, "nothing more is lost");
+    assert!(waiting < 1_000 && deleted > 3 * full, "{waiting} of {full} wait, {deleted} went");
+    checked(&mut session);
+}
+
 /// An idle database costs nothing, however many tables it has: a round comes to those alone that somebody changed.
 #[test]
 fn rounds_come_to_tables_that_were_changed() {
@@ -219,7 +238,10 @@ fn rounds_come_to_tables_that_were_changed() {
     let more = of_table(&mut session, ["rounds"])[0] - visits[0];
     assert!((2..12).contains(&more), "{more}");
     // One that a transaction makes and fills is found when it is there.
-    exec(&mut session, "begin; create table late as select g from generate_series(1, 9000) g");
+    exec(
+        &mut session,
+        "begin; create table late (g int); insert into late select generate_series(1, 9000)",
+    );
     tend(&database);
     exec(&mut session, "commit");
     tend(&database);
