@@ -621,13 +621,11 @@ impl Heap<'_> {
         }
         let mut data = Vec::new();
         plan.encode(&mut data);
-        let told = match self.relation.pieces {
+        let copied = match self.relation.pieces {
             true => Vec::new(),
             false => {
-                // They count in their roots' records all the same.
-                let mut told = self.copy_indexed(page, page.id().block, &removed, &ended);
-                told.retain(|_| !options.untold);
-                told
+                let block = page.id().block;
+                self.tell_or_copy(page, block, (&removed, &ended), options.untold)
             }
         };
         let external = self.copy_external(page, &removed);
@@ -641,7 +639,7 @@ impl Heap<'_> {
         let data: [&[u8]; 1] = [&data];
         let pages = [LoggedPage::delta(page, &data)];
         self.log_removing(kind::PRUNE, Xid::INVALID, pages, raised, interval)?;
-        self.tell_removed(told, external);
+        self.tell_removed(copied, external);
         self.relation.counters.count_pass(&pruned);
         count(&self.relation.counters.settled, plan.unmixed.len());
         if options.settle {

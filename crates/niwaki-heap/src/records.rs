@@ -18,6 +18,8 @@
 //! latch, under which all this changes. It need not say *cleaning* before (rule 9b.9): that guards what a
 //! cleaner saw of the indexes earlier; here nothing is remembered but the count.
 //!
+//! Where a table says at once which entries a version leaves behind (`observer.rs`), these are counted instead of it.
+//!
 //! A version removed without its record being told would break it, so all passes go through [`Heap::prune`], which
 //! tells. What interferes with freeing (vacuum, index builds, dropped indexes) pauses clearing too, and a
 //! change of indexes ends all records ([`crate::FreeingPaused`]). Records are in memory and bounded; without one
@@ -34,6 +36,7 @@ use niwaki_storage::{Mixed, OffsetNumber, PageWrite, Tid};
 
 use crate::counters::count;
 use crate::error::Result;
+use crate::observer::{Epoch, KeysLeft, Observers};
 use crate::relation::Heap;
 
 /// Parts of the memory, each with its own lock, by block.
@@ -59,10 +62,13 @@ struct Record {
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     parts: [Mutex<Part>; PARTS],
+    pub(crate) observers: Observers,
 }
 
 #[derive(Debug, Default)]
 struct Part {
+    /// Since the indexes changed last.
+    epoch: Epoch,
     blocks: HashMap<u32, Vec<Record>>,
     /// Records of all blocks together.
     count: usize,
@@ -129,6 +135,36 @@ impl Records {
         Some(record.id)
     }
 
+    /// As [`Records::removed`], of a version whose keys an observer of this epoch found: each is to be seen to, the
+    /// version is not. `begins`: the root was not mixed, and loses its last version. `None`: the indexes have changed,
+    /// and the observer does not know them.
+    pub(crate) fn told(
+        &self,
+        epoch: Epoch,
+        root: Tid,
+        begins: bool,
+        left: &KeysLeft,
+        payloads_right: bool,
+    ) -> Option<Option<RecordId>> {
+        let mut part = self.part(root.block.0).lock();
+        if part.epoch != epoch {
+            return None;
+        }
+        if begins && !(SIMULATED && sometimes!(1, 8)) {
+            part.begin(root);
+        }
+        if SIMULATED && sometimes!(1, 16) {
+            part.end(root.block.0, &[root.offset.0]);
+        }
+        let Some(record) = part.find(root) else { return Some(None) };
+        record.old_payloads |= !payloads_right;
+        if seeded_bug!("seen-early") {
+            return Some(None);
+        }
+        record.unseen += left.len() as u32 + u32::from(left.misses);
+        Some(Some(record.id))
+    }
+
     fn suspects(&self, root: Tid, id: RecordId) {
         let mut part = self.part(root.block.0).lock();
         if let Some(record) = part.find(root).filter(|record| record.id == id) {
@@ -152,7 +188,13 @@ impl Records {
 
     /// The heap was emptied, or has other indexes.
     pub(crate) fn end_all(&self) {
-        self.parts.iter().for_each(|part| part.lock().end_all());
+        // In this order: who asks the observer of before meets its epoch's end in the record, or its record ends.
+        let epoch = self.observers.end();
+        for part in &self.parts {
+            let mut part = part.lock();
+            part.end_all();
+            part.epoch = part.epoch.max(epoch);
+        }
     }
 
     /// Whether this root has a record, and no version of it is unseen; with `payloads`, none is old either.

@@ -2,8 +2,9 @@
 //!
 //! An index may have an entry with the key of a version of a mixed root, for its root, that no version has any
 //! more, and has those of a root that is DEAD, or a stub that leads to another page; and the pieces of values out of line lie in another heap. A pass
-//! knows the version's bytes last, so it copies them here; which keys they have, and where the pieces are, is found
-//! out later, where nothing is latched (rule 9b.16).
+//! knows the version's bytes last. Which keys it has that no version of its chain keeps the table says at once
+//! (`observer.rs`), where stored bytes tell: both are in the page that is latched. Where they do not, the version is
+//! copied here; its keys, and where the pieces are, is found out later, where nothing is latched (rule 9b.16).
 //!
 //! It is in memory and bounded, and may be lost at any time: entries that are forgotten lead to chains whose
 //! versions have other keys, which recheck passes over, until vacuum takes them away; and so it does with
@@ -20,8 +21,9 @@ use niwaki_storage::{BlockNumber, Mixed, OffsetNumber, Tid, Xid};
 
 use crate::counters::count;
 use crate::header::flags;
+use crate::observer::KeysLeft;
 use crate::outcome::VersionRow;
-use crate::page;
+use crate::page::{self, Chain};
 use crate::read::row_ref;
 use crate::records::RecordId;
 use crate::relation::Heap;
@@ -86,6 +88,8 @@ pub(crate) struct RemovedVersions {
     external: Queue<VersionRow>,
     /// Of a heap of pieces: rows that will go.
     ended: Queue<EndedRows>,
+    /// Entries of which the table was told at once, since somebody asked; a hint.
+    told: AtomicUsize,
 }
 
 /// A bounded queue of versions.
@@ -150,39 +154,77 @@ impl<V: Size> Queue<V> {
 }
 
 impl Heap<'_> {
-    /// Copies those of the `removed` versions of a page that may leave index entries behind, and counts them in their
-    /// roots' records: all whose roots are mixed; and of each other root in `ended` (with the last version of its
+    /// Tells the table of those of the `removed` versions of a page that may leave index entries behind, and counts what
+    /// it is to see to in their roots' records; returns copies of those that it can only judge later: all whose roots are
+    /// mixed; and of each other root in `ended` (with the last version of its
     /// chain) that one, which has the keys of all its entries: the record begins with it (`records.rs`). Not the last
     /// one removed: versions of aborted updates, whose root it is too, may have other keys in an index that was built
     /// later. They are on the page still, and go before its latch is released.
-    pub(crate) fn copy_indexed(
+    pub(crate) fn tell_or_copy(
         &self,
         page: &Page,
         block: BlockNumber,
-        removed: &[u16],
-        ended: &[(u16, u16)],
+        (removed, ended): (&[u16], &[(u16, u16)]),
+        untold: bool,
     ) -> Vec<RemovedVersion> {
-        let records = &self.relation.shared.records;
         let is_mixed = |root| page.item_id(OffsetNumber(root)).mixed() != Mixed::No;
         let of_mixed = removed.iter().filter_map(|&offset| {
             let tuple = page::tuple(page, offset)?;
             let root = if tuple.has(flags::HEAP_ONLY) { tuple.root() } else { offset };
-            is_mixed(root).then_some((root, offset))
+            is_mixed(root).then_some((root, offset, true))
         });
-        let of_others = ended.iter().copied().filter(|&(root, _)| !is_mixed(root));
-        let copy = |(root, offset)| {
-            let tuple = page::tuple(page, offset).filter(|tuple| !tuple.has(flags::STUB))?;
-            let is_mixed = is_mixed(root);
-            let was_last = ended.iter().any(|&(of, _)| of == root);
+        let of_others = ended.iter().filter(|&&(root, _)| !is_mixed(root));
+        let of_others = of_others.map(|&(root, offset)| (root, offset, false));
+        let records = &self.relation.shared.records;
+        let observed = match untold || (SIMULATED && sometimes!(1, 4)) {
+            true => None,
+            false => records.observers.current(),
+        };
+        let (mut copies, mut told, mut versions) = (Vec::new(), 0, 0);
+        let (mut left, mut stay) = (KeysLeft::default(), Vec::new());
+        for (root, offset, is_mixed) in of_mixed.chain(of_others) {
+            let Some(tuple) = page::tuple(page, offset).filter(|it| !it.has(flags::STUB)) else {
+                continue;
+            };
             let root = Tid { block, offset: OffsetNumber(root) };
+            let row = row_ref(page, root, tuple);
+            versions += 1;
+            if let Some((epoch, observer)) = &observed {
+                left.clear();
+                stay.clear();
+                // Nothing stays of the others.
+                if is_mixed {
+                    let rest = Chain::new(page, root.offset.0)
+                        .filter(|(at, it)| !removed.contains(at) && !it.has(flags::STUB));
+                    stay.extend(rest.map(|(_, tuple)| row_ref(page, root, tuple)));
+                }
+                if observer.keys_left(row, &stay, &mut left)
+                    && let Some(record) =
+                        records.told(*epoch, root, !is_mixed, &left, observer.payloads_right())
+                {
+                    observer.suspect(&left, root, record);
+                    told += left.len();
+                    continue;
+                }
+            }
             // With this version to see to: a record without one would say that nothing is left.
             if !is_mixed {
                 records.begin(root);
             }
             let record = records.removed(root);
-            Some(RemovedVersion { root, record, was_last, row: row_ref(page, root, tuple).into() })
-        };
-        of_mixed.chain(of_others).filter_map(copy).collect()
+            if untold {
+                continue;
+            }
+            let was_last = ended.iter().any(|&(of, _)| of == root.offset.0);
+            copies.push(RemovedVersion { root, record, was_last, row: row.into() });
+        }
+        if !untold {
+            count(&self.relation.counters.told, versions);
+        }
+        if told > 0 {
+            self.relation.shared.removed.told.fetch_add(told, Ordering::Relaxed);
+        }
+        copies
     }
 
     /// Copies those of these versions of a page that have values out of line, under the same latch.
@@ -197,7 +239,6 @@ impl Heap<'_> {
 
     /// These versions are gone, and logged so.
     pub(crate) fn tell_removed(&self, indexed: Vec<RemovedVersion>, external: Vec<VersionRow>) {
-        count(&self.relation.counters.told, indexed.len());
         let forgotten = self.relation.shared.removed.indexed.push(indexed);
         count(&self.relation.counters.forgotten, forgotten);
         self.relation.shared.removed.external.push(external);
@@ -209,9 +250,23 @@ impl Heap<'_> {
         self.relation.shared.removed.indexed.count.load(Ordering::Relaxed)
     }
 
-    /// Whether they take half of the room that there is for them: who makes more of them without need waits.
+    /// Whether they take half of the room that there is for them.
     pub fn removed_is_half_full(&self) -> bool {
         self.relation.shared.removed.indexed.is_half_full()
+    }
+
+    /// About how many entries the table was told of at once, for whom nobody has called [`Heap::take_told`].
+    #[inline]
+    pub fn entries_told(&self) -> usize {
+        self.relation.shared.removed.told.load(Ordering::Relaxed)
+    }
+
+    /// Somebody sees to as many entries.
+    pub fn take_told(&self, most: usize) {
+        let told = &self.relation.shared.removed.told;
+        let less = |told: usize| Some(told.saturating_sub(most));
+        // Always `Ok`.
+        let _ = told.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     /// Hands out at most so many of those that wait, oldest first: who takes them sees to their entries.

@@ -5,6 +5,7 @@ mod alone;
 mod intervals;
 mod locks;
 mod mixed;
+mod observer;
 mod removed;
 mod visibility;
 

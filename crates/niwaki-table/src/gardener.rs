@@ -1,14 +1,16 @@
 //! The gardener: takes away index entries whose versions pruning removed (design sections 5 and 8).
 //!
 //! ```text
-//!  pruning (under the page's latch)      the next writers of the table (no latch)
-//!  a version of a mixed root goes ────►  its keys, index by index
-//!  a root loses its last version         does a version of the chain still have the key?  yes ─► done
+//!  pruning (under the page's latch)
+//!  a version of a mixed root goes ──┐    its keys, index by index: does a version that stays in
+//!  a root loses its last version  ──┴─►  the chain have the key?  yes ─► done        (observer.rs)
 //!                                        a suspect of that index                     (suspects.rs)
-//!                                           once there are enough, leaf by leaf:
-//!                                        down to the leaf, its exclusive latch
+//!                                           once there are enough, the next writers of the table,
+//!                                           leaf by leaf: down to it, its exclusive latch
 //!                                        does a version have the key now?  no ─► the entry goes, logged
 //! ```
+//! What stored bytes do not tell (a key that an expression makes) is copied by pruning, and asked by the writers, with no
+//! latch held.
 //!
 //! An update on its page that changes one key of six leaves one entry behind, in one index. When its old version
 //! is pruned, five keys are found in the chain again, and the sixth is suspected. A deleted row leaves one in
@@ -29,12 +31,12 @@
 
 use niwaki_env::failpoints::SIMULATED;
 use niwaki_env::seeded_bug;
-use niwaki_heap::{Deadness, RemovedVersion, VersionRow};
+use niwaki_heap::{Deadness, KeyObserver, RemovedVersion, VersionRow};
 use niwaki_nbtree::EntryDecision;
 use niwaki_storage::page::PAGE_SIZE;
 use niwaki_storage::{Tid, Xid};
 use niwaki_txn::Horizon;
-use niwaki_types::{ColumnMask, Datum, RowView};
+use niwaki_types::{ColumnMask, Datum};
 
 use crate::error::{Error, Result};
 use crate::recheck::{Entry, Seen};
@@ -57,17 +59,31 @@ impl Table {
     /// Storage's.
     #[inline]
     pub(crate) fn tend(&self) -> Result<()> {
-        if self.heap().removed_waiting() >= BATCH {
+        let heap = self.heap();
+        heap.observe(&self.observer);
+        if heap.removed_waiting() + heap.entries_told() >= BATCH {
             self.tend_now()?;
         }
         // After the entries: their keys may be made of values whose pieces go here.
         self.tend_values()
     }
 
+    /// Whether what waits takes half of the room that there is for it: who makes more of it without need waits.
+    pub(crate) fn gardener_is_half_full(&self) -> bool {
+        self.heap().removed_is_half_full()
+            || self.indexes.iter().any(|index| index.suspects.is_half_full())
+    }
+
     /// How many removed versions, and entries of such, wait to be seen to.
     pub fn gardener_waiting(&self) -> usize {
         let suspects = self.indexes.iter().map(|index| index.suspects.waiting());
         self.heap().removed_waiting() + suspects.sum::<usize>()
+    }
+
+    /// Forgets what waits to be seen to, as a crash would: it may be lost at any time, and vacuum finds it again.
+    pub fn lose_waiting(&self) {
+        self.heap().take_removed(usize::MAX);
+        self.indexes.iter().for_each(|index| index.suspects.lose());
     }
 
     /// Sees to all that waits now, however little it is: for who does it when the writers have gone.
@@ -90,15 +106,15 @@ impl Table {
 
     /// Sees to a batch; of each index to as many suspects as are due if it has so many bytes.
     fn tend_by(&self, weight: impl Fn(u64) -> u64) -> Result<()> {
-        let columns = self.indexes.iter().flat_map(|index| index.key_mask.iter());
-        let columns: ColumnMask = columns.collect();
-        let (mut row, mut key) = (vec![Datum::Null; self.definition.columns.len()], Vec::new());
+        self.heap().take_told(BATCH_MAX);
         let removed = self.heap().take_removed(BATCH_MAX);
         // Asked once, after they were taken: who empties the table, or cuts it, holds a lock that excludes this.
         let blocks = self.heap().blocks()?;
+        let (mut row, mut key) = (Vec::new(), Vec::new());
+        row.resize(if removed.is_empty() { 0 } else { self.definition.columns.len() }, Datum::Null);
         for removed in removed {
             if removed.root.block.0 < blocks {
-                self.suspect(&removed, &columns, &mut row, &mut key)?;
+                self.suspect(&removed, &mut row, &mut key)?;
             }
         }
         let horizon = self.engine.transactions().horizon();
@@ -117,18 +133,17 @@ impl Table {
     fn suspect(
         &self,
         removed: &RemovedVersion,
-        columns: &ColumnMask,
         row: &mut [Datum],
         key: &mut Vec<u8>,
     ) -> Result<()> {
         let RemovedVersion { root, record, was_last, row: ref version } = *removed;
         let early = record.filter(|_| seeded_bug!("seen-early"));
         if let Some(record) = early {
-            self.heap().seen_to(root, record, self.payloads_right());
+            self.heap().seen_to(root, record, self.keys.payloads_right());
         }
         let kept = match was_last {
             true => ColumnMask::none(),
-            false => self.keys_kept(root, version, columns)?,
+            false => self.keys_kept(root, version)?,
         };
         let mut missed = false;
         for (at, index) in self.indexes.iter().enumerate() {
@@ -161,7 +176,7 @@ impl Table {
             count(&self.counters.suspects_forgotten, u64::from(!kept));
         }
         if let Some(record) = record.filter(|_| !missed && early.is_none()) {
-            self.heap().seen_to(root, record, self.payloads_right());
+            self.heap().seen_to(root, record, self.keys.payloads_right());
         }
         Ok(())
     }
@@ -176,8 +191,8 @@ impl Table {
         row: &mut [Datum],
         key: &mut Vec<u8>,
     ) -> Result<Option<bool>> {
-        let VersionRow { natts, has_nulls, ref bytes } = *version;
-        if !self.indexes[index].computed && self.plain_key(index, (natts, has_nulls, bytes), key)? {
+        let its = &self.indexes[index];
+        if !its.computed && its.plain_key(&self.definition, version.into(), key)? {
             return Ok(Some(true));
         }
         key.clear();
@@ -187,39 +202,14 @@ impl Table {
         self.encode_index_key(index, row, key).map(Some)
     }
 
-    /// Whether no entry that stays can have a payload of a version that went.
-    fn payloads_right(&self) -> bool {
-        self.indexes.iter().all(|index| index.definition.include.is_empty())
-    }
-
-    /// Indexes of which a version that is on the page has the removed one's key, told by the stored bytes of
-    /// their columns alone: most of them, as a rule. When that version goes, it is told in its turn, whatever it
-    /// is now.
-    fn keys_kept(
-        &self,
-        root: Tid,
-        removed: &VersionRow,
-        columns: &ColumnMask,
-    ) -> Result<ColumnMask> {
+    /// Indexes of which a version that is on the page has the removed one's key. When that version goes, it is told in its
+    /// turn, whatever it is now.
+    fn keys_kept(&self, root: Tid, removed: &VersionRow) -> Result<ColumnMask> {
         let mut kept = ColumnMask::none();
         count(&self.counters.gardener_heap_pages, 1);
         let probe = self.heap().probe_dead(root.block.0)?;
         for version in probe.versions(root) {
-            let of_table = &self.definition.columns;
-            let (natts, nulls) = (version.natts.into(), version.has_nulls);
-            let mut here = RowView::new(of_table, natts, nulls, version.bytes)?;
-            let (natts, nulls) = (removed.natts.into(), removed.has_nulls);
-            let mut gone = RowView::new(of_table, natts, nulls, &removed.bytes)?;
-            let mut changed = ColumnMask::none();
-            for column in columns.iter() {
-                if here.get_stored(column)? != gone.get_stored(column)? {
-                    changed.insert(column);
-                }
-            }
-            let same = |index: &usize| {
-                !self.indexes[*index].key_mask.iter().any(|column| changed.contains(column))
-            };
-            (0..self.indexes.len()).filter(same).for_each(|index| kept.insert(index));
+            self.keys.add_kept(removed.into(), version.into(), &mut kept)?;
         }
         Ok(kept)
     }
@@ -263,7 +253,7 @@ impl Table {
         let handle = &self.indexes[index].handle;
         let deleted = handle.delete_listed(&entries, Xid::INVALID, &mut decide)?;
         count(&self.counters.gardener_deleted, deleted);
-        let right = self.payloads_right();
+        let right = self.keys.payloads_right();
         for (root, record) in records {
             if let Some(record) = record {
                 self.heap().seen_to(root, record, right);

@@ -24,6 +24,7 @@ mod inspect;
 mod keys;
 mod maintained;
 mod mark;
+mod observer;
 mod outcome;
 mod progress;
 mod recheck;

@@ -102,7 +102,7 @@ impl Table {
     /// Storage's. What was done stays done.
     pub fn round(&self, rounds: &mut Rounds, quiet: Lsn) -> Result<Round> {
         let waiting = self.gardener_waiting();
-        if waiting > 0 && (waiting == rounds.waiting || self.heap().removed_is_half_full()) {
+        if waiting > 0 && (waiting == rounds.waiting || self.gardener_is_half_full()) {
             self.tend_all()?;
             // Roots settle by it.
             rounds.changed();
@@ -163,7 +163,7 @@ impl Table {
             let look = heap.look_after(block, quiet, horizon);
             rounds.note(look);
             round.note(look);
-            if look == Look::Passed && heap.removed_is_half_full() {
+            if look == Look::Passed && self.gardener_is_half_full() {
                 break;
             }
         }

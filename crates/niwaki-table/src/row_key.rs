@@ -15,10 +15,11 @@ use niwaki_heap::{RowRef, VersionRow};
 use niwaki_storage::Tid;
 use niwaki_types::{Datum, RowView, encode_key, form_row};
 
+use crate::definition::TableDefinition;
 use crate::error::{Error, Result};
 use crate::expression::KeySource;
 use crate::recheck::Entry;
-use crate::table::Table;
+use crate::table::{Table, TableIndex};
 use crate::values::Reading;
 
 /// What is to be known of a key besides its bytes.
@@ -40,6 +41,61 @@ pub(crate) enum HasKey {
 impl From<bool> for HasKey {
     fn from(has: bool) -> Self {
         if has { Self::Yes } else { Self::No }
+    }
+}
+
+/// A stored version, on its page or copied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stored<'a> {
+    pub(crate) natts: u16,
+    pub(crate) has_nulls: bool,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> Stored<'a> {
+    /// Its values, read by the columns of `table`.
+    pub(crate) fn view(self, table: &'a TableDefinition) -> Result<RowView<'a>> {
+        Ok(RowView::new(&table.columns, self.natts.into(), self.has_nulls, self.bytes)?)
+    }
+}
+
+impl<'a> From<RowRef<'a>> for Stored<'a> {
+    fn from(row: RowRef<'a>) -> Self {
+        Self { natts: row.natts, has_nulls: row.has_nulls, bytes: row.bytes }
+    }
+}
+
+impl<'a> From<&'a VersionRow> for Stored<'a> {
+    fn from(row: &'a VersionRow) -> Self {
+        Self { natts: row.natts, has_nulls: row.has_nulls, bytes: &row.bytes }
+    }
+}
+
+impl TableIndex {
+    /// Appends the key of a stored version of `table` in an index of plain columns. False: some value of it does not stand
+    /// in the version as it is.
+    ///
+    /// # Errors
+    /// [`Error::Type`] when the version is damaged.
+    pub(crate) fn plain_key(
+        &self,
+        table: &TableDefinition,
+        row: Stored<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let mut view = row.view(table)?;
+        for key in &self.definition.key {
+            let KeySource::Column(column) = key.source else { continue };
+            match view.encode_key(column, key.order, out)? {
+                Some(true) => {}
+                Some(false) => return Ok(false),
+                None => {
+                    let missing = table.missing.get(column);
+                    encode_key(missing.unwrap_or(&Datum::Null), key.order, out);
+                }
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -129,35 +185,11 @@ impl Table {
             return HasKey::Unknown;
         }
         let mut encoded = Vec::with_capacity(key.len());
-        match self.plain_key(index, (row.natts, row.has_nulls, row.bytes), &mut encoded) {
+        match self.indexes[index].plain_key(&self.definition, row.into(), &mut encoded) {
             Ok(true) => (encoded == key).into(),
             Ok(false) => HasKey::Unknown,
             Err(_) => HasKey::No,
         }
-    }
-
-    /// Appends the key of a stored version (attributes, whether some are NULL, bytes) in an index of plain columns. False:
-    /// some value of it does not stand in the version as it is.
-    pub(crate) fn plain_key(
-        &self,
-        index: usize,
-        (natts, has_nulls, bytes): (u16, bool, &[u8]),
-        out: &mut Vec<u8>,
-    ) -> Result<bool> {
-        let columns = &self.definition.columns;
-        let mut view = RowView::new(columns, natts.into(), has_nulls, bytes)?;
-        for key in &self.indexes[index].definition.key {
-            let KeySource::Column(column) = key.source else { continue };
-            match view.encode_key(column, key.order, out)? {
-                Some(true) => {}
-                Some(false) => return Ok(false),
-                None => {
-                    let missing = self.definition.missing.get(column);
-                    encode_key(missing.unwrap_or(&Datum::Null), key.order, out);
-                }
-            }
-        }
-        Ok(true)
     }
 
     /// The key of a copied version that a snapshot of the caller's sees; `None` when a partial index leaves it out. No

@@ -59,6 +59,24 @@ impl List {
         self.keys.extend_from_slice(key);
     }
 
+    /// In the order of the index.
+    fn sort(&mut self) {
+        let List { suspects, keys } = self;
+        let key = |suspect: &Suspect| &keys[suspect.at as usize..][..usize::from(suspect.len)];
+        // Short keys end in zeros there, so unequal words decide as the keys do.
+        suspects.sort_unstable_by_key(|suspect| suspect.word);
+        for equal in suspects.chunk_by_mut(|a, b| a.word == b.word) {
+            equal.sort_unstable_by(|a, b| (key(a), a.root).cmp(&(key(b), b.root)));
+        }
+    }
+
+    /// The same memory, with nothing in it.
+    fn cleared(mut self) -> Self {
+        self.suspects.clear();
+        self.keys.clear();
+        self
+    }
+
     fn bytes(&self) -> usize {
         size_of_val(self.suspects.as_slice()) + self.keys.len()
     }
@@ -95,34 +113,51 @@ impl Suspects {
         room
     }
 
+    /// Whether those gathered take half of the room that there is for them.
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.0.lock().gathered.bytes() > BYTES_MAX / 2
+    }
+
     /// How many wait.
     pub(crate) fn waiting(&self) -> usize {
         let lists = self.0.lock();
         lists.gathered.suspects.len() + lists.due.suspects.len() - lists.taken
     }
 
+    /// Forgets all.
+    pub(crate) fn lose(&self) {
+        *self.0.lock() = Lists::default();
+    }
+
     /// Hands out some of those that are due; first makes the gathered ones so, if they are many for an index of so
     /// many bytes.
     pub(crate) fn take(&self, index_bytes: u64) -> Option<Taken> {
-        let mut guard = self.0.lock();
-        let Lists { gathered, due, taken } = &mut *guard;
-        if *taken == due.suspects.len() {
+        let mut lists = self.0.lock();
+        if lists.taken == lists.due.suspects.len() {
+            let gathered = &lists.gathered;
             let ripe = (index_bytes / PART).min(BYTES_MAX as u64 / 2);
             if gathered.suspects.is_empty() || (gathered.bytes() as u64) < ripe && !SIMULATED {
                 return None;
             }
-            due.suspects.clear();
-            due.keys.clear();
-            std::mem::swap(gathered, due);
-            *taken = 0;
-            let List { suspects, keys } = due;
-            let key = |suspect: &Suspect| &keys[suspect.at as usize..][..usize::from(suspect.len)];
-            // Short keys end in zeros there, so unequal words decide as the keys do.
-            suspects.sort_unstable_by_key(|suspect| suspect.word);
-            for equal in suspects.chunk_by_mut(|a, b| a.word == b.word) {
-                equal.sort_unstable_by(|a, b| (key(a), a.root).cmp(&(key(b), b.root)));
+            let mut due = std::mem::take(&mut lists.gathered);
+            let emptied = std::mem::take(&mut lists.due);
+            lists.gathered = emptied.cleared();
+            lists.taken = 0;
+            // Passes wait here with a page latched: it is sorted while they go on.
+            drop(lists);
+            due.sort();
+            lists = self.0.lock();
+            if lists.taken < lists.due.suspects.len() {
+                // Somebody else was as fast: these are gathered once more.
+                due.suspects
+                    .iter()
+                    .for_each(|it| lists.gathered.push(due.key(it), it.root, it.record));
+            } else {
+                lists.due = due;
+                lists.taken = 0;
             }
         }
+        let Lists { due, taken, .. } = &mut *lists;
         let end = due.suspects.len().min(*taken + TAKEN);
         let mut out = List::default();
         for suspect in &due.suspects[*taken..end] {

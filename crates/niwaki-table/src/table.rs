@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_heap::{Heap, HeapRelation, RowRef};
+use niwaki_heap::{Heap, HeapRelation, KeyObserver, RowRef};
 use niwaki_nbtree::{Index, IndexStats};
 use niwaki_storage::{RelFileId, Tid};
 use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder};
@@ -10,6 +10,7 @@ use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder};
 use crate::definition::{HeapOnlyUpdates, IndexDefinition, TableDefinition};
 use crate::engine::{Engine, OpenIndex};
 use crate::error::Result;
+use crate::observer::Observer;
 use crate::stats::{Counters, TableStats};
 use crate::suspects::Suspects;
 
@@ -34,16 +35,20 @@ pub(crate) struct TableIndex {
 #[derive(Debug)]
 pub struct Table {
     pub(crate) engine: Arc<Engine>,
-    pub(crate) definition: TableDefinition,
+    pub(crate) definition: Arc<TableDefinition>,
     pub(crate) relation: HeapRelation,
     /// The heap of its large values, if it can have some.
     pub(crate) values: Option<HeapRelation>,
     /// Columns that indexes have as they are, in keys or payloads.
     pub(crate) indexed_columns: ColumnMask,
-    pub(crate) indexes: Vec<TableIndex>,
+    pub(crate) indexes: Arc<[TableIndex]>,
     /// The indexes' files: what tells these indexes from those that the table had, or will have.
     pub(crate) index_files: Arc<[RelFileId]>,
     pub(crate) counters: Arc<Counters>,
+    /// What passes over the heap ask about keys.
+    pub(crate) keys: Arc<Observer>,
+    /// The same, as the heap knows it.
+    pub(crate) observer: Arc<dyn KeyObserver>,
 }
 
 impl Table {
@@ -55,7 +60,7 @@ impl Table {
         let changes = Arc::clone(&counters.changes);
         let relation = relation.telling_moves(any_key).telling_changes(changes);
         let values = engine.value_heap(&definition);
-        let indexes: Vec<TableIndex> = definition
+        let indexes: Arc<[TableIndex]> = definition
             .indexes
             .iter()
             .map(|index| {
@@ -86,6 +91,8 @@ impl Table {
         let indexed_columns = definition.indexes.iter().flat_map(plain).collect();
         let index_files = indexes.iter().map(|index| index.handle.file().id).collect();
         let engine = Arc::clone(engine);
+        let definition = Arc::new(definition);
+        let keys = Arc::new(Observer::new(&definition, &indexes, &counters));
         Arc::new(Self {
             engine,
             definition,
@@ -95,6 +102,8 @@ impl Table {
             indexes,
             index_files,
             counters,
+            observer: Arc::clone(&keys) as Arc<dyn KeyObserver>,
+            keys,
         })
     }
 

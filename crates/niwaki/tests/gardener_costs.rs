@@ -18,7 +18,7 @@ fn filled() -> (Database, Session) {
     let mut session = database.session();
     for sql in [
         "create table t (id int primary key, a int, b int, c text)",
-        "insert into t select g, g::bigint * 7919 % 20011, g::bigint * 1047 % 10007, md5(g::text) \
+        "insert into t select g, g::bigint * 7919 % 20011, g::bigint * 1047 % 10007, md5(g::text) || md5(g::text) \
          from generate_series(1, 20000) g",
         "create index t_a on t (a)",
         "create index t_b on t (b)",
@@ -87,7 +87,7 @@ fn writers_that_tend_visit_as_few() {
     assert_eq!(run(&mut session, "select count(*) from t"), "19000");
     // The last page has room.
     let [told, waiting] = of_table(&mut session, ["gardener_told", "gardener_waiting"]);
-    assert!((990..=1000).contains(&told) && waiting == told, "{told}, {waiting}");
+    assert!((990..=1000).contains(&told) && waiting == 4 * told, "{told}, {waiting}");
     // Each takes some of what waits; no insertion needs more than its own page of the heap.
     for id in 1..=40 {
         exec(&mut session, &format!("insert into t values ({}, 0, 0, 'x')", ROWS + id));
@@ -204,14 +204,14 @@ fn writers_work_off_a_full_queue() {
     assert_eq!(run(&mut session, "select count(*) from t"), "4000");
     let [forgotten, full] = of_table(&mut session, ["gardener_forgotten", "gardener_waiting"]);
     assert!(forgotten > 0 && full > 5_000, "{forgotten}, {full}");
-    // 64 each; then what is gathered of each index, as far as that is a ninety-sixth of it.
-    for id in 0..full / 64 + 60 {
+    // 64 of each index; what is gathered of it stays while it is less than a ninety-sixth of it.
+    for id in 0..full / 200 {
         exec(&mut session, &format!("insert into t values ({}, 0, 0, 'x')", 2 * ROWS + id));
     }
     let [later, waiting, deleted] =
         of_table(&mut session, ["gardener_forgotten", "gardener_waiting", "gardener_deleted"]);
     assert_eq!(later, forgotten, "nothing more is lost");
-    assert!(waiting < 1_000 && deleted > 3 * full, "{waiting} of {full} wait, {deleted} went");
+    assert!(waiting < 2_000 && deleted > full * 9 / 10, "{waiting} of {full} wait, {deleted} went");
     checked(&mut session);
 }
 

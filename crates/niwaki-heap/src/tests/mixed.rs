@@ -6,12 +6,12 @@ use super::{Fixture, row};
 use crate::{Outcome, RowTarget, UpdateKind, VacuumRoots};
 
 impl Fixture {
-    fn mixed(&self, root: Tid) -> Mixed {
+    pub(super) fn mixed(&self, root: Tid) -> Mixed {
         self.heap().pin(root.block.0).unwrap().read().item_id(root.offset).mixed()
     }
 
     /// Replaces the row by a heap-only version whose keys differ.
-    fn change_key(&self, root: Tid, bytes: &[u8], commits: bool) {
+    pub(super) fn change_key(&self, root: Tid, bytes: &[u8], commits: bool) {
         let tx = self.begin(1);
         let snapshot = tx.snapshot_for_write().unwrap();
         let kind = UpdateKind { heap_only: true, mixed: true, key_changed: false };

@@ -4,7 +4,7 @@ use niwaki_storage::page::ItemState;
 
 use super::*;
 
-fn delete(fixture: &Fixture, root: Tid) {
+pub(super) fn delete(fixture: &Fixture, root: Tid) {
     let tx = fixture.begin(0);
     let snapshot = tx.snapshot_for_write().unwrap();
     let done = fixture.heap().delete(&tx.view(&snapshot), RowTarget::visible(root)).unwrap();

@@ -12,9 +12,13 @@ mod conflict;
 mod dml;
 mod expr;
 mod from;
+mod function_call;
 mod grouping;
+mod names;
+mod operators;
 mod scope;
 mod select;
+mod type_names;
 
 use std::sync::Arc;
 

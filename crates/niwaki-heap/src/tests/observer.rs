@@ -1,0 +1,87 @@
+//! Who is told, under the page's latch, what versions leave behind.
+
+use niwaki_env::sync::Mutex;
+use niwaki_storage::Mixed;
+
+use super::removed::delete;
+use super::*;
+use crate::{KeyObserver, KeysLeft, RecordId, RowRef};
+
+/// An observer whose keys are the bytes of rows; it knows one index.
+#[derive(Debug, Default)]
+struct Notes(Mutex<Vec<(Tid, Option<RecordId>, Vec<u8>)>>);
+
+impl KeyObserver for Notes {
+    fn keys_left(&self, gone: RowRef<'_>, stay: &[RowRef<'_>], left: &mut KeysLeft) -> bool {
+        let stays = stay.iter().any(|row| row.bytes == gone.bytes);
+        let write = |out: &mut Vec<u8>| {
+            out.extend_from_slice(gone.bytes);
+            Ok::<_, ()>(!stays)
+        };
+        left.add(0, write).is_ok()
+    }
+
+    fn suspect(&self, left: &KeysLeft, root: Tid, record: Option<RecordId>) {
+        let mut notes = self.0.lock();
+        notes.extend(left.iter().map(|(_, key)| (root, record, key.to_vec())));
+    }
+
+    fn payloads_right(&self) -> bool {
+        true
+    }
+}
+
+/// With an observer nothing is copied: it is told the keys that nobody keeps, and a root is settled once each of them
+/// was seen to.
+#[test]
+fn an_observer_is_told_at_once() {
+    let fixture = Fixture::new();
+    let heap = fixture.heap();
+    let notes = Arc::new(Notes::default());
+    heap.observe(&(Arc::clone(&notes) as Arc<dyn KeyObserver>));
+    let root = inserted(&fixture, b"a");
+    fixture.change_key(root, b"b", true);
+    fixture.change_key(root, b"a", true);
+    heap.prune_page(root.block.0).unwrap();
+    assert!(heap.take_removed(usize::MAX).is_empty());
+    let told = std::mem::take(&mut *notes.0.lock());
+    let [(of, Some(record), key)] = &told[..] else { panic!("\"a\" stays: {told:?}") };
+    assert_eq!((*of, &key[..], heap.entries_told()), (root, &b"b"[..], 1));
+    heap.take_told(9);
+    assert_eq!(heap.entries_told(), 0);
+    let mixed = || {
+        heap.prune_page(root.block.0).unwrap();
+        fixture.mixed(root)
+    };
+    assert_eq!(mixed(), Mixed::Yes, "nobody has seen to it");
+    heap.seen_to(root, *record, true);
+    assert_eq!(mixed(), Mixed::No);
+    assert_eq!(fixture.check(), [""; 0]);
+}
+
+/// Once the indexes are others, an observer of before is not asked, nor is an answer of it taken.
+#[test]
+fn an_observer_speaks_for_its_indexes() {
+    let fixture = Fixture::new();
+    let heap = fixture.heap();
+    let notes = Arc::new(Notes::default());
+    let observer = Arc::clone(&notes) as Arc<dyn KeyObserver>;
+    heap.observe(&observer);
+    let records = &fixture.relation.shared.records;
+    let (before, _) = records.observers.current().unwrap();
+    let left = KeysLeft::default();
+    let root = Tid::new(0, 1);
+    assert!(records.told(before, root, true, &left, true).unwrap().is_some());
+    drop(heap.pause_freeing().forgetting());
+    assert!(records.told(before, root, true, &left, true).is_none(), "it may not know all");
+    assert!(records.observers.current().is_none());
+    let end_one = || {
+        let root = inserted(&fixture, b"row");
+        delete(&fixture, root);
+        heap.prune_page(root.block.0).unwrap();
+        (heap.take_removed(usize::MAX).len(), std::mem::take(&mut *notes.0.lock()).len())
+    };
+    assert_eq!(end_one(), (1, 0), "copied");
+    heap.observe(&observer);
+    assert_eq!(end_one(), (0, 1), "who holds the table's lock knows its indexes");
+}

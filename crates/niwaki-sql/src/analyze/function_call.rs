@@ -1,0 +1,196 @@
+//! Calls of functions, aggregates and functions that return sets.
+
+use niwaki_types::{ColumnType, Datum, TypeOid};
+use pg_query::{Node, NodeEnum, protobuf};
+
+use super::call::{NoMatch, choose};
+use super::scope::Place;
+use super::{Analyzer, names_of};
+use crate::error::{Result, SqlError};
+use crate::expr::{Expr, ExprKind};
+use crate::functions::{Function, functions_named};
+use crate::plan::{AggregateCall, SetCall};
+use crate::types::{CastContext, format_oid, type_by_name};
+
+impl Analyzer<'_> {
+    pub(super) fn function_call(&mut self, call: &protobuf::FuncCall) -> Result<Expr> {
+        let location = call.location;
+        let names = names_of(&call.funcname);
+        let Some(name) = names.last().copied() else {
+            return Err(SqlError::internal("call without a name"));
+        };
+        let shown = names.join(".");
+        if call.over.is_some() {
+            return Err(self.unsupported("a window function", location));
+        }
+        if call.agg_within_group {
+            return Err(self.unsupported("WITHIN GROUP", location));
+        }
+        if call.func_variadic {
+            return Err(self.unsupported("VARIADIC", location));
+        }
+        if names.len() > 1 && names[0] != "pg_catalog" {
+            let types = self.argument_types(&call.args)?;
+            return Err(self.function_error(&shown, &types, location, &NoMatch::None));
+        }
+        if crate::aggregates::is_aggregate(name) {
+            return self.aggregate(call, name);
+        }
+        if call.agg_star
+            || call.agg_distinct
+            || call.agg_filter.is_some()
+            || !call.agg_order.is_empty()
+        {
+            return Err(self.error(
+                "42809",
+                format!("{shown} is not an aggregate function"),
+                location,
+            ));
+        }
+        if let Some(named) =
+            call.args.iter().find(|a| matches!(a.node, Some(NodeEnum::NamedArgExpr(_))))
+        {
+            let _ = named;
+            return Err(self.unsupported("a named argument", location));
+        }
+        let mut arguments = self.exprs(&call.args)?;
+        let types: Vec<TypeOid> = arguments.iter().map(|a| a.ty).collect();
+        if name == "pg_typeof" && arguments.len() == 1 {
+            return Ok(Expr::constant(Datum::text(&format_oid(types[0])), TypeOid::TEXT, location));
+        }
+        let resolved = match choose(functions_named(name), &types) {
+            Ok(resolved) => resolved,
+            Err(reason) => {
+                // text(x), int4(x): a type's name as a function is a cast.
+                if let (Some(oid), [_]) = (type_by_name(name), types.as_slice())
+                    && let Some(argument) = arguments.pop()
+                {
+                    return self.cast(argument, ColumnType::new(oid), location);
+                }
+                return Err(self.function_error(&shown, &types, location, &reason));
+            }
+        };
+        let mut converted = Vec::with_capacity(arguments.len());
+        for (argument, ty) in arguments.into_iter().zip(&resolved.arguments) {
+            converted
+                .push(self.coerce(argument, *ty, CastContext::Implicit)?.ok_or_else(|| {
+                    self.function_error(&shown, &types, location, &NoMatch::None)
+                })?);
+        }
+        if resolved.function.returns_set() {
+            return self.set_call(resolved.function, converted, resolved.result, location);
+        }
+        Ok(Expr::call(resolved.function, converted, resolved.result, location))
+    }
+
+    fn argument_types(&mut self, nodes: &[Node]) -> Result<Vec<TypeOid>> {
+        Ok(self.exprs(nodes)?.iter().map(|e| e.ty).collect())
+    }
+
+    fn set_call(
+        &mut self,
+        function: &'static Function,
+        arguments: Vec<Expr>,
+        result: TypeOid,
+        location: i32,
+    ) -> Result<Expr> {
+        let place = self.scope()?.place;
+        if !place.allows_sets() {
+            return Err(self.error(
+                "0A000",
+                format!("set-returning functions are not allowed in {}", place.name()),
+                location,
+            ));
+        }
+        if function.columns().is_some() && place != Place::From {
+            return Err(self.error(
+                "0A000",
+                format!("{} has several columns, and is allowed in FROM only", function.name),
+                location,
+            ));
+        }
+        let scope = self.scope()?;
+        if scope.in_aggregate {
+            return Err(self.error(
+                "0A000",
+                "aggregate function calls cannot contain set-returning function calls",
+                location,
+            ));
+        }
+        let number = scope.sets.len();
+        scope.sets.push(SetCall { function, arguments });
+        Ok(Expr::new(ExprKind::SetReturning(number), result, location))
+    }
+
+    fn aggregate(&mut self, call: &protobuf::FuncCall, name: &str) -> Result<Expr> {
+        let location = call.location;
+        let place = self.scope()?.place;
+        if !place.allows_aggregates() {
+            return Err(self.error(
+                "42803",
+                format!("aggregate functions are not allowed in {}", place.name()),
+                location,
+            ));
+        }
+        if self.scope()?.in_aggregate {
+            return Err(self.error("42803", "aggregate function calls cannot be nested", location));
+        }
+        self.scope()?.in_aggregate = true;
+        let inside = self.aggregate_parts(call);
+        self.scope()?.in_aggregate = false;
+        let (arguments, filter, order) = inside?;
+        let types: Vec<TypeOid> = arguments.iter().map(|a| a.ty).collect();
+        let Some(resolved) = crate::aggregates::resolve(name, &types, call.agg_star) else {
+            if call.args.is_empty() && !call.agg_star && name == "count" {
+                return Err(self.error(
+                    "42809",
+                    "count(*) must be used to call a parameterless aggregate function",
+                    location,
+                ));
+            }
+            return Err(self.function_error(name, &types, location, &NoMatch::None));
+        };
+        let mut converted = Vec::with_capacity(arguments.len());
+        for (argument, ty) in arguments.into_iter().zip(&resolved.arguments) {
+            converted.push(self.to_common(argument, *ty, name)?);
+        }
+        if call.agg_distinct && !order.is_empty() {
+            return Err(self.unsupported("an aggregate with both DISTINCT and ORDER BY", location));
+        }
+        let scope = self.scope()?;
+        let number = scope.aggregates.len();
+        scope.aggregates.push(AggregateCall {
+            kind: resolved.kind,
+            name: name.to_owned(),
+            arguments: converted,
+            distinct: call.agg_distinct,
+            filter,
+            order,
+        });
+        Ok(Expr::new(ExprKind::Aggregate(number), resolved.result, location))
+    }
+
+    #[expect(clippy::type_complexity, reason = "used once, just above")]
+    fn aggregate_parts(
+        &mut self,
+        call: &protobuf::FuncCall,
+    ) -> Result<(Vec<Expr>, Option<Expr>, Vec<(Expr, bool, bool)>)> {
+        let arguments = self.exprs(&call.args)?;
+        let filter = match &call.agg_filter {
+            Some(filter) => {
+                let filter = self.expr(filter)?;
+                Some(self.to_bool(filter, "FILTER")?)
+            }
+            None => None,
+        };
+        let mut order = Vec::new();
+        for node in &call.agg_order {
+            let Some(NodeEnum::SortBy(sort)) = &node.node else { continue };
+            let expr = self.expr_of(sort.node.as_deref())?;
+            let expr = self.to_output(expr)?;
+            let (descending, nulls_first) = self.sort_direction(sort)?;
+            order.push((expr, descending, nulls_first));
+        }
+        Ok((arguments, filter, order))
+    }
+}

@@ -1,0 +1,162 @@
+//! Which column a name means.
+
+use pg_query::{NodeEnum, protobuf};
+
+use super::scope::{ItemColumn, system_column};
+use super::{Analyzer, names_of};
+use crate::error::Result;
+use crate::expr::{Expr, ExprKind};
+
+impl Analyzer<'_> {
+    /// A column, possibly of an enclosing query.
+    pub(super) fn column(&mut self, column: &protobuf::ColumnRef) -> Result<Expr> {
+        let location = column.location;
+        if column.fields.iter().any(|f| matches!(f.node, Some(NodeEnum::AStar(_)))) {
+            return Err(self.error(
+                "42601",
+                "row expansion via \"*\" is not supported here",
+                location,
+            ));
+        }
+        let names = names_of(&column.fields);
+        let (schema, table, name) = match names.as_slice() {
+            [name] => (None, None, *name),
+            [table, name] => (None, Some(*table), *name),
+            [schema, table, name] => (Some(*schema), Some(*table), *name),
+            _ => return Err(self.error("42601", "improper qualified name", location)),
+        };
+        let mut table_seen = false;
+        for depth in 0..self.scopes.len() {
+            let level = self.scopes.len() - 1 - depth;
+            let found = match self.lookup(level, schema, table, name, location)? {
+                Lookup::Found(found) => found,
+                Lookup::NoColumn => {
+                    table_seen = true;
+                    break;
+                }
+                Lookup::Nothing => continue,
+            };
+            return Ok(self.use_column(found, depth, location));
+        }
+        if let Some(table) = table
+            && !table_seen
+        {
+            if self.scopes.iter().any(|s| s.out_of_sight.iter().any(|name| name == table)) {
+                return Err(self
+                    .error(
+                        "42P01",
+                        format!("invalid reference to FROM-clause entry for table \"{table}\""),
+                        location,
+                    )
+                    .with_hint(format!(
+                        "There is an entry for table \"{table}\", but it cannot be referenced \
+                         from this part of the query."
+                    )));
+            }
+            return Err(self.error(
+                "42P01",
+                format!("missing FROM-clause entry for table \"{table}\""),
+                location,
+            ));
+        }
+        if matches!(name, "xmin" | "xmax" | "cmin" | "cmax") && !self.scopes.is_empty() {
+            return Err(self.unsupported(format!("system column {name}"), location));
+        }
+        let shown = table.map_or_else(|| format!("\"{name}\""), |t| format!("{t}.{name}"));
+        Err(self.error("42703", format!("column {shown} does not exist"), location))
+    }
+
+    /// Marks the slots of a column as read and moves it to the depth it is read from.
+    pub(super) fn use_column(&mut self, mut found: Expr, depth: usize, location: i32) -> Expr {
+        let level = self.scopes.len() - 1 - depth;
+        mark_used(&found, &mut self.scopes[level].used);
+        if depth > 0 {
+            for scope in &mut self.scopes[level + 1..] {
+                scope.reads_outer = true;
+            }
+            self.scopes[level].correlated_inside = true;
+            shift_depth(&mut found, depth);
+        }
+        found.location = location;
+        found
+    }
+
+    fn lookup(
+        &self,
+        level: usize,
+        schema: Option<&str>,
+        table: Option<&str>,
+        name: &str,
+        location: i32,
+    ) -> Result<Lookup> {
+        let ambiguous =
+            || self.error("42702", format!("column reference \"{name}\" is ambiguous"), location);
+        let scope = &self.scopes[level];
+        let Some(table) = table else {
+            let mut found: Option<&ItemColumn> = None;
+            for column in scope.items.iter().flat_map(|item| &item.columns) {
+                if column.bare && !column.hidden && column.name == name {
+                    if found.is_some() {
+                        return Err(ambiguous());
+                    }
+                    found = Some(column);
+                }
+            }
+            if let Some(found) = found {
+                return Ok(Lookup::Found(found.expr.clone()));
+            }
+            let mut system = scope.items.iter().filter_map(|item| system_column(item, name));
+            if let Some(found) = system.next() {
+                if system.next().is_some() {
+                    return Err(ambiguous());
+                }
+                return Ok(Lookup::Found(found));
+            }
+            return Ok(Lookup::Nothing);
+        };
+        let mut items = scope.items.iter().filter(|item| {
+            item.name == table && schema.is_none_or(|s| item.schema.as_deref() == Some(s))
+        });
+        let Some(item) = items.next() else { return Ok(Lookup::Nothing) };
+        if items.next().is_some() {
+            return Err(self.error(
+                "42P09",
+                format!("table reference \"{table}\" is ambiguous"),
+                location,
+            ));
+        }
+        let mut columns = item.columns.iter().filter(|c| !c.hidden && c.name == name);
+        match columns.next() {
+            Some(_) if columns.next().is_some() => Err(ambiguous()),
+            Some(column) => Ok(Lookup::Found(column.expr.clone())),
+            None => Ok(system_column(item, name).map_or(Lookup::NoColumn, Lookup::Found)),
+        }
+    }
+}
+
+enum Lookup {
+    Found(Expr),
+    /// The table is there, the column is not.
+    NoColumn,
+    Nothing,
+}
+
+fn mark_used(expr: &Expr, used: &mut [bool]) {
+    if let ExprKind::Slot { depth: 0, slot } = &expr.kind
+        && let Some(flag) = used.get_mut(*slot)
+    {
+        *flag = true;
+    }
+    expr.for_each_child(&mut |child| mark_used(child, used));
+}
+
+fn shift_depth(expr: &mut Expr, by: usize) {
+    if let ExprKind::Slot { depth, .. } = &mut expr.kind {
+        *depth += by;
+    }
+    // The visitor cannot fail.
+    let _ = expr.for_each_child_mut(&mut |child| {
+        shift_depth(child, by);
+        Ok(())
+    });
+}

@@ -1,0 +1,250 @@
+//! Operators: comparisons of rows, lists and arrays among them.
+
+use std::sync::Arc;
+
+use niwaki_types::{Datum, TypeOid};
+use pg_query::protobuf::{self, AExprKind};
+use pg_query::{Node, NodeEnum};
+
+use super::{Analyzer, names_of};
+use crate::error::{Result, SqlError};
+use crate::expr::{Expr, ExprKind};
+use crate::types::{array_of, element_of, format_oid};
+
+impl Analyzer<'_> {
+    pub(super) fn operator_expr(&mut self, expr: &protobuf::AExpr) -> Result<Expr> {
+        let location = expr.location;
+        let names = names_of(&expr.name);
+        let name = names.last().copied().unwrap_or("=");
+        match expr.kind() {
+            AExprKind::AexprOp | AExprKind::AexprLike | AExprKind::AexprIlike => {
+                for side in [&expr.lexpr, &expr.rexpr].into_iter().flatten() {
+                    if let Some(NodeEnum::RowExpr(row)) = &side.node {
+                        return self.row_comparison(name, expr, row.location);
+                    }
+                }
+                let left = match &expr.lexpr {
+                    Some(left) => Some(self.expr(left)?),
+                    None => None,
+                };
+                let right = self.expr_of(expr.rexpr.as_deref())?;
+                // -5 is a constant, so that it can be a bound of an index or a typed literal.
+                if left.is_none()
+                    && name == "-"
+                    && let ExprKind::Const(value) = &right.kind
+                    && let Some(negated) = negated(value)
+                {
+                    return Ok(Expr::constant(negated, right.ty, location));
+                }
+                self.operator(name, left, right, location)
+            }
+            AExprKind::AexprOpAny | AExprKind::AexprOpAll => {
+                let left = self.expr_of(expr.lexpr.as_deref())?;
+                let right = self.expr_of(expr.rexpr.as_deref())?;
+                let any = expr.kind() == AExprKind::AexprOpAny;
+                self.array_compare(name, any, left, right, location)
+            }
+            AExprKind::AexprDistinct | AExprKind::AexprNotDistinct => {
+                let left = self.expr_of(expr.lexpr.as_deref())?;
+                let right = self.expr_of(expr.rexpr.as_deref())?;
+                let negated = expr.kind() == AExprKind::AexprNotDistinct;
+                let equal = self.operator("=", Some(left), right, location)?;
+                let ExprKind::Call { function, arguments } = equal.kind else {
+                    return Err(SqlError::internal("an operator that is no call"));
+                };
+                let mut arguments = arguments.into_iter();
+                let (Some(left), Some(right)) = (arguments.next(), arguments.next()) else {
+                    return Err(SqlError::internal("an operator without operands"));
+                };
+                let kind = ExprKind::Distinct {
+                    equal: function,
+                    left: Box::new(left),
+                    right: Box::new(right),
+                    negated,
+                };
+                Ok(Expr::new(kind, TypeOid::BOOL, location))
+            }
+            AExprKind::AexprNullif => {
+                let left = self.expr_of(expr.lexpr.as_deref())?;
+                let right = self.expr_of(expr.rexpr.as_deref())?;
+                let equal = self.operator("=", Some(left), right, location)?;
+                let ExprKind::Call { arguments, .. } = &equal.kind else {
+                    return Err(SqlError::internal("an operator that is no call"));
+                };
+                let result = arguments[0].clone();
+                let (ty, typmod) = (result.ty, result.typmod);
+                let kind = ExprKind::NullIf { result: Box::new(result), equal: Box::new(equal) };
+                Ok(Expr { kind, ty, typmod, location })
+            }
+            AExprKind::AexprIn => self.in_list(expr, name),
+            AExprKind::AexprBetween | AExprKind::AexprNotBetween => {
+                let bounds = list_items(expr.rexpr.as_deref());
+                let [low, high] = bounds else {
+                    return Err(SqlError::internal("BETWEEN without two bounds"));
+                };
+                let negated = expr.kind() == AExprKind::AexprNotBetween;
+                let value = self.expr_of(expr.lexpr.as_deref())?;
+                let again = self.expr_of(expr.lexpr.as_deref())?;
+                let (low, high) = (self.expr(low)?, self.expr(high)?);
+                let (first, second) = if negated { ("<", ">") } else { (">=", "<=") };
+                let low = self.operator(first, Some(value), low, location)?;
+                let high = self.operator(second, Some(again), high, location)?;
+                let parts = vec![low, high];
+                let kind = if negated { ExprKind::Or(parts) } else { ExprKind::And(parts) };
+                Ok(Expr::new(kind, TypeOid::BOOL, location))
+            }
+            AExprKind::AexprBetweenSym | AExprKind::AexprNotBetweenSym => {
+                Err(self.unsupported("BETWEEN SYMMETRIC", location))
+            }
+            AExprKind::AexprSimilar => Err(self.unsupported("SIMILAR TO", location)),
+            AExprKind::Undefined => Err(SqlError::internal("operator without a kind")),
+        }
+    }
+
+    /// `(a, b) = (c, d)` and `<>`, column by column.
+    fn row_comparison(
+        &mut self,
+        name: &str,
+        expr: &protobuf::AExpr,
+        location: i32,
+    ) -> Result<Expr> {
+        let (Some(NodeEnum::RowExpr(left)), Some(NodeEnum::RowExpr(right))) = (
+            expr.lexpr.as_ref().and_then(|n| n.node.as_ref()),
+            expr.rexpr.as_ref().and_then(|n| n.node.as_ref()),
+        ) else {
+            return Err(self.unsupported("a row constructor", location));
+        };
+        if !matches!(name, "=" | "<>") {
+            return Err(self.unsupported(format!("row comparison with {name}"), location));
+        }
+        if left.args.len() != right.args.len() {
+            return Err(self.error(
+                "42601",
+                "unequal number of entries in row expressions",
+                expr.location,
+            ));
+        }
+        let mut parts = Vec::with_capacity(left.args.len());
+        for (l, r) in left.args.iter().zip(&right.args) {
+            let (l, r) = (self.expr(l)?, self.expr(r)?);
+            parts.push(self.operator(name, Some(l), r, expr.location)?);
+        }
+        let kind = if name == "=" { ExprKind::And(parts) } else { ExprKind::Or(parts) };
+        Ok(Expr::new(kind, TypeOid::BOOL, expr.location))
+    }
+
+    /// `a IN (…)`: an array comparison where the types allow it, else alternatives.
+    fn in_list(&mut self, expr: &protobuf::AExpr, name: &str) -> Result<Expr> {
+        let location = expr.location;
+        let negated = name == "<>";
+        let items = list_items(expr.rexpr.as_deref());
+        let left = self.expr_of(expr.lexpr.as_deref())?;
+        let values = self.exprs(items)?;
+        let simple =
+            values.iter().all(|v| matches!(v.kind, ExprKind::Const(_) | ExprKind::Param(_)));
+        if simple && values.len() > 1 {
+            let mut types = vec![(left.ty, left.location)];
+            types.extend(values.iter().map(|v| (v.ty, v.location)));
+            if let Ok(common) = self.common_type(&types, "IN")
+                && let Some(array) = array_of(common)
+            {
+                let values = values
+                    .into_iter()
+                    .map(|v| self.to_common(v, common, "IN"))
+                    .collect::<Result<Vec<Expr>>>()?;
+                let array = Expr::new(ExprKind::Array(values), array, location);
+                return self.array_compare(name, !negated, left, array, location);
+            }
+        }
+        let mut parts = Vec::with_capacity(values.len());
+        for (number, value) in values.into_iter().enumerate() {
+            let left =
+                if number == 0 { left.clone() } else { self.expr_of(expr.lexpr.as_deref())? };
+            parts.push(self.operator(name, Some(left), value, location)?);
+        }
+        if parts.len() == 1
+            && let Some(only) = parts.pop()
+        {
+            return Ok(only);
+        }
+        let kind = if negated { ExprKind::And(parts) } else { ExprKind::Or(parts) };
+        Ok(Expr::new(kind, TypeOid::BOOL, location))
+    }
+
+    /// `left op ANY (array)` or ALL
+    fn array_compare(
+        &mut self,
+        name: &str,
+        any: bool,
+        left: Expr,
+        right: Expr,
+        location: i32,
+    ) -> Result<Expr> {
+        let right = if right.ty == TypeOid::UNKNOWN {
+            let element = if left.ty == TypeOid::UNKNOWN { TypeOid::TEXT } else { left.ty };
+            let array = array_of(element)
+                .ok_or_else(|| self.unsupported("ANY over this type", location))?;
+            self.to_common(right, array, "ANY")?
+        } else {
+            right
+        };
+        let Some(element) = element_of(right.ty) else {
+            return Err(self.error(
+                "42809",
+                "op ANY/ALL (array) requires array on right side",
+                location,
+            ));
+        };
+        let resolved = self.choose_operator(name, &[left.ty, element]).map_err(|_| {
+            self.error(
+                "42883",
+                format!(
+                    "operator does not exist: {} {name} {}",
+                    format_oid(left.ty),
+                    format_oid(element)
+                ),
+                location,
+            )
+            .with_hint(
+                "No operator matches the given name and argument types. \
+                 You might need to add explicit type casts.",
+            )
+        })?;
+        if resolved.result != TypeOid::BOOL {
+            return Err(self.error(
+                "42809",
+                "op ANY/ALL (array) requires operator to yield boolean",
+                location,
+            ));
+        }
+        let left = self.to_common(left, resolved.arguments[0], "ANY")?;
+        let array = array_of(resolved.arguments[1])
+            .ok_or_else(|| self.unsupported("ANY over this type", location))?;
+        let right = self.to_common(right, array, "ANY")?;
+        let kind = ExprKind::ArrayCompare {
+            function: resolved.function,
+            any,
+            left: Box::new(left),
+            right: Box::new(right),
+        };
+        Ok(Expr::new(kind, TypeOid::BOOL, location))
+    }
+}
+
+/// Minus a constant, where the type stays the same.
+fn negated(value: &Datum) -> Option<Datum> {
+    match value {
+        Datum::Int4(v) => v.checked_neg().map(Datum::Int4),
+        // The least int4 is written as minus a number beyond int4.
+        Datum::Int8(v) => v.checked_neg().map(Datum::Int8),
+        Datum::Numeric(v) => Some(Datum::Numeric(Arc::new(v.neg()))),
+        _ => None,
+    }
+}
+
+fn list_items(node: Option<&Node>) -> &[Node] {
+    match node.and_then(|n| n.node.as_ref()) {
+        Some(NodeEnum::List(list)) => &list.items,
+        _ => &[],
+    }
+}

@@ -1,0 +1,119 @@
+//! Which type a type name means.
+
+use niwaki_types::{ColumnType, TypeOid};
+use pg_query::NodeEnum;
+use pg_query::protobuf::{self, a_const};
+
+use super::{Analyzer, names_of};
+use crate::error::Result;
+use crate::types::{array_of, encode_typmod, type_by_name};
+
+impl Analyzer<'_> {
+    /// The type that a type name means.
+    pub(super) fn type_name(&self, name: &protobuf::TypeName) -> Result<ColumnType> {
+        let names = names_of(&name.names);
+        let location = name.location;
+        let (schema, base) = match names.as_slice() {
+            [base] => (None, *base),
+            [schema, base] => (Some(*schema), *base),
+            _ => return Err(self.error("42601", "improper qualified type name", location)),
+        };
+        let undefined = || {
+            let shown = schema.map_or_else(|| base.to_owned(), |s| format!("{s}.{base}"));
+            self.error("42704", format!("type \"{shown}\" does not exist"), location)
+        };
+        if schema.is_some_and(|s| s != "pg_catalog") {
+            return Err(undefined());
+        }
+        let mut oid = type_by_name(base).ok_or_else(|| {
+            if KNOWN_TYPES.contains(&base) {
+                self.unsupported(format!("type {base}"), location)
+            } else {
+                undefined()
+            }
+        })?;
+        let mut arguments = Vec::new();
+        for node in &name.typmods {
+            match node.node.as_ref() {
+                Some(NodeEnum::AConst(constant)) => match &constant.val {
+                    Some(a_const::Val::Ival(value)) => arguments.push(i64::from(value.ival)),
+                    None => arguments.push(0),
+                    _ => {
+                        return Err(self.error(
+                            "42601",
+                            "type modifiers must be simple constants or identifiers",
+                            location,
+                        ));
+                    }
+                },
+                _ => {
+                    return Err(self.error(
+                        "42601",
+                        "type modifiers must be simple constants or identifiers",
+                        location,
+                    ));
+                }
+            }
+        }
+        let typmod = if arguments.is_empty() {
+            name.typemod
+        } else if oid == TypeOid::INTERVAL {
+            return Err(self.unsupported("an interval with fields or precision", location));
+        } else {
+            encode_typmod(oid, &arguments)
+                .map_err(|message| self.error("22023", message, location))?
+        };
+        if !name.array_bounds.is_empty() {
+            if name.array_bounds.len() > 1 {
+                return Err(self.unsupported("an array of several dimensions", location));
+            }
+            oid = array_of(oid).ok_or_else(undefined)?;
+        }
+        Ok(ColumnType { oid, typmod })
+    }
+}
+
+/// Types that PostgreSQL has and Niwaki does not: their absence is said as such.
+const KNOWN_TYPES: &[&str] = &[
+    "json",
+    "jsonb",
+    "uuid",
+    "time",
+    "timetz",
+    "bit",
+    "varbit",
+    "money",
+    "inet",
+    "cidr",
+    "macaddr",
+    "xml",
+    "point",
+    "line",
+    "lseg",
+    "box",
+    "path",
+    "polygon",
+    "circle",
+    "tsvector",
+    "tsquery",
+    "int4range",
+    "int8range",
+    "numrange",
+    "daterange",
+    "tsrange",
+    "tstzrange",
+    "regproc",
+    "regprocedure",
+    "regoper",
+    "regtype",
+    "regnamespace",
+    "regrole",
+    "cstring",
+    "oidvector",
+    "int2vector",
+    "xid8",
+    "cid",
+    "jsonpath",
+    "hstore",
+    "citext",
+];
