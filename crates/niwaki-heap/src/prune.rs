@@ -56,6 +56,8 @@ pub(crate) struct PruneOptions<'a> {
     pub(crate) settle: bool,
     /// Set the page's bits in the visibility map. Not if it is about to be changed.
     pub(crate) map: bool,
+    /// Do not tell the gardener of versions that left index entries: somebody is about to visit all of these.
+    pub(crate) untold: bool,
 }
 
 /// What a pass did.
@@ -664,7 +666,10 @@ impl Heap<'_> {
         plan.encode(&mut data);
         let copied = match self.relation.pieces {
             true => Vec::new(),
-            false => self.tell_or_copy(page, page.id().block, &removed, &ended),
+            false => {
+                let block = page.id().block;
+                self.tell_or_copy(page, block, (&removed, &ended), options.untold)
+            }
         };
         let external = self.copy_external(page, &removed);
         let _critical = self.storage.begin_change()?;

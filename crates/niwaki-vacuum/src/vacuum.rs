@@ -194,7 +194,9 @@ impl Pass<'_> {
         })? {
             // Anew for each page: reading the slots costs little, and what ended meanwhile counts.
             let horizon = table.engine().transactions().horizon();
-            let found = heap.vacuum_page(block, &horizon, self.freeze_before, &mut self.roots)?;
+            let tell = self.may_leave_roots()?;
+            let (before, roots) = (self.freeze_before, &mut self.roots);
+            let found = heap.vacuum_page(block, &horizon, before, tell, roots)?;
             let summary = &mut self.summary;
             summary.pages += 1;
             summary.removed += u64::from(found.pruned.removed);
@@ -227,15 +229,25 @@ impl Pass<'_> {
         }
         match self.options.index_cleanup {
             IndexCleanup::Off => {}
-            IndexCleanup::Auto if self.bypasses()? => self.summary.bypassed = self.roots.len(),
+            IndexCleanup::Auto if self.bypasses(0)? => self.summary.bypassed = self.roots.len(),
             IndexCleanup::Auto | IndexCleanup::On => self.clean(paused)?,
         }
         Ok(())
     }
 
-    /// Whether so few pages have roots that the indexes are not worth a visit.
-    fn bypasses(&self) -> Result<bool> {
-        let pages = (self.roots.dead.block_count() + self.roots.mixed.block_count()) as u64;
+    /// Whether the roots found so far may be left to others: then these are told what goes.
+    fn may_leave_roots(&self) -> Result<bool> {
+        match self.options.index_cleanup {
+            IndexCleanup::On => Ok(false),
+            IndexCleanup::Off => Ok(true),
+            // The next page may have some.
+            IndexCleanup::Auto => self.bypasses(1),
+        }
+    }
+
+    /// Whether so few pages have roots, with so many `more`, that the indexes are not worth a visit.
+    fn bypasses(&self, more: u64) -> Result<bool> {
+        let pages = (self.roots.dead.block_count() + self.roots.mixed.block_count()) as u64 + more;
         let few = pages * 100 < u64::from(self.table.blocks()?) * BYPASS_PERCENT;
         let indexed = !self.table.definition().indexes.is_empty();
         let small = self.roots.memory_bytes() < BYPASS_BYTES_MAX;
@@ -255,7 +267,7 @@ impl Pass<'_> {
             Ok::<_, Error>(blocks.next(values.blocks()?, |at| values.page_visibility(at)))
         })? {
             let horizon = self.table.engine().transactions().horizon();
-            let found = values.vacuum_page(block, &horizon, self.freeze_before, &mut none)?;
+            let found = values.vacuum_page(block, &horizon, self.freeze_before, true, &mut none)?;
             self.summary.value_pages += 1;
             self.summary.pieces_removed += u64::from(found.pruned.removed);
             self.rests.rest(stream.take_reads(), found.pruned.removed + found.pruned.frozen > 0)?;

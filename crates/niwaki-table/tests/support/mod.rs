@@ -199,7 +199,7 @@ impl World {
         for block in 0..self.table.blocks().unwrap() {
             let mut roots = VacuumRoots::default();
             let oldest = niwaki_storage::Xid::INVALID;
-            self.table.heap().vacuum_page(block, &horizon, oldest, &mut roots).unwrap();
+            self.table.heap().vacuum_page(block, &horizon, oldest, true, &mut roots).unwrap();
         }
     }
 

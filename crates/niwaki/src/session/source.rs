@@ -472,9 +472,7 @@ fn index_counter_rows(
     state: &CatalogState,
     row: &mut dyn FnMut(&[Datum]) -> Result<()>,
 ) -> Result<()> {
-    for_each_index(state, &mut |names, index| {
-        row(&index_counters::row(names, &index.stats(), &index.latch_hold()))
-    })
+    for_each_index(state, &mut |names, index| row(&index_counters::row(names, index)))
 }
 
 fn table_counter_rows(
