@@ -70,7 +70,7 @@ fn left(world: &World) -> u64 {
     let horizon = world.engine.transactions().horizon();
     let mut roots = VacuumRoots::default();
     for block in 0..world.table.blocks().unwrap() {
-        world.table.heap().vacuum_page(block, &horizon, Xid::INVALID, &mut roots).unwrap();
+        world.table.heap().vacuum_page(block, &horizon, Xid::INVALID, true, &mut roots).unwrap();
     }
     roots.len()
 }
