@@ -6,6 +6,7 @@ mod intervals;
 mod locks;
 mod mixed;
 mod removed;
+mod tail;
 mod visibility;
 
 use std::sync::Arc;

@@ -5,9 +5,11 @@ mod analyze;
 mod cost;
 mod progress;
 mod skip;
+mod truncate;
 mod vacuum;
 
 pub use analyze::{ColumnStatistics, TableStatistics, analyze};
 pub use cost::CostOptions;
 pub use progress::{VacuumPhase, VacuumProgress, VacuumState};
+pub use truncate::LockedTable;
 pub use vacuum::{IndexCleanup, VacuumOptions, VacuumSummary, vacuum};

@@ -680,6 +680,12 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ),
     ignored("vacuum_freeze_table_age", int(Unit::None, 0, 2_000_000_000, 150_000_000), User),
     setting(
+        "vacuum_truncate",
+        Bool(true),
+        User,
+        "Sets whether VACUUM gives the empty end of a table back to the file system.",
+    ),
+    setting(
         "visibility_map_pin",
         Enum(&["resident", "per_access", "off"]),
         Server,
