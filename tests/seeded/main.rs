@@ -20,7 +20,7 @@ use niwaki_testkit::schedules::{self, simulate};
 use niwaki_testkit::subject::Subject;
 use niwaki_testkit::tables::TableSubject;
 use niwaki_testkit::workload::{Mix, Workload};
-use niwaki_testkit::{intervals, scans, sharers, stories, transfers, upserts};
+use niwaki_testkit::{intervals, scans, sharers, stories, tails, transfers, upserts};
 
 /// Seeds tried before a bug counts as not found.
 const SEEDS: u64 = 6;
@@ -89,7 +89,7 @@ const BUGS: [(&str, &str, Suite); 49] = [
     ("map-unmixed", "a page with a mixed root is all-visible", changed_and_all_visible),
     ("tail-believed", "a heap's tail is not looked at again under the lock", tail),
     ("tail-map-stays", "the map says of pages that are gone what it said", tail),
-    ("cut_before_log", "a file is cut before its record is flushed", pages),
+    ("cut_before_log", "a file is cut before its record is flushed", tail_crashes),
     ("freed-after-one-index", "one index without an entry is enough", line_pointers),
     ("freed-beside-a-cleaner", "nobody keeps line pointers for a cleaner", beside_a_cleaner),
     ("relink-xmax", "a version takes over a link without the xmax", old_reader),
@@ -310,6 +310,10 @@ fn changed_and_all_visible() -> Result<(), String> {
     story(stories::changed_and_all_visible, SCHEDULES)
 }
 
+fn tail_crashes() -> Result<(), String> {
+    alone(tails::every_crash)
+}
+
 fn tail() -> Result<(), String> {
     story(stories::a_tail_is_cut, SCHEDULES)
 }
@@ -325,7 +329,7 @@ fn beside_a_cleaner() -> Result<(), String> {
 #[test]
 fn every_planted_bug_is_found() {
     let only = std::env::var("NIWAKI_BUG").ok();
-    let suites: [(&str, Suite); 23] = [
+    let suites: [(&str, Suite); 24] = [
         ("pages", pages),
         ("tables", tables),
         ("sessions", sessions),
@@ -349,6 +353,7 @@ fn every_planted_bug_is_found() {
         ("root-about-to-settle", root_about_to_settle),
         ("row-goes-twice", row_goes_twice),
         ("tail", tail),
+        ("tail-crashes", tail_crashes),
     ];
     for (name, suite) in suites {
         if only.is_none() {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use niwaki_env::Env;
 use niwaki_env::failpoints::SIMULATED;
+use niwaki_env::sync::plain_atomic::{AtomicU32, Ordering};
 use niwaki_nbtree::{IndexOptions, KeyRange};
 use niwaki_storage::{
     CheckpointKind, Error as StorageError, RelFile, RelFileId, Storage, StorageOptions, Tid,
@@ -45,6 +46,8 @@ pub struct TableDatabase {
     manager: Arc<TransactionManager>,
     storage: Arc<Storage>,
     table: Arc<Table>,
+    /// Pages that vacuums gave back.
+    cut: Arc<AtomicU32>,
 }
 
 /// One session's statements.
@@ -179,7 +182,7 @@ impl TableDatabase {
             }
         }
         let table = Table::open(&engine, definition(heap_only_updates));
-        Ok(Self { manager, storage, table })
+        Ok(Self { manager, storage, table, cut: Arc::default() })
     }
 
     /// A new session.
@@ -263,7 +266,13 @@ impl TableDatabase {
         let locked = Some(LockedTable { transaction: &tx, id: TABLE });
         let summary = niwaki_vacuum::vacuum(&self.table, session, locked, &options)?;
         tx.commit(Durability::Flush)?;
+        self.cut.fetch_add(summary.cut + summary.values_cut, Ordering::Relaxed);
         Ok(summary)
+    }
+
+    /// Pages at the end of the heaps that vacuums gave back since it was opened.
+    pub fn pages_cut(&self) -> u32 {
+        self.cut.load(Ordering::Relaxed)
     }
 
     /// After a vacuum, when nobody else is at work: nothing is left that nobody sees (G2).
@@ -648,7 +657,8 @@ impl TableSubject {
         Ok(Self { database, sessions: BTreeMap::new() })
     }
 
-    pub(crate) fn database(&self) -> &TableDatabase {
+    /// The database.
+    pub fn database(&self) -> &TableDatabase {
         &self.database
     }
 }
