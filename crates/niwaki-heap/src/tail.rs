@@ -38,7 +38,7 @@ impl Heap<'_> {
     }
 
     /// Cuts off pages at the end of the heap that hold nothing, from the last one on, `most` at most, and ends with what
-    /// it has when `wanted`, which is asked each [`LOOKS`] pages, says that somebody waits. Returns how many went.
+    /// it has when `wanted`, which is asked every few pages, says that somebody waits. Returns how many went.
     ///
     /// The caller holds the table in ACCESS EXCLUSIVE mode: nobody reads or writes the heap, or has a page of it pinned
     /// for longer than it takes to write it. No latch is held.

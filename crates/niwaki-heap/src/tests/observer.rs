@@ -9,7 +9,10 @@ use crate::{KeyObserver, KeysLeft, RecordId, RowRef};
 
 /// An observer whose keys are the bytes of rows; it knows one index.
 #[derive(Debug, Default)]
-struct Notes(Mutex<Vec<(Tid, Option<RecordId>, Vec<u8>)>>);
+struct Notes(Mutex<Vec<Note>>);
+
+/// Root, its record, key.
+type Note = (Tid, Option<RecordId>, Vec<u8>);
 
 impl KeyObserver for Notes {
     fn keys_left(&self, gone: RowRef<'_>, stay: &[RowRef<'_>], left: &mut KeysLeft) -> bool {
