@@ -64,19 +64,33 @@ def pgbench(server, script, *, clients=8, transactions=None, seconds=None, rate=
     return result
 
 
-def instructions(server, script, *, clients, warm, transactions):
+def instructions(server, script, *, clients, warm, transactions, extra=()):
     """Instructions a transaction, of the server, under valgrind, where nothing else on the machine counts. It is started
     again for that, and runs `warm` transactions first."""
     server.stop()
     out = server.dir / "callgrind"
     server.start(("valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}"))
     switch = lambda to: command("callgrind_control", "-i", to, str(server.process.pid))
-    pgbench(server, script, clients=clients, transactions=warm)
+    if warm:
+        pgbench(server, script, clients=clients, transactions=warm, extra=extra)
     switch("on")
-    count = pgbench(server, script, clients=clients, transactions=transactions)["transactions"]
+    count = pgbench(server, script, clients=clients, transactions=transactions, extra=extra)["transactions"]
     switch("off")
     server.stop()
     return int(re.search(r"^totals: (\d+)", out.read_text(), re.M).group(1)) / count
+
+
+def calls(server, function):
+    """How often a function whose name contains this was called while `instructions` counted."""
+    names, count, counts = {}, 0, False
+    for line in (server.dir / "callgrind").read_text().splitlines():
+        if match := re.match(r"c?fn=\((\d+)\)(?: (.*))?", line):
+            number, name = match.groups()
+            names[number] = name or names[number]
+            counts = line.startswith("cfn=") and function in names[number]
+        elif counts and line.startswith("calls="):
+            count += int(line[6:].split()[0])
+    return count
 
 
 def pages(server, *relations):

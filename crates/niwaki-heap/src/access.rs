@@ -40,8 +40,10 @@ pub enum Look {
     Passed,
     /// Somebody changed it a moment ago.
     Busy,
-    /// Nothing is to be done, or the page is not in the pool.
+    /// Nothing is to be done now.
     Nothing,
+    /// The page is not in the pool, or was never used.
+    Absent,
 }
 
 impl Heap<'_> {
@@ -135,12 +137,12 @@ impl Heap<'_> {
     /// in the pool, which nobody has changed since the log ended at `quiet`.
     pub fn look_after(&self, block: u32, quiet: Lsn, horizon: &Horizon) -> Look {
         let Some(pin) = self.storage.pool().pin_if_resident(self.page_id(block)) else {
-            return Look::Nothing;
+            return Look::Absent;
         };
         {
             let page = pin.read();
             if page.kind() != PageKind::Heap {
-                return Look::Nothing;
+                return Look::Absent;
             }
             if page.lsn() > quiet {
                 return Look::Busy;
@@ -155,6 +157,52 @@ impl Heap<'_> {
         }
         self.prune_on_access(&pin, horizon);
         Look::Passed
+    }
+
+    /// [`Heap::look_after`] in a heap without a map, which does not say where nothing is to be done: [`Look::Nothing`] where
+    /// something will go later, `None` where it is all done.
+    pub fn look_after_unmapped(&self, block: u32, quiet: Lsn, horizon: &Horizon) -> Option<Look> {
+        let Some(pin) = self.storage.pool().pin_if_resident(self.page_id(block)) else {
+            return Some(Look::Absent);
+        };
+        {
+            let page = pin.read();
+            if page.kind() != PageKind::Heap {
+                return None;
+            }
+            if page.lsn() > quiet {
+                return Some(Look::Busy);
+            }
+            let base = page::base(&page);
+            let mut waits = false;
+            let goes = (1..=page.item_count()).any(|offset| {
+                let id = page.item_id(OffsetNumber(offset));
+                let dead = id.state() == ItemState::Dead;
+                if (dead || id.mixed() != Mixed::No) && self.settles(block, offset, dead) {
+                    return true;
+                }
+                let Some(tuple) = page::tuple(&page, offset) else { return false };
+                waits |= self.may_go_later(base, tuple);
+                self.is_gone(base, tuple, None, horizon).0
+            });
+            if !goes {
+                return waits.then_some(Look::Nothing);
+            }
+        }
+        self.prune_on_access(&pin, horizon);
+        Some(Look::Passed)
+    }
+
+    /// Whether a version may be removable later although nobody changes its page any more.
+    fn may_go_later(&self, base: u64, tuple: Tuple<'_>) -> bool {
+        if tuple.has(flags::STUB) {
+            return true;
+        }
+        let ended = || self.txns.status(page::xmax(base, tuple));
+        let inserted = || self.txns.status(page::xmin(base, tuple));
+        let old = tuple.has(flags::XMIN_ALL_VISIBLE) || tuple.xmin() == 1;
+        (tuple.has_deleter() && ended() != XidStatus::Aborted)
+            || (!old && inserted() == XidStatus::InProgress)
     }
 
     /// Whether a pass by this horizon probably leaves only what all see.

@@ -43,7 +43,9 @@ counters! {
     cleaned,
     /// DEAD line pointers freed by passes other than vacuum's.
     freed,
-    /// Removed versions that the gardener's queue had no room for.
+    /// Removed versions that may have left index entries behind: the gardener was told of them, if its queue had room.
+    told,
+    /// Of those, how many it had no room for.
     forgotten,
 }
 

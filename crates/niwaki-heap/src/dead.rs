@@ -116,6 +116,28 @@ impl<'e> Heap<'e> {
         }
     }
 
+    /// Whether the last version of one of these chains has ended, and an open snapshot keeps it. False, where the block is
+    /// not in memory.
+    pub fn keeps_some(&self, block: u32, roots: &[OffsetNumber], horizon: &Horizon) -> bool {
+        let Some(pin) = self.storage.pool().pin_if_resident(self.page_id(block)) else {
+            return false;
+        };
+        let page = pin.read();
+        let base = page::base(&page);
+        roots.iter().any(|root| {
+            let last = Chain::new(&page, root.0).last().filter(|(_, last)| last.has_deleter());
+            last.is_some_and(|(_, last)| {
+                let begin = self.txns.status(page::xmin(base, last));
+                match (begin, self.txns.status(page::xmax(base, last))) {
+                    (XidStatus::Committed(begin), XidStatus::Committed(end)) => {
+                        !horizon.removable(begin, end)
+                    }
+                    _ => false,
+                }
+            })
+        })
+    }
+
     fn is_likely_removable(
         &self,
         page: &Page,

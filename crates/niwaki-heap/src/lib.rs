@@ -6,6 +6,7 @@ mod alone;
 mod build;
 mod chain_stats;
 mod change;
+mod changed;
 mod check;
 mod counters;
 mod dead;
@@ -42,6 +43,7 @@ mod visibility;
 
 pub use access::Look;
 pub use chain_stats::ChainStats;
+pub use changed::{ChangeTold, ChangedTables};
 pub use check::{ItemKind, LiveVersion};
 pub use counters::{HeapCounters, HeapStats};
 pub use dead::{DeadProbe, DeadVersions, Deadness};

@@ -56,6 +56,8 @@ pub(crate) struct PruneOptions<'a> {
     pub(crate) settle: bool,
     /// Set the page's bits in the visibility map. Not if it is about to be changed.
     pub(crate) map: bool,
+    /// Do not tell the gardener of versions that left index entries: somebody is about to visit all of these.
+    pub(crate) untold: bool,
 }
 
 /// What a pass did.
@@ -86,6 +88,8 @@ enum Verdict {
     None,
     /// Somebody may see it, now or later.
     Keep,
+    /// The same; it has ended, and these are the oldest and the newest of the snapshots that keep it.
+    Held(Csn, Csn),
     /// Its inserter aborted.
     Aborted,
     /// It lived in this interval, and no snapshot sees it.
@@ -94,12 +98,12 @@ enum Verdict {
 
 /// One version as the pass sees it.
 #[derive(Clone, Copy, Debug)]
-struct Version {
+struct Version<'p> {
+    /// As it is on the page: found once, for all that ask.
+    tuple: Option<Tuple<'p>>,
     verdict: Verdict,
     /// When its inserter committed.
     begin: Option<Csn>,
-    /// The oldest and the newest of the snapshots that keep it, although it has ended.
-    keepers: Option<(Csn, Csn)>,
     /// Its xmax aborted.
     xmax_aborted: bool,
     /// Its xmax only locked, and has ended.
@@ -109,6 +113,20 @@ struct Version {
     end: u32,
     /// Some root's chain goes through it.
     reached: bool,
+}
+
+impl Version<'_> {
+    fn is_kept(&self) -> bool {
+        matches!(self.verdict, Verdict::Keep | Verdict::Held(..))
+    }
+
+    /// Who keeps it, if nobody else could.
+    fn keepers(&self) -> Option<(Csn, Csn)> {
+        match self.verdict {
+            Verdict::Held(first, last) => Some((first, last)),
+            _ => None,
+        }
+    }
 }
 
 /// A version in its chain.
@@ -136,43 +154,69 @@ impl Member<'_> {
     }
 }
 
-const NOTHING: Version = Version {
+const NOTHING: Version<'static> = Version {
+    tuple: None,
     verdict: Verdict::None,
     begin: None,
-    keepers: None,
     xmax_aborted: false,
     lock_ended: false,
     end: 0,
     reached: false,
 };
 
-/// Judges one version. `inserter` remembers the state of the last inserter: the rows of a page have
-/// few.
-fn look(
-    txns: &TransactionManager,
-    horizon: &Horizon,
+/// States of transactions, of which the rows of a page name few: the last one asked for is remembered. So there is one answer per
+/// inserter in a run of its rows, also where it ends meanwhile.
+struct States<'t> {
+    txns: &'t TransactionManager,
+    /// Of the page: what its tuples' numbers are relative to.
     base: u64,
-    tuple: Tuple<'_>,
-    inserter: &mut (u32, XidStatus),
-) -> Version {
+    inserter: (u32, XidStatus),
+    ender: (u32, XidStatus),
+}
+
+impl<'t> States<'t> {
+    /// Number 0 is nobody's.
+    const NOBODY: (u32, XidStatus) = (0, XidStatus::Aborted);
+
+    fn new(txns: &'t TransactionManager, base: u64) -> Self {
+        Self { txns, base, inserter: Self::NOBODY, ender: Self::NOBODY }
+    }
+
+    #[inline]
+    fn inserter(&mut self, tuple: Tuple<'_>) -> XidStatus {
+        if self.inserter.0 != tuple.xmin() {
+            self.inserter = (tuple.xmin(), self.txns.status(page::xmin(self.base, tuple)));
+        }
+        self.inserter.1
+    }
+
+    #[inline]
+    fn ender(&mut self, tuple: Tuple<'_>) -> XidStatus {
+        if self.ender.0 != tuple.xmax() {
+            self.ender = (tuple.xmax(), self.txns.status(page::xmax(self.base, tuple)));
+        }
+        self.ender.1
+    }
+}
+
+/// Judges one version.
+fn look<'p>(states: &mut States<'_>, horizon: &Horizon, tuple: Tuple<'p>) -> Version<'p> {
+    let nothing = Version { tuple: Some(tuple), ..NOTHING };
     let begin = if tuple.has(flags::XMIN_ALL_VISIBLE) {
         // Before every snapshot: the first commit of all gives the same verdicts.
         Some(Csn(1))
     } else {
-        if inserter.0 != tuple.xmin() {
-            *inserter = (tuple.xmin(), txns.status(page::xmin(base, tuple)));
-        }
-        match inserter.1 {
-            XidStatus::Aborted => return Version { verdict: Verdict::Aborted, ..NOTHING },
+        match states.inserter(tuple) {
+            XidStatus::Aborted => return Version { verdict: Verdict::Aborted, ..nothing },
             XidStatus::InProgress => None,
             XidStatus::Committed(csn) => Some(csn),
         }
     };
-    let mut version = Version { verdict: Verdict::Keep, begin, ..NOTHING };
+    let mut version = Version { verdict: Verdict::Keep, begin, ..nothing };
     if tuple.xmax() == 0 {
         return version;
     }
-    let status = txns.status(page::xmax(base, tuple));
+    let status = states.ender(tuple);
     if tuple.has(flags::XMAX_LOCK_ONLY) {
         version.lock_ended = status != XidStatus::InProgress;
         return version;
@@ -182,13 +226,17 @@ fn look(
         (_, XidStatus::Aborted) => version.xmax_aborted = true,
         (Some(begin), XidStatus::Committed(end)) if horizon.removable(begin, end) => {
             // The log says exactly which snapshots could have seen it.
-            let begin = match txns.status(page::xmin(base, tuple)) {
+            let begin = match states.inserter(tuple) {
                 XidStatus::Committed(exact) => exact,
                 XidStatus::Aborted | XidStatus::InProgress => begin,
             };
             version.verdict = Verdict::Removable(begin, end);
         }
-        (Some(begin), XidStatus::Committed(end)) => version.keepers = horizon.keepers(begin, end),
+        (Some(begin), XidStatus::Committed(end)) => {
+            if let Some((first, last)) = horizon.keepers(begin, end) {
+                version.verdict = Verdict::Held(first, last);
+            }
+        }
         _ => {}
     }
     version
@@ -199,7 +247,7 @@ struct Planner<'p> {
     page: &'p Page,
     horizon: &'p Horizon,
     /// By offset.
-    versions: Vec<Version>,
+    versions: Vec<Version<'p>>,
     plan: PrunePlan,
     /// Offsets of the versions that go.
     removed: Vec<u16>,
@@ -237,8 +285,9 @@ struct Findings {
 }
 
 impl<'p> Planner<'p> {
-    fn version(&self, offset: u16) -> Version {
-        self.versions.get(usize::from(offset)).copied().unwrap_or(NOTHING)
+    #[inline]
+    fn version(&self, offset: u16) -> &Version<'p> {
+        self.versions.get(usize::from(offset)).unwrap_or(&NOTHING)
     }
 
     /// Counts a version as removed.
@@ -347,11 +396,8 @@ impl<'p> Planner<'p> {
     fn orphans(&mut self) {
         for offset in 1..=self.page.item_count() {
             let version = self.version(offset);
-            let Some(tuple) = page::tuple(self.page, offset) else { continue };
-            if version.reached || !tuple.has(flags::HEAP_ONLY) {
-                continue;
-            }
-            if version.verdict == Verdict::Aborted {
+            let is_one = !version.reached && version.verdict == Verdict::Aborted;
+            if is_one && version.tuple.is_some_and(|tuple| tuple.has(flags::HEAP_ONLY)) {
                 self.remove(offset);
                 self.plan.unused.push(offset);
             }
@@ -365,18 +411,19 @@ impl<'p> Planner<'p> {
         let mut hint = 0;
         for offset in 1..=self.page.item_count() {
             let version = self.version(offset);
-            let Some(tuple) = page::tuple(self.page, offset) else { continue };
-            if version.verdict != Verdict::Keep || tuple.has(flags::STUB) {
+            let Some(tuple) = version.tuple.filter(|_| version.is_kept()) else { continue };
+            if tuple.has(flags::STUB) {
                 continue;
             }
+            let Version { begin, xmax_aborted, lock_ended, end, .. } = *version;
             let freeze = page::xmin(base, tuple) < freeze_before;
             // Rule 9b.7: the aborted successor may go in this very pass.
-            if version.xmax_aborted || (version.lock_ended && (freeze || anything)) {
+            if xmax_aborted || (lock_ended && (freeze || anything)) {
                 self.plan.cleared.push(offset);
-            } else if version.end != 0 {
-                hint = if hint == 0 { version.end } else { version.end.min(hint) };
+            } else if end != 0 {
+                hint = if hint == 0 { end } else { end.min(hint) };
             }
-            let old = version.begin.is_some_and(|begin| begin <= self.horizon.oldest());
+            let old = begin.is_some_and(|begin| begin <= self.horizon.oldest());
             if freeze && old && tuple.xmin() != 1 && self.is_first(offset, tuple) {
                 self.plan.frozen.push(offset);
             }
@@ -407,13 +454,13 @@ impl<'p> Planner<'p> {
             if state != ItemState::Normal {
                 continue;
             }
-            let Some(tuple) = page::tuple(self.page, offset) else { return NO };
             let version = self.version(offset);
+            let Some(tuple) = version.tuple else { return NO };
             let is_stub = || self.plan.stubs.iter().any(|stub| stub.offset == offset);
             match version.verdict {
                 // It goes.
                 Verdict::None if !is_stub() => continue,
-                Verdict::Keep if !tuple.has(flags::STUB) => {}
+                Verdict::Keep | Verdict::Held(..) if !tuple.has(flags::STUB) => {}
                 _ => return NO,
             }
             let seen = version.begin.is_some_and(|begin| begin <= self.horizon.oldest());
@@ -467,13 +514,11 @@ impl Heap<'_> {
         horizon: &Horizon,
         options: PruneOptions<'_>,
     ) -> Findings {
-        let base = page::base(page);
         let count = page.item_count();
-        // One answer per inserter and pass, also where it ends meanwhile.
-        let mut inserter = (0, XidStatus::Aborted);
+        let mut states = States::new(self.txns, page::base(page));
         let versions = (0..=count)
             .map(|offset| match page::tuple(page, offset) {
-                Some(tuple) => look(self.txns, horizon, base, tuple, &mut inserter),
+                Some(tuple) => look(&mut states, horizon, tuple),
                 None => NOTHING,
             })
             .collect();
@@ -494,7 +539,7 @@ impl Heap<'_> {
             let id = page.item_id(OffsetNumber(offset));
             let root = match id.state() {
                 ItemState::Redirect => true,
-                ItemState::Normal => match page::tuple(page, offset) {
+                ItemState::Normal => match planner.version(offset).tuple {
                     // Most roots: one version that nobody touched.
                     Some(tuple)
                         if tuple.xmax() == 0
@@ -535,14 +580,14 @@ impl Heap<'_> {
         let all_visible = (1..=count)
             .filter(|&offset| {
                 let version = planner.version(offset);
-                let begin = version.begin.filter(|_| version.verdict == Verdict::Keep);
+                let begin = version.begin.filter(|_| version.is_kept());
                 begin.is_some_and(|begin| begin <= horizon.oldest() && begin.0 <= flushed.0)
-                    && page::tuple(page, offset).is_some_and(|tuple| {
+                    && version.tuple.is_some_and(|tuple| {
                         !tuple.has(flags::XMIN_ALL_VISIBLE | flags::STUB) && tuple.xmin() != 1
                     })
             })
             .collect();
-        let left = LeftOnPage::of(page, |offset| planner.version(offset).keepers);
+        let left = LeftOnPage::of(page, |offset| planner.version(offset).keepers());
         let visibility = match options.map {
             true => planner.visibility(self.txns),
             false => (PageVisibility::Unknown, Csn(0)),
@@ -621,7 +666,10 @@ impl Heap<'_> {
         plan.encode(&mut data);
         let copied = match self.relation.pieces {
             true => Vec::new(),
-            false => self.tell_or_copy(page, page.id().block, &removed, &ended),
+            false => {
+                let block = page.id().block;
+                self.tell_or_copy(page, block, (&removed, &ended), options.untold)
+            }
         };
         let external = self.copy_external(page, &removed);
         let _critical = self.storage.begin_change()?;

@@ -13,6 +13,7 @@ use niwaki_storage::{
 };
 use niwaki_txn::TransactionManager;
 
+use crate::changed::ChangeTold;
 use crate::counters::HeapCounters;
 use crate::error::Result;
 use crate::freespace::FreeSpace;
@@ -36,6 +37,7 @@ pub struct HeapRelation {
     pub(crate) tells_moves: bool,
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<HeapCounters>,
+    pub(crate) changes: Arc<ChangeTold>,
 }
 
 /// What is in memory about a heap.
@@ -94,6 +96,18 @@ impl HeapRelation {
     pub fn counting(mut self, counters: Arc<HeapCounters>) -> Self {
         self.counters = counters;
         self
+    }
+
+    /// The same heap, whose changes are told there.
+    #[must_use]
+    pub fn telling_changes(mut self, changes: Arc<ChangeTold>) -> Self {
+        self.changes = changes;
+        self
+    }
+
+    /// Somebody should look after its table, though it was not changed.
+    pub fn wants_care(&self) {
+        self.changes.tell();
     }
 
     /// The same heap, of a table whose rows seldom get another root: what one leaves behind in the indexes is told to
@@ -166,6 +180,7 @@ impl HeapRegistry {
             tells_moves: false,
             shared,
             counters: Arc::default(),
+            changes: Arc::default(),
         }
     }
 
@@ -179,9 +194,16 @@ impl HeapRegistry {
             let heaps = self.known.lock();
             let open = heaps.values().filter_map(|known| {
                 let Known { file, fillfactor, pieces, ref shared } = *known;
-                let (shared, counters) = (shared.upgrade()?, Arc::default());
-                let tells_moves = false;
-                Some(HeapRelation { file, fillfactor, pieces, tells_moves, shared, counters })
+                let shared = shared.upgrade()?;
+                Some(HeapRelation {
+                    file,
+                    fillfactor,
+                    pieces,
+                    tells_moves: false,
+                    shared,
+                    counters: Arc::default(),
+                    changes: Arc::default(),
+                })
             });
             open.collect()
         };

@@ -38,6 +38,8 @@ pub struct RemovedVersion {
     pub root: Tid,
     /// The root's record, which counts it until [`Heap::seen_to`].
     pub record: Option<RecordId>,
+    /// Nothing was left of its chain when it went: no version there can have its key.
+    pub was_last: bool,
     /// What it was.
     pub row: VersionRow,
 }
@@ -119,6 +121,11 @@ impl<V: Size> Queue<V> {
         }
         let mut waiting = self.waiting.lock();
         let mut forgotten = 0;
+        if SIMULATED && sometimes!(1, 64) {
+            // All of it is lost, as it may be at any time.
+            forgotten = waiting.versions.len();
+            *waiting = Waiting { versions: VecDeque::new(), bytes: 0 };
+        }
         for version in versions {
             // Simulations lose some too.
             if waiting.bytes + version.size() > BYTES_MAX || (SIMULATED && sometimes!(1, 16)) {
@@ -130,6 +137,10 @@ impl<V: Size> Queue<V> {
         }
         self.count.store(waiting.versions.len(), Ordering::Relaxed);
         forgotten
+    }
+
+    fn is_half_full(&self) -> bool {
+        self.waiting.lock().bytes > BYTES_MAX / 2
     }
 
     fn take(&self, most: usize) -> Vec<V> {
@@ -153,8 +164,8 @@ impl Heap<'_> {
         &self,
         page: &Page,
         block: BlockNumber,
-        removed: &[u16],
-        ended: &[(u16, u16)],
+        (removed, ended): (&[u16], &[(u16, u16)]),
+        untold: bool,
     ) -> Vec<RemovedVersion> {
         let is_mixed = |root| page.item_id(OffsetNumber(root)).mixed() != Mixed::No;
         let of_mixed = removed.iter().filter_map(|&offset| {
@@ -165,11 +176,11 @@ impl Heap<'_> {
         let of_others = ended.iter().filter(|&&(root, _)| !is_mixed(root));
         let of_others = of_others.map(|&(root, offset)| (root, offset, false));
         let records = &self.relation.shared.records;
-        let observed = match SIMULATED && sometimes!(1, 4) {
+        let observed = match untold || (SIMULATED && sometimes!(1, 4)) {
             true => None,
             false => records.observers.current(),
         };
-        let (mut copies, mut told) = (Vec::new(), 0);
+        let (mut copies, mut told, mut versions) = (Vec::new(), 0, 0);
         let (mut left, mut stay) = (KeysLeft::default(), Vec::new());
         for (root, offset, is_mixed) in of_mixed.chain(of_others) {
             let Some(tuple) = page::tuple(page, offset).filter(|it| !it.has(flags::STUB)) else {
@@ -177,6 +188,7 @@ impl Heap<'_> {
             };
             let root = Tid { block, offset: OffsetNumber(root) };
             let row = row_ref(page, root, tuple);
+            versions += 1;
             if let Some((epoch, observer)) = &observed {
                 left.clear();
                 stay.clear();
@@ -200,7 +212,14 @@ impl Heap<'_> {
                 records.begin(root);
             }
             let record = records.removed(root);
-            copies.push(RemovedVersion { root, record, row: row.into() });
+            if untold {
+                continue;
+            }
+            let was_last = ended.iter().any(|&(of, _)| of == root.offset.0);
+            copies.push(RemovedVersion { root, record, was_last, row: row.into() });
+        }
+        if !untold {
+            count(&self.relation.counters.told, versions);
         }
         if told > 0 {
             self.relation.shared.removed.told.fetch_add(told, Ordering::Relaxed);
@@ -229,6 +248,11 @@ impl Heap<'_> {
     #[inline]
     pub fn removed_waiting(&self) -> usize {
         self.relation.shared.removed.indexed.count.load(Ordering::Relaxed)
+    }
+
+    /// Whether they take half of the room that there is for them.
+    pub fn removed_is_half_full(&self) -> bool {
+        self.relation.shared.removed.indexed.is_half_full()
     }
 
     /// About how many entries the table was told of at once, for whom nobody has called [`Heap::take_told`].
@@ -288,6 +312,7 @@ mod tests {
         let version = |offset| RemovedVersion {
             root: Tid::new(1, offset),
             record: None,
+            was_last: false,
             row: VersionRow { natts: 1, has_nulls: false, bytes: vec![0; 8000] },
         };
         let forgotten: usize = (0..200).map(|offset| removed.push(vec![version(offset)])).sum();

@@ -52,7 +52,8 @@ pub struct PageVacuum {
 
 impl Heap<'_> {
     /// Prunes a page and adds its roots with entries to visit to `roots`, which have those of pages before it. `freeze_before`: freeze versions
-    /// of inserters older than this, where every snapshot sees them.
+    /// of inserters older than this, where every snapshot sees them. `tell` the gardener of what goes, if nobody is sure to
+    /// visit those entries.
     ///
     /// # Errors
     /// Storage's.
@@ -61,6 +62,7 @@ impl Heap<'_> {
         block: u32,
         horizon: &Horizon,
         freeze_before: Xid,
+        tell: bool,
         roots: &mut VacuumRoots,
     ) -> Result<PageVacuum> {
         self.load_map()?;
@@ -69,7 +71,8 @@ impl Heap<'_> {
             self.note_room(&page);
             return Ok(PageVacuum { empty: true, ..PageVacuum::default() });
         }
-        let options = PruneOptions { freeze_before, map: true, ..PruneOptions::default() };
+        let untold = !tell;
+        let options = PruneOptions { freeze_before, map: true, untold, ..PruneOptions::default() };
         let pruned = self.prune(&mut page, horizon, options)?;
         let mut found = PageVacuum { pruned, empty: true, ..PageVacuum::default() };
         let (mut dead, mut mixed) = (Vec::new(), Vec::new());

@@ -14,10 +14,11 @@ use crate::descend::{Descent, RESTARTS_MAX};
 use crate::error::Result;
 use crate::index::{Index, Path};
 use crate::leaf::Found;
+use crate::pack::Fullness;
 use crate::page::{IndexPage, META_BLOCK};
 use crate::recycle::Pass;
 use crate::search::{Target, is_beyond};
-use crate::stats::count;
+use crate::stats::{Counters, count};
 use crate::table::{EntryDecision, EntryVisitor, NextVisit, RemovedInterval};
 use crate::tuple::{ENTRY_MAX, TUPLE_HEADER};
 use crate::wal;
@@ -35,6 +36,8 @@ pub struct VacuumSummary {
     pub deleted_pages: u32,
     /// Pages that the next splits will use, found or made.
     pub free_pages: u32,
+    /// How full the leaves were when they were visited.
+    fullness: Fullness,
 }
 
 impl Index {
@@ -56,8 +59,8 @@ impl Index {
 
     /// Deletes those of the `entries`, given ascending, that are there and of which `decide`, called with an entry's
     /// place in the list under the exclusive latch of its leaf (rule 9b.10), says so; with the interval of
-    /// what it allowed. All on one leaf cost one descent, one hold of its latch and one record. Returns how many were
-    /// deleted.
+    /// what it allowed. All on one leaf cost one hold of its latch and one record, and leaves of one parent one
+    /// descent and a look at the parent each. Returns how many were deleted.
     ///
     /// # Errors
     /// That of `decide`, and storage's: of the leaf at hand nothing was deleted then, unless it was left empty or
@@ -71,9 +74,12 @@ impl Index {
         debug_assert!(entries.is_sorted(), "entries are listed in the order of the index");
         let mut deleted = 0;
         let mut next = 0;
+        let mut path = Path::new();
         // Ends: the leaf is that of the entry at `next`, which is gone past.
         while let Some(&(key, tid)) = entries.get(next) {
-            let Some(mut leaf) = self.write_leaf_of(&Target::entry(key, tid))? else { break };
+            let Some(mut leaf) = self.write_leaf_of(&Target::entry(key, tid), &mut path)? else {
+                break;
+            };
             let (mut places, mut removes) = (Vec::new(), None);
             while let Some(&(key, tid)) = entries.get(next) {
                 if is_beyond(&leaf, &Target::entry(key, tid)) {
@@ -106,13 +112,26 @@ impl Index {
         Ok(deleted)
     }
 
-    /// Latches for writing the leaf where `target` belongs; `None` when the index has no pages.
-    fn write_leaf_of(&self, target: &Target<'_>) -> Result<Option<PageWrite<'_>>> {
+    /// Latches for writing the leaf where `target` belongs; `None` when the index has no pages. `path` is that to the leaf
+    /// before, whose target was not above this one.
+    fn write_leaf_of(&self, target: &Target<'_>, path: &mut Path) -> Result<Option<PageWrite<'_>>> {
+        let Counters { retail_leaf_pages, retail_inner_pages, .. } = &self.counters;
+        count(retail_inner_pages, u64::from(path.at(1).is_some()));
+        let mut near = self.child_of_last(target, path)?;
         for _ in 0..RESTARTS_MAX {
-            let Descent::At(link) = self.descend(target, 0, false, &mut Path::new())? else {
-                return Ok(None);
+            let link = match near.take() {
+                Some(link) => link,
+                None => {
+                    *path = Path::new();
+                    let Descent::At(link) = self.descend(target, 0, false, path)? else {
+                        return Ok(None);
+                    };
+                    count(retail_inner_pages, path.pages());
+                    link
+                }
             };
             if let Some(leaf) = self.write_from(link, 0, target)? {
+                count(retail_leaf_pages, 1);
                 return Ok(Some(leaf));
             }
         }
@@ -160,6 +179,13 @@ impl Index {
                 }
             }
         }
+        if summary.fullness.is_sparse() {
+            // As between two pages: nothing waits for a decision.
+            let unlinked =
+                self.pack_all(&mut || Ok(visitor.between_pages(0, true).map(drop)?))?;
+            summary.deleted_pages += unlinked;
+            summary.leaf_pages = summary.leaf_pages.saturating_sub(unlinked);
+        }
         summary.free_pages = self.recycling.free_count() as u32;
         count(&self.counters.vacuumed_entries, summary.removed);
         Ok(summary)
@@ -197,6 +223,7 @@ impl Index {
             summary.deleted_pages += self.delete_page(leaf)?;
             return Ok(Some(remaining));
         }
+        summary.fullness.add(self.parts_full(&leaf));
         let right = leaf.next();
         let sparse = self.is_sparse(&leaf);
         let right_was_met = pass.has_met(right);

@@ -95,6 +95,17 @@ impl Index {
         Ok(Some(Descent::At(link)))
     }
 
+    /// The leaf where `target` belongs, if the page of level 1 that `path` names leads to it. `target` is not below what the
+    /// path was made for: a page's range never loses its lower end, so it lies there or to the right. `None`: to the right,
+    /// or there is no such page any more.
+    pub(crate) fn child_of_last(&self, target: &Target<'_>, path: &Path) -> Result<Option<Link>> {
+        let Some(parent) = path.at(1) else { return Ok(None) };
+        Ok(match self.inner_step(parent, 1, target, false)? {
+            InnerStep::Down(leaf) => Some(leaf),
+            InnerStep::Right(_) | InnerStep::Incomplete | InnerStep::Gone => None,
+        })
+    }
+
     /// Every link led to a deleted page, time and again: links in a damaged file do.
     #[cold]
     pub(crate) fn no_way(&self, block: BlockNumber) -> crate::Error {

@@ -14,6 +14,7 @@ use crate::credit::Credit;
 use crate::error::Result;
 use crate::latch_hold::{LATCH_HOLD_BUCKETS, LatchHold};
 use crate::options::{IndexOptions, OptionsCell};
+use crate::pack::Packing;
 use crate::page::{IndexPage, META_BLOCK, Meta, damage, flag};
 use crate::recycle::{FIRST_ROOT, Link, Recycling};
 use crate::stats::{Counters, IndexStats};
@@ -41,6 +42,7 @@ pub struct Index {
     pub(crate) failures: Failures,
     pub(crate) hinted: Hinted,
     pub(crate) credit: Credit,
+    pub(crate) packing: Packing,
     pub(crate) counters: Counters,
     pub(crate) latch_hold: LatchHold,
 }
@@ -61,6 +63,7 @@ impl Index {
             failures: Failures::default(),
             hinted: Hinted::default(),
             credit: Credit::default(),
+            packing: Packing::default(),
             counters: Counters::default(),
             latch_hold: LatchHold::default(),
         }
@@ -115,6 +118,12 @@ impl Index {
     /// Storage's.
     pub fn blocks(&self) -> Result<u32> {
         Ok(self.storage.pool().blocks(self.file.id, Fork::Main)?)
+    }
+
+    /// How many of them are known to be free: the next splits use them. After a start none are, until the next pass of
+    /// vacuum.
+    pub fn free_pages(&self) -> usize {
+        self.recycling.free_count()
     }
 
     /// Makes the first pages of an empty index: metapage and an empty root. Does nothing if they are
@@ -298,5 +307,10 @@ impl Path {
     #[inline]
     pub(crate) fn at(&self, level: u16) -> Option<Link> {
         self.links.get(usize::from(level)).copied().flatten()
+    }
+
+    /// How many pages it names.
+    pub(crate) fn pages(&self) -> u64 {
+        self.links.iter().flatten().count() as u64
     }
 }

@@ -329,7 +329,7 @@ impl Index {
             return Ok(Attempt::Done(InsertOutcome::Inserted));
         }
         if entry.logically_unchanged || duplicates == Duplicates::Versions {
-            count(&self.counters.version_splits, 1);
+            self.note_version_split(&leaf, deletion.map(|deletion| deletion.oracle))?;
         }
         let tuple = &record[wal::OFFSET_SIZE..];
         let (left, right) = self.split(leaf, gap, tuple, None, entry.xid)?;

@@ -14,6 +14,7 @@ mod delete;
 mod descend;
 mod empty_leaf;
 mod error;
+mod held_back;
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
@@ -25,6 +26,7 @@ mod make_room;
 mod mark;
 mod merge;
 mod options;
+mod pack;
 mod page;
 mod page_delete;
 mod passed;

@@ -39,7 +39,7 @@ use crate::tuple::PivotTuple;
 use crate::wal;
 
 /// Parts of a page's room in which is counted how full a leaf is.
-const PARTS: usize = 32;
+pub(crate) const PARTS: usize = 32;
 /// A leaf is sparse with so many parts full, or fewer.
 const SPARSE_PARTS: usize = 12;
 /// Two leaves fit well on one page with so many parts full. A quarter of it is free then: as many entries must come
@@ -68,11 +68,11 @@ impl Index {
             return Ok(None);
         }
         // A look, which keeps nobody waiting. The leaf's latch keeps the sibling from being deleted.
-        if !self.takes_all(&*self.read(leaf.next(), 0)?, &leaf) {
+        if !self.takes_all(&*self.read(leaf.next(), 0)?, &leaf, MERGED_PARTS) {
             return Ok(None);
         }
         let right = self.write(leaf.next(), 0)?;
-        if !self.takes_all(&right, &leaf) {
+        if !self.takes_all(&right, &leaf, MERGED_PARTS) {
             return Ok(None);
         }
         let block = leaf.id().block;
@@ -100,14 +100,14 @@ impl Index {
         (bytes * PARTS).div_ceil(USABLE_BYTES).max(by_entries)
     }
 
-    /// Whether `right`, the right sibling of a sparse leaf, takes over all its entries.
-    fn takes_all(&self, right: &Page, leaf: &Page) -> bool {
+    /// Whether `right`, the right sibling of a leaf, takes over all its entries: so many parts of it are full then at most.
+    pub(crate) fn takes_all(&self, right: &Page, leaf: &Page, parts: usize) -> bool {
         if right.is_half_dead() || right.is_rightmost() {
             return false;
         }
         let bytes = [leaf, right].map(|page| USABLE_BYTES.saturating_sub(page.free_bytes()));
         let entries = [leaf, right].map(|page| usize::from(page.entry_count()));
-        self.parts(bytes.iter().sum(), entries.iter().sum()) <= MERGED_PARTS
+        self.parts(bytes.iter().sum(), entries.iter().sum()) <= parts
     }
 
     /// The first step: the leaf is half-dead then, and has no entries. False where it may not go.

@@ -42,7 +42,7 @@ use crate::room::Way;
 use crate::search::downlink_item;
 use crate::separator::separator;
 use crate::split::split_item;
-use crate::split_point::{self, SplitItem};
+use crate::split_point::{self, Room, SplitItem};
 use crate::stats::count;
 use crate::tuple::{LeafTuple, PivotTuple, push_pivot};
 use crate::wal;
@@ -128,6 +128,34 @@ impl Index {
         else {
             return Ok(None);
         };
+        self.plan_at(left, right, (&items, first_right), (new_at, is_item), way.tight, path)
+    }
+
+    /// The shift of last entries of `left` that fills so much room on `right`, its right sibling; `None`: that is not
+    /// possible.
+    pub(crate) fn plan_packing<'a>(
+        &'a self,
+        left: &PageWrite<'_>,
+        right: PageWrite<'a>,
+        room: Room,
+    ) -> Result<Option<Shift<'a>>> {
+        let (items, none, _) = with_new(left, None);
+        let page = self.split_page(left, &items, none);
+        let Some(first_right) = split_point::choose_packed(&page, room) else { return Ok(None) };
+        self.plan_at(left, right, (&items, first_right), (none, false), false, &Path::new())
+    }
+
+    /// The shift of the items of `left` from one of them on to its right sibling. Of the new item: its place, and whether it is
+    /// an item of its own.
+    fn plan_at<'a>(
+        &'a self,
+        left: &PageWrite<'_>,
+        right: PageWrite<'a>,
+        (items, first_right): (&[SplitItem<'_>], usize),
+        (new_at, is_item): (usize, bool),
+        tight: bool,
+        path: &Path,
+    ) -> Result<Option<Shift<'a>>> {
         let new_goes_right = new_at >= first_right;
         let kept = (first_right - usize::from(is_item && !new_goes_right)) as u16;
         let (last, first) = (items[first_right - 1], items[first_right]);
@@ -176,7 +204,7 @@ impl Index {
             data: [left_data, right_data, parent_data],
             entries,
             new_goes_right,
-            tight: way.tight,
+            tight,
         }))
     }
 

@@ -420,6 +420,7 @@ impl Index {
 }
 
 /// A separator that outlives the latch under which it was read.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OwnedSeparator {
     key: Vec<u8>,
     tid: Option<Tid>,

@@ -223,6 +223,21 @@ pub(crate) fn choose_shift(
     shortest_near(&points, balance, tolerance).map(|point| point.first_right)
 }
 
+/// Where to part a leaf so that what lies behind goes over to its right sibling and fills `room` there: between two keys,
+/// with a short pivot. `None` where there is no such point.
+pub(crate) fn choose_packed(page: &SplitPage<'_>, room: Room) -> Option<usize> {
+    let left_free = |point: &Candidate| {
+        let taken_over = USABLE_BYTES - page.high_key_bytes - point.right_free;
+        let left = room.bytes.checked_sub(taken_over)?;
+        let items = page.items.len() - point.first_right;
+        (items <= room.items && between_keys(page, point)).then_some((left, *point))
+    };
+    let points: Vec<(usize, Candidate)> = candidates(page).iter().filter_map(left_free).collect();
+    let best = points.iter().map(|(left, _)| *left).min()?;
+    let near = points.iter().filter(|(left, _)| *left <= best + room.bytes / SHIFT_TOLERANCE_PART);
+    near.min_by_key(|(left, point)| (point.pivot, *left)).map(|(_, point)| point.first_right)
+}
+
 /// Of the points whose division of space is nearly as good as the best one, the one with the shortest
 /// pivot; of several the best balanced. `tolerance` is in bytes.
 fn shortest_near(

@@ -77,6 +77,8 @@ counters! {{
     /// Leaf pages split for an entry that is another version of a row: hinted to be logically unchanged,
     /// or its key met by the unique check.
     version_splits,
+    /// Of those, leaf pages on which an old snapshot kept versions that would have gone.
+    held_splits,
     /// Times that last entries of a full leaf page went over to its right sibling, which had room for them, so
     /// that the page, or one further left, was not split.
     leaf_shifts,
@@ -130,12 +132,18 @@ counters! {{
     lists_grown,
     /// Entries removed by retail deletion.
     retail_deleted_entries,
+    /// Leaf pages latched for it, those passed to get past a split not counted.
+    retail_leaf_pages,
+    /// Inner pages read on the way there.
+    retail_inner_pages,
     /// Entries removed by vacuum.
     vacuumed_entries,
     /// Entries whose INCLUDE payload vacuum brought up to date.
     payloads_rewritten,
     /// Sparse leaf pages whose entries all went over to their right siblings.
     merged_leaves,
+    /// Pages of level 1 whose leaves were packed: merged, or filled up from their left siblings.
+    packed_parents,
     /// Pages that became empty, by a merge too, and were unlinked, the inner pages over them included.
     deleted_pages,
     /// Free pages that splits put to use.

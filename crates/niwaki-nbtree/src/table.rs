@@ -115,6 +115,12 @@ pub trait DeletionOracle {
     /// memory.
     fn keep_removable(&self, block: BlockNumber, offsets: &mut Vec<OffsetNumber>);
 
+    /// Asked before a leaf is split for a version: whether an old snapshot alone keeps what one of these offsets of a heap
+    /// block leads to, although it was deleted or replaced. False, where the block is not in memory.
+    fn keeps_for_old_snapshot(&self, _block: BlockNumber, _offsets: &[OffsetNumber]) -> bool {
+        false
+    }
+
     /// Reads a heap block in. No latch is held.
     ///
     /// # Errors

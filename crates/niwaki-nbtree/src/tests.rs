@@ -2,6 +2,7 @@
 
 mod concurrent;
 mod concurrent_merges;
+mod concurrent_packing;
 mod concurrent_shifts;
 mod format;
 mod test_table;
@@ -20,6 +21,8 @@ mod leaf_pages_per_lookup;
 mod merges;
 #[cfg(not(feature = "shuttle"))]
 mod model;
+#[cfg(not(feature = "shuttle"))]
+mod packing;
 #[cfg(not(feature = "shuttle"))]
 mod page_deletion;
 #[cfg(not(feature = "shuttle"))]

@@ -30,10 +30,10 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// No room on disk; the statement fails and nothing is lost.
-    #[error("could not extend {file}: no space left on device")]
+    #[error("{action}: no space left on device")]
     DiskFull {
-        /// File that could not grow.
-        file: String,
+        /// What was tried, and on which file.
+        action: String,
     },
     /// Damage on disk.
     #[error("{} block {:?} item {:?}: {} violated: {}", .0.file, .0.block, .0.item, .0.invariant, .0.detail)]
@@ -54,7 +54,7 @@ impl Error {
     pub fn io(action: impl Into<String>, source: io::Error) -> Self {
         let action = action.into();
         if source.kind() == io::ErrorKind::StorageFull {
-            return Self::DiskFull { file: action };
+            return Self::DiskFull { action };
         }
         Self::Io { action, source: Arc::new(source) }
     }

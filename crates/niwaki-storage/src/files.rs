@@ -324,11 +324,11 @@ impl Files {
     /// Grows the fork by `count` zero pages and returns the first. The caller holds `extend_lock`.
     pub(crate) fn grow(&self, fork: &ForkFile, count: u32) -> Result<u32> {
         let first = fork.blocks();
-        let full = || Error::DiskFull {
-            file: format!(
-                "{BASE}/{} beyond the largest size",
-                fork_file_name(fork.file, fork.fork)
-            ),
+        let full = || {
+            let name = fork_file_name(fork.file, fork.fork);
+            Error::DiskFull {
+                action: format!("could not extend {BASE}/{name} beyond the largest size"),
+            }
         };
         let end = first.checked_add(count).filter(|&end| end < u32::MAX).ok_or_else(full)?;
         let mut block = first;
@@ -338,7 +338,10 @@ impl Files {
             let segment = self.segment(fork, number)?;
             let bytes = u64::from(here) * PAGE_SIZE as u64;
             self.open.write(&segment, |file| file.allocate(offset, bytes)).map_err(|e| {
-                Error::io(format!("{BASE}/{}", fork_file_name(fork.file, fork.fork)), e)
+                Error::io(
+                    format!("could not extend {BASE}/{}", fork_file_name(fork.file, fork.fork)),
+                    e,
+                )
             })?;
             block += here;
         }

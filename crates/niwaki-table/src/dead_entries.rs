@@ -15,6 +15,10 @@ use crate::row_key::HasKey;
 use crate::table::Table;
 use crate::unique::storage;
 
+/// A snapshot is old when so many bytes of log came after it: short statements, of which some are always open, hold nothing
+/// back for long.
+const OLD_LOG_BYTES: u64 = 1 << 20;
+
 /// Judges the entries of a leaf (design section 6).
 pub(crate) struct DeadEntries<'t> {
     table: &'t Table,
@@ -34,6 +38,8 @@ struct Inserting<'t> {
     /// are promising.
     own: Cell<u32>,
     others: Cell<u32>,
+    /// An old snapshot keeps what would have made room on a leaf.
+    held_back: Cell<bool>,
     /// Why it was told to stop.
     interrupted: RefCell<Option<Interrupted>>,
 }
@@ -53,8 +59,14 @@ impl<'t> DeadEntries<'t> {
     ) -> Self {
         let (own, others) = (Cell::new(0), Cell::new(0));
         let interrupted = RefCell::default();
-        let inserting = Some(Inserting { tx, churn, own, others, interrupted });
+        let held_back = Cell::new(false);
+        let inserting = Some(Inserting { tx, churn, own, others, held_back, interrupted });
         Self { inserting, ..Self::new(table, index) }
+    }
+
+    /// Whether the index split a leaf for want of room that only an old snapshot kept.
+    pub(crate) fn was_held_back(&self) -> bool {
+        self.inserting.as_ref().is_some_and(|inserting| inserting.held_back.get())
     }
 
     /// Why [`DeletionOracle::gives_up`] said so.
@@ -155,6 +167,18 @@ impl DeletionOracle for DeadEntries<'_> {
         self.with_horizon(|horizon| {
             self.table.heap().keep_removable(block.0, offsets, horizon, waits);
         });
+    }
+
+    fn keeps_for_old_snapshot(&self, block: BlockNumber, offsets: &[OffsetNumber]) -> bool {
+        let transactions = self.table.engine.transactions();
+        let kept = self.with_horizon(|horizon| {
+            let log_since = transactions.published().0.saturating_sub(horizon.oldest().0);
+            log_since >= OLD_LOG_BYTES && self.table.heap().keeps_some(block.0, offsets, horizon)
+        });
+        if let Some(inserting) = self.inserting.as_ref().filter(|_| kept) {
+            inserting.held_back.set(true);
+        }
+        kept
     }
 
     fn read_in(&self, block: BlockNumber) -> Result<()> {

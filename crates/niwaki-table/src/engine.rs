@@ -4,9 +4,11 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use niwaki_env::sync::Mutex;
-use niwaki_heap::{HeapRedo, HeapRegistry, HeapRelation, MapOptions};
+use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
+use niwaki_heap::{ChangedTables, HeapRedo, HeapRegistry, HeapRelation, MapOptions};
 use niwaki_nbtree::{Index, IndexOptions, NbtreeManager};
 use niwaki_storage::record::ResourceManager;
 use niwaki_storage::{RelFile, RelFileId, Storage};
@@ -26,6 +28,22 @@ pub(crate) struct OpenIndex {
     pub(crate) suspects: Arc<Suspects>,
 }
 
+/// A time that may change.
+#[derive(Debug, Default)]
+pub(crate) struct DelayCell(AtomicU64);
+
+impl DelayCell {
+    /// Microseconds are counted; 584,000 years at most.
+    pub(crate) fn set(&self, delay: Duration) {
+        // Relaxed, here and below: who sees the old time goes by that.
+        self.0.store(u64::try_from(delay.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> Duration {
+        Duration::from_micros(self.0.load(Ordering::Relaxed))
+    }
+}
+
 /// One per database.
 pub struct Engine {
     storage: Arc<Storage>,
@@ -35,6 +53,8 @@ pub struct Engine {
     sequences: Mutex<HashMap<RelFileId, Arc<Mutex<SequenceState>>>>,
     /// Counters of tables by their catalog number: they outlive TRUNCATE.
     counters: Mutex<HashMap<u64, Arc<Counters>>>,
+    changed: Arc<ChangedTables>,
+    pub(crate) version_split_delay: DelayCell,
     temp_files: Arc<TempFiles>,
 }
 
@@ -63,6 +83,8 @@ impl Engine {
             indexes: Mutex::default(),
             sequences: Mutex::default(),
             counters: Mutex::default(),
+            changed: Arc::default(),
+            version_split_delay: DelayCell::default(),
             temp_files: Arc::default(),
         })
     }
@@ -161,7 +183,13 @@ impl Engine {
     }
 
     pub(crate) fn counters(&self, table: u64) -> Arc<Counters> {
-        Arc::clone(self.counters.lock().entry(table).or_default())
+        let new = || Arc::new(Counters::new(table, &self.changed));
+        Arc::clone(self.counters.lock().entry(table).or_insert_with(new))
+    }
+
+    /// Catalog numbers of the tables that were changed since they were taken last.
+    pub fn take_changed_tables(&self) -> Vec<u64> {
+        self.changed.take()
     }
 
     /// What is left to do before a clean stop: where each used sequence really stands is written down,

@@ -68,6 +68,12 @@ impl Table {
         self.tend_values()
     }
 
+    /// Whether what waits takes half of the room that there is for it: who makes more of it without need waits.
+    pub(crate) fn gardener_is_half_full(&self) -> bool {
+        self.heap().removed_is_half_full()
+            || self.indexes.iter().any(|index| index.suspects.is_half_full())
+    }
+
     /// How many removed versions, and entries of such, wait to be seen to.
     pub fn gardener_waiting(&self) -> usize {
         let suspects = self.indexes.iter().map(|index| index.suspects.waiting());
@@ -130,12 +136,15 @@ impl Table {
         row: &mut [Datum],
         key: &mut Vec<u8>,
     ) -> Result<()> {
-        let RemovedVersion { root, record, row: ref version } = *removed;
+        let RemovedVersion { root, record, was_last, row: ref version } = *removed;
         let early = record.filter(|_| seeded_bug!("seen-early"));
         if let Some(record) = early {
             self.heap().seen_to(root, record, self.keys.payloads_right());
         }
-        let kept = self.keys_kept(root, version)?;
+        let kept = match was_last {
+            true => ColumnMask::none(),
+            false => self.keys_kept(root, version)?,
+        };
         let mut missed = false;
         for (at, index) in self.indexes.iter().enumerate() {
             // The build sees to what it makes.
@@ -197,6 +206,7 @@ impl Table {
     /// turn, whatever it is now.
     fn keys_kept(&self, root: Tid, removed: &VersionRow) -> Result<ColumnMask> {
         let mut kept = ColumnMask::none();
+        count(&self.counters.gardener_heap_pages, 1);
         let probe = self.heap().probe_dead(root.block.0)?;
         for version in probe.versions(root) {
             self.keys.add_kept(removed.into(), version.into(), &mut kept)?;
@@ -249,6 +259,8 @@ impl Table {
                 self.heap().seen_to(root, record, right);
             }
         }
+        // Roots may have settled, for whoever looks at their pages.
+        self.relation.wants_care();
         Ok(())
     }
 
@@ -280,6 +292,7 @@ impl Table {
         horizon: &Horizon,
         memo: &KeyMemo,
     ) -> niwaki_heap::Result<Deadness> {
+        count(&self.counters.gardener_heap_pages, 1);
         let probe = self.heap().probe_dead(entry.root.block.0)?;
         Ok(probe.deadness(entry.root, horizon, |row| {
             memo.has_key(self, entry.index, row, entry.key) != HasKey::No

@@ -180,6 +180,7 @@ impl Table {
         loop {
             match self.indexes[index].handle.insert(&new, unique, Some(&oracle))? {
                 InsertOutcome::Inserted | InsertOutcome::AlreadyThere => {
+                    work.held_splits += u32::from(oracle.was_held_back());
                     if passing.doubtful.get() {
                         work.deferred.push(self.deferred_key(index, &work.key, entry.root));
                     }

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod back_pressure;
 mod bitmap_scan;
 mod build;
 mod check;

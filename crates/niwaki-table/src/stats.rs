@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
-use niwaki_heap::{HeapCounters, HeapStats};
+use niwaki_heap::{ChangeTold, ChangedTables, HeapCounters, HeapStats};
 
 use crate::fill::Fill;
 use crate::maintained::Maintained;
@@ -23,16 +23,29 @@ macro_rules! counters {
             pub heap: HeapStats,
         }
 
-        #[derive(Debug, Default)]
+        #[derive(Debug)]
         pub(crate) struct Counters {
             $(pub(crate) $name: AtomicU64,)*
             pub(crate) updates: UpdateCounters,
             pub(crate) fill: Fill,
             pub(crate) heap: Arc<HeapCounters>,
             pub(crate) maintained: Mutex<Maintained>,
+            pub(crate) changes: Arc<ChangeTold>,
         }
 
         impl Counters {
+            /// Of the table with this number, whose changes are told there.
+            pub(crate) fn new(table: u64, changed: &Arc<ChangedTables>) -> Self {
+                Self {
+                    $($name: AtomicU64::default(),)*
+                    updates: UpdateCounters::default(),
+                    fill: Fill::default(),
+                    heap: Arc::default(),
+                    maintained: Mutex::default(),
+                    changes: ChangeTold::new(table, changed),
+                }
+            }
+
             pub(crate) fn read(&self) -> TableStats {
                 // Relaxed: nothing else is ordered by a statistic.
                 TableStats {
@@ -62,6 +75,16 @@ counters! {
     gardener_deleted,
     /// Entries that the gardener had no room to remember: they wait for vacuum.
     suspects_forgotten,
+    /// Heap pages that the gardener read to judge entries, each time that it did.
+    gardener_heap_pages,
+    /// Updates that rested because they split index pages for want of room that only an old snapshot kept.
+    update_delays,
+    /// Rounds that came to it.
+    rounds,
+    /// Heap pages that they looked at.
+    round_pages,
+    /// Of those, how many they passed over.
+    round_passes,
 }
 
 /// Adds to a counter.

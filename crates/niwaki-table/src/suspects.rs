@@ -13,6 +13,7 @@
 //! In memory, bounded, and may be lost at any time, as the queue before it (niwaki-heap's `removed.rs`).
 
 use niwaki_env::failpoints::SIMULATED;
+use niwaki_env::sometimes;
 use niwaki_env::sync::Mutex;
 use niwaki_heap::RecordId;
 use niwaki_storage::Tid;
@@ -101,11 +102,20 @@ impl Suspects {
     /// Adds one; false: there is no room, it is forgotten.
     pub(crate) fn push(&self, key: &[u8], root: Tid, record: Option<RecordId>) -> bool {
         let mut lists = self.0.lock();
+        if SIMULATED && sometimes!(1, 64) {
+            // All of it is lost, as it may be at any time.
+            *lists = Lists::default();
+        }
         let room = lists.gathered.bytes() + size_of::<Suspect>() + key.len() <= BYTES_MAX;
         if room {
             lists.gathered.push(key, root, record);
         }
         room
+    }
+
+    /// Whether those gathered take half of the room that there is for them.
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.0.lock().gathered.bytes() > BYTES_MAX / 2
     }
 
     /// How many wait.

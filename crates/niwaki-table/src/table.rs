@@ -57,7 +57,8 @@ impl Table {
         let counters = engine.counters(definition.id);
         let any_key = definition.heap_only_updates == HeapOnlyUpdates::AnyKey;
         let relation = engine.heap(&definition).counting(Arc::clone(&counters.heap));
-        let relation = relation.telling_moves(any_key);
+        let changes = Arc::clone(&counters.changes);
+        let relation = relation.telling_moves(any_key).telling_changes(changes);
         let values = engine.value_heap(&definition);
         let indexes: Arc<[TableIndex]> = definition
             .indexes

@@ -50,6 +50,7 @@ impl Table {
         let kind = UpdateKind { heap_only, mixed, key_changed: changes.row_key };
         let mode = if kind.key_changed { RowLockMode::Update } else { RowLockMode::NoKeyUpdate };
         let mut queue = Queue { tid: target.root, mode, wait: LockWait::Block, guard: None };
+        work.held_splits = 0;
         let view = tx.view(snapshot);
         let (root, heap_only) =
             match self.replace(&view, target, (old, new), kind, &mut queue, work)? {
@@ -84,6 +85,7 @@ impl Table {
             self.heap().set_mixed(tx.write_xid()?, root.block.0, &[root.offset.0])?;
         }
         self.tend()?;
+        self.wait_for_old_snapshot(tx, work)?;
         Ok(Modify::Done { root })
     }
 

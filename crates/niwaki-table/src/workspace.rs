@@ -25,6 +25,8 @@ pub struct Workspace {
     pub(crate) tids: Vec<Tid>,
     /// Keys that may be there twice, of deferrable indexes.
     pub(crate) deferred: Vec<DeferredKey>,
+    /// Index leaves that the operation split for want of room that only an old snapshot kept.
+    pub(crate) held_splits: u32,
     /// Where room was looked for in vain.
     pub(crate) churn: RefCell<OwnChurn>,
 }

@@ -210,7 +210,7 @@ impl Stage {
         for block in 0..heap.blocks().expect("blocks") {
             let horizon = self.txns.horizon();
             let mut roots = VacuumRoots::default();
-            heap.vacuum_page(block, &horizon, Xid::INVALID, &mut roots).expect("a page");
+            heap.vacuum_page(block, &horizon, Xid::INVALID, true, &mut roots).expect("a page");
             let offsets: Vec<u16> = roots.dead.iter().map(|tid| tid.offset.0).collect();
             heap.free_dead(&paused, block, &offsets, &horizon).expect("a page");
         }

@@ -305,7 +305,9 @@ pub fn rounds_beside_writers() {
         Box::new(|stage: &Stage| (0..2).for_each(|_| stage.read())),
     ]);
     stage.rounds(6);
-    assert!(!stage.table.wants_round().expect("a table"), "nobody writes, and something is left");
+    assert_eq!(stage.table.gardener_waiting(), 0, "nobody writes, and something is left");
+    let (visible, blocks) = (stage.table.all_visible_pages(), stage.table.blocks());
+    assert_eq!(visible.expect("a map"), blocks.expect("a table"), "pages that not all see");
     stage.read();
     stage.check();
 }
@@ -355,7 +357,7 @@ fn a_cleaner_comes_back_after(updates: i32) {
     let horizon = stage.engine.transactions().horizon();
     let mut roots = VacuumRoots::default();
     for block in 0..stage.table.blocks().expect("blocks") {
-        heap.vacuum_page(block, &horizon, Xid::INVALID, &mut roots).expect("a page");
+        heap.vacuum_page(block, &horizon, Xid::INVALID, true, &mut roots).expect("a page");
     }
     stage.churn(updates);
     for index in [0, ON_A] {

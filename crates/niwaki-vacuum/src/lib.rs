@@ -4,6 +4,7 @@
 mod analyze;
 mod cost;
 mod progress;
+mod rests;
 mod skip;
 mod vacuum;
 

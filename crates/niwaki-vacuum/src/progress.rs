@@ -84,7 +84,7 @@ numbers! {
     blocks_total,
     /// Of those, how many were pruned, or left out by what the visibility map says.
     blocks_scanned,
-    /// Blocks whose line pointers were freed.
+    /// Up to which block line pointers were freed, where there were any.
     blocks_vacuumed,
     /// Times all indexes were visited.
     index_passes,
@@ -100,10 +100,40 @@ numbers! {
     indexes_processed,
 }
 
+/// What a root takes in memory that is the only one on its page.
+const LONE_ROOT_BYTES: u64 = 11;
+
+impl VacuumState {
+    /// About how many roots the memory holds: they take as much as those found so far, and no more than if each page
+    /// had one.
+    pub fn roots_max(&self) -> u64 {
+        let so_far = self.roots.saturating_mul(self.roots_bytes_max) / self.roots_bytes.max(1);
+        so_far.max(self.roots_bytes_max / LONE_ROOT_BYTES)
+    }
+}
+
 impl VacuumProgress {
     /// Enters a phase.
     pub(crate) fn begin(&self, phase: VacuumPhase) {
         let number = VacuumPhase::ALL.iter().position(|p| *p == phase).unwrap_or(0);
         self.phase.store(number as u64, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roots_are_about_as_many_as_fit() {
+        let progress = VacuumProgress::default();
+        progress.roots_bytes_max(1100_u64);
+        assert_eq!(progress.state().roots_max(), 100, "one a page");
+        progress.roots(1_u64);
+        progress.roots_bytes(200_u64);
+        assert_eq!(progress.state().roots_max(), 100, "no fewer, whatever the first one takes");
+        progress.roots(500_u64);
+        progress.roots_bytes(550_u64);
+        assert_eq!(progress.state().roots_max(), 1000, "many a page");
     }
 }

@@ -15,8 +15,9 @@ use niwaki_storage::{ReadAhead, Tid, Xid};
 use niwaki_table::{Error, PageVisibility, Result, Table, VacuumRoots};
 use niwaki_txn::SessionControl;
 
-use crate::cost::{CostBalance, CostOptions};
+use crate::cost::CostOptions;
 use crate::progress::{VacuumPhase, VacuumProgress};
+use crate::rests::Rests;
 use crate::skip::BlocksToRead;
 
 /// Part of the heap's pages, in percent, from which on roots are worth a visit of the indexes.
@@ -148,10 +149,9 @@ pub fn vacuum(
     let next = table.engine().transactions().next_xid().0;
     let mut pass = Pass {
         table,
-        session,
         options,
         freeze_before: Xid(next.saturating_sub(options.freeze_min_age)),
-        cost: CostBalance::new(options.cost),
+        rests: Rests::new(session, options.cost),
         summary: VacuumSummary::default(),
         roots: VacuumRoots::default(),
     };
@@ -167,28 +167,20 @@ pub fn vacuum(
     if options.large_values {
         pass.vacuum_values()?;
     }
-    Ok(pass.summary)
+    Ok(VacuumSummary { reads: pass.rests.reads(), ..pass.summary })
 }
 
 struct Pass<'t> {
     table: &'t Table,
-    session: &'t SessionControl,
     options: &'t VacuumOptions,
     freeze_before: Xid,
-    cost: CostBalance,
+    rests: Rests<'t>,
     summary: VacuumSummary,
     /// Whose entries the next visit of the indexes is about.
     roots: VacuumRoots,
 }
 
 impl Pass<'_> {
-    /// Between two pages, with no latch held and no pin: `reads` pages were read for the last one, which was changed or
-    /// not.
-    fn rest(&mut self, reads: u64, changed: bool) -> Result<()> {
-        self.summary.reads += reads;
-        rest(self.session, &mut self.cost, reads, changed)
-    }
-
     /// Prunes the heap's pages that the map does not leave out, up to the end that the heap has when it gets there.
     fn scan(&mut self, paused: &FreeingPaused) -> Result<()> {
         let (table, heap) = (self.table, self.table.heap());
@@ -202,7 +194,9 @@ impl Pass<'_> {
         })? {
             // Anew for each page: reading the slots costs little, and what ended meanwhile counts.
             let horizon = table.engine().transactions().horizon();
-            let found = heap.vacuum_page(block, &horizon, self.freeze_before, &mut self.roots)?;
+            let tell = self.may_leave_roots()?;
+            let (before, roots) = (self.freeze_before, &mut self.roots);
+            let found = heap.vacuum_page(block, &horizon, before, tell, roots)?;
             let summary = &mut self.summary;
             summary.pages += 1;
             summary.removed += u64::from(found.pruned.removed);
@@ -211,7 +205,7 @@ impl Pass<'_> {
             summary.held += u64::from(found.pruned.held);
             self.options.progress.blocks_scanned(block);
             self.tell_roots();
-            self.rest(stream.take_reads(), found.pruned.removed + found.pruned.frozen > 0)?;
+            self.rests.rest(stream.take_reads(), found.pruned.removed + found.pruned.frozen > 0)?;
             let full = self.roots.memory_bytes() >= self.options.memory_bytes;
             if full && self.options.index_cleanup != IndexCleanup::Off {
                 self.clean(paused)?;
@@ -235,15 +229,25 @@ impl Pass<'_> {
         }
         match self.options.index_cleanup {
             IndexCleanup::Off => {}
-            IndexCleanup::Auto if self.bypasses()? => self.summary.bypassed = self.roots.len(),
+            IndexCleanup::Auto if self.bypasses(0)? => self.summary.bypassed = self.roots.len(),
             IndexCleanup::Auto | IndexCleanup::On => self.clean(paused)?,
         }
         Ok(())
     }
 
-    /// Whether so few pages have roots that the indexes are not worth a visit.
-    fn bypasses(&self) -> Result<bool> {
-        let pages = (self.roots.dead.block_count() + self.roots.mixed.block_count()) as u64;
+    /// Whether the roots found so far may be left to others: then these are told what goes.
+    fn may_leave_roots(&self) -> Result<bool> {
+        match self.options.index_cleanup {
+            IndexCleanup::On => Ok(false),
+            IndexCleanup::Off => Ok(true),
+            // The next page may have some.
+            IndexCleanup::Auto => self.bypasses(1),
+        }
+    }
+
+    /// Whether so few pages have roots, with so many `more`, that the indexes are not worth a visit.
+    fn bypasses(&self, more: u64) -> Result<bool> {
+        let pages = (self.roots.dead.block_count() + self.roots.mixed.block_count()) as u64 + more;
         let few = pages * 100 < u64::from(self.table.blocks()?) * BYPASS_PERCENT;
         let indexed = !self.table.definition().indexes.is_empty();
         let small = self.roots.memory_bytes() < BYPASS_BYTES_MAX;
@@ -263,10 +267,10 @@ impl Pass<'_> {
             Ok::<_, Error>(blocks.next(values.blocks()?, |at| values.page_visibility(at)))
         })? {
             let horizon = self.table.engine().transactions().horizon();
-            let found = values.vacuum_page(block, &horizon, self.freeze_before, &mut none)?;
+            let found = values.vacuum_page(block, &horizon, self.freeze_before, true, &mut none)?;
             self.summary.value_pages += 1;
             self.summary.pieces_removed += u64::from(found.pruned.removed);
-            self.rest(stream.take_reads(), found.pruned.removed + found.pruned.frozen > 0)?;
+            self.rests.rest(stream.take_reads(), found.pruned.removed + found.pruned.frozen > 0)?;
         }
         Ok(values.save_free_space()?)
     }
@@ -292,7 +296,7 @@ impl Pass<'_> {
         cleaning.retain(|root| !unclean.contains(root));
         for (block, offsets) in by_block(&cleaning) {
             self.summary.cleared += heap.clear_mixed(block, &offsets)?.len() as u64;
-            self.rest(0, true)?;
+            self.rests.rest(0, true)?;
         }
         self.tell_roots();
         Ok(())
@@ -300,38 +304,31 @@ impl Pass<'_> {
 
     /// Visits the indexes, some of them at the same time. Returns the mixed roots that must stay so.
     fn clean_indexes(&mut self, roots: &VacuumRoots) -> Result<BTreeSet<Tid>> {
-        let (table, session, read_ahead) = (self.table, self.session, self.options.read_ahead);
+        let (table, rests, read_ahead) = (self.table, &self.rests, self.options.read_ahead);
+        let visit = |index| {
+            let mut unclean = BTreeSet::new();
+            let rest = &mut |reads, changed| rests.rest(reads, changed);
+            let done = table.clean_index(index, roots, &mut unclean, read_ahead, rest)?;
+            Ok::<_, Error>((done.removed, unclean))
+        };
         let count = table.definition().indexes.len();
         let mut unclean = BTreeSet::new();
         let mut begin = 0;
         while begin < count {
             let end = count.min(begin + 1 + self.options.index_workers);
             let visited = thread::scope(|scope| {
-                let others: Vec<_> = (begin + 1..end)
-                    .map(|index| {
-                        // A share of the work each: together they rest as often as one of them would.
-                        let mut cost = self.cost;
-                        scope.spawn(move || {
-                            let mut unclean = BTreeSet::new();
-                            let rest =
-                                &mut |reads, changed| rest(session, &mut cost, reads, changed);
-                            let done =
-                                table.clean_index(index, roots, &mut unclean, read_ahead, rest);
-                            done.map(|done| (done, unclean))
-                        })
-                    })
-                    .collect();
-                let rest = &mut |reads, changed| self.rest(reads, changed);
-                let first = table.clean_index(begin, roots, &mut unclean, read_ahead, rest);
-                let mut visited = vec![first.map(|done| (done, BTreeSet::new()))];
+                let visit = &visit;
+                let others: Vec<_> =
+                    (begin + 1..end).map(|index| scope.spawn(move || visit(index))).collect();
+                let mut visited = vec![visit(begin)];
                 visited.extend(others.into_iter().map(|other| {
                     other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
                 }));
                 visited
             });
             for done in visited {
-                let (done, left) = done?;
-                self.summary.entries_removed += done.removed;
+                let (removed, left) = done?;
+                self.summary.entries_removed += removed;
                 unclean.extend(left);
             }
             begin = end;
@@ -350,26 +347,15 @@ impl Pass<'_> {
         let numbers = roots.dead.blocks().map(|(block, _)| block);
         let mut ahead = heap.ahead(numbers, self.options.read_ahead);
         let mut blocks = roots.dead.blocks();
-        let mut done = 0_u64;
         while let (Some(_), Some((block, offsets))) = (ahead.next(), blocks.next()) {
             let horizon = self.table.engine().transactions().horizon();
             let freed = heap.free_dead(paused, block, &offsets, &horizon)?;
             self.summary.freed += u64::from(freed);
-            done += 1;
-            self.options.progress.blocks_vacuumed(done);
-            self.rest(ahead.take_reads(), freed > 0)?;
+            self.options.progress.blocks_vacuumed(block + 1);
+            self.rests.rest(ahead.take_reads(), freed > 0)?;
         }
         Ok(())
     }
-}
-
-/// Looks for interrupts, and rests if it is time.
-fn rest(session: &SessionControl, cost: &mut CostBalance, reads: u64, changed: bool) -> Result<()> {
-    let done = match cost.visit(u32::try_from(reads).unwrap_or(u32::MAX), changed) {
-        Some(time) => session.sleep(time),
-        None => session.check_interrupts(),
-    };
-    done.map_err(|why| Error::Transaction(why.into()))
 }
 
 /// Roots, given ascending, by their blocks.

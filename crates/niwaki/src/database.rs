@@ -161,6 +161,8 @@ impl Database {
         } else {
             None
         };
+        let delay = u64::try_from(settings.int("version_split_delay")).unwrap_or(0);
+        engine.set_version_split_delay(Duration::from_millis(delay));
         let gardener = match options.background && settings.bool("gardener") {
             true => Some(GardenerThread::start(Arc::clone(&engine), Arc::clone(&catalog))?),
             false => None,

@@ -1,5 +1,9 @@
 //! The gardener's own thread: rounds over the tables whose writers have gone (niwaki-table's `rounds.rs`).
+//!
+//! Only tables that were changed are visited, until nothing is left to do in them: what an idle database costs does not
+//! depend on how many tables it has.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +13,7 @@ use niwaki_catalog::{Catalog, Oid};
 use niwaki_env::sync::Signal;
 use niwaki_env::sync::thread::{self, JoinHandle};
 use niwaki_storage::Lsn;
-use niwaki_table::{Engine, Rounds};
+use niwaki_table::{Engine, Round, Rounds};
 use niwaki_txn::{BeginOptions, Durability, SessionControl, TableId, TableLockMode, WaitPolicy};
 
 use crate::{Result, SqlError};
@@ -19,17 +23,40 @@ const SHORT: Duration = Duration::from_millis(50);
 const LONG: Duration = Duration::from_millis(500);
 /// For the thread, a page is quiet when nobody has changed it for so long, twice that at most.
 const QUIET: Duration = Duration::from_secs(1);
+/// So many tables that were changed before anybody knows them are remembered: those of transactions that have not committed,
+/// or never will.
+const UNKNOWN_MAX: usize = 1024;
 
 /// Goes round the tables of a database.
 pub(crate) struct Gardener {
     engine: Arc<Engine>,
     catalog: Arc<Catalog>,
     session: Arc<SessionControl>,
-    tables: HashMap<Oid, Rounds>,
+    /// Tables with something to do.
+    tables: HashMap<Oid, Visited>,
+    /// Tables that were changed, and are not in the catalog.
+    unknown: BTreeSet<Oid>,
     quiet_for: Duration,
     /// Where the log ended, a while ago, and when that was on the monotonic clock.
     quiet: Lsn,
     marked: (Duration, Lsn),
+}
+
+/// What is known of a table that is visited.
+#[derive(Debug, Default)]
+struct Visited {
+    rounds: Rounds,
+    /// The last round found nothing left to do. If the next one says the same, it was the last: a change that was made when
+    /// the table was taken from the list of those changed may not have come to it again.
+    rested: bool,
+}
+
+/// What became of a visit.
+enum Visit {
+    /// There was a round.
+    Made(Round),
+    /// Somebody is in the way.
+    Locked,
 }
 
 impl Gardener {
@@ -45,8 +72,8 @@ impl Gardener {
         let session = engine.transactions().register_session()?;
         let storage = engine.storage();
         let marked = (storage.env().clock.monotonic(), storage.wal().insert_lsn());
-        let (tables, quiet) = (HashMap::new(), Lsn(0));
-        Ok(Self { engine, catalog, session, tables, quiet_for, quiet, marked })
+        let (tables, unknown, quiet) = (HashMap::new(), BTreeSet::new(), Lsn(0));
+        Ok(Self { engine, catalog, session, tables, unknown, quiet_for, quiet, marked })
     }
 
     /// One round over each table that may need one and that nobody holds against writers. Whether the next should come soon.
@@ -60,28 +87,53 @@ impl Gardener {
             self.quiet = self.marked.1;
             self.marked = (now, storage.wal().insert_lsn());
         }
-        let state = self.catalog.state();
-        self.tables.retain(|oid, _| state.relation(*oid).is_some());
-        let wanted = state.tables().filter_map(|relation| {
-            let table = relation.table.as_ref()?;
-            // A table that cannot be read is no less visited: then the error is told.
-            table.wants_round().unwrap_or(true).then_some(relation.oid)
-        });
+        self.find_changed();
         let (mut soon, mut result) = (false, Ok(()));
-        for oid in wanted.collect::<Vec<_>>() {
+        for oid in self.tables.keys().copied().collect::<Vec<_>>() {
             match self.visit(oid) {
-                Ok(more) => soon |= more,
+                Ok(Visit::Locked) => {}
+                Ok(Visit::Made(round)) => {
+                    soon |= round.soon;
+                    if let Some(visited) = self.tables.get_mut(&oid) {
+                        let rested = std::mem::replace(&mut visited.rested, round.rests);
+                        if rested && round.rests {
+                            self.tables.remove(&oid);
+                        }
+                    }
+                }
+                // It is visited again: then the error is told again.
                 Err(error) => result = result.and(Err(error)),
             }
         }
         result.map(|()| soon)
     }
 
+    /// Takes over the tables that were changed, and leaves those that have gone.
+    fn find_changed(&mut self) {
+        let state = self.catalog.state();
+        self.tables.retain(|oid, _| state.relation(*oid).is_some());
+        let changed = self.engine.take_changed_tables();
+        let changed = changed.into_iter().filter_map(|id| u32::try_from(id).ok()).map(Oid);
+        for oid in std::mem::take(&mut self.unknown).into_iter().chain(changed) {
+            if state.relation(oid).is_some() {
+                let visited = self.tables.entry(oid).or_default();
+                visited.rounds.changed();
+                visited.rested = false;
+            } else {
+                self.unknown.insert(oid);
+            }
+        }
+        // The oldest have waited longest in vain.
+        while self.unknown.len() > UNKNOWN_MAX {
+            self.unknown.pop_first();
+        }
+    }
+
     /// One round over a table, if it is still there and nobody is in the way.
-    fn visit(&mut self, oid: Oid) -> Result<bool> {
+    fn visit(&mut self, oid: Oid) -> Result<Visit> {
         let transactions = self.engine.transactions();
         let transaction = transactions.begin(&self.session, BeginOptions::default())?;
-        let mut soon = false;
+        let mut visit = Visit::Locked;
         if transactions.locks().acquire_table(
             &transaction,
             TableId(u64::from(oid.0)),
@@ -91,12 +143,12 @@ impl Gardener {
             // As it is now that the lock is held.
             let state = self.catalog.state();
             if let Some(table) = state.relation(oid).and_then(|relation| relation.table.as_ref()) {
-                let round = table.round(self.tables.entry(oid).or_default(), self.quiet)?;
-                soon = round.more && round.passes > 0;
+                let visited = self.tables.entry(oid).or_default();
+                visit = Visit::Made(table.round(&mut visited.rounds, self.quiet)?);
             }
         }
         transaction.commit(Durability::Async)?;
-        Ok(soon)
+        Ok(visit)
     }
 }
 

@@ -2,13 +2,13 @@
 //!
 //! One list has the view's columns and where each value comes from, so that they cannot differ.
 
-use niwaki_nbtree::IndexStats;
+use niwaki_nbtree::{Index, IndexStats};
 use niwaki_types::{Datum, TypeOid};
 
 /// Name of the view.
 pub(crate) const STAT_INDEXES: &str = "niwaki_stat_indexes";
 
-/// What tells the index; then the counters; then [`LATCH_HOLD`].
+/// What tells the index; then the counters; then [`PAGES`] and [`LATCH_HOLD`].
 const NAMES: [(&str, TypeOid); 5] = [
     ("relid", TypeOid::OID),
     ("indexrelid", TypeOid::OID),
@@ -28,6 +28,7 @@ const COUNTERS: &[Counter] = &[
     ("leaf_splits_single_value", |s| s.single_value_splits),
     ("leaf_splits_after_new_item", |s| s.after_new_splits),
     ("leaf_splits_hinted", |s| s.version_splits),
+    ("leaf_splits_held", |s| s.held_splits),
     ("inner_splits", |s| s.inner_splits),
     ("root_splits", |s| s.root_splits),
     ("leaf_shifts", |s| s.leaf_shifts),
@@ -46,11 +47,14 @@ const COUNTERS: &[Counter] = &[
     ("bottom_up_heap_blocks_max", |s| s.bottom_up_heap_blocks_max),
     ("bottom_up_wal_bytes", |s| s.bottom_up_wal_bytes),
     ("gardener_deleted", |s| s.retail_deleted_entries),
+    ("gardener_leaf_pages", |s| s.retail_leaf_pages),
+    ("gardener_inner_pages", |s| s.retail_inner_pages),
     ("dedup_passes", |s| s.dedup_passes),
     ("dedup_freed_bytes", |s| s.dedup_freed_bytes),
     ("posting_splits", |s| s.posting_splits),
     ("posting_lists_grown", |s| s.lists_grown),
     ("pages_merged", |s| s.merged_leaves),
+    ("pages_packed", |s| s.packed_parents),
     ("pages_deleted", |s| s.deleted_pages),
     ("pages_recycled", |s| s.recycled_pages),
     ("lookups", |s| s.lookups),
@@ -59,20 +63,27 @@ const COUNTERS: &[Counter] = &[
     ("unique_entries_visited", |s| s.unique_entries),
 ];
 
+/// What it is like now.
+const PAGES: [(&str, TypeOid); 2] = [("pages", TypeOid::INT8), ("free_pages", TypeOid::INT8)];
+
 const LATCH_HOLD: (&str, TypeOid) = ("latch_hold_us", TypeOid::TEXT);
 
 /// The view's columns.
 pub(crate) fn columns() -> Vec<(&'static str, TypeOid)> {
     let counters = COUNTERS.iter().map(|&(name, _)| (name, TypeOid::INT8));
-    NAMES.into_iter().chain(counters).chain([LATCH_HOLD]).collect()
+    NAMES.into_iter().chain(counters).chain(PAGES).chain([LATCH_HOLD]).collect()
 }
 
-/// A row: the index's names, as many as [`NAMES`], then what it counted.
-pub(crate) fn row(names: [Datum; 5], stats: &IndexStats, latch_hold: &[u64]) -> Vec<Datum> {
+/// A row: the index's names, as many as [`NAMES`], then what it counted, and what it is like now.
+pub(crate) fn row(names: [Datum; 5], index: &Index) -> Vec<Datum> {
     let number = |value: u64| Datum::Int8(i64::try_from(value).unwrap_or(i64::MAX));
-    let counters = COUNTERS.iter().map(|(_, read)| number(read(stats)));
-    let held = Datum::Text(histogram(latch_hold).as_str().into());
-    names.into_iter().chain(counters).chain([held]).collect()
+    let stats = index.stats();
+    let counters = COUNTERS.iter().map(|(_, read)| number(read(&stats)));
+    // Its file may have gone a moment ago.
+    let blocks = index.blocks().map_or(Datum::Null, |blocks| number(blocks.into()));
+    let pages = [blocks, number(index.free_pages() as u64)];
+    let held = Datum::Text(histogram(&index.latch_hold()).as_str().into());
+    names.into_iter().chain(counters).chain(pages).chain([held]).collect()
 }
 
 /// The buckets that have passes, as `limit:passes` with the limit in microseconds that they took less

@@ -26,6 +26,7 @@ const COUNTERS: &[Counter] = &[
     ("new_root_same_keys", |s| s.updates.same_keys),
     ("new_root_off", |s| s.updates.off),
     ("left_page", |s| s.updates.left_page),
+    ("update_delays", |s| s.update_delays),
     ("pruned_by_horizon", |s| s.heap.pruned_by_horizon),
     ("pruned_by_interval", |s| s.heap.pruned_by_interval),
     ("pruned_aborted", |s| s.heap.pruned_aborted),
@@ -34,7 +35,12 @@ const COUNTERS: &[Counter] = &[
     ("chains_cleaned", |s| s.heap.cleaned),
     ("line_pointers_freed", |s| s.heap.freed),
     ("gardener_deleted", |s| s.gardener_deleted),
+    ("gardener_told", |s| s.heap.told),
     ("gardener_forgotten", |s| s.heap.forgotten + s.suspects_forgotten),
+    ("gardener_heap_pages", |s| s.gardener_heap_pages),
+    ("rounds", |s| s.rounds),
+    ("round_pages", |s| s.round_pages),
+    ("round_passes", |s| s.round_passes),
 ];
 
 /// The one that goes down too.

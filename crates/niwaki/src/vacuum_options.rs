@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use niwaki_catalog::RelationOptions;
 use niwaki_sql::settings::Settings;
-use niwaki_sql::utility::Vacuum;
+use niwaki_sql::utility::{IndexCleanup as Stated, Vacuum};
 use niwaki_storage::ReadAhead;
 use niwaki_storage::page::PAGE_SIZE;
 use niwaki_vacuum::{CostOptions, IndexCleanup, VacuumOptions};
@@ -92,8 +92,9 @@ pub(crate) fn of_statement(
         freeze_min_age: if vacuum.freeze { 0 } else { options.freeze_min_age },
         skip_pages: !vacuum.disable_page_skipping,
         index_cleanup: match vacuum.index_cleanup {
-            Some(true) => IndexCleanup::On,
-            Some(false) => IndexCleanup::Off,
+            Some(Stated::Auto) => IndexCleanup::Auto,
+            Some(Stated::On) => IndexCleanup::On,
+            Some(Stated::Off) => IndexCleanup::Off,
             None => options.index_cleanup,
         },
         index_workers: vacuum.parallel.map_or(options.index_workers, |most| {

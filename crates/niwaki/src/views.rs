@@ -367,7 +367,7 @@ const PG_STAT_PROGRESS: Columns = &[
 ];
 /// Name of the view of vacuums.
 pub(crate) const PROGRESS_VACUUM: &str = "pg_stat_progress_vacuum";
-/// As in PostgreSQL 17.
+/// As in PostgreSQL 15, and then what 17 has.
 const PG_STAT_PROGRESS_VACUUM: Columns = &[
     ("pid", INT4),
     ("datid", OID),
@@ -378,6 +378,8 @@ const PG_STAT_PROGRESS_VACUUM: Columns = &[
     ("heap_blks_scanned", INT8),
     ("heap_blks_vacuumed", INT8),
     ("index_vacuum_count", INT8),
+    ("max_dead_tuples", INT8),
+    ("num_dead_tuples", INT8),
     ("max_dead_tuple_bytes", INT8),
     ("dead_tuple_bytes", INT8),
     ("num_dead_item_ids", INT8),

@@ -46,13 +46,13 @@ fn the_view_has_its_columns_and_a_row_for_each_index() {
                    where attrelid = 'niwaki_stat_indexes'::regclass order by attnum";
     let expected = "relid indexrelid schemaname relname indexrelname inserts leaf_splits \
         leaf_splits_rightmost leaf_splits_default leaf_splits_many_duplicates \
-        leaf_splits_single_value leaf_splits_after_new_item leaf_splits_hinted inner_splits \
+        leaf_splits_single_value leaf_splits_after_new_item leaf_splits_hinted leaf_splits_held inner_splits \
         root_splits leaf_shifts tight_shifts shifted_entries simple_passes simple_useless simple_deleted simple_heap_blocks \
         simple_wal_bytes bottom_up_passes bottom_up_useless bottom_up_deleted \
         bottom_up_heap_blocks bottom_up_useless_blocks bottom_up_heap_blocks_max \
-        bottom_up_wal_bytes gardener_deleted dedup_passes dedup_freed_bytes posting_splits posting_lists_grown \
-        pages_merged pages_deleted pages_recycled lookups lookup_leaf_pages unique_checks unique_entries_visited \
-        latch_hold_us";
+        bottom_up_wal_bytes gardener_deleted gardener_leaf_pages gardener_inner_pages dedup_passes dedup_freed_bytes posting_splits posting_lists_grown \
+        pages_merged pages_packed pages_deleted pages_recycled lookups lookup_leaf_pages unique_checks unique_entries_visited \
+        pages free_pages latch_hold_us";
     let expected: Vec<&str> = expected.split_whitespace().collect();
     assert_eq!(run(&mut session, columns).lines().collect::<Vec<_>>(), expected);
     let names = "select schemaname, relname, indexrelname, relid = i.indrelid \

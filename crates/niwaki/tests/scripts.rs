@@ -59,6 +59,11 @@ fn index_maintenance() {
 }
 
 #[test]
+fn vacuum() {
+    check("vacuum", include_str!("../testscripts/vacuum.test"));
+}
+
+#[test]
 fn bitmaps() {
     check("bitmaps", include_str!("../testscripts/bitmaps.test"));
 }

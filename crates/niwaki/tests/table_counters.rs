@@ -43,9 +43,10 @@ fn the_view_has_its_columns_and_a_row_for_each_table() {
                    where attrelid = 'niwaki_stat_tables'::regclass order by attnum";
     let expected = "relid schemaname relname updates heap_only heap_only_0_indexes \
         heap_only_1_index heap_only_2_indexes heap_only_3_indexes heap_only_more_indexes \
-        new_root_no_room new_root_same_keys new_root_off left_page pruned_by_horizon \
+        new_root_no_room new_root_same_keys new_root_off left_page update_delays pruned_by_horizon \
         pruned_by_interval pruned_aborted chains_mixed chains_settled chains_cleaned \
-        line_pointers_freed gardener_deleted gardener_forgotten gardener_waiting";
+        line_pointers_freed gardener_deleted gardener_told gardener_forgotten gardener_heap_pages \
+        rounds round_pages round_passes gardener_waiting";
     let expected: Vec<&str> = expected.split_whitespace().collect();
     assert_eq!(run(&mut session, columns).lines().collect::<Vec<_>>(), expected);
     let names = "select schemaname, s.relname, relid = c.oid from niwaki_stat_tables s \
@@ -177,11 +178,19 @@ fn chains_that_become_mixed_and_settle_are_counted() {
     assert_eq!(counters(&mut session), mixed);
     // A reader takes the old versions away, the next writer their entries.
     assert_eq!(run(&mut session, "select count(*) from t"), "20");
-    let expected = ["pruned_by_horizon 20", "chains_mixed 20", "gardener_waiting 20"];
+    let expected =
+        ["pruned_by_horizon 20", "chains_mixed 20", "gardener_told 20", "gardener_waiting 20"];
     assert_eq!(counters(&mut session)[3..], expected);
     let fill = "insert into t select g, g, repeat('x', 150) from generate_series(21, 60) g";
     each(&mut session, &[fill]);
-    let expected = ["pruned_by_horizon 20", "chains_mixed 20", "gardener_deleted 20"];
+    // Each row's page, under the leaf's latch.
+    let expected = [
+        "pruned_by_horizon 20",
+        "chains_mixed 20",
+        "gardener_deleted 20",
+        "gardener_told 20",
+        "gardener_heap_pages 20",
+    ];
     assert_eq!(counters(&mut session)[3..], expected);
     let of_index = "select gardener_deleted from niwaki_stat_indexes where indexrelname = 't_k'";
     assert_eq!(run(&mut session, of_index), "20");
@@ -197,6 +206,8 @@ fn chains_that_become_mixed_and_settle_are_counted() {
         "chains_mixed 20",
         "chains_settled 20",
         "gardener_deleted 20",
+        "gardener_told 20",
+        "gardener_heap_pages 20",
     ];
     assert_eq!(counters(&mut session), expected);
 }
@@ -213,13 +224,22 @@ fn line_pointers_that_come_back_without_vacuum_are_counted() {
         "chains_mixed 20",
         "chains_settled 4",
         "gardener_deleted 20",
+        "gardener_told 36",
+        "gardener_heap_pages 20",
         "gardener_waiting 16",
     ];
     assert_eq!(counters(&mut session)[3..], expected);
     // An entry of each in both indexes.
     each(&mut session, &["insert into t values (50, 50, '')"]);
-    let expected =
-        ["pruned_by_horizon 36", "chains_mixed 20", "chains_settled 4", "gardener_deleted 52"];
+    // And of each row that is gone once for each index.
+    let expected = [
+        "pruned_by_horizon 36",
+        "chains_mixed 20",
+        "chains_settled 4",
+        "gardener_deleted 52",
+        "gardener_told 36",
+        "gardener_heap_pages 52",
+    ];
     assert_eq!(counters(&mut session)[3..], expected);
     // Sixteen old versions are reason enough for another pass.
     each(&mut session, &["update t set note = repeat('z', 150)"; 5]);
@@ -244,7 +264,6 @@ fn chains_that_vacuum_cleans_are_counted() {
         "pruned_by_horizon 3",
         "chains_mixed 3",
         "chains_cleaned 3",
-        "gardener_waiting 3",
     ];
     assert_eq!(counters(&mut session), expected);
 }

@@ -78,7 +78,7 @@ impl Fixture {
         for block in 0..self.heap().blocks().unwrap() {
             let horizon = self.txns.horizon();
             let mut roots = VacuumRoots::default();
-            let done = self.heap().vacuum_page(block, &horizon, freeze_before, &mut roots);
+            let done = self.heap().vacuum_page(block, &horizon, freeze_before, true, &mut roots);
             let pruned = done.unwrap().pruned;
             sum.removed += pruned.removed;
             sum.relinked += pruned.relinked;

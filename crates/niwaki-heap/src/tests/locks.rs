@@ -35,7 +35,7 @@ fn vacuum(fixture: &Fixture) -> (Vec<Tid>, u32) {
     let paused = heap.pause_freeing();
     let horizon = fixture.txns.horizon();
     for block in 0..fixture.heap().blocks().unwrap() {
-        fixture.heap().vacuum_page(block, &horizon, Xid::INVALID, &mut roots).unwrap();
+        fixture.heap().vacuum_page(block, &horizon, Xid::INVALID, true, &mut roots).unwrap();
     }
     let dead: Vec<Tid> = roots.dead.iter().collect();
     let mut freed = 0;

@@ -25,7 +25,7 @@ impl Fixture {
     fn prune(&self) {
         let horizon = self.txns.horizon();
         let oldest = niwaki_storage::Xid::INVALID;
-        self.heap().vacuum_page(0, &horizon, oldest, &mut VacuumRoots::default()).unwrap();
+        self.heap().vacuum_page(0, &horizon, oldest, true, &mut VacuumRoots::default()).unwrap();
     }
 }
 

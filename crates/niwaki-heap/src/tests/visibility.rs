@@ -33,7 +33,7 @@ impl Fixture {
         let mut roots = VacuumRoots::default();
         for block in 0..self.heap().blocks().unwrap() {
             let horizon = self.txns.horizon();
-            self.heap().vacuum_page(block, &horizon, freeze_before, &mut roots).unwrap();
+            self.heap().vacuum_page(block, &horizon, freeze_before, true, &mut roots).unwrap();
         }
         roots
     }

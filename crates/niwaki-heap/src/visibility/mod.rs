@@ -161,6 +161,8 @@ impl<'e> Heap<'e> {
             }
         }
         map.all_visible.store(all_visible, Ordering::Relaxed);
+        // Pages that a former run left unsaid are looked after once somebody uses the table.
+        self.relation.changes.tell();
         map.loaded.store(true, Ordering::Release);
         Ok(())
     }
@@ -351,6 +353,7 @@ impl<'e> Heap<'e> {
                 removes,
             },
         )?;
+        self.relation.changes.tell();
         Ok(())
     }
 

@@ -14,7 +14,7 @@ pub use table::{
 };
 pub use value::Value;
 
-pub(crate) use value::{parse_bool, parse_kilobytes};
+pub(crate) use value::parse_kilobytes;
 
 /// An item of a list setting, quoted where reading it back needs that.
 pub(crate) fn quote_list_item(item: &str, setting: &str) -> String {

@@ -688,6 +688,17 @@ mod tests {
         s.set("work_mem", "64MB", false).unwrap();
         assert_eq!(s.show("WORK_MEM").unwrap(), "64MB");
         assert_eq!(s.show("shared_buffers").unwrap(), "128MB");
+        for (text, shown) in [("2", "2ms"), ("1500us", "1500us"), ("0.05s", "50ms"), ("0", "0")] {
+            s.set("vacuum_cost_delay", text, false).unwrap();
+            assert_eq!(s.show("vacuum_cost_delay").unwrap(), shown);
+        }
+        for (name, text, sqlstate) in
+            [("vacuum_cost_delay", "2kB", "22023"), ("seq_page_cost", "1ms", "22023")]
+        {
+            assert_eq!(s.set(name, text, false).unwrap_err().sqlstate, sqlstate, "{name} {text}");
+        }
+        s.set("seq_page_cost", "1e2", false).unwrap();
+        assert_eq!(s.show("seq_page_cost").unwrap(), "100");
         let e = s.set("extra_float_digits", "4", false).unwrap_err();
         assert_eq!(
             e.message,

@@ -39,6 +39,8 @@ pub enum Kind {
     },
     /// A number.
     Float {
+        /// Unit.
+        unit: Unit,
         /// Least value.
         min: f64,
         /// Greatest value.
@@ -117,7 +119,11 @@ const fn int(unit: Unit, min: i64, max: i64, default: i64) -> Kind {
 }
 
 const fn float(min: f64, max: f64, default: f64) -> Kind {
-    Kind::Float { min, max, default }
+    Kind::Float { unit: Unit::None, min, max, default }
+}
+
+const fn milliseconds(min: f64, max: f64, default: f64) -> Kind {
+    Kind::Float { unit: Unit::Milliseconds, min, max, default }
 }
 
 const INT_MAX: i64 = i32::MAX as i64;
@@ -161,7 +167,7 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ),
     setting(
         "autovacuum_vacuum_cost_delay",
-        float(-1.0, 100.0, 2.0),
+        milliseconds(-1.0, 100.0, 2.0),
         Server,
         "Sets how long autovacuum rests, in milliseconds; -1: vacuum_cost_delay.",
     ),
@@ -645,7 +651,7 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ),
     setting(
         "vacuum_cost_delay",
-        float(0.0, 100.0, 0.0),
+        milliseconds(0.0, 100.0, 0.0),
         User,
         "Sets how long VACUUM rests after so much work, in milliseconds; 0: it does not.",
     ),
@@ -684,6 +690,12 @@ pub static SETTINGS: &[SettingDefinition] = &[
         "Sets how many transactions old an inserter must be for VACUUM to freeze its rows.",
     ),
     ignored("vacuum_freeze_table_age", int(Unit::None, 0, 2_000_000_000, 150_000_000), User),
+    setting(
+        "version_split_delay",
+        int(Unit::Milliseconds, 0, 10_000, 0),
+        Server,
+        "Sets how long an update rests for each index page that it splits only because an old snapshot keeps row versions; 0: it does not.",
+    ),
     setting(
         "visibility_map_pin",
         Enum(&["resident", "per_access", "off"]),

@@ -59,18 +59,18 @@ impl Value {
                 }
                 Ok(Self::Int(rounded as i64))
             }
-            Kind::Float { min, max, .. } => {
-                let number: f64 = text
-                    .trim()
-                    .trim_end_matches("ms")
-                    .trim()
-                    .parse()
-                    .map_err(|_| invalid(name, text, Unit::None))?;
+            Kind::Float { unit, min, max, .. } => {
+                let plain = || text.trim().parse().ok().filter(|_| unit == Unit::None);
+                let number = plain().or_else(|| parse_number(text, unit));
+                let number = number.ok_or_else(|| invalid(name, text, unit))?;
                 if !(min..=max).contains(&number) {
+                    let (suffix, _) = unit_word(unit);
+                    let shown = format!("{number} {suffix}");
                     return Err(SettingError::new(
                         "22023",
                         format!(
-                            "{number} is outside the valid range for parameter \"{name}\" ({min} .. {max})"
+                            "{} is outside the valid range for parameter \"{name}\" ({min} .. {max})",
+                            shown.trim_end()
                         ),
                     ));
                 }
@@ -101,6 +101,7 @@ impl Value {
     pub(super) fn show(&self, definition: &SettingDefinition) -> String {
         match (self, definition.kind) {
             (Self::Int(v), Kind::Int { unit, .. }) => show_int(*v, unit),
+            (Self::Float(v), Kind::Float { unit, .. }) => show_float(*v, unit),
             _ => self.plain(),
         }
     }
@@ -137,7 +138,7 @@ fn invalid(name: &str, text: &str, unit: Unit) -> SettingError {
 }
 
 /// Reads on/off, true/false, yes/no, 1/0, and their unambiguous beginnings.
-pub(crate) fn parse_bool(text: &str) -> Option<bool> {
+pub(super) fn parse_bool(text: &str) -> Option<bool> {
     let t = text.trim().to_ascii_lowercase();
     if t.is_empty() {
         return None;
@@ -220,6 +221,16 @@ fn parse_number(text: &str, unit: Unit) -> Option<f64> {
 pub(crate) fn parse_kilobytes(text: &str) -> Option<i64> {
     let number = parse_number(text, Unit::Kilobytes)?.round();
     (number.abs() < 1e15).then_some(number as i64)
+}
+
+fn show_float(value: f64, unit: Unit) -> String {
+    let total = value * unit_word(unit).1;
+    let whole =
+        units_of(unit).iter().find(|(_, scale)| value > 0.0 && (total / scale).fract() == 0.0);
+    match whole {
+        Some((word, scale)) => format!("{}{word}", total / scale),
+        None => value.to_string(),
+    }
 }
 
 fn show_int(value: i64, unit: Unit) -> String {

@@ -15,9 +15,9 @@ mod type_name;
 pub use read::{expression_text, read};
 pub use statement::{
     AlterColumn, AlterCommand, ColumnSpec, ConstraintSpec, ConstraintSpecKind, Copy, CopyDirection,
-    CopyOptions, CopySource, CreateIndex, CreateTable, Drop, FetchCount, IndexKeySource,
-    IndexKeySpec, LockMode, Name, OnCommit, Persistence, Reindex, ReindexTarget, Rename,
-    RenameTarget, SequenceOptions, SetCommand, TransactionCommand, TransactionModes, Utility,
-    Vacuum, VacuumTarget,
+    CopyOptions, CopySource, CreateIndex, CreateTable, Drop, FetchCount, IndexCleanup,
+    IndexKeySource, IndexKeySpec, LockMode, Name, OnCommit, Persistence, Reindex, ReindexTarget,
+    Rename, RenameTarget, SequenceOptions, SetCommand, TransactionCommand, TransactionModes,
+    Utility, Vacuum, VacuumTarget,
 };
 pub use type_name::column_type;

@@ -10,7 +10,7 @@ use pg_query::protobuf::{
 use pg_query::{DeparseOptions, NodeEnum};
 
 use super::statement::{
-    Drop, FetchCount, LockMode, Name, Persistence, Rename, RenameTarget, SetCommand,
+    Drop, FetchCount, IndexCleanup, LockMode, Name, Persistence, Rename, RenameTarget, SetCommand,
     TransactionCommand, TransactionModes, Utility, Vacuum, VacuumTarget,
 };
 use super::{read_copy, read_definition, read_table};
@@ -345,12 +345,14 @@ fn vacuum(s: &protobuf::VacuumStmt, source: &str) -> Result<Vacuum> {
             "disable_page_skipping" if known => vacuum.disable_page_skipping = on()?,
             "process_main" if known => vacuum.process_main = on()?,
             "process_toast" if known => vacuum.process_large_values = on()?,
-            "parallel" if known => vacuum.parallel = Some(parallel(string_of(element).as_deref())?),
+            "parallel" if known => vacuum.parallel = Some(parallel(element, source)?),
             "index_cleanup" if known => {
-                vacuum.index_cleanup = match string_of(element).as_deref() {
-                    Some("auto") => None,
-                    _ => Some(on()?),
-                };
+                let text = string_of(element).unwrap_or_default();
+                vacuum.index_cleanup = Some(match text.eq_ignore_ascii_case("auto") {
+                    true => IndexCleanup::Auto,
+                    false if on()? => IndexCleanup::On,
+                    false => IndexCleanup::Off,
+                });
             }
             "full" if known && on()? => return Err(SqlError::unsupported("VACUUM FULL")),
             "full" | "skip_database_stats" if known => {}
@@ -388,17 +390,24 @@ fn vacuum(s: &protobuf::VacuumStmt, source: &str) -> Result<Vacuum> {
 }
 
 /// PARALLEL of VACUUM.
-fn parallel(value: Option<&str>) -> Result<i64> {
+fn parallel(element: &DefElem, source: &str) -> Result<i64> {
     const MOST: i64 = 1024;
-    let Some(value) = value else {
+    let refused = |message: String| SqlError::new("42601", message);
+    let place = position_of(source, element.location);
+    let Some(arg) = element.arg.as_deref() else {
         let message = format!("parallel option requires a value between 0 and {MOST}");
-        return Err(SqlError::new("42601", message));
+        return Err(refused(message).with_position(place));
     };
-    let number = value.parse::<i64>().ok().filter(|number| (0..=MOST).contains(number));
-    number.ok_or_else(|| {
+    // What is written as a text is none, whatever it says.
+    let number = match arg.node.as_ref() {
+        Some(NodeEnum::Integer(number)) => i64::from(number.ival),
+        _ => return Err(refused("parallel requires an integer value".to_owned())),
+    };
+    if !(0..=MOST).contains(&number) {
         let message = format!("parallel workers for vacuum must be between 0 and {MOST}");
-        SqlError::new("42601", message)
-    })
+        return Err(refused(message).with_position(place));
+    }
+    Ok(number)
 }
 
 /// BUFFER_USAGE_LIMIT of VACUUM and ANALYZE, in kilobytes.
@@ -548,13 +557,16 @@ pub(super) fn int_of(element: &DefElem) -> Option<i64> {
     string_of(element)?.parse().ok()
 }
 
-/// An option that is on when it has no value.
+/// An option that is on when it has no value. Fewer words say so than in settings.
 pub(super) fn switch_of(element: &DefElem) -> Result<bool> {
-    match string_of(element) {
-        None => Ok(true),
-        Some(text) => crate::settings::parse_bool(&text).ok_or_else(|| {
-            SqlError::new("42601", format!("{} requires a Boolean value", element.defname))
-        }),
+    let Some(text) = string_of(element) else { return Ok(true) };
+    match text.to_ascii_lowercase().as_str() {
+        "on" | "true" | "1" => Ok(true),
+        "off" | "false" | "0" => Ok(false),
+        _ => {
+            let message = format!("{} requires a Boolean value", element.defname);
+            Err(SqlError::new("42601", message))
+        }
     }
 }
 

@@ -409,6 +409,17 @@ pub struct VacuumTarget {
     pub columns: Vec<String>,
 }
 
+/// INDEX_CLEANUP of VACUUM
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexCleanup {
+    /// As it pays.
+    Auto,
+    /// Always.
+    On,
+    /// Never.
+    Off,
+}
+
 /// VACUUM and ANALYZE
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vacuum {
@@ -420,8 +431,8 @@ pub struct Vacuum {
     pub freeze: bool,
     /// VERBOSE
     pub verbose: bool,
-    /// INDEX_CLEANUP: `None` is AUTO.
-    pub index_cleanup: Option<bool>,
+    /// INDEX_CLEANUP; `None`: as the table says.
+    pub index_cleanup: Option<IndexCleanup>,
     /// TRUNCATE
     pub truncate: bool,
     /// DISABLE_PAGE_SKIPPING

@@ -128,7 +128,7 @@ fn settings_and_maintenance() {
         panic!()
     };
     assert!(v.vacuum && v.analyze && v.freeze && v.truncate);
-    assert_eq!((v.index_cleanup, v.targets.len()), (Some(false), 2));
+    assert_eq!((v.index_cleanup, v.targets.len()), (Some(IndexCleanup::Off), 2));
     assert_eq!(refused("vacuum (nonsense) t").0, "42601");
 }
 

@@ -182,7 +182,7 @@ impl Segments {
     }
 
     fn make(&self, number: u64) -> Result<()> {
-        let failed = |e| Error::io(self.path(number), e);
+        let failed = |e| Error::io(format!("could not make {}", self.path(number)), e);
         let file = self.env.vfs.open(NEW_SEGMENT, OpenMode::CreateIfAbsent).map_err(failed)?;
         // A leftover of a crash may hold records of any age.
         file.set_len(0).map_err(failed)?;
@@ -196,7 +196,7 @@ impl Segments {
 
     /// Gives a file its header and its name.
     fn finish(&self, file: &Arc<dyn VfsFile>, from: &str, number: u64) -> Result<()> {
-        let failed = |e| Error::io(self.path(number), e);
+        let failed = |e| Error::io(format!("could not make {}", self.path(number)), e);
         file.write_at(&self.header(number), 0).map_err(failed)?;
         if let Err(e) = file.sync_data() {
             self.env.abort(&format!("could not sync a new segment of the log: {e}"));

@@ -62,7 +62,14 @@ pub(crate) fn open_engine(
     vfs: Arc<dyn Vfs>,
     shared_buffers: usize,
 ) -> niwaki_storage::Result<Arc<Engine>> {
-    let env = Env { vfs, ..Env::memory() };
+    open_engine_in(Env { vfs, ..Env::memory() }, shared_buffers)
+}
+
+/// An engine in this environment.
+pub(crate) fn open_engine_in(
+    env: Env,
+    shared_buffers: usize,
+) -> niwaki_storage::Result<Arc<Engine>> {
     // Deadlocks are what the tests of threads are about.
     let deadlock_timeout = std::time::Duration::from_millis(2);
     let options = TxnOptions { deadlock_timeout, ..TxnOptions::default() };
@@ -192,7 +199,7 @@ impl World {
         for block in 0..self.table.blocks().unwrap() {
             let mut roots = VacuumRoots::default();
             let oldest = niwaki_storage::Xid::INVALID;
-            self.table.heap().vacuum_page(block, &horizon, oldest, &mut roots).unwrap();
+            self.table.heap().vacuum_page(block, &horizon, oldest, true, &mut roots).unwrap();
         }
     }
 

@@ -436,7 +436,7 @@ impl Run {
         let horizon = self.engine.transactions().horizon();
         for block in 0..self.table.blocks().expect("blocks") {
             let heap = self.table.heap();
-            heap.vacuum_page(block, &horizon, Xid::INVALID, &mut VacuumRoots::default())
+            heap.vacuum_page(block, &horizon, Xid::INVALID, true, &mut VacuumRoots::default())
                 .expect("a page");
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use niwaki_catalog::{CatalogTransaction, Oid, Relation, RelationKind};
 use niwaki_sql::SqlError;
-use niwaki_sql::utility::Vacuum;
+use niwaki_sql::utility::{Name, Vacuum};
 use niwaki_storage::ReadAhead;
 use niwaki_txn::{Transaction, WaitPolicy};
 use niwaki_vacuum::{VacuumOptions, VacuumSummary};
@@ -122,18 +122,9 @@ impl Session {
         }
         let mut found = Vec::new();
         for target in &vacuum.targets {
+            self.find_schema(&target.name)?;
             let relation = self.find_relation(&target.name)?;
-            for column in &target.columns {
-                if relation.column_position(column).is_none() {
-                    return Err(SqlError::new(
-                        "42703",
-                        format!(
-                            "column \"{column}\" of relation \"{}\" does not exist",
-                            relation.name
-                        ),
-                    ));
-                }
-            }
+            columns_of(&relation, &target.columns)?;
             if relation.kind == RelationKind::Table {
                 found.push(relation.oid);
             } else {
@@ -149,6 +140,17 @@ impl Session {
             }
         }
         Ok(found)
+    }
+
+    /// Checks that the schema is there that a name has; a missing one has an error of its own here.
+    fn find_schema(&mut self, name: &Name) -> Result<()> {
+        let Some(schema) = name.schema.as_deref().filter(|schema| *schema != "pg_temp") else {
+            return Ok(());
+        };
+        if self.catalog.state().schema_by_name(schema).is_some() {
+            return Ok(());
+        }
+        Err(SqlError::new("3F000", format!("schema \"{schema}\" does not exist")))
     }
 
     /// Locks a table against other maintenance. `None` when it has gone, and when SKIP_LOCKED says not to wait for it.
@@ -178,6 +180,22 @@ impl Session {
             transaction.ok_or_else(|| SqlError::internal("no transaction is open"))?;
         Ok((transaction, &mut self.catalog))
     }
+}
+
+/// Checks the columns that ANALYZE names: each is there, and named once.
+fn columns_of(relation: &Relation, columns: &[String]) -> Result<()> {
+    for (number, column) in columns.iter().enumerate() {
+        let (sqlstate, fault) = if relation.column_position(column).is_none() {
+            ("42703", "does not exist")
+        } else if columns[..number].contains(column) {
+            ("42701", "appears more than once")
+        } else {
+            continue;
+        };
+        let message = format!("column \"{column}\" of relation \"{}\" {fault}", relation.name);
+        return Err(SqlError::new(sqlstate, message));
+    }
+    Ok(())
 }
 
 /// What VACUUM (VERBOSE) says at the end.

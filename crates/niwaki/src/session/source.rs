@@ -170,8 +170,8 @@ impl SessionSource<'_> {
                 Kind::Int { unit, min, max, .. } => {
                     ("integer", unit_word(unit), Some(min.to_string()), Some(max.to_string()), None)
                 }
-                Kind::Float { min, max, .. } => {
-                    ("real", None, Some(min.to_string()), Some(max.to_string()), None)
+                Kind::Float { unit, min, max, .. } => {
+                    ("real", unit_word(unit), Some(min.to_string()), Some(max.to_string()), None)
                 }
                 Kind::Enum(words) => ("enum", None, None, None, Some(words)),
                 Kind::Text(_) => ("string", None, None, None, None),
@@ -407,6 +407,8 @@ impl SessionSource<'_> {
                 count(state.blocks_scanned),
                 count(state.blocks_vacuumed),
                 count(state.index_passes),
+                count(state.roots_max()),
+                count(state.roots),
                 count(state.roots_bytes_max),
                 count(state.roots_bytes),
                 count(state.roots),
@@ -470,9 +472,7 @@ fn index_counter_rows(
     state: &CatalogState,
     row: &mut dyn FnMut(&[Datum]) -> Result<()>,
 ) -> Result<()> {
-    for_each_index(state, &mut |names, index| {
-        row(&index_counters::row(names, &index.stats(), &index.latch_hold()))
-    })
+    for_each_index(state, &mut |names, index| row(&index_counters::row(names, index)))
 }
 
 fn table_counter_rows(

@@ -18,7 +18,7 @@ fn option(kind: RelationKind, name: &str) -> Option<Accepts> {
         (RelationKind::Table | RelationKind::Index, "fillfactor") => {
             Accepts::Integer { least: 10, most: 100 }
         }
-        (RelationKind::Table, "vacuum_index_cleanup") => Accepts::OneOf(&["auto", "on", "off"]),
+        (RelationKind::Table, "vacuum_index_cleanup") => Accepts::OneOf(&["on", "off", "auto"]),
         (RelationKind::Table, "heap_only_updates") => {
             Accepts::OneOf(&["any_key", "same_keys", "off"])
         }
@@ -112,12 +112,19 @@ pub(super) fn set(
             },
             Accepts::OneOf(words) => {
                 let word = text.to_ascii_lowercase();
-                // The grammar turns the word off into false.
-                let word = if word == "false" { "off".to_owned() } else { word };
+                // The grammar turns the word off into false; and one that may be on or off is a switch.
+                let word = match word.as_str() {
+                    "false" | "no" | "0" if words.contains(&"off") => "off".to_owned(),
+                    "true" | "yes" | "1" if words.contains(&"on") => "on".to_owned(),
+                    _ => word,
+                };
                 if !words.contains(&word.as_str()) {
                     let list: Vec<String> = words.iter().map(|w| format!("\"{w}\"")).collect();
-                    return Err(invalid("enum", name, text)
-                        .with_detail(format!("Valid values are {}.", list.join(", "))));
+                    let (last, others) = list.split_last().expect("a list of words has some");
+                    let comma = if others.len() > 1 { "," } else { "" };
+                    let detail =
+                        format!("Valid values are {}{comma} and {last}.", others.join(", "));
+                    return Err(invalid("enum", name, text).with_detail(detail));
                 }
                 word
             }

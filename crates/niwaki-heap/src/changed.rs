@@ -1,0 +1,97 @@
+//! Which tables were changed since somebody asked: so that who looks after tables need not go through all of them.
+//!
+//! ```text
+//!  change of a heap ──► told already? yes, as a rule: one load
+//!                       no: the table goes to the list             list ──► taken, and each may be told of again
+//! ```
+//!
+//! Who takes the list comes to each table once more after the visit that follows: a change that was made at the moment
+//! when its table was taken may have met the old word.
+
+use std::fmt;
+use std::sync::Weak;
+
+use niwaki_env::sync::plain_atomic::{AtomicBool, Ordering};
+use niwaki_env::sync::{Arc, Mutex};
+
+/// Tables that were changed, in the order of their first changes.
+#[derive(Default)]
+pub struct ChangedTables(Mutex<Vec<Arc<ChangeTold>>>);
+
+impl fmt::Debug for ChangedTables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChangedTables").finish_non_exhaustive()
+    }
+}
+
+/// Whether it was told that a table was changed.
+#[derive(Debug)]
+pub struct ChangeTold {
+    table: u64,
+    told: AtomicBool,
+    list: Weak<ChangedTables>,
+}
+
+impl Default for ChangeTold {
+    /// Of a heap about which nobody asks.
+    fn default() -> Self {
+        Self { table: 0, told: AtomicBool::new(true), list: Weak::new() }
+    }
+}
+
+impl ChangeTold {
+    /// Of the table with this number, which was not changed yet.
+    pub fn new(table: u64, list: &Arc<ChangedTables>) -> Arc<Self> {
+        Arc::new(Self { table, told: AtomicBool::new(false), list: Arc::downgrade(list) })
+    }
+
+    /// The table has been changed, or there is something else to see to.
+    #[inline]
+    pub fn tell(self: &Arc<Self>) {
+        if !self.told.load(Ordering::Relaxed) {
+            self.tell_first();
+        }
+    }
+
+    #[cold]
+    fn tell_first(self: &Arc<Self>) {
+        if let Some(list) = self.list.upgrade()
+            && !self.told.swap(true, Ordering::Relaxed)
+        {
+            list.0.lock().push(Arc::clone(self));
+        }
+    }
+}
+
+impl ChangedTables {
+    /// Numbers of the tables that were changed since they were taken last.
+    pub fn take(&self) -> Vec<u64> {
+        let taken = std::mem::take(&mut *self.0.lock());
+        taken
+            .into_iter()
+            .map(|of| {
+                // Relaxed, here and above: who takes it comes again later (see the module).
+                of.told.store(false, Ordering::Relaxed);
+                of.table
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_listed_once_until_it_is_taken() {
+        let list = Arc::new(ChangedTables::default());
+        let (one, two) = (ChangeTold::new(1, &list), ChangeTold::new(2, &list));
+        assert!(list.take().is_empty());
+        [&two, &one, &two, &two].into_iter().for_each(ChangeTold::tell);
+        Arc::new(ChangeTold::default()).tell();
+        assert_eq!(list.take(), [2, 1]);
+        assert!(list.take().is_empty());
+        one.tell();
+        assert_eq!(list.take(), [1]);
+    }
+}

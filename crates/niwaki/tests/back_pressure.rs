@@ -1,0 +1,114 @@
+//! Updates that split index pages only because an old snapshot keeps versions: they are counted, and slowed if that is wanted.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::run;
+use niwaki::{Database, Options, Session};
+use niwaki_env::Env;
+use niwaki_env::clock::ManualClock;
+use niwaki_env::sync::thread;
+
+/// Each update of a row makes a new root, which every index gets an entry for; the pages of the indexes are nearly full.
+fn filled(env: Env, delay: &str) -> Database {
+    let options = Options::new().set("version_split_delay", delay);
+    let database = Database::open_with(env, options).unwrap();
+    let mut session = database.session();
+    for sql in [
+        "create table t (id int primary key, k int, note text) with (heap_only_updates = off)",
+        "insert into t select g, g * 7919 % 10007, repeat('n', 200) from generate_series(1, 3000) g",
+        "create index t_k on t (k)",
+    ] {
+        assert_eq!(run(&mut session, sql), "");
+    }
+    database
+}
+
+/// Each row is updated, in statements of their own.
+fn update_all(session: &mut Session) {
+    for id in 1..=3000 {
+        let sql = format!("update t set note = repeat('m', 200) where id = {id}");
+        assert_eq!(run(session, &sql), "");
+    }
+}
+
+const COUNTED: &str = "select sum(leaf_splits_held), sum(leaf_splits_hinted), \
+                       (select update_delays from niwaki_stat_tables where relname = 't') \
+                       from niwaki_stat_indexes where relname = 't'";
+
+fn counted(session: &mut Session) -> (i64, i64, i64) {
+    let line = run(session, COUNTED);
+    let numbers: Vec<i64> = line.split('|').map(|number| number.parse().unwrap()).collect();
+    (numbers[0], numbers[1], numbers[2])
+}
+
+/// Its clock moves a second at each look: nobody waits.
+fn ticking() -> Env {
+    Env { clock: Arc::new(ManualClock::ticking(Duration::from_secs(1))), ..Env::memory() }
+}
+
+#[test]
+fn splits_for_versions_that_a_report_keeps_are_counted() {
+    for delay in ["0", "20ms"] {
+        let database = filled(ticking(), delay);
+        let (mut session, mut report) = (database.session(), database.session());
+        update_all(&mut session);
+        assert_eq!(counted(&mut session).0, 0, "nobody keeps anything");
+        let sum = "select count(*), sum(k) from t";
+        run(&mut report, "begin isolation level repeatable read");
+        let before = run(&mut report, sum);
+        // What comes first meets a snapshot that is not old yet.
+        update_all(&mut session);
+        update_all(&mut session);
+        let (held, hinted, delays) = counted(&mut session);
+        assert!(held > 0 && held <= hinted, "{held} of {hinted}");
+        // One update may split a page of each index, and rests once.
+        match delay {
+            "0" => assert_eq!(delays, 0),
+            _ => assert!(((held + 1) / 2..=held).contains(&delays), "{delays} for {held}"),
+        }
+        assert_eq!(run(&mut report, sum), before);
+        run(&mut report, "commit");
+        update_all(&mut session);
+        assert_eq!(counted(&mut session).0, held, "nobody keeps anything any more");
+        let setting = run(&mut session, "show version_split_delay");
+        assert_eq!(setting, if delay == "0" { "0" } else { "20ms" });
+    }
+}
+
+/// The rest is a wait as any other: cancel ends it, and the statement with it.
+#[test]
+fn a_rest_can_be_cancelled() {
+    // Long enough to be noticed if nothing ended it.
+    let database = filled(Env::memory(), "10s");
+    let (mut session, mut watcher) = (database.session(), database.session());
+    let mut report = database.session();
+    run(&mut report, "begin isolation level repeatable read; select count(*) from t");
+    let pid = run(&mut session, "select pg_backend_pid()");
+    let updates = thread::spawn(move || {
+        // Two rounds: the snapshot must be an old one.
+        for id in (1..=3000).cycle().take(9000) {
+            let answer =
+                run(&mut session, &format!("update t set note = repeat('m', 200) where id = {id}"));
+            if !answer.is_empty() {
+                return (id, answer);
+            }
+        }
+        panic!("no update rested");
+    });
+    while counted(&mut watcher).2 == 0 {
+        assert!(!updates.is_finished(), "no update rested");
+        thread::yield_now();
+    }
+    assert_eq!(run(&mut watcher, &format!("select pg_cancel_backend({pid})")), "t");
+    let (id, answer) = updates.join().unwrap();
+    assert!(answer.contains("57014"), "{id}: {answer}");
+    assert_eq!(counted(&mut watcher).2, 1);
+    // No latch was held: others go on at the same pages.
+    let mut other = database.session();
+    assert_eq!(run(&mut other, &format!("select count(*) from t where id = {id}")), "1");
+    let blocks = run(&mut other, "select niwaki_check('t')");
+    assert!(blocks.parse::<u32>().is_ok(), "{blocks}");
+}

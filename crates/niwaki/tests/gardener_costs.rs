@@ -1,0 +1,284 @@
+//! What the gardener costs, counted in pages, and what maintenance by itself leaves of a table from which much was deleted.
+
+mod common;
+
+use common::run;
+use niwaki::{Database, Session};
+
+/// Runs a statement that answers nothing.
+fn exec(session: &mut Session, sql: &str) {
+    assert_eq!(run(session, sql), "", "{sql}");
+}
+
+/// Rows of the tables here: each has some 170 pages and four indexes, on a key in order, two in random order, and long ones.
+const ROWS: i64 = 20_000;
+
+fn filled() -> (Database, Session) {
+    let database = Database::in_memory().unwrap();
+    let mut session = database.session();
+    for sql in [
+        "create table t (id int primary key, a int, b int, c text)",
+        "insert into t select g, g::bigint * 7919 % 20011, g::bigint * 1047 % 10007, md5(g::text) || md5(g::text) \
+         from generate_series(1, 20000) g",
+        "create index t_a on t (a)",
+        "create index t_b on t (b)",
+        "create index t_c on t (c)",
+        "vacuum t",
+    ] {
+        exec(&mut session, sql);
+    }
+    (database, session)
+}
+
+/// Rounds until nothing is left to do.
+fn tend(database: &Database) {
+    (0..12).for_each(|_| database.tend().unwrap());
+}
+
+fn of_table<const N: usize>(session: &mut Session, columns: [&str; N]) -> [i64; N] {
+    columns.map(|column| {
+        let sql = format!("select {column} from niwaki_stat_tables where relname = 't'");
+        run(session, &sql).parse().unwrap()
+    })
+}
+
+/// What a number of all indexes of the table adds up to.
+fn of_indexes<const N: usize>(session: &mut Session, columns: [&str; N]) -> [i64; N] {
+    columns.map(|column| {
+        let sql = format!("select sum({column}) from niwaki_stat_indexes where relname = 't'");
+        run(session, &sql).parse().unwrap()
+    })
+}
+
+fn checked(session: &mut Session) {
+    let blocks = run(session, "select niwaki_check('t')");
+    assert!(blocks.parse::<u32>().is_ok(), "{blocks}");
+}
+
+const VISITS: [&str; 2] = ["gardener_leaf_pages", "gardener_inner_pages"];
+
+/// One row in two hundred, anywhere: one on a page, and one on each leaf.
+#[test]
+fn deleted_rows_cost_three_pages_a_row_and_index_at_most() {
+    let (database, mut session) = filled();
+    exec(&mut session, "delete from t where id % 200 = 7");
+    assert_eq!(of_table(&mut session, ["gardener_told", "gardener_waiting"]), [0, 0]);
+    tend(&database);
+    let told = ["gardener_told", "gardener_forgotten", "gardener_waiting", "line_pointers_freed"];
+    assert_eq!(of_table(&mut session, told), [100, 0, 0, 100]);
+    // The heap page of each row once for each index: under the latch of the leaf, and at no other time.
+    let done = ["gardener_deleted", "gardener_heap_pages"];
+    assert_eq!(of_table(&mut session, done), [400, 400]);
+    let [leaf, inner] = of_indexes(&mut session, VISITS);
+    assert!((200..=400).contains(&leaf), "{leaf}");
+    // All these indexes have one inner page: a look at it for each leaf, and one more where a batch begins.
+    assert!((leaf..leaf + 4 * 3).contains(&inner), "{inner} for {leaf}");
+    assert!(leaf + inner + 400 <= 3 * 400, "{leaf} + {inner} + 400");
+    assert_eq!(of_indexes(&mut session, ["gardener_deleted"]), [400]);
+    checked(&mut session);
+}
+
+/// The same, seen to by those who write next.
+#[test]
+fn writers_that_tend_visit_as_few() {
+    let (_database, mut session) = filled();
+    exec(&mut session, "delete from t where id % 20 = 7");
+    // Readers' passes come to pages that run short of room, which these are.
+    assert_eq!(run(&mut session, "select count(*) from t"), "19000");
+    // The last page has room.
+    let [told, waiting] = of_table(&mut session, ["gardener_told", "gardener_waiting"]);
+    assert!((990..=1000).contains(&told) && waiting == 4 * told, "{told}, {waiting}");
+    // Each takes some of what waits; no insertion needs more than its own page of the heap.
+    for id in 1..=40 {
+        exec(&mut session, &format!("insert into t values ({}, 0, 0, 'x')", ROWS + id));
+    }
+    let [deleted, heap] = of_table(&mut session, ["gardener_deleted", "gardener_heap_pages"]);
+    assert!((3000..=4000).contains(&deleted), "{deleted}");
+    assert_eq!(heap, deleted);
+    let [leaf, inner] = of_indexes(&mut session, VISITS);
+    assert!(leaf + inner + heap <= 3 * deleted + 4, "{leaf} + {inner} + {heap} for {deleted}");
+    checked(&mut session);
+}
+
+/// An update that changes one key of four: its old version's entry goes, and of the other indexes no page is visited.
+#[test]
+fn an_updated_key_costs_its_own_index_alone() {
+    let (database, mut session) = filled();
+    exec(&mut session, "update t set a = a + 100000 where id % 200 = 7");
+    tend(&database);
+    let of = |session: &mut Session, index: &str| {
+        let sql = format!(
+            "select gardener_deleted, gardener_leaf_pages > 0 from niwaki_stat_indexes \
+             where indexrelname = '{index}'"
+        );
+        run(session, &sql)
+    };
+    let rows = of_table(&mut session, ["heap_only"])[0];
+    assert_eq!(of(&mut session, "t_a"), format!("100|t"));
+    let others = of_table(&mut session, ["gardener_deleted"])[0] - 100;
+    // A row that found no room on its page left an entry in each.
+    assert_eq!(others, 3 * (100 - rows));
+    if rows == 100 {
+        assert_eq!(of(&mut session, "t_c"), "0|f");
+    }
+    checked(&mut session);
+}
+
+/// Pages of each index in use, and as many as REINDEX makes then.
+fn sizes(session: &mut Session) -> Vec<(f64, f64)> {
+    let used = "select pages - free_pages from niwaki_stat_indexes where relname = 't' \
+                order by indexrelname";
+    let read = |session: &mut Session| -> Vec<f64> {
+        run(session, used).lines().map(|line| line.parse().unwrap()).collect()
+    };
+    let before = read(session);
+    exec(session, "reindex table t");
+    before.into_iter().zip(read(session)).collect()
+}
+
+fn assert_small(session: &mut Session) {
+    checked(session);
+    for (used, fresh) in sizes(session) {
+        assert!(used <= 1.3 * fresh, "{used} pages, {fresh} of a fresh build");
+    }
+}
+
+const RANDOM_80: &str = "delete from t where id::bigint * 48271 % 20011 < 16009";
+const FIRST_80: &str = "delete from t where id <= 16000";
+
+#[test]
+fn most_rows_deleted_and_seen_to_by_the_gardener_alone() {
+    for delete in [RANDOM_80, FIRST_80] {
+        let (database, mut session) = filled();
+        exec(&mut session, delete);
+        tend(&database);
+        let [told, forgotten, waiting] =
+            of_table(&mut session, ["gardener_told", "gardener_forgotten", "gardener_waiting"]);
+        assert!((15_900..=16_100).contains(&told), "{told}");
+        assert_eq!((forgotten, waiting), (0, 0), "more than its queue has room for at once");
+        assert_small(&mut session);
+    }
+}
+
+#[test]
+fn most_rows_deleted_and_seen_to_by_autovacuum_alone() {
+    for delete in [RANDOM_80, FIRST_80] {
+        let (database, mut session) = filled();
+        exec(&mut session, delete);
+        let report = database.maintain().unwrap();
+        assert!(report.iter().any(|of| of.table == "t" && of.vacuumed), "{report:?}");
+        assert_eq!(of_table(&mut session, ["line_pointers_freed", "gardener_deleted"]), [0, 0]);
+        // Of what vacuum was about nobody is told besides, but for the first pages, when it might have left the indexes out.
+        assert!(of_table(&mut session, ["gardener_told"])[0] < 16_000 / 20);
+        assert_small(&mut session);
+    }
+}
+
+/// Readers prune faster than anybody tends: what the queue has no room for waits for autovacuum, which knows of it.
+#[test]
+fn what_readers_prune_beyond_the_queue_is_left_to_autovacuum() {
+    let (database, mut session) = filled();
+    exec(&mut session, RANDOM_80);
+    assert_eq!(run(&mut session, "select count(*) from t"), "4000");
+    let [told, forgotten] = of_table(&mut session, ["gardener_told", "gardener_forgotten"]);
+    assert!(forgotten > 0 && forgotten < told, "{forgotten} of {told}");
+    tend(&database);
+    let [freed, waiting] = of_table(&mut session, ["line_pointers_freed", "gardener_waiting"]);
+    // But for the page at which the queue was full: it is left as a whole.
+    assert!((told - forgotten - 150..=told - forgotten).contains(&freed), "{freed}");
+    assert_eq!(waiting, 0);
+    let dead = "select n_dead_tup from pg_stat_user_tables where relname = 't'";
+    assert_eq!(run(&mut session, dead), forgotten.to_string());
+    let report = database.maintain().unwrap();
+    assert!(report.iter().any(|of| of.table == "t" && of.vacuumed), "{report:?}");
+    let left = "select dead_line_pointers, mixed_chains from niwaki_chain_stats('t')";
+    assert_eq!(run(&mut session, left), "0|0");
+    assert_small(&mut session);
+}
+
+/// Its queue is full, and nobody but writers works it off: each takes more from it than it adds.
+#[test]
+fn writers_work_off_a_full_queue() {
+    let (_database, mut session) = filled();
+    exec(&mut session, RANDOM_80);
+    assert_eq!(run(&mut session, "select count(*) from t"), "4000");
+    let [forgotten, full] = of_table(&mut session, ["gardener_forgotten", "gardener_waiting"]);
+    assert!(forgotten > 0 && full > 5_000, "{forgotten}, {full}");
+    // 64 of each index; what is gathered of it stays while it is less than a ninety-sixth of it.
+    for id in 0..full / 200 {
+        exec(&mut session, &format!("insert into t values ({}, 0, 0, 'x')", 2 * ROWS + id));
+    }
+    let [later, waiting, deleted] =
+        of_table(&mut session, ["gardener_forgotten", "gardener_waiting", "gardener_deleted"]);
+    assert_eq!(later, forgotten, "nothing more is lost");
+    assert!(waiting < 2_000 && deleted > full * 9 / 10, "{waiting} of {full} wait, {deleted} went");
+    checked(&mut session);
+}
+
+/// An idle database costs nothing, however many tables it has: a round comes to those alone that somebody changed.
+#[test]
+fn rounds_come_to_tables_that_were_changed() {
+    let (database, mut session) = filled();
+    for number in 0..50 {
+        let sql = format!(
+            "create table s{number} (id int primary key); insert into s{number} values (1)"
+        );
+        exec(&mut session, &sql);
+    }
+    tend(&database);
+    let rounds = "select sum(rounds) from niwaki_stat_tables where relname <> 't'";
+    let others = run(&mut session, rounds);
+    let visits = of_table(&mut session, ["rounds"]);
+    tend(&database);
+    assert_eq!(run(&mut session, rounds), others, "nothing is left to do in any");
+    assert_eq!(of_table(&mut session, ["rounds"]), visits);
+    exec(&mut session, "delete from t where id % 200 = 7");
+    tend(&database);
+    assert_eq!(run(&mut session, rounds), others);
+    let more = of_table(&mut session, ["rounds"])[0] - visits[0];
+    assert!((2..12).contains(&more), "{more}");
+    // One that a transaction makes and fills is found when it is there.
+    exec(
+        &mut session,
+        "begin; create table late (g int); insert into late select generate_series(1, 9000)",
+    );
+    tend(&database);
+    exec(&mut session, "commit");
+    tend(&database);
+    let hidden = "select count(*) from pg_visibility_map('late') where not all_visible";
+    assert_eq!(run(&mut session, hidden), "0");
+}
+
+/// Tables that are too small for a visibility map are looked after too: nobody reads or writes this one any more.
+#[test]
+fn small_tables_are_clean_after_a_while() {
+    let database = Database::in_memory().unwrap();
+    let mut session = database.session();
+    exec(&mut session, "create table t (id int primary key, k int); create index on t (k)");
+    exec(&mut session, "insert into t select g, g from generate_series(1, 500) g");
+    exec(&mut session, "update t set k = k + 1000 where id % 10 = 0");
+    exec(&mut session, "delete from t where id % 7 = 0");
+    exec(
+        &mut session,
+        "begin; insert into t select g, g from generate_series(501, 600) g; rollback",
+    );
+    let mut report = database.session();
+    run(&mut report, "begin isolation level repeatable read; select count(*) from t");
+    exec(&mut session, "delete from t where id % 11 = 0");
+    tend(&database);
+    let rows = "select chains from niwaki_chain_stats('t')";
+    assert_eq!(run(&mut session, rows), "429", "the report sees them");
+    let rounds = of_table(&mut session, ["rounds"]);
+    run(&mut report, "commit");
+    tend(&database);
+    assert_ne!(of_table(&mut session, ["rounds"]), rounds);
+    let chains = "select chains, mixed_chains, dead_line_pointers, versions_max \
+                  from niwaki_chain_stats('t')";
+    assert_eq!(run(&mut session, chains), "390|0|0|1");
+    let stale = "select dead_entries + stale_entries from niwaki_stale_entries('t') limit 1";
+    assert_eq!(run(&mut session, stale), "0");
+    let rounds = of_table(&mut session, ["rounds"]);
+    tend(&database);
+    assert_eq!(of_table(&mut session, ["rounds"]), rounds, "nothing is left to do");
+    checked(&mut session);
+}
