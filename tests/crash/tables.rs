@@ -1,10 +1,16 @@
 //! Crash images of tables and transactions, without SQL.
 
-use niwaki_testkit::crash::{CrashPlan, CrashReport, run};
+use std::sync::Arc;
+
+use niwaki_env::Env;
+use niwaki_env::vfs::MemoryVfs;
+use niwaki_testkit::crash::{CrashPlan, CrashReport, follow, run};
+use niwaki_testkit::model::Model;
 use niwaki_testkit::reports::ReportSubject;
 use niwaki_testkit::subject::Subject;
 use niwaki_testkit::tables::{AnyKeySubject, TableSubject};
-use niwaki_testkit::workload::Mix;
+use niwaki_testkit::tails;
+use niwaki_testkit::workload::{Mix, Workload};
 
 fn plan(seed: u64) -> CrashPlan {
     CrashPlan {
@@ -42,6 +48,27 @@ fn survives<S: Subject>() {
 #[test]
 fn tables_survive_every_crash() {
     survives::<TableSubject>();
+}
+
+/// What the crash images are of has vacuums that cut the end of the heaps, which grow again.
+#[test]
+fn heaps_are_cut_and_grow_again() {
+    let mut cut = 0;
+    for seed in 0..12 {
+        let CrashPlan { mix, steps, full_page_writes, .. } = plan(seed);
+        let env = Env::simulated(Arc::new(MemoryVfs::new()), seed);
+        let mut subject = TableSubject::open(env, full_page_writes).unwrap();
+        let (mut model, mut workload) = (Model::new(), Workload::new(mix, seed));
+        follow(&mut subject, &mut model, &mut workload, steps, |_| {}).unwrap();
+        cut += subject.database().pages_cut();
+        subject.check().unwrap();
+    }
+    assert!(cut > 20, "only {cut} pages were cut");
+}
+
+#[test]
+fn a_tail_that_is_cut_survives_every_crash() {
+    tails::every_crash().unwrap();
 }
 
 /// An old snapshot is open: versions go from the middle of chains.

@@ -20,7 +20,7 @@ use niwaki_testkit::schedules::{self, simulate};
 use niwaki_testkit::subject::Subject;
 use niwaki_testkit::tables::TableSubject;
 use niwaki_testkit::workload::{Mix, Workload};
-use niwaki_testkit::{intervals, scans, sharers, stories, transfers, upserts};
+use niwaki_testkit::{intervals, scans, sharers, stories, tails, transfers, upserts};
 
 /// Seeds tried before a bug counts as not found.
 const SEEDS: u64 = 6;
@@ -36,7 +36,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 46] = [
+const BUGS: [(&str, &str, Suite); 49] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -87,6 +87,9 @@ const BUGS: [(&str, &str, Suite); 46] = [
     ("map-horizon", "a page is all-visible once its rows are committed", all_visible),
     ("map-cleared", "a change leaves the page's bits", all_visible),
     ("map-unmixed", "a page with a mixed root is all-visible", changed_and_all_visible),
+    ("tail-believed", "a heap's tail is not looked at again under the lock", tail),
+    ("tail-map-stays", "the map says of pages that are gone what it said", tail),
+    ("cut_before_log", "a file is cut before its record is flushed", tail_crashes),
     ("freed-after-one-index", "one index without an entry is enough", line_pointers),
     ("freed-beside-a-cleaner", "nobody keeps line pointers for a cleaner", beside_a_cleaner),
     ("relink-xmax", "a version takes over a link without the xmax", old_reader),
@@ -307,6 +310,14 @@ fn changed_and_all_visible() -> Result<(), String> {
     story(stories::changed_and_all_visible, SCHEDULES)
 }
 
+fn tail_crashes() -> Result<(), String> {
+    alone(tails::every_crash)
+}
+
+fn tail() -> Result<(), String> {
+    story(stories::a_tail_is_cut, SCHEDULES)
+}
+
 fn line_pointers() -> Result<(), String> {
     story(stories::line_pointers_come_back, 1)
 }
@@ -318,7 +329,7 @@ fn beside_a_cleaner() -> Result<(), String> {
 #[test]
 fn every_planted_bug_is_found() {
     let only = std::env::var("NIWAKI_BUG").ok();
-    let suites: [(&str, Suite); 22] = [
+    let suites: [(&str, Suite); 24] = [
         ("pages", pages),
         ("tables", tables),
         ("sessions", sessions),
@@ -341,6 +352,8 @@ fn every_planted_bug_is_found() {
         ("root-settles", root_settles),
         ("root-about-to-settle", root_about_to_settle),
         ("row-goes-twice", row_goes_twice),
+        ("tail", tail),
+        ("tail-crashes", tail_crashes),
     ];
     for (name, suite) in suites {
         if only.is_none() {

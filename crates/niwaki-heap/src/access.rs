@@ -251,7 +251,8 @@ impl Heap<'_> {
                 PruneOptions { free: &free, settle: true, map: true, ..PruneOptions::default() };
             let Ok(pruned) = self.prune(&mut page, horizon, options) else { return };
             self.relation.shared.space.count_reader_pass();
-            (pruned.chains > 0).then(|| self.room_left(&page))
+            // Line pointers too are room: a page that had no other left reads as full.
+            (pruned.chains + pruned.freed > 0).then(|| self.room_left(&page))
         };
         if let Some(room) = room.filter(|&room| room >= ROOM_OFFERED) {
             self.offer(pin.id().block.0, room);

@@ -3,7 +3,7 @@
 //! One byte a page, in units of 32 bytes, resident while the heap is open. It is a hint: whoever goes
 //! to a page looks again. Vacuum and a clean stop write it to its own fork, where it is found again.
 //!
-//! After a crash the fork is old. Where it says that there is room, that is tried; every other page is
+//! After a crash the fork is old. Where it says that there is much room, that is tried; every other page is
 //! **unknown**. Before the heap grows by one page, [`LOOKS`] unknown ones are looked at, each once. So a
 //! crash costs at most one reading of the heap, spread over the insertions that follow, and room that
 //! was forgotten lets the heap grow by 1 / [`LOOKS`] at most.
@@ -42,8 +42,9 @@ const ROOM_FOR_UPDATES: usize = PAGE_SIZE / 20;
 const EXTEND_MAX: u32 = 64;
 /// Units of a page that has to be looked at. Real room of so few bytes is none.
 const UNKNOWN: u8 = 1;
-/// A page with more room is offered as it is, whatever goes from it later.
-const NEARLY_FULL: usize = PAGE_SIZE / 8;
+/// A page with more room is offered as it is, whatever goes from it later: it takes any row whose large values are out of
+/// line.
+const NEARLY_FULL: usize = PAGE_SIZE / 4;
 /// Rows of a full page that were rolled back are worth a pass over it if they take so much.
 const ROLLED_BACK_MIN: usize = PAGE_SIZE / 8;
 /// Unknown pages looked at before the heap grows by one page.
@@ -204,12 +205,15 @@ impl FreeSpace {
         self.reader_passes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Forgets everything: the heap was emptied.
-    pub(crate) fn reset(&self) {
-        let mut map = self.map.write();
-        map.clear();
-        self.largest.store(0, Ordering::Relaxed);
-        (0..TARGETS).for_each(|slot| self.set_target(slot, None));
+    /// The heap has its first `blocks` pages only, from now on: nobody inserts into others. The caller keeps everybody
+    /// else from the heap.
+    pub(crate) fn cut(&self, blocks: u32) {
+        self.map.write().truncate(blocks as usize);
+        for slot in 0..TARGETS {
+            if self.target(slot).is_some_and(|block| block >= blocks) {
+                self.set_target(slot, None);
+            }
+        }
     }
 }
 
@@ -429,6 +433,7 @@ impl<'e> Heap<'e> {
         }
         let (pool, file) = (self.storage.pool(), self.relation.file.id);
         let killed = self.storage.was_killed();
+        let much = units(NEARLY_FULL);
         let mut units = vec![UNKNOWN; self.blocks()? as usize];
         for number in 0..pool.blocks(file, Fork::FreeSpace)? {
             let id = PageId { file, fork: Fork::FreeSpace, block: BlockNumber(number) };
@@ -440,7 +445,8 @@ impl<'e> Heap<'e> {
             }
             let first = number as usize * PAGES_PER_MAP_PAGE;
             for (known, &saved) in units.iter_mut().skip(first).zip(page.raw()) {
-                if saved != 0 || !killed {
+                // What was nearly full may have lost rows since.
+                if !killed || saved > much {
                     *known = saved;
                 }
             }
@@ -495,8 +501,10 @@ impl<'e> Heap<'e> {
             }
             let id = PageId { file: file.id, fork: Fork::FreeSpace, block: BlockNumber(number) };
             let mut page = pool.pin(id)?.into_write();
-            let same = page.kind() == PageKind::FreeSpace && page.raw().starts_with(chunk);
-            if same {
+            // Nothing behind the end: of a heap that was cut it would speak of pages which come later.
+            let ends = |raw: &[u8]| raw[chunk.len()..].iter().all(|&unit| unit == 0);
+            let same = page.raw().starts_with(chunk) && ends(page.raw());
+            if page.kind() == PageKind::FreeSpace && same {
                 continue;
             }
             let _critical = self.storage.begin_change()?;
@@ -543,13 +551,5 @@ impl<'e> Heap<'e> {
             return Ok(());
         }
         self.rebase(page, xid)
-    }
-
-    /// Forgets the room of a heap whose files were emptied, and what was removed from it.
-    pub fn forget_space(&self) {
-        self.relation.shared.space.reset();
-        self.relation.shared.unindexed.forget_all();
-        self.relation.shared.records.end_all();
-        self.take_removed(usize::MAX);
     }
 }

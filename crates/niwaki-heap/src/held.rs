@@ -136,6 +136,16 @@ impl HeldVersions {
         }
     }
 
+    /// The heap has no pages from `first` on any more.
+    pub(crate) fn forget_from(&self, first: u32) {
+        for part in &self.parts {
+            let mut notes = part.lock();
+            let before = notes.len();
+            notes.retain(|block, _| *block < first);
+            self.blocks.fetch_sub(before - notes.len(), Ordering::Relaxed);
+        }
+    }
+
     /// Adds up what somebody keeps.
     fn kept(&self, holders: &Holders) -> Held {
         let mut kept = Held::default();

@@ -35,6 +35,7 @@ mod redo;
 mod relation;
 mod removed;
 mod rows;
+mod tail;
 mod tid_store;
 mod unindexed;
 mod unique;

@@ -412,7 +412,8 @@ impl<'e> Heap<'e> {
             let Some(tuple) = page::tuple(&page, at) else { return Ok(Outcome::Gone) };
             let link = tuple.link();
             let expected = page::xmax(page::base(&page), tuple);
-            if link.block == BlockNumber::INVALID {
+            // Where it leads is gone with the end of the heap: the row was deleted (rule 9b.7).
+            if link.block == BlockNumber::INVALID || !self.has_block(link)? {
                 return Ok(Outcome::Gone);
             }
             if link.block != page.id().block || seeded_bug!("one-latch") {

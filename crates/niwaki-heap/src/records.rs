@@ -186,7 +186,17 @@ impl Records {
         self.part(block).lock().end(block, offsets);
     }
 
-    /// The heap was emptied, or has other indexes.
+    /// The heap has no pages from `first` on any more. Numbers of records are never given again, so who is late counts
+    /// for no row that comes there later.
+    pub(crate) fn end_from(&self, first: u32) {
+        for part in &self.parts {
+            let mut part = part.lock();
+            part.blocks.retain(|block, _| *block < first);
+            part.count = part.blocks.values().map(Vec::len).sum();
+        }
+    }
+
+    /// The table has other indexes.
     pub(crate) fn end_all(&self) {
         // In this order: who asks the observer of before meets its epoch's end in the record, or its record ends.
         let epoch = self.observers.end();

@@ -143,7 +143,16 @@ impl Unindexed {
         }
     }
 
-    /// The heap was emptied, or has other indexes.
+    /// The heap has no pages from `first` on any more.
+    pub(crate) fn forget_from(&self, first: u32) {
+        for part in &self.parts {
+            let mut part = part.lock();
+            part.blocks.retain(|block, _| *block < first);
+            part.roots = part.blocks.values().map(Vec::len).sum();
+        }
+    }
+
+    /// The table has other indexes.
     pub(crate) fn forget_all(&self) {
         self.parts.iter().for_each(|part| part.lock().forget_all());
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use niwaki_env::Env;
 use niwaki_env::critical::CriticalSection;
+use niwaki_env::seeded_bug;
 use niwaki_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use niwaki_env::sync::{Mutex, RwLock};
 
@@ -340,7 +341,9 @@ impl Storage {
                 Xid::INVALID,
                 &[&file.id.0.to_le_bytes(), &[fork as u8], &blocks.to_le_bytes()],
             )?;
-            self.wal.flush(lsn);
+            if !seeded_bug!("cut_before_log") {
+                self.wal.flush(lsn);
+            }
         }
         if let Err(error) = self.cut_fork(file.id, fork, blocks) {
             self.env.abort(&format!("could not truncate a relation: {error}"));

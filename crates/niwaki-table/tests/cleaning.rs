@@ -79,7 +79,7 @@ fn insert_and_change(world: &World, rows: i32, text: &str) {
 
 fn vacuumed(world: &World) -> VacuumSummary {
     let options = VacuumOptions { freeze_min_age: u64::MAX, ..VacuumOptions::default() };
-    let summary = vacuum(&world.table, &world.sessions[1], &options).unwrap();
+    let summary = vacuum(&world.table, &world.sessions[1], None, &options).unwrap();
     world.check();
     summary
 }
@@ -107,7 +107,7 @@ fn what_an_expression_does_not_tell_stays_mixed_until_it_does() {
     insert_and_change(&world, 7, "t");
     fails.store(true, Ordering::Relaxed);
     let options = VacuumOptions { freeze_min_age: u64::MAX, ..VacuumOptions::default() };
-    let first = vacuum(&world.table, &world.sessions[1], &options).unwrap();
+    let first = vacuum(&world.table, &world.sessions[1], None, &options).unwrap();
     // The index on v lost its old keys; nothing is known of the other.
     assert_eq!((first.entries_removed, first.cleared), (7, 0));
     fails.store(false, Ordering::Relaxed);

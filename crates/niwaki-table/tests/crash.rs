@@ -127,6 +127,68 @@ fn every_moment_of_a_queue_recovers() {
     assert!(images > 400, "only {images} images");
 }
 
+/// The end of the heap, and of that of large values, is cut and grows again, with checkpoints at every point of it.
+#[test]
+fn every_moment_of_a_heap_that_is_cut_and_grows_again_recovers() {
+    const KEPT: i32 = 4;
+    const ROWS: i32 = 24;
+    let vfs = FaultyVfs::new();
+    vfs.record();
+    let shared: Arc<dyn Vfs> = Arc::new(vfs.clone());
+    let engine = open_engine(shared, 16).unwrap();
+    let world = World::on(engine, Arc::new(MemoryVfs::new()), 2, true, true);
+    let mut rows = Rows::new();
+    let mut history = vec![Committed { rows: rows.clone(), at: vfs.changes() }];
+    let (mut cut, mut values_cut) = (0, 0);
+    for round in 0..6 {
+        let first = if round == 0 { 0 } else { KEPT };
+        for ids in (first..ROWS).collect::<Vec<_>>().chunks(7) {
+            let tx = world.begin(0, Isolation::ReadCommitted);
+            for &id in ids {
+                let stamp = world.stamp();
+                // Five on a page; or pieces that do not get smaller.
+                let text = if id % 3 == 2 { noise(stamp) } else { "x".repeat(1_500) };
+                world.insert(&tx, id, id + round, &text).unwrap();
+                rows.insert(id, (id + round, text.len(), stamp));
+                tx.next_command().unwrap();
+            }
+            tx.commit(Durability::Flush).unwrap();
+            history.push(Committed { rows: rows.clone(), at: vfs.changes() });
+        }
+        if round % 3 == 0 {
+            world.checkpoint();
+        }
+        let tx = world.begin(0, Isolation::ReadCommitted);
+        let snapshot = tx.snapshot_for_write().unwrap();
+        for id in KEPT..ROWS {
+            let (target, _) = world.find(&tx, &snapshot, id).unwrap();
+            world.table.delete(&tx, &snapshot, target).unwrap();
+            rows.remove(&id);
+            tx.next_command().unwrap();
+        }
+        drop(snapshot);
+        tx.commit(Durability::Flush).unwrap();
+        history.push(Committed { rows: rows.clone(), at: vfs.changes() });
+        if round % 3 == 1 {
+            world.checkpoint();
+        }
+        let summary = world.vacuum(1, round % 2 == 0);
+        (cut, values_cut) = (cut + summary.cut, values_cut + summary.values_cut);
+        if round % 3 == 2 {
+            world.checkpoint();
+        }
+    }
+    assert!(cut >= 12 && values_cut >= 6, "{cut} and {values_cut} pages were cut");
+    let images = recover_every_moment(&vfs, world.table.definition(), &history);
+    assert!(images > 400, "only {images} images");
+}
+
+/// Text that does not get smaller.
+fn noise(seed: u64) -> String {
+    let mut rng = Rng::new(seed);
+    (0..4_000).map(|_| char::from(b'!' + rng.below(90) as u8)).collect()
+}
+
 /// Recovers what a crash at each moment could leave; how many that were.
 fn recover_every_moment(
     vfs: &FaultyVfs,

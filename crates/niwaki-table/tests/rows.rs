@@ -388,6 +388,7 @@ fn garbage_goes_with_vacuum_and_its_addresses_are_used_again() {
         let summary = niwaki_vacuum::vacuum(
             &f.table,
             &f.sessions[0],
+            None,
             &niwaki_vacuum::VacuumOptions::default(),
         )
         .unwrap();

@@ -194,7 +194,7 @@ impl World {
     fn vacuum(&self, freeze: bool) {
         let freeze_min_age = if freeze { 0 } else { u64::MAX };
         let options = VacuumOptions { freeze_min_age, ..VacuumOptions::default() };
-        vacuum(&self.table, &self.sessions[2], &options).unwrap();
+        vacuum(&self.table, &self.sessions[2], None, &options).unwrap();
         self.check();
     }
 }

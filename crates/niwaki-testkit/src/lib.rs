@@ -21,6 +21,7 @@ mod stage;
 pub mod stories;
 pub mod subject;
 pub mod tables;
+pub mod tails;
 pub mod toy;
 #[cfg(feature = "shuttle")]
 pub mod transfers;

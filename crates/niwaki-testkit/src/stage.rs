@@ -14,10 +14,11 @@ use niwaki_table::{
     Modify, PageRows, Rounds, RowTarget, ScanKeys, Table, TableDefinition, Workspace,
 };
 use niwaki_txn::{
-    BeginOptions, Durability, Isolation, Snapshot, Transaction, TransactionManager, TxnOptions,
+    BeginOptions, Durability, Isolation, Snapshot, TableId, TableLockMode, Transaction,
+    TransactionManager, TxnOptions, WaitPolicy,
 };
 use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid, encode_key};
-use niwaki_vacuum::{VacuumOptions, vacuum};
+use niwaki_vacuum::{LockedTable, VacuumOptions, VacuumSummary, vacuum};
 
 use crate::schedules::seed;
 
@@ -25,6 +26,9 @@ use crate::schedules::seed;
 pub(crate) const COLUMNS: usize = 3;
 /// The index on a, of all indexes of the table.
 pub(crate) const ON_A: usize = 1;
+
+/// The table's name for locks.
+const ID: TableId = TableId(1);
 
 /// The stage: a table whose rows 0 and 1 have a = 0 and 1.
 #[derive(Clone)]
@@ -59,6 +63,11 @@ fn key_of(value: i32) -> Vec<u8> {
 impl Stage {
     /// With a primary key only.
     pub(crate) fn new(heap_only: HeapOnlyUpdates) -> Self {
+        Self::filled(heap_only, 100)
+    }
+
+    /// [`Stage::new`], with pages that insertions fill so far, in percent.
+    pub(crate) fn filled(heap_only: HeapOnlyUpdates, fillfactor: u8) -> Self {
         let env = Env::simulated(Arc::new(MemoryVfs::new()), seed());
         let manager = TransactionManager::new(env.clone(), TxnOptions::default());
         let mut managers = Engine::resource_managers();
@@ -81,7 +90,7 @@ impl Stage {
                 name: "t".to_owned(),
                 file: file(),
                 values: None,
-                fillfactor: 100,
+                fillfactor,
                 heap_only_updates: heap_only,
                 columns: vec![ColumnType::new(TypeOid::INT4); COLUMNS],
                 missing: Vec::new(),
@@ -177,6 +186,29 @@ impl Stage {
                 Err(error) => panic!("{error}"),
             }
         });
+    }
+
+    pub(crate) fn blocks(&self) -> u32 {
+        self.table.blocks().expect("blocks")
+    }
+
+    /// Ids of the rows of a page.
+    pub(crate) fn ids_on(&self, block: u32) -> BTreeSet<i32> {
+        let mut ids = BTreeSet::new();
+        transaction(&self.engine, |tx| {
+            let snapshot = tx.snapshot().expect("a snapshot");
+            let (mut page, mut out) = (PageRows::new(), vec![Datum::Null; COLUMNS]);
+            let mut scan = self.table.seq_scan(block..block + 1);
+            while scan.next_page(&self.table, tx, &snapshot, &mut page).expect("a page") {
+                for stored in page.iter() {
+                    let all = ColumnMask::all(COLUMNS);
+                    self.table.deform(stored, &all, &mut out).expect("a row");
+                    ids.insert(integer(&out[0]));
+                }
+            }
+            true
+        });
+        ids
     }
 
     /// Deletes the row of an id.
@@ -292,9 +324,21 @@ impl Stage {
 
     /// Vacuum: takes `mixed` away where it can be.
     pub(crate) fn clean(&self) {
+        self.vacuum(true);
+    }
+
+    /// Vacuum, which may cut the heap, or not; what it did.
+    pub(crate) fn vacuum(&self, truncate: bool) -> VacuumSummary {
         let control = self.engine.transactions().register_session().expect("a session");
-        let options = VacuumOptions { freeze_min_age: u64::MAX, ..VacuumOptions::default() };
-        vacuum(&self.table, &control, &options).expect("a vacuum");
+        let options =
+            VacuumOptions { freeze_min_age: u64::MAX, truncate, ..VacuumOptions::default() };
+        let tx = self.engine.transactions().begin(&control, BeginOptions::default());
+        let tx = tx.expect("a transaction");
+        lock(&tx, TableLockMode::ShareUpdateExclusive);
+        let locked = Some(LockedTable { transaction: &tx, id: ID });
+        let summary = vacuum(&self.table, &control, locked, &options).expect("a vacuum");
+        tx.commit(Durability::Flush).expect("a commit");
+        summary
     }
 
     /// What an access does that finds the page short of room.
@@ -341,12 +385,19 @@ impl Stage {
     }
 }
 
+/// Locks the table, as a statement does.
+fn lock(tx: &Transaction, mode: TableLockMode) {
+    let locked = tx.manager().locks().acquire_table(tx, ID, mode, WaitPolicy::Block);
+    assert!(locked.expect("a lock"));
+}
+
 /// A transaction of its own; `body` says whether it commits.
 pub(crate) fn transaction(engine: &Engine, body: impl FnOnce(&Transaction) -> bool) {
     let control = engine.transactions().register_session().expect("a session");
     let isolation = Isolation::ReadCommitted;
     let options = BeginOptions { isolation, ..BeginOptions::default() };
     let tx = engine.transactions().begin(&control, options).expect("a transaction");
+    lock(&tx, TableLockMode::RowExclusive);
     if body(&tx) {
         tx.commit(Durability::Flush).expect("a commit");
     } else {

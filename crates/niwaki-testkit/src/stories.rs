@@ -312,6 +312,50 @@ pub fn rounds_beside_writers() {
     stage.check();
 }
 
+/// `tail-believed`, `tail-map-stays`: a vacuum cuts the end of the heap, into which somebody inserts, beside readers.
+///
+/// # Panics
+/// When a row is lost; as [`recheck`].
+pub fn a_tail_is_cut() {
+    /// All of them on some five pages.
+    const ROWS: i32 = 80;
+    let mut stage = Stage::filled(HeapOnlyUpdates::AnyKey, 10);
+    stage.index_on_a_with(false, vec![2]);
+    (2..ROWS).for_each(|id| stage.insert(id, id));
+    let (blocks, kept) = (stage.blocks(), stage.ids_on(0));
+    (0..ROWS).filter(|id| !kept.contains(id)).for_each(|id| stage.delete(id));
+    assert_eq!(stage.vacuum(false).cut, 0);
+    assert!(blocks > 3 && blocks == stage.blocks());
+    stage.play(vec![
+        Box::new(|stage: &Stage| {
+            let cut = stage.vacuum(true).cut;
+            assert!(cut < 10, "only what is empty goes, and {cut} pages did");
+        }),
+        Box::new(|stage: &Stage| (100..104).for_each(|id| stage.insert(id, id))),
+        Box::new(|stage: &Stage| {
+            stage.read();
+            stage.delete(kept_row());
+            stage.insert(kept_row(), 1_000);
+            stage.read();
+        }),
+    ]);
+    for id in 100..104 {
+        stage.change(id, Some(-id), None, true);
+    }
+    stage.read();
+    stage.check();
+    (100..104).for_each(|id| stage.delete(id));
+    // Nobody is in the way now.
+    stage.vacuum(true);
+    stage.check();
+    stage.read();
+}
+
+/// A row that [`a_tail_is_cut`] keeps.
+fn kept_row() -> i32 {
+    1
+}
+
 /// `map-unmixed`: a root has entries of two keys, and one version that all see.
 ///
 /// # Panics

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use niwaki_env::Env;
 use niwaki_env::failpoints::SIMULATED;
+use niwaki_env::sync::plain_atomic::{AtomicU32, Ordering};
 use niwaki_nbtree::{IndexOptions, KeyRange};
 use niwaki_storage::{
     CheckpointKind, Error as StorageError, RelFile, RelFileId, Storage, StorageOptions, Tid,
@@ -16,10 +17,10 @@ use niwaki_table::{
 };
 use niwaki_txn::{
     BeginOptions, Durability, Error as TxnError, Isolation as Level, SessionControl, Snapshot,
-    Transaction, TransactionManager, TxnOptions,
+    TableId, TableLockMode, Transaction, TransactionManager, TxnOptions, WaitPolicy,
 };
 use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid};
-use niwaki_vacuum::VacuumOptions;
+use niwaki_vacuum::{LockedTable, VacuumOptions, VacuumSummary};
 
 use crate::model::{Isolation, Key, Reply, Rows, Step, Value};
 use crate::subject::Subject;
@@ -30,6 +31,8 @@ const FILES: [u64; 4] = [16, 17, 18, 19];
 const VALUES: usize = 3;
 /// How many values the second index's column takes: few, so that it returns to earlier ones.
 pub(crate) const GROUPS: Value = 5;
+/// The table's name for locks.
+const TABLE: TableId = TableId(1);
 /// Columns: key, value, group, filler, and a large value.
 pub(crate) const COLUMNS: usize = 5;
 /// Age in transactions from which versions are frozen.
@@ -43,6 +46,8 @@ pub struct TableDatabase {
     manager: Arc<TransactionManager>,
     storage: Arc<Storage>,
     table: Arc<Table>,
+    /// Pages that vacuums gave back.
+    cut: Arc<AtomicU32>,
 }
 
 /// One session's statements.
@@ -61,6 +66,13 @@ pub struct TableSession {
 pub struct TableSubject {
     database: TableDatabase,
     sessions: BTreeMap<u32, TableSession>,
+}
+
+/// Locks the table, as a statement does.
+fn lock(tx: &Transaction, mode: TableLockMode) -> Result<()> {
+    let locked = tx.manager().locks().acquire_table(tx, TABLE, mode, WaitPolicy::Block)?;
+    assert!(locked, "it waited for it");
+    Ok(())
 }
 
 fn file(number: usize) -> RelFile {
@@ -170,7 +182,7 @@ impl TableDatabase {
             }
         }
         let table = Table::open(&engine, definition(heap_only_updates));
-        Ok(Self { manager, storage, table })
+        Ok(Self { manager, storage, table, cut: Arc::default() })
     }
 
     /// A new session.
@@ -203,6 +215,7 @@ impl TableDatabase {
         let isolation = Level::RepeatableRead;
         let options = BeginOptions { isolation, ..BeginOptions::default() };
         let tx = self.manager.begin(&control, options).expect("a transaction");
+        lock(&tx, TableLockMode::AccessShare).expect("a lock");
         let snapshot = tx.snapshot().expect("a snapshot");
         read(&tx, snapshot);
     }
@@ -237,17 +250,29 @@ impl TableDatabase {
     /// Too many sessions.
     pub fn begin(&self, options: BeginOptions) -> std::result::Result<Transaction, String> {
         let control = self.manager.register_session().map_err(|error| error.to_string())?;
-        self.manager.begin(&control, options).map_err(|error| error.to_string())
+        let tx = self.manager.begin(&control, options).map_err(|error| error.to_string())?;
+        lock(&tx, TableLockMode::AccessShare).map_err(|error| error.to_string())?;
+        Ok(tx)
     }
 
     /// VACUUM, which freezes early.
     ///
     /// # Errors
     /// Storage's.
-    pub fn vacuum(&self, session: &SessionControl) -> Result<()> {
+    pub fn vacuum(&self, session: &Arc<SessionControl>) -> Result<VacuumSummary> {
         let options = VacuumOptions { freeze_min_age: FREEZE_MIN_AGE, ..VacuumOptions::default() };
-        niwaki_vacuum::vacuum(&self.table, session, &options)?;
-        Ok(())
+        let tx = self.manager.begin(session, BeginOptions::default())?;
+        lock(&tx, TableLockMode::ShareUpdateExclusive)?;
+        let locked = Some(LockedTable { transaction: &tx, id: TABLE });
+        let summary = niwaki_vacuum::vacuum(&self.table, session, locked, &options)?;
+        tx.commit(Durability::Flush)?;
+        self.cut.fetch_add(summary.cut + summary.values_cut, Ordering::Relaxed);
+        Ok(summary)
+    }
+
+    /// Pages at the end of the heaps that vacuums gave back since it was opened.
+    pub fn pages_cut(&self) -> u32 {
+        self.cut.load(Ordering::Relaxed)
     }
 
     /// After a vacuum, when nobody else is at work: nothing is left that nobody sees (G2).
@@ -342,7 +367,7 @@ impl TableSession {
                 self.savepoints.truncate(at);
             }
             Step::Checkpoint => self.database.checkpoint()?,
-            Step::Vacuum => self.database.vacuum(&self.control)?,
+            Step::Vacuum => drop(self.database.vacuum(&self.control)?),
             _ => return self.statement(step),
         }
         Ok(Reply::Done(0))
@@ -389,6 +414,7 @@ impl TableSession {
 
     fn rows_statement(&mut self, tx: &Transaction, step: &Step) -> Result<Reply> {
         let table = Arc::clone(&self.database.table);
+        lock(tx, TableLockMode::AccessShare)?;
         match step {
             Step::Read(key) => {
                 let snapshot = tx.snapshot()?;
@@ -399,6 +425,7 @@ impl TableSession {
             Step::Insert(key, value) => {
                 // A statement fixes the snapshot of REPEATABLE READ even if it reads nothing.
                 let _snapshot = tx.snapshot()?;
+                lock(tx, TableLockMode::RowExclusive)?;
                 table.insert(tx, &row(*key, *value), &mut self.work)?;
                 Ok(Reply::Done(1))
             }
@@ -447,6 +474,7 @@ impl TableSession {
 
     fn lock_key(&mut self, tx: &Transaction, key: Key, mode: RowLockMode) -> Result<bool> {
         let table = Arc::clone(&self.database.table);
+        lock(tx, TableLockMode::RowShare)?;
         let snapshot = tx.snapshot_for_write()?;
         let Some((root, _)) = self.find(tx, &snapshot, key)? else { return Ok(false) };
         let target = RowTarget::visible(root);
@@ -463,6 +491,7 @@ impl TableSession {
         change: Option<&dyn Fn(Value) -> Value>,
     ) -> Result<Reply> {
         let table = Arc::clone(&self.database.table);
+        lock(tx, TableLockMode::RowExclusive)?;
         let snapshot = tx.snapshot_for_write()?;
         let Some((root, mut old)) = self.find(tx, &snapshot, key)? else {
             return Ok(Reply::Done(0));
@@ -628,7 +657,8 @@ impl TableSubject {
         Ok(Self { database, sessions: BTreeMap::new() })
     }
 
-    pub(crate) fn database(&self) -> &TableDatabase {
+    /// The database.
+    pub fn database(&self) -> &TableDatabase {
         &self.database
     }
 }

@@ -228,6 +228,35 @@ fn who_gives_way_is_cancelled_by_who_waits_for_it() {
     assert_eq!((control.check_interrupts(), worker.check_interrupts()), (Ok(()), Ok(())));
 }
 
+/// Who cuts the end of a table keeps everybody out for a moment, and hears that somebody waits.
+#[test]
+fn a_table_is_wanted_while_somebody_waits_for_it() {
+    let manager = manager();
+    let (locks, table) = (manager.locks(), TableId(1));
+    let (holder, reader) = (begin(&manager), begin(&manager));
+    assert!(try_lock(&holder, 1, TableLockMode::ShareUpdateExclusive));
+    assert!(try_lock(&reader, 1, TableLockMode::AccessShare));
+    assert!(!try_lock(&holder, 1, TableLockMode::AccessExclusive), "somebody reads");
+    assert!(!locks.is_wanted(table), "and does not wait");
+    drop(reader);
+    assert!(try_lock(&holder, 1, TableLockMode::AccessExclusive));
+    let kept = holder.keep_table_lock(table, TableLockMode::AccessExclusive).unwrap();
+    assert!(!locks.is_wanted(table));
+    let (session, waits) = spawn(&manager, |tx| lock(tx, 1, TableLockMode::AccessShare).unwrap());
+    until_waiting(&session);
+    assert!(locks.is_wanted(table) && !locks.is_wanted(TableId(2)));
+    drop(kept);
+    assert!(waits.join().unwrap(), "it excludes no reader any more");
+    assert!(!locks.is_wanted(table));
+    assert!(locks.holds_table(&holder, table, TableLockMode::ShareUpdateExclusive));
+    let (session, waits) = spawn(&manager, |tx| lock(tx, 1, TableLockMode::Share).unwrap());
+    until_waiting(&session);
+    assert!(locks.is_wanted(table), "what it waits for is held all along");
+    drop(holder);
+    assert!(waits.join().unwrap());
+    assert_eq!(locks.infos(), []);
+}
+
 #[test]
 fn a_kept_lock_outlives_its_transaction() {
     const MODE: TableLockMode = TableLockMode::ShareUpdateExclusive;

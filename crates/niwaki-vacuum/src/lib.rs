@@ -6,9 +6,11 @@ mod cost;
 mod progress;
 mod rests;
 mod skip;
+mod truncate;
 mod vacuum;
 
 pub use analyze::{ColumnStatistics, TableStatistics, analyze};
 pub use cost::CostOptions;
 pub use progress::{VacuumPhase, VacuumProgress, VacuumState};
+pub use truncate::LockedTable;
 pub use vacuum::{IndexCleanup, VacuumOptions, VacuumSummary, vacuum};

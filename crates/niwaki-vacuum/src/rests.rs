@@ -3,6 +3,8 @@
 //! All threads of one vacuum share it, so that several disturb others no more than one would. Who rests keeps the others
 //! from going on; who is told to stop stops them all.
 
+use std::time::Duration;
+
 use niwaki_env::sync::Mutex;
 use niwaki_table::{Error, Result};
 use niwaki_txn::{Interrupted, SessionControl};
@@ -36,13 +38,26 @@ impl<'s> Rests<'s> {
     /// # Errors
     /// The session's interrupts, of whichever thread met them.
     pub(crate) fn rest(&self, reads: u64, changed: bool) -> Result<()> {
+        self.visit(reads, changed, Duration::ZERO)
+    }
+
+    /// As [`Rests::rest`], after a page that was only looked at, and for so long at least.
+    ///
+    /// # Errors
+    /// As [`Rests::rest`].
+    pub(crate) fn rest_at_least(&self, time: Duration) -> Result<()> {
+        self.visit(0, false, time)
+    }
+
+    fn visit(&self, reads: u64, changed: bool, at_least: Duration) -> Result<()> {
         let mut state = self.state.lock();
         state.reads += reads;
         if state.over.is_none() {
             let reads = u32::try_from(reads).unwrap_or(u32::MAX);
-            let done = match state.cost.visit(reads, changed) {
-                Some(time) => self.session.sleep(time),
-                None => self.session.check_interrupts(),
+            let time = state.cost.visit(reads, changed).unwrap_or_default().max(at_least);
+            let done = match time.is_zero() {
+                true => self.session.check_interrupts(),
+                false => self.session.sleep(time),
             };
             state.over = done.err();
         }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! scanning heap ──roots fill their memory──> vacuuming indexes ──> vacuuming heap ──┐
-//!      ^  └─end─> vacuuming indexes ──> vacuuming heap ──> final cleanup           │
+//!      ^  └─end─> vacuuming indexes ──> vacuuming heap ──> truncating heap         │
+//!      │                                                    ──> final cleanup      │
 //!      └───────────────────────────────────────────────────────────────────────────┘
 //! ```
 
@@ -19,6 +20,7 @@ use crate::cost::CostOptions;
 use crate::progress::{VacuumPhase, VacuumProgress};
 use crate::rests::Rests;
 use crate::skip::BlocksToRead;
+use crate::truncate::{LockedTable, truncate};
 
 /// Part of the heap's pages, in percent, from which on roots are worth a visit of the indexes.
 const BYPASS_PERCENT: u64 = 2;
@@ -54,6 +56,8 @@ pub struct VacuumOptions {
     pub index_workers: usize,
     /// Whether the heap of large values is vacuumed too (`PROCESS_TOAST`).
     pub large_values: bool,
+    /// Whether the empty end of a heap is given back (`TRUNCATE`).
+    pub truncate: bool,
     /// How far it reads ahead, in the heap and in indexes.
     pub read_ahead: ReadAhead,
     /// When it rests.
@@ -71,6 +75,7 @@ impl Default for VacuumOptions {
             memory_bytes: 64 << 20,
             index_workers: 0,
             large_values: true,
+            truncate: true,
             read_ahead: ReadAhead::default(),
             cost: CostOptions::default(),
             progress: Arc::default(),
@@ -119,6 +124,10 @@ pub struct VacuumSummary {
     pub value_pages: u32,
     /// Pieces of large values removed there.
     pub pieces_removed: u64,
+    /// Pages at the end of the heap that were given back.
+    pub cut: u32,
+    /// And of the heap of large values.
+    pub values_cut: u32,
 }
 
 impl VacuumSummary {
@@ -137,18 +146,21 @@ impl VacuumSummary {
 }
 
 /// Vacuums a table. The caller holds it in SHARE UPDATE EXCLUSIVE mode or stronger, so that no other
-/// cleaner and no index build is at it (rules 9b.10, 9b.12).
+/// cleaner and no index build is at it (rules 9b.10, 9b.12); `locked` says by which lock, and is what it takes to give the
+/// heap's empty end back.
 ///
 /// # Errors
 /// Storage's; the session's interrupts, between pages. What was done stays done.
 pub fn vacuum(
     table: &Table,
     session: &SessionControl,
+    locked: Option<LockedTable<'_>>,
     options: &VacuumOptions,
 ) -> Result<VacuumSummary> {
     let next = table.engine().transactions().next_xid().0;
     let mut pass = Pass {
         table,
+        locked: locked.filter(|_| options.truncate),
         options,
         freeze_before: Xid(next.saturating_sub(options.freeze_min_age)),
         rests: Rests::new(session, options.cost),
@@ -162,16 +174,21 @@ pub fn vacuum(
     let paused = table.heap().pause_freeing();
     pass.scan(&paused)?;
     pass.finish_roots(&paused)?;
+    pass.summary.cut = pass.cut_tail(&table.heap())?;
+    if let Some(values) = table.value_heap().filter(|_| options.large_values) {
+        pass.vacuum_values(&values)?;
+        pass.summary.values_cut = pass.cut_tail(&values)?;
+        values.save_free_space()?;
+    }
     progress.begin(VacuumPhase::FinalCleanup);
     table.heap().save_free_space()?;
-    if options.large_values {
-        pass.vacuum_values()?;
-    }
     Ok(VacuumSummary { reads: pass.rests.reads(), ..pass.summary })
 }
 
 struct Pass<'t> {
     table: &'t Table,
+    /// Where the heap's end may be cut.
+    locked: Option<LockedTable<'t>>,
     options: &'t VacuumOptions,
     freeze_before: Xid,
     rests: Rests<'t>,
@@ -256,8 +273,7 @@ impl Pass<'_> {
 
     /// Prunes the heap of the table's large values: what is left there of versions that went, and of transactions that
     /// aborted. No index names its rows.
-    fn vacuum_values(&mut self) -> Result<()> {
-        let Some(values) = self.table.value_heap() else { return Ok(()) };
+    fn vacuum_values(&mut self, values: &Heap<'_>) -> Result<()> {
         let mut none = VacuumRoots::default();
         values.open_visibility_map()?;
         let pool = self.table.engine().storage().pool();
@@ -272,7 +288,15 @@ impl Pass<'_> {
             self.summary.pieces_removed += u64::from(found.pruned.removed);
             self.rests.rest(stream.take_reads(), found.pruned.removed + found.pruned.frozen > 0)?;
         }
-        Ok(values.save_free_space()?)
+        Ok(())
+    }
+
+    /// Gives back what is empty at the end of a heap of the table. Returns how many pages that were.
+    fn cut_tail(&self, heap: &Heap<'_>) -> Result<u32> {
+        let Some(locked) = self.locked else { return Ok(0) };
+        let begun = &mut || self.options.progress.begin(VacuumPhase::TruncatingHeap);
+        let pause = &mut |at_least| self.rests.rest_at_least(at_least);
+        truncate(heap, &locked, begun, pause)
     }
 
     /// Visits all entries of the roots found in every index: those of DEAD line pointers and those whose keys

@@ -88,7 +88,7 @@ fn several_passes_leave_nothing() {
             let (world, _) = dirty(64);
             let expected = rows(&world);
             let options = VacuumOptions { index_workers, ..options(memory_bytes) };
-            let summary = vacuum(&world.table, &world.sessions[1], &options).unwrap();
+            let summary = vacuum(&world.table, &world.sessions[1], None, &options).unwrap();
             assert!(summary.freed > 0 && summary.cleared > 0, "{summary:?}");
             assert_eq!(left(&world), 0, "{memory_bytes} bytes: {summary:?}");
             world.check();
@@ -131,7 +131,7 @@ fn a_vacuum_that_is_cancelled_anywhere_loses_nothing() {
             read_ahead: [ReadAhead::default(), ReadAhead::NONE][usize::from(moment % 3 == 0)],
             ..options(300)
         };
-        let done = vacuum(&world.table, &control, &options);
+        let done = vacuum(&world.table, &control, None, &options);
         clock.quiet();
         control.begin_statement(None);
         match done {
@@ -147,6 +147,7 @@ fn a_vacuum_that_is_cancelled_anywhere_loses_nothing() {
         let summary = vacuum(
             &world.table,
             &control,
+            None,
             &VacuumOptions { cost: CostOptions::default(), ..options },
         )
         .unwrap();
@@ -187,7 +188,7 @@ fn who_visits_indexes_at_the_same_time_stops_together_and_rests_as_one() {
         let delay = Duration::from_millis(1);
         let cost = CostOptions { delay, limit: 1, page_hit: 1, ..CostOptions::default() };
         let options = VacuumOptions { cost, index_workers, ..options(1 << 20) };
-        let done = vacuum(&world.table, &control, &options);
+        let done = vacuum(&world.table, &control, None, &options);
         clock.quiet();
         world.check();
         (readings.load(Ordering::Relaxed), done.ok())

@@ -9,7 +9,7 @@ use niwaki_storage::ReadAhead;
 use niwaki_table::Table;
 use niwaki_txn::{TableId, TableLockMode, Transaction, WaitPolicy};
 use niwaki_types::{Datum, KeyOrder, TypeOid, encode_key};
-use niwaki_vacuum::{ColumnStatistics, VacuumOptions, VacuumSummary};
+use niwaki_vacuum::{ColumnStatistics, LockedTable, VacuumOptions, VacuumSummary};
 
 use crate::Result;
 
@@ -69,7 +69,9 @@ impl MaintainedTable {
         catalog: &mut CatalogTransaction,
         options: &VacuumOptions,
     ) -> Result<VacuumSummary> {
-        let summary = niwaki_vacuum::vacuum(&self.table, transaction.session(), options)?;
+        let id = TableId(u64::from(self.relation.oid.0));
+        let locked = Some(LockedTable { transaction, id });
+        let summary = niwaki_vacuum::vacuum(&self.table, transaction.session(), locked, options)?;
         let known = &self.relation.stats;
         let stats = RelationStats {
             tuples: self.rows_after(&summary),

@@ -16,6 +16,7 @@ pub(crate) fn by_settings(settings: &Settings) -> VacuumOptions {
     VacuumOptions {
         freeze_min_age: u64::from(number("vacuum_freeze_min_age")),
         index_cleanup: IndexCleanup::Auto,
+        truncate: settings.bool("vacuum_truncate"),
         memory_bytes: hot.maintenance_work_mem_bytes,
         index_workers: hot.parallel_maintenance_workers,
         read_ahead: ReadAhead {
@@ -78,7 +79,12 @@ pub(crate) fn of_table(options: VacuumOptions, table: &RelationOptions) -> Vacuu
         Some("off") => IndexCleanup::Off,
         _ => options.index_cleanup,
     };
-    VacuumOptions { index_cleanup, ..options }
+    let truncate = match table.get("vacuum_truncate") {
+        Some("on") => true,
+        Some("off") => false,
+        _ => options.truncate,
+    };
+    VacuumOptions { index_cleanup, truncate, ..options }
 }
 
 /// What the statement VACUUM says, which comes before what the table says.
@@ -102,6 +108,7 @@ pub(crate) fn of_statement(
         }),
         large_values: vacuum.process_large_values,
         read_ahead: read_ahead_of(settings, vacuum),
+        truncate: vacuum.truncate.unwrap_or(options.truncate),
         ..options
     }
 }

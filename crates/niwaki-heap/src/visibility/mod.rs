@@ -20,6 +20,8 @@
 mod bits;
 pub(crate) mod page;
 
+use std::ops::Range;
+
 use niwaki_env::failpoints::SIMULATED;
 use niwaki_env::seeded_bug;
 use niwaki_env::sync::plain_atomic::{AtomicBool, AtomicU32, Ordering};
@@ -30,7 +32,7 @@ use niwaki_storage::{
     Record, Xid,
 };
 
-use crate::change::RECORD_VERSION;
+use crate::change::{RECORD_VERSION, kind};
 use crate::error::{Result, corruption};
 use crate::relation::Heap;
 use bits::{Bits, Kept};
@@ -44,6 +46,9 @@ pub use page::BLOCKS_PER_VISIBILITY_PAGE;
 const BLOCKS_MIN: u32 = if SIMULATED || SCHEDULED { 1 } else { 32 };
 /// Part of the buffer pool's size that the bits of all heaps may take in memory.
 const POOL_PART: usize = 64;
+
+/// Pages of which one record says that the map says nothing of them any more.
+const CLEARED_MAX: usize = 1024;
 
 /// How the maps of a database are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,6 +248,30 @@ impl<'e> Heap<'e> {
             self.change_visibility(SetBits { block, to, newest }, &mut changes)?;
         }
         Ok(changes)
+    }
+
+    /// The map says nothing of these pages any more, which are to be cut off. The caller keeps everybody else from the
+    /// heap, so no heap page is latched.
+    pub(crate) fn clear_visibility(&self, blocks: Range<u32>) -> Result<()> {
+        if seeded_bug!("tail-map-stays") {
+            return Ok(());
+        }
+        let mut said = Vec::new();
+        for block in blocks {
+            if self.visibility_to_change(block)? > PageVisibility::Unknown {
+                said.push(block);
+            }
+        }
+        for some in said.chunks(CLEARED_MAX) {
+            let mut changes = MapChanges::default();
+            for &block in some {
+                let change = SetBits { block, to: PageVisibility::Unknown, newest: Csn(0) };
+                self.change_visibility(change, &mut changes)?;
+            }
+            let _critical = self.storage.begin_change()?;
+            self.log(kind::VISIBLE, Xid::INVALID, [], changes)?;
+        }
+        Ok(())
     }
 
     #[cold]

@@ -63,7 +63,9 @@ fn half_empty(index: &Index, backward: bool) -> Vec<Vec<u8>> {
 
 fn pack(index: &Arc<Index>) -> thread::JoinHandle<()> {
     let index = Arc::clone(index);
-    spawn(move || drop(index.pack_all(&mut || Ok(())).unwrap()))
+    spawn(move || {
+        index.pack_all(&mut || Ok(())).unwrap();
+    })
 }
 
 /// Scans both ways: not one entry is missed or seen twice.

@@ -697,6 +697,12 @@ pub static SETTINGS: &[SettingDefinition] = &[
         "Sets how long an update rests for each index page that it splits only because an old snapshot keeps row versions; 0: it does not.",
     ),
     setting(
+        "vacuum_truncate",
+        Bool(true),
+        User,
+        "Sets whether VACUUM gives the empty end of a table back to the file system.",
+    ),
+    setting(
         "visibility_map_pin",
         Enum(&["resident", "per_access", "off"]),
         Server,

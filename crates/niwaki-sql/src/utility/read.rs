@@ -322,7 +322,6 @@ fn vacuum(s: &protobuf::VacuumStmt, source: &str) -> Result<Vacuum> {
     let mut vacuum = Vacuum {
         vacuum: s.is_vacuumcmd,
         analyze: !s.is_vacuumcmd,
-        truncate: true,
         process_main: true,
         process_large_values: true,
         ..Vacuum::default()
@@ -341,7 +340,7 @@ fn vacuum(s: &protobuf::VacuumStmt, source: &str) -> Result<Vacuum> {
             }
             "analyze" if known => vacuum.analyze = on()?,
             "freeze" if known => vacuum.freeze = on()?,
-            "truncate" if known => vacuum.truncate = on()?,
+            "truncate" if known => vacuum.truncate = Some(on()?),
             "disable_page_skipping" if known => vacuum.disable_page_skipping = on()?,
             "process_main" if known => vacuum.process_main = on()?,
             "process_toast" if known => vacuum.process_large_values = on()?,

@@ -433,8 +433,8 @@ pub struct Vacuum {
     pub verbose: bool,
     /// INDEX_CLEANUP; `None`: as the table says.
     pub index_cleanup: Option<IndexCleanup>,
-    /// TRUNCATE
-    pub truncate: bool,
+    /// TRUNCATE; `None`: as the table and the settings say.
+    pub truncate: Option<bool>,
     /// DISABLE_PAGE_SKIPPING
     pub disable_page_skipping: bool,
     /// SKIP_LOCKED

@@ -123,12 +123,15 @@ fn settings_and_maintenance() {
     assert_eq!(set("set search_path = a, \"B\""), value("search_path", "a, \"B\"", false));
     assert_eq!(set("set extra_float_digits = 0"), value("extra_float_digits", "0", false));
     assert_eq!(set("set time zone 'UTC'"), value("timezone", "UTC", false));
-    let Utility::Vacuum(v) = one("vacuum (analyze, index_cleanup off, freeze) a, b").unwrap()
-    else {
-        panic!()
+    let vacuum = |sql| match one(sql).unwrap() {
+        Utility::Vacuum(v) => v,
+        other => panic!("{other:?}"),
     };
-    assert!(v.vacuum && v.analyze && v.freeze && v.truncate);
-    assert_eq!((v.index_cleanup, v.targets.len()), (Some(IndexCleanup::Off), 2));
+    let v = vacuum("vacuum (analyze, index_cleanup off, freeze) a, b");
+    assert!(v.vacuum && v.analyze && v.freeze);
+    assert_eq!((v.index_cleanup, v.truncate, v.targets.len()), (Some(IndexCleanup::Off), None, 2));
+    assert_eq!(vacuum("vacuum (truncate) a").truncate, Some(true));
+    assert_eq!(vacuum("vacuum (truncate off) a").truncate, Some(false));
     assert_eq!(refused("vacuum (nonsense) t").0, "42601");
 }
 

@@ -20,11 +20,11 @@ use niwaki_table::{
     Result, RowTarget, Table, TableDefinition, Workspace,
 };
 use niwaki_txn::{
-    BeginOptions, Durability, Isolation, SessionControl, Snapshot, Transaction, TransactionManager,
-    TxnOptions,
+    BeginOptions, Durability, Isolation, SessionControl, Snapshot, TableId, TableLockMode,
+    Transaction, TransactionManager, TxnOptions, WaitPolicy,
 };
 use niwaki_types::{ColumnMask, ColumnType, Datum, KeyOrder, TypeOid};
-use niwaki_vacuum::{VacuumOptions, VacuumSummary, vacuum};
+use niwaki_vacuum::{LockedTable, VacuumOptions, VacuumSummary, vacuum};
 
 /// By id: v, length of t, and a number that tells one write from another.
 pub(crate) type Rows = BTreeMap<i32, (i32, usize, u64)>;
@@ -283,8 +283,21 @@ impl World {
             memory_bytes: 150,
             ..VacuumOptions::default()
         };
-        let summary = vacuum(&self.table, &self.sessions[session], &options).unwrap();
+        let summary = self.vacuum_with(session, &options);
         self.check();
+        summary
+    }
+
+    /// A vacuum that may cut the heap. Others here hold no lock on the table: between two of their calls they have
+    /// nothing of it but what their snapshots see.
+    pub(crate) fn vacuum_with(&self, session: usize, options: &VacuumOptions) -> VacuumSummary {
+        let tx = self.begin(session, Isolation::ReadCommitted);
+        let (id, mode) = (TableId(1), TableLockMode::ShareUpdateExclusive);
+        let locks = self.engine.transactions().locks();
+        assert!(locks.acquire_table(&tx, id, mode, WaitPolicy::Block).unwrap());
+        let locked = Some(LockedTable { transaction: &tx, id });
+        let summary = vacuum(&self.table, &self.sessions[session], locked, options).unwrap();
+        tx.commit(Durability::Flush).unwrap();
         summary
     }
 

@@ -23,11 +23,11 @@ use niwaki_table::{
     TableDefinition, TableStats, UniqueCheckTime, Workspace,
 };
 use niwaki_txn::{
-    BeginOptions, Durability, Isolation, SessionControl, Snapshot, Transaction, TransactionManager,
-    TxnOptions,
+    BeginOptions, Durability, Isolation, SessionControl, Snapshot, TableId, TableLockMode,
+    Transaction, TransactionManager, TxnOptions, WaitPolicy,
 };
 use niwaki_types::{ColumnMask, Datum};
-use niwaki_vacuum::{VacuumOptions, vacuum};
+use niwaki_vacuum::{LockedTable, VacuumOptions, VacuumSummary, vacuum};
 
 use paths::{Paths, Rows};
 use schema::{COLUMNS, Row};
@@ -429,7 +429,21 @@ impl Run {
         let freeze_min_age = if self.rng.chance(1, 3) { 0 } else { u64::MAX };
         let options =
             VacuumOptions { freeze_min_age, memory_bytes: 150, ..VacuumOptions::default() };
-        vacuum(&self.table, &self.controls[HELPER], &options).expect("a vacuum");
+        self.vacuum_with(&options);
+    }
+
+    /// A vacuum that may cut the heap. Nobody else here holds a lock on the table: between two steps of a transaction it
+    /// has nothing of it but what its snapshots see.
+    fn vacuum_with(&self, options: &VacuumOptions) -> VacuumSummary {
+        let control = &self.controls[HELPER];
+        let tx = begin(&self.engine, control, Isolation::ReadCommitted);
+        let (id, mode) = (TableId(1), TableLockMode::ShareUpdateExclusive);
+        let locked = tx.manager().locks().acquire_table(&tx, id, mode, WaitPolicy::Block);
+        assert!(locked.expect("a lock"));
+        let locked = Some(LockedTable { transaction: &tx, id });
+        let summary = vacuum(&self.table, control, locked, options).expect("a vacuum");
+        tx.commit(Durability::Flush).expect("a commit");
+        summary
     }
 
     fn prune(&mut self) {
@@ -559,7 +573,7 @@ impl Run {
         self.vacuum();
         let options =
             VacuumOptions { freeze_min_age: 0, skip_pages: false, ..VacuumOptions::default() };
-        let left = vacuum(&self.table, &self.controls[HELPER], &options).expect("a vacuum");
+        let left = self.vacuum_with(&options);
         assert_eq!(left.remaining, self.committed.len() as u64, "G2: versions left");
         let still = self.roots(|mixed| mixed);
         assert!(still.is_empty(), "still mixed: {still:?}");

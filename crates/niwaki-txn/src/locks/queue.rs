@@ -137,6 +137,13 @@ impl LockManager {
         transaction.held.table_modes(table, &covers)
     }
 
+    /// Whether anybody waits for the table, in whatever mode: for who holds it and can do the rest later.
+    pub fn is_wanted(&self, table: TableId) -> bool {
+        let key = LockKey::Table(table);
+        let partition = self.partition(&key).lock();
+        partition.entries.get(&key).is_some_and(|entry| !entry.waiters.is_empty())
+    }
+
     /// Waits until every other transaction that holds the table now in a mode that excludes `mode` has
     /// let go of it: ended, or rolled back to before it locked. Takes no lock, and keeps nobody from
     /// taking one meanwhile; who locks the table later is not waited for. `told` hears how many there

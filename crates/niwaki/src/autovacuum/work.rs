@@ -113,8 +113,9 @@ impl<'a> Worker<'a> {
         self.autovacuum.log.write(&match summary {
             None => format!("automatic analyze of table \"{name}\": {seconds} s"),
             Some(done) => format!(
-                "automatic vacuum of table \"{name}\": {} pages read, {} skipped, {} versions removed, {} kept for open snapshots, {} index entries removed, {seconds} s",
+                "automatic vacuum of table \"{name}\": {} pages read, {} skipped, {} versions removed, {} kept for open snapshots, {} index entries removed, {} pages truncated, {seconds} s",
                 done.pages, done.skipped, done.removed, done.held, done.entries_removed,
+                done.cut + done.values_cut,
             ),
         });
     }

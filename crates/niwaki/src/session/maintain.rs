@@ -224,6 +224,7 @@ fn report(summary: &VacuumSummary, took: Duration, log_bytes: u64) -> String {
             "large values: {} pages scanned, {} pieces removed",
             summary.value_pages, summary.pieces_removed
         ),
+        format!("truncated: {} pages, {} of large values", summary.cut, summary.values_cut),
         format!("reads: {} pages", summary.reads),
         format!("WAL usage: {log_bytes} bytes, those of other sessions meanwhile included"),
         format!("elapsed: {:.2} s", took.as_secs_f64()),

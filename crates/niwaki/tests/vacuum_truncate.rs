@@ -1,0 +1,277 @@
+//! The empty end of a table goes back to the file system, unless somebody needs it, or is in the way.
+
+mod common;
+mod killed;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::run;
+use niwaki::{Database, Options, Session};
+use niwaki_env::Env;
+use niwaki_env::clock::ManualClock;
+use niwaki_env::sync::thread;
+
+fn each(session: &mut Session, statements: &[&str]) {
+    for sql in statements {
+        assert_eq!(run(session, sql), "", "{sql}");
+    }
+}
+
+fn open(env: &Env) -> Database {
+    Database::open_with(env.clone(), Options::new().background(false)).unwrap()
+}
+
+/// 3,000 rows, of which the first tenth is left. Some 50 pages, some 5 of which have rows.
+const FILL: &str = "insert into t select g, g % 10, repeat('n', 90) from generate_series(1, 3000) g; \
+                    delete from t where id > 300";
+
+fn filled(database: &Database) -> Session {
+    let mut session = database.session();
+    let table = "create table t (id int primary key, k int, note text); create index on t (k)";
+    each(&mut session, &[table, FILL]);
+    assert!(pages(&mut session) > 40);
+    session
+}
+
+fn pages(session: &mut Session) -> u32 {
+    run(session, "select pg_relation_size('t') / 8192").parse().unwrap()
+}
+
+const ROWS: &str = "select count(*), sum(id) from t";
+
+fn sound(database: &Database) {
+    assert_eq!(database.check().unwrap().violations, []);
+}
+
+#[test]
+fn a_table_gets_shorter_and_grows_again() {
+    let database = Database::in_memory().unwrap();
+    let mut session = filled(&database);
+    let full = pages(&mut session);
+    for _ in 0..3 {
+        each(&mut session, &["vacuum t"]);
+        assert!(pages(&mut session) < full / 8);
+        assert_eq!(run(&mut session, ROWS), "300|45150");
+        assert_eq!(run(&mut session, "select count(*) from t where k = 3"), "30");
+        sound(&database);
+        // What is known of its size goes with it.
+        let known =
+            "select relpages = pg_relation_size('t') / 8192 from pg_class where relname = 't'";
+        assert_eq!(run(&mut session, known), "t");
+        each(&mut session, &["delete from t", "vacuum t", FILL]);
+        assert_eq!(pages(&mut session), full);
+        sound(&database);
+    }
+    each(&mut session, &["delete from t", "vacuum t"]);
+    assert_eq!(pages(&mut session), 0);
+    sound(&database);
+}
+
+#[test]
+fn the_statement_the_table_and_the_settings_say_whether() {
+    let database = Database::in_memory().unwrap();
+    let mut session = filled(&database);
+    let full = pages(&mut session);
+    let mut stays = |said: &[&str], vacuum: &str| {
+        each(&mut session, said);
+        each(&mut session, &[vacuum]);
+        assert_eq!(pages(&mut session), full, "{said:?} {vacuum}");
+    };
+    stays(&[], "vacuum (truncate off) t");
+    // DEAD line pointers keep their pages.
+    stays(&["truncate t", FILL], "vacuum (index_cleanup off) t");
+    stays(&["set vacuum_truncate = off"], "vacuum t");
+    stays(&["reset vacuum_truncate", "alter table t set (vacuum_truncate = off)"], "vacuum t");
+    stays(&["set vacuum_truncate = on"], "vacuum t");
+    // The table comes before the settings, the statement before the table.
+    each(&mut session, &["vacuum (truncate) t"]);
+    assert!(pages(&mut session) < full / 8);
+    each(&mut session, &["truncate t", FILL, "set vacuum_truncate = off"]);
+    each(&mut session, &["alter table t set (vacuum_truncate)", "vacuum t"]);
+    assert!(pages(&mut session) < full / 8);
+    sound(&database);
+}
+
+#[test]
+fn who_uses_the_table_keeps_its_length() {
+    let database = Database::in_memory().unwrap();
+    let mut session = filled(&database);
+    let full = pages(&mut session);
+    let mut other = database.session();
+    for statement in [
+        "select count(*) from t",
+        "insert into t values (0, 0, 'new')",
+        "declare c cursor for select * from t",
+        "lock table t in access share mode",
+    ] {
+        let rows = run(&mut session, ROWS);
+        each(&mut other, &["begin"]);
+        run(&mut other, statement);
+        each(&mut session, &["vacuum t"]);
+        assert_eq!(pages(&mut session), full, "{statement}");
+        each(&mut other, &["rollback"]);
+        assert_eq!(run(&mut session, ROWS), rows);
+    }
+    // What an old snapshot sees stays, although it has not locked the table.
+    each(&mut session, &["truncate t", FILL, "create table u ()", "vacuum t"]);
+    let short = pages(&mut session);
+    assert!(short < full / 8);
+    each(
+        &mut session,
+        &["insert into t select g, 0, repeat('n', 90) from generate_series(1000, 3000) g"],
+    );
+    let full = pages(&mut session);
+    each(&mut other, &["begin isolation level repeatable read"]);
+    assert_eq!(run(&mut other, "select count(*) from u"), "0");
+    each(&mut session, &["delete from t where id > 300", "vacuum t"]);
+    assert_eq!(pages(&mut session), full);
+    assert_eq!(run(&mut other, "select count(*) from t"), "2301");
+    each(&mut other, &["commit"]);
+    each(&mut session, &["vacuum t"]);
+    assert_eq!(pages(&mut session), short);
+    // And one that sees nothing there finds the table shorter.
+    each(&mut session, &["truncate t", FILL]);
+    each(&mut other, &["begin isolation level repeatable read"]);
+    assert_eq!(run(&mut other, "select count(*) from u"), "0");
+    each(&mut session, &["vacuum t"]);
+    assert_eq!(run(&mut other, ROWS), "300|45150");
+    assert_eq!(run(&mut other, "select count(*) from t where k = 3"), "30");
+    each(&mut other, &["commit"]);
+    sound(&database);
+}
+
+#[test]
+fn large_values_of_the_end_go_too() {
+    let database = Database::in_memory().unwrap();
+    let mut session = database.session();
+    let size = |session: &mut Session| {
+        run(session, "select pg_table_size('t') / 8192").parse::<u32>().unwrap()
+    };
+    each(
+        &mut session,
+        &[
+            "create table t (id int primary key, v text)",
+            "insert into t select g, (select string_agg(md5((g * 1000 + n)::text), '') \
+             from generate_series(1, 300) n) from generate_series(1, 100) g",
+        ],
+    );
+    let full = size(&mut session);
+    assert!(full > 100, "{full}");
+    each(&mut session, &["delete from t where id > 5", "vacuum t"]);
+    assert!(size(&mut session) < full / 5, "{} of {full}", size(&mut session));
+    assert_eq!(run(&mut session, "select count(*), sum(length(v)) from t"), "5|48000");
+    sound(&database);
+    each(&mut session, &["insert into t select id + 10, v || id from t"]);
+    assert_eq!(run(&mut session, "select count(*), sum(length(v)) from t"), "10|96005");
+    sound(&database);
+}
+
+#[test]
+fn tables_without_a_log_are_cut_too() {
+    for kind in ["unlogged", "temporary"] {
+        let database = Database::in_memory().unwrap();
+        let mut session = database.session();
+        each(
+            &mut session,
+            &[&format!("create {kind} table t (id int primary key, k int, note text)")],
+        );
+        each(&mut session, &[FILL]);
+        let full = pages(&mut session);
+        each(&mut session, &["vacuum t"]);
+        assert!(pages(&mut session) < full / 8, "{kind}");
+        assert_eq!(run(&mut session, ROWS), "300|45150");
+        each(&mut session, &["delete from t", FILL]);
+        assert_eq!(run(&mut session, ROWS), "300|45150");
+        sound(&database);
+    }
+}
+
+#[test]
+fn a_killed_process_leaves_it_short() {
+    let env = Env::memory();
+    let database = open(&env);
+    let mut session = filled(&database);
+    each(&mut session, &["vacuum t"]);
+    let short = pages(&mut session);
+    let cut = killed::copied(&env);
+    // Grown again, over what the pages of the tail were.
+    each(
+        &mut session,
+        &["insert into t select g, 7, repeat('o', 90) from generate_series(301, 2000) g"],
+    );
+    let grown = killed::copied(&env);
+    for (env, rows) in [(cut, "300|45150"), (grown, "2000|2001000")] {
+        let again = open(&env);
+        let mut session = again.session();
+        assert_eq!(run(&mut session, ROWS), rows);
+        sound(&again);
+        each(&mut session, &["delete from t where id > 300", "vacuum t"]);
+        assert_eq!(pages(&mut session), short);
+        each(&mut session, &["delete from t", FILL]);
+        sound(&again);
+    }
+}
+
+/// While somebody is in the way it says so, can be cancelled, and goes on when the table is free.
+#[test]
+fn it_waits_a_little_and_can_be_cancelled() {
+    let clock = Arc::new(ManualClock::new());
+    let mut env = Env::memory();
+    env.clock = Arc::clone(&clock) as Arc<_>;
+    let database = open(&env);
+    let mut session = filled(&database);
+    let full = pages(&mut session);
+    let mut reader = database.session();
+    let phase = "select phase from pg_stat_progress_vacuum";
+    for cancelled in [true, false] {
+        each(&mut reader, &["begin"]);
+        assert_eq!(run(&mut reader, ROWS), "300|45150");
+        let mut vacuuming = database.session();
+        let backend = vacuuming.id();
+        let vacuum = thread::spawn(move || run(&mut vacuuming, "vacuum t"));
+        // Ends: it rests until the clock moves.
+        while run(&mut session, phase) != "truncating heap" {
+            thread::yield_now();
+        }
+        assert_eq!(pages(&mut session), full);
+        let cancel = format!("select pg_cancel_backend({backend})");
+        if cancelled {
+            assert_eq!(run(&mut session, &cancel), "t");
+            let why = "error 57014: canceling statement due to user request";
+            assert_eq!(vacuum.join().unwrap(), why);
+            each(&mut reader, &["rollback"]);
+            assert_eq!(pages(&mut session), full);
+        } else {
+            each(&mut reader, &["rollback"]);
+            while !vacuum.is_finished() {
+                clock.advance(Duration::from_millis(1));
+                thread::yield_now();
+            }
+            assert_eq!(vacuum.join().unwrap(), "");
+        }
+        sound(&database);
+    }
+    assert!(pages(&mut session) < full / 8, "its next try found nobody");
+}
+
+#[test]
+fn autovacuum_gives_the_end_back_too() {
+    let database = Database::in_memory().unwrap();
+    let mut session = filled(&database);
+    let full = pages(&mut session);
+    let mut reader = database.session();
+    each(&mut reader, &["begin"]);
+    assert_eq!(run(&mut reader, ROWS), "300|45150");
+    let reports = database.maintain().unwrap();
+    assert!(reports.iter().all(|report| report.vacuumed && report.error.is_none()), "{reports:?}");
+    assert_eq!((reports.len(), pages(&mut session)), (1, full), "somebody reads");
+    each(&mut reader, &["commit"]);
+    each(&mut session, &["truncate t", FILL]);
+    assert_eq!(database.maintain().unwrap().len(), 1);
+    assert!(pages(&mut session) < full / 8);
+    each(&mut session, &["truncate t", FILL, "alter table t set (vacuum_truncate = off)"]);
+    assert_eq!(database.maintain().unwrap().len(), 1);
+    assert!(pages(&mut session) >= full);
+    sound(&database);
+}
