@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use common::run;
 use niwaki::{Database, Options, Session};
@@ -236,13 +236,13 @@ fn what_cannot_be_read_is_told_by_who_needs_it() {
             if sql.contains("where") {
                 run(&mut session, BITMAP);
             }
-            let path = format!("select pg_relation_filepath('{relation}')");
-            let file = run(&mut session, &path);
+            let file = format!("select relfilenode from pg_class where relname = '{relation}'");
+            let file = run(&mut session, &file);
             // What was read ahead in vain is read again by who needs it: so it lasts.
             faulty.inject(Fault {
                 kind: FaultKind::InputOutputError,
                 operation: Operation::Read,
-                path_contains: file,
+                path_contains: format!("base/{file}.main"),
                 after: 20,
                 sticky: true,
             });
@@ -304,4 +304,28 @@ fn vacuum_keeps_to_its_part_of_the_pool() {
     ] {
         read_again(sql);
     }
+}
+
+/// A system may refuse io_uring: the database works, and says so once.
+#[test]
+fn threads_read_where_io_uring_is_refused() {
+    let faulty = Arc::new(FaultyVfs::from_memory(&stored().fork()));
+    faulty.inject(Fault {
+        kind: FaultKind::InputOutputError,
+        operation: Operation::Ring,
+        path_contains: String::new(),
+        after: 0,
+        sticky: true,
+    });
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&lines);
+    let options = Options::new().background(true).set("io_method", "io_uring");
+    let options = options.log(move |line| log.lock().unwrap().push(line.to_owned()));
+    let database = open_on(&faulty, options);
+    assert_eq!(database.io_method(), "worker");
+    let lines = lines.lock().unwrap().clone();
+    assert!(lines.len() == 1 && lines[0].starts_with("io_uring cannot be used: "), "{lines:?}");
+    let mut session = database.session();
+    assert_eq!(run(&mut session, "select count(note) from t"), ROWS.to_string());
+    assert!(database.read_statistics().queued > 0, "threads read ahead");
 }

@@ -1,8 +1,44 @@
 use super::*;
 
+/// Reads several places of a file by a ring: whole, at the end, and beyond it.
+fn reads_by_themselves(vfs: &dyn Vfs) {
+    // Where the system has none there is nothing to see.
+    let Ok(ring) = vfs.read_ring() else { return };
+    let file = vfs.open("ring", OpenMode::CreateNew).unwrap();
+    let bytes: Vec<u8> = (0..100_u8).collect();
+    file.write_at(&bytes, 0).unwrap();
+    assert!(ring.complete(false).unwrap().is_none());
+    for round in 0..3 {
+        let places = [0, 50, 95, 200];
+        let mut buffers = [[[7_u8; 4]; 2]; 4];
+        let halves = buffers.each_mut().map(|[one, two]| [&mut one[..], &mut two[..]]);
+        for (token, (halves, place)) in halves.into_iter().zip(places).enumerate() {
+            let mut slices = halves.map(IoSliceMut::new);
+            // SAFETY: the buffers live beyond the loop below, which takes all ends.
+            unsafe { ring.add(token, Arc::clone(&file), &mut slices, place) };
+        }
+        if round > 0 {
+            ring.submit().unwrap();
+        }
+        let mut got = [None; 4];
+        for _ in 0..4 {
+            let done = ring.complete(true).unwrap().unwrap();
+            assert!(got[done.token].replace(done.result.unwrap()).is_none());
+        }
+        assert_eq!(got, [Some(8), Some(8), Some(5), Some(0)]);
+        assert_eq!(buffers[0], [[0, 1, 2, 3], [4, 5, 6, 7]]);
+        assert_eq!(buffers[1], [[50, 51, 52, 53], [54, 55, 56, 57]]);
+        assert_eq!(buffers[2], [[95, 96, 97, 98], [99, 7, 7, 7]]);
+        assert_eq!(buffers[3], [[7; 4]; 2]);
+        assert!(ring.complete(false).unwrap().is_none());
+    }
+    vfs.remove("ring").unwrap();
+}
+
 /// What every file system must do.
 pub(super) fn behaves(vfs: &dyn Vfs) {
     vfs.create_dir("").unwrap();
+    reads_by_themselves(vfs);
     vfs.create_dir("base/deep").unwrap();
     vfs.create_dir("base/deep").unwrap();
     assert!(vfs.exists("base").unwrap());
