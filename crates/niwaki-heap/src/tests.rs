@@ -7,6 +7,7 @@ mod locks;
 mod mixed;
 mod observer;
 mod removed;
+mod room;
 mod tail;
 mod visibility;
 
