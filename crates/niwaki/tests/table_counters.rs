@@ -226,7 +226,7 @@ fn line_pointers_that_come_back_without_vacuum_are_counted() {
         "gardener_deleted 20",
         "gardener_told 36",
         "gardener_heap_pages 20",
-        "gardener_waiting 16",
+        "gardener_waiting 32",
     ];
     assert_eq!(counters(&mut session)[3..], expected);
     // An entry of each in both indexes.
