@@ -174,14 +174,15 @@ pub fn vacuum(
     let paused = table.heap().pause_freeing();
     pass.scan(&paused)?;
     pass.finish_roots(&paused)?;
-    pass.summary.cut = pass.cut_tail(&table.heap())?;
-    if let Some(values) = table.value_heap().filter(|_| options.large_values) {
-        pass.vacuum_values(&values)?;
-        pass.summary.values_cut = pass.cut_tail(&values)?;
-        values.save_free_space()?;
-    }
+    let begun = &mut || progress.begin(VacuumPhase::TruncatingHeap);
+    pass.summary.cut = pass.cut_tail(&table.heap(), begun)?;
     progress.begin(VacuumPhase::FinalCleanup);
     table.heap().save_free_space()?;
+    if let Some(values) = table.value_heap().filter(|_| options.large_values) {
+        pass.vacuum_values(&values)?;
+        pass.summary.values_cut = pass.cut_tail(&values, &mut || {})?;
+        values.save_free_space()?;
+    }
     Ok(VacuumSummary { reads: pass.rests.reads(), ..pass.summary })
 }
 
@@ -291,10 +292,10 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Gives back what is empty at the end of a heap of the table. Returns how many pages that were.
-    fn cut_tail(&self, heap: &Heap<'_>) -> Result<u32> {
+    /// Gives back what is empty at the end of a heap of the table; `begun` hears that there is something. Returns how
+    /// many pages that were.
+    fn cut_tail(&self, heap: &Heap<'_>, begun: &mut dyn FnMut()) -> Result<u32> {
         let Some(locked) = self.locked else { return Ok(0) };
-        let begun = &mut || self.options.progress.begin(VacuumPhase::TruncatingHeap);
         let pause = &mut |at_least| self.rests.rest_at_least(at_least);
         truncate(heap, &locked, begun, pause)
     }

@@ -419,7 +419,7 @@ fn rests(database: &Database, clock: &HookedClock, settings: &[&str]) -> u64 {
         each(&mut s, settings);
         each(&mut s, &[delay]);
         let before = clock.readings();
-        each(&mut s, &["vacuum (disable_page_skipping, index_cleanup on) t"]);
+        each(&mut s, &["vacuum (disable_page_skipping, index_cleanup on, truncate off) t"]);
         clock.readings() - before
     };
     let none = readings("set vacuum_cost_delay = 0");

@@ -691,16 +691,16 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ),
     ignored("vacuum_freeze_table_age", int(Unit::None, 0, 2_000_000_000, 150_000_000), User),
     setting(
-        "version_split_delay",
-        int(Unit::Milliseconds, 0, 10_000, 0),
-        Server,
-        "Sets how long an update rests for each index page that it splits only because an old snapshot keeps row versions; 0: it does not.",
-    ),
-    setting(
         "vacuum_truncate",
         Bool(true),
         User,
         "Sets whether VACUUM gives the empty end of a table back to the file system.",
+    ),
+    setting(
+        "version_split_delay",
+        int(Unit::Milliseconds, 0, 10_000, 0),
+        Server,
+        "Sets how long an update rests for each index page that it splits only because an old snapshot keeps row versions; 0: it does not.",
     ),
     setting(
         "visibility_map_pin",
