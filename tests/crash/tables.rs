@@ -63,7 +63,7 @@ fn heaps_are_cut_and_grow_again() {
         cut += subject.database().pages_cut();
         subject.check().unwrap();
     }
-    assert!(cut > 20, "only {cut} pages were cut");
+    assert!(cut > 5, "only {cut} pages were cut");
 }
 
 #[test]

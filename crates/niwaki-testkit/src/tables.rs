@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use niwaki_env::Env;
 use niwaki_env::failpoints::SIMULATED;
@@ -260,7 +261,11 @@ impl TableDatabase {
     /// # Errors
     /// Storage's.
     pub fn vacuum(&self, session: &Arc<SessionControl>) -> Result<VacuumSummary> {
-        let options = VacuumOptions { freeze_min_age: FREEZE_MIN_AGE, ..VacuumOptions::default() };
+        let options = VacuumOptions {
+            freeze_min_age: FREEZE_MIN_AGE,
+            truncate_pause: Duration::ZERO,
+            ..VacuumOptions::default()
+        };
         let tx = self.manager.begin(session, BeginOptions::default())?;
         lock(&tx, TableLockMode::ShareUpdateExclusive)?;
         let locked = Some(LockedTable { transaction: &tx, id: TABLE });

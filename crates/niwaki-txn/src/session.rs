@@ -252,6 +252,17 @@ impl SessionControl {
         }
     }
 
+    /// Waits for `most`, or less, or until interrupted, whatever the clock says: for who looks again and again, and gives
+    /// up after a few times.
+    ///
+    /// # Errors
+    /// As [`SessionControl::sleep`].
+    pub fn nap(&self, most: Duration) -> Result<(), Interrupted> {
+        self.check_interrupts()?;
+        self.parker.park_timeout(most);
+        self.check_interrupts()
+    }
+
     /// Whether `xid` is its transaction, or a subtransaction not rolled back.
     pub(crate) fn owns(&self, xid: Xid) -> bool {
         // Acquire: pairs with the release when the id is assigned.

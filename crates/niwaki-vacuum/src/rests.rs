@@ -38,26 +38,13 @@ impl<'s> Rests<'s> {
     /// # Errors
     /// The session's interrupts, of whichever thread met them.
     pub(crate) fn rest(&self, reads: u64, changed: bool) -> Result<()> {
-        self.visit(reads, changed, Duration::ZERO)
-    }
-
-    /// As [`Rests::rest`], after a page that was only looked at, and for so long at least.
-    ///
-    /// # Errors
-    /// As [`Rests::rest`].
-    pub(crate) fn rest_at_least(&self, time: Duration) -> Result<()> {
-        self.visit(0, false, time)
-    }
-
-    fn visit(&self, reads: u64, changed: bool, at_least: Duration) -> Result<()> {
         let mut state = self.state.lock();
         state.reads += reads;
         if state.over.is_none() {
             let reads = u32::try_from(reads).unwrap_or(u32::MAX);
-            let time = state.cost.visit(reads, changed).unwrap_or_default().max(at_least);
-            let done = match time.is_zero() {
-                true => self.session.check_interrupts(),
-                false => self.session.sleep(time),
+            let done = match state.cost.visit(reads, changed) {
+                None => self.session.check_interrupts(),
+                Some(time) => self.session.sleep(time),
             };
             state.over = done.err();
         }
@@ -65,6 +52,17 @@ impl<'s> Rests<'s> {
             Some(why) => Err(Error::Transaction(why.into())),
             None => Ok(()),
         }
+    }
+
+    /// As [`Rests::rest`], after a page that was only looked at; then waits for `nap` or less, whatever the clock says. No
+    /// other thread is at work.
+    ///
+    /// # Errors
+    /// As [`Rests::rest`].
+    pub(crate) fn rest_and_nap(&self, nap: Duration) -> Result<()> {
+        self.rest(0, false)?;
+        let done = if nap.is_zero() { Ok(()) } else { self.session.nap(nap) };
+        done.map_err(|why| Error::Transaction(why.into()))
     }
 
     /// Pages that were read so far, by all threads.

@@ -27,8 +27,6 @@ const WORTH_PART: u32 = 16;
 const PIECE: u32 = if SIMULATED { 2 } else { 1024 };
 /// How often in a row the lock is asked for in vain before the rest is left to another vacuum.
 const TRIES: u32 = 5;
-/// The rest between two of these.
-const PAUSE: Duration = Duration::from_millis(20);
 
 const _: () = assert!(SIMULATED || PIECE >= WORTH_PAGES, "one piece tells whether it is worth it");
 
@@ -77,13 +75,15 @@ fn empty_tail(heap: &Heap<'_>, rest: &mut dyn FnMut() -> Result<()>) -> Result<u
 }
 
 /// Cuts off what is empty at the end of a heap of the table, and returns how many pages that were. `begun` hears that
-/// there is something to do; `rest` is called between pages, with how long to rest at least.
+/// there is something to do; `rest` is called between pages, with how long to nap besides: `pause` between two tries for
+/// the lock.
 ///
 /// # Errors
 /// Storage's; those of `rest`. What was cut is cut, and all that it takes is done for it.
 pub(crate) fn truncate(
     heap: &Heap<'_>,
     table: &LockedTable<'_>,
+    pause: Duration,
     begun: &mut dyn FnMut(),
     rest: &mut dyn FnMut(Duration) -> Result<()>,
 ) -> Result<u32> {
@@ -103,7 +103,7 @@ pub(crate) fn truncate(
         cut += gone;
         tries = if gone > 0 { 0 } else { tries + 1 };
         let wait = gone == 0 || table.is_wanted();
-        rest(if wait { PAUSE } else { Duration::ZERO })?;
+        rest(if wait { pause } else { Duration::ZERO })?;
         tail = empty_tail(heap, &mut || rest(Duration::ZERO))?;
     }
     Ok(cut)

@@ -58,6 +58,8 @@ pub struct VacuumOptions {
     pub large_values: bool,
     /// Whether the empty end of a heap is given back (`TRUNCATE`).
     pub truncate: bool,
+    /// How long it rests when somebody uses the table whose end it wants to cut, before it tries again.
+    pub truncate_pause: Duration,
     /// How far it reads ahead, in the heap and in indexes.
     pub read_ahead: ReadAhead,
     /// When it rests.
@@ -76,6 +78,7 @@ impl Default for VacuumOptions {
             index_workers: 0,
             large_values: true,
             truncate: true,
+            truncate_pause: Duration::from_millis(20),
             read_ahead: ReadAhead::default(),
             cost: CostOptions::default(),
             progress: Arc::default(),
@@ -296,8 +299,8 @@ impl Pass<'_> {
     /// many pages that were.
     fn cut_tail(&self, heap: &Heap<'_>, begun: &mut dyn FnMut()) -> Result<u32> {
         let Some(locked) = self.locked else { return Ok(0) };
-        let pause = &mut |at_least| self.rests.rest_at_least(at_least);
-        truncate(heap, &locked, begun, pause)
+        let pause = &mut |nap| self.rests.rest_and_nap(nap);
+        truncate(heap, &locked, self.options.truncate_pause, begun, pause)
     }
 
     /// Visits all entries of the roots found in every index: those of DEAD line pointers and those whose keys
