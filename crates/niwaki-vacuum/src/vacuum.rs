@@ -9,6 +9,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use niwaki_env::sync::thread;
 use niwaki_heap::{FreeingPaused, Heap};
