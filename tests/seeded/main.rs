@@ -315,7 +315,7 @@ fn tail_crashes() -> Result<(), String> {
 }
 
 fn tail() -> Result<(), String> {
-    story(stories::a_tail_is_cut, SCHEDULES)
+    story(stories::a_tail_is_cut, STORIES)
 }
 
 fn line_pointers() -> Result<(), String> {
