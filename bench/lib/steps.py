@@ -1,5 +1,6 @@
 """What acceptance steps share: running a command or a test suite, and measuring what a server does meanwhile."""
 
+import mmap
 import os
 import pathlib
 import re
@@ -62,6 +63,16 @@ def pgbench(server, script, *, clients=8, transactions=None, seconds=None, rate=
         times.sort()
         result |= {"p99_ms": times[len(times) * 99 // 100], "stddev_ms": statistics.pstdev(times), "max_ms": times[-1]}
     return result
+
+
+def touch_memory(size):
+    """Has the machine's host back this much memory with its own: where it takes free memory back after seconds, whoever touches
+    new memory first waits milliseconds for each 2 MB, which would be measured instead of what a server does."""
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.madvise(mmap.MADV_HUGEPAGE)
+    for at in range(0, size, mmap.PAGESIZE):
+        memory[at] = 1
+    memory.close()
 
 
 def instructions(server, script, *, clients, warm, transactions, extra=()):

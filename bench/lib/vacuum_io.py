@@ -8,7 +8,7 @@ import subprocess
 import time
 
 from servers import Niwaki, Postgres, Postgres18
-from steps import SETTINGS
+from steps import SETTINGS, touch_memory
 
 DROP_CACHES = pathlib.Path("/proc/sys/vm/drop_caches")
 # Thread 001, 29 February 2024: each page has versions to remove; few pages have, mostly alone.
@@ -66,6 +66,8 @@ class State:
             os.sync()
             if place == "cold":
                 DROP_CACHES.write_text("3")
+            # Frames of the table, as much of the system's memory, and what a server that starts and its log take beside them.
+            touch_memory(2 * self.bytes + (256 << 20))
             sets = [x for setting in settings for x in ("-c", f"set {setting}")]
             output = self.server.client("psql", "-X", "-v", "ON_ERROR_STOP=1", *sets, "-c", "\\timing on", "-c", "vacuum foo").stdout
             return float(output.split("Time: ")[-1].split()[0])

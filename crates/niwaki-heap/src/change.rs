@@ -430,6 +430,20 @@ const REDIRECTED: u8 = 6;
 const RELINKED: u8 = 7;
 
 impl PrunePlan {
+    /// An empty plan in which as many versions may go without its lists growing.
+    pub(crate) fn with_room(versions: usize) -> Self {
+        let (redirected, unused) = (Vec::with_capacity(versions), Vec::with_capacity(versions));
+        Self { redirected, unused, ..Self::default() }
+    }
+
+    /// At least the bytes of [`PrunePlan::encode`].
+    pub(crate) fn encoded_max(&self) -> usize {
+        const HEAD: usize = 5 + 2 * 9;
+        let offsets: usize = self.lists().into_iter().map(Vec::len).sum();
+        let relinks = self.stubs.len() + self.relinked.len();
+        HEAD + 2 * offsets + 4 * self.redirected.len() + 13 * relinks
+    }
+
     /// Whether nothing would change, apart from the hint.
     pub(crate) fn is_empty(&self) -> bool {
         self.redirected.is_empty()

@@ -17,7 +17,6 @@
 use hashbrown::HashMap;
 use niwaki_env::sync::Mutex;
 use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering};
-use niwaki_storage::page::Page;
 use niwaki_storage::{Csn, PageKind};
 use niwaki_txn::{Holders, XidStatus};
 
@@ -87,18 +86,6 @@ pub(crate) struct HeldVersions {
 pub(crate) struct LeftOnPage(Vec<Note>);
 
 impl LeftOnPage {
-    /// Of a page before it is changed; `keepers` says who keeps the version at an offset, if nobody else could.
-    pub(crate) fn of(page: &Page, keepers: impl Fn(u16) -> Option<(Csn, Csn)>) -> Self {
-        let mut left = Self::default();
-        for offset in 1..=page.item_count() {
-            let Some(keepers) = keepers(offset) else { continue };
-            if let Some(tuple) = page::tuple(page, offset).filter(|t| !t.has(flags::STUB)) {
-                left.add(keepers, tuple.data().len());
-            }
-        }
-        left
-    }
-
     /// All of it.
     pub(crate) fn total(&self) -> Held {
         let mut total = Held::default();
@@ -106,7 +93,8 @@ impl LeftOnPage {
         total
     }
 
-    fn add(&mut self, (first, last): (Csn, Csn), data_bytes: usize) {
+    /// A version with so many bytes of values stays for the snapshots from `first` to `last`.
+    pub(crate) fn add(&mut self, (first, last): (Csn, Csn), data_bytes: usize) {
         let held = Held { versions: 1, bytes: (data_bytes + TUPLE_HEADER_SIZE) as u64 };
         match self.0.iter_mut().find(|note| (note.first, note.last) == (first, last)) {
             Some(note) => note.held.add(held),

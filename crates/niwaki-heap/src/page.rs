@@ -8,7 +8,7 @@
 //! ```
 
 use niwaki_storage::page::{HEADER_SIZE, ItemState, PAGE_SIZE, Page, PageKind};
-use niwaki_storage::{Mixed, OffsetNumber, Xid};
+use niwaki_storage::{ItemId, Mixed, OffsetNumber, Xid};
 
 use crate::header::{TUPLE_HEADER_SIZE, Tuple, absolute, flags};
 
@@ -92,11 +92,14 @@ pub(crate) fn note_prunable(page: &mut Page, relative: u32) {
 /// The tuple at a NORMAL line pointer.
 #[inline]
 pub(crate) fn tuple(page: &Page, offset: u16) -> Option<Tuple<'_>> {
-    let number = OffsetNumber(offset);
-    if !page.item_id(number).is_normal() {
-        return None;
-    }
-    Tuple::new(page.item(number)?)
+    let id = page.item_id(OffsetNumber(offset));
+    if id.is_normal() { tuple_at(page, id) } else { None }
+}
+
+/// The tuple that a NORMAL line pointer of the page names.
+#[inline]
+pub(crate) fn tuple_at(page: &Page, id: ItemId) -> Option<Tuple<'_>> {
+    Tuple::new(page.item_at(id)?)
 }
 
 /// The header bytes of the tuple at a NORMAL line pointer, to change.

@@ -79,6 +79,8 @@ pub struct Pruned {
     pub chains: u32,
     /// Versions that have ended, and stay for open snapshots.
     pub held: u32,
+    /// Versions that stay, stubs not counted.
+    pub remaining: u32,
 }
 
 /// Verdict on one version, computed once.
@@ -118,14 +120,6 @@ struct Version<'p> {
 impl Version<'_> {
     fn is_kept(&self) -> bool {
         matches!(self.verdict, Verdict::Keep | Verdict::Held(..))
-    }
-
-    /// Who keeps it, if nobody else could.
-    fn keepers(&self) -> Option<(Csn, Csn)> {
-        match self.verdict {
-            Verdict::Held(first, last) => Some((first, last)),
-            _ => None,
-        }
     }
 }
 
@@ -199,27 +193,37 @@ impl<'t> States<'t> {
     }
 }
 
-/// Judges one version.
-fn look<'p>(states: &mut States<'_>, horizon: &Horizon, tuple: Tuple<'p>) -> Version<'p> {
-    let nothing = Version { tuple: Some(tuple), ..NOTHING };
+/// Judges one version, in its place: a copy of what was just written in parts waits for these.
+#[inline]
+fn look<'p>(
+    version: &mut Version<'p>,
+    states: &mut States<'_>,
+    horizon: &Horizon,
+    tuple: Tuple<'p>,
+) {
+    version.tuple = Some(tuple);
     let begin = if tuple.has(flags::XMIN_ALL_VISIBLE) {
         // Before every snapshot: the first commit of all gives the same verdicts.
         Some(Csn(1))
     } else {
         match states.inserter(tuple) {
-            XidStatus::Aborted => return Version { verdict: Verdict::Aborted, ..nothing },
+            XidStatus::Aborted => {
+                version.verdict = Verdict::Aborted;
+                return;
+            }
             XidStatus::InProgress => None,
             XidStatus::Committed(csn) => Some(csn),
         }
     };
-    let mut version = Version { verdict: Verdict::Keep, begin, ..nothing };
+    version.verdict = Verdict::Keep;
+    version.begin = begin;
     if tuple.xmax() == 0 {
-        return version;
+        return;
     }
     let status = states.ender(tuple);
     if tuple.has(flags::XMAX_LOCK_ONLY) {
         version.lock_ended = status != XidStatus::InProgress;
-        return version;
+        return;
     }
     version.end = tuple.xmax();
     match (begin, status) {
@@ -239,7 +243,6 @@ fn look<'p>(states: &mut States<'_>, horizon: &Horizon, tuple: Tuple<'p>) -> Ver
         }
         _ => {}
     }
-    version
 }
 
 /// A plan in the making.
@@ -260,6 +263,32 @@ struct Planner<'p> {
     interval: Option<(Csn, Csn)>,
 }
 
+/// What the first walk over a page's line pointers counts, so that later ones know what to look for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    /// Versions that go, or would if a root led to them.
+    going: usize,
+    /// Of those, how many an aborted transaction had inserted.
+    aborted: usize,
+    /// DEAD line pointers, and those that lead to no tuple.
+    dead: usize,
+    /// Line pointers that are `mixed`.
+    mixed: usize,
+}
+
+/// What is said of the versions that stay.
+#[derive(Debug, Default)]
+struct Kept {
+    /// How many there are, stubs not counted.
+    count: u32,
+    /// Those that may be hinted as seen by every snapshot.
+    all_visible: Vec<u16>,
+    /// Those that stay for open snapshots only.
+    left: LeftOnPage,
+    /// What the visibility map may say of them, and the newest commit that inserted one.
+    visibility: (PageVisibility, Csn),
+}
+
 /// What a pass found.
 struct Findings {
     plan: PrunePlan,
@@ -275,13 +304,10 @@ struct Findings {
     chains: u32,
     /// Union of the lifetimes of what it removes.
     interval: Option<(Csn, Csn)>,
-    /// Versions that stay and may be hinted as seen by every snapshot.
-    all_visible: Vec<u16>,
-    /// What stays for open snapshots only.
-    left: LeftOnPage,
-    /// What may be said of the page afterwards in the visibility map, unless a root stays mixed, and the newest
-    /// commit that inserted something there.
-    visibility: (PageVisibility, Csn),
+    /// Versions that stay, and what may be said of the page afterwards in the visibility map, unless a root stays mixed.
+    kept: Kept,
+    /// Roots that are mixed.
+    mixed: usize,
 }
 
 impl<'p> Planner<'p> {
@@ -404,87 +430,77 @@ impl<'p> Planner<'p> {
         }
     }
 
-    /// Freezes, forgets ends that did not happen, and finds the next hint. Only what stays counts.
-    fn keepers(&mut self, freeze_before: Xid) {
+    /// Freezes, forgets ends that did not happen, finds the next hint, and what the visibility map may say once the plan is
+    /// carried out, mixed roots apart. Only what stays counts; `dead`: some line pointer stays DEAD.
+    fn keepers(&mut self, heap: &Heap<'_>, options: &PruneOptions<'_>, dead: bool) -> Kept {
+        const UNKNOWN: (PageVisibility, Csn) = (PageVisibility::Unknown, Csn(0));
         let base = page::base(self.page);
+        let (oldest, flushed) = (self.horizon.oldest(), heap.storage.wal().flushed());
         let anything = !self.plan.is_empty();
+        let mut kept = Kept::default();
         let mut hint = 0;
+        let mut map =
+            options.map && !dead && self.plan.dead.is_empty() && self.plan.stubs.is_empty();
+        let (mut all_frozen, mut newest, mut inserter) = (true, Csn(0), (1, Csn(0)));
         for offset in 1..=self.page.item_count() {
             let version = self.version(offset);
-            let Some(tuple) = version.tuple.filter(|_| version.is_kept()) else { continue };
-            if tuple.has(flags::STUB) {
+            let Some(tuple) = version.tuple.filter(|_| version.verdict != Verdict::None) else {
+                continue;
+            };
+            // A stub says nothing of a row; and what could go and stays is not in any chain.
+            if !version.is_kept() || tuple.has(flags::STUB) {
+                map = false;
                 continue;
             }
+            kept.count += 1;
+            if let Verdict::Held(first, last) = version.verdict {
+                kept.left.add((first, last), tuple.data().len());
+            }
             let Version { begin, xmax_aborted, lock_ended, end, .. } = *version;
-            let freeze = page::xmin(base, tuple) < freeze_before;
+            let before = page::xmin(base, tuple) < options.freeze_before;
             // Rule 9b.7: the aborted successor may go in this very pass.
-            if xmax_aborted || (lock_ended && (freeze || anything)) {
+            let cleared = xmax_aborted || (lock_ended && (before || anything));
+            if cleared {
                 self.plan.cleared.push(offset);
             } else if end != 0 {
                 hint = if hint == 0 { end } else { end.min(hint) };
             }
-            let old = begin.is_some_and(|begin| begin <= self.horizon.oldest());
-            if freeze && old && tuple.xmin() != 1 && self.is_first(offset, tuple) {
+            let seen = begin.is_some_and(|begin| begin <= oldest);
+            let was_frozen = tuple.xmin() == 1;
+            let frozen = before && seen && !was_frozen && self.is_first(offset, tuple);
+            if frozen {
                 self.plan.frozen.push(offset);
             }
-        }
-        // What is kept although it is dead to all but a few must be looked at again.
-        self.plan.prune_xid = hint;
-    }
-
-    /// What the visibility map may say of the page once the plan is carried out, mixed roots apart, and the newest
-    /// commit that inserted what stays.
-    fn visibility(&self, txns: &TransactionManager) -> (PageVisibility, Csn) {
-        const NO: (PageVisibility, Csn) = (PageVisibility::Unknown, Csn(0));
-        let base = page::base(self.page);
-        // What goes is found in order: these lists are ascending.
-        let is_in = |list: &Vec<u16>, offset| {
-            debug_assert!(list.is_sorted(), "V1: {list:?} was to be in order");
-            list.binary_search(&offset).is_ok()
-        };
-        let mut frozen = true;
-        let mut newest = Csn(0);
-        let mut inserter = (1, Csn(0));
-        for offset in 1..=self.page.item_count() {
-            let state = self.page.item_id(OffsetNumber(offset)).state();
-            let stays_dead = state == ItemState::Dead && !self.plan.freed.contains(&offset);
-            if stays_dead || is_in(&self.plan.dead, offset) {
-                return NO;
+            let hinted = was_frozen || tuple.has(flags::XMIN_ALL_VISIBLE);
+            if seen && !hinted && begin.is_some_and(|begin| begin.0 <= flushed.0) {
+                if kept.all_visible.is_empty() {
+                    kept.all_visible.reserve(usize::from(self.page.item_count() - offset) + 1);
+                }
+                kept.all_visible.push(offset);
             }
-            if state != ItemState::Normal {
+            map &= seen || begin.is_some() && seeded_bug!("map-horizon");
+            map &= end == 0 || xmax_aborted;
+            if !map {
                 continue;
             }
-            let version = self.version(offset);
-            let Some(tuple) = version.tuple else { return NO };
-            let is_stub = || self.plan.stubs.iter().any(|stub| stub.offset == offset);
-            match version.verdict {
-                // It goes.
-                Verdict::None if !is_stub() => continue,
-                Verdict::Keep | Verdict::Held(..) if !tuple.has(flags::STUB) => {}
-                _ => return NO,
-            }
-            let seen = version.begin.is_some_and(|begin| begin <= self.horizon.oldest());
-            if !(seen || version.begin.is_some() && seeded_bug!("map-horizon"))
-                || version.end != 0 && !version.xmax_aborted
-            {
-                return NO;
-            }
-            let is_frozen = tuple.xmin() == 1 || is_in(&self.plan.frozen, offset);
-            frozen &= is_frozen && (tuple.xmax() == 0 || is_in(&self.plan.cleared, offset));
+            all_frozen &= (was_frozen || frozen) && (tuple.xmax() == 0 || cleared);
             if tuple.xmin() != inserter.0 {
                 // A hint does not say when: a standby asks.
-                let XidStatus::Committed(begin) = txns.status(page::xmin(base, tuple)) else {
-                    return NO;
-                };
-                inserter = (tuple.xmin(), begin);
+                match heap.txns.status(page::xmin(base, tuple)) {
+                    XidStatus::Committed(begin) => inserter = (tuple.xmin(), begin),
+                    XidStatus::Aborted | XidStatus::InProgress => map = false,
+                }
             }
             newest = newest.max(inserter.1);
         }
-        let visibility = match frozen {
-            true => PageVisibility::AllFrozen,
-            false => PageVisibility::AllVisible,
+        // What is kept although it is dead to all but a few must be looked at again.
+        self.plan.prune_xid = hint;
+        kept.visibility = match (map, all_frozen) {
+            (false, _) => UNKNOWN,
+            (true, true) => (PageVisibility::AllFrozen, newest),
+            (true, false) => (PageVisibility::AllVisible, newest),
         };
-        (visibility, newest)
+        kept
     }
 
     /// Whether no version in front of it stays: its xmin need not match anybody's xmax. One behind a version
@@ -514,20 +530,44 @@ impl Heap<'_> {
         horizon: &Horizon,
         options: PruneOptions<'_>,
     ) -> Findings {
-        let count = page.item_count();
+        let items = usize::from(page.item_count());
         let mut states = States::new(self.txns, page::base(page));
-        let versions = (0..=count)
-            .map(|offset| match page::tuple(page, offset) {
-                Some(tuple) => look(&mut states, horizon, tuple),
-                None => NOTHING,
-            })
-            .collect();
+        let mut counted = Counted::default();
+        let mut versions = vec![NOTHING; items + 1];
+        // Where a chain begins of which something may go: most roots have one version that nobody touched.
+        let mut roots = Vec::with_capacity(items);
+        let places = versions.iter_mut().skip(1);
+        for ((id, version), offset) in page.item_ids().zip(places).zip(1..) {
+            counted.mixed += usize::from(id.mixed() != Mixed::No);
+            match id.state() {
+                ItemState::Redirect => roots.push(offset),
+                ItemState::Dead => counted.dead += 1,
+                ItemState::Unused => {}
+                ItemState::Normal => match page::tuple_at(page, id) {
+                    Some(tuple) => {
+                        look(version, &mut states, horizon, tuple);
+                        counted.aborted += usize::from(version.verdict == Verdict::Aborted);
+                        counted.going += usize::from(!version.is_kept());
+                        let is_root = !tuple.has(flags::HEAP_ONLY);
+                        version.reached = is_root
+                            && tuple.xmax() == 0
+                            && !tuple.has(flags::STUB)
+                            && version.verdict == Verdict::Keep;
+                        if is_root && !version.reached {
+                            roots.push(offset);
+                        }
+                    }
+                    // Nobody can say anything of it.
+                    None => counted.dead += 1,
+                },
+            }
+        }
         let mut planner = Planner {
             page,
             horizon,
             versions,
-            plan: PrunePlan::default(),
-            removed: Vec::new(),
+            plan: PrunePlan::with_room(counted.going),
+            removed: Vec::with_capacity(counted.going),
             ended: Vec::new(),
             tells_moves: self.relation.tells_moves,
             by_interval: 0,
@@ -535,30 +575,12 @@ impl Heap<'_> {
             interval: None,
         };
         let mut members = Vec::new();
-        for offset in 1..=count {
-            let id = page.item_id(OffsetNumber(offset));
-            let root = match id.state() {
-                ItemState::Redirect => true,
-                ItemState::Normal => match planner.version(offset).tuple {
-                    // Most roots: one version that nobody touched.
-                    Some(tuple)
-                        if tuple.xmax() == 0
-                            && !tuple.has(flags::HEAP_ONLY | flags::STUB)
-                            && planner.version(offset).verdict == Verdict::Keep =>
-                    {
-                        planner.versions[usize::from(offset)].reached = true;
-                        false
-                    }
-                    Some(tuple) => !tuple.has(flags::HEAP_ONLY),
-                    None => false,
-                },
-                ItemState::Unused | ItemState::Dead => false,
-            };
-            if root {
-                planner.chain(offset, &mut members);
-            }
+        for root in roots {
+            planner.chain(root, &mut members);
         }
-        planner.orphans();
+        if counted.aborted > 0 {
+            planner.orphans();
+        }
         let chains = planner.plan.dead.len() as u32;
         if self.relation.pieces {
             // No index has an entry for them, nor will have one.
@@ -575,25 +597,10 @@ impl Heap<'_> {
                     && !self.is_locked_in_memory(root)
             })
             .collect();
-        planner.keepers(options.freeze_before);
-        let flushed = self.storage.wal().flushed();
-        let all_visible = (1..=count)
-            .filter(|&offset| {
-                let version = planner.version(offset);
-                let begin = version.begin.filter(|_| version.is_kept());
-                begin.is_some_and(|begin| begin <= horizon.oldest() && begin.0 <= flushed.0)
-                    && version.tuple.is_some_and(|tuple| {
-                        !tuple.has(flags::XMIN_ALL_VISIBLE | flags::STUB) && tuple.xmin() != 1
-                    })
-            })
-            .collect();
-        let left = LeftOnPage::of(page, |offset| planner.version(offset).keepers());
-        let visibility = match options.map {
-            true => planner.visibility(self.txns),
-            false => (PageVisibility::Unknown, Csn(0)),
-        };
+        let kept = planner.keepers(self, &options, counted.dead > planner.plan.freed.len());
         Findings {
-            visibility,
+            kept,
+            mixed: counted.mixed,
             plan: planner.plan,
             removed: planner.removed,
             ended: planner.ended,
@@ -601,8 +608,6 @@ impl Heap<'_> {
             aborted: planner.aborted,
             chains,
             interval: planner.interval,
-            all_visible,
-            left,
         }
     }
 
@@ -621,9 +626,8 @@ impl Heap<'_> {
             aborted,
             chains,
             interval,
-            all_visible,
-            left,
-            visibility: (visibility, newest),
+            kept: Kept { count: remaining, all_visible, left, visibility: (visibility, newest) },
+            mixed,
         } = self.plan(page, page.id().block, horizon, options);
         let held = u32::try_from(left.total().versions).unwrap_or(u32::MAX);
         self.relation.shared.held.note(page.id().block.0, left);
@@ -640,15 +644,12 @@ impl Heap<'_> {
             freed: plan.freed.len() as u32,
             chains,
             held,
+            remaining,
         };
-        let stays_mixed = |offset: u16| {
-            page.item_id(OffsetNumber(offset)).mixed() != Mixed::No
-                && !plan.unmixed.contains(&offset)
-                && !seeded_bug!("map-unmixed")
-        };
+        let stays_mixed = mixed > plan.unmixed.len() && !seeded_bug!("map-unmixed");
         let raised = match visibility {
             PageVisibility::Unknown => MapChanges::default(),
-            _ if (1..=page.item_count()).any(stays_mixed) => MapChanges::default(),
+            _ if stays_mixed => MapChanges::default(),
             to => self.raise_visibility(page.id().block.0, to, newest)?,
         };
         if plan.is_empty() {
@@ -662,7 +663,7 @@ impl Heap<'_> {
             }
             return Ok(pruned);
         }
-        let mut data = Vec::new();
+        let mut data = Vec::with_capacity(plan.encoded_max());
         plan.encode(&mut data);
         let copied = match self.relation.pieces {
             true => Vec::new(),

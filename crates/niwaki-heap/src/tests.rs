@@ -263,7 +263,7 @@ fn pruning_an_aborted_version_resets_its_predecessor() {
     let horizon = fixture.txns.horizon();
     let mut roots = crate::VacuumRoots::default();
     let done = fixture.heap().vacuum_page(0, &horizon, Xid::INVALID, true, &mut roots).unwrap();
-    assert_eq!((done.pruned.removed, done.versions), (1, 1));
+    assert_eq!((done.pruned.removed, done.pruned.remaining), (1, 1));
     let page = fixture.heap().pin_write(0).unwrap();
     let tuple = page::tuple(&page, root.offset.0).unwrap();
     assert_eq!((tuple.xmax(), tuple.link()), (0, NO_LINK));

@@ -2,12 +2,10 @@
 //! names them any more.
 
 use niwaki_storage::page::ItemState;
-use niwaki_storage::{Mixed, OffsetNumber, PageKind, Xid};
+use niwaki_storage::{Mixed, PageKind, Xid};
 use niwaki_txn::Horizon;
 
 use crate::error::Result;
-use crate::header::flags;
-use crate::page;
 use crate::prune::{PruneOptions, Pruned};
 use crate::relation::Heap;
 use crate::tid_store::TidStore;
@@ -44,8 +42,6 @@ impl VacuumRoots {
 pub struct PageVacuum {
     /// What pruning did.
     pub pruned: Pruned,
-    /// Versions left, stubs not counted.
-    pub versions: u32,
     /// The page holds no line pointer in use.
     pub empty: bool,
 }
@@ -74,10 +70,9 @@ impl Heap<'_> {
         let untold = !tell;
         let options = PruneOptions { freeze_before, map: true, untold, ..PruneOptions::default() };
         let pruned = self.prune(&mut page, horizon, options)?;
-        let mut found = PageVacuum { pruned, empty: true, ..PageVacuum::default() };
+        let mut found = PageVacuum { pruned, empty: true };
         let (mut dead, mut mixed) = (Vec::new(), Vec::new());
-        for offset in 1..=page.item_count() {
-            let id = page.item_id(OffsetNumber(offset));
+        for (id, offset) in page.item_ids().zip(1..) {
             found.empty &= id.state() == ItemState::Unused;
             match id.state() {
                 ItemState::Dead => dead.push(offset),
@@ -86,8 +81,6 @@ impl Heap<'_> {
                 }
                 ItemState::Normal | ItemState::Redirect | ItemState::Unused => {}
             }
-            let version = page::tuple(&page, offset).is_some_and(|t| !t.has(flags::STUB));
-            found.versions += u32::from(version);
         }
         self.note_room(&page);
         roots.dead.add(block, &dead);

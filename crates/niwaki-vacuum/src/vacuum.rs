@@ -223,7 +223,7 @@ impl Pass<'_> {
             summary.pages += 1;
             summary.removed += u64::from(found.pruned.removed);
             summary.frozen += u64::from(found.pruned.frozen);
-            summary.remaining += u64::from(found.versions);
+            summary.remaining += u64::from(found.pruned.remaining);
             summary.held += u64::from(found.pruned.held);
             self.options.progress.blocks_scanned(block);
             self.tell_roots();

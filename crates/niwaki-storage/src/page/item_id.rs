@@ -120,7 +120,7 @@ impl ItemId {
     /// Whether a tuple is stored for it: NORMAL, or DEAD with its bytes still there.
     #[inline]
     pub fn has_storage(self) -> bool {
-        matches!(self.state(), ItemState::Normal | ItemState::Dead) && !self.is_empty()
+        self.stored_len() != 0
     }
 
     /// The mixed flag; the fourth, undefined value reads as yes.

@@ -81,7 +81,12 @@ impl Page {
     /// The tuple of a NORMAL line pointer, or of a DEAD one that still has its bytes.
     #[inline]
     pub fn item(&self, number: OffsetNumber) -> Option<&[u8]> {
-        let id = self.item_id(number);
+        self.item_at(self.item_id(number))
+    }
+
+    /// The same of a line pointer of this page that was read already.
+    #[inline]
+    pub fn item_at(&self, id: ItemId) -> Option<&[u8]> {
         if !id.has_storage() {
             return None;
         }
@@ -441,6 +446,51 @@ impl Page {
             }
             first += 1;
         }
+        let at = match self.lie_in_order(first, at) {
+            true => self.close_gaps(first, at),
+            false => self.put_in_order(first, at),
+        };
+        self.set_upper(at as u16);
+        self.0[lower..at].fill(0);
+    }
+
+    /// Whether the tuples of line pointers from `first` on lie below `end`, each below the one before.
+    fn lie_in_order(&self, first: u16, mut end: usize) -> bool {
+        let mut ids = self.item_ids().skip(usize::from(first) - 1).filter(|id| id.has_storage());
+        ids.all(|id| {
+            let (from, len) = (usize::from(id.offset()), usize::from(id.len()));
+            let below = from + len <= end;
+            end = from;
+            below
+        })
+    }
+
+    /// Moves tuples that lie in order up to each other and to `at`; returns where they begin.
+    fn close_gaps(&mut self, first: u16, mut at: usize) -> usize {
+        // Neighbours move together: where they lie, and up by how much.
+        let (mut start, mut end, mut by) = (at, at, 0);
+        for number in (first..=self.item_count()).map(OffsetNumber) {
+            let id = self.item_id(number);
+            if !id.has_storage() {
+                continue;
+            }
+            let (from, len) = (usize::from(id.offset()), usize::from(id.len()));
+            if from + len != start {
+                self.0.copy_within(start..end, start + by);
+                (end, by) = (from + len, at - (from + len));
+            }
+            start = from;
+            at -= len;
+            let slot = slot(number.0);
+            self.0[slot..slot + ITEM_ID_SIZE]
+                .copy_from_slice(&id.with_offset(at as u16).0.to_le_bytes());
+        }
+        self.0.copy_within(start..end, start + by);
+        at
+    }
+
+    /// The same of tuples that lie in any order.
+    fn put_in_order(&mut self, first: u16, mut at: usize) -> usize {
         let old = self.0;
         for number in (first..=self.item_count()).map(OffsetNumber) {
             let id = self.item_id(number);
@@ -456,7 +506,6 @@ impl Page {
             self.0[slot..slot + ITEM_ID_SIZE]
                 .copy_from_slice(&id.with_offset(at as u16).0.to_le_bytes());
         }
-        self.set_upper(at as u16);
-        self.0[lower..at].fill(0);
+        at
     }
 }
