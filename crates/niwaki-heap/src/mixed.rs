@@ -143,7 +143,8 @@ impl Heap<'_> {
             return;
         }
         let mut versions = vec![0u16; usize::from(page.item_count()) + 1];
-        for tuple in (1..=page.item_count()).filter_map(|offset| page::tuple(page, offset)) {
+        let normal = page.item_ids().filter(|id| id.is_normal());
+        for tuple in normal.filter_map(|id| page::tuple_at(page, id)) {
             let counted = !tuple.has(flags::STUB);
             if let Some(count) = versions.get_mut(usize::from(tuple.root())) {
                 *count += u16::from(counted);

@@ -98,16 +98,21 @@ impl Part {
     }
 
     fn begin(&mut self, root: Tid) {
-        self.end(root.block.0, &[root.offset.0]);
         if self.count >= RECORDS_MAX {
             self.end_all();
         }
-        self.count += 1;
         let id = self.begun.map_or(NonZeroU64::MIN, |last| last.saturating_add(1));
         self.begun = Some(id);
-        let id = RecordId(id);
+        let record =
+            Record { offset: root.offset.0, id: RecordId(id), unseen: 0, old_payloads: false };
         let records = self.blocks.entry(root.block.0).or_default();
-        records.push(Record { offset: root.offset.0, id, unseen: 0, old_payloads: false });
+        match records.iter_mut().find(|record| record.offset == root.offset.0) {
+            Some(place) => *place = record,
+            None => {
+                records.push(record);
+                self.count += 1;
+            }
+        }
     }
 }
 

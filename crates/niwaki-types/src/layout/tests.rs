@@ -64,6 +64,40 @@ proptest! {
     }
 
     #[test]
+    fn versions_that_go_on_alike_have_the_same_columns_from_there_on(
+        ((columns, values), other) in any_row().prop_flat_map(|(columns, values)| {
+            let others: Vec<_> = columns.iter().map(|column| value_or_null(column.oid)).collect();
+            (Just((columns, values)), others)
+        }),
+        changed in any_mask(),
+    ) {
+        let mut there = values.clone();
+        for column in changed.iter().filter(|column| *column < columns.len()) {
+            there[column] = other[column].clone();
+        }
+        let form = |values: &[Datum]| {
+            let mut bytes = Vec::new();
+            (form_row(&columns, values, &mut bytes), bytes)
+        };
+        let ((nulls, bytes), (other_nulls, others)) = (form(&values), form(&there));
+        let natts = columns.len();
+        let mut view = RowView::new(&columns, natts, nulls, &bytes).expect("own row");
+        let mut others = RowView::new(&columns, natts, other_nulls, &others).expect("own row");
+        for column in 0..natts {
+            let same = view.get_stored(column).expect("own row") == others.get_stored(column).expect("own row");
+            let (mut here, mut there) = (view.clone(), others.clone());
+            let alike = (column + 1..natts).all(|later| {
+                here.get_stored(later).expect("own row") == there.get_stored(later).expect("own row")
+            });
+            let said = view.goes_on_as(&others);
+            prop_assert!(!said || alike, "column {column}");
+            // Nothing but a NULL keeps it from being said.
+            let no_null = !nulls && !other_nulls;
+            prop_assert!(said || !alike || !no_null, "column {column}, same {same}");
+        }
+    }
+
+    #[test]
     fn columns_added_later_are_missing((mut columns, values) in any_row()) {
         let mut bytes = Vec::new();
         let has_nulls = form_row(&columns, &values, &mut bytes);

@@ -155,6 +155,10 @@ impl<'a> Cursor<'a> {
         self.rest.is_empty()
     }
 
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     #[inline]
     pub(super) fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
         let (front, rest) = self.rest.split_first_chunk::<N>().ok_or_else(ended)?;

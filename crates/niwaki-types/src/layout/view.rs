@@ -219,6 +219,15 @@ impl<'a> RowView<'a> {
         Ok(Some(Some(stored)))
     }
 
+    /// Whether both rows go on alike behind the columns that were asked for last: the same columns, NULLs and bytes.
+    #[inline]
+    pub fn goes_on_as(&self, other: &Self) -> bool {
+        self.next == other.next
+            && self.columns.len() == other.columns.len()
+            && self.nulls == other.nulls
+            && self.cursor.rest() == other.cursor.rest()
+    }
+
     /// The value of `column` if it does not stand in the row as it is.
     ///
     /// # Errors
