@@ -156,10 +156,12 @@ def peers(long):
 
 
 def small_pool(long):
-    """Pool at an eighth of the data: TPS at least 1.7x of same_keys at fillfactor 100, 2.2x at 90; pages a transaction."""
+    """Pool at an eighth of the data: TPS at least 1.7x of same_keys at fillfactor 100, 2.2x at 90; pages read and written a transaction."""
     rows, seconds, rounds = (1_000_000, 60, 5) if long else (200_000, 12, 3)
     details, missed, shown = {}, [], []
-    read = ("select heap_blks_read + idx_blks_read from pg_statio_user_tables where relname = 'pgbench_accounts'")
+    moved = {"read": "select heap_blks_read + idx_blks_read from pg_statio_user_tables where relname = 'pgbench_accounts'",
+             "written": "select buffers_checkpoint + buffers_clean + buffers_backend from pg_stat_bgwriter"}
+    count = lambda server: {what: int(server.psql(sql)) for what, sql in moved.items()}
     for fillfactor, least in ((100, 1.7), (90, 2.2)):
         servers, runs = {}, []
         try:
@@ -177,9 +179,9 @@ def small_pool(long):
                 order = list(servers) if number % 2 == 0 else list(servers)[::-1]
                 run = {}
                 for case in order:
-                    before = int(servers[case].psql(read))
+                    before = count(servers[case])
                     run[case] = pgbench(servers[case], update(rows), clients=CLIENTS, seconds=seconds)
-                    run[case]["read"] = (int(servers[case].psql(read)) - before) / run[case]["transactions"]
+                    run[case] |= {what: (total - before[what]) / run[case]["transactions"] for what, total in count(servers[case]).items()}
                 runs.append(run)
         finally:
             for server in servers.values():
@@ -188,9 +190,9 @@ def small_pool(long):
         details[fillfactor] = {"tps": faster, "runs": runs}
         if faster["median"] < least:
             missed.append(fillfactor)
-        pages_read = {case: statistics.median(run[case]["read"] for run in runs) for case in servers}
-        shown.append(f"fillfactor {fillfactor}: {faster['median']:.2f}x ({faster['low']:.2f}-{faster['high']:.2f}), "
-                     f"pages read {pages_read['any_key']:.2f} against {pages_read['same_keys']:.2f} a transaction")
+        each = {what: [statistics.median(run[case][what] for run in runs) for case in ("any_key", "same_keys")] for what in moved}
+        shown.append(f"fillfactor {fillfactor}: {faster['median']:.2f}x ({faster['low']:.2f}-{faster['high']:.2f}), pages a transaction "
+                     + ", ".join(f"{what} {ours:.2f} against {theirs:.2f}" for what, (ours, theirs) in each.items()))
     return not missed, "; ".join(shown) + (f"; missed: {missed}" if missed else ""), details
 
 
@@ -404,12 +406,15 @@ def temporary_tables(long):
 
 
 def models(long):
-    """The protocol's rules, the engine's schedules, planted bugs, random schemas, snapshots of ten ages. The long tier: a million schedules of the model, and a hundred thousand of the engine, as many of each of its 40 stories."""
+    """The protocol's rules, the engine's schedules, planted bugs, random schemas, snapshots of ten ages. The long tier: a million schedules of the model, a hundred thousand of the engine, as many of each of its 40 stories, and a million operations on random schemas."""
     many = {"NIWAKI_MODEL_SCHEDULES": "1000000"} if long else None
+    # 300 operations a run.
+    operations = {"RUNS": "3400"} if long else None
     suites = [
         (("-p", "niwaki-model"), many),
         (("-p", "niwaki-heap"), None),
         (("-p", "niwaki-table"), None),
+        (("-p", "niwaki-testkit", "--test", "chains"), operations),
         (("-p", "niwaki-testkit", "--features", "shuttle"), {"NIWAKI_SIM_SCHEDULES": "2500"} if long else None),
     ]
     return True, ", ".join(f"{arguments[1]} {cargo_test(*arguments, env=env)[0]}" for arguments, env in suites), {}
