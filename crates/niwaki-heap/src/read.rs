@@ -62,6 +62,13 @@ pub(crate) fn row_ref<'p>(page: &Page, root: Tid, tuple: Tuple<'p>) -> RowRef<'p
     }
 }
 
+/// How many versions of a page `view` sees.
+fn visible_rows(page: &Page, view: &View<'_>) -> usize {
+    let base = page::base(page);
+    let tuples = (1..=page.item_count()).filter_map(|offset| page::tuple(page, offset));
+    tuples.filter(|tuple| sees(view, base, *tuple)).count()
+}
+
 impl Heap<'_> {
     /// Whether the heap has the block of this TID: TIDs from elsewhere than an index may not exist.
     ///
@@ -124,6 +131,13 @@ impl Heap<'_> {
             let base = page::base(&page);
             // Under the page's latch: nobody changes it meanwhile.
             let all = self.page_visibility(block) >= PageVisibility::AllVisible;
+            if all && out.is_counting() {
+                // V1: each tuple is a row, and everybody sees it.
+                let rows = page.item_ids().filter(|id| id.is_normal()).count();
+                debug_assert_eq!(rows, visible_rows(&page, view));
+                out.count(rows);
+                return Ok(());
+            }
             let mut unhinted = false;
             let mut passed = 0;
             for offset in 1..=page.item_count() {

@@ -32,6 +32,8 @@ struct Slot {
 pub struct PageRows {
     slots: Vec<Slot>,
     bytes: Vec<u8>,
+    /// How many there are, where nobody asks for more; nothing is kept of them.
+    counted: Option<usize>,
 }
 
 impl PageRows {
@@ -40,19 +42,30 @@ impl PageRows {
         Self::default()
     }
 
+    /// An empty buffer that counts rows and keeps none.
+    pub fn counting() -> Self {
+        Self { counted: Some(0), ..Self::default() }
+    }
+
+    /// Whether rows are counted only.
+    #[inline]
+    pub fn is_counting(&self) -> bool {
+        self.counted.is_some()
+    }
+
     /// Number of rows.
     #[inline]
     pub fn len(&self) -> usize {
-        self.slots.len()
+        self.counted.unwrap_or(self.slots.len())
     }
 
     /// Whether there is none.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.len() == 0
     }
 
-    /// Row number `position`, from 0; `None` past the end.
+    /// Row number `position`, from 0; `None` past the end, and where rows are counted only.
     #[inline]
     pub fn get(&self, position: usize) -> Option<RowRef<'_>> {
         let slot = self.slots.get(position)?;
@@ -68,7 +81,7 @@ impl PageRows {
 
     /// The rows, in the order of their line pointers.
     pub fn iter(&self) -> impl Iterator<Item = RowRef<'_>> {
-        (0..self.len()).filter_map(|position| self.get(position))
+        (0..self.slots.len()).filter_map(|position| self.get(position))
     }
 
     /// Forgets the rows, keeps the memory.
@@ -76,11 +89,25 @@ impl PageRows {
     pub fn clear(&mut self) {
         self.slots.clear();
         self.bytes.clear();
+        if let Some(count) = &mut self.counted {
+            *count = 0;
+        }
+    }
+
+    /// Adds rows of which nothing but their number is asked for.
+    #[inline]
+    pub(crate) fn count(&mut self, rows: usize) {
+        if let Some(count) = &mut self.counted {
+            *count += rows;
+        }
     }
 
     /// Appends a row; a page's worth of bytes fits the 32-bit start and 16-bit length.
     #[inline]
     pub(crate) fn push(&mut self, row: RowRef<'_>) {
+        if self.is_counting() {
+            return self.count(1);
+        }
         self.slots.push(Slot {
             root: row.root,
             natts: row.natts,

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use niwaki_catalog::Relation;
 use niwaki_storage::Tid;
 use niwaki_table::{BitmapSource, ScanKeys};
-use niwaki_types::{ColumnMask, Datum};
+use niwaki_types::{ColumnMask, Datum, Vector};
 
 use crate::error::Result;
 
@@ -42,6 +42,16 @@ impl RowBatch {
     /// The values of one row.
     pub fn row(&self, number: usize) -> &[Datum] {
         &self.values[number * self.width..(number + 1) * self.width]
+    }
+    /// Appends these columns to the vectors in their places; returns how many rows.
+    pub fn append_to(&self, columns: &ColumnMask, out: &mut [Vector]) -> usize {
+        for number in 0..self.len() {
+            let row = self.row(number);
+            for column in columns.iter() {
+                out[column].push(&row[column]);
+            }
+        }
+        self.len()
     }
 }
 
@@ -191,6 +201,24 @@ pub trait Store {
         limit: usize,
         out: &mut RowBatch,
     ) -> Result<bool>;
+
+    /// Appends about `limit` visible rows as vectors, one for each column of the table, of which those that were asked for in
+    /// [`Store::open_scan`] are filled; returns how many rows, and whether there may be more after them.
+    ///
+    /// # Errors
+    /// As [`Store::next_rows`].
+    fn next_vectors(
+        &mut self,
+        relation: &Relation,
+        scan: &mut ScanState,
+        columns: &ColumnMask,
+        limit: usize,
+        out: &mut [Vector],
+    ) -> Result<(usize, bool)> {
+        let mut rows = RowBatch::new(relation.columns.len());
+        let more = self.next_rows(relation, scan, limit, &mut rows)?;
+        Ok((rows.append_to(columns, out), more))
+    }
 
     /// What the scan had to do so far; nothing, in a store that counts nothing.
     fn scan_effort(&self, _scan: &ScanState) -> ScanEffort {

@@ -21,6 +21,7 @@ mod settings;
 #[cfg(test)]
 mod test_values;
 mod text_io;
+mod vector;
 
 pub use arith::{ArithmeticOperator, absolute, arithmetic, negate};
 pub use binary_io::{read_binary, write_binary};
@@ -45,3 +46,4 @@ pub use text_io::{
     input, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8, to_text, write_float4,
     write_float8, write_text,
 };
+pub use vector::{Decimals, Texts, Vector, VectorData};

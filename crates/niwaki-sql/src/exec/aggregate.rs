@@ -1,4 +1,4 @@
-//! Grouping and aggregates.
+//! Grouping and aggregates: rows one by one, or in batches (`groups.rs`).
 
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -6,26 +6,83 @@ use std::sync::Arc;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use niwaki_types::{Datum, TypeOid, equal, hash};
 
+use super::groups::{self, Groups};
 use super::output::{KeyedRow, sort_rows};
-use super::{Step, row_bytes, start};
+use super::{Step, batches, row_bytes, start};
 use crate::aggregates::Accumulator;
 use crate::error::{Result, SqlError};
-use crate::expr::{Runtime, is_true};
+use crate::expr::{Expr, Runtime, is_true};
 use crate::plan::{AggregateCall, PlanNode};
 
 /// One group.
-struct Group {
-    keys: Vec<Datum>,
-    states: Vec<CallState>,
+pub(super) struct Group {
+    pub(super) keys: Vec<Datum>,
+    pub(super) states: Vec<CallState>,
 }
 
 /// State of one aggregate in one group.
-struct CallState {
-    accumulator: Accumulator,
+pub(super) struct CallState {
+    pub(super) accumulator: Accumulator,
     /// Hashes and values seen, for DISTINCT.
     seen: Option<(HashSet<u64>, Vec<Datum>)>,
     /// Rows kept for ORDER BY inside the call: keys, arguments.
     ordered: Vec<KeyedRow>,
+}
+
+impl CallState {
+    /// The state before the first row.
+    pub(super) fn new(call: &AggregateCall) -> Self {
+        let argument = call.arguments.first().map_or(TypeOid::INT8, |argument| argument.ty);
+        Self {
+            accumulator: Accumulator::new(call.kind, argument),
+            seen: call.distinct.then(Default::default),
+            ordered: Vec::new(),
+        }
+    }
+
+    /// The state of an aggregate without DISTINCT and ORDER BY.
+    pub(super) fn of(accumulator: Accumulator) -> Self {
+        Self { accumulator, seen: None, ordered: Vec::new() }
+    }
+
+    /// Takes the arguments of a row, and the keys of the order inside the call.
+    pub(super) fn take(
+        &mut self,
+        call: &AggregateCall,
+        values: Vec<Datum>,
+        keys: Vec<Datum>,
+        hasher: &DefaultHashBuilder,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<()> {
+        if let Some((hashes, seen)) = &mut self.seen {
+            let ty = call.arguments[0].ty;
+            let mut state = hasher.build_hasher();
+            hash(ty, &values[0], &mut state);
+            let known = !hashes.insert(state.finish())
+                && seen.iter().any(|s| match (s.is_null(), values[0].is_null()) {
+                    (true, true) => true,
+                    (false, false) => equal(ty, s, &values[0]),
+                    _ => false,
+                });
+            if known {
+                return Ok(());
+            }
+            rt.charge(row_bytes(&values[..1]))?;
+            seen.push(values[0].clone());
+        }
+        if !call.order.is_empty() {
+            rt.charge(row_bytes(&keys) + row_bytes(&values))?;
+            self.ordered.push((keys, values));
+            return Ok(());
+        }
+        let before = self.accumulator.bytes();
+        self.accumulator.add(&values)?;
+        let after = self.accumulator.bytes();
+        if after > before {
+            rt.charge(after - before)?;
+        }
+        Ok(())
+    }
 }
 
 /// A step that makes one row per group.
@@ -41,24 +98,18 @@ impl Aggregate {
     }
 
     fn new_group(keys: Vec<Datum>, calls: &[AggregateCall]) -> Group {
-        let states = calls
-            .iter()
-            .map(|call| CallState {
-                accumulator: Accumulator::new(
-                    call.kind,
-                    call.arguments.first().map_or(TypeOid::INT8, |a| a.ty),
-                ),
-                seen: call.distinct.then(Default::default),
-                ordered: Vec::new(),
-            })
-            .collect();
-        Group { keys, states }
+        Group { keys, states: calls.iter().map(CallState::new).collect() }
     }
 
     fn run(&self, rt: &mut Runtime<'_, '_>) -> Result<Vec<Group>> {
         let PlanNode::Aggregate { input, input_width, groups: exprs, calls } = &*self.plan else {
             return Err(SqlError::internal("an aggregate of another plan"));
         };
+        if groups::run_in_batches(exprs, calls)
+            && let Some(step) = batches::start(input)
+        {
+            return Groups::new(exprs, calls).run(step, rt);
+        }
         let mut step = start(input, rt.state);
         let mut row = vec![Datum::Null; *input_width];
         let mut groups: Vec<Group> = Vec::new();
@@ -135,41 +186,16 @@ impl Aggregate {
                 }
                 _ => {}
             }
+            let eval = |expr: &Expr, rt: &mut Runtime<'_, '_>| expr.eval(row, rt);
             let mut values = Vec::with_capacity(call.arguments.len());
             for argument in &call.arguments {
-                values.push(argument.eval(row, rt)?);
+                values.push(eval(argument, rt)?);
             }
-            if let Some((hashes, seen)) = &mut state.seen {
-                let ty = call.arguments[0].ty;
-                let mut hasher = self.hasher.build_hasher();
-                hash(ty, &values[0], &mut hasher);
-                let known = !hashes.insert(hasher.finish())
-                    && seen.iter().any(|s| match (s.is_null(), values[0].is_null()) {
-                        (true, true) => true,
-                        (false, false) => equal(ty, s, &values[0]),
-                        _ => false,
-                    });
-                if known {
-                    continue;
-                }
-                rt.charge(row_bytes(&values[..1]))?;
-                seen.push(values[0].clone());
+            let mut keys = Vec::with_capacity(call.order.len());
+            for (expr, ..) in &call.order {
+                keys.push(eval(expr, rt)?);
             }
-            if call.order.is_empty() {
-                let before = state.accumulator.bytes();
-                state.accumulator.add(&values)?;
-                let after = state.accumulator.bytes();
-                if after > before {
-                    rt.charge(after - before)?;
-                }
-            } else {
-                let mut keys = Vec::with_capacity(call.order.len());
-                for (expr, ..) in &call.order {
-                    keys.push(expr.eval(row, rt)?);
-                }
-                rt.charge(row_bytes(&keys) + row_bytes(&values))?;
-                state.ordered.push((keys, values));
-            }
+            state.take(call, values, keys, &self.hasher, rt)?;
         }
         Ok(())
     }

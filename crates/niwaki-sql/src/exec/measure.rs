@@ -60,6 +60,22 @@ impl Measures {
         self.conflicts.conflicting += u64::from(conflicting);
     }
 
+    /// Whether the clock is read.
+    pub(super) fn timing(&self) -> bool {
+        self.timing
+    }
+
+    /// Counts rows that a step gave at once. `first`: it has just begun.
+    pub(super) fn add_rows(&mut self, node: &PlanNode, first: bool, rows: usize, took_us: i64) {
+        let measure = self.steps.entry(address(node)).or_default();
+        measure.loops += u64::from(first);
+        if measure.rows == 0 {
+            measure.first_us += took_us;
+        }
+        measure.rows += rows as u64;
+        measure.total_us += took_us;
+    }
+
     /// Adds what a scan had to do from `before` to `now`.
     pub(super) fn add_effort(&mut self, node: &PlanNode, before: ScanEffort, now: ScanEffort) {
         let sum = &mut self.steps.entry(address(node)).or_default().effort;

@@ -1,7 +1,9 @@
 //! Running plans: each step hands its rows up one at a time, scans read them in batches.
 
 mod aggregate;
+mod batches;
 mod conflict;
+mod groups;
 mod join;
 mod keys;
 pub(crate) mod measure;

@@ -47,29 +47,13 @@ impl TableScan {
     fn start(&mut self, scan: &ScanPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
         self.started = true;
         self.batch.width = scan.relation.columns.len();
-        let path = match &scan.path {
-            PathPlan::Sequential => ScanPath::Sequential,
-            PathPlan::Tids { value, .. } => ScanPath::Tids(addresses(&value.eval(row, rt)?)?),
-            PathPlan::TidRange { lower, upper, .. } => {
-                let lower = tid_bound(lower.as_ref(), row, rt)?;
-                let upper = tid_bound(upper.as_ref(), row, rt)?;
-                let (Some(lower), Some(upper)) = (lower, upper) else { return Ok(()) };
-                ScanPath::TidRange(lower, upper)
-            }
-            PathPlan::Index(path) => {
-                self.batch_rows = FIRST_INDEX_ROWS;
-                let Some(keys) = scan_keys(&scan.relation, path, row, rt)? else { return Ok(()) };
-                let IndexPath { index, forward, only, .. } = *path;
-                ScanPath::Index { index, keys, forward, only }
-            }
-            PathPlan::Bitmap(path) => {
-                let source = bitmap_source(&scan.relation, &path.plan, row, rt)?;
-                let Some(source) = source else { return Ok(()) };
-                ScanPath::Bitmap { source, memory_bytes: rt.exec.work_mem }
-            }
-        };
-        self.state = Some(rt.exec.store.open_scan(&scan.relation, path, &scan.columns)?);
-        self.more = true;
+        if matches!(scan.path, PathPlan::Index(_)) {
+            self.batch_rows = FIRST_INDEX_ROWS;
+        }
+        if let Some(path) = scan_path(scan, row, rt)? {
+            self.state = Some(rt.exec.store.open_scan(&scan.relation, path, &scan.columns)?);
+            self.more = true;
+        }
         Ok(())
     }
 
@@ -94,6 +78,33 @@ impl TableScan {
         }
         Ok(false)
     }
+}
+
+/// The path with its values; `None` if no row can satisfy its conditions. `row` has what the scan reads of the rows around it.
+pub(super) fn scan_path(
+    scan: &ScanPlan,
+    row: &[Datum],
+    rt: &mut Runtime<'_, '_>,
+) -> Result<Option<ScanPath>> {
+    Ok(match &scan.path {
+        PathPlan::Sequential => Some(ScanPath::Sequential),
+        PathPlan::Tids { value, .. } => Some(ScanPath::Tids(addresses(&value.eval(row, rt)?)?)),
+        PathPlan::TidRange { lower, upper, .. } => {
+            let lower = tid_bound(lower.as_ref(), row, rt)?;
+            let upper = tid_bound(upper.as_ref(), row, rt)?;
+            lower.zip(upper).map(|(lower, upper)| ScanPath::TidRange(lower, upper))
+        }
+        PathPlan::Index(path) => {
+            let IndexPath { index, forward, only, .. } = *path;
+            let keys = scan_keys(&scan.relation, path, row, rt)?;
+            keys.map(|keys| ScanPath::Index { index, keys, forward, only })
+        }
+        PathPlan::Bitmap(path) => {
+            let source = bitmap_source(&scan.relation, &path.plan, row, rt)?;
+            let memory_bytes = rt.exec.work_mem;
+            source.map(|source| ScanPath::Bitmap { source, memory_bytes })
+        }
+    })
 }
 
 impl Step for TableScan {

@@ -238,7 +238,7 @@ pub(crate) fn is_true(value: &Datum) -> bool {
 }
 
 #[cold]
-fn missing_parameter(number: usize) -> SqlError {
+pub(super) fn missing_parameter(number: usize) -> SqlError {
     SqlError::new("08P01", format!("there is no value for parameter ${}", number + 1))
 }
 
@@ -247,7 +247,7 @@ fn missing_slot(slot: usize) -> SqlError {
     SqlError::internal(format!("expression reads slot {slot} outside its row"))
 }
 
-fn outer_slot(state: &State, depth: usize, slot: usize) -> Result<Datum> {
+pub(super) fn outer_slot(state: &State, depth: usize, slot: usize) -> Result<Datum> {
     state
         .outer
         .len()

@@ -1,5 +1,6 @@
 //! Typed expressions: what analysis makes and execution evaluates.
 
+mod batch;
 mod cast;
 mod eval;
 mod walk;
@@ -11,6 +12,7 @@ use niwaki_types::{ColumnType, Datum, TypeOid};
 use crate::functions::Function;
 use crate::plan::SubPlan;
 
+pub(crate) use batch::{Batch, Rows, Values};
 pub(crate) use cast::{cast_value, coerce_length, regclass_input, value_text};
 pub(crate) use eval::{Runtime, State, is_true};
 

@@ -10,7 +10,9 @@ use std::borrow::Cow;
 
 use niwaki_heap::{RowRef, VersionRow};
 use niwaki_storage::Tid;
-use niwaki_types::{Apart, ColumnMask, Datum, RowView, ValuePointer, decompress, value_of_image};
+use niwaki_types::{
+    Apart, ColumnMask, Datum, RowView, ValuePointer, Vector, decompress, value_of_image,
+};
 
 use super::pieces::{self, Lost, Walked};
 use crate::error::{Error, Result};
@@ -175,6 +177,38 @@ impl Table {
         Ok(())
     }
 
+    /// Appends the `needed` columns of a stored row to the vectors in their places; columns that the row does not have yet get
+    /// what the table says they have in old rows. As for [`Table::deform_parts`].
+    ///
+    /// # Errors
+    /// As [`Table::deform_parts`]; the vectors are then of different lengths.
+    #[inline]
+    pub fn deform_vectors(
+        &self,
+        row: RowRef<'_>,
+        needed: &ColumnMask,
+        out: &mut [Vector],
+    ) -> Result<()> {
+        let columns = &self.definition.columns;
+        let mut view = RowView::new(columns, usize::from(row.natts), row.has_nulls, row.bytes)?;
+        let mut apart = Vec::new();
+        let stored = view.deform_into_vectors(out, needed, &mut apart)?;
+        if stored < needed.end() {
+            for column in needed.iter().filter(|column| *column >= stored) {
+                if let Some(value) = self.definition.missing.get(column) {
+                    out[column].replace_last(value);
+                }
+            }
+        }
+        for (column, apart) in &apart {
+            match self.resolve(*column, apart)? {
+                Ok(value) => out[*column].replace_last(&value),
+                Err(LostValue { pointer, lost }) => return Err(self.lost_value(&pointer, lost)),
+            }
+        }
+        Ok(())
+    }
+
     /// Reads values into their places in `out`, up to the first that is not whole.
     fn resolve_all(
         &self,
@@ -182,19 +216,31 @@ impl Table {
         out: &mut [Datum],
     ) -> Result<Option<LostValue>> {
         for (column, apart) in apart {
-            let (compression, raw_length, bytes) = match apart {
-                Apart::Compressed { compression, raw_length, bytes } => {
-                    (*compression, *raw_length, Cow::Borrowed(*bytes))
-                }
-                Apart::OutOfLine(pointer) => match self.read_value(pointer)? {
-                    Ok(bytes) => (pointer.compression, pointer.raw_length, Cow::Owned(bytes)),
-                    Err(lost) => return Ok(Some(LostValue { pointer: *pointer, lost })),
-                },
-            };
-            let image = decompress(compression, raw_length, bytes).map_err(Error::Type)?;
-            out[*column] = value_of_image(self.definition.columns[*column].oid, &image)?;
+            match self.resolve(*column, apart)? {
+                Ok(value) => out[*column] = value,
+                Err(lost) => return Ok(Some(lost)),
+            }
         }
         Ok(None)
+    }
+
+    /// The value of a column that does not stand in its row as it is, if it is whole.
+    fn resolve(
+        &self,
+        column: usize,
+        apart: &Apart<'_>,
+    ) -> Result<std::result::Result<Datum, LostValue>> {
+        let (compression, raw_length, bytes) = match apart {
+            Apart::Compressed { compression, raw_length, bytes } => {
+                (*compression, *raw_length, Cow::Borrowed(*bytes))
+            }
+            Apart::OutOfLine(pointer) => match self.read_value(pointer)? {
+                Ok(bytes) => (pointer.compression, pointer.raw_length, Cow::Owned(bytes)),
+                Err(lost) => return Ok(Err(LostValue { pointer: *pointer, lost })),
+            },
+        };
+        let image = decompress(compression, raw_length, bytes).map_err(Error::Type)?;
+        Ok(Ok(value_of_image(self.definition.columns[column].oid, &image)?))
     }
 
     /// The stored bytes of a value out of line.

@@ -177,6 +177,16 @@ pub(crate) fn encode_text_key(text: &str, order: KeyOrder, out: &mut Vec<u8>) {
     }
 }
 
+/// [`encode_key`] of a number, without a value made of it.
+pub(crate) fn encode_numeric_key(number: &Numeric, order: KeyOrder, out: &mut Vec<u8>) {
+    out.push(MARKER_VALUE);
+    let start = out.len();
+    encode_numeric(number, out);
+    if order.descending {
+        out.iter_mut().skip(start).for_each(|byte| *byte = !*byte);
+    }
+}
+
 /// Sign, exponent and digits of a number. The digits stand in pairs, each one more than its value
 /// so that [`END`] is below all of them; trailing zeros are left out, so equal numbers of different
 /// scale have one encoding. A negative number has everything after its first byte inverted.

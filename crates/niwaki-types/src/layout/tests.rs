@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::test_values::{any_type, same_image, value_or_null};
-use crate::{KeyOrder, Numeric, TypeOid, compress, encode_key, value_of_image};
+use crate::{KeyOrder, Numeric, TypeOid, Vector, compress, encode_key, value_of_image};
 
 /// A value that stands in its row as it is.
 fn plain(view: &mut RowView<'_>, column: usize) -> Datum {
@@ -60,6 +60,23 @@ proptest! {
             let untouched = Datum::text("untouched");
             let expected = if mask.contains(column) { &values[column] } else { &untouched };
             prop_assert!(same_image(place, expected));
+        }
+
+        // Twice into vectors, which have a value more each time.
+        let mut vectors: Vec<Vector> = columns.iter().map(|kind| Vector::for_type(kind.oid)).collect();
+        for rows in 1..=2 {
+            let present = view.deform_into_vectors(&mut vectors, &mask, &mut Vec::new()).expect("own row");
+            prop_assert_eq!(present, columns.len());
+            for (column, vector) in vectors.iter().enumerate() {
+                if !mask.contains(column) {
+                    prop_assert!(vector.is_empty());
+                    continue;
+                }
+                prop_assert_eq!(vector.len(), rows);
+                let value = vector.get(rows - 1);
+                prop_assert!(value.is_null() == values[column].is_null());
+                prop_assert!(value.is_null() || same_image(&value, &values[column]));
+            }
         }
     }
 

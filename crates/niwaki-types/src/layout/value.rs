@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::apart::{self, Apart, COMPRESSED_HEAD, ValuePointer};
 use crate::error::{Result, TypeError};
-use crate::{Datum, Interval, Numeric, TypeOid};
+use crate::{Datum, Interval, Numeric, TypeOid, Vector};
 
 /// Longest length that the one-byte header says.
 const SHORT_MAX: usize = 0x7f;
@@ -268,6 +268,27 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub(super) fn take_text(&mut self, oid: TypeOid) -> Result<Option<&'a str>> {
         if oid.is_text() { str_of(self.take_counted()?).map(Some) } else { Ok(None) }
+    }
+
+    /// Appends the next value to `out`, a vector of its type.
+    #[inline]
+    pub(super) fn take_into(&mut self, oid: TypeOid, out: &mut Vector) -> Result<()> {
+        let before = self.rest;
+        let appended = match oid {
+            TypeOid::INT4 => out.push_int4(i32::from_le_bytes(self.take()?)),
+            TypeOid::INT8 => out.push_int8(i64::from_le_bytes(self.take()?)),
+            text if text.is_text() => out.push_text(str_of(self.take_counted()?)?),
+            TypeOid::NUMERIC => {
+                out.push_numeric(Numeric::from_stored(self.take_counted()?)?);
+                true
+            }
+            _ => false,
+        };
+        if !appended {
+            self.rest = before;
+            out.push(&self.take_value(oid)?);
+        }
+        Ok(())
     }
 
     fn take_other(&mut self, oid: TypeOid) -> Result<Datum> {

@@ -4,7 +4,7 @@ use super::apart::{Apart, decompress, value_of_image};
 use super::value::{Cursor, ended};
 use crate::error::{Result, TypeError};
 use crate::key::{KeyOrder, encode_key, encode_text_key};
-use crate::{ColumnType, Datum};
+use crate::{ColumnType, Datum, Vector};
 
 /// A set of columns, by position. The first 64 take no memory of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -276,6 +276,47 @@ impl<'a> RowView<'a> {
                 apart.push((column, value));
             } else {
                 *place = cursor.take_value(kind.oid)?;
+            }
+        }
+        Ok(self.columns.len())
+    }
+
+    /// As [`RowView::deform_into`], each value appended to the vector in its column's place. Values that do not stand in the row as
+    /// they are get a NULL for the time being, which the caller replaces by what they are; so do those of columns that the row does
+    /// not have.
+    ///
+    /// # Errors
+    /// As [`RowView::deform_into`]; vectors of the row's columns are then of different lengths.
+    pub fn deform_into_vectors(
+        &mut self,
+        out: &mut [Vector],
+        needed: &ColumnMask,
+        apart: &mut Vec<(usize, Apart<'a>)>,
+    ) -> Result<usize> {
+        let mut cursor = self.start;
+        let columns = self.columns.get(..needed.end().min(self.columns.len())).unwrap_or_default();
+        for (column, kind) in columns.iter().enumerate() {
+            if !needed.contains(column) {
+                if !self.is_null(column) {
+                    cursor.skip(kind.oid)?;
+                }
+                continue;
+            }
+            let place = out
+                .get_mut(column)
+                .ok_or_else(|| TypeError::corrupt("row has no place for its column"))?;
+            if self.is_null(column) {
+                place.push_null();
+            } else if let Some(value) = cursor.take_apart(kind.oid)? {
+                apart.push((column, value));
+                place.push_null();
+            } else {
+                cursor.take_into(kind.oid, place)?;
+            }
+        }
+        for column in needed.iter().skip_while(|column| *column < self.columns.len()) {
+            if let Some(place) = out.get_mut(column) {
+                place.push_null();
             }
         }
         Ok(self.columns.len())

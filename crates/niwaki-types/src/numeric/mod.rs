@@ -117,6 +117,15 @@ impl Numeric {
         Self(Repr::Small(coefficient, scale))
     }
 
+    /// Coefficient and scale, if the coefficient fits.
+    #[inline]
+    pub fn small_parts(&self) -> Option<(i64, u16)> {
+        match self.0 {
+            Repr::Small(coefficient, scale) => Some((i64::try_from(coefficient).ok()?, scale)),
+            _ => None,
+        }
+    }
+
     /// Value of a big coefficient, in its smallest form, within PostgreSQL's limits.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use niwaki_table::{
     RowLockMode, RowTarget, SeqScan, Table, Upsert, Workspace,
 };
 use niwaki_txn::{Snapshot, TableId, TableLockMode, Transaction, WaitPolicy};
-use niwaki_types::{ColumnMask, Datum};
+use niwaki_types::{ColumnMask, Datum, Vector};
 
 use super::errors::of_table;
 use crate::Result;
@@ -322,6 +322,40 @@ impl Store for TableStore<'_> {
                 Ok(false)
             }
         }
+    }
+
+    fn next_vectors(
+        &mut self,
+        relation: &Relation,
+        scan: &mut ScanState,
+        columns: &ColumnMask,
+        limit: usize,
+        out: &mut [Vector],
+    ) -> Result<(usize, bool)> {
+        let Some(Scan::Sequential { scan, page, .. }) = scan.downcast_mut::<Scan>() else {
+            let mut rows = RowBatch::new(relation.columns.len());
+            let more = self.next_rows(relation, scan, limit, &mut rows)?;
+            return Ok((rows.append_to(columns, out), more));
+        };
+        let table = table(relation)?;
+        let failed = |e| of_table(e, relation, self.state);
+        self.transaction.session().check_interrupts().map_err(niwaki_txn::Error::from)?;
+        if columns.is_empty() && !page.is_counting() {
+            *page = PageRows::counting();
+        }
+        let mut rows = 0;
+        // Pages are taken whole: a batch may have a page's rows more than it should.
+        while rows < limit {
+            let more = scan.next_page(table, self.transaction, self.snapshot, page);
+            if !more.map_err(failed)? {
+                return Ok((rows, false));
+            }
+            rows += page.len();
+            for stored in page.iter() {
+                table.deform_vectors(stored, columns, out).map_err(failed)?;
+            }
+        }
+        Ok((rows, true))
     }
 
     fn scan_effort(&self, scan: &ScanState) -> ScanEffort {

@@ -1,0 +1,188 @@
+//! Steps that hand up many rows at a time.
+
+use std::sync::Arc;
+
+use niwaki_types::Vector;
+
+use super::scan::scan_path;
+use crate::error::{Result, SqlError};
+use crate::expr::{Batch, Expr, Rows, Runtime};
+use crate::plan::{PathPlan, PlanNode, ScanPlan};
+use crate::store::{ScanEffort, ScanState};
+
+/// Rows of a batch, about.
+const BATCH_ROWS: usize = 1_024;
+
+/// A step of a plan that gives its rows column by column.
+pub(super) trait BatchStep: Send {
+    /// Puts the next rows into `batch`, and into `kept` the numbers of those that count; false when there are none left. A batch
+    /// may have none that counts.
+    fn next(&mut self, batch: &mut Batch, kept: &mut Kept, rt: &mut Runtime<'_, '_>) -> Result<bool>;
+}
+
+/// Which rows of a batch count.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    all: bool,
+    rows: Vec<u32>,
+}
+
+impl Kept {
+    /// The rows of this batch that count.
+    pub(super) fn rows(&self, batch: &Batch) -> Rows<'_> {
+        if self.all { Rows::All(batch.rows) } else { Rows::Some(&self.rows) }
+    }
+
+    /// Leaves those for which the condition holds.
+    fn narrow(&mut self, condition: &Expr, batch: &Batch, rt: &mut Runtime<'_, '_>) -> Result<()> {
+        let mut left = Vec::new();
+        condition.select(batch, self.rows(batch), &mut left, rt)?;
+        (self.all, self.rows) = (false, left);
+        Ok(())
+    }
+}
+
+/// The running form of a plan whose rows can come in batches; `None` if they cannot.
+pub(super) fn start(plan: &Arc<PlanNode>) -> Option<Box<dyn BatchStep>> {
+    match &**plan {
+        PlanNode::Scan(scan) if scans_in_batches(scan) => Some(Box::new(BatchScan::new(plan))),
+        PlanNode::Filter { input, condition } if condition.may_run_ahead() => {
+            let input = start(input)?;
+            Some(Box::new(BatchFilter { plan: Arc::clone(plan), input, begun: false }))
+        }
+        _ => None,
+    }
+}
+
+/// Whether nothing of a scan depends on when its rows are used.
+fn scans_in_batches(scan: &ScanPlan) -> bool {
+    // Addresses stand in no vector.
+    !scan.system.contains(&true) && scan.filter.as_ref().is_none_or(Expr::may_run_ahead)
+}
+
+/// The clock before something that is measured.
+fn clock(rt: &Runtime<'_, '_>) -> i64 {
+    match &rt.state.measures {
+        Some(measures) if measures.timing() => rt.exec.environment.clock_timestamp(),
+        _ => 0,
+    }
+}
+
+/// Tells what a step gave, if the statement is measured.
+fn measure(node: &PlanNode, begun: &mut bool, rows: usize, before: i64, rt: &mut Runtime<'_, '_>) {
+    let took = clock(rt) - before;
+    if let Some(measures) = &mut rt.state.measures {
+        measures.add_rows(node, !*begun, rows, took);
+    }
+    *begun = true;
+}
+
+/// A scan of a table.
+struct BatchScan {
+    plan: Arc<PlanNode>,
+    state: Option<ScanState>,
+    more: bool,
+    begun: bool,
+    effort: ScanEffort,
+}
+
+impl BatchScan {
+    fn new(plan: &Arc<PlanNode>) -> Self {
+        let effort = ScanEffort::default();
+        Self { plan: Arc::clone(plan), state: None, more: true, begun: false, effort }
+    }
+
+    fn fill(
+        &mut self,
+        scan: &ScanPlan,
+        batch: &mut Batch,
+        kept: &mut Kept,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<bool> {
+        let width = scan.relation.columns.len();
+        if batch.columns.len() < scan.start + width {
+            batch.columns.resize_with(scan.start + width, Vector::default);
+        }
+        let columns = &mut batch.columns[scan.start..scan.start + width];
+        for column in scan.columns.iter() {
+            let oid = scan.relation.columns[column].column_type().oid;
+            if self.begun {
+                columns[column].clear(oid);
+            } else {
+                columns[column] = Vector::for_type(oid);
+            }
+        }
+        batch.rows = 0;
+        kept.all = true;
+        kept.rows.clear();
+        if !self.begun {
+            match scan_path(scan, &[], rt)? {
+                Some(path) => {
+                    let opened = rt.exec.store.open_scan(&scan.relation, path, &scan.columns)?;
+                    self.state = Some(opened);
+                }
+                None => self.more = false,
+            }
+        }
+        let Some(state) = self.state.as_mut().filter(|_| self.more) else { return Ok(false) };
+        rt.exec.environment.check_interrupts()?;
+        (batch.rows, self.more) = rt.exec.store.next_vectors(
+            &scan.relation,
+            state,
+            &scan.columns,
+            BATCH_ROWS,
+            columns,
+        )?;
+        if let Some(measures) = &mut rt.state.measures {
+            let effort = rt.exec.store.scan_effort(state);
+            measures.add_effort(&self.plan, self.effort, effort);
+            self.effort = effort;
+        }
+        let recheck = match &scan.path {
+            PathPlan::Bitmap(path) => path.recheck.as_ref(),
+            _ => None,
+        };
+        if batch.rows > 0 {
+            for condition in recheck.into_iter().chain(&scan.filter) {
+                kept.narrow(condition, batch, rt)?;
+            }
+        }
+        Ok(self.more || batch.rows > 0)
+    }
+}
+
+impl BatchStep for BatchScan {
+    fn next(&mut self, batch: &mut Batch, kept: &mut Kept, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        let plan = Arc::clone(&self.plan);
+        let PlanNode::Scan(scan) = &*plan else {
+            return Err(SqlError::internal("a scan of another plan"));
+        };
+        let before = clock(rt);
+        let found = self.fill(scan, batch, kept, rt)?;
+        measure(&plan, &mut self.begun, kept.rows(batch).len(), before, rt);
+        Ok(found)
+    }
+}
+
+/// Keeps the rows for which a condition holds.
+struct BatchFilter {
+    plan: Arc<PlanNode>,
+    input: Box<dyn BatchStep>,
+    begun: bool,
+}
+
+impl BatchStep for BatchFilter {
+    fn next(&mut self, batch: &mut Batch, kept: &mut Kept, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        let PlanNode::Filter { condition, .. } = &*self.plan else {
+            return Err(SqlError::internal("a filter of another plan"));
+        };
+        let before = clock(rt);
+        let found = self.input.next(batch, kept, rt)?;
+        if found && batch.rows > 0 {
+            kept.narrow(condition, batch, rt)?;
+        }
+        let plan = Arc::clone(&self.plan);
+        measure(&plan, &mut self.begun, kept.rows(batch).len(), before, rt);
+        Ok(found)
+    }
+}

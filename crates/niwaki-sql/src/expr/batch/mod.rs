@@ -1,0 +1,382 @@
+//! Evaluation of one expression over many rows at a time.
+//!
+//! What decides whether another part is evaluated at all (AND, OR, CASE, COALESCE) narrows the rows for which it is: an
+//! expression fails for a row only where it fails when that row is evaluated alone. Functions with a kernel (`kernels`) are
+//! computed by it, all others row by row by their one body.
+
+mod compare;
+mod kernels;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use niwaki_types::{Datum, KeyOrder, TypeOid, Vector, VectorData, encode_key};
+
+use super::eval::{missing_parameter, outer_slot};
+use super::{BoolTest, Expr, ExprKind, Runtime};
+use crate::error::{Result, SqlError};
+use crate::functions::Eval;
+
+/// Rows of one query level, column by column.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    /// How many rows.
+    pub(crate) rows: usize,
+    /// The values by slot; a slot that nothing reads is empty.
+    pub(crate) columns: Vec<Vector>,
+}
+
+/// Some rows of a batch, in ascending order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Rows<'s> {
+    /// The first so many: all that there are.
+    All(usize),
+    /// Those with these numbers.
+    Some(&'s [u32]),
+}
+
+impl Rows<'_> {
+    /// How many.
+    pub(crate) fn len(self) -> usize {
+        match self {
+            Self::All(count) => count,
+            Self::Some(rows) => rows.len(),
+        }
+    }
+
+    /// The number of the row at this position.
+    pub(crate) fn number(self, position: usize) -> usize {
+        match self {
+            Self::All(_) => position,
+            Self::Some(rows) => rows[position] as usize,
+        }
+    }
+
+    /// The numbers of the rows at these positions.
+    fn narrowed(self, positions: &[u32]) -> Vec<u32> {
+        match self {
+            Self::All(_) => positions.to_vec(),
+            Self::Some(rows) => positions.iter().map(|at| rows[*at as usize]).collect(),
+        }
+    }
+}
+
+/// The values of an expression.
+#[derive(Clone, Debug)]
+pub(crate) enum Values<'b> {
+    /// One for each row that was asked for.
+    Each(Cow<'b, Vector>),
+    /// The same for all.
+    One(Datum),
+}
+
+impl Values<'_> {
+    fn owned(vector: Vector) -> Self {
+        Self::Each(Cow::Owned(vector))
+    }
+
+    /// The value at a position among the rows that were asked for.
+    pub(crate) fn get(&self, position: usize) -> Datum {
+        match self {
+            Self::Each(vector) => vector.get(position),
+            Self::One(value) => value.clone(),
+        }
+    }
+
+    /// Whether the value at a position is NULL.
+    pub(crate) fn is_null(&self, position: usize) -> bool {
+        match self {
+            Self::Each(vector) => vector.is_null(position),
+            Self::One(value) => value.is_null(),
+        }
+    }
+
+    /// Appends the index key of the value at a position.
+    pub(crate) fn encode_key(&self, position: usize, order: KeyOrder, out: &mut Vec<u8>) {
+        match self {
+            Self::Each(vector) => vector.encode_key(position, order, out),
+            Self::One(value) => encode_key(value, order, out),
+        }
+    }
+
+    /// What a condition says at a position: true, false or unknown.
+    #[inline]
+    fn truth(&self, position: usize) -> Option<bool> {
+        match self {
+            Self::Each(vector) => match vector.data() {
+                VectorData::Bool(values) if !vector.is_null(position) => Some(values[position]),
+                VectorData::Bool(_) => None,
+                _ => truth(&vector.get(position)),
+            },
+            Self::One(value) => truth(value),
+        }
+    }
+}
+
+fn truth(value: &Datum) -> Option<bool> {
+    match value {
+        Datum::Bool(value) => Some(*value),
+        _ => None,
+    }
+}
+
+/// Booleans, some of them unknown.
+fn booleans(values: impl Iterator<Item = Option<bool>>) -> Vector {
+    let (mut known, mut nulls, mut any) = (Vec::new(), Vec::new(), false);
+    for value in values {
+        any |= value.is_none();
+        known.push(value.unwrap_or(false));
+        nulls.push(value.is_none());
+    }
+    if !any {
+        nulls.clear();
+    }
+    Vector::with_nulls(VectorData::Bool(known), nulls)
+}
+
+impl Expr {
+    /// Keeps those of `rows` for which a condition holds. Their numbers go to `kept`, whose earlier contents go.
+    pub(crate) fn select(
+        &self,
+        batch: &Batch,
+        rows: Rows<'_>,
+        kept: &mut Vec<u32>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<()> {
+        kept.clear();
+        if let ExprKind::And(parts) = &self.kind
+            && let Some((first, others)) = parts.split_first()
+        {
+            first.select(batch, rows, kept, rt)?;
+            let mut left = Vec::new();
+            for part in others {
+                // A part that is unknown for a row keeps it out as much as one that is false, and the parts behind it unevaluated.
+                std::mem::swap(&mut left, kept);
+                part.select(batch, Rows::Some(&left), kept, rt)?;
+            }
+            return Ok(());
+        }
+        let values = self.eval_rows(batch, rows, rt)?;
+        if let Values::One(value) = &values {
+            if truth(value) == Some(true) {
+                kept.extend((0..rows.len()).map(|at| rows.number(at) as u32));
+            }
+            return Ok(());
+        }
+        let holding = (0..rows.len()).filter(|at| values.truth(*at) == Some(true));
+        kept.extend(holding.map(|at| rows.number(at) as u32));
+        Ok(())
+    }
+
+    /// The values for some rows of a batch, in their order.
+    pub(crate) fn eval_rows<'b>(
+        &'b self,
+        batch: &'b Batch,
+        rows: Rows<'_>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<Values<'b>> {
+        if rows.len() == 0 {
+            return Ok(Values::owned(Vector::for_type(self.ty)));
+        }
+        match &self.kind {
+            ExprKind::Const(value) => Ok(Values::One(value.clone())),
+            ExprKind::Param(number) => {
+                let value = rt.params.get(*number).cloned();
+                value.map(Values::One).ok_or_else(|| missing_parameter(*number))
+            }
+            ExprKind::Slot { depth: 0, slot } => {
+                let vector = batch.columns.get(*slot).filter(|vector| vector.len() == batch.rows);
+                let vector =
+                    vector.ok_or_else(|| SqlError::internal(format!("slot {slot} was not read")))?;
+                Ok(Values::Each(match rows {
+                    Rows::All(_) => Cow::Borrowed(vector),
+                    Rows::Some(rows) => Cow::Owned(vector.take(rows)),
+                }))
+            }
+            ExprKind::Slot { depth, slot } => outer_slot(rt.state, *depth, *slot).map(Values::One),
+            ExprKind::Call { function, arguments } => {
+                if matches!(function.eval, Eval::Unary(_) | Eval::Binary(_))
+                    && kernels::has_kernel(function)
+                {
+                    let operands = arguments
+                        .iter()
+                        .map(|argument| argument.eval_rows(batch, rows, rt))
+                        .collect::<Result<Vec<Values<'_>>>>()?;
+                    if let Some(vector) = kernels::call(function, &operands, rows.len())? {
+                        return Ok(Values::owned(vector));
+                    }
+                }
+                self.eval_each(batch, rows, rt)
+            }
+            ExprKind::Cast { argument, from, .. } if kernels::casts(*from, self.ty) => {
+                let values = argument.eval_rows(batch, rows, rt)?;
+                match kernels::cast(&values, self.ty) {
+                    Some(vector) => Ok(Values::owned(vector)),
+                    None => self.eval_each(batch, rows, rt),
+                }
+            }
+            ExprKind::And(parts) => self.eval_parts(parts, true, batch, rows, rt),
+            ExprKind::Or(parts) => self.eval_parts(parts, false, batch, rows, rt),
+            ExprKind::Not(part) => {
+                let values = part.eval_rows(batch, rows, rt)?;
+                let negated = (0..rows.len()).map(|at| values.truth(at).map(|truth| !truth));
+                Ok(Values::owned(booleans(negated)))
+            }
+            ExprKind::IsNull { argument, negated } => {
+                let values = argument.eval_rows(batch, rows, rt)?;
+                let found = (0..rows.len()).map(|at| Some(values.is_null(at) != *negated));
+                Ok(Values::owned(booleans(found)))
+            }
+            ExprKind::BoolTest { argument, test } => {
+                let values = argument.eval_rows(batch, rows, rt)?;
+                let found = (0..rows.len()).map(|at| {
+                    let value = values.truth(at);
+                    Some(match test {
+                        BoolTest::True => value == Some(true),
+                        BoolTest::NotTrue => value != Some(true),
+                        BoolTest::False => value == Some(false),
+                        BoolTest::NotFalse => value != Some(false),
+                        BoolTest::Unknown => value.is_none(),
+                        BoolTest::NotUnknown => value.is_some(),
+                    })
+                });
+                Ok(Values::owned(booleans(found)))
+            }
+            ExprKind::Case { operand: None, branches, default } => {
+                self.eval_case(branches, default.as_deref(), batch, rows, rt)
+            }
+            _ => self.eval_each(batch, rows, rt),
+        }
+    }
+
+    /// AND (`all`) or OR: each part for the rows that the parts before it have not decided.
+    fn eval_parts<'b>(
+        &self,
+        parts: &[Expr],
+        all: bool,
+        batch: &Batch,
+        rows: Rows<'_>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<Values<'b>> {
+        let mut results = vec![Some(all); rows.len()];
+        let mut open: Vec<u32> = (0..rows.len() as u32).collect();
+        for part in parts {
+            let numbers = rows.narrowed(&open);
+            let values = part.eval_rows(batch, Rows::Some(&numbers), rt)?;
+            let mut position = 0;
+            open.retain(|at| {
+                let truth = values.truth(position);
+                position += 1;
+                if truth != Some(all) {
+                    // False decides AND, true decides OR; unknown stays, unless a later part decides.
+                    results[*at as usize] = truth;
+                }
+                truth != Some(!all)
+            });
+        }
+        Ok(Values::owned(booleans(results.into_iter())))
+    }
+
+    /// CASE without an operand: each result for the rows of which its condition is the first that holds.
+    fn eval_case<'b>(
+        &self,
+        branches: &[(Expr, Expr)],
+        default: Option<&Expr>,
+        batch: &Batch,
+        rows: Rows<'_>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<Values<'b>> {
+        let mut results: Vec<(Values<'_>, Vec<u32>)> = Vec::new();
+        let mut open: Vec<u32> = (0..rows.len() as u32).collect();
+        for (condition, result) in branches {
+            let numbers = rows.narrowed(&open);
+            let values = condition.eval_rows(batch, Rows::Some(&numbers), rt)?;
+            let (mut chosen, mut others) = (Vec::new(), Vec::new());
+            for (position, at) in open.iter().enumerate() {
+                let side = if values.truth(position) == Some(true) { &mut chosen } else { &mut others };
+                side.push(*at);
+            }
+            let numbers = rows.narrowed(&chosen);
+            results.push((result.eval_rows(batch, Rows::Some(&numbers), rt)?, chosen));
+            open = others;
+        }
+        if let Some(default) = default {
+            let numbers = rows.narrowed(&open);
+            results.push((default.eval_rows(batch, Rows::Some(&numbers), rt)?, open));
+        }
+        // For each row which result it has, and where.
+        let mut places: Vec<Option<(usize, usize)>> = vec![None; rows.len()];
+        for (number, (_, positions)) in results.iter().enumerate() {
+            for (position, at) in positions.iter().enumerate() {
+                places[*at as usize] = Some((number, position));
+            }
+        }
+        let mut vector = Vector::for_type(self.ty);
+        for place in places {
+            match place {
+                Some((number, position)) => match &results[number].0 {
+                    Values::Each(values) => vector.push_from(values, position),
+                    Values::One(value) => vector.push(value),
+                },
+                None => vector.push_null(),
+            }
+        }
+        Ok(Values::owned(vector))
+    }
+
+    /// Evaluates row by row.
+    fn eval_each<'b>(
+        &self,
+        batch: &Batch,
+        rows: Rows<'_>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<Values<'b>> {
+        let slots = self.slots_read(batch);
+        let mut row = vec![Datum::Null; slots.last().map_or(0, |slot| slot + 1)];
+        let mut vector = Vector::for_type(self.ty);
+        for at in 0..rows.len() {
+            rt.tick()?;
+            let number = rows.number(at);
+            for slot in &slots {
+                row[*slot] = batch.columns[*slot].get(number);
+            }
+            let value = self.eval(&row, rt)?;
+            vector.push(&value);
+        }
+        Ok(Values::owned(vector))
+    }
+
+    /// Slots of the batch that an evaluation of this expression may read, in ascending order.
+    fn slots_read(&self, batch: &Batch) -> Vec<usize> {
+        let mut wanted = Vec::new();
+        let mut nested = false;
+        self.any(&mut |part| {
+            match part.kind {
+                ExprKind::Slot { depth: 0, slot } => wanted.push(slot),
+                // A nested query reads what it likes.
+                ExprKind::SubQuery(_) => nested = true,
+                _ => {}
+            }
+            false
+        });
+        if nested {
+            wanted = (0..batch.columns.len()).collect();
+        }
+        wanted.sort_unstable();
+        wanted.dedup();
+        wanted.retain(|slot| batch.columns.get(*slot).is_some_and(|v| v.len() == batch.rows));
+        wanted
+    }
+
+    /// Whether many rows may be evaluated before the first of them is used.
+    pub(crate) fn may_run_ahead(&self) -> bool {
+        !crate::plan::is_volatile(self)
+    }
+}
+
+/// The type of values that a kernel computes with, as far as kernels tell types apart.
+pub(super) fn is_plain_text(oid: TypeOid) -> bool {
+    // char(n) is compared without its trailing blanks.
+    matches!(oid, TypeOid::TEXT | TypeOid::VARCHAR | TypeOid::NAME)
+}

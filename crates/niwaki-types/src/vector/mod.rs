@@ -1,0 +1,381 @@
+//! Values of one column, many rows at a time: what a batch of rows is made of.
+//!
+//! Types of fixed length stand as plain numbers, text in one buffer, numerics of one scale as integers; all other values, and
+//! numerics that do not fit, as [`Datum`]. Which values are NULL a mask says, which is empty while none is; in the place of a
+//! NULL stands a value that may be computed with.
+
+mod decimals;
+#[cfg(test)]
+mod tests;
+mod texts;
+
+use std::sync::Arc;
+
+pub use decimals::Decimals;
+pub use texts::Texts;
+
+use crate::key::{encode_key, encode_numeric_key, encode_text_key};
+use crate::{Datum, KeyOrder, Numeric, TypeOid};
+
+/// Values of one type, one after the other.
+#[derive(Clone, Debug)]
+pub struct Vector {
+    data: VectorData,
+    /// Which values are NULL; empty if none is.
+    nulls: Vec<bool>,
+}
+
+/// The values of a [`Vector`]; which variant belongs to which type is as for [`Datum`].
+#[derive(Clone, Debug)]
+pub enum VectorData {
+    /// `bool`
+    Bool(Vec<bool>),
+    /// `int2`
+    Int2(Vec<i16>),
+    /// `int4`
+    Int4(Vec<i32>),
+    /// `int8`
+    Int8(Vec<i64>),
+    /// `float4`
+    Float4(Vec<f32>),
+    /// `float8`
+    Float8(Vec<f64>),
+    /// `date`
+    Date(Vec<i32>),
+    /// `timestamp`
+    Timestamp(Vec<i64>),
+    /// `timestamptz`
+    TimestampTz(Vec<i64>),
+    /// Types whose values are [`Datum::Text`].
+    Text(Texts),
+    /// `numeric`, as long as all values have one scale and small coefficients.
+    Decimal(Decimals),
+    /// Everything else.
+    Any(Vec<Datum>),
+}
+
+/// Calls `$body` with `$values` bound to the values of each variant that are a plain list.
+macro_rules! for_each_list {
+    ($data:expr, $values:ident => $body:expr, $texts:ident => $text_body:expr, $decimals:ident => $decimal_body:expr) => {
+        match $data {
+            VectorData::Bool($values) => $body,
+            VectorData::Int2($values) => $body,
+            VectorData::Int4($values) => $body,
+            VectorData::Int8($values) => $body,
+            VectorData::Float4($values) => $body,
+            VectorData::Float8($values) => $body,
+            VectorData::Date($values) => $body,
+            VectorData::Timestamp($values) => $body,
+            VectorData::TimestampTz($values) => $body,
+            VectorData::Any($values) => $body,
+            VectorData::Text($texts) => $text_body,
+            VectorData::Decimal($decimals) => $decimal_body,
+        }
+    };
+}
+
+impl VectorData {
+    /// No values of this type yet.
+    pub fn for_type(oid: TypeOid) -> Self {
+        match oid {
+            TypeOid::BOOL => Self::Bool(Vec::new()),
+            TypeOid::INT2 => Self::Int2(Vec::new()),
+            TypeOid::INT4 => Self::Int4(Vec::new()),
+            TypeOid::INT8 => Self::Int8(Vec::new()),
+            TypeOid::FLOAT4 => Self::Float4(Vec::new()),
+            TypeOid::FLOAT8 => Self::Float8(Vec::new()),
+            TypeOid::DATE => Self::Date(Vec::new()),
+            TypeOid::TIMESTAMP => Self::Timestamp(Vec::new()),
+            TypeOid::TIMESTAMPTZ => Self::TimestampTz(Vec::new()),
+            TypeOid::NUMERIC => Self::Decimal(Decimals::default()),
+            text if text.is_text() => Self::Text(Texts::default()),
+            _ => Self::Any(Vec::new()),
+        }
+    }
+
+    /// Number of values.
+    #[inline]
+    pub fn len(&self) -> usize {
+        for_each_list!(self, values => values.len(), texts => texts.len(), decimals => decimals.len())
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Default for Vector {
+    fn default() -> Self {
+        Self::new(VectorData::Any(Vec::new()))
+    }
+}
+
+impl Vector {
+    /// These values, none of them NULL.
+    pub fn new(data: VectorData) -> Self {
+        Self { data, nulls: Vec::new() }
+    }
+
+    /// No values of this type yet.
+    pub fn for_type(oid: TypeOid) -> Self {
+        Self::new(VectorData::for_type(oid))
+    }
+
+    /// These values; `nulls` says which of them are NULL, and is empty if none is.
+    ///
+    /// # Panics
+    /// If `nulls` is neither empty nor as long as the values.
+    pub fn with_nulls(data: VectorData, nulls: Vec<bool>) -> Self {
+        assert!(nulls.is_empty() || nulls.len() == data.len(), "a mark for each value");
+        Self { data, nulls }
+    }
+
+    /// Number of values.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.data.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The values; in the place of a NULL stands anything.
+    #[inline]
+    pub fn data(&self) -> &VectorData {
+        &self.data
+    }
+
+    /// Which values are NULL; empty if none is.
+    #[inline]
+    pub fn nulls(&self) -> &[bool] {
+        &self.nulls
+    }
+
+    /// Whether value number `row` is NULL.
+    #[inline]
+    pub fn is_null(&self, row: usize) -> bool {
+        self.nulls.get(row).copied().unwrap_or(false)
+    }
+
+    /// The values and which of them are NULL, taken apart.
+    pub fn into_parts(self) -> (VectorData, Vec<bool>) {
+        (self.data, self.nulls)
+    }
+
+    /// Forgets the values, keeps their memory. Values of `oid` may follow.
+    pub fn clear(&mut self, oid: TypeOid) {
+        self.nulls.clear();
+        match &mut self.data {
+            // A numeric that did not fit made it so.
+            VectorData::Any(_) if oid == TypeOid::NUMERIC => {
+                self.data = VectorData::for_type(oid);
+            }
+            data => for_each_list!(data, values => values.clear(), texts => texts.clear(), decimals => decimals.clear()),
+        }
+    }
+
+    /// Notes that the value just appended is no NULL.
+    #[inline]
+    fn not_null(&mut self) {
+        if !self.nulls.is_empty() {
+            self.nulls.push(false);
+        }
+    }
+
+    /// Appends NULL.
+    pub fn push_null(&mut self) {
+        self.nulls.resize(self.data.len(), false);
+        self.nulls.push(true);
+        match &mut self.data {
+            VectorData::Bool(values) => values.push(false),
+            VectorData::Int2(values) => values.push(0),
+            VectorData::Int4(values) | VectorData::Date(values) => values.push(0),
+            VectorData::Int8(values)
+            | VectorData::Timestamp(values)
+            | VectorData::TimestampTz(values) => values.push(0),
+            VectorData::Float4(values) => values.push(0.0),
+            VectorData::Float8(values) => values.push(0.0),
+            VectorData::Text(texts) => texts.push_empty(),
+            VectorData::Decimal(decimals) => decimals.push_zero(),
+            VectorData::Any(values) => values.push(Datum::Null),
+        }
+    }
+
+    /// Appends an `int4`; only to a vector of that type.
+    #[inline]
+    pub(crate) fn push_int4(&mut self, value: i32) -> bool {
+        let VectorData::Int4(values) = &mut self.data else { return false };
+        values.push(value);
+        self.not_null();
+        true
+    }
+
+    /// Appends an `int8`; only to a vector of that type.
+    #[inline]
+    pub(crate) fn push_int8(&mut self, value: i64) -> bool {
+        let VectorData::Int8(values) = &mut self.data else { return false };
+        values.push(value);
+        self.not_null();
+        true
+    }
+
+    /// Appends a text; only to a vector of such a type. False, and nothing is appended, when there is no room for it.
+    #[inline]
+    pub(crate) fn push_text(&mut self, text: &str) -> bool {
+        let VectorData::Text(texts) = &mut self.data else { return false };
+        let fits = texts.push(text);
+        if fits {
+            self.not_null();
+        }
+        fits
+    }
+
+    /// Appends a value of the vector's type.
+    pub fn push(&mut self, value: &Datum) {
+        match (&mut self.data, value) {
+            (_, Datum::Null) => return self.push_null(),
+            (VectorData::Bool(values), Datum::Bool(value)) => values.push(*value),
+            (VectorData::Int2(values), Datum::Int2(value)) => values.push(*value),
+            (VectorData::Int4(values), Datum::Int4(value)) => values.push(*value),
+            (VectorData::Int8(values), Datum::Int8(value)) => values.push(*value),
+            (VectorData::Float4(values), Datum::Float4(value)) => values.push(*value),
+            (VectorData::Float8(values), Datum::Float8(value)) => values.push(*value),
+            (VectorData::Date(values), Datum::Date(value)) => values.push(*value),
+            (VectorData::Timestamp(values), Datum::Timestamp(value)) => values.push(*value),
+            (VectorData::TimestampTz(values), Datum::TimestampTz(value)) => values.push(*value),
+            (VectorData::Any(values), value) => values.push(value.clone()),
+            (VectorData::Text(texts), Datum::Text(text)) if texts.push(text) => {}
+            (VectorData::Decimal(decimals), Datum::Numeric(value)) if decimals.push(value) => {}
+            // What does not fit, or is of another type, makes values of all of them.
+            (_, value) => {
+                self.loosen().push(value.clone());
+            }
+        }
+        self.not_null();
+    }
+
+    /// Appends value number `row` of a vector of the same type.
+    ///
+    /// # Panics
+    /// If there is no such value.
+    pub fn push_from(&mut self, other: &Self, row: usize) {
+        if other.is_null(row) {
+            return self.push_null();
+        }
+        match (&mut self.data, &other.data) {
+            (VectorData::Bool(to), VectorData::Bool(from)) => to.push(from[row]),
+            (VectorData::Int2(to), VectorData::Int2(from)) => to.push(from[row]),
+            (VectorData::Int4(to), VectorData::Int4(from))
+            | (VectorData::Date(to), VectorData::Date(from)) => to.push(from[row]),
+            (VectorData::Int8(to), VectorData::Int8(from))
+            | (VectorData::Timestamp(to), VectorData::Timestamp(from))
+            | (VectorData::TimestampTz(to), VectorData::TimestampTz(from)) => to.push(from[row]),
+            (VectorData::Float4(to), VectorData::Float4(from)) => to.push(from[row]),
+            (VectorData::Float8(to), VectorData::Float8(from)) => to.push(from[row]),
+            (VectorData::Text(to), VectorData::Text(from)) if to.push(from.get(row)) => {}
+            _ => return self.push(&other.get(row)),
+        }
+        self.not_null();
+    }
+
+    /// Appends a numeric.
+    pub(crate) fn push_numeric(&mut self, value: Numeric) {
+        match &mut self.data {
+            VectorData::Decimal(decimals) if decimals.push(&value) => {}
+            _ => self.loosen().push(Datum::Numeric(Arc::new(value))),
+        }
+        self.not_null();
+    }
+
+    /// Turns the values into [`VectorData::Any`].
+    fn loosen(&mut self) -> &mut Vec<Datum> {
+        if !matches!(self.data, VectorData::Any(_)) {
+            let values = (0..self.len()).map(|row| self.get(row)).collect();
+            self.data = VectorData::Any(values);
+        }
+        match &mut self.data {
+            VectorData::Any(values) => values,
+            _ => unreachable!("it was made so just above"),
+        }
+    }
+
+    /// Replaces the last value; there is one.
+    pub fn replace_last(&mut self, value: &Datum) {
+        if self.nulls.pop().is_some() && !self.nulls.contains(&true) {
+            self.nulls.clear();
+        }
+        let data = &mut self.data;
+        for_each_list!(data, values => drop(values.pop()), texts => texts.pop(), decimals => decimals.pop());
+        self.push(value);
+    }
+
+    /// Value number `row`.
+    ///
+    /// # Panics
+    /// If there is no such value.
+    pub fn get(&self, row: usize) -> Datum {
+        if self.is_null(row) {
+            return Datum::Null;
+        }
+        match &self.data {
+            VectorData::Bool(values) => Datum::Bool(values[row]),
+            VectorData::Int2(values) => Datum::Int2(values[row]),
+            VectorData::Int4(values) => Datum::Int4(values[row]),
+            VectorData::Int8(values) => Datum::Int8(values[row]),
+            VectorData::Float4(values) => Datum::Float4(values[row]),
+            VectorData::Float8(values) => Datum::Float8(values[row]),
+            VectorData::Date(values) => Datum::Date(values[row]),
+            VectorData::Timestamp(values) => Datum::Timestamp(values[row]),
+            VectorData::TimestampTz(values) => Datum::TimestampTz(values[row]),
+            VectorData::Text(texts) => Datum::text(texts.get(row)),
+            VectorData::Decimal(decimals) => Datum::Numeric(Arc::new(decimals.get(row))),
+            VectorData::Any(values) => values[row].clone(),
+        }
+    }
+
+    /// Appends the key of value number `row` ([`encode_key`](crate::encode_key)), without a value made of it where that takes memory.
+    ///
+    /// # Panics
+    /// If there is no such value.
+    pub fn encode_key(&self, row: usize, order: KeyOrder, out: &mut Vec<u8>) {
+        match &self.data {
+            VectorData::Text(texts) if !self.is_null(row) => {
+                encode_text_key(texts.get(row), order, out);
+            }
+            VectorData::Decimal(decimals) if !self.is_null(row) => {
+                encode_numeric_key(&decimals.get(row), order, out);
+            }
+            _ => encode_key(&self.get(row), order, out),
+        }
+    }
+
+    /// The values with these numbers, in this order; a number may come several times.
+    ///
+    /// # Panics
+    /// If there is no such value.
+    #[must_use]
+    pub fn take(&self, rows: &[u32]) -> Self {
+        fn pick<T: Clone>(values: &[T], rows: &[u32]) -> Vec<T> {
+            rows.iter().map(|row| values[*row as usize].clone()).collect()
+        }
+        let data = match &self.data {
+            VectorData::Bool(values) => VectorData::Bool(pick(values, rows)),
+            VectorData::Int2(values) => VectorData::Int2(pick(values, rows)),
+            VectorData::Int4(values) => VectorData::Int4(pick(values, rows)),
+            VectorData::Int8(values) => VectorData::Int8(pick(values, rows)),
+            VectorData::Float4(values) => VectorData::Float4(pick(values, rows)),
+            VectorData::Float8(values) => VectorData::Float8(pick(values, rows)),
+            VectorData::Date(values) => VectorData::Date(pick(values, rows)),
+            VectorData::Timestamp(values) => VectorData::Timestamp(pick(values, rows)),
+            VectorData::TimestampTz(values) => VectorData::TimestampTz(pick(values, rows)),
+            VectorData::Text(texts) => VectorData::Text(texts.take(rows)),
+            VectorData::Decimal(decimals) => VectorData::Decimal(decimals.take(rows)),
+            VectorData::Any(values) => VectorData::Any(pick(values, rows)),
+        };
+        let nulls = if self.nulls.is_empty() { Vec::new() } else { pick(&self.nulls, rows) };
+        Self { data, nulls }
+    }
+}
