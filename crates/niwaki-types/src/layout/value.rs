@@ -264,10 +264,10 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The value as it stands there, if its type is one of text.
+    /// The bytes of the value as it stands there, if its type is one of text.
     #[inline]
-    pub(super) fn take_text(&mut self, oid: TypeOid) -> Result<Option<&'a str>> {
-        if oid.is_text() { str_of(self.take_counted()?).map(Some) } else { Ok(None) }
+    pub(super) fn take_text(&mut self, oid: TypeOid) -> Result<Option<&'a [u8]>> {
+        if oid.is_text() { self.take_counted().map(Some) } else { Ok(None) }
     }
 
     fn take_other(&mut self, oid: TypeOid) -> Result<Datum> {
@@ -319,13 +319,10 @@ pub(super) fn read_image(oid: TypeOid, image: &[u8]) -> Result<Datum> {
 }
 
 #[inline]
-fn str_of(image: &[u8]) -> Result<&str> {
-    std::str::from_utf8(image).map_err(|_| TypeError::corrupt("stored text is not UTF-8"))
-}
-
-#[inline]
 fn read_text(image: &[u8]) -> Result<Datum> {
-    Ok(Datum::Text(Arc::from(str_of(image)?)))
+    let text = std::str::from_utf8(image);
+    let text = text.map_err(|_| TypeError::corrupt("stored text is not UTF-8"))?;
+    Ok(Datum::Text(Arc::from(text)))
 }
 
 fn read_array(element: TypeOid, bytes: &[u8]) -> Result<Datum> {
