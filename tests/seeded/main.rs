@@ -36,7 +36,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 49] = [
+const BUGS: [(&str, &str, Suite); 50] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -88,6 +88,11 @@ const BUGS: [(&str, &str, Suite); 49] = [
     ("map-cleared", "a change leaves the page's bits", all_visible),
     ("map-unmixed", "a page with a mixed root is all-visible", changed_and_all_visible),
     ("tail-believed", "a heap's tail is not looked at again under the lock", tail),
+    (
+        "tail-unyielding",
+        "a vacuum cuts on while a definition waits for it",
+        definition_waits_for_tail,
+    ),
     ("tail-map-stays", "the map says of pages that are gone what it said", tail),
     ("cut_before_log", "a file is cut before its record is flushed", tail_crashes),
     ("freed-after-one-index", "one index without an entry is enough", line_pointers),
@@ -316,6 +321,10 @@ fn tail_crashes() -> Result<(), String> {
 
 fn tail() -> Result<(), String> {
     story(stories::a_tail_is_cut, STORIES)
+}
+
+fn definition_waits_for_tail() -> Result<(), String> {
+    story(stories::a_definition_waits_for_a_tail, STORIES)
 }
 
 fn line_pointers() -> Result<(), String> {

@@ -61,6 +61,7 @@ fn the_stories_of_the_model_end_well() {
     simulate(schedules(60), stories::changed_and_all_visible);
     simulate(schedules(300), stories::rounds_beside_writers);
     simulate(schedules(60), stories::a_tail_is_cut);
+    simulate(schedules(300), stories::a_definition_waits_for_a_tail);
     simulate(schedules(60), stories::aborted);
     simulate(schedules(60), stories::payload_changes);
     simulate(schedules(100), stories::key_of_a_rollback);

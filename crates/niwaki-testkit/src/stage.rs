@@ -8,7 +8,7 @@ use niwaki_env::sync::thread;
 use niwaki_env::vfs::MemoryVfs;
 use niwaki_heap::{ItemKind, VacuumRoots};
 use niwaki_nbtree::KeyRange;
-use niwaki_storage::{Storage, StorageOptions, Xid};
+use niwaki_storage::{Fork, Storage, StorageOptions, Xid};
 use niwaki_table::{
     BuildOptions, Direction, Engine, Error, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup,
     Modify, PageRows, Rounds, RowTarget, ScanKeys, Table, TableDefinition, Workspace,
@@ -339,6 +339,29 @@ impl Stage {
         let summary = vacuum(&self.table, &control, locked, &options).expect("a vacuum");
         tx.commit(Durability::Flush).expect("a commit");
         summary
+    }
+
+    /// Pages at the end that hold nothing, as a crash leaves them.
+    pub(crate) fn extend(&self, pages: u32) {
+        let file = self.table.definition().file;
+        self.engine.storage().pool().extend(file, Fork::Main, pages).expect("pages");
+    }
+
+    /// What a definition does that needs the table for itself.
+    pub(crate) fn define<T>(&self, body: impl FnOnce() -> T) -> T {
+        let control = self.engine.transactions().register_session().expect("a session");
+        let tx = self.engine.transactions().begin(&control, BeginOptions::default());
+        let tx = tx.expect("a transaction");
+        lock(&tx, TableLockMode::AccessExclusive);
+        let done = body();
+        tx.commit(Durability::Flush).expect("a commit");
+        done
+    }
+
+    /// Whether a definition waits for the table; a vacuum, which waits for other vacuums, is none.
+    pub(crate) fn is_definition_waiting(&self) -> bool {
+        let locks = self.engine.transactions().locks();
+        locks.is_wanted_beside(ID, TableLockMode::RowExclusive)
     }
 
     /// What an access does that finds the page short of room.

@@ -2,6 +2,10 @@
 //! who changes it, somebody who reads it by every path, somebody who cleans. Each is run inside a schedule
 //! (`schedules`); without the rule of its name it must fail in some.
 
+use std::sync::Arc;
+
+use niwaki_env::sync::plain_atomic::{AtomicU32, Ordering};
+use niwaki_env::sync::thread;
 use niwaki_heap::VacuumRoots;
 use niwaki_nbtree::EntryDecision;
 use niwaki_storage::Xid;
@@ -349,6 +353,46 @@ pub fn a_tail_is_cut() {
     stage.vacuum(true);
     stage.check();
     stage.read();
+}
+
+/// `tail-unyielding`: a definition comes to wait for the table while a vacuum cuts a long tail. The vacuum ends with the
+/// piece that it is at, and leaves the rest to the next one.
+///
+/// # Panics
+/// When it cuts more, or something is lost; as [`recheck`].
+pub fn a_definition_waits_for_a_tail() {
+    const TAIL: u32 = 9;
+    /// Pages that go while the lock is held once.
+    const PIECE: u32 = 2;
+    /// How often somebody looks whether the definition waits.
+    const LOOKS: u32 = 400;
+    let stage = Stage::any_key(false);
+    stage.extend(TAIL);
+    // Pages when the definition was seen to wait, and when it had the table.
+    let (waited, had) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (seen, length) = (Arc::clone(&waited), Arc::clone(&had));
+    stage.play(vec![
+        Box::new(Stage::clean),
+        Box::new(move |stage: &Stage| {
+            let blocks = stage.define(|| stage.blocks());
+            length.store(blocks, Ordering::Relaxed);
+        }),
+        Box::new(move |stage: &Stage| {
+            for _ in 0..LOOKS {
+                if stage.is_definition_waiting() {
+                    seen.store(stage.blocks(), Ordering::Relaxed);
+                    return;
+                }
+                thread::yield_now();
+            }
+        }),
+    ]);
+    let (waited, had) = (waited.load(Ordering::Relaxed), had.load(Ordering::Relaxed));
+    assert!(waited <= had + PIECE, "it waited when there were {waited} pages, and got {had}");
+    stage.clean();
+    assert_eq!(stage.blocks(), 1, "the rest goes when nobody waits");
+    stage.read();
+    stage.check();
 }
 
 /// A row that [`a_tail_is_cut`] keeps.
