@@ -36,7 +36,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 50] = [
+const BUGS: [(&str, &str, Suite); 51] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -77,6 +77,7 @@ const BUGS: [(&str, &str, Suite); 50] = [
         root_about_to_settle,
     ),
     ("own-record", "who is late counts for a line pointer's next row", row_goes_twice),
+    ("observer-epoch", "who knew other indexes is told after they changed", index_beside_pass),
     ("cleaning", "a key that came behind the cleaner is believed", key_behind_the_cleaner),
     ("unmix-counter", "a root that was cleared since the leaf was read is believed", unmix_counter),
     (
@@ -277,6 +278,10 @@ fn root_settles() -> Result<(), String> {
 
 fn row_goes_twice() -> Result<(), String> {
     story(stories::a_row_goes_twice, STORIES)
+}
+
+fn index_beside_pass() -> Result<(), String> {
+    story(stories::an_index_comes_beside_a_pass, STORIES)
 }
 
 fn root_about_to_settle() -> Result<(), String> {

@@ -137,15 +137,10 @@ impl Stage {
     /// entries of both keys for the root.
     pub(crate) fn two_keys() -> Self {
         let mut stage = Self::new(HeapOnlyUpdates::SameKeys);
-        let control = stage.engine.transactions().register_session().expect("a session");
-        let isolation = Isolation::RepeatableRead;
-        let options = BeginOptions { isolation, ..BeginOptions::default() };
-        let old = stage.engine.transactions().begin(&control, options).expect("a transaction");
-        let snapshot = old.snapshot().expect("a snapshot");
-        stage.change(0, Some(2), None, true);
-        stage.index_on_a(false);
-        drop(snapshot);
-        drop(old);
+        beside_an_old_snapshot(&Arc::clone(&stage.engine), || {
+            stage.change(0, Some(2), None, true);
+            stage.index_on_a(false);
+        });
         stage
     }
 
@@ -412,6 +407,19 @@ impl Stage {
 fn lock(tx: &Transaction, mode: TableLockMode) {
     let locked = tx.manager().locks().acquire_table(tx, ID, mode, WaitPolicy::Block);
     assert!(locked.expect("a lock"));
+}
+
+/// Does something while a snapshot of before is held.
+pub(crate) fn beside_an_old_snapshot<T>(engine: &Engine, body: impl FnOnce() -> T) -> T {
+    let control = engine.transactions().register_session().expect("a session");
+    let isolation = Isolation::RepeatableRead;
+    let options = BeginOptions { isolation, ..BeginOptions::default() };
+    let old = engine.transactions().begin(&control, options).expect("a transaction");
+    let snapshot = old.snapshot().expect("a snapshot");
+    let done = body();
+    drop(snapshot);
+    drop(old);
+    done
 }
 
 /// A transaction of its own; `body` says whether it commits.

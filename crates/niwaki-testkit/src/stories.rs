@@ -5,14 +5,14 @@
 use std::sync::Arc;
 
 use niwaki_env::sync::plain_atomic::{AtomicU32, Ordering};
-use niwaki_env::sync::thread;
+use niwaki_env::sync::{thread, yield_point};
 use niwaki_heap::VacuumRoots;
 use niwaki_nbtree::EntryDecision;
 use niwaki_storage::Xid;
 use niwaki_table::HeapOnlyUpdates;
 
 use crate::schedules::seed;
-use crate::stage::{ON_A, Stage};
+use crate::stage::{ON_A, Stage, beside_an_old_snapshot};
 
 /// Updates that fill a leaf a few times.
 const CHURN: i32 = 1_500;
@@ -186,6 +186,36 @@ pub fn a_row_goes_twice() {
     ]);
     stage.settle();
     stage.insert(7, 7);
+    stage.read();
+    stage.check();
+}
+
+/// `observer-epoch`: an index is built, with entries for rows that an old snapshot sees. It goes, and while the build ends a
+/// pass takes these rows away, who has read before it that there is no such index.
+///
+/// # Panics
+/// As [`recheck`].
+pub fn an_index_comes_beside_a_pass() {
+    /// All on one page, which is passed over once: the more of them go, the longer the pass tells of them.
+    const ROWS: i32 = 16;
+    /// About as many as a build takes.
+    const STEPS_MAX: u64 = 2_000;
+    let stage = Stage::new(HeapOnlyUpdates::AnyKey);
+    (2..ROWS).for_each(|id| stage.insert(id, id));
+    let builder = beside_an_old_snapshot(&stage.engine, || {
+        (2..ROWS).for_each(|id| stage.delete(id));
+        let mut built = stage.clone();
+        let builder = thread::spawn(move || {
+            built.index_on_a_with(false, Vec::new());
+            built
+        });
+        (0..seed() % STEPS_MAX).for_each(|_| yield_point());
+        builder
+    });
+    stage.prune();
+    let stage = builder.join().expect("a build");
+    tend(&stage);
+    stage.settle();
     stage.read();
     stage.check();
 }
