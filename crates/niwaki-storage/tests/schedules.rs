@@ -8,7 +8,7 @@ use std::sync::Arc;
 use niwaki_env::clock::ManualClock;
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_env::sync::thread;
-use niwaki_env::vfs::{FaultyVfs, MemoryVfs};
+use niwaki_env::vfs::{Fault, FaultKind, FaultyVfs, MemoryVfs, Operation};
 use niwaki_env::{Env, bugs};
 use niwaki_storage::*;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
@@ -294,18 +294,29 @@ fn checkpoint_background_writer_and_sessions_agree() {
 /// Two streams over one file in a pool that cannot hold it, beside a thread that reads ahead for them and ends at some
 /// moment, and a writer: each page comes with what it holds, and no pin is left.
 fn streams_and_a_reader() {
-    streams_and(IoMethod::Worker);
+    streams_and(IoMethod::Worker, None);
 }
 
 /// The same, beside a system that reads ahead for them: they ask for ends in turns.
 fn streams_and_the_system() {
-    streams_and(IoMethod::IoUring);
+    streams_and(IoMethod::IoUring, None);
 }
 
-fn streams_and(io_method: IoMethod) {
+/// The same; at some moment the system begins nothing any more.
+fn streams_and_a_ring_that_begins_nothing() {
+    streams_and(IoMethod::IoUring, Some(Operation::RingSubmit));
+}
+
+/// The same, to who waits for it.
+fn streams_and_a_ring_that_cannot_wait() {
+    streams_and(IoMethod::IoUring, Some(Operation::RingWait));
+}
+
+fn streams_and(io_method: IoMethod, fails: Option<Operation>) {
     const BLOCKS: u32 = 10;
     let vfs = Arc::new(FaultyVfs::new());
-    let env = Env { clock: Arc::new(ManualClock::new()), ..Env::simulated(vfs, 1) };
+    let env = Env::simulated(Arc::clone(&vfs) as _, 1);
+    let env = Env { clock: Arc::new(ManualClock::new()), ..env };
     let file = RelFile { id: RelFileId(40), logged: false };
     {
         let (storage, _) = open_with(&env, tiny(64)).unwrap();
@@ -316,6 +327,11 @@ fn streams_and(io_method: IoMethod) {
     }
     // Streams look ahead by four pages.
     let (storage, _) = open_with(&env, StorageOptions { io_method, ..tiny(64) }).unwrap();
+    if let Some(operation) = fails {
+        let after = shuttle::rand::RngCore::next_u64(&mut shuttle::rand::thread_rng()) % 4;
+        let (kind, path_contains) = (FaultKind::InputOutputError, String::new());
+        vfs.inject(Fault { kind, operation, path_contains, after, sticky: false });
+    }
     let workers = usize::from(io_method == IoMethod::Worker);
     let readers = storage.start_readers(workers).unwrap();
     let scans: Vec<_> = [BLOCKS, 5]
@@ -371,6 +387,8 @@ fn number(storage: &Storage, file: RelFile, block: u32) -> u32 {
 fn streams_and_who_reads_for_them_agree() {
     explore(2000, streams_and_a_reader);
     explore(2000, streams_and_the_system);
+    explore(1000, streams_and_a_ring_that_begins_nothing);
+    explore(1000, streams_and_a_ring_that_cannot_wait);
 }
 
 #[test]

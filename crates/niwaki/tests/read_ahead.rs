@@ -330,3 +330,42 @@ fn threads_read_where_io_uring_is_refused() {
     assert_eq!(run(&mut session, "select count(note) from t"), ROWS.to_string());
     assert!(database.read_statistics().queued > 0, "threads read ahead");
 }
+
+/// A ring may stop to work at any time: every answer is right, and the log says it once.
+#[test]
+fn a_ring_that_fails_is_given_up() {
+    let vfs = stored();
+    for after in [0, 2] {
+        let faulty = Arc::new(FaultyVfs::from_memory(&vfs.fork()));
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&lines);
+        let options = Options::new().background(true).set("autovacuum", "off");
+        let options = options.set("gardener", "off").set("io_method", "io_uring");
+        let options = options.log(move |line| log.lock().unwrap().push(line.to_owned()));
+        let database = open_on(&faulty, options);
+        let mut session = database.session();
+        assert_eq!(database.io_method(), "io_uring");
+        faulty.inject(Fault {
+            kind: FaultKind::InputOutputError,
+            operation: Operation::RingSubmit,
+            path_contains: String::new(),
+            after,
+            sticky: true,
+        });
+        let sum = u64::from(ROWS) * u64::from(ROWS + 1) / 2;
+        let all = "select count(note), sum(id) from t";
+        assert_eq!(run(&mut session, all), format!("{ROWS}|{sum}"));
+        assert_eq!(database.io_method(), "sync");
+        let begun = database.read_statistics().begun;
+        for (sql, _) in READERS {
+            let answer = run(&mut session, sql);
+            assert!(!answer.starts_with("error"), "{sql}: {answer}");
+        }
+        assert_eq!(run(&mut session, all), format!("{ROWS}|{sum}"));
+        assert_eq!(database.read_statistics().begun, begun, "nothing is asked of it again");
+        let lines = lines.lock().unwrap().clone();
+        let says = "io_uring does not work any more: ";
+        assert!(lines.len() == 1 && lines[0].starts_with(says), "{lines:?}");
+        assert_eq!(database.check().unwrap().violations, []);
+    }
+}

@@ -38,6 +38,12 @@ pub enum Operation {
     Read,
     /// A ring for reads was asked for.
     Ring,
+    /// A ring was told to begin reads.
+    RingSubmit,
+    /// A ring was asked to wait for the end of one.
+    RingWait,
+    /// A read of a ring's ended.
+    RingEnd,
 }
 
 /// What goes wrong.
@@ -507,7 +513,13 @@ impl Vfs for FaultyVfs {
 
     fn read_ring(&self) -> io::Result<Arc<dyn ReadRing>> {
         self.shared.state.lock().begin(Operation::Ring, "")?;
-        Ok(Arc::new(DeferredReads::new()))
+        let shared = Arc::clone(&self.shared);
+        let fails = move |operation| {
+            let mut state = shared.state.lock();
+            // After a crash it is the reads that fail, each for itself.
+            if state.crashed { Ok(()) } else { state.begin(operation, "").map(|_| ()) }
+        };
+        Ok(Arc::new(DeferredReads::failing(fails)))
     }
 }
 

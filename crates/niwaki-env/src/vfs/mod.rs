@@ -28,7 +28,7 @@ pub use faulty::{
 pub use image::{CrashImage, CrashOptions};
 pub use memory::MemoryVfs;
 pub use os::{OsVfs, raise_open_files_limit};
-pub use ring::{ReadDone, ReadRing};
+pub use ring::{ReadDone, ReadRing, RingError};
 
 use std::fmt::Debug;
 use std::io::{self, IoSliceMut};

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use niwaki_env::sync::atomic::{AtomicU32, Ordering};
+use niwaki_env::sync::plain_atomic::AtomicBool;
 use niwaki_env::sync::{Condvar, Mutex};
 use niwaki_env::vfs::ReadRing;
 
@@ -28,7 +29,12 @@ pub(super) struct Waiting {
     pub(super) under_way: Vec<Option<ReadRun>>,
     /// Somebody asks the ring for ends.
     pub(super) reaping: bool,
+    /// Why the ring does not work any more.
+    pub(super) failure: Option<String>,
 }
+
+/// Hears why the ring does not work any more.
+type Tell = Box<dyn Fn(&str) + Send + Sync>;
 
 /// The runs that wait.
 pub(crate) struct ReadQueue {
@@ -37,6 +43,9 @@ pub(crate) struct ReadQueue {
     pub(super) changed: Condvar,
     /// Where the system reads by itself; then there are no workers.
     pub(super) ring: Option<Arc<dyn ReadRing>>,
+    /// It does not work any more: only what it has is asked for. Set under `waiting`'s lock.
+    pub(super) broken: AtomicBool,
+    pub(super) tell: Mutex<Option<Tell>>,
     /// Frames that reads ahead may still pin.
     frames_left: AtomicU32,
     pub(crate) counters: ReadCounters,
@@ -97,6 +106,8 @@ impl ReadQueue {
     pub(crate) fn new(frames: usize, ring: Option<Arc<dyn ReadRing>>) -> Self {
         Self {
             ring,
+            broken: AtomicBool::new(false),
+            tell: Mutex::new(None),
             waiting: Mutex::default(),
             changed: Condvar::new(),
             frames_left: AtomicU32::new(frames as u32 / SHARE),
@@ -116,15 +127,20 @@ impl ReadQueue {
         self.frames_left.fetch_add(count, Ordering::Relaxed);
     }
 
+    /// Whether the system takes runs.
+    pub(super) fn ring_works(&self) -> bool {
+        self.ring.is_some() && !self.broken.load(Ordering::Relaxed)
+    }
+
     /// Whether somebody takes runs.
     pub(crate) fn has_takers(&self) -> bool {
-        self.ring.is_some() || self.waiting.lock().workers > 0
+        self.ring_works() || self.waiting.lock().workers > 0
     }
 
     /// Leaves a run to others; gives it back when there are none.
     fn submit(&self, run: ReadRun) -> Option<ReadRun> {
         let mut waiting = self.waiting.lock();
-        if self.ring.is_none() && waiting.workers == 0 {
+        if !self.ring_works() && waiting.workers == 0 {
             return Some(run);
         }
         waiting.runs.push_back(run);
@@ -167,7 +183,7 @@ impl BufferPool {
 
     /// Leaves a run to others, from [`BufferPool::begin_waiting`] on; gives it back when it is to be read at once.
     pub(crate) fn leave_run(&self, mut run: ReadRun) -> Option<ReadRun> {
-        if self.reads.ring.is_none() {
+        if !self.reads.ring_works() {
             return self.reads.submit(run);
         }
         if !self.open_for(&mut run) {

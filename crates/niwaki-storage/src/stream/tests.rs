@@ -8,6 +8,8 @@ use niwaki_env::Env;
 use niwaki_env::clock::{Clock, ManualClock};
 use niwaki_env::vfs::{Fault, FaultKind, FaultyVfs, MemoryVfs, Operation, OsVfs, SlowVfs, Vfs};
 
+mod broken_ring;
+
 use super::distance::Distance;
 use super::{IoMethod, ReadAhead, ReadStream};
 use crate::ids::{BlockNumber, Fork, PageId, RelFile, Xid};
@@ -37,7 +39,10 @@ fn filled(vfs: Arc<dyn Vfs>, frames: usize) -> (Arc<Storage>, RelFile) {
 }
 
 fn filled_for(vfs: Arc<dyn Vfs>, frames: usize, io_method: IoMethod) -> (Arc<Storage>, RelFile) {
-    let env = Env { vfs, ..Env::memory() };
+    filled_in(Env { vfs, ..Env::memory() }, frames, io_method)
+}
+
+fn filled_in(env: Env, frames: usize, io_method: IoMethod) -> (Arc<Storage>, RelFile) {
     let options = |frames| StorageOptions { io_method, ..options(frames) };
     let (storage, _) = Storage::open(env.clone(), options(frames), Vec::new()).unwrap();
     let file = RelFile { id: storage.allocate_file(), logged: false };
