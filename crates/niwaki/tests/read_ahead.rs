@@ -331,6 +331,44 @@ fn threads_read_where_io_uring_is_refused() {
     assert!(database.read_statistics().queued > 0, "threads read ahead");
 }
 
+/// The view has the counters, whose numbers niwaki-storage's tests know, and means of them.
+#[test]
+fn a_view_shows_what_was_read_ahead() {
+    let vfs = stored();
+    for method in METHODS {
+        let options = Options::new().background(true).set("io_method", method);
+        let options = options.set("autovacuum", "off").set("gardener", "off");
+        let database = open(&vfs, options);
+        let mut session = database.session();
+        run(&mut session, "set io_combine_limit = '64kB'");
+        assert_eq!(run(&mut session, "select count(note) from t"), ROWS.to_string());
+        let row = run(&mut session, "select * from niwaki_stat_read_ahead");
+        let counted = database.read_statistics();
+        let mean = |sum: u64| sum as f64 / counted.runs as f64;
+        let numbers = [counted.cached, counted.queued, counted.queued_blocks, counted.helped];
+        let ring = [counted.distance_max, counted.begun, counted.submitted, counted.repeated];
+        let text = |numbers: [u64; 4]| numbers.map(|number| number.to_string()).join("|");
+        let expected = format!(
+            "{method}|{}|{}|{}|{}|{}|{}|{}",
+            counted.runs,
+            counted.blocks,
+            mean(counted.blocks),
+            text(numbers),
+            counted.waits,
+            mean(counted.distances),
+            text(ring)
+        );
+        assert_eq!(row, expected);
+        assert!(counted.blocks >= pages(&mut session) - 64, "{row}");
+        assert!(counted.blocks > 4 * counted.runs, "{row}");
+        assert!(counted.waits > 0 && counted.waits <= counted.blocks, "{row}");
+        assert_eq!(counted.queued_blocks > 0, method != "sync", "{row}");
+        let types = "select pg_typeof(io_method), pg_typeof(reads), pg_typeof(blocks_per_read) \
+                     from niwaki_stat_read_ahead";
+        assert_eq!(run(&mut session, types), "text|bigint|double precision");
+    }
+}
+
 /// A ring may stop to work at any time: every answer is right, and the log says it once.
 #[test]
 fn a_ring_that_fails_is_given_up() {

@@ -12,6 +12,7 @@ mod broken_ring;
 
 use super::distance::Distance;
 use super::{IoMethod, ReadAhead, ReadStream};
+use crate::buffer::ReadStatistics;
 use crate::ids::{BlockNumber, Fork, PageId, RelFile, Xid};
 use crate::page::PageKind;
 use crate::storage::{Storage, StorageOptions};
@@ -329,6 +330,40 @@ fn reads_on_a_slow_device_are_waited_for_once() {
     // What the device does one at a time takes as long as it takes.
     let (narrow, _) = time_on_a_device(IoMethod::IoUring, settings(16, 1), 1);
     assert!((u64::from(BLOCKS) * 10..u64::from(BLOCKS) * 10 + 30).contains(&narrow), "{narrow} ms");
+}
+
+/// One reader on a device that takes 10 ms for a read: each number follows from the rules of `distance.rs`.
+#[test]
+fn what_streams_do_is_counted() {
+    let counted = |method, options| {
+        let clock = Arc::new(ManualClock::new());
+        let vfs = SlowVfs::new(files(), Arc::clone(&clock), Duration::from_millis(10), 16);
+        let (storage, file) = filled_for(Arc::new(vfs), 4096, method);
+        let before = storage.pool().read_statistics();
+        assert_eq!(before, ReadStatistics::default());
+        let mut named = 0..BLOCKS;
+        let mut stream = stream(&storage, file, options);
+        let name = &mut || Ok::<_, Infallible>(named.next());
+        while let Ok(Some(block)) = stream.next(storage.pool(), name) {
+            drop(storage.pool().pin(page(file, block)).unwrap());
+            clock.advance(Duration::from_millis(1));
+        }
+        storage.pool().read_statistics()
+    };
+    let blocks = u64::from(BLOCKS);
+    let settings = ReadAhead { concurrency: 16, combine: 4, ring: 0 };
+    let one_by_one = ReadStatistics {
+        runs: blocks,
+        blocks,
+        distances: blocks,
+        distance_max: 1,
+        waits: blocks,
+        ..ReadStatistics::default()
+    };
+    assert_eq!(counted(IoMethod::Sync, ReadAhead::NONE), one_by_one);
+    assert_eq!(counted(IoMethod::IoUring, ReadAhead::NONE), one_by_one);
+    assert_eq!(counted(IoMethod::Sync, settings), ReadStatistics::default());
+    assert_eq!(counted(IoMethod::IoUring, settings), ReadStatistics::default());
 }
 
 #[test]
