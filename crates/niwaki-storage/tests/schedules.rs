@@ -365,6 +365,53 @@ fn streams_and(io_method: IoMethod, fails: Option<Operation>) {
     assert!(storage.pool().is_idle());
 }
 
+/// A stream that the system reads ahead for, in a pool smaller than the file, beside who changes pages and a checkpoint
+/// that writes them: the stream finds what was written, and nothing is written while it is read ([`FaultyVfs`] says so).
+fn a_ring_beside_writes() {
+    const BLOCKS: u32 = 40;
+    let vfs = Arc::new(FaultyVfs::new());
+    let env = Env::simulated(Arc::clone(&vfs) as _, 1);
+    let env = Env { clock: Arc::new(ManualClock::new()), ..env };
+    let file = RelFile { id: RelFileId(40), logged: false };
+    {
+        let (storage, _) = open_with(&env, tiny(64)).unwrap();
+        storage.create_file(file, Xid(3)).unwrap();
+        storage.pool().extend(file, Fork::Main, BLOCKS).unwrap();
+        (0..BLOCKS).for_each(|block| set_number(&storage, file, block, block));
+        storage.shutdown(&[]).unwrap();
+    }
+    let options = StorageOptions { io_method: IoMethod::IoUring, ..tiny(32) };
+    let (storage, _) = open_with(&env, options).unwrap();
+    let (reads, changes) = (Arc::clone(&storage), Arc::clone(&storage));
+    let reader = thread::spawn(move || {
+        let options = ReadAhead { concurrency: 4, combine: 2, ring: 0 };
+        let pool = reads.pool();
+        for block in BlocksAhead::new(pool, file.id, Fork::Main, options, 0..BLOCKS) {
+            let found = number(&reads, file, block);
+            assert!(found == block || found == block + 100, "page {block} has {found}");
+        }
+    });
+    let writer = thread::spawn(move || {
+        for block in (0..BLOCKS).step_by(3) {
+            set_number(&changes, file, block, block + 100);
+        }
+    });
+    storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
+    reader.join().unwrap();
+    writer.join().unwrap();
+    for block in 0..BLOCKS {
+        let changed = if block % 3 == 0 { 100 } else { 0 };
+        assert_eq!(number(&storage, file, block), block + changed, "page {block}");
+    }
+    storage.truncate_fork(file, Fork::Main, 0).unwrap();
+    assert!(storage.pool().is_idle());
+}
+
+#[test]
+fn what_is_read_ahead_is_not_written_meanwhile() {
+    explore(300, a_ring_beside_writes);
+}
+
 fn set_number(storage: &Storage, file: RelFile, block: u32, number: u32) {
     let id = PageId { file: file.id, fork: Fork::Main, block: BlockNumber(block) };
     let pin = storage.pool().pin(id).unwrap();
@@ -398,4 +445,5 @@ fn broken_reads_ahead_are_found() {
     finds("everybody_reaps", streams_and_the_system);
     finds("left_in_silence", streams_and_the_system);
     finds("run_between_lists", streams_and_the_system);
+    finds("written_unpinned", a_ring_beside_writes);
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, ErrorKind, IoSliceMut};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -110,6 +111,7 @@ impl DeferredReads {
         }
         for mut read in std::mem::take(&mut reads.added) {
             read.end = self.device.as_ref().map_or(read.end, |d| d.end_of(&reads.under_way));
+            read.file.being_read(read.range(), false);
             reads.under_way.push(read);
         }
         Ok(())
@@ -177,6 +179,11 @@ impl Device {
 }
 
 impl Read {
+    fn range(&self) -> Range<u64> {
+        let bytes: usize = self.targets.iter().map(|&(_, bytes)| bytes).sum();
+        self.offset..self.offset + bytes as u64
+    }
+
     fn finish(&self) -> io::Result<usize> {
         let mut slices: Vec<_> = self
             .targets
@@ -228,6 +235,7 @@ impl ReadRing for DeferredReads {
         };
         self.device.iter().for_each(|device| device.set_timed(true));
         let result = read.finish();
+        read.file.being_read(read.range(), true);
         self.device.iter().for_each(|device| device.set_timed(false));
         // What was read by then lies in the buffers, whatever is said of it.
         let result = self.faults.meet(Operation::RingEnd).and(result);

@@ -29,7 +29,7 @@ pub enum RingError {
 impl fmt::Display for RingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Broken(error) | Self::Lost(error) => error.fmt(f),
+            Self::Broken(error) | Self::Lost(error) => fmt::Display::fmt(error, f),
         }
     }
 }
