@@ -85,10 +85,7 @@ fn empty_tail(
 ) -> Result<u32> {
     let blocks = heap.blocks()?;
     let mut tail = 0;
-    while tail < PIECE.min(blocks)
-        && !table.holds_up()
-        && heap.holds_nothing(blocks - tail - 1)?
-    {
+    while tail < PIECE.min(blocks) && !table.holds_up() && heap.holds_nothing(blocks - tail - 1)? {
         tail += 1;
         rest()?;
     }

@@ -150,7 +150,9 @@ impl Database {
         }
         let log = options.log.clone();
         storage.when_ring_fails(move |why| {
-            log.write(&format!("io_uring does not work any more: {why}; nobody reads ahead from now on"));
+            log.write(&format!(
+                "io_uring does not work any more: {why}; nobody reads ahead from now on"
+            ));
         });
         transactions.attach(&storage)?;
         let maps = map_options(&settings);

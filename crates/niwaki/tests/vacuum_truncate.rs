@@ -295,11 +295,10 @@ fn a_definition_that_waits_goes_first() {
         };
         assert!(left > 300, "{definition}: a piece at most, and {left} of {full} are left");
         let mut defining = database.session();
-        let waits = format!(
-            "select count(*) from pg_locks where pid = {} and not granted",
-            defining.id()
-        );
-        let defined = thread::spawn(move || each(&mut defining, &["begin", definition, "rollback"]));
+        let waits =
+            format!("select count(*) from pg_locks where pid = {} and not granted", defining.id());
+        let defined =
+            thread::spawn(move || each(&mut defining, &["begin", definition, "rollback"]));
         while run(&mut session, &waits) == "0" {
             thread::yield_now();
         }

@@ -362,8 +362,7 @@ impl State {
 
     /// Nobody changes what a ring reads: what it gets would be neither the old nor the new.
     fn assert_unread(&self, file: &FaultyFile, changed: &Range<u64>) {
-        let meets =
-            |read: &Range<u64>| read.start < changed.end && changed.start < read.end;
+        let meets = |read: &Range<u64>| read.start < changed.end && changed.start < read.end;
         let read = self.reading.iter().find(|(id, read)| *id == file.id && meets(read));
         assert!(read.is_none(), "{}: {changed:?} changes while {read:?} is read", file.path);
     }

@@ -362,8 +362,31 @@ fn what_streams_do_is_counted() {
     };
     assert_eq!(counted(IoMethod::Sync, ReadAhead::NONE), one_by_one);
     assert_eq!(counted(IoMethod::IoUring, ReadAhead::NONE), one_by_one);
-    assert_eq!(counted(IoMethod::Sync, settings), ReadStatistics::default());
-    assert_eq!(counted(IoMethod::IoUring, settings), ReadStatistics::default());
+    // Nobody else reads: a read is begun when it is needed, or when it is as long as it may be.
+    let sync = ReadStatistics {
+        runs: 33,
+        blocks,
+        distances: 127,
+        distance_max: 4,
+        waits: 26,
+        ..ReadStatistics::default()
+    };
+    assert_eq!(counted(IoMethod::Sync, settings), sync);
+    // It waits as often as the distance doubles to 32 pages: a read takes as long as ten pages. What it reads itself is one, two
+    // and four pages, before others are ahead.
+    let ring = ReadStatistics {
+        runs: 33,
+        blocks,
+        distances: 776,
+        distance_max: 32,
+        queued: 30,
+        queued_blocks: blocks - 7,
+        waits: 5,
+        begun: 30,
+        submitted: 20,
+        ..ReadStatistics::default()
+    };
+    assert_eq!(counted(IoMethod::IoUring, settings), ring);
 }
 
 #[test]
