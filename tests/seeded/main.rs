@@ -36,7 +36,7 @@ const STORIES: usize = 6_000;
 type Suite = fn() -> Result<(), String>;
 
 /// Bug, what it does, and the suite that must find it.
-const BUGS: [(&str, &str, Suite); 49] = [
+const BUGS: [(&str, &str, Suite); 51] = [
     ("acknowledged_before_sync", "a commit is acknowledged before the log is synced", pages),
     ("missing_image", "no image of a page at its first change after a checkpoint", pages),
     ("page_before_log", "a page is written before the log that describes it", pages),
@@ -77,6 +77,7 @@ const BUGS: [(&str, &str, Suite); 49] = [
         root_about_to_settle,
     ),
     ("own-record", "who is late counts for a line pointer's next row", row_goes_twice),
+    ("observer-epoch", "who knew other indexes is told after they changed", index_beside_pass),
     ("cleaning", "a key that came behind the cleaner is believed", key_behind_the_cleaner),
     ("unmix-counter", "a root that was cleared since the leaf was read is believed", unmix_counter),
     (
@@ -88,6 +89,11 @@ const BUGS: [(&str, &str, Suite); 49] = [
     ("map-cleared", "a change leaves the page's bits", all_visible),
     ("map-unmixed", "a page with a mixed root is all-visible", changed_and_all_visible),
     ("tail-believed", "a heap's tail is not looked at again under the lock", tail),
+    (
+        "tail-unyielding",
+        "a vacuum cuts on while a definition waits for it",
+        definition_waits_for_tail,
+    ),
     ("tail-map-stays", "the map says of pages that are gone what it said", tail),
     ("cut_before_log", "a file is cut before its record is flushed", tail_crashes),
     ("freed-after-one-index", "one index without an entry is enough", line_pointers),
@@ -274,6 +280,10 @@ fn row_goes_twice() -> Result<(), String> {
     story(stories::a_row_goes_twice, STORIES)
 }
 
+fn index_beside_pass() -> Result<(), String> {
+    story(stories::an_index_comes_beside_a_pass, STORIES)
+}
+
 fn root_about_to_settle() -> Result<(), String> {
     story(stories::a_root_is_about_to_settle, STORIES)
 }
@@ -316,6 +326,10 @@ fn tail_crashes() -> Result<(), String> {
 
 fn tail() -> Result<(), String> {
     story(stories::a_tail_is_cut, STORIES)
+}
+
+fn definition_waits_for_tail() -> Result<(), String> {
+    story(stories::a_definition_waits_for_a_tail, STORIES)
 }
 
 fn line_pointers() -> Result<(), String> {

@@ -55,12 +55,14 @@ fn the_stories_of_the_model_end_well() {
     simulate(schedules(300), stories::a_root_is_about_to_settle);
     simulate(schedules(300), stories::a_row_goes);
     simulate(schedules(300), stories::a_row_goes_twice);
+    simulate(schedules(300), stories::an_index_comes_beside_a_pass);
     simulate(schedules(300), stories::there_and_back);
     simulate(schedules(300), stories::deleted_and_all_visible);
     simulate(schedules(300), stories::all_visible_beside_readers);
     simulate(schedules(60), stories::changed_and_all_visible);
     simulate(schedules(300), stories::rounds_beside_writers);
     simulate(schedules(60), stories::a_tail_is_cut);
+    simulate(schedules(300), stories::a_definition_waits_for_a_tail);
     simulate(schedules(60), stories::aborted);
     simulate(schedules(60), stories::payload_changes);
     simulate(schedules(100), stories::key_of_a_rollback);

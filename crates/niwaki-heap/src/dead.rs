@@ -57,6 +57,12 @@ impl<'e> Heap<'e> {
         Some(DeadProbe { heap: *self, page, flushed: self.storage.wal().flushed() })
     }
 
+    /// Brings a page near that is asked about soon.
+    #[inline]
+    pub fn bring_near(&self, block: u32) {
+        self.storage.pool().bring_near(self.page_id(block));
+    }
+
     /// Whether the chain at `root` has nothing that any snapshot sees or will see, and the commits
     /// that justify this are flushed: an index may mark its entries dead (rule 9b.13). A line pointer
     /// that is UNUSED says nothing.

@@ -12,6 +12,7 @@
 //! A crash between the steps leaves pages of which the map says nothing, which costs a look at them. Nobody but the
 //! lock's holder has an address on a page that goes: why, the README says ("The tail").
 
+use niwaki_env::failpoints::SIMULATED;
 use niwaki_env::seeded_bug;
 use niwaki_storage::page::{ItemState, Page};
 use niwaki_storage::{Fork, OffsetNumber, PageKind};
@@ -20,7 +21,7 @@ use crate::error::Result;
 use crate::relation::Heap;
 
 /// Pages that are looked at between two questions whether somebody wants the table.
-const LOOKS: u32 = 32;
+const LOOKS: u32 = if SIMULATED { 1 } else { 32 };
 
 /// Whether no line pointer of the page is in use. A DEAD one is: an index may name it.
 fn is_empty(page: &Page) -> bool {

@@ -173,9 +173,17 @@ impl Storage {
         &self.options
     }
 
-    /// Who reads what streams look ahead at.
-    pub fn io_method(&self) -> &MethodInUse {
-        &self.io_method
+    /// Who reads what streams look ahead at now: nobody, if the system's ring does not work any more.
+    pub fn io_method(&self) -> MethodInUse {
+        match self.pool.ring_failure() {
+            Some(why) => MethodInUse { method: IoMethod::Sync, refused: Some(why) },
+            None => self.io_method.clone(),
+        }
+    }
+
+    /// `tell` hears once, and why, when the system's ring does not work any more; at once, if that has happened.
+    pub fn when_ring_fails(&self, tell: impl Fn(&str) + Send + Sync + 'static) {
+        self.pool.when_ring_fails(tell);
     }
 
     /// What the control file says now.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use niwaki_env::clock::ManualClock;
 use niwaki_env::sync::atomic::{AtomicU64, Ordering};
 use niwaki_env::sync::thread;
-use niwaki_env::vfs::{FaultyVfs, MemoryVfs};
+use niwaki_env::vfs::{Fault, FaultKind, FaultyVfs, MemoryVfs, Operation};
 use niwaki_env::{Env, bugs};
 use niwaki_storage::*;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
@@ -294,18 +294,29 @@ fn checkpoint_background_writer_and_sessions_agree() {
 /// Two streams over one file in a pool that cannot hold it, beside a thread that reads ahead for them and ends at some
 /// moment, and a writer: each page comes with what it holds, and no pin is left.
 fn streams_and_a_reader() {
-    streams_and(IoMethod::Worker);
+    streams_and(IoMethod::Worker, None);
 }
 
 /// The same, beside a system that reads ahead for them: they ask for ends in turns.
 fn streams_and_the_system() {
-    streams_and(IoMethod::IoUring);
+    streams_and(IoMethod::IoUring, None);
 }
 
-fn streams_and(io_method: IoMethod) {
+/// The same; at some moment the system begins nothing any more.
+fn streams_and_a_ring_that_begins_nothing() {
+    streams_and(IoMethod::IoUring, Some(Operation::RingSubmit));
+}
+
+/// The same, to who waits for it.
+fn streams_and_a_ring_that_cannot_wait() {
+    streams_and(IoMethod::IoUring, Some(Operation::RingWait));
+}
+
+fn streams_and(io_method: IoMethod, fails: Option<Operation>) {
     const BLOCKS: u32 = 10;
     let vfs = Arc::new(FaultyVfs::new());
-    let env = Env { clock: Arc::new(ManualClock::new()), ..Env::simulated(vfs, 1) };
+    let env = Env::simulated(Arc::clone(&vfs) as _, 1);
+    let env = Env { clock: Arc::new(ManualClock::new()), ..env };
     let file = RelFile { id: RelFileId(40), logged: false };
     {
         let (storage, _) = open_with(&env, tiny(64)).unwrap();
@@ -316,6 +327,11 @@ fn streams_and(io_method: IoMethod) {
     }
     // Streams look ahead by four pages.
     let (storage, _) = open_with(&env, StorageOptions { io_method, ..tiny(64) }).unwrap();
+    if let Some(operation) = fails {
+        let after = shuttle::rand::RngCore::next_u64(&mut shuttle::rand::thread_rng()) % 4;
+        let (kind, path_contains) = (FaultKind::InputOutputError, String::new());
+        vfs.inject(Fault { kind, operation, path_contains, after, sticky: false });
+    }
     let workers = usize::from(io_method == IoMethod::Worker);
     let readers = storage.start_readers(workers).unwrap();
     let scans: Vec<_> = [BLOCKS, 5]
@@ -349,6 +365,53 @@ fn streams_and(io_method: IoMethod) {
     assert!(storage.pool().is_idle());
 }
 
+/// A stream that the system reads ahead for, in a pool smaller than the file, beside who changes pages and a checkpoint
+/// that writes them: the stream finds what was written, and nothing is written while it is read ([`FaultyVfs`] says so).
+fn a_ring_beside_writes() {
+    const BLOCKS: u32 = 40;
+    let vfs = Arc::new(FaultyVfs::new());
+    let env = Env::simulated(Arc::clone(&vfs) as _, 1);
+    let env = Env { clock: Arc::new(ManualClock::new()), ..env };
+    let file = RelFile { id: RelFileId(40), logged: false };
+    {
+        let (storage, _) = open_with(&env, tiny(64)).unwrap();
+        storage.create_file(file, Xid(3)).unwrap();
+        storage.pool().extend(file, Fork::Main, BLOCKS).unwrap();
+        (0..BLOCKS).for_each(|block| set_number(&storage, file, block, block));
+        storage.shutdown(&[]).unwrap();
+    }
+    let options = StorageOptions { io_method: IoMethod::IoUring, ..tiny(32) };
+    let (storage, _) = open_with(&env, options).unwrap();
+    let (reads, changes) = (Arc::clone(&storage), Arc::clone(&storage));
+    let reader = thread::spawn(move || {
+        let options = ReadAhead { concurrency: 4, combine: 2, ring: 0 };
+        let pool = reads.pool();
+        for block in BlocksAhead::new(pool, file.id, Fork::Main, options, 0..BLOCKS) {
+            let found = number(&reads, file, block);
+            assert!(found == block || found == block + 100, "page {block} has {found}");
+        }
+    });
+    let writer = thread::spawn(move || {
+        for block in (0..BLOCKS).step_by(3) {
+            set_number(&changes, file, block, block + 100);
+        }
+    });
+    storage.checkpoint(CheckpointKind::Requested, &[]).unwrap();
+    reader.join().unwrap();
+    writer.join().unwrap();
+    for block in 0..BLOCKS {
+        let changed = if block % 3 == 0 { 100 } else { 0 };
+        assert_eq!(number(&storage, file, block), block + changed, "page {block}");
+    }
+    storage.truncate_fork(file, Fork::Main, 0).unwrap();
+    assert!(storage.pool().is_idle());
+}
+
+#[test]
+fn what_is_read_ahead_is_not_written_meanwhile() {
+    explore(300, a_ring_beside_writes);
+}
+
 fn set_number(storage: &Storage, file: RelFile, block: u32, number: u32) {
     let id = PageId { file: file.id, fork: Fork::Main, block: BlockNumber(block) };
     let pin = storage.pool().pin(id).unwrap();
@@ -371,6 +434,8 @@ fn number(storage: &Storage, file: RelFile, block: u32) -> u32 {
 fn streams_and_who_reads_for_them_agree() {
     explore(2000, streams_and_a_reader);
     explore(2000, streams_and_the_system);
+    explore(1000, streams_and_a_ring_that_begins_nothing);
+    explore(1000, streams_and_a_ring_that_cannot_wait);
 }
 
 #[test]
@@ -380,4 +445,5 @@ fn broken_reads_ahead_are_found() {
     finds("everybody_reaps", streams_and_the_system);
     finds("left_in_silence", streams_and_the_system);
     finds("run_between_lists", streams_and_the_system);
+    finds("written_unpinned", a_ring_beside_writes);
 }

@@ -30,8 +30,8 @@
 //! vacuum, which visits all entries.
 
 use niwaki_env::failpoints::SIMULATED;
-use niwaki_env::seeded_bug;
-use niwaki_heap::{Deadness, KeyObserver, RemovedVersion, VersionRow};
+use niwaki_env::{seeded_bug, sometimes};
+use niwaki_heap::{DeadProbe, Deadness, KeyObserver, RemovedVersion, VersionRow};
 use niwaki_nbtree::EntryDecision;
 use niwaki_storage::page::PAGE_SIZE;
 use niwaki_storage::{Tid, Xid};
@@ -49,6 +49,14 @@ use crate::unique::storage;
 /// So many removed versions are waited for, and so many are seen to at once: an update leaves about one.
 const BATCH: usize = if SIMULATED { 1 } else { 16 };
 const BATCH_MAX: usize = 64;
+
+/// A suspect that is to be looked at, and what was found of it before, where that is to be known first.
+#[derive(Clone, Copy, Debug)]
+struct Suspected<'s> {
+    key: &'s [u8],
+    root: Tid,
+    first: Option<Deadness>,
+}
 
 impl Table {
     /// Sees to the entries of versions that were pruned, once a batch of them waits, and to the pieces of large values that
@@ -172,7 +180,7 @@ impl Table {
                 self.heap().will_see_to(root, record);
             }
             // One that is forgotten stays counted in the record.
-            let kept = index.suspects.push(key, root, record);
+            let kept = index.suspects.push(key, root, record, false);
             count(&self.counters.suspects_forgotten, u64::from(!kept));
         }
         if let Some(record) = record.filter(|_| !missed && early.is_none()) {
@@ -218,13 +226,11 @@ impl Table {
     fn delete_stale(&self, index: usize, taken: &Taken, horizon: &Horizon) -> Result<()> {
         let blocks = self.heap().blocks()?;
         let memo = KeyMemo::default();
-        let (mut entries, mut records, mut firsts) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut suspects, mut records) = (Vec::new(), Vec::new());
         for (key, root, record) in taken.iter() {
             if root.block.0 >= blocks {
                 continue;
             }
-            // Nobody shall wait at the leaf for a disk.
-            self.heap().read_in(root.block.0)?;
             let mut first = None;
             if self.indexes[index].computed || seeded_bug!("one-hold") {
                 let entry = Entry { index, key, root, seen: Seen::SomeTime };
@@ -234,16 +240,56 @@ impl Table {
             }
             records.push((root, record));
             if first.is_none_or(|first| matches!(first, Deadness::Dead { .. })) {
-                entries.push((key, root));
-                firsts.push(first);
+                // Each lies elsewhere in the heap: they come while the leaves are looked for.
+                self.heap().bring_near(root.block.0);
+                suspects.push(Suspected { key, root, first });
             }
         }
+        let mut away = Vec::new();
+        self.delete_judged(index, &suspects, horizon, &memo, Some(&mut away))?;
+        if !away.is_empty() {
+            // Nobody shall wait at a leaf for a disk.
+            for suspect in &away {
+                self.heap().read_in(suspect.root.block.0)?;
+            }
+            self.delete_judged(index, &away, horizon, &memo, None)?;
+        }
+        let right = self.keys.payloads_right();
+        for (root, record) in records {
+            if let Some(record) = record {
+                self.heap().seen_to(root, record, right);
+            }
+        }
+        // Roots may have settled, for whoever looks at their pages.
+        self.relation.wants_care();
+        Ok(())
+    }
+
+    /// Deletes those of the suspects, in the order of the index, that are there and dead; those whose heap page is not in memory
+    /// go to `away`, if it is there.
+    fn delete_judged<'s>(
+        &self,
+        index: usize,
+        suspects: &[Suspected<'s>],
+        horizon: &Horizon,
+        memo: &KeyMemo,
+        mut away: Option<&mut Vec<Suspected<'s>>>,
+    ) -> Result<()> {
+        let entries: Vec<(&[u8], Tid)> = suspects.iter().map(|it| (it.key, it.root)).collect();
         let mut decide = |at: usize| {
-            let (key, root) = entries[at];
+            let suspect = suspects[at];
+            let Suspected { key, root, first } = suspect;
             let entry = Entry { index, key, root, seen: Seen::SomeTime };
-            let now = match firsts[at].filter(|_| seeded_bug!("one-hold")) {
-                Some(first) => first,
-                None => self.judge_entry(entry, horizon, &memo).map_err(storage)?,
+            let now = match (first.filter(|_| seeded_bug!("one-hold")), &mut away) {
+                (Some(first), _) => first,
+                (None, Some(away)) => match self.judge_resident(entry, horizon, memo) {
+                    Some(judged) => judged,
+                    None => {
+                        away.push(suspect);
+                        Deadness::Alive
+                    }
+                },
+                (None, None) => self.judge_entry(entry, horizon, memo).map_err(storage)?,
             };
             Ok(match now {
                 Deadness::Dead { lifetime, .. } => (EntryDecision::Delete, lifetime),
@@ -253,14 +299,6 @@ impl Table {
         let handle = &self.indexes[index].handle;
         let deleted = handle.delete_listed(&entries, Xid::INVALID, &mut decide)?;
         count(&self.counters.gardener_deleted, deleted);
-        let right = self.keys.payloads_right();
-        for (root, record) in records {
-            if let Some(record) = record {
-                self.heap().seen_to(root, record, right);
-            }
-        }
-        // Roots may have settled, for whoever looks at their pages.
-        self.relation.wants_care();
         Ok(())
     }
 
@@ -294,8 +332,34 @@ impl Table {
     ) -> niwaki_heap::Result<Deadness> {
         count(&self.counters.gardener_heap_pages, 1);
         let probe = self.heap().probe_dead(entry.root.block.0)?;
-        Ok(probe.deadness(entry.root, horizon, |row| {
+        Ok(self.judge_on(&probe, entry, horizon, memo))
+    }
+
+    /// [`Table::judge_entry`], if the page of the entry's chain is in memory.
+    fn judge_resident(
+        &self,
+        entry: Entry<'_>,
+        horizon: &Horizon,
+        memo: &KeyMemo,
+    ) -> Option<Deadness> {
+        // Simulations find pages away that are there.
+        if SIMULATED && sometimes!(1, 8) {
+            return None;
+        }
+        let probe = self.heap().probe_resident(entry.root.block.0)?;
+        count(&self.counters.gardener_heap_pages, 1);
+        Some(self.judge_on(&probe, entry, horizon, memo))
+    }
+
+    fn judge_on(
+        &self,
+        probe: &DeadProbe<'_>,
+        entry: Entry<'_>,
+        horizon: &Horizon,
+        memo: &KeyMemo,
+    ) -> Deadness {
+        probe.deadness(entry.root, horizon, |row| {
             memo.has_key(self, entry.index, row, entry.key) != HasKey::No
-        }))
+        })
     }
 }

@@ -75,6 +75,7 @@ impl Observer {
         for stays in stay {
             self.add_kept(gone.into(), (*stays).into(), &mut kept)?;
         }
+        let mut view = Stored::from(gone).view(&self.definition)?;
         for (at, index) in self.indexes.iter().enumerate() {
             // The build sees to what it makes.
             if !index.definition.valid {
@@ -84,7 +85,7 @@ impl Observer {
             if kept.contains(at) {
                 continue;
             }
-            let plain = |out: &mut Vec<u8>| index.plain_key(&self.definition, gone.into(), out);
+            let plain = |out: &mut Vec<u8>| index.plain_key_of(&self.definition, &mut view, out);
             if index.computed || !left.add(at as u16, plain)? {
                 return Ok(false);
             }
@@ -100,10 +101,12 @@ impl KeyObserver for Observer {
     }
 
     fn suspect(&self, left: &KeysLeft, root: Tid, record: Option<RecordId>) {
+        let several = left.len() > 1;
         for (index, key) in left.iter() {
+            let suspects = &self.indexes[usize::from(index)].suspects;
             // Simulations lose some.
-            let kept = !(SIMULATED && sometimes!(1, 16))
-                && self.indexes[usize::from(index)].suspects.push(key, root, record);
+            let kept =
+                !(SIMULATED && sometimes!(1, 16)) && suspects.push(key, root, record, several);
             count(&self.counters.suspects_forgotten, u64::from(!kept));
         }
     }

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use niwaki_heap::{RowRef, VersionRow};
 use niwaki_storage::Tid;
-use niwaki_types::{Datum, RowView, encode_key, form_row};
+use niwaki_types::{Datum, KeyPart, RowView, encode_key, form_row, strip_key};
 
 use crate::definition::TableDefinition;
 use crate::error::{Error, Result};
@@ -83,7 +83,16 @@ impl TableIndex {
         row: Stored<'_>,
         out: &mut Vec<u8>,
     ) -> Result<bool> {
-        let mut view = row.view(table)?;
+        self.plain_key_of(table, &mut row.view(table)?, out)
+    }
+
+    /// [`TableIndex::plain_key`] of a version that is looked at already: indexes of later columns need no look at those before.
+    pub(crate) fn plain_key_of(
+        &self,
+        table: &TableDefinition,
+        view: &mut RowView<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
         for key in &self.definition.key {
             let KeySource::Column(column) = key.source else { continue };
             match view.encode_key(column, key.order, out)? {
@@ -96,6 +105,37 @@ impl TableIndex {
             }
         }
         Ok(true)
+    }
+
+    /// Whether a stored version of `table` has this key in an index of plain columns.
+    ///
+    /// # Errors
+    /// [`Error::Type`] when the version is damaged.
+    fn has_plain_key(
+        &self,
+        table: &TableDefinition,
+        row: Stored<'_>,
+        key: &[u8],
+    ) -> Result<HasKey> {
+        let mut view = row.view(table)?;
+        let mut rest = key;
+        for part in &self.definition.key {
+            let KeySource::Column(column) = part.source else { continue };
+            let found = match view.strip_key(column, part.order, rest)? {
+                KeyPart::Rest(rest) => Some(rest),
+                KeyPart::Other => None,
+                KeyPart::Apart => return Ok(HasKey::Unknown),
+                KeyPart::Missing => {
+                    let missing = table.missing.get(column);
+                    strip_key(missing.unwrap_or(&Datum::Null), part.order, rest)
+                }
+            };
+            match found {
+                Some(after) => rest = after,
+                None => return Ok(HasKey::No),
+            }
+        }
+        Ok(rest.is_empty().into())
     }
 }
 
@@ -184,12 +224,8 @@ impl Table {
         if self.indexes[index].computed {
             return HasKey::Unknown;
         }
-        let mut encoded = Vec::with_capacity(key.len());
-        match self.indexes[index].plain_key(&self.definition, row.into(), &mut encoded) {
-            Ok(true) => (encoded == key).into(),
-            Ok(false) => HasKey::Unknown,
-            Err(_) => HasKey::No,
-        }
+        let found = self.indexes[index].has_plain_key(&self.definition, row.into(), key);
+        found.unwrap_or(HasKey::No)
     }
 
     /// The key of a copied version that a snapshot of the caller's sees; `None` when a partial index leaves it out. No

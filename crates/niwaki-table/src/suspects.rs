@@ -20,6 +20,9 @@ use niwaki_storage::Tid;
 
 /// Gathered is up to this part of the index, by bytes: a suspect weighs a little more than an entry.
 const PART: u64 = 48;
+/// The same where most versions leave entries behind in several indexes: who changes a row sees to that many for it, so more of
+/// them shall share a visit.
+const PART_OF_SEVERAL: u64 = 24;
 /// Most bytes that are gathered; what comes then is forgotten.
 const BYTES_MAX: usize = 1 << 20;
 /// How many are handed out at once: what one write may have to do for others.
@@ -85,6 +88,8 @@ impl List {
 #[derive(Debug, Default)]
 struct Lists {
     gathered: List,
+    /// How many of those are of versions that left some in other indexes, too.
+    several: usize,
     /// Sorted; the first `taken` are handed out.
     due: List,
     taken: usize,
@@ -99,8 +104,14 @@ pub(crate) struct Suspects(Mutex<Lists>);
 pub(crate) struct Taken(List);
 
 impl Suspects {
-    /// Adds one; false: there is no room, it is forgotten.
-    pub(crate) fn push(&self, key: &[u8], root: Tid, record: Option<RecordId>) -> bool {
+    /// Adds one; false: there is no room, it is forgotten. `several`: its version left some in other indexes, too.
+    pub(crate) fn push(
+        &self,
+        key: &[u8],
+        root: Tid,
+        record: Option<RecordId>,
+        several: bool,
+    ) -> bool {
         let mut lists = self.0.lock();
         if SIMULATED && sometimes!(1, 64) {
             // All of it is lost, as it may be at any time.
@@ -109,6 +120,7 @@ impl Suspects {
         let room = lists.gathered.bytes() + size_of::<Suspect>() + key.len() <= BYTES_MAX;
         if room {
             lists.gathered.push(key, root, record);
+            lists.several += usize::from(several);
         }
         room
     }
@@ -135,13 +147,16 @@ impl Suspects {
         let mut lists = self.0.lock();
         if lists.taken == lists.due.suspects.len() {
             let gathered = &lists.gathered;
-            let ripe = (index_bytes / PART).min(BYTES_MAX as u64 / 2);
+            let mostly = lists.several > gathered.suspects.len() / 2;
+            let part = if mostly { PART_OF_SEVERAL } else { PART };
+            let ripe = (index_bytes / part).min(BYTES_MAX as u64 / 2);
             if gathered.suspects.is_empty() || (gathered.bytes() as u64) < ripe && !SIMULATED {
                 return None;
             }
             let mut due = std::mem::take(&mut lists.gathered);
             let emptied = std::mem::take(&mut lists.due);
             lists.gathered = emptied.cleared();
+            lists.several = 0;
             lists.taken = 0;
             // Passes wait here with a page latched: it is sorted while they go on.
             drop(lists);
@@ -184,7 +199,7 @@ mod tests {
         let suspects = Suspects::default();
         let keys: Vec<[u8; 2]> = (0..300u16).map(|n| n.wrapping_mul(7919).to_be_bytes()).collect();
         for (n, key) in keys.iter().enumerate() {
-            assert!(suspects.push(key, Tid::new(n as u32, 1), None));
+            assert!(suspects.push(key, Tid::new(n as u32, 1), None, false));
         }
         assert!(suspects.take(1 << 20).is_none(), "few for such an index");
         let mut met = Vec::new();
@@ -201,7 +216,7 @@ mod tests {
     fn what_is_too_much_is_forgotten() {
         let suspects = Suspects::default();
         let key = [7; 1000];
-        let kept = (0..2000).filter(|&n| suspects.push(&key, Tid::new(n, 1), None)).count();
+        let kept = (0..2000).filter(|&n| suspects.push(&key, Tid::new(n, 1), None, false)).count();
         assert_eq!(suspects.waiting(), kept);
         assert!((900..1049).contains(&kept), "{kept}");
         let mut met = 0;
@@ -209,6 +224,6 @@ mod tests {
             met += taken.iter().count();
         }
         assert_eq!(met, kept);
-        assert!(suspects.push(&key, Tid::new(1, 1), None), "there is room again");
+        assert!(suspects.push(&key, Tid::new(1, 1), None, false), "there is room again");
     }
 }

@@ -8,7 +8,7 @@ use niwaki_env::sync::thread;
 use niwaki_env::vfs::MemoryVfs;
 use niwaki_heap::{ItemKind, VacuumRoots};
 use niwaki_nbtree::KeyRange;
-use niwaki_storage::{Storage, StorageOptions, Xid};
+use niwaki_storage::{Fork, Storage, StorageOptions, Xid};
 use niwaki_table::{
     BuildOptions, Direction, Engine, Error, HeapOnlyUpdates, IndexDefinition, KeyColumn, Lookup,
     Modify, PageRows, Rounds, RowTarget, ScanKeys, Table, TableDefinition, Workspace,
@@ -137,15 +137,10 @@ impl Stage {
     /// entries of both keys for the root.
     pub(crate) fn two_keys() -> Self {
         let mut stage = Self::new(HeapOnlyUpdates::SameKeys);
-        let control = stage.engine.transactions().register_session().expect("a session");
-        let isolation = Isolation::RepeatableRead;
-        let options = BeginOptions { isolation, ..BeginOptions::default() };
-        let old = stage.engine.transactions().begin(&control, options).expect("a transaction");
-        let snapshot = old.snapshot().expect("a snapshot");
-        stage.change(0, Some(2), None, true);
-        stage.index_on_a(false);
-        drop(snapshot);
-        drop(old);
+        beside_an_old_snapshot(&Arc::clone(&stage.engine), || {
+            stage.change(0, Some(2), None, true);
+            stage.index_on_a(false);
+        });
         stage
     }
 
@@ -341,6 +336,29 @@ impl Stage {
         summary
     }
 
+    /// Pages at the end that hold nothing, as a crash leaves them.
+    pub(crate) fn extend(&self, pages: u32) {
+        let file = self.table.definition().file;
+        self.engine.storage().pool().extend(file, Fork::Main, pages).expect("pages");
+    }
+
+    /// What a definition does that needs the table for itself.
+    pub(crate) fn define<T>(&self, body: impl FnOnce() -> T) -> T {
+        let control = self.engine.transactions().register_session().expect("a session");
+        let tx = self.engine.transactions().begin(&control, BeginOptions::default());
+        let tx = tx.expect("a transaction");
+        lock(&tx, TableLockMode::AccessExclusive);
+        let done = body();
+        tx.commit(Durability::Flush).expect("a commit");
+        done
+    }
+
+    /// Whether a definition waits for the table; a vacuum, which waits for other vacuums, is none.
+    pub(crate) fn is_definition_waiting(&self) -> bool {
+        let locks = self.engine.transactions().locks();
+        locks.is_wanted_beside(ID, TableLockMode::RowExclusive)
+    }
+
     /// What an access does that finds the page short of room.
     pub(crate) fn settle(&self) {
         for block in 0..self.table.blocks().expect("blocks") {
@@ -389,6 +407,19 @@ impl Stage {
 fn lock(tx: &Transaction, mode: TableLockMode) {
     let locked = tx.manager().locks().acquire_table(tx, ID, mode, WaitPolicy::Block);
     assert!(locked.expect("a lock"));
+}
+
+/// Does something while a snapshot of before is held.
+pub(crate) fn beside_an_old_snapshot<T>(engine: &Engine, body: impl FnOnce() -> T) -> T {
+    let control = engine.transactions().register_session().expect("a session");
+    let isolation = Isolation::RepeatableRead;
+    let options = BeginOptions { isolation, ..BeginOptions::default() };
+    let old = engine.transactions().begin(&control, options).expect("a transaction");
+    let snapshot = old.snapshot().expect("a snapshot");
+    let done = body();
+    drop(snapshot);
+    drop(old);
+    done
 }
 
 /// A transaction of its own; `body` says whether it commits.

@@ -2,13 +2,17 @@
 //! who changes it, somebody who reads it by every path, somebody who cleans. Each is run inside a schedule
 //! (`schedules`); without the rule of its name it must fail in some.
 
+use std::sync::Arc;
+
+use niwaki_env::sync::plain_atomic::{AtomicU32, Ordering};
+use niwaki_env::sync::{thread, yield_point};
 use niwaki_heap::VacuumRoots;
 use niwaki_nbtree::EntryDecision;
 use niwaki_storage::Xid;
 use niwaki_table::HeapOnlyUpdates;
 
 use crate::schedules::seed;
-use crate::stage::{ON_A, Stage};
+use crate::stage::{ON_A, Stage, beside_an_old_snapshot};
 
 /// Updates that fill a leaf a few times.
 const CHURN: i32 = 1_500;
@@ -186,6 +190,36 @@ pub fn a_row_goes_twice() {
     stage.check();
 }
 
+/// `observer-epoch`: an index is built, with entries for rows that an old snapshot sees. It goes, and while the build ends a
+/// pass takes these rows away, who has read before it that there is no such index.
+///
+/// # Panics
+/// As [`recheck`].
+pub fn an_index_comes_beside_a_pass() {
+    /// All on one page, which is passed over once: the more of them go, the longer the pass tells of them.
+    const ROWS: i32 = 16;
+    /// About as many as a build takes.
+    const STEPS_MAX: u64 = 2_000;
+    let stage = Stage::new(HeapOnlyUpdates::AnyKey);
+    (2..ROWS).for_each(|id| stage.insert(id, id));
+    let builder = beside_an_old_snapshot(&stage.engine, || {
+        (2..ROWS).for_each(|id| stage.delete(id));
+        let mut built = stage.clone();
+        let builder = thread::spawn(move || {
+            built.index_on_a_with(false, Vec::new());
+            built
+        });
+        (0..seed() % STEPS_MAX).for_each(|_| yield_point());
+        builder
+    });
+    stage.prune();
+    let stage = builder.join().expect("a build");
+    tend(&stage);
+    stage.settle();
+    stage.read();
+    stage.check();
+}
+
 /// `no-duplicates`, `revive`, `recheck`, `kill-unchanged`, `mixed-first`, `suppression-bumps`,
 /// `unique-own-root`: a key goes there and back, while somebody reads and somebody prunes.
 ///
@@ -349,6 +383,46 @@ pub fn a_tail_is_cut() {
     stage.vacuum(true);
     stage.check();
     stage.read();
+}
+
+/// `tail-unyielding`: a definition comes to wait for the table while a vacuum cuts a long tail. The vacuum ends with the
+/// piece that it is at, and leaves the rest to the next one.
+///
+/// # Panics
+/// When it cuts more, or something is lost; as [`recheck`].
+pub fn a_definition_waits_for_a_tail() {
+    const TAIL: u32 = 9;
+    /// Pages that go while the lock is held once.
+    const PIECE: u32 = 2;
+    /// How often somebody looks whether the definition waits.
+    const LOOKS: u32 = 400;
+    let stage = Stage::any_key(false);
+    stage.extend(TAIL);
+    // Pages when the definition was seen to wait, and when it had the table.
+    let (waited, had) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (seen, length) = (Arc::clone(&waited), Arc::clone(&had));
+    stage.play(vec![
+        Box::new(Stage::clean),
+        Box::new(move |stage: &Stage| {
+            let blocks = stage.define(|| stage.blocks());
+            length.store(blocks, Ordering::Relaxed);
+        }),
+        Box::new(move |stage: &Stage| {
+            for _ in 0..LOOKS {
+                if stage.is_definition_waiting() {
+                    seen.store(stage.blocks(), Ordering::Relaxed);
+                    return;
+                }
+                thread::yield_now();
+            }
+        }),
+    ]);
+    let (waited, had) = (waited.load(Ordering::Relaxed), had.load(Ordering::Relaxed));
+    assert!(waited <= had + PIECE, "it waited when there were {waited} pages, and got {had}");
+    stage.clean();
+    assert_eq!(stage.blocks(), 1, "the rest goes when nobody waits");
+    stage.read();
+    stage.check();
 }
 
 /// A row that [`a_tail_is_cut`] keeps.

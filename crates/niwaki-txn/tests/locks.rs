@@ -245,6 +245,9 @@ fn a_table_is_wanted_while_somebody_waits_for_it() {
     let (session, waits) = spawn(&manager, |tx| lock(tx, 1, TableLockMode::AccessShare).unwrap());
     until_waiting(&session);
     assert!(locks.is_wanted(table) && !locks.is_wanted(TableId(2)));
+    let beside = |held| locks.is_wanted_beside(table, held);
+    assert!(!beside(TableLockMode::ShareUpdateExclusive), "a reader waits for the other lock only");
+    assert!(beside(TableLockMode::AccessExclusive));
     drop(kept);
     assert!(waits.join().unwrap(), "it excludes no reader any more");
     assert!(!locks.is_wanted(table));
@@ -252,6 +255,9 @@ fn a_table_is_wanted_while_somebody_waits_for_it() {
     let (session, waits) = spawn(&manager, |tx| lock(tx, 1, TableLockMode::Share).unwrap());
     until_waiting(&session);
     assert!(locks.is_wanted(table), "what it waits for is held all along");
+    assert!(beside(TableLockMode::ShareUpdateExclusive));
+    assert!(!beside(TableLockMode::AccessShare));
+    assert!(!locks.is_wanted_beside(TableId(2), TableLockMode::AccessExclusive));
     drop(holder);
     assert!(waits.join().unwrap());
     assert_eq!(locks.infos(), []);

@@ -120,6 +120,13 @@ pub(crate) fn bpchar_trimmed(text: &str) -> &str {
     text.trim_end_matches(' ')
 }
 
+/// [`bpchar_trimmed`] of the bytes of a text.
+#[inline]
+pub(crate) fn bpchar_trimmed_bytes(text: &[u8]) -> &[u8] {
+    let end = text.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1);
+    &text[..end]
+}
+
 /// The bits that equal floats share: one zero, one NaN.
 #[inline]
 pub(crate) fn canonical_bits(value: f64) -> u64 {

@@ -33,10 +33,10 @@ pub use datum::*;
 pub use error::{Result, TypeError};
 pub use key::{
     KeyOrder, MARKER_NULL_FIRST, MARKER_NULL_LAST, MARKER_VALUE, decode_key, encode_key,
-    key_equal_is_image_equal, key_length,
+    key_equal_is_image_equal, key_length, strip_key,
 };
 pub use layout::{
-    Apart, ColumnMask, Compression, Field, IMAGE_MAX, RowView, ValuePointer, can_be_apart,
+    Apart, ColumnMask, Compression, Field, IMAGE_MAX, KeyPart, RowView, ValuePointer, can_be_apart,
     compress, compressed_size_in_row, decompress, form_row, form_row_apart, image, size_in_row,
     value_of_image,
 };

@@ -7,7 +7,11 @@
 //!  ACCESS EXCLUSIVE, if it is free
 //!     the piece again, from the end ── somebody waits ─► with what is looked at so far
 //!     cut, let go ───────────────────────────────► the next piece
+//!  does somebody wait for this vacuum itself? ───► the rest is left to another vacuum
 //! ```
+//!
+//! Who waits for this vacuum itself, to define something or to vacuum the table too, waits until its transaction ends:
+//! no rest lets him in. So it ends with the piece that it is at.
 //!
 //! What decides is the look under the lock: before it, whoever holds the table may insert there. The look without the lock
 //! is for what it costs: the pages are in memory when the lock is held.
@@ -15,6 +19,7 @@
 use std::time::Duration;
 
 use niwaki_env::failpoints::SIMULATED;
+use niwaki_env::seeded_bug;
 use niwaki_heap::Heap;
 use niwaki_table::Result;
 use niwaki_txn::{KeptLock, TableId, TableLockMode, Transaction, WaitPolicy};
@@ -53,8 +58,16 @@ impl LockedTable<'_> {
         Ok(self.transaction.keep_table_lock(self.id, MODE))
     }
 
+    /// Whether somebody waits for the table.
     fn is_wanted(&self) -> bool {
-        self.transaction.manager().locks().is_wanted(self.id)
+        self.transaction.manager().locks().is_wanted(self.id) && !seeded_bug!("tail-unyielding")
+    }
+
+    /// Whether somebody waits who gets the table when this vacuum has ended, and not before.
+    fn holds_up(&self) -> bool {
+        const HELD: TableLockMode = TableLockMode::ShareUpdateExclusive;
+        let locks = self.transaction.manager().locks();
+        locks.is_wanted_beside(self.id, HELD) && !seeded_bug!("tail-unyielding")
     }
 }
 
@@ -63,11 +76,16 @@ fn is_worth_it(tail: u32, blocks: u32) -> bool {
     tail > 0 && (tail >= WORTH_PAGES || tail >= blocks / WORTH_PART)
 }
 
-/// How many pages at the end of the heap hold nothing, a piece at most; `rest` is called after each.
-fn empty_tail(heap: &Heap<'_>, rest: &mut dyn FnMut() -> Result<()>) -> Result<u32> {
+/// How many pages at the end of the heap hold nothing, a piece at most, or as many as were looked at when somebody came
+/// who waits for the vacuum; `rest` is called after each.
+fn empty_tail(
+    heap: &Heap<'_>,
+    table: &LockedTable<'_>,
+    rest: &mut dyn FnMut() -> Result<()>,
+) -> Result<u32> {
     let blocks = heap.blocks()?;
     let mut tail = 0;
-    while tail < PIECE.min(blocks) && heap.holds_nothing(blocks - tail - 1)? {
+    while tail < PIECE.min(blocks) && !table.holds_up() && heap.holds_nothing(blocks - tail - 1)? {
         tail += 1;
         rest()?;
     }
@@ -87,7 +105,7 @@ pub(crate) fn truncate(
     begun: &mut dyn FnMut(),
     rest: &mut dyn FnMut(Duration) -> Result<()>,
 ) -> Result<u32> {
-    let mut tail = empty_tail(heap, &mut || rest(Duration::ZERO))?;
+    let mut tail = empty_tail(heap, table, &mut || rest(Duration::ZERO))?;
     if !is_worth_it(tail, heap.blocks()?) {
         return Ok(0);
     }
@@ -102,9 +120,12 @@ pub(crate) fn truncate(
         };
         cut += gone;
         tries = if gone > 0 { 0 } else { tries + 1 };
+        if table.holds_up() {
+            break;
+        }
         let wait = gone == 0 || table.is_wanted();
         rest(if wait { pause } else { Duration::ZERO })?;
-        tail = empty_tail(heap, &mut || rest(Duration::ZERO))?;
+        tail = empty_tail(heap, table, &mut || rest(Duration::ZERO))?;
     }
     Ok(cut)
 }

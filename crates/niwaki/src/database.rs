@@ -142,11 +142,18 @@ impl Database {
             storage.segment_blocks = tiny.segment_blocks;
         }
         let (storage, summary) = Storage::open(env.clone(), storage, managers)?;
-        if let Some(why) = &storage.io_method().refused {
+        let in_use = storage.io_method();
+        if let (IoMethod::Worker, Some(why)) = (in_use.method, in_use.refused) {
             options
                 .log
                 .write(&format!("io_uring cannot be used: {why}; threads read ahead instead"));
         }
+        let log = options.log.clone();
+        storage.when_ring_fails(move |why| {
+            log.write(&format!(
+                "io_uring does not work any more: {why}; nobody reads ahead from now on"
+            ));
+        });
         transactions.attach(&storage)?;
         let maps = map_options(&settings);
         let engine = Engine::with_maps(Arc::clone(&storage), Arc::clone(&transactions), maps);
@@ -240,7 +247,8 @@ impl Database {
         usize::try_from(self.inner.settings.int("max_connections")).unwrap_or(1)
     }
 
-    /// Who reads ahead, chosen when it was opened: `io_uring`, `worker` or `sync`, as the setting `io_method` has them.
+    /// Who reads ahead, chosen when it was opened: `io_uring`, `worker` or `sync`, as the setting `io_method` has them; `sync` too
+    /// once io_uring has failed.
     pub fn io_method(&self) -> String {
         self.inner.engine.storage().io_method().method.to_string()
     }

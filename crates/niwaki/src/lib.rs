@@ -11,6 +11,7 @@ mod index_counters;
 mod log;
 mod maintenance;
 mod progress;
+mod read_ahead;
 mod result;
 mod session;
 mod snapshots;

@@ -9,6 +9,7 @@ use niwaki_catalog::{
 use niwaki_types::{Datum, TypeOid};
 
 use crate::index_counters::{self, STAT_INDEXES};
+use crate::read_ahead::{self, READ_AHEAD};
 use crate::session::{DATABASE_OID, schema_name};
 use crate::snapshots::{self, SNAPSHOTS};
 use crate::table_counters::{self, STAT_TABLES};
@@ -92,6 +93,7 @@ pub(crate) fn all() -> Vec<Relation> {
         view(12021, STAT_TABLES, &table_counters::columns(), source(STAT_TABLES)),
         view(12023, PROGRESS_VACUUM, PG_STAT_PROGRESS_VACUUM, source(PROGRESS_VACUUM)),
         view(12022, SNAPSHOTS, snapshots::COLUMNS, source(SNAPSHOTS)),
+        view(12024, READ_AHEAD, &read_ahead::columns(), source(READ_AHEAD)),
     ]
 }
 

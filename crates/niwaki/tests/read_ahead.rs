@@ -330,3 +330,80 @@ fn threads_read_where_io_uring_is_refused() {
     assert_eq!(run(&mut session, "select count(note) from t"), ROWS.to_string());
     assert!(database.read_statistics().queued > 0, "threads read ahead");
 }
+
+/// The view has the counters, whose numbers niwaki-storage's tests know, and means of them.
+#[test]
+fn a_view_shows_what_was_read_ahead() {
+    let vfs = stored();
+    for method in METHODS {
+        let options = Options::new().background(true).set("io_method", method);
+        let options = options.set("autovacuum", "off").set("gardener", "off");
+        let database = open(&vfs, options);
+        let mut session = database.session();
+        run(&mut session, "set io_combine_limit = '64kB'");
+        assert_eq!(run(&mut session, "select count(note) from t"), ROWS.to_string());
+        let row = run(&mut session, "select * from niwaki_stat_read_ahead");
+        let counted = database.read_statistics();
+        let mean = |sum: u64| sum as f64 / counted.runs as f64;
+        let numbers = [counted.cached, counted.queued, counted.queued_blocks, counted.helped];
+        let ring = [counted.distance_max, counted.begun, counted.submitted, counted.repeated];
+        let text = |numbers: [u64; 4]| numbers.map(|number| number.to_string()).join("|");
+        let expected = format!(
+            "{method}|{}|{}|{}|{}|{}|{}|{}",
+            counted.runs,
+            counted.blocks,
+            mean(counted.blocks),
+            text(numbers),
+            counted.waits,
+            mean(counted.distances),
+            text(ring)
+        );
+        assert_eq!(row, expected);
+        assert!(counted.blocks >= pages(&mut session) - 64, "{row}");
+        assert!(counted.blocks > 4 * counted.runs, "{row}");
+        assert!(counted.waits > 0 && counted.waits <= counted.blocks, "{row}");
+        assert_eq!(counted.queued_blocks > 0, method != "sync", "{row}");
+        let types = "select pg_typeof(io_method), pg_typeof(reads), pg_typeof(blocks_per_read) \
+                     from niwaki_stat_read_ahead";
+        assert_eq!(run(&mut session, types), "text|bigint|double precision");
+    }
+}
+
+/// A ring may stop to work at any time: every answer is right, and the log says it once.
+#[test]
+fn a_ring_that_fails_is_given_up() {
+    let vfs = stored();
+    for after in [0, 2] {
+        let faulty = Arc::new(FaultyVfs::from_memory(&vfs.fork()));
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&lines);
+        let options = Options::new().background(true).set("autovacuum", "off");
+        let options = options.set("gardener", "off").set("io_method", "io_uring");
+        let options = options.log(move |line| log.lock().unwrap().push(line.to_owned()));
+        let database = open_on(&faulty, options);
+        let mut session = database.session();
+        assert_eq!(database.io_method(), "io_uring");
+        faulty.inject(Fault {
+            kind: FaultKind::InputOutputError,
+            operation: Operation::RingSubmit,
+            path_contains: String::new(),
+            after,
+            sticky: true,
+        });
+        let sum = u64::from(ROWS) * u64::from(ROWS + 1) / 2;
+        let all = "select count(note), sum(id) from t";
+        assert_eq!(run(&mut session, all), format!("{ROWS}|{sum}"));
+        assert_eq!(database.io_method(), "sync");
+        let begun = database.read_statistics().begun;
+        for (sql, _) in READERS {
+            let answer = run(&mut session, sql);
+            assert!(!answer.starts_with("error"), "{sql}: {answer}");
+        }
+        assert_eq!(run(&mut session, all), format!("{ROWS}|{sum}"));
+        assert_eq!(database.read_statistics().begun, begun, "nothing is asked of it again");
+        let lines = lines.lock().unwrap().clone();
+        let says = "io_uring does not work any more: ";
+        assert!(lines.len() == 1 && lines[0].starts_with(says), "{lines:?}");
+        assert_eq!(database.check().unwrap().violations, []);
+    }
+}

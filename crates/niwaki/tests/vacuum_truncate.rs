@@ -257,6 +257,67 @@ fn it_waits_a_little_and_can_be_cancelled() {
     assert!(pages(&mut session) < full / 8, "its next try found nobody");
 }
 
+/// A definition gets the table when a vacuum has ended, and this one ends with the piece that it has cut.
+#[test]
+fn a_definition_that_waits_goes_first() {
+    const KEPT: &str = "select count(*), sum(id), min(length(note)) from t";
+    let clock = Arc::new(ManualClock::new());
+    let mut env = Env::memory();
+    env.clock = Arc::clone(&clock) as Arc<_>;
+    let database = open(&env);
+    let mut session = database.session();
+    let table = "create table t (id int primary key, note text) with (fillfactor = 10)";
+    each(&mut session, &[table]);
+    for definition in
+        ["alter table t add column k int", "create index on t (note)", "truncate t", "drop table t"]
+    {
+        // A row a page; two pieces of pages without any.
+        let fill = "insert into t select g, repeat('n', 600) from generate_series(1, 2000) g";
+        each(&mut session, &["truncate t", fill, "delete from t where id > 100"]);
+        let full = pages(&mut session);
+        assert!(full >= 2000, "{full}");
+        let mut vacuuming = database.session();
+        each(&mut vacuuming, &["set vacuum_cost_delay = 1; set vacuum_cost_limit = 100"]);
+        each(&mut vacuuming, &["set vacuum_cost_page_dirty = 0"]);
+        let vacuum = thread::spawn(move || run(&mut vacuuming, "vacuum t"));
+        let phase = "select phase from pg_stat_progress_vacuum";
+        while run(&mut session, phase) != "truncating heap" {
+            clock.advance(Duration::from_millis(1));
+            thread::yield_now();
+        }
+        // While the clock stands still it cuts one piece, and comes to rest at its look for the next one.
+        let left = loop {
+            let now = pages(&mut session);
+            if now < full {
+                break now;
+            }
+            thread::yield_now();
+        };
+        assert!(left > 300, "{definition}: a piece at most, and {left} of {full} are left");
+        let mut defining = database.session();
+        let waits =
+            format!("select count(*) from pg_locks where pid = {} and not granted", defining.id());
+        let defined =
+            thread::spawn(move || each(&mut defining, &["begin", definition, "rollback"]));
+        while run(&mut session, &waits) == "0" {
+            thread::yield_now();
+        }
+        while !vacuum.is_finished() {
+            clock.advance(Duration::from_millis(1));
+            thread::yield_now();
+        }
+        assert_eq!(vacuum.join().unwrap(), "");
+        defined.join().unwrap();
+        assert_eq!(pages(&mut session), left, "{definition}: the rest of the tail is left");
+        assert_eq!(run(&mut session, KEPT), "100|5050|600");
+        sound(&database);
+    }
+    each(&mut session, &["vacuum t"]);
+    assert!(pages(&mut session) < 150, "nobody waits");
+    assert_eq!(run(&mut session, KEPT), "100|5050|600");
+    sound(&database);
+}
+
 #[test]
 fn autovacuum_gives_the_end_back_too() {
     let database = Database::in_memory().unwrap();

@@ -1,13 +1,15 @@
 //! Reads that are done when somebody asks for their end: a ring for files that no system reads by itself.
 
-use std::io::{self, IoSliceMut};
+use std::fmt;
+use std::io::{self, ErrorKind, IoSliceMut};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::{ReadDone, ReadRing, VfsFile};
+use super::{Operation, ReadDone, ReadRing, RingError, VfsFile};
 use crate::clock::{Clock, ManualClock};
 use crate::rng::{Rng, SeededRng};
 
@@ -20,7 +22,27 @@ const READS_MAX: usize = 8;
 pub struct DeferredReads {
     order: SeededRng,
     device: Option<Device>,
+    faults: Faults,
     reads: Mutex<Reads>,
+}
+
+/// What fails: asked at each call of the ring's ([`Operation::RingSubmit`], [`Operation::RingWait`]), and at the end of each
+/// read ([`Operation::RingEnd`]).
+type Fails = Box<dyn Fn(Operation) -> io::Result<()> + Send + Sync>;
+
+/// By default nothing.
+struct Faults(Option<Fails>);
+
+impl Faults {
+    fn meet(&self, operation: Operation) -> io::Result<()> {
+        self.0.as_ref().map_or(Ok(()), |fails| fails(operation))
+    }
+}
+
+impl fmt::Debug for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Faults").field(&self.0.is_some()).finish()
+    }
 }
 
 /// Takes `latency` for a read, of which it does `width` at a time.
@@ -37,6 +59,8 @@ pub(super) struct Device {
 struct Reads {
     added: Vec<Read>,
     under_way: Vec<Read>,
+    /// It begins nothing any more.
+    broken: bool,
 }
 
 #[derive(Debug)]
@@ -55,11 +79,56 @@ unsafe impl Send for Read {}
 impl DeferredReads {
     /// Without a device: a read ends when it is asked for.
     pub(super) fn new() -> Self {
-        Self { order: SeededRng::new(1), device: None, reads: Mutex::default() }
+        Self {
+            order: SeededRng::new(1),
+            device: None,
+            faults: Faults(None),
+            reads: Mutex::default(),
+        }
+    }
+
+    /// As [`DeferredReads::new`]; `fails` says what goes wrong. A call that fails begins nothing, and breaks the ring; if
+    /// nothing can be waited for then either, it is lost.
+    pub(super) fn failing(
+        fails: impl Fn(Operation) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        Self { faults: Faults(Some(Box::new(fails))), ..Self::new() }
     }
 
     pub(super) fn on(device: Device) -> Self {
         Self { device: Some(device), ..Self::new() }
+    }
+
+    /// Begins what was added, unless the call fails.
+    fn begin(&self, call: Operation) -> Result<(), RingError> {
+        let mut reads = self.reads.lock();
+        if reads.broken {
+            return Err(RingError::Broken(broken()));
+        }
+        if let Err(error) = self.faults.meet(call) {
+            reads.broken = true;
+            return Err(RingError::Broken(error));
+        }
+        for mut read in std::mem::take(&mut reads.added) {
+            read.end = self.device.as_ref().map_or(read.end, |d| d.end_of(&reads.under_way));
+            read.file.being_read(read.range(), false);
+            reads.under_way.push(read);
+        }
+        Ok(())
+    }
+
+    /// Gives back a read that is not begun any more.
+    fn give_back(&self) -> Option<Read> {
+        let mut reads = self.reads.lock();
+        if reads.broken { reads.added.pop() } else { None }
+    }
+
+    /// Lets the time come when something ends.
+    fn wait(&self) -> Result<(), RingError> {
+        if self.reads.lock().broken {
+            return self.faults.meet(Operation::RingWait).map_err(RingError::Lost);
+        }
+        self.begin(Operation::RingWait)
     }
 
     /// Takes a read out that has ended by now; with `wait` the time comes.
@@ -110,6 +179,11 @@ impl Device {
 }
 
 impl Read {
+    fn range(&self) -> Range<u64> {
+        let bytes: usize = self.targets.iter().map(|&(_, bytes)| bytes).sum();
+        self.offset..self.offset + bytes as u64
+    }
+
     fn finish(&self) -> io::Result<usize> {
         let mut slices: Vec<_> = self
             .targets
@@ -142,20 +216,18 @@ impl ReadRing for DeferredReads {
         reads.added.push(Read { token, file, targets, offset, end: Duration::ZERO });
     }
 
-    fn submit(&self) -> io::Result<()> {
+    fn submit(&self) -> Result<(), RingError> {
         crate::sync::yield_point();
-        let mut reads = self.reads.lock();
-        for mut read in std::mem::take(&mut reads.added) {
-            read.end = self.device.as_ref().map_or(read.end, |d| d.end_of(&reads.under_way));
-            reads.under_way.push(read);
-        }
-        Ok(())
+        self.begin(Operation::RingSubmit)
     }
 
-    fn complete(&self, wait: bool) -> io::Result<Option<ReadDone>> {
+    fn complete(&self, wait: bool) -> Result<Option<ReadDone>, RingError> {
         crate::sync::yield_point();
+        if let Some(read) = self.give_back() {
+            return Ok(Some(ReadDone { token: read.token, result: Err(broken()) }));
+        }
         if wait {
-            self.submit()?;
+            self.wait()?;
         }
         let Some(read) = self.take(wait) else {
             assert!(!wait, "a wait for nothing");
@@ -163,7 +235,15 @@ impl ReadRing for DeferredReads {
         };
         self.device.iter().for_each(|device| device.set_timed(true));
         let result = read.finish();
+        read.file.being_read(read.range(), true);
         self.device.iter().for_each(|device| device.set_timed(false));
+        // What was read by then lies in the buffers, whatever is said of it.
+        let result = self.faults.meet(Operation::RingEnd).and(result);
         Ok(Some(ReadDone { token: read.token, result }))
     }
+}
+
+/// What is said of reads that a ring has not begun.
+fn broken() -> io::Error {
+    io::Error::new(ErrorKind::BrokenPipe, "the ring does not work any more")
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -38,6 +39,12 @@ pub enum Operation {
     Read,
     /// A ring for reads was asked for.
     Ring,
+    /// A ring was told to begin reads.
+    RingSubmit,
+    /// A ring was asked to wait for the end of one.
+    RingWait,
+    /// A read of a ring's ended.
+    RingEnd,
 }
 
 /// What goes wrong.
@@ -79,7 +86,8 @@ pub type WriteObserver = Box<dyn Fn(&str, u64, &[u8]) + Send + Sync>;
 /// each of its moments.
 ///
 /// Copies share everything. Every operation is a scheduling point of the deterministic scheduler.
-/// A buffer must not change while it is being written; if it does, the write panics.
+/// A buffer must not change while it is being written; if it does, the write panics. So does a write of, or a cut through,
+/// what one of its rings is reading.
 #[derive(Clone)]
 pub struct FaultyVfs {
     shared: Arc<Shared>,
@@ -99,6 +107,8 @@ struct State {
     crash_at: Option<u64>,
     crashed: bool,
     locks: BTreeSet<String>,
+    /// What rings read now.
+    reading: Vec<(FileId, Range<u64>)>,
 }
 
 /// Every change since [`FaultyVfs::record`], and the disk as it was then.
@@ -137,6 +147,7 @@ impl FaultyVfs {
             crash_at: None,
             crashed: false,
             locks: BTreeSet::new(),
+            reading: Vec::new(),
         };
         let shared = Shared { state: Mutex::new(state), observer: Mutex::new(None) };
         Self { shared: Arc::new(shared) }
@@ -349,6 +360,13 @@ impl State {
         self.begin(operation, &name)
     }
 
+    /// Nobody changes what a ring reads: what it gets would be neither the old nor the new.
+    fn assert_unread(&self, file: &FaultyFile, changed: &Range<u64>) {
+        let meets = |read: &Range<u64>| read.start < changed.end && changed.start < read.end;
+        let read = self.reading.iter().find(|(id, read)| *id == file.id && meets(read));
+        assert!(read.is_none(), "{}: {changed:?} changes while {read:?} is read", file.path);
+    }
+
     /// Makes a change. At the chosen moment the machine crashes instead of answering.
     fn change(&mut self, operation: Operation, change: Change) -> io::Result<()> {
         let number = self.changes;
@@ -507,7 +525,13 @@ impl Vfs for FaultyVfs {
 
     fn read_ring(&self) -> io::Result<Arc<dyn ReadRing>> {
         self.shared.state.lock().begin(Operation::Ring, "")?;
-        Ok(Arc::new(DeferredReads::new()))
+        let shared = Arc::clone(&self.shared);
+        let fails = move |operation| {
+            let mut state = shared.state.lock();
+            // After a crash it is the reads that fail, each for itself.
+            if state.crashed { Ok(()) } else { state.begin(operation, "").map(|_| ()) }
+        };
+        Ok(Arc::new(DeferredReads::failing(fails)))
     }
 }
 
@@ -542,6 +566,16 @@ impl VfsFile for FaultyFile {
         Ok(state.disk.bodies[&self.id].current.read_at(buf, offset))
     }
 
+    fn being_read(&self, bytes: Range<u64>, ends: bool) {
+        let reading = &mut self.shared.state.lock().reading;
+        let this = (self.id, bytes);
+        if !ends {
+            reading.push(this);
+        } else if let Some(at) = reading.iter().position(|other| *other == this) {
+            reading.swap_remove(at);
+        }
+    }
+
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         let observer = self.shared.observer.lock().clone();
         if let Some(observer) = observer {
@@ -552,6 +586,7 @@ impl VfsFile for FaultyFile {
         crate::sync::yield_point();
         assert!(bytes[..] == *buf, "{}: buffer changed while it was written", self.path);
         let mut state = self.shared.state.lock();
+        state.assert_unread(self, &(offset..offset + buf.len() as u64));
         let fault = state.begin_file(Operation::Write, self)?;
         if fault == Some(FaultKind::ShortWrite) {
             let bytes = Arc::from(&bytes[..bytes.len() / 2]);
@@ -579,6 +614,7 @@ impl VfsFile for FaultyFile {
     fn set_len(&self, len: u64) -> io::Result<()> {
         crate::sync::yield_point();
         let mut state = self.shared.state.lock();
+        state.assert_unread(self, &(len..u64::MAX));
         state.begin_file(Operation::SetLen, self)?;
         state.change(Operation::SetLen, Change::Body(self.id, BodyChange::SetLen { len }))
     }

@@ -241,3 +241,79 @@ fn writes_are_observed() {
     durable_file(&vfs, "a", b"xyz");
     assert_eq!(*seen.lock(), [("a".to_owned(), 0, 3)]);
 }
+
+fn ring_fault(operation: Operation, sticky: bool) -> Fault {
+    let kind = FaultKind::InputOutputError;
+    Fault { kind, operation, path_contains: String::new(), after: 0, sticky }
+}
+
+#[test]
+fn a_ring_that_breaks_ends_what_it_has_begun() {
+    for operation in [Operation::RingSubmit, Operation::RingWait] {
+        let vfs = FaultyVfs::new();
+        let file = durable_file(&vfs, "a", b"xyz");
+        let ring = vfs.read_ring().unwrap();
+        let mut buffers = [[0_u8; 1]; 3];
+        let mut add = |token: usize| {
+            let mut slices = [IoSliceMut::new(&mut buffers[token])];
+            // SAFETY: the buffers live beyond the last look, which takes the last end.
+            unsafe { ring.add(token, Arc::clone(&file), &mut slices, token as u64) };
+        };
+        add(0);
+        ring.submit().unwrap();
+        add(1);
+        vfs.inject(ring_fault(operation, false));
+        let met = match operation {
+            Operation::RingSubmit => ring.submit(),
+            _ => ring.complete(true).map(|_| ()),
+        };
+        assert!(matches!(met, Err(RingError::Broken(_))), "{met:?}");
+        add(2);
+        assert!(matches!(ring.submit(), Err(RingError::Broken(_))));
+        let mut ends: Vec<_> = (0..3)
+            .map(|_| {
+                let done = ring.complete(true).unwrap().unwrap();
+                (done.token, done.result.ok())
+            })
+            .collect();
+        ends.sort_unstable();
+        assert_eq!(ends, [(0, Some(1)), (1, None), (2, None)]);
+        assert_eq!(buffers, [*b"x", [0], [0]]);
+    }
+}
+
+#[test]
+fn a_ring_whose_reads_do_not_end_is_lost() {
+    let vfs = FaultyVfs::new();
+    let file = durable_file(&vfs, "a", b"x");
+    let ring = vfs.read_ring().unwrap();
+    let mut buffer = [0_u8; 1];
+    // SAFETY: the buffer lives beyond the last look, which takes its end.
+    unsafe { ring.add(0, file, &mut [IoSliceMut::new(&mut buffer)], 0) };
+    ring.submit().unwrap();
+    vfs.inject(ring_fault(Operation::RingWait, true));
+    assert!(matches!(ring.complete(true), Err(RingError::Broken(_))));
+    assert!(matches!(ring.complete(true), Err(RingError::Lost(_))));
+    vfs.heal();
+    assert_eq!(ring.complete(true).unwrap().unwrap().result.unwrap(), 1);
+    assert_eq!(buffer, *b"x");
+}
+
+#[test]
+#[should_panic(expected = "a: 2..4 changes while")]
+fn what_a_ring_reads_must_not_be_written() {
+    let vfs = FaultyVfs::new();
+    let file = durable_file(&vfs, "a", b"abcdef");
+    let ring = vfs.read_ring().unwrap();
+    let mut buffer = [0_u8; 3];
+    // SAFETY: the buffer lives beyond the last look, which takes the last end; nobody looks after the panic.
+    unsafe { ring.add(0, Arc::clone(&file), &mut [IoSliceMut::new(&mut buffer)], 0) };
+    ring.submit().unwrap();
+    file.write_at(b"d", 3).unwrap();
+    assert_eq!(ring.complete(true).unwrap().unwrap().result.unwrap(), 3);
+    file.write_at(b"cd", 2).unwrap();
+    // SAFETY: as above.
+    unsafe { ring.add(0, Arc::clone(&file), &mut [IoSliceMut::new(&mut buffer)], 0) };
+    ring.submit().unwrap();
+    file.write_at(b"cd", 2).unwrap();
+}

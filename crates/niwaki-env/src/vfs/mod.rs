@@ -28,10 +28,11 @@ pub use faulty::{
 pub use image::{CrashImage, CrashOptions};
 pub use memory::MemoryVfs;
 pub use os::{OsVfs, raise_open_files_limit};
-pub use ring::{ReadDone, ReadRing};
+pub use ring::{ReadDone, ReadRing, RingError};
 
 use std::fmt::Debug;
 use std::io::{self, IoSliceMut};
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -134,6 +135,11 @@ pub trait VfsFile: Send + Sync + Debug {
     fn read_cached_at(&self, bufs: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
         let _ = (bufs, offset);
         Ok(0)
+    }
+    /// A simulated ring reads these bytes from now on, or, with `ends`, no more: for files that look out for who writes
+    /// them meanwhile.
+    fn being_read(&self, bytes: Range<u64>, ends: bool) {
+        let _ = (bytes, ends);
     }
     /// The system's descriptor, if the file has one.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

@@ -1,6 +1,6 @@
 //! Reads that go on while their caller does something else.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::io::{self, IoSliceMut};
 use std::sync::Arc;
 
@@ -16,16 +16,40 @@ pub struct ReadDone {
     pub result: io::Result<usize>,
 }
 
+/// Why a ring does not do what it is asked.
+#[derive(Debug)]
+pub enum RingError {
+    /// It begins nothing any more. Reads that it has begun end as ever, those that it has not begun with an error: both
+    /// are still asked for.
+    Broken(io::Error),
+    /// Nor can it tell when those end that it has begun: their buffers may be written at any time.
+    Lost(io::Error),
+}
+
+impl fmt::Display for RingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Broken(error) | Self::Lost(error) => fmt::Display::fmt(error, f),
+        }
+    }
+}
+
+impl std::error::Error for RingError {}
+
 /// A place for a bounded number of reads.
 ///
 /// ```text
 ///           add               submit                 complete
 ///   free ---------> added --------------> under way ----------> free
-///                     |     complete(true)    ^
-///                     +-----------------------+
+///            |         |  complete(true)    ^                    ^
+///            |         +--------------------+                    |
+///            +---------+--- broken: complete, with an error -----+
 /// ```
 ///
 /// Reads end in any order. A ring may be used by several threads at once; those that ask for ends take turns.
+///
+/// A ring that breaks stays so, and lets go of no buffer early: what the system may have begun is waited for. Where that is in
+/// vain the ring is lost, and there is no way on for who owns the buffers.
 pub trait ReadRing: Send + Sync + Debug {
     /// Most reads at a time.
     fn capacity(&self) -> usize;
@@ -47,12 +71,12 @@ pub trait ReadRing: Send + Sync + Debug {
     /// Begins the reads that were added.
     ///
     /// # Errors
-    /// Those after which the ring is of no use. What was added may be under way.
-    fn submit(&self) -> io::Result<()>;
+    /// [`RingError::Broken`], now and from then on. What was added may be under way.
+    fn submit(&self) -> Result<(), RingError>;
 
     /// A read that has ended, if there is one; with `wait` this begins what was added and waits for an end, so something must be there to end.
     ///
     /// # Errors
-    /// As [`ReadRing::submit`].
-    fn complete(&self, wait: bool) -> io::Result<Option<ReadDone>>;
+    /// [`RingError::Broken`], to who meets it, and may ask again; [`RingError::Lost`].
+    fn complete(&self, wait: bool) -> Result<Option<ReadDone>, RingError>;
 }

@@ -17,7 +17,12 @@ const BATCH_ROWS: usize = 1_024;
 pub(super) trait BatchStep: Send {
     /// Puts the next rows into `batch`, and into `kept` the numbers of those that count; false when there are none left. A batch
     /// may have none that counts.
-    fn next(&mut self, batch: &mut Batch, kept: &mut Kept, rt: &mut Runtime<'_, '_>) -> Result<bool>;
+    fn next(
+        &mut self,
+        batch: &mut Batch,
+        kept: &mut Kept,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<bool>;
 }
 
 /// Which rows of a batch count.
@@ -152,7 +157,12 @@ impl BatchScan {
 }
 
 impl BatchStep for BatchScan {
-    fn next(&mut self, batch: &mut Batch, kept: &mut Kept, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+    fn next(
+        &mut self,
+        batch: &mut Batch,
+        kept: &mut Kept,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<bool> {
         let plan = Arc::clone(&self.plan);
         let PlanNode::Scan(scan) = &*plan else {
             return Err(SqlError::internal("a scan of another plan"));
@@ -172,7 +182,12 @@ struct BatchFilter {
 }
 
 impl BatchStep for BatchFilter {
-    fn next(&mut self, batch: &mut Batch, kept: &mut Kept, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+    fn next(
+        &mut self,
+        batch: &mut Batch,
+        kept: &mut Kept,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<bool> {
         let PlanNode::Filter { condition, .. } = &*self.plan else {
             return Err(SqlError::internal("a filter of another plan"));
         };

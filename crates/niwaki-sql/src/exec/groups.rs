@@ -78,7 +78,13 @@ impl Keys {
         self.table.find(hash, |group| self.encoding(*group) == key).copied()
     }
 
-    fn add(&mut self, hash: u64, key: &[u8], values: Vec<Datum>, hasher: &DefaultHashBuilder) -> u32 {
+    fn add(
+        &mut self,
+        hash: u64,
+        key: &[u8],
+        values: Vec<Datum>,
+        hasher: &DefaultHashBuilder,
+    ) -> u32 {
         let group = self.values.len() as u32;
         self.values.push(values);
         self.encoded.extend_from_slice(key);
@@ -112,8 +118,13 @@ impl<'p> Groups<'p> {
     /// No groups yet; without expressions to group by, one.
     pub(super) fn new(exprs: &'p [Expr], calls: &'p [AggregateCall]) -> Self {
         let states = calls.iter().map(States::of).collect();
-        let mut groups =
-            Self { exprs, calls, states, keys: Keys::default(), hasher: DefaultHashBuilder::default() };
+        let mut groups = Self {
+            exprs,
+            calls,
+            states,
+            keys: Keys::default(),
+            hasher: DefaultHashBuilder::default(),
+        };
         if exprs.is_empty() {
             groups.keys.values.push(Vec::new());
             groups.grow();
@@ -169,7 +180,9 @@ impl<'p> Groups<'p> {
                 Some(group) => group,
                 None => {
                     let first: Vec<Datum> = values.iter().map(|values| values.get(row)).collect();
-                    rt.charge(row_bytes(&first) + key.len() + self.calls.len() * size_of::<CallState>())?;
+                    rt.charge(
+                        row_bytes(&first) + key.len() + self.calls.len() * size_of::<CallState>(),
+                    )?;
                     self.keys.add(hash, &key, first, &self.hasher)
                 }
             });
@@ -337,15 +350,18 @@ impl States {
         hasher: &DefaultHashBuilder,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<()> {
-        let eval = |exprs: &mut dyn Iterator<Item = &'_ Expr>, rt: &mut Runtime<'_, '_>| {
-            exprs.map(|expr| expr.eval_rows(batch, rows, rt)).collect::<Result<Vec<_>>>()
-        };
-        let values = eval(&mut call.arguments.iter(), rt)?;
+        let mut values = Vec::with_capacity(call.arguments.len());
+        for argument in &call.arguments {
+            values.push(argument.eval_rows(batch, rows, rt)?);
+        }
         if self.add_vector(values.first(), rows.len(), groups) {
             return Ok(());
         }
         self.loosen(call.kind);
-        let keys = eval(&mut call.order.iter().map(|(key, ..)| key), rt)?;
+        let mut keys = Vec::with_capacity(call.order.len());
+        for (key, ..) in &call.order {
+            keys.push(key.eval_rows(batch, rows, rt)?);
+        }
         let Self::Others(states) = self else { return Ok(()) };
         for row in 0..rows.len() {
             rt.tick()?;
@@ -357,7 +373,12 @@ impl States {
     }
 
     /// Takes all rows at once; false, and none is taken, if these are no values for that.
-    fn add_vector(&mut self, values: Option<&Values<'_>>, rows: usize, groups: GroupOf<'_>) -> bool {
+    fn add_vector(
+        &mut self,
+        values: Option<&Values<'_>>,
+        rows: usize,
+        groups: GroupOf<'_>,
+    ) -> bool {
         let each = match values {
             Some(Values::Each(vector)) => Some(vector.as_ref()),
             _ => None,
@@ -422,7 +443,8 @@ impl States {
     /// Goes on row by row from here.
     fn loosen(&mut self, kind: AggregateKind) {
         let average = matches!(kind, AggregateKind::AverageNumeric | AggregateKind::AverageFloat);
-        let accumulators: Vec<Accumulator> = match std::mem::replace(self, Self::Others(Vec::new())) {
+        let accumulators: Vec<Accumulator> = match std::mem::replace(self, Self::Others(Vec::new()))
+        {
             Self::Others(states) => {
                 *self = Self::Others(states);
                 return;
@@ -432,7 +454,9 @@ impl States {
                 .each()
                 .map(|(sum, count)| {
                     // Sums of int4 fit int8 as long as rows can be counted.
-                    Accumulator::SumInt((count > 0).then_some(i64::try_from(sum).unwrap_or(i64::MAX)))
+                    Accumulator::SumInt(
+                        (count > 0).then_some(i64::try_from(sum).unwrap_or(i64::MAX)),
+                    )
                 })
                 .collect(),
             Self::Integers(sums) => sums
@@ -446,10 +470,9 @@ impl States {
                     Accumulator::SumNumeric { sum, count, average }
                 })
                 .collect(),
-            Self::Floats(sums) => sums
-                .each()
-                .map(|(sum, count)| Accumulator::SumFloat { sum, count, kind })
-                .collect(),
+            Self::Floats(sums) => {
+                sums.each().map(|(sum, count)| Accumulator::SumFloat { sum, count, kind }).collect()
+            }
         };
         *self = Self::Others(accumulators.into_iter().map(CallState::of).collect());
     }

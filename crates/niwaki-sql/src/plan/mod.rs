@@ -23,7 +23,7 @@ use crate::expr::{Expr, ExprKind};
 use crate::functions::Function;
 use crate::store::{LockWait, RowLock};
 
-pub(crate) use conditions::{SlotRange, conjunction, reads_nothing, split_conjuncts};
+pub(crate) use conditions::{SlotRange, conjunction, is_volatile, reads_nothing, split_conjuncts};
 pub(crate) use implication::implies;
 pub(crate) use join::{FromTree, JoinTree, TreeLeaf, plan_from};
 pub(crate) use scan::{BitmapPlan, IndexPath, KeyCondition, ScanPath as PathPlan, ScanPlan};
@@ -44,7 +44,7 @@ impl PlanNode {
     /// them when it plans.
     pub(crate) fn is_constant(&self) -> bool {
         let constant = |expr: &Expr| {
-            !conditions::is_volatile(expr)
+            !is_volatile(expr)
                 && !expr.any(&mut |part| matches!(part.kind, ExprKind::SubQuery(_)))
         };
         match self {

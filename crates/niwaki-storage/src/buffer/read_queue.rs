@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use niwaki_env::sync::atomic::{AtomicU32, Ordering};
+use niwaki_env::sync::plain_atomic::AtomicBool;
 use niwaki_env::sync::{Condvar, Mutex};
 use niwaki_env::vfs::ReadRing;
 
@@ -28,7 +29,12 @@ pub(super) struct Waiting {
     pub(super) under_way: Vec<Option<ReadRun>>,
     /// Somebody asks the ring for ends.
     pub(super) reaping: bool,
+    /// Why the ring does not work any more.
+    pub(super) failure: Option<String>,
 }
+
+/// Hears why the ring does not work any more.
+type Tell = Box<dyn Fn(&str) + Send + Sync>;
 
 /// The runs that wait.
 pub(crate) struct ReadQueue {
@@ -37,6 +43,9 @@ pub(crate) struct ReadQueue {
     pub(super) changed: Condvar,
     /// Where the system reads by itself; then there are no workers.
     pub(super) ring: Option<Arc<dyn ReadRing>>,
+    /// It does not work any more: only what it has is asked for. Set under `waiting`'s lock.
+    pub(super) broken: AtomicBool,
+    pub(super) tell: Mutex<Option<Tell>>,
     /// Frames that reads ahead may still pin.
     frames_left: AtomicU32,
     pub(crate) counters: ReadCounters,
@@ -45,12 +54,19 @@ pub(crate) struct ReadQueue {
 /// What happened to reads ahead; statistics.
 #[derive(Default)]
 pub(crate) struct ReadCounters {
-    /// Runs begun.
-    pub(crate) runs: AtomicCounter,
+    /// Runs begun, and their pages.
+    runs: AtomicCounter,
+    blocks: AtomicCounter,
+    /// By how many pages their streams looked ahead then: the sum, and the most.
+    distances: AtomicCounter,
+    distance_max: AtomicCounter,
     /// Those that the system had in memory.
     pub(crate) cached: AtomicCounter,
-    /// Those that were given to the workers.
-    pub(crate) queued: AtomicCounter,
+    /// Those that were given to others, and their pages.
+    queued: AtomicCounter,
+    queued_blocks: AtomicCounter,
+    /// Pages that were needed before they were there.
+    pub(crate) waits: AtomicCounter,
     /// Those that who needed them took back.
     pub(crate) helped: AtomicCounter,
     /// Those that were given to the system, and how often.
@@ -61,6 +77,20 @@ pub(crate) struct ReadCounters {
 }
 
 impl ReadCounters {
+    /// A run of so many pages begins, of a stream that looks ahead by so many.
+    pub(crate) fn run(&self, blocks: usize, distance: u32) {
+        self.runs.fetch_add(1, Ordering::Relaxed);
+        self.blocks.fetch_add(blocks as u64, Ordering::Relaxed);
+        self.distances.fetch_add(distance.into(), Ordering::Relaxed);
+        self.distance_max.fetch_max(distance.into(), Ordering::Relaxed);
+    }
+
+    /// A run of so many pages is left to others.
+    fn queue(&self, blocks: usize) {
+        self.queued.fetch_add(1, Ordering::Relaxed);
+        self.queued_blocks.fetch_add(blocks as u64, Ordering::Relaxed);
+    }
+
     /// So many runs were given to the system at once.
     pub(super) fn begun(&self, runs: u64) {
         self.begun.fetch_add(runs, Ordering::Relaxed);
@@ -79,10 +109,20 @@ type AtomicCounter = niwaki_env::sync::plain_atomic::AtomicU64;
 pub struct ReadStatistics {
     /// Reads of one or several neighbouring pages by streams.
     pub runs: u64,
+    /// Pages of these.
+    pub blocks: u64,
+    /// By how many pages the stream looked ahead when it came to a read, added up over all reads.
+    pub distances: u64,
+    /// The most of these.
+    pub distance_max: u64,
     /// Of those, how many the system had in memory.
     pub cached: u64,
     /// How many were left to a worker or to the system.
     pub queued: u64,
+    /// Pages of these.
+    pub queued_blocks: u64,
+    /// How often a stream's reader needed a page that had to be read first, or was not there yet.
+    pub waits: u64,
     /// How many of these were done by who needed them, before a worker came.
     pub helped: u64,
     /// How many the system was asked for, and by how many calls.
@@ -97,6 +137,8 @@ impl ReadQueue {
     pub(crate) fn new(frames: usize, ring: Option<Arc<dyn ReadRing>>) -> Self {
         Self {
             ring,
+            broken: AtomicBool::new(false),
+            tell: Mutex::new(None),
             waiting: Mutex::default(),
             changed: Condvar::new(),
             frames_left: AtomicU32::new(frames as u32 / SHARE),
@@ -116,20 +158,26 @@ impl ReadQueue {
         self.frames_left.fetch_add(count, Ordering::Relaxed);
     }
 
+    /// Whether the system takes runs.
+    pub(super) fn ring_works(&self) -> bool {
+        self.ring.is_some() && !self.broken.load(Ordering::Relaxed)
+    }
+
     /// Whether somebody takes runs.
     pub(crate) fn has_takers(&self) -> bool {
-        self.ring.is_some() || self.waiting.lock().workers > 0
+        self.ring_works() || self.waiting.lock().workers > 0
     }
 
     /// Leaves a run to others; gives it back when there are none.
     fn submit(&self, run: ReadRun) -> Option<ReadRun> {
         let mut waiting = self.waiting.lock();
-        if self.ring.is_none() && waiting.workers == 0 {
+        if !self.ring_works() && waiting.workers == 0 {
             return Some(run);
         }
+        let blocks = run.len();
         waiting.runs.push_back(run);
         drop(waiting);
-        self.counters.queued.fetch_add(1, Ordering::Relaxed);
+        self.counters.queue(blocks);
         if self.ring.is_none() {
             self.changed.notify_one();
         }
@@ -150,8 +198,13 @@ impl BufferPool {
         let number = |counter: &AtomicCounter| counter.load(Ordering::Relaxed);
         ReadStatistics {
             runs: number(&counters.runs),
+            blocks: number(&counters.blocks),
+            distances: number(&counters.distances),
+            distance_max: number(&counters.distance_max),
             cached: number(&counters.cached),
             queued: number(&counters.queued),
+            queued_blocks: number(&counters.queued_blocks),
+            waits: number(&counters.waits),
             helped: number(&counters.helped),
             begun: number(&counters.begun),
             submitted: number(&counters.submitted),
@@ -167,7 +220,7 @@ impl BufferPool {
 
     /// Leaves a run to others, from [`BufferPool::begin_waiting`] on; gives it back when it is to be read at once.
     pub(crate) fn leave_run(&self, mut run: ReadRun) -> Option<ReadRun> {
-        if self.reads.ring.is_none() {
+        if !self.reads.ring_works() {
             return self.reads.submit(run);
         }
         if !self.open_for(&mut run) {

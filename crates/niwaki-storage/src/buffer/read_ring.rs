@@ -15,10 +15,15 @@
 //!
 //! A frame under way is LOADING, pinned by its run, and named in `under_way` until its end was taken out of the ring: only then the system has
 //! let go of its memory. Nothing ends that earlier: no error, no cancelled statement, no stream that is dropped. The pool goes only when nothing is under way.
+//!
+//! A ring that breaks is given no run again: what waits is read by who meets the failure, and from then on by who needs it, as if nobody read ahead.
+//! It gives back what it has not begun, and is asked for what it has. Only if that does not end does the process: a frame that the system may write to at
+//! any moment can neither be used again nor be waited for.
 
 use std::sync::Arc;
 
-use niwaki_env::vfs::{ReadDone, ReadRing};
+use niwaki_env::sync::plain_atomic::Ordering;
+use niwaki_env::vfs::{ReadDone, ReadRing, RingError};
 
 use super::pool::BufferPool;
 use super::read_queue::{ReadQueue, Waiting};
@@ -61,6 +66,9 @@ impl BufferPool {
     pub(crate) fn begin_waiting(&self) {
         let Some(ring) = &self.reads.ring else { return };
         self.reap_what_is_there();
+        if !self.reads.ring_works() {
+            return self.read_what_waits();
+        }
         let capacity = ring.capacity();
         let mut begun = 0;
         // Ends: the ring becomes full, or nothing waits.
@@ -79,7 +87,20 @@ impl BufferPool {
         }
         if begun > 0 {
             self.reads.counters.begun(begun);
-            self.must(ring.submit());
+            if let Err(error) = ring.submit() {
+                self.ring_fails(error);
+                self.read_what_waits();
+                self.reap_what_is_there();
+            }
+        }
+    }
+
+    /// Reads the runs that wait for a ring that does not work any more; nobody adds one.
+    fn read_what_waits(&self) {
+        // Ends with the last one.
+        loop {
+            let Some(run) = self.reads.waiting.lock().runs.pop_front() else { return };
+            self.finish_run(&run);
         }
     }
 
@@ -91,11 +112,42 @@ impl BufferPool {
         });
     }
 
-    /// A ring that does not work any more may still write to frames.
-    fn must<T>(&self, result: std::io::Result<T>) -> T {
-        result.unwrap_or_else(|error| {
-            self.files.env().abort(&format!("could not read ahead by io_uring: {error}"))
-        })
+    /// Whoever meets the failure of the ring says so, once.
+    fn ring_fails(&self, error: RingError) {
+        let queue = &self.reads;
+        let why = match error {
+            RingError::Broken(error) => error.to_string(),
+            RingError::Lost(error) => self.files.env().abort(&format!(
+                "could not read ahead by io_uring: {error}, and may still change pages in memory"
+            )),
+        };
+        {
+            let mut waiting = queue.waiting.lock();
+            if !queue.ring_works() {
+                return;
+            }
+            // Relaxed: who adds runs looks again under the lock.
+            queue.broken.store(true, Ordering::Relaxed);
+            waiting.failure = Some(why.clone());
+        }
+        if let Some(tell) = &*queue.tell.lock() {
+            tell(&why);
+        }
+    }
+
+    /// Why the system does not read any more, if that happened since the pool was made.
+    pub(crate) fn ring_failure(&self) -> Option<String> {
+        self.reads.waiting.lock().failure.clone()
+    }
+
+    /// `tell` hears once when that happens; at once, if it has.
+    pub(crate) fn when_ring_fails(&self, tell: impl Fn(&str) + Send + Sync + 'static) {
+        // Held: who meets the failure meanwhile tells after this.
+        let mut place = self.reads.tell.lock();
+        match self.ring_failure() {
+            Some(why) => tell(&why),
+            None => *place = Some(Box::new(tell)),
+        }
     }
 
     /// Takes the ends that are there already, unless somebody else does right now.
@@ -113,12 +165,18 @@ impl BufferPool {
     /// Takes ends; with `wait` at least one. The caller has set `reaping`, and seen that something is under way.
     pub(super) fn reap(&self, ring: &Arc<dyn ReadRing>, mut wait: bool) {
         let _reaper = Reaper { queue: &self.reads };
-        // Ends: what is under way is bounded, and nothing is begun here.
-        while let Some(done) = self.must(ring.complete(wait)) {
-            wait = false;
-            let run = self.reads.waiting.lock().under_way[done.token].take();
-            let run = run.expect("a read that has ended was under way");
-            self.end_run(run, &done);
+        // Ends: what is under way is bounded, nothing is begun here, and a ring breaks once.
+        loop {
+            match ring.complete(wait) {
+                Ok(Some(done)) => {
+                    wait = false;
+                    let run = self.reads.waiting.lock().under_way[done.token].take();
+                    let run = run.expect("a read that has ended was under way");
+                    self.end_run(run, &done);
+                }
+                Ok(None) => return,
+                Err(error) => self.ring_fails(error),
+            }
         }
     }
 

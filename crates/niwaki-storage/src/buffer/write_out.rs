@@ -227,8 +227,11 @@ impl BufferPool {
     /// before.
     fn write_run(&self, run: &mut Run<'_>, count: &Counter) -> Result<u64> {
         let Some((first, _)) = run.pins.first() else { return Ok(0) };
-        let pages = run.pages.len() as u64;
-        let result = self.write_copies(first.id(), &mut run.pages, &mut run.bytes);
+        let (first, pages) = (first.id(), run.pages.len() as u64);
+        if seeded_bug!("written_unpinned") {
+            run.pins.drain(..).for_each(|(_, index)| self.end_io(index, 0, WRITING));
+        }
+        let result = self.write_copies(first, &mut run.pages, &mut run.bytes);
         let set = if result.is_err() { DIRTY } else { 0 };
         for (_, index) in &run.pins {
             self.end_io(*index, set, WRITING);

@@ -23,7 +23,7 @@ pub enum IoMethod {
 pub struct MethodInUse {
     /// Who reads.
     pub method: IoMethod,
-    /// Why the system does not, although it was asked for.
+    /// Why the system does not, although it was asked for: then threads do; or does not any more: then nobody does.
     pub refused: Option<String>,
 }
 

@@ -180,6 +180,7 @@ impl ReadStream {
                 // It may have ended, and nobody has looked.
                 pool.reap_what_is_there();
                 if is_loading() {
+                    pool.reads.counters.waits.fetch_add(1, Ordering::Relaxed);
                     self.distance.was_late();
                 } else {
                     self.distance.was_in_time();
@@ -229,7 +230,7 @@ impl ReadStream {
     /// Reads a run, or has it read; at once if it has what is needed `now`.
     fn read(&mut self, pool: &BufferPool, run: ReadRun, now: bool) -> Named {
         let counters = &pool.reads.counters;
-        counters.runs.fetch_add(1, Ordering::Relaxed);
+        counters.run(run.len(), self.distance.pages());
         self.reads += run.len() as u64;
         let Some(rest) = pool.fill_cached(run) else {
             counters.cached.fetch_add(1, Ordering::Relaxed);
@@ -237,6 +238,7 @@ impl ReadStream {
             return Named::Read;
         };
         if now {
+            counters.waits.fetch_add(1, Ordering::Relaxed);
             match pool.reads.has_takers() {
                 true => self.distance.was_late(),
                 // Nobody else would read meanwhile.

@@ -8,8 +8,11 @@ use niwaki_env::Env;
 use niwaki_env::clock::{Clock, ManualClock};
 use niwaki_env::vfs::{Fault, FaultKind, FaultyVfs, MemoryVfs, Operation, OsVfs, SlowVfs, Vfs};
 
+mod broken_ring;
+
 use super::distance::Distance;
 use super::{IoMethod, ReadAhead, ReadStream};
+use crate::buffer::ReadStatistics;
 use crate::ids::{BlockNumber, Fork, PageId, RelFile, Xid};
 use crate::page::PageKind;
 use crate::storage::{Storage, StorageOptions};
@@ -37,7 +40,10 @@ fn filled(vfs: Arc<dyn Vfs>, frames: usize) -> (Arc<Storage>, RelFile) {
 }
 
 fn filled_for(vfs: Arc<dyn Vfs>, frames: usize, io_method: IoMethod) -> (Arc<Storage>, RelFile) {
-    let env = Env { vfs, ..Env::memory() };
+    filled_in(Env { vfs, ..Env::memory() }, frames, io_method)
+}
+
+fn filled_in(env: Env, frames: usize, io_method: IoMethod) -> (Arc<Storage>, RelFile) {
     let options = |frames| StorageOptions { io_method, ..options(frames) };
     let (storage, _) = Storage::open(env.clone(), options(frames), Vec::new()).unwrap();
     let file = RelFile { id: storage.allocate_file(), logged: false };
@@ -324,6 +330,63 @@ fn reads_on_a_slow_device_are_waited_for_once() {
     // What the device does one at a time takes as long as it takes.
     let (narrow, _) = time_on_a_device(IoMethod::IoUring, settings(16, 1), 1);
     assert!((u64::from(BLOCKS) * 10..u64::from(BLOCKS) * 10 + 30).contains(&narrow), "{narrow} ms");
+}
+
+/// One reader on a device that takes 10 ms for a read: each number follows from the rules of `distance.rs`.
+#[test]
+fn what_streams_do_is_counted() {
+    let counted = |method, options| {
+        let clock = Arc::new(ManualClock::new());
+        let vfs = SlowVfs::new(files(), Arc::clone(&clock), Duration::from_millis(10), 16);
+        let (storage, file) = filled_for(Arc::new(vfs), 4096, method);
+        let before = storage.pool().read_statistics();
+        assert_eq!(before, ReadStatistics::default());
+        let mut named = 0..BLOCKS;
+        let mut stream = stream(&storage, file, options);
+        let name = &mut || Ok::<_, Infallible>(named.next());
+        while let Ok(Some(block)) = stream.next(storage.pool(), name) {
+            drop(storage.pool().pin(page(file, block)).unwrap());
+            clock.advance(Duration::from_millis(1));
+        }
+        storage.pool().read_statistics()
+    };
+    let blocks = u64::from(BLOCKS);
+    let settings = ReadAhead { concurrency: 16, combine: 4, ring: 0 };
+    let one_by_one = ReadStatistics {
+        runs: blocks,
+        blocks,
+        distances: blocks,
+        distance_max: 1,
+        waits: blocks,
+        ..ReadStatistics::default()
+    };
+    assert_eq!(counted(IoMethod::Sync, ReadAhead::NONE), one_by_one);
+    assert_eq!(counted(IoMethod::IoUring, ReadAhead::NONE), one_by_one);
+    // Nobody else reads: a read is begun when it is needed, or when it is as long as it may be.
+    let sync = ReadStatistics {
+        runs: 33,
+        blocks,
+        distances: 127,
+        distance_max: 4,
+        waits: 26,
+        ..ReadStatistics::default()
+    };
+    assert_eq!(counted(IoMethod::Sync, settings), sync);
+    // It waits as often as the distance doubles to 32 pages: a read takes as long as ten pages. What it reads itself is one, two
+    // and four pages, before others are ahead.
+    let ring = ReadStatistics {
+        runs: 33,
+        blocks,
+        distances: 776,
+        distance_max: 32,
+        queued: 30,
+        queued_blocks: blocks - 7,
+        waits: 5,
+        begun: 30,
+        submitted: 20,
+        ..ReadStatistics::default()
+    };
+    assert_eq!(counted(IoMethod::IoUring, settings), ring);
 }
 
 #[test]

@@ -144,6 +144,15 @@ impl LockManager {
         partition.entries.get(&key).is_some_and(|entry| !entry.waiters.is_empty())
     }
 
+    /// Whether anybody waits for the table in a mode that `held` excludes: for who holds it in that mode, and whom the
+    /// other one waits for as long.
+    pub fn is_wanted_beside(&self, table: TableId, held: TableLockMode) -> bool {
+        let (key, excludes) = (LockKey::Table(table), Mode::from(held).excludes);
+        let partition = self.partition(&key).lock();
+        let entry = partition.entries.get(&key);
+        entry.is_some_and(|entry| entry.waiters.iter().any(|it| excludes & it.mode.bit != 0))
+    }
+
     /// Waits until every other transaction that holds the table now in a mode that excludes `mode` has
     /// let go of it: ended, or rolled back to before it locked. Takes no lock, and keeps nobody from
     /// taking one meanwhile; who locks the table later is not waited for. `told` hears how many there

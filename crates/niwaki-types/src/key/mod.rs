@@ -12,7 +12,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::compare::{bpchar_trimmed, canonical_bits};
+use crate::compare::{bpchar_trimmed_bytes, canonical_bits};
 use crate::error::{Result, TypeError};
 use crate::{Datum, Numeric, TypeOid};
 
@@ -123,7 +123,7 @@ fn encode_other(value: &Datum, order: KeyOrder, out: &mut Vec<u8>) {
             out.extend_from_slice(&(bits ^ flip).to_be_bytes());
         }
         Datum::Numeric(value) => encode_numeric(value, out),
-        Datum::Text(value) => push_text(value, order, out),
+        Datum::Text(value) => push_text(value.as_bytes(), order, out),
         Datum::Bytea(value) => {
             for byte in value.iter() {
                 out.push(*byte);
@@ -160,15 +160,21 @@ fn encode_other(value: &Datum, order: KeyOrder, out: &mut Vec<u8>) {
     }
 }
 
-fn push_text(text: &str, order: KeyOrder, out: &mut Vec<u8>) {
-    let text = if order.oid == TypeOid::BPCHAR { bpchar_trimmed(text) } else { text };
-    debug_assert!(!text.as_bytes().contains(&END), "text never holds a zero byte");
-    out.extend_from_slice(text.as_bytes());
+/// The bytes of a text that its key has: those of `char(n)` without trailing blanks.
+#[inline]
+fn text_of_key(text: &[u8], order: KeyOrder) -> &[u8] {
+    if order.oid == TypeOid::BPCHAR { bpchar_trimmed_bytes(text) } else { text }
+}
+
+fn push_text(text: &[u8], order: KeyOrder, out: &mut Vec<u8>) {
+    let text = text_of_key(text, order);
+    debug_assert!(!text.contains(&END), "text never holds a zero byte");
+    out.extend_from_slice(text);
     out.push(END);
 }
 
-/// [`encode_key`] of a text, without a value made of it.
-pub(crate) fn encode_text_key(text: &str, order: KeyOrder, out: &mut Vec<u8>) {
+/// [`encode_key`] of the bytes of a text, without a value made of it.
+pub(crate) fn encode_text_key(text: &[u8], order: KeyOrder, out: &mut Vec<u8>) {
     out.push(MARKER_VALUE);
     let start = out.len();
     push_text(text, order, out);
@@ -185,6 +191,40 @@ pub(crate) fn encode_numeric_key(number: &Numeric, order: KeyOrder, out: &mut Ve
     if order.descending {
         out.iter_mut().skip(start).for_each(|byte| *byte = !*byte);
     }
+}
+
+/// What follows the key of this value in `key`, if `key` begins with it.
+#[inline]
+pub fn strip_key<'k>(value: &Datum, order: KeyOrder, key: &'k [u8]) -> Option<&'k [u8]> {
+    match value {
+        Datum::Int4(value) => {
+            let bits = (*value as u32 ^ (1 << 31)) ^ inversion(order) as u32;
+            key.strip_prefix(&[MARKER_VALUE])?.strip_prefix(&bits.to_be_bytes())
+        }
+        Datum::Int8(value) => {
+            let bits = (*value as u64 ^ (1 << 63)) ^ inversion(order);
+            key.strip_prefix(&[MARKER_VALUE])?.strip_prefix(&bits.to_be_bytes())
+        }
+        value => {
+            let mut encoded = Vec::new();
+            encode_key(value, order, &mut encoded);
+            key.strip_prefix(encoded.as_slice())
+        }
+    }
+}
+
+/// What follows the key of this text in `key`, if `key` begins with it.
+pub(crate) fn strip_text_key<'k>(text: &[u8], order: KeyOrder, key: &'k [u8]) -> Option<&'k [u8]> {
+    let key = key.strip_prefix(&[MARKER_VALUE])?;
+    let text = text_of_key(text, order);
+    let (begin, rest) = key.split_at_checked(text.len())?;
+    let (end, rest) = rest.split_first()?;
+    let flip = inversion(order) as u8;
+    let same = match flip {
+        0 => begin == text,
+        _ => begin.iter().zip(text).all(|(a, b)| *a == !*b),
+    };
+    (same && *end == END ^ flip).then_some(rest)
 }
 
 /// Sign, exponent and digits of a number. The digits stand in pairs, each one more than its value

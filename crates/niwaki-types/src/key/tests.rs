@@ -52,6 +52,25 @@ proptest! {
     }
 
     #[test]
+    fn a_key_begins_with_that_of_an_equal_value((order, a, b) in pairs()) {
+        let mut key = encoded(&a, order);
+        let length = key.len();
+        encode_key(&b, order, &mut key);
+        let equal = encoded(&a, order) == encoded(&b, order);
+        let rest = &key[length..];
+        prop_assert_eq!(strip_key(&a, order, &key), Some(rest));
+        prop_assert_eq!(strip_key(&b, order, &key), equal.then_some(rest));
+        if let Datum::Text(text) = &b {
+            let found = strip_text_key(text.as_bytes(), order, &key);
+            prop_assert_eq!(found, equal.then_some(rest));
+            // A key that is cut off is no key.
+            let own = encoded(&b, order);
+            let cut_off = strip_text_key(text.as_bytes(), order, &own[..own.len() - 1]);
+            prop_assert_eq!(cut_off, None);
+        }
+    }
+
+    #[test]
     fn values_known_to_be_the_same_are((order, a, b) in pairs()) {
         prop_assert!(!matches!(a, Datum::Int8(_) | Datum::Text(_) | Datum::Null) || a.same_image(&a.clone()));
         if a.same_image(&b) {

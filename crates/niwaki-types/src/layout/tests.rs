@@ -45,8 +45,17 @@ proptest! {
             let (mut key, mut of_value) = (Vec::new(), Vec::new());
             prop_assert_eq!(view.encode_key(column, order, &mut key).expect("own row"), Some(true));
             encode_key(&values[column], order, &mut of_value);
-            prop_assert_eq!(key, of_value);
+            prop_assert_eq!(&key, &of_value);
+            let other = &values[(column + 1) % columns.len()];
+            encode_key(other, order, &mut key);
+            let rest = &key[of_value.len()..];
+            prop_assert_eq!(view.strip_key(column, order, &key).expect("own row"), KeyPart::Rest(rest));
+            let twice = rest.repeat(2);
+            let part = view.strip_key(column, order, &twice).expect("own row");
+            prop_assert_eq!(part == KeyPart::Rest(rest), of_value == rest);
         }
+        let missing = view.strip_key(columns.len(), KeyOrder::ascending(TypeOid::INT4), &[]);
+        prop_assert_eq!(missing.expect("own row"), KeyPart::Missing);
         prop_assert!(view.get(columns.len()).expect("own row").is_none());
         let order = KeyOrder::ascending(TypeOid::INT4);
         prop_assert_eq!(view.encode_key(columns.len(), order, &mut Vec::new()).expect("own row"), None);

@@ -264,10 +264,10 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The value as it stands there, if its type is one of text.
+    /// The bytes of the value as it stands there, if its type is one of text.
     #[inline]
-    pub(super) fn take_text(&mut self, oid: TypeOid) -> Result<Option<&'a str>> {
-        if oid.is_text() { str_of(self.take_counted()?).map(Some) } else { Ok(None) }
+    pub(super) fn take_text(&mut self, oid: TypeOid) -> Result<Option<&'a [u8]>> {
+        if oid.is_text() { self.take_counted().map(Some) } else { Ok(None) }
     }
 
     /// Appends the next value to `out`, a vector of its type.

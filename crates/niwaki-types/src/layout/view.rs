@@ -3,7 +3,7 @@
 use super::apart::{Apart, decompress, value_of_image};
 use super::value::{Cursor, ended};
 use crate::error::{Result, TypeError};
-use crate::key::{KeyOrder, encode_key, encode_text_key};
+use crate::key::{KeyOrder, encode_key, encode_text_key, strip_key, strip_text_key};
 use crate::{ColumnType, Datum, Vector};
 
 /// A set of columns, by position. The first 64 take no memory of their own.
@@ -86,6 +86,25 @@ pub enum Field<'a> {
     Value(Datum),
     /// A value that does not stand there as it is.
     Apart(Apart<'a>),
+}
+
+/// What a key has where that of a row's column would be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyPart<'k> {
+    /// The same; this follows.
+    Rest(&'k [u8]),
+    /// Another one.
+    Other,
+    /// The row's value does not stand in it as it is: that cannot be told.
+    Apart,
+    /// The row is older than the column.
+    Missing,
+}
+
+impl<'k> From<Option<&'k [u8]>> for KeyPart<'k> {
+    fn from(rest: Option<&'k [u8]>) -> Self {
+        rest.map_or(Self::Other, Self::Rest)
+    }
 }
 
 /// A stored row. It walks its bytes from the front and remembers where it stands, so asking for
@@ -199,6 +218,34 @@ impl<'a> RowView<'a> {
         }
         self.next = column.saturating_add(1);
         Ok(Some(stands))
+    }
+
+    /// Whether `key` begins with the key of `column` ([`encode_key`]), without a key made of it where that takes memory.
+    ///
+    /// # Errors
+    /// `XX001` when the bytes are not a stored row.
+    #[inline]
+    pub fn strip_key<'k>(
+        &mut self,
+        column: usize,
+        order: KeyOrder,
+        key: &'k [u8],
+    ) -> Result<KeyPart<'k>> {
+        let Some(kind) = self.columns.get(column) else { return Ok(KeyPart::Missing) };
+        let oid = kind.oid;
+        if self.is_null(column) {
+            return Ok(strip_key(&Datum::Null, order, key).into());
+        }
+        self.seek(column)?;
+        let part = if self.cursor.take_apart(oid)?.is_some() {
+            KeyPart::Apart
+        } else if let Some(text) = self.cursor.take_text(oid)? {
+            strip_text_key(text, order, key).into()
+        } else {
+            strip_key(&self.cursor.take_value(oid)?, order, key).into()
+        };
+        self.next = column.saturating_add(1);
+        Ok(part)
     }
 
     /// The bytes that stand in the row for `column`, length and form included: of two versions, equal ones are

@@ -173,7 +173,9 @@ impl Vector {
             VectorData::Any(_) if oid == TypeOid::NUMERIC => {
                 self.data = VectorData::for_type(oid);
             }
-            data => for_each_list!(data, values => values.clear(), texts => texts.clear(), decimals => decimals.clear()),
+            data => {
+                for_each_list!(data, values => values.clear(), texts => texts.clear(), decimals => decimals.clear())
+            }
         }
     }
 
@@ -247,11 +249,16 @@ impl Vector {
             (VectorData::Timestamp(values), Datum::Timestamp(value)) => values.push(*value),
             (VectorData::TimestampTz(values), Datum::TimestampTz(value)) => values.push(*value),
             (VectorData::Any(values), value) => values.push(value.clone()),
-            (VectorData::Text(texts), Datum::Text(text)) if texts.push(text) => {}
-            (VectorData::Decimal(decimals), Datum::Numeric(value)) if decimals.push(value) => {}
-            // What does not fit, or is of another type, makes values of all of them.
-            (_, value) => {
-                self.loosen().push(value.clone());
+            (data, value) => {
+                let fits = match (data, value) {
+                    (VectorData::Text(texts), Datum::Text(text)) => texts.push(text),
+                    (VectorData::Decimal(decimals), Datum::Numeric(value)) => decimals.push(value),
+                    _ => false,
+                };
+                // What does not fit, or is of another type, makes values of all of them.
+                if !fits {
+                    self.loosen().push(value.clone());
+                }
             }
         }
         self.not_null();
@@ -275,7 +282,11 @@ impl Vector {
             | (VectorData::TimestampTz(to), VectorData::TimestampTz(from)) => to.push(from[row]),
             (VectorData::Float4(to), VectorData::Float4(from)) => to.push(from[row]),
             (VectorData::Float8(to), VectorData::Float8(from)) => to.push(from[row]),
-            (VectorData::Text(to), VectorData::Text(from)) if to.push(from.get(row)) => {}
+            (VectorData::Text(to), VectorData::Text(from)) => {
+                if !to.push(from.get(row)) {
+                    return self.push(&other.get(row));
+                }
+            }
             _ => return self.push(&other.get(row)),
         }
         self.not_null();
@@ -283,9 +294,12 @@ impl Vector {
 
     /// Appends a numeric.
     pub(crate) fn push_numeric(&mut self, value: Numeric) {
-        match &mut self.data {
-            VectorData::Decimal(decimals) if decimals.push(&value) => {}
-            _ => self.loosen().push(Datum::Numeric(Arc::new(value))),
+        let fits = match &mut self.data {
+            VectorData::Decimal(decimals) => decimals.push(&value),
+            _ => false,
+        };
+        if !fits {
+            self.loosen().push(Datum::Numeric(Arc::new(value)));
         }
         self.not_null();
     }
@@ -343,7 +357,7 @@ impl Vector {
     pub fn encode_key(&self, row: usize, order: KeyOrder, out: &mut Vec<u8>) {
         match &self.data {
             VectorData::Text(texts) if !self.is_null(row) => {
-                encode_text_key(texts.get(row), order, out);
+                encode_text_key(texts.get_bytes(row), order, out);
             }
             VectorData::Decimal(decimals) if !self.is_null(row) => {
                 encode_numeric_key(&decimals.get(row), order, out);

@@ -81,10 +81,8 @@ impl Texts {
     pub(super) fn take(&self, rows: &[u32]) -> Self {
         let length = |row: &u32| self.span(*row as usize).len();
         let total: usize = rows.iter().map(length).sum();
-        let mut taken = Self {
-            buffer: String::with_capacity(total),
-            spans: Vec::with_capacity(rows.len()),
-        };
+        let mut taken =
+            Self { buffer: String::with_capacity(total), spans: Vec::with_capacity(rows.len()) };
         for row in rows {
             if !taken.push(self.get(*row as usize)) {
                 // A text that is taken several times may not fit; then the buffer as it is does.

@@ -15,6 +15,7 @@ use super::environment::UNIX_TO_POSTGRES_US;
 use crate::activity::BackendType;
 use crate::database::Database;
 use crate::index_counters::{self, STAT_INDEXES};
+use crate::read_ahead::{self, READ_AHEAD};
 use crate::snapshots::{self, SNAPSHOTS};
 use crate::table_counters::{self, STAT_TABLES};
 use crate::views::{PROGRESS, PROGRESS_VACUUM};
@@ -156,6 +157,7 @@ impl SystemSource for SessionSource<'_> {
             STAT_INDEXES => index_counter_rows(state, row),
             STAT_TABLES => table_counter_rows(state, row),
             SNAPSHOTS => snapshots::rows(self.database, state, row),
+            READ_AHEAD => read_ahead::rows(self.database, row),
             "pg_stat_bgwriter" => self.writer_rows(row),
             _ => Ok(()),
         }

@@ -101,8 +101,18 @@ fn each(rows: usize, holds: impl Fn(usize) -> bool) -> Vec<bool> {
 
 /// Both sides of one type whose order is that of its numbers. Each operator has a loop of its own, which the compiler makes
 /// wide.
-fn ordered<T: Copy + Ord>(operator: Comparison, a: Side<'_, T>, b: Side<'_, T>, rows: usize) -> Vec<bool> {
-    fn run<T: Copy>(a: Side<'_, T>, b: Side<'_, T>, rows: usize, holds: impl Fn(T, T) -> bool) -> Vec<bool> {
+fn ordered<T: Copy + Ord>(
+    operator: Comparison,
+    a: Side<'_, T>,
+    b: Side<'_, T>,
+    rows: usize,
+) -> Vec<bool> {
+    fn run<T: Copy>(
+        a: Side<'_, T>,
+        b: Side<'_, T>,
+        rows: usize,
+        holds: impl Fn(T, T) -> bool,
+    ) -> Vec<bool> {
         match (a, b) {
             (Side::Each(a), Side::Each(b)) => a.iter().zip(b).map(|(a, b)| holds(*a, *b)).collect(),
             (Side::Each(a), Side::One(b)) => a.iter().map(|a| holds(*a, b)).collect(),

@@ -28,7 +28,10 @@ impl<T: Copy> Side<'_, T> {
 /// Both sides, if both are of this variant of [`VectorData`] and [`Datum`]. NULL for all rows counts as a default.
 macro_rules! sides {
     ($left:expr, $right:expr, $variant:ident) => {
-        match ($crate::expr::batch::kernels::side!($left, $variant), $crate::expr::batch::kernels::side!($right, $variant)) {
+        match (
+            $crate::expr::batch::kernels::side!($left, $variant),
+            $crate::expr::batch::kernels::side!($right, $variant),
+        ) {
             (Some(a), Some(b)) => Some((a, b)),
             _ => None,
         }
@@ -131,7 +134,10 @@ pub(super) fn has_kernel(function: &Function) -> bool {
     match function.name {
         "+" | "-" | "*" => {
             left == right
-                && matches!(*left, TypeOid::INT4 | TypeOid::INT8 | TypeOid::FLOAT8 | TypeOid::NUMERIC)
+                && matches!(
+                    *left,
+                    TypeOid::INT4 | TypeOid::INT8 | TypeOid::FLOAT8 | TypeOid::NUMERIC
+                )
         }
         name => Comparison::named(name).is_some() && is_compared(*left) && is_compared(*right),
     }
@@ -187,7 +193,9 @@ fn arithmetic(
             floats(function.name, a, b, rows).map(VectorData::Float8)
         }
         TypeOid::NUMERIC => {
-            let (Some(a), Some(b)) = (decimal_side(left), decimal_side(right)) else { return Ok(None) };
+            let (Some(a), Some(b)) = (decimal_side(left), decimal_side(right)) else {
+                return Ok(None);
+            };
             decimals(function.name, &a, &b, rows).map(VectorData::Decimal)
         }
         _ => None,
@@ -279,7 +287,9 @@ pub(super) fn cast(values: &Values<'_>, to: TypeOid) -> Option<Vector> {
     let Values::Each(vector) = values else { return None };
     let wide = || -> Option<Vec<i64>> {
         match vector.data() {
-            VectorData::Int4(values) => Some(values.iter().map(|value| i64::from(*value)).collect()),
+            VectorData::Int4(values) => {
+                Some(values.iter().map(|value| i64::from(*value)).collect())
+            }
             VectorData::Int8(values) => Some(values.clone()),
             _ => None,
         }

@@ -187,8 +187,8 @@ impl Expr {
             }
             ExprKind::Slot { depth: 0, slot } => {
                 let vector = batch.columns.get(*slot).filter(|vector| vector.len() == batch.rows);
-                let vector =
-                    vector.ok_or_else(|| SqlError::internal(format!("slot {slot} was not read")))?;
+                let vector = vector
+                    .ok_or_else(|| SqlError::internal(format!("slot {slot} was not read")))?;
                 Ok(Values::Each(match rows {
                     Rows::All(_) => Cow::Borrowed(vector),
                     Rows::Some(rows) => Cow::Owned(vector.take(rows)),
@@ -294,7 +294,8 @@ impl Expr {
             let values = condition.eval_rows(batch, Rows::Some(&numbers), rt)?;
             let (mut chosen, mut others) = (Vec::new(), Vec::new());
             for (position, at) in open.iter().enumerate() {
-                let side = if values.truth(position) == Some(true) { &mut chosen } else { &mut others };
+                let side =
+                    if values.truth(position) == Some(true) { &mut chosen } else { &mut others };
                 side.push(*at);
             }
             let numbers = rows.narrowed(&chosen);

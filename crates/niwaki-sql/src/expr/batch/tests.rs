@@ -56,7 +56,7 @@ fn value(oid: TypeOid) -> BoxedStrategy<Datum> {
 
 fn leaf(oid: TypeOid) -> BoxedStrategy<Expr> {
     let first = SLOTS.iter().position(|slot| *slot == oid).expect("a type of the rows") * 2;
-    let slot = |slot| Expr::slot(slot, oid.into());
+    let slot = move |slot| Expr::slot(slot, oid.into());
     prop_oneof![
         4 => (first..first + 2).prop_map(slot),
         1 => value(oid).prop_map(move |value| Expr::constant(value, oid, -1)),
@@ -133,24 +133,41 @@ fn with_runtime<T>(run: impl FnOnce(&mut Runtime<'_, '_>) -> T) -> T {
 fn same(a: &Datum, b: &Datum) -> bool {
     match (a, b) {
         (Datum::Numeric(a), Datum::Numeric(b)) => a.to_string() == b.to_string(),
-        (Datum::Float8(a), Datum::Float8(b)) => a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan(),
+        (Datum::Float8(a), Datum::Float8(b)) => {
+            a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
+        }
         (Datum::Null, Datum::Null) => true,
-        (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b) && niwaki_types::equal(TypeOid::TEXT, a, b),
+        (a, b) => {
+            std::mem::discriminant(a) == std::mem::discriminant(b)
+                && niwaki_types::equal(TypeOid::TEXT, a, b)
+        }
     }
 }
 
-fn check(expr: &Expr, rows: &[Vec<Datum>], picked: &[u32]) -> std::result::Result<(), TestCaseError> {
+fn check(
+    expr: &Expr,
+    rows: &[Vec<Datum>],
+    picked: &[u32],
+) -> std::result::Result<(), TestCaseError> {
     with_runtime(|rt| {
         let batch = batch_of(rows);
         let all: Vec<u32> = (0..rows.len() as u32).collect();
-        for (asked, numbers) in [(Rows::All(rows.len()), all.as_slice()), (Rows::Some(picked), picked)] {
+        for (asked, numbers) in
+            [(Rows::All(rows.len()), all.as_slice()), (Rows::Some(picked), picked)]
+        {
             let one_by_one: Vec<_> =
                 numbers.iter().map(|row| expr.eval(&rows[*row as usize], rt)).collect();
             match expr.eval_rows(&batch, asked, rt) {
                 Ok(values) => {
                     for (at, one) in one_by_one.iter().enumerate() {
-                        let one = one.as_ref().map_err(|error| TestCaseError::fail(format!("{error:?} of a row")))?;
-                        prop_assert!(same(&values.get(at), one), "{:?} and alone {one:?}", values.get(at));
+                        let one = one
+                            .as_ref()
+                            .map_err(|error| TestCaseError::fail(format!("{error:?} of a row")))?;
+                        prop_assert!(
+                            same(&values.get(at), one),
+                            "{:?} and alone {one:?}",
+                            values.get(at)
+                        );
                         prop_assert_eq!(values.is_null(at), one.is_null());
                     }
                 }
@@ -229,7 +246,11 @@ fn what_is_decided_is_not_evaluated() {
         both.select(&batch, Rows::All(4), &mut kept, rt).expect("nothing is divided by zero");
         assert_eq!(kept, [1, 3]);
         let case = Expr::new(
-            ExprKind::Case { operand: None, branches: vec![(not_zero(), quotient())], default: None },
+            ExprKind::Case {
+                operand: None,
+                branches: vec![(not_zero(), quotient())],
+                default: None,
+            },
             TypeOid::INT4,
             -1,
         );

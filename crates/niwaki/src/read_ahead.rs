@@ -1,0 +1,56 @@
+//! `niwaki_stat_read_ahead`: what streams read since the database was opened, and what reading ahead was worth.
+//!
+//! One list has the view's columns and where each value comes from, so that they cannot differ.
+
+use niwaki_catalog::Result;
+use niwaki_storage::ReadStatistics;
+use niwaki_types::{Datum, TypeOid};
+
+use crate::database::Database;
+
+/// Name of the view.
+pub(crate) const READ_AHEAD: &str = "niwaki_stat_read_ahead";
+
+/// Who reads; then the counters.
+const METHOD: (&str, TypeOid) = ("io_method", TypeOid::TEXT);
+
+type Counter = (&'static str, TypeOid, fn(&ReadStatistics) -> Datum);
+
+const COUNTERS: &[Counter] = &[
+    ("reads", TypeOid::INT8, |s| number(s.runs)),
+    ("blocks", TypeOid::INT8, |s| number(s.blocks)),
+    ("blocks_per_read", TypeOid::FLOAT8, |s| mean(s.blocks, s.runs)),
+    ("cached_reads", TypeOid::INT8, |s| number(s.cached)),
+    ("ahead_reads", TypeOid::INT8, |s| number(s.queued)),
+    ("ahead_blocks", TypeOid::INT8, |s| number(s.queued_blocks)),
+    ("helped_reads", TypeOid::INT8, |s| number(s.helped)),
+    ("waits", TypeOid::INT8, |s| number(s.waits)),
+    ("distance_mean", TypeOid::FLOAT8, |s| mean(s.distances, s.runs)),
+    ("distance_max", TypeOid::INT8, |s| number(s.distance_max)),
+    ("ring_reads", TypeOid::INT8, |s| number(s.begun)),
+    ("ring_calls", TypeOid::INT8, |s| number(s.submitted)),
+    ("ring_repeats", TypeOid::INT8, |s| number(s.repeated)),
+];
+
+fn number(value: u64) -> Datum {
+    Datum::Int8(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+/// Null without any.
+fn mean(sum: u64, count: u64) -> Datum {
+    if count == 0 { Datum::Null } else { Datum::Float8(sum as f64 / count as f64) }
+}
+
+/// The view's columns.
+pub(crate) fn columns() -> Vec<(&'static str, TypeOid)> {
+    let counters = COUNTERS.iter().map(|&(name, oid, _)| (name, oid));
+    std::iter::once(METHOD).chain(counters).collect()
+}
+
+/// The one row.
+pub(crate) fn rows(database: &Database, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
+    let statistics = database.read_statistics();
+    let method = std::iter::once(Datum::text(&database.io_method()));
+    let counters = COUNTERS.iter().map(|(_, _, read)| read(&statistics));
+    row(&method.chain(counters).collect::<Vec<_>>())
+}
