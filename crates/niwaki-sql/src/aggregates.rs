@@ -20,6 +20,7 @@ pub(crate) enum AggregateKind {
     SumInterval,
     AverageNumeric,
     AverageFloat,
+    AverageInterval,
     Min,
     Max,
     BoolAnd,
@@ -88,19 +89,20 @@ pub(crate) fn resolve(name: &str, types: &[TypeOid], star: bool) -> Option<Resol
             T::INT8 | T::NUMERIC => of(K::SumNumeric, *ty, T::NUMERIC),
             T::FLOAT4 => of(K::SumFloat4, *ty, T::FLOAT4),
             T::FLOAT8 => of(K::SumFloat8, *ty, T::FLOAT8),
-            T::INTERVAL => of(K::SumInterval, *ty, T::INTERVAL),
+            T::INTERVAL | T::TIME => of(K::SumInterval, T::INTERVAL, T::INTERVAL),
             _ => None,
         },
         ("avg", [ty]) => match *ty {
             T::INT2 | T::INT4 | T::INT8 | T::NUMERIC => of(K::AverageNumeric, *ty, T::NUMERIC),
             T::FLOAT4 | T::FLOAT8 => of(K::AverageFloat, *ty, T::FLOAT8),
+            T::INTERVAL | T::TIME => of(K::AverageInterval, T::INTERVAL, T::INTERVAL),
             _ => None,
         },
         ("min" | "max", [ty]) => {
             let kind = if name == "min" { K::Min } else { K::Max };
             let ty = match *ty {
                 T::UNKNOWN | T::VARCHAR | T::NAME => T::TEXT,
-                T::BOOL | T::BYTEA | T::XID => return None,
+                T::BOOL | T::BYTEA | T::XID | T::UUID => return None,
                 ty => ty,
             };
             crate::functions::compare_function("<", ty)?;
@@ -146,7 +148,11 @@ pub(crate) enum Accumulator {
         count: i64,
         kind: AggregateKind,
     },
-    SumInterval(Option<niwaki_types::Interval>),
+    SumInterval {
+        sum: Option<niwaki_types::Interval>,
+        count: i64,
+        average: bool,
+    },
     Extreme {
         best: Datum,
         greatest: bool,
@@ -181,7 +187,9 @@ impl Accumulator {
             K::SumFloat4 | K::SumFloat8 | K::AverageFloat => {
                 Self::SumFloat { sum: 0.0, count: 0, kind }
             }
-            K::SumInterval => Self::SumInterval(None),
+            K::SumInterval | K::AverageInterval => {
+                Self::SumInterval { sum: None, count: 0, average: kind == K::AverageInterval }
+            }
             K::Min | K::Max => {
                 Self::Extreme { best: Datum::Null, greatest: kind == K::Max, ty: argument }
             }
@@ -261,12 +269,13 @@ impl Accumulator {
                 }
                 *count += 1;
             }
-            Self::SumInterval(sum) => {
+            Self::SumInterval { sum, count, .. } => {
                 let Datum::Interval(value) = first else { return Err(wrong()) };
                 *sum = Some(match sum.take() {
                     Some(sum) => sum.checked_add(value)?,
                     None => **value,
                 });
+                *count += 1;
             }
             Self::Extreme { best, greatest, ty } => {
                 let order = compare(*ty, first, best);
@@ -321,7 +330,12 @@ impl Accumulator {
                 AggregateKind::AverageFloat => Datum::Float8(sum / count as f64),
                 _ => Datum::Float8(sum),
             },
-            Self::SumInterval(sum) => sum.map_or(Datum::Null, |s| Datum::Interval(Arc::new(s))),
+            Self::SumInterval { sum: None, .. } => Datum::Null,
+            Self::SumInterval { sum: Some(sum), count, average } => {
+                #[expect(clippy::cast_precision_loss, reason = "PostgreSQL divides by a float too")]
+                let value = if average { sum.divide(count as f64)? } else { sum };
+                Datum::Interval(Arc::new(value))
+            }
             Self::Extreme { best, .. } => best,
             Self::Bool { value, .. } => value.map_or(Datum::Null, Datum::Bool),
             Self::Strings(text) => text.map_or(Datum::Null, |t| Datum::Text(t.into())),

@@ -146,13 +146,22 @@ fn cast_is_immutable(from: TypeOid, to: TypeOid) -> bool {
         },
         Some(CastPath::Function) => {
             let zoned = from == T::TIMESTAMPTZ || to == T::TIMESTAMPTZ;
-            !zoned && to != T::REGCLASS
+            let zone_added = from == T::TIME && to == T::TIMETZ;
+            !zoned && !zone_added && to != T::REGCLASS
         }
         Some(CastPath::InputOutput) => {
             let output_depends =
                 matches!(from, T::DATE | T::TIMESTAMP | T::TIMESTAMPTZ | T::REGCLASS);
-            let input_depends =
-                matches!(to, T::DATE | T::TIMESTAMP | T::TIMESTAMPTZ | T::INTERVAL | T::REGCLASS);
+            let input_depends = matches!(
+                to,
+                T::DATE
+                    | T::TIMESTAMP
+                    | T::TIMESTAMPTZ
+                    | T::TIME
+                    | T::TIMETZ
+                    | T::INTERVAL
+                    | T::REGCLASS
+            );
             let array = element_of(from).is_some() || element_of(to).is_some();
             !output_depends && !input_depends && !array
         }

@@ -36,6 +36,9 @@ const TYPES: &[(&str, TypeOid, char, bool, u32)] = &[
     ("timestamp", TypeOid::TIMESTAMP, 'D', false, 1115),
     ("timestamptz", TypeOid::TIMESTAMPTZ, 'D', true, 1185),
     ("interval", TypeOid::INTERVAL, 'T', true, 1187),
+    ("time", TypeOid::TIME, 'D', false, 1183),
+    ("timetz", TypeOid::TIMETZ, 'D', false, 1270),
+    ("uuid", TypeOid::UUID, 'U', false, 2951),
     ("numeric", TypeOid::NUMERIC, 'N', false, 1231),
     ("pg_lsn", TypeOid::PG_LSN, 'U', false, 3221),
     ("regclass", TypeOid::REGCLASS, 'N', false, 2210),
@@ -107,6 +110,8 @@ pub fn format_type(column: ColumnType) -> String {
         }
         TypeOid::TIMESTAMP if typmod >= 0 => format!("timestamp({typmod}) without time zone"),
         TypeOid::TIMESTAMPTZ if typmod >= 0 => format!("timestamp({typmod}) with time zone"),
+        TypeOid::TIME if typmod >= 0 => format!("time({typmod}) without time zone"),
+        TypeOid::TIMETZ if typmod >= 0 => format!("time({typmod}) with time zone"),
         RECORD => "record".to_owned(),
         ANY_ARRAY => "anyarray".to_owned(),
         ANY_ELEMENT => "anyelement".to_owned(),
@@ -164,7 +169,8 @@ pub(crate) fn cast_path(from: TypeOid, to: TypeOid, context: CastContext) -> Opt
         | (T::FLOAT4, T::FLOAT8)
         | (T::NUMERIC, T::FLOAT4 | T::FLOAT8)
         | (T::DATE, T::TIMESTAMP | T::TIMESTAMPTZ)
-        | (T::TIMESTAMP, T::TIMESTAMPTZ) => (Implicit, CastPath::Function),
+        | (T::TIMESTAMP, T::TIMESTAMPTZ)
+        | (T::TIME, T::INTERVAL | T::TIMETZ) => (Implicit, CastPath::Function),
         (T::INT4, T::INT2)
         | (T::INT8, T::INT2 | T::INT4)
         | (T::FLOAT4, T::INT2 | T::INT4 | T::INT8 | T::NUMERIC)
@@ -172,7 +178,8 @@ pub(crate) fn cast_path(from: TypeOid, to: TypeOid, context: CastContext) -> Opt
         | (T::NUMERIC, T::INT2 | T::INT4 | T::INT8)
         | (T::OID | T::REGCLASS, T::INT4 | T::INT8)
         | (T::TIMESTAMP | T::TIMESTAMPTZ, T::DATE)
-        | (T::TIMESTAMPTZ, T::TIMESTAMP)
+        | (T::TIMESTAMPTZ, T::TIMESTAMP | T::TIMETZ)
+        | (T::TIMESTAMP | T::TIMESTAMPTZ | T::TIMETZ | T::INTERVAL, T::TIME)
         | (T::BOOL, T::TEXT | T::VARCHAR | T::BPCHAR) => (Assignment, CastPath::Function),
         (T::INT4, T::BOOL | T::CHAR) | (T::BOOL | T::CHAR, T::INT4) => {
             (Explicit, CastPath::Function)
@@ -250,10 +257,14 @@ pub(crate) fn encode_typmod(oid: TypeOid, arguments: &[i64]) -> Result<i32, Stri
             );
             niwaki_types::numeric_typmod(precision, scale).map_err(|e| e.message)
         }
-        TypeOid::TIMESTAMP | TypeOid::TIMESTAMPTZ => {
+        TypeOid::TIMESTAMP | TypeOid::TIMESTAMPTZ | TypeOid::TIME | TypeOid::TIMETZ => {
             let digits = single(oid.display_name())?;
             if digits < 0 {
-                return Err(format!("TIMESTAMP({digits}) precision must not be negative"));
+                let name = match oid {
+                    TypeOid::TIME | TypeOid::TIMETZ => "TIME",
+                    _ => "TIMESTAMP",
+                };
+                return Err(format!("{name}({digits}) precision must not be negative"));
             }
             i32::try_from(digits.min(6)).map_err(|e| e.to_string())
         }

@@ -25,7 +25,7 @@ use ArithmeticOperator::{Add, Divide, Modulo, Multiply, Subtract};
 
 /// `a operator b`. NULL with anything is NULL. Operands are of one type, or integers of two widths
 /// (the result has the wider), or floats of two widths, or a pair that PostgreSQL has an operator
-/// for: dates with integers, moments with intervals, intervals with numbers, `pg_lsn` with numeric.
+/// for: dates with integers and times, times and moments with intervals, intervals with numbers, `pg_lsn` with numeric.
 ///
 /// # Errors
 /// `22003` out of range, `22012` division by zero, `22008` for dates and times, `42883` for a pair
@@ -200,6 +200,26 @@ fn temporal(
             let span = signed(operator, span)?;
             datetime::timestamptz_plus_interval(*at, &span, &settings.zone).map(Datum::TimestampTz)
         }
+        (Add, Datum::Interval(_), Datum::Time(_) | Datum::TimeTz(_))
+        | (Add, Datum::Time(_) | Datum::TimeTz(_), Datum::Date(_)) => {
+            temporal(operator, b, a, settings)
+        }
+        (Add | Subtract, Datum::Time(time), Datum::Interval(span)) => {
+            Ok(Datum::Time(datetime::add_time(*time, signed_micros(operator, span))))
+        }
+        (Add | Subtract, Datum::TimeTz(value), Datum::Interval(span)) => {
+            let time = datetime::add_time(value.time, signed_micros(operator, span));
+            Ok(Datum::TimeTz(datetime::TimeTz { time, ..*value }))
+        }
+        (Subtract, Datum::Time(a), Datum::Time(b)) => {
+            Ok(interval(datetime::subtract_times(*a, *b)))
+        }
+        (Add, Datum::Date(date), Datum::Time(time)) => {
+            datetime::date_plus_time(*date, *time).map(Datum::Timestamp)
+        }
+        (Add, Datum::Date(date), Datum::TimeTz(time)) => {
+            datetime::date_plus_timetz(*date, time).map(Datum::TimestampTz)
+        }
         (Add, Datum::Interval(a), Datum::Interval(b)) => a.checked_add(b).map(interval),
         (Subtract, Datum::Interval(a), Datum::Interval(b)) => a.checked_sub(b).map(interval),
         (Multiply, Datum::Interval(span), Datum::Float8(factor))
@@ -239,6 +259,12 @@ fn integer(value: &Datum) -> Option<i64> {
 
 fn signed(operator: ArithmeticOperator, span: &datetime::Interval) -> Result<datetime::Interval> {
     if operator == Subtract { span.checked_neg() } else { Ok(*span) }
+}
+
+/// The part of an interval that moves a time of day, within a day.
+fn signed_micros(operator: ArithmeticOperator, span: &datetime::Interval) -> i64 {
+    let micros = span.micros % datetime::MICROS_PER_DAY;
+    if operator == Subtract { -micros } else { micros }
 }
 
 /// `- value`

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Result, TypeError};
 use crate::text_io::{NAME_BYTES_MAX, check_text, fit_length};
-use crate::{ColumnType, Datum, Interval, Numeric, TypeOid, datetime};
+use crate::{ColumnType, Datum, Interval, Numeric, TimeTz, TypeOid, datetime};
 
 /// Appends `value`, of type `oid`, in binary. NULL appends nothing: the protocol says it in the
 /// length.
@@ -25,9 +25,14 @@ pub fn write_binary(value: &Datum, oid: TypeOid, out: &mut Vec<u8>) {
         Datum::Text(value) => out.extend_from_slice(value.as_bytes()),
         Datum::Bytea(value) => out.extend_from_slice(value),
         Datum::Date(value) => out.extend_from_slice(&value.to_be_bytes()),
-        Datum::Timestamp(value) | Datum::TimestampTz(value) => {
+        Datum::Timestamp(value) | Datum::TimestampTz(value) | Datum::Time(value) => {
             out.extend_from_slice(&value.to_be_bytes());
         }
+        Datum::TimeTz(value) => {
+            out.extend_from_slice(&value.time.to_be_bytes());
+            out.extend_from_slice(&value.west.to_be_bytes());
+        }
+        Datum::Uuid(value) => out.extend_from_slice(value),
         Datum::Interval(value) => {
             out.extend_from_slice(&value.micros.to_be_bytes());
             out.extend_from_slice(&value.days.to_be_bytes());
@@ -141,6 +146,18 @@ fn read_other(kind: ColumnType, bytes: &[u8]) -> Result<Datum> {
             let value = Interval::new(months, days, micros).apply_typmod(kind.typmod)?;
             Datum::Interval(Arc::new(value))
         }
+        TypeOid::TIME => {
+            let value = datetime::check_time(i64::from_be_bytes(exactly(bytes)?))?;
+            Datum::Time(datetime::round_time(value, kind.typmod))
+        }
+        TypeOid::TIMETZ => {
+            let bytes: [u8; 12] = exactly(bytes)?;
+            let mut reader = Reader(&bytes);
+            let time = datetime::check_time(i64::from_be_bytes(reader.take()?))?;
+            let west = datetime::check_displacement(i32::from_be_bytes(reader.take()?))?;
+            Datum::TimeTz(TimeTz { time: datetime::round_time(time, kind.typmod), west })
+        }
+        TypeOid::UUID => Datum::Uuid(exactly(bytes)?),
         TypeOid::OID | TypeOid::XID | TypeOid::REGCLASS => {
             Datum::Oid(u32::from_be_bytes(exactly(bytes)?))
         }
@@ -360,6 +377,23 @@ mod tests {
             let back = input(oid.into(), &shown, &context).expect("own text");
             prop_assert!(crate::equal(oid, &back, &value), "{} from {:?}", shown, value);
         }
+    }
+
+    #[test]
+    fn times_that_no_day_or_zone_has_are_refused() {
+        let code =
+            |oid: TypeOid, bytes: &[u8]| read_binary(oid.into(), bytes).err().map(|e| e.sqlstate);
+        let zoned = |time: i64, west: i32| {
+            code(TypeOid::TIMETZ, &[&time.to_be_bytes()[..], &west.to_be_bytes()].concat())
+        };
+        assert_eq!(code(TypeOid::TIME, &86_400_000_000i64.to_be_bytes()), None);
+        assert_eq!(code(TypeOid::TIME, &86_400_000_001i64.to_be_bytes()), Some("22008"));
+        assert_eq!(code(TypeOid::TIME, &(-1i64).to_be_bytes()), Some("22008"));
+        assert_eq!(zoned(0, 57_599), None);
+        assert_eq!(zoned(0, -57_599), None);
+        assert_eq!(zoned(0, 57_600), Some("22009"));
+        assert_eq!(zoned(0, -57_600), Some("22009"));
+        assert_eq!(zoned(-1, 0), Some("22008"));
     }
 
     #[test]

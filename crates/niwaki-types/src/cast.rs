@@ -114,8 +114,37 @@ fn convert(
         .map(Datum::TimestampTz),
         TypeOid::INTERVAL => match value {
             Datum::Interval(value) => Ok(Datum::Interval(Arc::new(value.apply_typmod(to.typmod)?))),
+            Datum::Time(value) => {
+                let value = datetime::time_to_interval(*value).apply_typmod(to.typmod)?;
+                Ok(Datum::Interval(Arc::new(value)))
+            }
             _ => Err(none()),
         },
+        TypeOid::TIME => {
+            let time = match value {
+                Datum::Time(value) => Some(*value),
+                Datum::TimeTz(value) => Some(value.time),
+                Datum::Interval(value) => Some(datetime::interval_to_time(value)),
+                Datum::Timestamp(value) => datetime::timestamp_to_time(*value),
+                Datum::TimestampTz(value) => datetime::timestamptz_to_time(*value, &settings.zone)?,
+                _ => return Err(none()),
+            };
+            // An infinite moment has no time of day.
+            Ok(time.map_or(Datum::Null, |time| Datum::Time(datetime::round_time(time, to.typmod))))
+        }
+        TypeOid::TIMETZ => {
+            let time = match value {
+                Datum::TimeTz(value) => Some(*value),
+                Datum::Time(value) => {
+                    Some(datetime::time_to_timetz(*value, &settings.zone, context.now)?)
+                }
+                Datum::TimestampTz(value) => {
+                    datetime::timestamptz_to_timetz(*value, &settings.zone)?
+                }
+                _ => return Err(none()),
+            };
+            Ok(time.map_or(Datum::Null, |time| Datum::TimeTz(time.round(to.typmod))))
+        }
         TypeOid::PG_LSN => match value {
             Datum::Lsn(value) => Ok(Datum::Lsn(*value)),
             _ => Err(none()),

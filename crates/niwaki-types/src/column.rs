@@ -62,6 +62,9 @@ impl TypeOid {
             Self::DATE_ARRAY => Self::DATE,
             Self::TIMESTAMPTZ_ARRAY => Self::TIMESTAMPTZ,
             Self::INTERVAL_ARRAY => Self::INTERVAL,
+            Self::TIME_ARRAY => Self::TIME,
+            Self::TIMETZ_ARRAY => Self::TIMETZ,
+            Self::UUID_ARRAY => Self::UUID,
             Self::NUMERIC_ARRAY => Self::NUMERIC,
             Self::REGCLASS_ARRAY => Self::REGCLASS,
             Self::PG_LSN_ARRAY => Self::PG_LSN,
@@ -91,6 +94,9 @@ impl TypeOid {
             Self::DATE => Self::DATE_ARRAY,
             Self::TIMESTAMPTZ => Self::TIMESTAMPTZ_ARRAY,
             Self::INTERVAL => Self::INTERVAL_ARRAY,
+            Self::TIME => Self::TIME_ARRAY,
+            Self::TIMETZ => Self::TIMETZ_ARRAY,
+            Self::UUID => Self::UUID_ARRAY,
             Self::NUMERIC => Self::NUMERIC_ARRAY,
             Self::REGCLASS => Self::REGCLASS_ARRAY,
             Self::PG_LSN => Self::PG_LSN_ARRAY,
@@ -134,6 +140,9 @@ impl TypeOid {
             Self::DATE_ARRAY => "date[]",
             Self::TIMESTAMPTZ_ARRAY => "timestamp with time zone[]",
             Self::INTERVAL_ARRAY => "interval[]",
+            Self::TIME_ARRAY => "time without time zone[]",
+            Self::TIMETZ_ARRAY => "time with time zone[]",
+            Self::UUID_ARRAY => "uuid[]",
             Self::NUMERIC_ARRAY => "numeric[]",
             Self::REGCLASS_ARRAY => "regclass[]",
             Self::PG_LSN_ARRAY => "pg_lsn[]",
@@ -143,6 +152,9 @@ impl TypeOid {
             Self::TIMESTAMP => "timestamp without time zone",
             Self::TIMESTAMPTZ => "timestamp with time zone",
             Self::INTERVAL => "interval",
+            Self::TIME => "time without time zone",
+            Self::TIMETZ => "time with time zone",
+            Self::UUID => "uuid",
             Self::NUMERIC => "numeric",
             Self::PG_LSN => "pg_lsn",
             Self::REGCLASS => "regclass",
@@ -162,10 +174,14 @@ impl TypeOid {
                 Some(4)
             }
             Self::TID => Some(6),
-            Self::INT8 | Self::FLOAT8 | Self::TIMESTAMP | Self::TIMESTAMPTZ | Self::PG_LSN => {
-                Some(8)
-            }
-            Self::INTERVAL => Some(16),
+            Self::INT8
+            | Self::FLOAT8
+            | Self::TIMESTAMP
+            | Self::TIMESTAMPTZ
+            | Self::TIME
+            | Self::PG_LSN => Some(8),
+            Self::TIMETZ => Some(12),
+            Self::INTERVAL | Self::UUID => Some(16),
             _ => None,
         }
     }

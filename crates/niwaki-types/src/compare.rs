@@ -43,6 +43,9 @@ fn compare_any(oid: TypeOid, a: &Datum, b: &Datum) -> Ordering {
         (Datum::Timestamp(a), Datum::Timestamp(b)) => a.cmp(b),
         (Datum::TimestampTz(a), Datum::TimestampTz(b)) => a.cmp(b),
         (Datum::Interval(a), Datum::Interval(b)) => a.cmp(b),
+        (Datum::Time(a), Datum::Time(b)) => a.cmp(b),
+        (Datum::TimeTz(a), Datum::TimeTz(b)) => a.cmp(b),
+        (Datum::Uuid(a), Datum::Uuid(b)) => a.cmp(b),
         (Datum::Oid(a), Datum::Oid(b)) => a.cmp(b),
         (Datum::Tid(a, c), Datum::Tid(b, d)) => (a, c).cmp(&(b, d)),
         (Datum::Lsn(a), Datum::Lsn(b)) => a.cmp(b),
@@ -96,8 +99,12 @@ pub fn hash<H: Hasher>(oid: TypeOid, value: &Datum, state: &mut H) {
         Datum::Text(value) => value.hash(state),
         Datum::Bytea(value) => value.hash(state),
         Datum::Date(value) => state.write_i32(*value),
-        Datum::Timestamp(value) | Datum::TimestampTz(value) => state.write_i64(*value),
+        Datum::Timestamp(value) | Datum::TimestampTz(value) | Datum::Time(value) => {
+            state.write_i64(*value);
+        }
         Datum::Interval(value) => value.hash(state),
+        Datum::TimeTz(value) => value.hash(state),
+        Datum::Uuid(value) => state.write(value),
         Datum::Oid(value) => state.write_u32(*value),
         Datum::Tid(block, offset) => {
             state.write_u32(*block);
@@ -171,6 +178,9 @@ fn variant_rank(value: &Datum) -> u8 {
         Datum::Tid(..) => 11,
         Datum::Lsn(_) => 12,
         Datum::Array(..) => 13,
+        Datum::Time(_) => 14,
+        Datum::TimeTz(_) => 15,
+        Datum::Uuid(_) => 16,
     }
 }
 

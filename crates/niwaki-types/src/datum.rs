@@ -72,6 +72,12 @@ impl TypeOid {
     pub const DATE_ARRAY: Self = Self(1182);
     /// `timestamptz[]`
     pub const TIMESTAMPTZ_ARRAY: Self = Self(1185);
+    /// `time[]`
+    pub const TIME_ARRAY: Self = Self(1183);
+    /// `timetz[]`
+    pub const TIMETZ_ARRAY: Self = Self(1270);
+    /// `uuid[]`
+    pub const UUID_ARRAY: Self = Self(2951);
     /// `interval[]`
     pub const INTERVAL_ARRAY: Self = Self(1187);
     /// `numeric[]`
@@ -86,6 +92,12 @@ impl TypeOid {
     pub const VARCHAR: Self = Self(1043);
     /// `date`
     pub const DATE: Self = Self(1082);
+    /// `time without time zone`
+    pub const TIME: Self = Self(1083);
+    /// `time with time zone`
+    pub const TIMETZ: Self = Self(1266);
+    /// `uuid`
+    pub const UUID: Self = Self(2950);
     /// `timestamp without time zone`
     pub const TIMESTAMP: Self = Self(1114);
     /// `timestamp with time zone`
@@ -144,6 +156,12 @@ pub enum Datum {
     TimestampTz(i64),
     /// `interval`
     Interval(Arc<crate::Interval>),
+    /// `time`: microseconds since midnight, 0 to 24 hours
+    Time(i64),
+    /// `timetz`
+    TimeTz(crate::TimeTz),
+    /// `uuid`
+    Uuid([u8; 16]),
     /// `oid`, `xid`, `regclass` (the number)
     Oid(u32),
     /// `tid`: block, offset
@@ -153,6 +171,9 @@ pub enum Datum {
     /// An array: element type and elements, one dimension, lower bound 1.
     Array(TypeOid, Arc<[Datum]>),
 }
+
+// Rows in memory are made of these; a type that needs more goes behind an `Arc`.
+const _: () = assert!(size_of::<Datum>() == 24, "a datum has three words");
 
 impl Datum {
     /// Whether this is NULL.
@@ -177,7 +198,10 @@ impl Datum {
             (Self::Int4(a), Self::Int4(b)) | (Self::Date(a), Self::Date(b)) => a == b,
             (Self::Int8(a), Self::Int8(b))
             | (Self::Timestamp(a), Self::Timestamp(b))
-            | (Self::TimestampTz(a), Self::TimestampTz(b)) => a == b,
+            | (Self::TimestampTz(a), Self::TimestampTz(b))
+            | (Self::Time(a), Self::Time(b)) => a == b,
+            (Self::TimeTz(a), Self::TimeTz(b)) => a == b,
+            (Self::Uuid(a), Self::Uuid(b)) => a == b,
             (Self::Float4(a), Self::Float4(b)) => a.to_bits() == b.to_bits(),
             (Self::Float8(a), Self::Float8(b)) => a.to_bits() == b.to_bits(),
             (Self::Numeric(a), Self::Numeric(b)) => Arc::ptr_eq(a, b),

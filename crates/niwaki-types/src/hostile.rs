@@ -58,6 +58,13 @@ const EXAMPLES: &[(TypeOid, &str)] = &[
     (TypeOid::NUMERIC_ARRAY, "{1.0,NaN,Infinity}"),
     (TypeOid::PG_LSN, "16/B374D848"),
     (TypeOid::REGCLASS, "1259"),
+    (TypeOid::TIME, "04:05:06.789 PM"),
+    (TypeOid::TIME, "240000"),
+    (TypeOid::TIMETZ, "040506.5-08:30"),
+    (TypeOid::TIMETZ, "2003-04-12 04:05:06 America/New_York"),
+    (TypeOid::TIMETZ_ARRAY, "{04:05+00,NULL,allballs}"),
+    (TypeOid::UUID, "{a0eebc99-9c0b4ef8-bb6d6bb9-bd380a11}"),
+    (TypeOid::UUID_ARRAY, "{a0eebc999c0b4ef8bb6d6bb9bd380a11,NULL}"),
 ];
 
 fn kind_of(byte: u8) -> TypeOid {

@@ -28,7 +28,7 @@ pub use binary_io::{read_binary, write_binary};
 pub use cast::cast;
 pub use column::ColumnType;
 pub use compare::{compare, compare_ordered, equal, hash};
-pub use datetime::{Interval, MICROS_PER_DAY, TimeZone};
+pub use datetime::{Interval, MICROS_PER_DAY, TimeTz, TimeZone};
 pub use datum::*;
 pub use error::{Result, TypeError};
 pub use key::{

@@ -19,6 +19,8 @@ fn type_of(value: &Datum) -> TypeOid {
     match value {
         Datum::Date(_) => TypeOid::DATE,
         Datum::Interval(_) => TypeOid::INTERVAL,
+        Datum::Time(_) => TypeOid::TIME,
+        Datum::TimeTz(_) => TypeOid::TIMETZ,
         _ => TypeOid::TEXT,
     }
 }
@@ -49,6 +51,16 @@ fn evaluate(
                 Ok(Datum::Date(datetime::make_date(*year, part(month), part(day))?))
             }
             other => panic!("make_date of {other:?}"),
+        };
+    }
+    if let Some(hour_and_minute) = operation.strip_prefix("make_time:") {
+        let (hour, minute) = hour_and_minute.split_once(':').expect("hour and minute");
+        let part = |text: &str| text.parse().expect("a number");
+        return match &a {
+            Datum::Float8(second) => {
+                Ok(Datum::Time(datetime::make_time(part(hour), part(minute), *second)?))
+            }
+            other => panic!("make_time of {other:?}"),
         };
     }
     let binary = |operator| {

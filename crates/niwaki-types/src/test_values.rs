@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use proptest::strategy::Union;
 
 use crate::numeric::tests::any_numeric;
-use crate::{Datum, Interval, TypeOid};
+use crate::{Datum, Interval, TimeTz, TypeOid};
 
 /// Every type that a column can have.
-pub(crate) const TYPES: [TypeOid; 29] = [
+pub(crate) const TYPES: [TypeOid; 34] = [
     TypeOid::BOOL,
     TypeOid::BYTEA,
     TypeOid::CHAR,
@@ -39,6 +39,11 @@ pub(crate) const TYPES: [TypeOid; 29] = [
     TypeOid::FLOAT8_ARRAY,
     TypeOid::NUMERIC_ARRAY,
     TypeOid::TIMESTAMP_ARRAY,
+    TypeOid::TIME,
+    TypeOid::TIMETZ,
+    TypeOid::UUID,
+    TypeOid::TIMETZ_ARRAY,
+    TypeOid::UUID_ARRAY,
 ];
 
 /// A type.
@@ -86,6 +91,8 @@ pub(crate) fn value_of(oid: TypeOid) -> BoxedStrategy<Datum> {
         TypeOid::FLOAT8_ARRAY => array_of(TypeOid::FLOAT8),
         TypeOid::NUMERIC_ARRAY => array_of(TypeOid::NUMERIC),
         TypeOid::TIMESTAMP_ARRAY => array_of(TypeOid::TIMESTAMP),
+        TypeOid::TIMETZ_ARRAY => array_of(TypeOid::TIMETZ),
+        TypeOid::UUID_ARRAY => array_of(TypeOid::UUID),
         TypeOid::DATE => {
             prop_oneof![-2_451_545..2_145_031_949i32, -400..400i32, Just(i32::MAX), Just(i32::MIN)]
                 .prop_map(Datum::Date)
@@ -105,10 +112,32 @@ pub(crate) fn value_of(oid: TypeOid) -> BoxedStrategy<Datum> {
         TypeOid::NUMERIC => {
             any_numeric().prop_map(|number| Datum::Numeric(Arc::new(number))).boxed()
         }
+        TypeOid::TIME => any_time().prop_map(Datum::Time).boxed(),
+        // Times and zones that often add up to the same moment.
+        TypeOid::TIMETZ => prop_oneof![
+            (any_time(), -57_599..57_600i32),
+            (0..4i64, -2..3i32).prop_map(|(time, west)| (time * 3_600_000_000, west * 3600)),
+        ]
+        .prop_map(|(time, west)| Datum::TimeTz(TimeTz { time, west }))
+        .boxed(),
+        TypeOid::UUID => prop_oneof![
+            any::<[u8; 16]>(),
+            (0..3u8).prop_map(|last| {
+                let mut bytes = [0xff; 16];
+                bytes[15] = last;
+                bytes
+            }),
+        ]
+        .prop_map(Datum::Uuid)
+        .boxed(),
         TypeOid::PG_LSN => any::<u64>().prop_map(Datum::Lsn).boxed(),
         TypeOid::NAME => "[a-c]{0,3}".prop_map(|text| Datum::text(&text)).boxed(),
         _ => text().prop_map(|text| Datum::text(&text)).boxed(),
     }
+}
+
+fn any_time() -> impl Strategy<Value = i64> {
+    prop_oneof![0..86_400_000_001i64, 0..3i64, Just(86_400_000_000)]
 }
 
 fn any_moment() -> impl Strategy<Value = i64> {

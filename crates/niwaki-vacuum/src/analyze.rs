@@ -153,7 +153,8 @@ fn value_bytes(value: &Datum) -> usize {
         Datum::Bool(_) => 1,
         Datum::Int2(_) => 2,
         Datum::Int4(_) | Datum::Float4(_) | Datum::Date(_) | Datum::Oid(_) => 4,
-        Datum::Numeric(_) | Datum::Interval(_) => 12,
+        Datum::Numeric(_) | Datum::Interval(_) | Datum::TimeTz(_) => 12,
+        Datum::Uuid(_) => 16,
         _ => 8,
     }
 }

@@ -467,7 +467,10 @@ macro_rules! integer_values {
                 let wide = match value {
                     Datum::Int2(v) => i64::from(*v),
                     Datum::Int4(v) | Datum::Date(v) => i64::from(*v),
-                    Datum::Int8(v) | Datum::Timestamp(v) | Datum::TimestampTz(v) => *v,
+                    Datum::Int8(v)
+                    | Datum::Timestamp(v)
+                    | Datum::TimestampTz(v)
+                    | Datum::Time(v) => *v,
                     Datum::Oid(v) => i64::from(*v),
                     Datum::Null => return Err(null()),
                     _ => return Err(mismatch(concat!("an ", stringify!($rust)), type_oid)),
@@ -560,6 +563,9 @@ impl ToValue for [u8] {
     fn to_value(&self, type_oid: TypeOid, _: &TextSettings) -> Result<Datum> {
         match type_oid {
             TypeOid::BYTEA => Ok(Datum::Bytea(Arc::from(self))),
+            TypeOid::UUID => {
+                self.try_into().map(Datum::Uuid).map_err(|_| mismatch("bytes", type_oid))
+            }
             _ => Err(mismatch("bytes", type_oid)),
         }
     }
@@ -575,6 +581,7 @@ impl FromValue for Vec<u8> {
     fn from_value(value: &Datum, type_oid: TypeOid, _: &TextSettings) -> Result<Self> {
         match value {
             Datum::Bytea(v) => Ok(v.to_vec()),
+            Datum::Uuid(v) => Ok(v.to_vec()),
             Datum::Null => Err(null()),
             _ => Err(mismatch("bytes", type_oid)),
         }

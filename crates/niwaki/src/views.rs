@@ -510,8 +510,10 @@ pub fn type_length(oid: TypeOid) -> i16 {
         | TypeOid::FLOAT8
         | TypeOid::TIMESTAMP
         | TypeOid::TIMESTAMPTZ
+        | TypeOid::TIME
         | TypeOid::PG_LSN => 8,
-        TypeOid::INTERVAL => 16,
+        TypeOid::TIMETZ => 12,
+        TypeOid::INTERVAL | TypeOid::UUID => 16,
         TypeOid::NAME => 64,
         TypeOid::UNKNOWN => -2,
         _ => -1,
@@ -620,6 +622,9 @@ const TYPES: &[(&str, TypeOid, &str, u32)] = &[
     ("timestamp", TypeOid::TIMESTAMP, "D", 1115),
     ("timestamptz", TypeOid::TIMESTAMPTZ, "D", 1185),
     ("interval", TypeOid::INTERVAL, "T", 1187),
+    ("time", TypeOid::TIME, "D", 1183),
+    ("timetz", TypeOid::TIMETZ, "D", 1270),
+    ("uuid", TypeOid::UUID, "U", 2951),
     ("numeric", TypeOid::NUMERIC, "N", 1231),
     ("regclass", TypeOid::REGCLASS, "N", 2210),
     ("void", TypeOid::VOID, "P", 0),

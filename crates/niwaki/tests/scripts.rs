@@ -93,3 +93,8 @@ fn temporary() {
 fn large_values() {
     check("large_values", include_str!("../testscripts/large_values.test"));
 }
+
+#[test]
+fn uuid_and_time() {
+    check("uuid_and_time", include_str!("../testscripts/uuid_and_time.test"));
+}

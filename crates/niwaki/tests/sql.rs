@@ -354,6 +354,74 @@ fn large_values_are_copied_in_and_out() {
 }
 
 #[test]
+fn uuids_and_times_are_copied_in_and_out() {
+    let db = database();
+    let mut s = db.session();
+    run(&mut s, "create table t (id uuid primary key, a time, b timetz(1), c time(0))");
+    let input = "{A0EEBC999C0B4EF8BB6D6BB9BD380A11}\t04:05 PM\t04:05:06.78-08\t23:59:59.5\n\
+        00000000-0000-0000-0000-000000000000\t\\N\tallballs\t\\N\n\\.\n";
+    assert_eq!(run_copy(&mut s, "copy t from stdin", input), ["copy in 4", "COPY 2"]);
+    assert_eq!(
+        run(&mut s, "copy t to stdout"),
+        [
+            "copy out 4",
+            "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11\t16:05:00\t04:05:06.8-08\t24:00:00",
+            "00000000-0000-0000-0000-000000000000\t\\N\t00:00:00+00\t\\N",
+            "COPY 2"
+        ]
+    );
+    assert_eq!(
+        run_copy(
+            &mut s,
+            "copy t from stdin",
+            "00000000-0000-0000-0000-000000000001\t25:00\t\\N\t\\N\n"
+        ),
+        [
+            "copy in 4",
+            "ERROR 22008: date/time field value out of range: \"25:00\" / COPY t, line 1, column a: \"25:00\""
+        ]
+    );
+    assert_eq!(
+        run_copy(
+            &mut s,
+            "copy t from stdin (delimiter ',')",
+            "00000000-0000-0000-0000-00000000000x,04:05,\\N,\\N\n"
+        ),
+        [
+            "copy in 4",
+            "ERROR 22P02: invalid input syntax for type uuid: \"00000000-0000-0000-0000-00000000000x\" / \
+             COPY t, line 1, column id: \"00000000-0000-0000-0000-00000000000x\""
+        ]
+    );
+    assert_eq!(
+        run(&mut s, "copy (select id, a from t order by id) to stdout (delimiter ',')"),
+        [
+            "copy out 2",
+            "00000000-0000-0000-0000-000000000000,\\N",
+            "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11,16:05:00",
+            "COPY 2"
+        ]
+    );
+}
+
+#[test]
+fn uuids_are_given_and_taken_as_text_and_as_bytes() {
+    let db = database();
+    let mut s = db.session();
+    let bytes: Vec<u8> = (0..16).collect();
+    let text = "00010203-0405-0607-0809-0a0b0c0d0e0f";
+    let sql = "select $1::uuid = $2::uuid, $1::uuid, $3::time + interval '1 hour'";
+    let row = s.query_one(sql, (bytes.as_slice(), text, "04:05")).unwrap();
+    assert!(row.get::<bool>(0).unwrap());
+    assert_eq!(row.get::<String>(1).unwrap(), text);
+    assert_eq!(row.get::<Vec<u8>>(1).unwrap(), bytes);
+    assert_eq!(row.get::<String>(2).unwrap(), "05:05:00");
+    assert_eq!(row.get::<i64>(2).unwrap(), 18_300_000_000);
+    let error = s.query_one("select $1::uuid", (&bytes[1..],)).unwrap_err();
+    assert_eq!(error.sqlstate, "42804");
+}
+
+#[test]
 fn copy_in_and_out() {
     let db = database();
     let mut s = db.session();

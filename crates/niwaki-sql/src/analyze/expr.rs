@@ -321,20 +321,27 @@ impl Analyzer<'_> {
             SqlValueFunctionOp::SvfopCurrentTimestampN => ("now", function.typmod),
             SqlValueFunctionOp::SvfopLocaltimestamp => ("localtimestamp", -1),
             SqlValueFunctionOp::SvfopLocaltimestampN => ("localtimestamp", function.typmod),
+            SqlValueFunctionOp::SvfopCurrentTime => ("current_time", -1),
+            SqlValueFunctionOp::SvfopCurrentTimeN => ("current_time", function.typmod),
+            SqlValueFunctionOp::SvfopLocaltime => ("localtime", -1),
+            SqlValueFunctionOp::SvfopLocaltimeN => ("localtime", function.typmod),
             SqlValueFunctionOp::SvfopCurrentRole
             | SqlValueFunctionOp::SvfopCurrentUser
             | SqlValueFunctionOp::SvfopUser => ("current_user", -1),
             SqlValueFunctionOp::SvfopSessionUser => ("session_user", -1),
             SqlValueFunctionOp::SvfopCurrentCatalog => ("current_database", -1),
             SqlValueFunctionOp::SvfopCurrentSchema => ("current_schema", -1),
-            _ => return Err(self.unsupported("type time", location)),
+            SqlValueFunctionOp::SqlvalueFunctionOpUndefined => {
+                return Err(SqlError::internal("value function without a kind"));
+            }
         };
         let function = functions_named(name)
             .first()
             .copied()
             .ok_or_else(|| SqlError::internal(format!("no function {name}")))?;
         let call = Expr::call(function, Vec::new(), function.result, location);
-        Self::with_typmod(call, typmod, true)
+        // More digits than there are mean all of them.
+        Self::with_typmod(call, typmod.min(6), true)
     }
 
     fn sub_link(&mut self, link: &protobuf::SubLink) -> Result<Expr> {

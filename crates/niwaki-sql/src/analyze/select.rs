@@ -981,6 +981,8 @@ fn figure_name(node: &Node) -> Option<String> {
                     Op::SvfopCurrentDate => "current_date",
                     Op::SvfopCurrentTimestamp | Op::SvfopCurrentTimestampN => "current_timestamp",
                     Op::SvfopLocaltimestamp | Op::SvfopLocaltimestampN => "localtimestamp",
+                    Op::SvfopCurrentTime | Op::SvfopCurrentTimeN => "current_time",
+                    Op::SvfopLocaltime | Op::SvfopLocaltimeN => "localtime",
                     Op::SvfopCurrentRole => "current_role",
                     Op::SvfopCurrentUser => "current_user",
                     Op::SvfopUser => "user",

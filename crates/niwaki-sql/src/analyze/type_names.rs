@@ -77,9 +77,6 @@ impl Analyzer<'_> {
 const KNOWN_TYPES: &[&str] = &[
     "json",
     "jsonb",
-    "uuid",
-    "time",
-    "timetz",
     "bit",
     "varbit",
     "money",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_types::{ColumnType, Datum, InputContext, Numeric, TypeError, TypeOid};
+use niwaki_types::{ColumnType, Datum, InputContext, Numeric, TypeError, TypeOid, datetime};
 
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
@@ -79,6 +79,17 @@ pub(crate) fn cast_value(
             Datum::Date(_) | Datum::Timestamp(_) | Datum::TimestampTz(_),
             T::DATE | T::TIMESTAMP | T::TIMESTAMPTZ,
         ) => crate::functions::convert_time(value, to, exec.text),
+        (
+            Datum::Time(_)
+            | Datum::TimeTz(_)
+            | Datum::Interval(_)
+            | Datum::Timestamp(_)
+            | Datum::TimestampTz(_),
+            T::TIME | T::TIMETZ | T::INTERVAL,
+        ) => {
+            let now = exec.environment.transaction_timestamp();
+            crate::functions::convert_time_of_day(value, to, exec.text, now)
+        }
         (Datum::Text(v), T::REGCLASS) => regclass_input(v, exec.catalog, exec.path),
         (Datum::Text(v), _) => {
             let text = if from == T::BPCHAR { v.trim_end_matches(' ') } else { v };
@@ -328,6 +339,10 @@ pub(crate) fn coerce_length(value: Datum, column: ColumnType, explicit: bool) ->
         (Datum::TimestampTz(micros), TypeOid::TIMESTAMPTZ) => {
             Ok(Datum::TimestampTz(round_micros(*micros, column.typmod)))
         }
+        (Datum::Time(time), TypeOid::TIME) => {
+            Ok(Datum::Time(datetime::round_time(*time, column.typmod)))
+        }
+        (Datum::TimeTz(time), TypeOid::TIMETZ) => Ok(Datum::TimeTz(time.round(column.typmod))),
         _ => Ok(value),
     }
 }

@@ -3,11 +3,14 @@
 mod inspect;
 mod math;
 mod operators;
+mod overlaps;
 mod pattern;
 mod prewarm;
 mod system;
 mod text;
 mod time;
+mod time_of_day;
+mod uuid;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,6 +25,7 @@ pub(crate) use operators::compare_function;
 
 pub(crate) use text::{quote_identifier, quote_string};
 pub(crate) use time::convert_time;
+pub(crate) use time_of_day::convert_time_of_day;
 
 /// When a function may be evaluated ahead of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,6 +121,9 @@ impl T {
     pub(crate) const TIMESTAMPTZ: TypeOid = TypeOid::TIMESTAMPTZ;
     pub(crate) const INTERVAL: TypeOid = TypeOid::INTERVAL;
     pub(crate) const NUMERIC: TypeOid = TypeOid::NUMERIC;
+    pub(crate) const TIME: TypeOid = TypeOid::TIME;
+    pub(crate) const TIMETZ: TypeOid = TypeOid::TIMETZ;
+    pub(crate) const UUID: TypeOid = TypeOid::UUID;
     pub(crate) const LSN: TypeOid = TypeOid::PG_LSN;
     pub(crate) const REGCLASS: TypeOid = TypeOid::REGCLASS;
     pub(crate) const VOID: TypeOid = TypeOid::VOID;
@@ -172,6 +179,9 @@ pub(crate) fn functions_named(name: &str) -> &'static [&'static Function] {
             text::FUNCTIONS,
             math::FUNCTIONS,
             time::FUNCTIONS,
+            time_of_day::FUNCTIONS,
+            overlaps::FUNCTIONS,
+            uuid::FUNCTIONS,
             system::FUNCTIONS,
             inspect::FUNCTIONS,
             prewarm::FUNCTIONS,
@@ -183,7 +193,8 @@ pub(crate) fn functions_named(name: &str) -> &'static [&'static Function] {
 /// All operators of this name; one argument for prefix operators.
 pub(crate) fn operators_named(name: &str) -> &'static [&'static Function] {
     static MAP: OnceLock<ByName> = OnceLock::new();
-    let map = MAP.get_or_init(|| index(&[operators::OPERATORS, time::OPERATORS]));
+    let map =
+        MAP.get_or_init(|| index(&[operators::OPERATORS, time::OPERATORS, time_of_day::OPERATORS]));
     map.get(name).map_or(&[], Vec::as_slice)
 }
 
@@ -193,15 +204,19 @@ mod tests {
 
     #[test]
     fn bodies_fit_their_signatures() {
-        let tables: [&[Function]; 8] = [
+        let tables: [&[Function]; 12] = [
             text::FUNCTIONS,
             math::FUNCTIONS,
             time::FUNCTIONS,
+            time_of_day::FUNCTIONS,
+            overlaps::FUNCTIONS,
+            uuid::FUNCTIONS,
             system::FUNCTIONS,
             inspect::FUNCTIONS,
             prewarm::FUNCTIONS,
             operators::OPERATORS,
             time::OPERATORS,
+            time_of_day::OPERATORS,
         ];
         for function in tables.into_iter().flatten() {
             match function.eval {

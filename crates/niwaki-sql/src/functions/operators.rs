@@ -279,6 +279,9 @@ fn type_of(value: &Datum) -> TypeOid {
         Datum::Timestamp(_) => TypeOid::TIMESTAMP,
         Datum::TimestampTz(_) => TypeOid::TIMESTAMPTZ,
         Datum::Interval(_) => TypeOid::INTERVAL,
+        Datum::Time(_) => TypeOid::TIME,
+        Datum::TimeTz(_) => TypeOid::TIMETZ,
+        Datum::Uuid(_) => TypeOid::UUID,
         Datum::Oid(_) => TypeOid::OID,
         Datum::Tid(..) => TypeOid::TID,
         Datum::Lsn(_) => TypeOid::PG_LSN,
@@ -432,7 +435,8 @@ pub(super) const OPERATORS: &[Function] = operator_table! {
         (BPCHAR, BPCHAR) blank (CHAR, CHAR) plain
         (BYTEA, BYTEA) plain
         (DATE, DATE) plain (TIMESTAMP, TIMESTAMP) plain (TIMESTAMPTZ, TIMESTAMPTZ) plain
-        (INTERVAL, INTERVAL) plain
+        (INTERVAL, INTERVAL) plain (TIME, TIME) plain (TIMETZ, TIMETZ) plain
+        (UUID, UUID) plain
         (OID, OID) plain (TID, TID) plain (LSN, LSN) plain
         (ARRAY, ARRAY) array
     }

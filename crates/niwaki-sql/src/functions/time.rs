@@ -152,12 +152,12 @@ fn field(values: &[Datum]) -> Result<(&str, &Datum)> {
     }
 }
 
-fn extract(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+pub(super) fn extract(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let (name, value) = field(values)?;
     Ok(datetime::extract(name, value, exec.text)?)
 }
 
-fn date_part(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+pub(super) fn date_part(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let (name, value) = field(values)?;
     Ok(datetime::date_part(name, value, exec.text)?)
 }

@@ -202,7 +202,13 @@ fn usual_width(column: ColumnType) -> f64 {
         TypeOid::BOOL | TypeOid::CHAR => 1.0,
         TypeOid::INT2 => 2.0,
         TypeOid::INT4 | TypeOid::FLOAT4 | TypeOid::DATE | TypeOid::OID => 4.0,
-        TypeOid::INT8 | TypeOid::FLOAT8 | TypeOid::TIMESTAMP | TypeOid::TIMESTAMPTZ => 8.0,
+        TypeOid::INT8
+        | TypeOid::FLOAT8
+        | TypeOid::TIMESTAMP
+        | TypeOid::TIMESTAMPTZ
+        | TypeOid::TIME => 8.0,
+        TypeOid::TIMETZ => 12.0,
+        TypeOid::UUID => 16.0,
         _ => 32.0,
     }
 }

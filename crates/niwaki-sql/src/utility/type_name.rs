@@ -78,8 +78,11 @@ pub fn column_type(type_name: &TypeName, source: &str) -> Result<ColumnType> {
         "timestamptz" => precision(TypeOid::TIMESTAMPTZ, &modifiers, "TIMESTAMP"),
         "interval" => none(TypeOid::INTERVAL),
         "numeric" | "decimal" => numeric(&modifiers),
-        "json" | "jsonb" | "uuid" | "time" | "timetz" | "bit" | "varbit" | "inet" | "cidr"
-        | "macaddr" | "money" | "point" | "xml" | "int4range" | "tsvector" | "box" | "circle" => {
+        "time" => precision(TypeOid::TIME, &modifiers, "TIME"),
+        "timetz" => precision(TypeOid::TIMETZ, &modifiers, "TIME"),
+        "uuid" => none(TypeOid::UUID),
+        "json" | "jsonb" | "bit" | "varbit" | "inet" | "cidr" | "macaddr" | "money" | "point"
+        | "xml" | "int4range" | "tsvector" | "box" | "circle" => {
             Err(SqlError::unsupported(format!("type {name}")))
         }
         _ => Err(undefined(&shown)),

@@ -1,4 +1,4 @@
-//! Fields of dates, timestamps and intervals (`extract`, `date_part`), and cutting them to a field
+//! Fields of dates, times, timestamps and intervals (`extract`, `date_part`), and cutting them to a field
 //! (`date_trunc`).
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::calendar::{
 };
 use super::interval_text::{Unit, unit as unit_of};
 use super::operations::clock;
-use super::{Civil, Interval, TimeZone, date_to_timestamp, date_to_timestamptz};
+use super::{Civil, Interval, TimeTz, TimeZone, date_to_timestamp, date_to_timestamptz};
 use crate::error::{Result, TypeError};
 use crate::{Datum, Numeric, TextSettings, TypeOid};
 
@@ -115,7 +115,7 @@ fn not_supported(name: &str, kind: TypeOid) -> TypeError {
     )
 }
 
-/// A field of a date, timestamp or interval as `numeric`; NULL for NULL and for a field that an
+/// A field of a date, time, timestamp or interval as `numeric`; NULL for NULL and for a field that an
 /// infinite moment does not have.
 ///
 /// # Errors
@@ -129,6 +129,8 @@ pub fn extract(name: &str, value: &Datum, settings: &TextSettings) -> Result<Dat
         }
         Datum::Date(days) => extract_date(name, *days)?,
         Datum::Interval(interval) => Some(extract_interval(name, interval)?),
+        Datum::Time(time) => Some(extract_time(name, *time, None)?),
+        Datum::TimeTz(value) => Some(extract_time(name, value.time, Some(value))?),
         _ => return Err(TypeError::unsupported("extract from a value without time")),
     };
     Ok(found.map_or(Datum::Null, |value| Datum::Numeric(Arc::new(value))))
@@ -148,6 +150,9 @@ pub fn date_part(name: &str, value: &Datum, settings: &TextSettings) -> Result<D
         }
         other => other,
     };
+    if let Some(value) = time_part(name, value) {
+        return Ok(Datum::Float8(value));
+    }
     Ok(match extract(name, value, settings)? {
         Datum::Numeric(value) => Datum::Float8(value.to_f64()?),
         other => other,
@@ -297,6 +302,43 @@ fn iso_week(days: i64) -> (i64, i64) {
     let thursday = monday(days) + 3;
     let year = civil_from_days(thursday).year;
     (year, (thursday - days_from_civil(year, 1, 1)) / 7 + 1)
+}
+
+/// The fields of a time of day that may have a fraction, added up in binary as PostgreSQL does it.
+fn time_part(name: &str, value: &Datum) -> Option<f64> {
+    let (time, west) = match value {
+        Datum::Time(time) => (*time, 0),
+        Datum::TimeTz(value) => (value.time, value.west),
+        _ => return None,
+    };
+    let (_, _, second, fraction) = clock(time);
+    match field(name)? {
+        Field::Milliseconds => Some(second as f64 * 1e3 + fraction as f64 / 1e3),
+        Field::Second => Some(second as f64 + fraction as f64 / 1e6),
+        Field::Epoch => Some(time as f64 / 1e6 + f64::from(west)),
+        _ => None,
+    }
+}
+
+/// A time of day; of `zoned` if it has a zone.
+fn extract_time(name: &str, time: i64, zoned: Option<&TimeTz>) -> Result<Numeric> {
+    let kind = if zoned.is_some() { TypeOid::TIMETZ } else { TypeOid::TIME };
+    let field = field(name).ok_or_else(|| not_recognized(name, kind))?;
+    let (hour, minute, second, fraction) = clock(time);
+    let rest = second * MICROS_PER_SECOND + fraction;
+    let east = zoned.map(|value| -i64::from(value.west));
+    Ok(match (field, east) {
+        (Field::Microseconds, _) => integer(rest),
+        (Field::Milliseconds, _) => scaled(rest.into(), 3),
+        (Field::Second, _) => scaled(rest.into(), 6),
+        (Field::Minute, _) => integer(minute),
+        (Field::Hour, _) => integer(hour),
+        (Field::Epoch, _) => scaled(zoned.map_or(time, TimeTz::moment).into(), 6),
+        (Field::TimeZone, Some(east)) => integer(east),
+        (Field::TimeZoneHour, Some(east)) => integer(east / 3600),
+        (Field::TimeZoneMinute, Some(east)) => integer(east / 60 % 60),
+        _ => return Err(not_supported(name, kind)),
+    })
 }
 
 fn extract_interval(name: &str, interval: &Interval) -> Result<Numeric> {

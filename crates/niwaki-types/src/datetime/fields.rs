@@ -61,7 +61,7 @@ pub(super) fn read_moment(text: &str, order: DateOrder) -> Result<Moment, Fault>
         return Ok(Moment::Fields(fields));
     }
     let tokens = tokenize(text).ok_or(Fault::Syntax)?;
-    let mut reader = Reader { order, ..Reader::default() };
+    let mut reader = Reader::new(order);
     for token in tokens {
         reader.take(token)?;
     }
@@ -135,8 +135,9 @@ fn read_iso(text: &[u8]) -> Option<Fields> {
     Some(Fields { day, time, zone: Some(Zone::Offset(zone)) })
 }
 
+/// What was read so far.
 #[derive(Default)]
-struct Reader {
+pub(super) struct Reader {
     order: DateOrder,
     year: Option<i64>,
     /// The year was given by two digits or fewer.
@@ -146,24 +147,30 @@ struct Reader {
     day_of_year: Option<u32>,
     text_month: bool,
     day_number: Option<Day>,
-    time: Option<i64>,
-    afternoon: Option<bool>,
+    pub(super) time: Option<i64>,
+    pub(super) afternoon: Option<bool>,
     weekday: bool,
     before_christ: bool,
-    zone: Option<Zone>,
+    pub(super) zone: Option<Zone>,
     special: Option<Moment>,
 }
 
 impl Reader {
-    fn has_date(&self) -> bool {
+    pub(super) fn new(order: DateOrder) -> Self {
+        Self { order, ..Self::default() }
+    }
+
+    /// Whether what was read names a day.
+    pub(super) fn has_date(&self) -> bool {
         self.day_number.is_some()
             || (self.year.is_some()
                 && (self.day_of_year.is_some() || (self.month.is_some() && self.day.is_some())))
     }
 
-    fn take(&mut self, token: Token<'_>) -> Result<(), Fault> {
+    pub(super) fn take(&mut self, token: Token<'_>) -> Result<(), Fault> {
         match token {
             Token::Time(text) => set_once(&mut self.time, clock(text)?),
+            Token::TimeMarker => Ok(()),
             Token::Date(text) => self.take_date(text),
             Token::Number(text, time_marker) => self.take_number(text, time_marker),
             Token::Julian(text) => {
@@ -247,7 +254,7 @@ impl Reader {
     }
 
     /// Fields between delimiters.
-    fn take_date(&mut self, text: &str) -> Result<(), Fault> {
+    pub(super) fn take_date(&mut self, text: &str) -> Result<(), Fault> {
         let fields = || text.split(['-', '/', '.']);
         // A month by name settles what the numbers may be, so it goes first.
         for field in fields().filter(|field| field.starts_with(|c: char| c.is_alphabetic())) {
@@ -361,6 +368,15 @@ impl Reader {
         Ok(Moment::Fields(Fields { day, time, zone: self.zone }))
     }
 
+    /// The day, from 2000-01-01, if what was read names one of the calendar or by its number.
+    pub(super) fn day(&self) -> Result<i64, Fault> {
+        match self.day_number {
+            Some(Day::Number(day)) => Ok(day),
+            Some(Day::Relative(_)) => Err(Fault::Syntax),
+            None => self.calendar_day(),
+        }
+    }
+
     fn calendar_day(&self) -> Result<i64, Fault> {
         let year = self.year.ok_or(Fault::Syntax)?;
         let year = if self.before_christ {
@@ -390,7 +406,8 @@ impl Reader {
     }
 }
 
-fn set_once<T>(place: &mut Option<T>, value: T) -> Result<(), Fault> {
+/// Sets what must not be said twice.
+pub(super) fn set_once<T>(place: &mut Option<T>, value: T) -> Result<(), Fault> {
     if place.is_some() {
         return Err(Fault::Syntax);
     }
@@ -398,8 +415,9 @@ fn set_once<T>(place: &mut Option<T>, value: T) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Microseconds since midnight of `HH:MM` or `HH:MM:SS` with an optional fraction.
-fn clock(text: &str) -> Result<i64, Fault> {
+/// Microseconds since midnight of `HH:MM`, `HH:MM:SS` with an optional fraction, or `MM:SS` with one.
+/// What is empty behind a colon is 0.
+pub(super) fn clock(text: &str) -> Result<i64, Fault> {
     let (whole, fraction) = match text.split_once('.') {
         Some((whole, fraction)) => (whole, Some(fraction)),
         None => (text, None),
@@ -408,33 +426,33 @@ fn clock(text: &str) -> Result<i64, Fault> {
     let mut part = || -> Result<Option<i64>, Fault> {
         match parts.next() {
             None => Ok(None),
-            Some(digits) if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => {
+            Some("") => Ok(Some(0)),
+            Some(digits) if digits.bytes().all(|b| b.is_ascii_digit()) => {
                 digits.parse().map(Some).map_err(|_| Fault::FieldRange)
             }
             Some(_) => Err(Fault::Syntax),
         }
     };
-    let hour = part()?.ok_or(Fault::Syntax)?;
-    let minute = part()?.ok_or(Fault::Syntax)?;
-    // The colon after the minutes may stand at the end.
-    let second = if whole.ends_with(':') && fraction.is_none() { None } else { part()? };
-    if whole.matches(':').count() > 2 {
+    let first = part()?.ok_or(Fault::Syntax)?;
+    let second = part()?.ok_or(Fault::Syntax)?;
+    let third = part()?;
+    if whole.starts_with(':') || parts.next().is_some() {
         return Err(Fault::Syntax);
     }
-    if fraction.is_some() && second.is_none() {
-        return Err(Fault::Syntax);
+    match third {
+        None if fraction.is_some() => time_of_day(0, first, second, fraction),
+        third => time_of_day(first, second, third.unwrap_or(0), fraction),
     }
-    time_of_day(hour, minute, second.unwrap_or(0), fraction)
 }
 
 /// Microseconds since midnight of `HHMMSS` or `HHMM`.
-fn packed_clock(digits: &str, fraction: Option<&str>) -> Result<i64, Fault> {
+pub(super) fn packed_clock(digits: &str, fraction: Option<&str>) -> Result<i64, Fault> {
     let number = |range: std::ops::Range<usize>| -> Result<i64, Fault> {
         digits.get(range).and_then(|text| text.parse().ok()).ok_or(Fault::Syntax)
     };
     match digits.len() {
         6 => time_of_day(number(0..2)?, number(2..4)?, number(4..6)?, fraction),
-        4 if fraction.is_none() => time_of_day(number(0..2)?, number(2..4)?, 0, None),
+        4 => time_of_day(number(0..2)?, number(2..4)?, 0, fraction),
         _ => Err(Fault::Syntax),
     }
 }
@@ -461,7 +479,7 @@ pub(super) fn fraction_micros(digits: &str) -> Option<i64> {
 }
 
 /// Seconds east of Greenwich of `±H`, `±HH`, `±HHMM`, `±HH:MM`, `±HH:MM:SS`.
-fn offset(text: &str) -> Result<i32, Fault> {
+pub(super) fn offset(text: &str) -> Result<i32, Fault> {
     let (sign, body) = text.split_at(1);
     let number = |text: &str| -> Result<i32, Fault> {
         if text.is_empty() || text.len() > 2 {

@@ -1,11 +1,11 @@
 //! Dates, timestamps and intervals as text: `DateStyle` ISO, `IntervalStyle` postgres.
 
-use super::Interval;
 use super::calendar::{
     Civil, DATE_INFINITY, DATE_NEGATIVE_INFINITY, MICROS_PER_HOUR, MICROS_PER_MINUTE,
     MICROS_PER_SECOND, TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY, civil_from_days, split,
 };
 use super::zone::TimeZone;
+use super::{Interval, TimeTz};
 
 /// Appends a date, such as `2003-04-12` or `0044-03-15 BC`.
 pub fn write_date(days: i32, out: &mut Vec<u8>) {
@@ -114,6 +114,17 @@ fn write_offset(seconds: i32, out: &mut Vec<u8>) {
         out.push(b':');
         write_two(seconds % 60, out);
     }
+}
+
+/// Appends a time of day, such as `04:05:06.789`.
+pub fn write_time_of_day(time: i64, out: &mut Vec<u8>) {
+    write_time(time.unsigned_abs(), out);
+}
+
+/// Appends a time of day and its zone, such as `04:05:06-08`.
+pub fn write_timetz(value: &TimeTz, out: &mut Vec<u8>) {
+    write_time_of_day(value.time, out);
+    write_offset(value.west.saturating_neg(), out);
 }
 
 /// Appends an interval, such as `1 year 2 mons -3 days +04:05:06`.

@@ -13,6 +13,8 @@ mod moment_text;
 mod operations;
 #[cfg(test)]
 mod tests;
+mod time_of_day;
+mod time_text;
 mod tokens;
 mod zone;
 
@@ -22,7 +24,9 @@ pub use calendar::{
     round_to_precision,
 };
 pub use extract::{date_part, date_trunc, extract};
-pub use format::{write_date, write_interval, write_timestamp, write_timestamptz};
+pub use format::{
+    write_date, write_interval, write_time_of_day, write_timestamp, write_timestamptz, write_timetz,
+};
 pub use interval::Interval;
 pub use interval_text::parse_interval;
 pub use moment_text::{parse_date, parse_timestamp, parse_timestamptz};
@@ -32,4 +36,11 @@ pub use operations::{
     timestamp_to_timestamptz, timestamptz_plus_interval, timestamptz_to_date,
     timestamptz_to_timestamp,
 };
+pub(crate) use time_of_day::stored_time;
+pub use time_of_day::{
+    TimeTz, add_time, check_displacement, check_time, date_plus_time, date_plus_timetz,
+    interval_to_time, make_time, round_time, subtract_times, time_to_interval, time_to_timetz,
+    timestamp_to_time, timestamptz_to_time, timestamptz_to_timetz,
+};
+pub use time_text::{parse_time, parse_timetz};
 pub use zone::TimeZone;

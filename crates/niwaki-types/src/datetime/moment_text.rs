@@ -87,7 +87,14 @@ fn local_micros(fields: &Fields, context: &InputContext<'_>) -> Result<i128> {
 }
 
 fn read(text: &str, type_name: &str, context: &InputContext<'_>) -> Result<Moment> {
-    read_moment(text, context.settings.date_order).map_err(|fault| match fault {
+    read_moment(text, context.settings.date_order)
+        .map_err(|fault| fault_error(fault, text, type_name))
+}
+
+/// What PostgreSQL says of a fault in `text`.
+#[cold]
+pub(super) fn fault_error(fault: Fault, text: &str, type_name: &str) -> TypeError {
+    match fault {
         Fault::Syntax => TypeError::new(
             "22007",
             format!("invalid input syntax for type {type_name}: \"{text}\""),
@@ -108,5 +115,5 @@ fn read(text: &str, type_name: &str, context: &InputContext<'_>) -> Result<Momen
         Fault::UnknownZone(name) => {
             TypeError::new("22023", format!("time zone \"{name}\" not recognized"))
         }
-    })
+    }
 }

@@ -7,6 +7,8 @@ pub(super) enum Token<'a> {
     Number(&'a str, bool),
     /// Fields between `-`, `/` or `.`.
     Date(&'a str),
+    /// The ISO `T` directly before a digit.
+    TimeMarker,
     /// Digits with colons, perhaps with a fraction.
     Time(&'a str),
     /// Letters.
@@ -51,6 +53,7 @@ pub(super) fn tokenize(text: &str) -> Option<Vec<Token<'_>>> {
         } else if first.is_ascii_alphabetic() {
             if next.is_ascii_digit() && first.eq_ignore_ascii_case(&b't') {
                 time_marker = true;
+                tokens.push(Token::TimeMarker);
                 at += 1;
             } else if next.is_ascii_digit() && first.eq_ignore_ascii_case(&b'j') {
                 at = run(bytes, at + 1, |byte| byte.is_ascii_digit());

@@ -39,7 +39,7 @@ impl TimeZone {
     /// # Errors
     /// `22023` when there is none.
     pub fn get(name: &str) -> Result<Self> {
-        let unknown = || TypeError::new("22023", format!("time zone \"{name}\" not recognized"));
+        let unknown = || unknown(name);
         if name.eq_ignore_ascii_case("utc") {
             return Ok(Self::utc());
         }
@@ -68,14 +68,18 @@ impl TimeZone {
         Ok(Self { rules, name: name.into(), is_utc: false })
     }
 
-    /// The zone that `AT TIME ZONE` means by `name`: an abbreviation such as `PDT`, else as
-    /// [`TimeZone::get`].
+    /// The zone that `AT TIME ZONE` means by `name`: an abbreviation such as `PDT`, hours **west** of
+    /// Greenwich as in a POSIX rule, else as [`TimeZone::get`].
     ///
     /// # Errors
     /// `22023` when there is none.
     pub fn get_or_abbreviation(name: &str) -> Result<Self> {
         match abbreviation(name).and_then(Self::fixed) {
             Some(zone) => Ok(zone),
+            None if name.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-')) => {
+                let zone = posix_offset(name).and_then(|west| Self::fixed(-west));
+                zone.ok_or_else(|| unknown(name))
+            }
             None => Self::get(name),
         }
     }
@@ -115,6 +119,14 @@ impl TimeZone {
     /// The name as the zone database spells it.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Seconds east of Greenwich, if they never changed.
+    pub(super) fn only_offset(&self) -> Option<i32> {
+        let first = self.rules.to_offset(jiff::Timestamp::MIN);
+        let mut changes = self.rules.following(jiff::Timestamp::MIN);
+        // A zone with summer time has no end of changes, and a second offset soon.
+        changes.all(|change| change.offset() == first).then(|| first.seconds())
     }
 
     /// Seconds east of Greenwich at a moment, in microseconds since 2000-01-01 UTC.
@@ -163,6 +175,11 @@ impl TimeZone {
             AmbiguousOffset::Fold { after, .. } => after.seconds(),
         }
     }
+}
+
+#[cold]
+fn unknown(name: &str) -> TypeError {
+    TypeError::new("22023", format!("time zone \"{name}\" not recognized"))
 }
 
 /// Seconds west of Greenwich of the offset in a POSIX rule without summer time: `5`, `+5:30`.

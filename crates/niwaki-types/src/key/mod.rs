@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::compare::{bpchar_trimmed_bytes, canonical_bits};
 use crate::error::{Result, TypeError};
-use crate::{Datum, Numeric, TypeOid};
+use crate::{Datum, Numeric, TimeTz, TypeOid, datetime};
 
 /// How one key column of an index orders its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,9 +134,14 @@ fn encode_other(value: &Datum, order: KeyOrder, out: &mut Vec<u8>) {
             out.extend_from_slice(&[ESCAPE, END]);
         }
         Datum::Date(value) => out.extend_from_slice(&(*value as u32 ^ (1 << 31)).to_be_bytes()),
-        Datum::Timestamp(value) | Datum::TimestampTz(value) => {
+        Datum::Timestamp(value) | Datum::TimestampTz(value) | Datum::Time(value) => {
             out.extend_from_slice(&(*value as u64 ^ (1 << 63)).to_be_bytes());
         }
+        Datum::TimeTz(value) => {
+            out.extend_from_slice(&(value.moment() as u64 ^ (1 << 63)).to_be_bytes());
+            out.extend_from_slice(&(value.west as u32 ^ (1 << 31)).to_be_bytes());
+        }
+        Datum::Uuid(value) => out.extend_from_slice(value),
         Datum::Interval(value) => {
             let span = value.comparable() as u128 ^ (1 << 127);
             out.extend_from_slice(&span.to_be_bytes());
@@ -289,7 +294,8 @@ pub fn decode_key(bytes: &[u8], order: KeyOrder) -> Result<(Option<Datum>, usize
 pub fn key_length(bytes: &[u8], order: KeyOrder) -> Result<usize> {
     let fixed = match order.oid {
         TypeOid::INT4 | TypeOid::DATE => 5,
-        TypeOid::INT8 | TypeOid::TIMESTAMP | TypeOid::TIMESTAMPTZ => 9,
+        TypeOid::INT8 | TypeOid::TIMESTAMP | TypeOid::TIMESTAMPTZ | TypeOid::TIME => 9,
+        TypeOid::UUID => 17,
         _ => 0,
     };
     match bytes.first() {
@@ -390,6 +396,18 @@ fn decode_value(bytes: &[u8], order: KeyOrder) -> Result<(Option<Datum>, usize)>
             let bits = u64::from_be_bytes(take(bytes, order)?) ^ (1 << 63);
             (Some(Datum::TimestampTz(bits as i64)), 8)
         }
+        TypeOid::TIME => {
+            let bits = u64::from_be_bytes(take(bytes, order)?) ^ (1 << 63);
+            (Some(Datum::Time(datetime::stored_time(bits as i64)?)), 8)
+        }
+        TypeOid::TIMETZ => {
+            let [a, b, c, d, e, f, g, h, rest @ ..] = take::<12>(bytes, order)?;
+            let moment = u64::from_be_bytes([a, b, c, d, e, f, g, h]) ^ (1 << 63);
+            let west = (u32::from_be_bytes(rest) ^ (1 << 31)) as i32;
+            let TimeTz { time, west } = TimeTz::from_moment(moment as i64, west);
+            (Some(Datum::TimeTz(TimeTz { time: datetime::stored_time(time)?, west })), 12)
+        }
+        TypeOid::UUID => (Some(Datum::Uuid(take(bytes, order)?)), 16),
         TypeOid::OID | TypeOid::XID | TypeOid::REGCLASS => {
             (Some(Datum::Oid(u32::from_be_bytes(take(bytes, order)?))), 4)
         }

@@ -133,6 +133,22 @@ fn integers_are_five_and_nine_bytes() {
 }
 
 #[test]
+fn zoned_times_are_ordered_by_moment_and_then_by_zone() {
+    let order = KeyOrder::ascending(TypeOid::TIMETZ);
+    let key = |hour: i64, west: i32| {
+        let value = TimeTz { time: hour * 3_600_000_000, west: west * 3600 };
+        encoded(&Datum::TimeTz(value), order)
+    };
+    assert_eq!(key(0, 0), [0x20, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0]);
+    assert!(key(13, -1) < key(12, 0) && key(12, 0) < key(11, 1));
+    assert!(key(12, -1) < key(13, -1) && key(11, 1) < key(0, 14));
+    // What decodes to a time that no day has was not written here.
+    let mut bytes = key(0, 0);
+    bytes[1] = 0x7f;
+    assert_eq!(decode_key(&bytes, order).expect_err("damaged").sqlstate, "XX001");
+}
+
+#[test]
 fn equal_numerics_of_different_scale_have_one_key() {
     let key = |text: &str| {
         let number = Numeric::parse(text).expect("a number");

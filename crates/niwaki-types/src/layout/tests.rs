@@ -4,7 +4,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::test_values::{any_type, same_image, value_or_null};
-use crate::{KeyOrder, Numeric, TypeOid, Vector, compress, encode_key, value_of_image};
+use crate::{
+    KeyOrder, Numeric, TimeTz, TypeOid, Vector, compress, encode_key, value_of_image,
+};
 
 /// A value that stands in its row as it is.
 fn plain(view: &mut RowView<'_>, column: usize) -> Datum {
@@ -214,6 +216,28 @@ fn bytes_are_as_the_format_says() {
             1,   // true
         ]
     );
+}
+
+#[test]
+fn times_and_uuids_are_as_the_format_says() {
+    let columns = [TypeOid::TIME, TypeOid::TIMETZ, TypeOid::UUID].map(ColumnType::new);
+    let uuid: [u8; 16] = std::array::from_fn(|at| at as u8);
+    let zoned = TimeTz { time: 1, west: -2 };
+    let values = [Datum::Time(86_400_000_000), Datum::TimeTz(zoned), Datum::Uuid(uuid)];
+    let mut bytes = Vec::new();
+    assert!(!form_row(&columns, &values, &mut bytes));
+    let mut expected = vec![0, 0x60, 0xd7, 0x1d, 0x14, 0, 0, 0];
+    expected.extend_from_slice(&[1, 0, 0, 0, 0, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff]);
+    expected.extend_from_slice(&uuid);
+    assert_eq!(bytes, expected);
+    // A time beyond the day is damage, with and without a zone.
+    for (column, place) in [(0, 0), (1, 8)] {
+        let mut damaged = bytes.clone();
+        damaged[place + 7] = 0x80;
+        let mut view = RowView::new(&columns, 3, false, &damaged).expect("no bitmap is needed");
+        assert_eq!(view.get(column).expect_err("damaged").sqlstate, "XX001");
+        assert!(view.check().is_err());
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::apart::{self, Apart, COMPRESSED_HEAD, ValuePointer};
 use crate::error::{Result, TypeError};
-use crate::{Datum, Interval, Numeric, TypeOid, Vector};
+use crate::{Datum, Interval, Numeric, TimeTz, TypeOid, Vector, datetime};
 
 /// Longest length that the one-byte header says.
 const SHORT_MAX: usize = 0x7f;
@@ -41,9 +41,15 @@ fn write_other(oid: TypeOid, value: &Datum, out: &mut Vec<u8>) {
         (TypeOid::FLOAT8, Datum::Float8(value)) => out.extend_from_slice(&value.to_le_bytes()),
         (TypeOid::DATE, Datum::Date(value)) => out.extend_from_slice(&value.to_le_bytes()),
         (TypeOid::TIMESTAMP, Datum::Timestamp(value))
-        | (TypeOid::TIMESTAMPTZ, Datum::TimestampTz(value)) => {
+        | (TypeOid::TIMESTAMPTZ, Datum::TimestampTz(value))
+        | (TypeOid::TIME, Datum::Time(value)) => {
             out.extend_from_slice(&value.to_le_bytes());
         }
+        (TypeOid::TIMETZ, Datum::TimeTz(value)) => {
+            out.extend_from_slice(&value.time.to_le_bytes());
+            out.extend_from_slice(&value.west.to_le_bytes());
+        }
+        (TypeOid::UUID, Datum::Uuid(value)) => out.extend_from_slice(value),
         (TypeOid::INTERVAL, Datum::Interval(value)) => {
             out.extend_from_slice(&value.micros.to_le_bytes());
             out.extend_from_slice(&value.days.to_le_bytes());
@@ -311,6 +317,12 @@ impl<'a> Cursor<'a> {
                 days: i32::from_le_bytes(self.take()?),
                 months: i32::from_le_bytes(self.take()?),
             })),
+            TypeOid::TIME => Datum::Time(datetime::stored_time(i64::from_le_bytes(self.take()?))?),
+            TypeOid::TIMETZ => Datum::TimeTz(TimeTz {
+                time: datetime::stored_time(i64::from_le_bytes(self.take()?))?,
+                west: i32::from_le_bytes(self.take()?),
+            }),
+            TypeOid::UUID => Datum::Uuid(self.take()?),
             TypeOid::OID | TypeOid::XID | TypeOid::REGCLASS => {
                 Datum::Oid(u32::from_le_bytes(self.take()?))
             }

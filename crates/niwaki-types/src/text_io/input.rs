@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::array::parse_array;
 use super::bytes::parse_bytea;
 use super::integer::parse_u32;
+use super::uuid::parse_uuid;
 use super::{is_space, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8};
 use crate::error::{Result, TypeError};
 use crate::{ColumnType, Datum, InputContext, Numeric, TypeOid, datetime};
@@ -60,6 +61,15 @@ pub fn input(kind: ColumnType, text: &str, context: &InputContext<'_>) -> Result
         TypeOid::INTERVAL => Datum::Interval(Arc::new(
             datetime::parse_interval(text, kind.typmod)?.apply_typmod(kind.typmod)?,
         )),
+        TypeOid::TIME => {
+            let time = datetime::parse_time(text, context)?;
+            Datum::Time(datetime::round_time(time, kind.typmod))
+        }
+        TypeOid::TIMETZ => {
+            let value = datetime::parse_timetz(text, context)?;
+            Datum::TimeTz(value.round(kind.typmod))
+        }
+        TypeOid::UUID => Datum::Uuid(parse_uuid(text)?),
         TypeOid::VOID => Datum::Text(Arc::from("")),
         array => match array.element() {
             Some(element) => {

@@ -8,6 +8,7 @@ mod integer;
 mod output;
 #[cfg(test)]
 pub(crate) mod tests;
+mod uuid;
 
 pub use float::{parse_float4, parse_float8, write_float4, write_float8};
 pub use input::input;

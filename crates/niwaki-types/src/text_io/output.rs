@@ -2,6 +2,7 @@
 
 use super::array::write_array;
 use super::bytes::write_bytea;
+use super::uuid::write_uuid;
 use super::{write_float4, write_float8};
 use crate::{Datum, TextSettings, TypeOid, datetime};
 
@@ -45,6 +46,9 @@ fn write_other(value: &Datum, oid: TypeOid, settings: &TextSettings, out: &mut V
         Datum::Timestamp(value) => datetime::write_timestamp(*value, out),
         Datum::TimestampTz(value) => datetime::write_timestamptz(*value, &settings.zone, out),
         Datum::Interval(value) => datetime::write_interval(value, out),
+        Datum::Time(value) => datetime::write_time_of_day(*value, out),
+        Datum::TimeTz(value) => datetime::write_timetz(value, out),
+        Datum::Uuid(value) => write_uuid(value, out),
         Datum::Oid(0) if oid == TypeOid::REGCLASS => out.push(b'-'),
         Datum::Oid(value) => {
             out.extend_from_slice(itoa::Buffer::new().format(*value).as_bytes());

@@ -33,6 +33,8 @@ pub(crate) fn column_type(definition: &str) -> ColumnType {
         "timestamp with time zone" => {
             return ColumnType::with_typmod(TypeOid::TIMESTAMPTZ, number());
         }
+        "time without time zone" => return ColumnType::with_typmod(TypeOid::TIME, number()),
+        "time with time zone" => return ColumnType::with_typmod(TypeOid::TIMETZ, number()),
         "interval" if modifier.is_some() => {
             return ColumnType::with_typmod(TypeOid::INTERVAL, 0x7fff << 16 | number());
         }

@@ -35,6 +35,9 @@ const CLASSES: &[Class] = &[
     ("timestamp_ops", &[TypeOid::TIMESTAMP], true),
     ("timestamptz_ops", &[TypeOid::TIMESTAMPTZ], true),
     ("interval_ops", &[TypeOid::INTERVAL], true),
+    ("time_ops", &[TypeOid::TIME], true),
+    ("timetz_ops", &[TypeOid::TIMETZ], true),
+    ("uuid_ops", &[TypeOid::UUID], true),
     ("pg_lsn_ops", &[TypeOid::PG_LSN], true),
 ];
 

@@ -1,0 +1,80 @@
+//! `(start, end) OVERLAPS (start, end)`: whether two periods have a moment in common. An end may be
+//! given by its distance from the start.
+
+use niwaki_types::{Datum, TypeOid, compare, datetime};
+
+use super::operators::wrong_types;
+use super::{Function, functions};
+use crate::context::ExecContext;
+use crate::error::Result;
+
+/// The end of a period: what is given, or so long after the start.
+fn end(exec: &ExecContext<'_>, start: &Datum, given: &Datum) -> Result<Datum> {
+    let Datum::Interval(span) = given else { return Ok(given.clone()) };
+    Ok(match start {
+        Datum::Null => Datum::Null,
+        Datum::Time(time) => Datum::Time(datetime::add_time(*time, span.micros)),
+        Datum::Timestamp(at) => Datum::Timestamp(datetime::timestamp_plus_interval(*at, span)?),
+        Datum::TimestampTz(at) => {
+            let zone = &exec.text.zone;
+            Datum::TimestampTz(datetime::timestamptz_plus_interval(*at, span, zone)?)
+        }
+        _ => return Err(wrong_types("OVERLAPS")),
+    })
+}
+
+fn overlaps(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let [start, given, other_start, other_given] = values else {
+        return Err(wrong_types("OVERLAPS"));
+    };
+    let first = (start.clone(), end(exec, start, given)?);
+    let second = (other_start.clone(), end(exec, other_start, other_given)?);
+    Ok(meet(first, second).map_or(Datum::Null, Datum::Bool))
+}
+
+/// Whether `a` is before `b`, neither NULL. The variants tell their type.
+fn before(a: &Datum, b: &Datum) -> bool {
+    compare(TypeOid::TIMESTAMP, a, b).is_lt()
+}
+
+/// Earlier end first. A single known end is the start, and the other one unknown.
+fn ordered((a, b): (Datum, Datum)) -> (Datum, Datum) {
+    if a.is_null() || (!b.is_null() && before(&b, &a)) { (b, a) } else { (a, b) }
+}
+
+/// `None` where that depends on an end that is NULL. A period contains its start, but its end only if
+/// that is its start.
+fn meet(first: (Datum, Datum), second: (Datum, Datum)) -> Option<bool> {
+    let (first, second) = (ordered(first), ordered(second));
+    if first.0.is_null() || second.0.is_null() {
+        return None;
+    }
+    let (early, late) = if before(&second.0, &first.0) { (second, first) } else { (first, second) };
+    if !before(&early.0, &late.0) {
+        // Both begin together, and that is enough if both have an end.
+        return (!early.1.is_null() && !late.1.is_null()).then_some(true);
+    }
+    if early.1.is_null() {
+        return None;
+    }
+    if before(&late.0, &early.1) {
+        return Some(true);
+    }
+    (!late.1.is_null()).then_some(false)
+}
+
+pub(super) const FUNCTIONS: &[Function] = functions! {
+    "overlaps" (TIME, TIME, TIME, TIME) BOOL nullable single immutable Context(overlaps);
+    "overlaps" (TIME, INTERVAL, TIME, INTERVAL) BOOL nullable single immutable Context(overlaps);
+    "overlaps" (TIME, TIME, TIME, INTERVAL) BOOL nullable single immutable Context(overlaps);
+    "overlaps" (TIME, INTERVAL, TIME, TIME) BOOL nullable single immutable Context(overlaps);
+    "overlaps" (TIMETZ, TIMETZ, TIMETZ, TIMETZ) BOOL nullable single immutable Context(overlaps);
+    "overlaps" (TIMESTAMP, TIMESTAMP, TIMESTAMP, TIMESTAMP) BOOL nullable single immutable Context(overlaps);
+    "overlaps" (TIMESTAMP, INTERVAL, TIMESTAMP, INTERVAL) BOOL nullable single immutable Context(overlaps);
+    "overlaps" (TIMESTAMP, TIMESTAMP, TIMESTAMP, INTERVAL) BOOL nullable single immutable Context(overlaps);
+    "overlaps" (TIMESTAMP, INTERVAL, TIMESTAMP, TIMESTAMP) BOOL nullable single immutable Context(overlaps);
+    "overlaps" (TIMESTAMPTZ, TIMESTAMPTZ, TIMESTAMPTZ, TIMESTAMPTZ) BOOL nullable single immutable Context(overlaps);
+    "overlaps" (TIMESTAMPTZ, INTERVAL, TIMESTAMPTZ, INTERVAL) BOOL nullable single stable Context(overlaps);
+    "overlaps" (TIMESTAMPTZ, TIMESTAMPTZ, TIMESTAMPTZ, INTERVAL) BOOL nullable single stable Context(overlaps);
+    "overlaps" (TIMESTAMPTZ, INTERVAL, TIMESTAMPTZ, TIMESTAMPTZ) BOOL nullable single stable Context(overlaps);
+};

@@ -1,0 +1,162 @@
+//! Functions and operators on times of day.
+
+use std::sync::Arc;
+
+use niwaki_types::{Datum, Interval, TextSettings, TimeTz, TimeZone, TypeOid, datetime};
+
+use super::operators::wrong_types;
+use super::{Function, functions};
+use crate::context::ExecContext;
+use crate::error::{Result, SqlError};
+
+fn add(a: &Datum, b: &Datum) -> Result<Datum> {
+    match (a, b) {
+        (Datum::Time(time), Datum::Interval(span)) | (Datum::Interval(span), Datum::Time(time)) => {
+            Ok(Datum::Time(datetime::add_time(*time, span.micros)))
+        }
+        (Datum::TimeTz(value), Datum::Interval(span))
+        | (Datum::Interval(span), Datum::TimeTz(value)) => {
+            let time = datetime::add_time(value.time, span.micros);
+            Ok(Datum::TimeTz(TimeTz { time, ..*value }))
+        }
+        (Datum::Date(date), Datum::Time(time)) | (Datum::Time(time), Datum::Date(date)) => {
+            Ok(Datum::Timestamp(datetime::date_plus_time(*date, *time)?))
+        }
+        (Datum::Date(date), Datum::TimeTz(time)) | (Datum::TimeTz(time), Datum::Date(date)) => {
+            Ok(Datum::TimestampTz(datetime::date_plus_timetz(*date, time)?))
+        }
+        _ => Err(wrong_types("+")),
+    }
+}
+
+fn subtract(a: &Datum, b: &Datum) -> Result<Datum> {
+    // The time part within a day, so that it can be negated.
+    let back = |span: &Interval| -(span.micros % niwaki_types::MICROS_PER_DAY);
+    match (a, b) {
+        (Datum::Time(a), Datum::Time(b)) => {
+            Ok(Datum::Interval(Arc::new(datetime::subtract_times(*a, *b))))
+        }
+        (Datum::Time(time), Datum::Interval(span)) => {
+            Ok(Datum::Time(datetime::add_time(*time, back(span))))
+        }
+        (Datum::TimeTz(value), Datum::Interval(span)) => {
+            let time = datetime::add_time(value.time, back(span));
+            Ok(Datum::TimeTz(TimeTz { time, ..*value }))
+        }
+        _ => Err(wrong_types("-")),
+    }
+}
+
+/// Converts from and to times of day in the session's time zone; `now` is the start of the transaction,
+/// whose day tells the offset of a time without zone.
+///
+/// # Errors
+/// `22008` when clocks in the zone cannot show the moment.
+pub(crate) fn convert_time_of_day(
+    value: &Datum,
+    to: TypeOid,
+    text: &TextSettings,
+    now: i64,
+) -> Result<Datum> {
+    let zone = &text.zone;
+    // An infinite moment has no time of day.
+    let time = |time: Option<i64>| time.map_or(Datum::Null, Datum::Time);
+    let time_tz = |time: Option<TimeTz>| time.map_or(Datum::Null, Datum::TimeTz);
+    Ok(match (value, to) {
+        (Datum::Time(t), TypeOid::INTERVAL) => {
+            Datum::Interval(Arc::new(datetime::time_to_interval(*t)))
+        }
+        (Datum::Time(t), TypeOid::TIMETZ) => {
+            Datum::TimeTz(datetime::time_to_timetz(*t, zone, now)?)
+        }
+        (Datum::TimeTz(t), TypeOid::TIME) => Datum::Time(t.time),
+        (Datum::Interval(i), TypeOid::TIME) => Datum::Time(datetime::interval_to_time(i)),
+        (Datum::Timestamp(t), TypeOid::TIME) => time(datetime::timestamp_to_time(*t)),
+        (Datum::TimestampTz(t), TypeOid::TIME) => time(datetime::timestamptz_to_time(*t, zone)?),
+        (Datum::TimestampTz(t), TypeOid::TIMETZ) => {
+            time_tz(datetime::timestamptz_to_timetz(*t, zone)?)
+        }
+        _ => return Err(wrong_types("::")),
+    })
+}
+
+fn current_time(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
+    let now = exec.environment.transaction_timestamp();
+    convert_time_of_day(&Datum::TimestampTz(now), TypeOid::TIMETZ, exec.text, now)
+}
+
+fn local_time(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
+    let now = exec.environment.transaction_timestamp();
+    convert_time_of_day(&Datum::TimestampTz(now), TypeOid::TIME, exec.text, now)
+}
+
+fn make_time(values: &[Datum]) -> Result<Datum> {
+    let [Datum::Int4(hour), Datum::Int4(minute), Datum::Float8(second)] = values else {
+        return Err(wrong_types("make_time"));
+    };
+    Ok(Datum::Time(datetime::make_time(*hour, *minute, *second)?))
+}
+
+/// `AT TIME ZONE` of a time: the zone's offset is that at the start of the transaction.
+fn at_zone(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let [Datum::Text(name), Datum::TimeTz(value)] = values else {
+        return Err(wrong_types("timezone"));
+    };
+    let zone = TimeZone::get_or_abbreviation(name)?;
+    let east = zone.offset_at(exec.environment.transaction_timestamp());
+    Ok(Datum::TimeTz(value.in_zone(east.saturating_neg())))
+}
+
+/// `AT TIME ZONE` with an interval: so far east of Greenwich.
+fn at_interval(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let [Datum::Interval(offset), value] = values else { return Err(wrong_types("timezone")) };
+    if offset.months != 0 || offset.days != 0 {
+        let shown = crate::expr::value_text(&values[0], TypeOid::INTERVAL, exec);
+        return Err(SqlError::new(
+            "22023",
+            format!("interval time zone \"{shown}\" must not include months or days"),
+        ));
+    }
+    // Whole seconds.
+    let east = Interval::new(0, 0, offset.micros - offset.micros % 1_000_000);
+    Ok(match value {
+        Datum::Timestamp(at) => {
+            Datum::TimestampTz(datetime::timestamp_plus_interval(*at, &east.checked_neg()?)?)
+        }
+        Datum::TimestampTz(at) => Datum::Timestamp(datetime::timestamp_plus_interval(*at, &east)?),
+        Datum::TimeTz(time) => {
+            let west = i32::try_from(-(east.micros / 1_000_000))
+                .map_err(|_| SqlError::new("22023", "interval time zone is out of range"))?;
+            Datum::TimeTz(time.in_zone(west))
+        }
+        _ => return Err(wrong_types("timezone")),
+    })
+}
+
+pub(super) const OPERATORS: &[Function] = functions! {
+    "+" (TIME, INTERVAL) TIME strict single immutable Binary(add);
+    "+" (INTERVAL, TIME) TIME strict single immutable Binary(add);
+    "+" (TIMETZ, INTERVAL) TIMETZ strict single immutable Binary(add);
+    "+" (INTERVAL, TIMETZ) TIMETZ strict single immutable Binary(add);
+    "+" (DATE, TIME) TIMESTAMP strict single immutable Binary(add);
+    "+" (TIME, DATE) TIMESTAMP strict single immutable Binary(add);
+    "+" (DATE, TIMETZ) TIMESTAMPTZ strict single immutable Binary(add);
+    "+" (TIMETZ, DATE) TIMESTAMPTZ strict single immutable Binary(add);
+    "-" (TIME, TIME) INTERVAL strict single immutable Binary(subtract);
+    "-" (TIME, INTERVAL) TIME strict single immutable Binary(subtract);
+    "-" (TIMETZ, INTERVAL) TIMETZ strict single immutable Binary(subtract);
+};
+
+pub(super) const FUNCTIONS: &[Function] = functions! {
+    "current_time" () TIMETZ strict single stable Context(current_time);
+    "localtime" () TIME strict single stable Context(local_time);
+    "extract" (TEXT, TIME) NUMERIC strict single immutable Context(super::time::extract);
+    "extract" (TEXT, TIMETZ) NUMERIC strict single immutable Context(super::time::extract);
+    "date_part" (TEXT, TIME) FLOAT8 strict single immutable Context(super::time::date_part);
+    "date_part" (TEXT, TIMETZ) FLOAT8 strict single immutable Context(super::time::date_part);
+    "make_time" (INT4, INT4, FLOAT8) TIME strict single immutable Pure(make_time);
+    "timezone" (TEXT, TIMETZ) TIMETZ strict single stable Context(at_zone);
+    "timezone" (INTERVAL, TIMETZ) TIMETZ strict single immutable Context(at_interval);
+    "timezone" (INTERVAL, TIMESTAMP) TIMESTAMPTZ strict single immutable Context(at_interval);
+    "timezone" (INTERVAL, TIMESTAMPTZ) TIMESTAMP strict single immutable Context(at_interval);
+};
