@@ -46,6 +46,7 @@ fn compare_any(oid: TypeOid, a: &Datum, b: &Datum) -> Ordering {
         (Datum::Oid(a), Datum::Oid(b)) => a.cmp(b),
         (Datum::Tid(a, c), Datum::Tid(b, d)) => (a, c).cmp(&(b, d)),
         (Datum::Lsn(a), Datum::Lsn(b)) => a.cmp(b),
+        (Datum::Jsonb(a), Datum::Jsonb(b)) => a.compare(b),
         (Datum::Array(element, a), Datum::Array(_, b)) => a
             .iter()
             .zip(b.iter())
@@ -104,6 +105,7 @@ pub fn hash<H: Hasher>(oid: TypeOid, value: &Datum, state: &mut H) {
             state.write_u16(*offset);
         }
         Datum::Lsn(value) => state.write_u64(*value),
+        Datum::Jsonb(value) => value.hash_into(state),
         Datum::Array(element, values) => {
             state.write_usize(values.len());
             for value in values.iter() {
@@ -164,6 +166,7 @@ fn variant_rank(value: &Datum) -> u8 {
         Datum::Tid(..) => 11,
         Datum::Lsn(_) => 12,
         Datum::Array(..) => 13,
+        Datum::Jsonb(_) => 14,
     }
 }
 

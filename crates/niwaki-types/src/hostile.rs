@@ -58,6 +58,10 @@ const EXAMPLES: &[(TypeOid, &str)] = &[
     (TypeOid::NUMERIC_ARRAY, "{1.0,NaN,Infinity}"),
     (TypeOid::PG_LSN, "16/B374D848"),
     (TypeOid::REGCLASS, "1259"),
+    (TypeOid::JSON, " {\"a\" : [1, -2.5e3, null], \"a\": \"\\u0000\\ud83d\"} "),
+    (TypeOid::JSONB, "{\"long key\": [1.50, -2e3, \"\\ud83d\\ude04\\n\"], \"b\": {\"\": [[], {}, true, null]}}"),
+    (TypeOid::JSONB, "[[[[[[[[false]]]]]]]]"),
+    (TypeOid::JSONB_ARRAY, "{\"{\\\"a\\\": 1}\",NULL,3}"),
 ];
 
 fn kind_of(byte: u8) -> TypeOid {

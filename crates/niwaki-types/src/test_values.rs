@@ -5,11 +5,12 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::strategy::Union;
 
+use crate::json::tests::{any_json_text, any_jsonb};
 use crate::numeric::tests::any_numeric;
 use crate::{Datum, Interval, TypeOid};
 
 /// Every type that a column can have.
-pub(crate) const TYPES: [TypeOid; 29] = [
+pub(crate) const TYPES: [TypeOid; 32] = [
     TypeOid::BOOL,
     TypeOid::BYTEA,
     TypeOid::CHAR,
@@ -39,6 +40,9 @@ pub(crate) const TYPES: [TypeOid; 29] = [
     TypeOid::FLOAT8_ARRAY,
     TypeOid::NUMERIC_ARRAY,
     TypeOid::TIMESTAMP_ARRAY,
+    TypeOid::JSON,
+    TypeOid::JSONB,
+    TypeOid::JSONB_ARRAY,
 ];
 
 /// A type.
@@ -86,6 +90,9 @@ pub(crate) fn value_of(oid: TypeOid) -> BoxedStrategy<Datum> {
         TypeOid::FLOAT8_ARRAY => array_of(TypeOid::FLOAT8),
         TypeOid::NUMERIC_ARRAY => array_of(TypeOid::NUMERIC),
         TypeOid::TIMESTAMP_ARRAY => array_of(TypeOid::TIMESTAMP),
+        TypeOid::JSON => any_json_text().prop_map(|text| Datum::text(&text)).boxed(),
+        TypeOid::JSONB => any_jsonb().prop_map(Datum::Jsonb).boxed(),
+        TypeOid::JSONB_ARRAY => array_of(TypeOid::JSONB),
         TypeOid::DATE => {
             prop_oneof![-2_451_545..2_145_031_949i32, -400..400i32, Just(i32::MAX), Just(i32::MIN)]
                 .prop_map(Datum::Date)
@@ -139,6 +146,7 @@ pub(crate) fn same_image(a: &Datum, b: &Datum) -> bool {
         (Datum::Float8(a), Datum::Float8(b)) => a.to_bits() == b.to_bits(),
         (Datum::Numeric(a), Datum::Numeric(b)) => a.to_string() == b.to_string(),
         (Datum::Interval(a), Datum::Interval(b)) => a.same_image(b),
+        (Datum::Jsonb(a), Datum::Jsonb(b)) => a.to_string() == b.to_string(),
         (Datum::Array(a, x), Datum::Array(b, y)) => {
             a == b && x.len() == y.len() && x.iter().zip(y.iter()).all(|(x, y)| same_image(x, y))
         }
