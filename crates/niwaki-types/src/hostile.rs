@@ -59,7 +59,10 @@ const EXAMPLES: &[(TypeOid, &str)] = &[
     (TypeOid::PG_LSN, "16/B374D848"),
     (TypeOid::REGCLASS, "1259"),
     (TypeOid::JSON, " {\"a\" : [1, -2.5e3, null], \"a\": \"\\u0000\\ud83d\"} "),
-    (TypeOid::JSONB, "{\"long key\": [1.50, -2e3, \"\\ud83d\\ude04\\n\"], \"b\": {\"\": [[], {}, true, null]}}"),
+    (
+        TypeOid::JSONB,
+        "{\"long key\": [1.50, -2e3, \"\\ud83d\\ude04\\n\"], \"b\": {\"\": [[], {}, true, null]}}",
+    ),
     (TypeOid::JSONB, "[[[[[[[[false]]]]]]]]"),
     (TypeOid::JSONB_ARRAY, "{\"{\\\"a\\\": 1}\",NULL,3}"),
 ];

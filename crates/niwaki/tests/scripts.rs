@@ -93,3 +93,8 @@ fn temporary() {
 fn large_values() {
     check("large_values", include_str!("../testscripts/large_values.test"));
 }
+
+#[test]
+fn json_tables() {
+    check("json_tables", include_str!("../testscripts/json_tables.test"));
+}

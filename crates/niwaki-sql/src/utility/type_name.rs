@@ -78,8 +78,10 @@ pub fn column_type(type_name: &TypeName, source: &str) -> Result<ColumnType> {
         "timestamptz" => precision(TypeOid::TIMESTAMPTZ, &modifiers, "TIMESTAMP"),
         "interval" => none(TypeOid::INTERVAL),
         "numeric" | "decimal" => numeric(&modifiers),
-        "json" | "jsonb" | "uuid" | "time" | "timetz" | "bit" | "varbit" | "inet" | "cidr"
-        | "macaddr" | "money" | "point" | "xml" | "int4range" | "tsvector" | "box" | "circle" => {
+        "json" => none(TypeOid::JSON),
+        "jsonb" => none(TypeOid::JSONB),
+        "uuid" | "time" | "timetz" | "bit" | "varbit" | "inet" | "cidr" | "macaddr" | "money"
+        | "point" | "xml" | "int4range" | "tsvector" | "box" | "circle" => {
             Err(SqlError::unsupported(format!("type {name}")))
         }
         _ => Err(undefined(&shown)),

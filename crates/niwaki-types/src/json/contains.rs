@@ -8,9 +8,10 @@ impl Jsonb {
     pub fn has_key(&self, key: &str) -> bool {
         match self {
             Self::String(text) => **text == *key,
-            Self::Array(array) => {
-                array.items().iter().any(|item| matches!(&**item, Self::String(text) if **text == *key))
-            }
+            Self::Array(array) => array
+                .items()
+                .iter()
+                .any(|item| matches!(&**item, Self::String(text) if **text == *key)),
             Self::Object(object) => object.get(key).is_some(),
             _ => false,
         }

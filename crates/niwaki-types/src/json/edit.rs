@@ -79,10 +79,11 @@ impl Jsonb {
         Edit { path, change }.part(value, 0)
     }
 
-    /// The operator `||`.
+    /// The operator `||`: the pairs of both objects, or the items of both arrays, where anything that is no
+    /// array counts as an array of one.
     ///
     /// # Errors
-    /// `22023` for an object and a scalar, `54001` if the result nests too deeply.
+    /// `54001` if the result nests too deeply.
     pub fn concat(a: &Arc<Self>, b: &Arc<Self>) -> Result<Arc<Self>> {
         let items = |value: &Arc<Self>| match &**value {
             Self::Array(array) => array.items().to_vec(),
@@ -92,9 +93,6 @@ impl Jsonb {
             (Self::Object(x), Self::Object(y)) => {
                 // Pairs that come later win.
                 Self::object(x.pairs().iter().chain(y.pairs()).cloned().collect())?
-            }
-            (Self::Object(_), other) | (other, Self::Object(_)) if other.is_scalar() => {
-                return Err(invalid("invalid concatenation of jsonb objects"));
             }
             _ => Self::array([items(a), items(b)].concat())?,
         }))
@@ -111,7 +109,8 @@ impl Jsonb {
                 Self::object(object.pairs().iter().filter(|(k, _)| stays(k)).cloned().collect())?
             }
             Self::Array(array) => {
-                let goes = |item: &Self| matches!(item, Self::String(text) if keys.contains(&&**text));
+                let goes =
+                    |item: &Self| matches!(item, Self::String(text) if keys.contains(&&**text));
                 Self::array(array.items().iter().filter(|item| !goes(item)).cloned().collect())?
             }
             _ => return Err(invalid("cannot delete from scalar")),

@@ -60,8 +60,7 @@ pub(super) struct Lexer<'a> {
     decodes: bool,
     token: Token,
     start: usize,
-    /// Behind the last token. An error inside a token moves it to where the error is seen, except for
-    /// escapes that mean no character: PostgreSQL shows the text up to the token before.
+    /// Behind the last token. An error inside a token moves it to where the error is seen.
     end: usize,
     line: usize,
     line_start: usize,
@@ -224,7 +223,7 @@ impl<'a> Lexer<'a> {
             }
             if self.decodes && at > run {
                 if high.is_some() {
-                    return Err(self.error(Fault::LowSurrogate));
+                    return Err(self.error_at(self.after(run), Fault::LowSurrogate));
                 }
                 self.decoded.push_str(text.get(run..at).unwrap_or_default());
             }
@@ -235,10 +234,10 @@ impl<'a> Lexer<'a> {
                 None => return Err(self.error_at(at, Fault::Token)),
             }
         }
+        self.end = at + 1;
         if high.is_some() {
             return Err(self.error(Fault::LowSurrogate));
         }
-        self.end = at + 1;
         self.token = Token::String;
         Ok(())
     }
@@ -258,13 +257,15 @@ impl<'a> Lexer<'a> {
                 };
                 code = code * 16 + digit;
             }
-            if self.decodes {
-                self.take_code(code, high)?;
+            if self.decodes
+                && let Err(fault) = self.take_code(code, high)
+            {
+                return Err(self.error_at(at + 5, fault));
             }
             return Ok(at + 5);
         }
         if self.decodes && high.is_some() {
-            return Err(self.error(Fault::LowSurrogate));
+            return Err(self.error_at(self.after(at), Fault::LowSurrogate));
         }
         let character = match byte {
             b'"' | b'\\' | b'/' => char::from(byte),
@@ -285,26 +286,20 @@ impl<'a> Lexer<'a> {
     }
 
     /// Appends the character of an escaped code, or keeps the first half of one.
-    fn take_code(&mut self, code: u32, high: &mut Option<u32>) -> Result<()> {
-        let fault = match (code, high.take()) {
+    fn take_code(&mut self, code: u32, high: &mut Option<u32>) -> std::result::Result<(), Fault> {
+        let code = match (code, high.take()) {
             (0xd800..=0xdbff, None) => {
                 *high = Some(code);
                 return Ok(());
             }
-            (0xd800..=0xdbff, Some(_)) => Fault::HighSurrogate,
-            (0xdc00..=0xdfff, Some(first)) => {
-                let code = 0x10000 + ((first & 0x3ff) << 10) + (code & 0x3ff);
-                self.decoded.extend(char::from_u32(code));
-                return Ok(());
-            }
-            (0xdc00..=0xdfff, None) | (_, Some(_)) => Fault::LowSurrogate,
-            (0, None) => Fault::CodePointZero,
-            (code, None) => {
-                self.decoded.extend(char::from_u32(code));
-                return Ok(());
-            }
+            (0xd800..=0xdbff, Some(_)) => return Err(Fault::HighSurrogate),
+            (0xdc00..=0xdfff, Some(first)) => 0x10000 + ((first & 0x3ff) << 10) + (code & 0x3ff),
+            (0xdc00..=0xdfff, None) | (_, Some(_)) => return Err(Fault::LowSurrogate),
+            (0, None) => return Err(Fault::CodePointZero),
+            (code, None) => code,
         };
-        Err(self.error(fault))
+        self.decoded.extend(char::from_u32(code));
+        Ok(())
     }
 
     /// Where the character at `at` ends.

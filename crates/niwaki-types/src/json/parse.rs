@@ -33,11 +33,8 @@ pub(super) trait Build<'a> {
     fn key(&mut self, key: &str) -> Self::Key;
     fn scalar(&mut self, scalar: Scalar<'_>, raw: &'a str) -> Result<Self::Value>;
     fn array(&mut self, items: Vec<Self::Value>, raw: &'a str) -> Result<Self::Value>;
-    fn object(
-        &mut self,
-        pairs: Vec<(Self::Key, Self::Value)>,
-        raw: &'a str,
-    ) -> Result<Self::Value>;
+    fn object(&mut self, pairs: Vec<(Self::Key, Self::Value)>, raw: &'a str)
+    -> Result<Self::Value>;
 }
 
 /// Reads all of `text` as one value.

@@ -143,11 +143,7 @@ impl<'a, const DECODES: bool> Build<'a> for Parts<DECODES> {
         Ok(RawJson { text, kind: RawKind::Array(items) })
     }
 
-    fn object(
-        &mut self,
-        pairs: Vec<(String, RawJson<'a>)>,
-        text: &'a str,
-    ) -> Result<RawJson<'a>> {
+    fn object(&mut self, pairs: Vec<(String, RawJson<'a>)>, text: &'a str) -> Result<RawJson<'a>> {
         Ok(RawJson { text, kind: RawKind::Object(pairs) })
     }
 }

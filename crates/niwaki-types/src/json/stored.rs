@@ -118,7 +118,9 @@ impl<'a> Reader<'a> {
             short => (u32::from(short), 0),
         };
         if length < least {
-            return Err(TypeError::corrupt("stored jsonb has a length that is not in its shortest form"));
+            return Err(TypeError::corrupt(
+                "stored jsonb has a length that is not in its shortest form",
+            ));
         }
         Ok((kind, usize::try_from(length).map_err(|_| ended())?))
     }
@@ -131,7 +133,8 @@ impl<'a> Reader<'a> {
     fn text(&mut self, length: usize) -> Result<Arc<str>> {
         let bytes = self.take_slice(length)?;
         let text = std::str::from_utf8(bytes).ok().filter(|_| !bytes.contains(&0));
-        text.map(Arc::from).ok_or_else(|| TypeError::corrupt("stored jsonb has a string that is no text"))
+        text.map(Arc::from)
+            .ok_or_else(|| TypeError::corrupt("stored jsonb has a string that is no text"))
     }
 
     /// The next value, which has no more than `levels`.

@@ -92,7 +92,9 @@ pub(super) fn length(bytes: &[u8], flip: u8) -> Result<usize> {
                 }
             }
             other => {
-                return Err(TypeError::corrupt(format!("index key has the jsonb kind {other:#04x}")));
+                return Err(TypeError::corrupt(format!(
+                    "index key has the jsonb kind {other:#04x}"
+                )));
             }
         }
     }

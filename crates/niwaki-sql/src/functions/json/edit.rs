@@ -24,6 +24,13 @@ pub(super) fn delete_keys(value: &Datum, keys: &Datum) -> Result<Datum> {
     json(Jsonb::without_keys(tree(value)?, &keys))
 }
 
+/// `jsonb_delete(value, key, …)`
+pub(super) fn delete_each(values: &[Datum]) -> Result<Datum> {
+    let (value, keys) = values.split_first().ok_or_else(wrong)?;
+    let keys = keys.iter().map(text).collect::<Result<Vec<&str>>>()?;
+    json(Jsonb::without_keys(tree(value)?, &keys))
+}
+
 pub(super) fn delete_item(value: &Datum, index: &Datum) -> Result<Datum> {
     let Datum::Int4(index) = index else { return Err(wrong()) };
     json(Jsonb::without_item(tree(value)?, i64::from(*index)))

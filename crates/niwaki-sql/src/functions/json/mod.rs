@@ -52,7 +52,7 @@ fn invalid(message: impl Into<String>) -> SqlError {
     SqlError::new("22023", message)
 }
 
-/// Functions of PostgreSQL that are refused by name: those that need composite values, or `jsonpath`.
+/// Functions of PostgreSQL that are refused by name: those that need composite values, `jsonpath` or text search.
 const UNSUPPORTED: &[&str] = &[
     "row_to_json",
     "json_populate_record",
@@ -73,6 +73,8 @@ const UNSUPPORTED: &[&str] = &[
     "jsonb_path_query_tz",
     "jsonb_path_query_array_tz",
     "jsonb_path_query_first_tz",
+    "json_to_tsvector",
+    "jsonb_to_tsvector",
 ];
 
 /// Whether this is a function of JSON that Niwaki does not have.
@@ -157,9 +159,8 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "jsonb_strip_nulls" (JSONB) JSONB strict single immutable Unary(edit::strip_nulls);
     "jsonb_pretty" (JSONB) TEXT strict single immutable Unary(edit::pretty);
     "jsonb_concat" (JSONB, JSONB) JSONB strict single immutable Binary(edit::concat);
-    "jsonb_delete" (JSONB, TEXT) JSONB strict single immutable Binary(edit::delete_key);
+    "jsonb_delete" (JSONB, TEXT) JSONB strict variadic immutable Pure(edit::delete_each);
     "jsonb_delete" (JSONB, INT4) JSONB strict single immutable Binary(edit::delete_item);
-    "jsonb_delete" (JSONB, TEXTS) JSONB strict single immutable Binary(edit::delete_keys);
     "jsonb_delete_path" (JSONB, TEXTS) JSONB strict single immutable Binary(edit::delete_path);
     "jsonb_set" (JSONB, TEXTS, JSONB) JSONB strict single immutable Pure(edit::set);
     "jsonb_set" (JSONB, TEXTS, JSONB, BOOL) JSONB strict single immutable Pure(edit::set);

@@ -36,6 +36,7 @@ const CLASSES: &[Class] = &[
     ("timestamptz_ops", &[TypeOid::TIMESTAMPTZ], true),
     ("interval_ops", &[TypeOid::INTERVAL], true),
     ("pg_lsn_ops", &[TypeOid::PG_LSN], true),
+    ("jsonb_ops", &[TypeOid::JSONB], true),
 ];
 
 /// The name that the catalog stores for the class of a key column: `None` for the type's default.
