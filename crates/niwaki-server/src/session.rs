@@ -554,7 +554,8 @@ fn bind_portal(
             other => return Err(unsupported_format(other)),
         };
         value.map_err(|error| {
-            SqlError::from(error).with_context(format!("unnamed portal parameter ${}", number + 1))
+            SqlError::from(error)
+                .within_context(format!("unnamed portal parameter ${}", number + 1))
         })
     };
     session.bind(bind.portal, bind.statement, &mut next, count)?;

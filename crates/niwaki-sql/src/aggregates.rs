@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use niwaki_types::{Datum, Numeric, TypeError, TypeOid, compare};
 
+use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
+use crate::functions::JsonAggregate;
 use crate::types::{ANY_ELEMENT, array_of};
 
 /// What is computed.
@@ -27,6 +29,18 @@ pub(crate) enum AggregateKind {
     BoolOr,
     StringAgg,
     ArrayAgg,
+    /// `json_agg`, or `jsonb_agg` if it is binary; with `object` the aggregate of pairs.
+    Json {
+        binary: bool,
+        object: bool,
+    },
+}
+
+impl AggregateKind {
+    /// Whether the order of the rows shows in the result.
+    pub(crate) fn shows_order(self) -> bool {
+        matches!(self, Self::StringAgg | Self::ArrayAgg | Self::Json { .. })
+    }
 }
 
 const NAMES: &[&str] = &[
@@ -40,6 +54,10 @@ const NAMES: &[&str] = &[
     "every",
     "string_agg",
     "array_agg",
+    "json_agg",
+    "jsonb_agg",
+    "json_object_agg",
+    "jsonb_object_agg",
     // Named here so that they are refused as aggregates, not as unknown functions.
     "stddev",
     "stddev_samp",
@@ -49,8 +67,6 @@ const NAMES: &[&str] = &[
     "var_pop",
     "bit_and",
     "bit_or",
-    "json_agg",
-    "jsonb_agg",
     "corr",
     "covar_pop",
     "covar_samp",
@@ -102,7 +118,7 @@ pub(crate) fn resolve(name: &str, types: &[TypeOid], star: bool) -> Option<Resol
             let kind = if name == "min" { K::Min } else { K::Max };
             let ty = match *ty {
                 T::UNKNOWN | T::VARCHAR | T::NAME => T::TEXT,
-                T::BOOL | T::BYTEA | T::XID | T::UUID => return None,
+                T::BOOL | T::BYTEA | T::XID | T::UUID | T::JSONB => return None,
                 ty => ty,
             };
             crate::functions::compare_function("<", ty)?;
@@ -122,6 +138,19 @@ pub(crate) fn resolve(name: &str, types: &[TypeOid], star: bool) -> Option<Resol
             let ty = if *ty == T::UNKNOWN { T::TEXT } else { *ty };
             (ty != ANY_ELEMENT).then_some(())?;
             of(K::ArrayAgg, ty, array_of(ty)?)
+        }
+        ("json_agg" | "jsonb_agg", [ty]) if *ty != T::UNKNOWN => {
+            let binary = name == "jsonb_agg";
+            of(K::Json { binary, object: false }, *ty, if binary { T::JSONB } else { T::JSON })
+        }
+        ("json_object_agg" | "jsonb_object_agg", [key, value]) => {
+            let binary = name == "jsonb_object_agg";
+            let known = |ty: T| if ty == T::UNKNOWN { T::TEXT } else { ty };
+            Some(ResolvedAggregate {
+                kind: K::Json { binary, object: true },
+                arguments: vec![known(*key), known(*value)],
+                result: if binary { T::JSONB } else { T::JSON },
+            })
         }
         _ => None,
     }
@@ -167,12 +196,15 @@ pub(crate) enum Accumulator {
         element: TypeOid,
         values: Vec<Datum>,
     },
+    /// With the types of the arguments.
+    Json(JsonAggregate, Vec<TypeOid>),
 }
 
 impl Accumulator {
-    /// The state before the first row; `argument` is the first argument's type.
-    pub(crate) fn new(kind: AggregateKind, argument: TypeOid) -> Self {
+    /// The state before the first row, of an aggregate with arguments of these types.
+    pub(crate) fn new(kind: AggregateKind, arguments: &[TypeOid]) -> Self {
         use AggregateKind as K;
+        let argument = arguments.first().copied().unwrap_or(TypeOid::INT8);
         match kind {
             K::CountRows | K::Count => Self::Count(0),
             K::SumInt => Self::SumInt(None),
@@ -196,6 +228,9 @@ impl Accumulator {
             K::BoolAnd | K::BoolOr => Self::Bool { value: None, and: kind == K::BoolAnd },
             K::StringAgg => Self::Strings(None),
             K::ArrayAgg => Self::Array { element: argument, values: Vec::new() },
+            K::Json { binary, object } => {
+                Self::Json(JsonAggregate::new(binary, object), arguments.to_vec())
+            }
         }
     }
 
@@ -204,13 +239,17 @@ impl Accumulator {
         match self {
             Self::Strings(Some(text)) => text.len(),
             Self::Array { values, .. } => values.len() * size_of::<Datum>(),
+            Self::Json(state, _) => state.bytes(),
             _ => 0,
         }
     }
 
     /// Takes a row's arguments; for `count(*)` there are none.
-    pub(crate) fn add(&mut self, arguments: &[Datum]) -> Result<()> {
+    pub(crate) fn add(&mut self, arguments: &[Datum], exec: &ExecContext<'_>) -> Result<()> {
         let first = arguments.first().unwrap_or(&Datum::Bool(true));
+        if let Self::Json(state, types) = self {
+            return state.add(types, arguments, exec);
+        }
         if let Self::Array { values, .. } = self {
             values.push(first.clone());
             return Ok(());
@@ -303,7 +342,7 @@ impl Accumulator {
                     }
                 }
             }
-            Self::Array { .. } => {}
+            Self::Array { .. } | Self::Json(..) => {}
         }
         Ok(())
     }
@@ -341,6 +380,7 @@ impl Accumulator {
             Self::Strings(text) => text.map_or(Datum::Null, |t| Datum::Text(t.into())),
             Self::Array { values, .. } if values.is_empty() => Datum::Null,
             Self::Array { element, values } => Datum::Array(element, values.into()),
+            Self::Json(state, _) => state.finish()?,
         })
     }
 }

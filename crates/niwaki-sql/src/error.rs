@@ -135,6 +135,17 @@ impl SqlError {
         self
     }
 
+    /// Adds where it happened, on a line behind what is known of that already.
+    #[must_use]
+    pub fn within_context(mut self, context: impl AsRef<str>) -> Self {
+        let known = self.0.context.get_or_insert_default();
+        if !known.is_empty() {
+            known.push('\n');
+        }
+        known.push_str(context.as_ref());
+        self
+    }
+
     /// Changes the severity.
     #[must_use]
     pub fn with_severity(mut self, severity: Severity) -> Self {
@@ -197,6 +208,7 @@ impl From<niwaki_types::TypeError> for SqlError {
         let mut result = Self::new(error.sqlstate, error.message);
         result.detail = error.detail;
         result.hint = error.hint.map(str::to_owned);
+        result.context = error.context.map(String::from);
         result
     }
 }

@@ -42,6 +42,8 @@ const TYPES: &[(&str, TypeOid, char, bool, u32)] = &[
     ("numeric", TypeOid::NUMERIC, 'N', false, 1231),
     ("pg_lsn", TypeOid::PG_LSN, 'U', false, 3221),
     ("regclass", TypeOid::REGCLASS, 'N', false, 2210),
+    ("json", TypeOid::JSON, 'U', false, 199),
+    ("jsonb", TypeOid::JSONB, 'U', false, 3807),
     ("void", TypeOid::VOID, 'P', false, 0),
     ("record", RECORD, 'P', false, 0),
     ("anyarray", ANY_ARRAY, 'P', false, 0),
@@ -182,6 +184,10 @@ pub(crate) fn cast_path(from: TypeOid, to: TypeOid, context: CastContext) -> Opt
         | (T::TIMESTAMP | T::TIMESTAMPTZ | T::TIMETZ | T::INTERVAL, T::TIME)
         | (T::BOOL, T::TEXT | T::VARCHAR | T::BPCHAR) => (Assignment, CastPath::Function),
         (T::INT4, T::BOOL | T::CHAR) | (T::BOOL | T::CHAR, T::INT4) => {
+            (Explicit, CastPath::Function)
+        }
+        (T::JSON, T::JSONB) | (T::JSONB, T::JSON) => (Assignment, CastPath::InputOutput),
+        (T::JSONB, T::BOOL | T::INT2 | T::INT4 | T::INT8 | T::FLOAT4 | T::FLOAT8 | T::NUMERIC) => {
             (Explicit, CastPath::Function)
         }
         (T::OID, T::REGCLASS) | (T::REGCLASS, T::OID) => (Implicit, CastPath::Relabel),

@@ -224,6 +224,9 @@ fn shown(sql: &str) -> String {
             if let Some(hint) = &error.hint {
                 text.push_str(&format!("\nhint: {hint}"));
             }
+            if let Some(context) = &error.context {
+                text.push_str(&format!("\ncontext: {context}"));
+            }
             text
         }
     }
@@ -254,6 +257,43 @@ fn queries() {
 }
 
 #[test]
+fn json() {
+    check("json", include_str!("../testscripts/json.test"));
+}
+
+#[test]
 fn time() {
     check("time", include_str!("../testscripts/time.test"));
+}
+
+#[test]
+fn json_that_is_not_there_is_refused_by_name() {
+    for (statement, name) in [
+        ("select row_to_json(1)", "function row_to_json"),
+        ("select jsonb_path_query('1', '$')", "function jsonb_path_query"),
+        ("select * from jsonb_to_record('{}') as r(a int)", "function jsonb_to_record"),
+        ("select '{}'::jsonb @? '$.a'", "operator @? of jsonpath"),
+        ("select '{}'::jsonb @@ '$.a'", "operator @@ of jsonpath"),
+        ("select '$'::jsonpath", "type jsonpath"),
+        ("select to_json(v) from (values (1, 2)) v(a, b)", "a whole row as a value"),
+        ("select json_each('{}')", "json_each has several columns"),
+    ] {
+        let error = run(statement).expect_err(statement);
+        assert_eq!(error.sqlstate, "0A000", "{statement}: {error}");
+        assert!(error.message.starts_with(name), "{statement}: {error}");
+    }
+}
+
+#[test]
+fn json_beyond_its_depth_is_an_error() {
+    for (statement, sqlstate) in [
+        ("select (repeat('[', 1001) || repeat(']', 1001))::jsonb", "54001"),
+        ("select repeat('[', 10000000)::json", "54001"),
+        ("select repeat('{\"a\":', 1000000)::jsonb", "54001"),
+        ("select jsonb_build_array((repeat('[', 1000) || repeat(']', 1000))::jsonb)", "54001"),
+        ("select '1'::jsonb || (repeat('[', 1000) || repeat(']', 1000))::jsonb", ""),
+    ] {
+        let found = run(statement).map_err(|error| error.sqlstate);
+        assert_eq!(found.err().unwrap_or_default(), sqlstate, "{statement}");
+    }
 }

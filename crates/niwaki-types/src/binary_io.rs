@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use crate::error::{Result, TypeError};
 use crate::text_io::{NAME_BYTES_MAX, check_text, fit_length};
-use crate::{ColumnType, Datum, Interval, Numeric, TimeTz, TypeOid, datetime};
+use crate::{ColumnType, Datum, Interval, Jsonb, Numeric, TimeTz, TypeOid, datetime, json_shape};
+
+/// Before the text of a `jsonb`: the only form there is.
+const JSONB_VERSION: u8 = 1;
 
 /// Appends `value`, of type `oid`, in binary. NULL appends nothing: the protocol says it in the
 /// length.
@@ -44,6 +47,10 @@ pub fn write_binary(value: &Datum, oid: TypeOid, out: &mut Vec<u8>) {
             out.extend_from_slice(&offset.to_be_bytes());
         }
         Datum::Lsn(value) => out.extend_from_slice(&value.to_be_bytes()),
+        Datum::Jsonb(value) => {
+            out.push(JSONB_VERSION);
+            value.write_text(out);
+        }
         Datum::Array(element, values) => write_array(*element, values, out),
     }
 }
@@ -108,6 +115,21 @@ fn read_other(kind: ColumnType, bytes: &[u8]) -> Result<Datum> {
             }))
         }
         TypeOid::TEXT | TypeOid::UNKNOWN => Datum::Text(Arc::from(text(bytes)?)),
+        TypeOid::JSON => {
+            let text = text(bytes)?;
+            json_shape(text)?;
+            Datum::Text(Arc::from(text))
+        }
+        TypeOid::JSONB => {
+            let mut reader = Reader(bytes);
+            match reader.take()? {
+                [JSONB_VERSION] => Datum::Jsonb(Jsonb::parse(text(reader.0)?)?),
+                [other] => {
+                    let message = format!("unsupported jsonb version number {other}");
+                    return Err(TypeError::new("XX000", message));
+                }
+            }
+        }
         TypeOid::VARCHAR | TypeOid::BPCHAR => {
             Datum::Text(Arc::from(fit_length(kind, text(bytes)?, false)?))
         }

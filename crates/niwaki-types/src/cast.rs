@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::arith::{float_overflow, float_underflow};
 use crate::error::{Result, TypeError};
 use crate::text_io::{check_text, fit_length, input, to_text, truncated_name};
-use crate::{ColumnType, Datum, InputContext, Numeric, TypeOid, datetime};
+use crate::{ColumnType, Datum, InputContext, Numeric, TypeOid, datetime, jsonb_to_scalar};
 
 /// Converts `value` of type `from` to type `to`, its typmod included. NULL stays NULL.
 ///
@@ -46,6 +46,13 @@ fn convert(
     explicit: bool,
     context: &InputContext<'_>,
 ) -> Result<Datum> {
+    if to.oid == TypeOid::JSON {
+        return match value {
+            Datum::Text(text) => input(to, text, context),
+            Datum::Jsonb(value) => Ok(Datum::text(&value.to_string())),
+            _ => Err(no_cast(from, to.oid)),
+        };
+    }
     if to.oid.is_text() {
         return to_text_type(value, from, to, explicit, context);
     }
@@ -58,6 +65,13 @@ fn convert(
             (TypeOid::CHAR, _) => Err(no_cast(from, to.oid)),
             _ => input(to, text, context),
         };
+    }
+    if let Datum::Jsonb(json) = value
+        && to.oid != TypeOid::JSONB
+    {
+        let scalar = jsonb_to_scalar(json, to.oid)?;
+        // A number may have to fit a precision.
+        return cast(&scalar, to.oid, to, explicit, context);
     }
     let none = || no_cast(from, to.oid);
     let settings = context.settings;

@@ -68,6 +68,8 @@ impl TypeOid {
             Self::NUMERIC_ARRAY => Self::NUMERIC,
             Self::REGCLASS_ARRAY => Self::REGCLASS,
             Self::PG_LSN_ARRAY => Self::PG_LSN,
+            Self::JSON_ARRAY => Self::JSON,
+            Self::JSONB_ARRAY => Self::JSONB,
             _ => return None,
         })
     }
@@ -100,6 +102,8 @@ impl TypeOid {
             Self::NUMERIC => Self::NUMERIC_ARRAY,
             Self::REGCLASS => Self::REGCLASS_ARRAY,
             Self::PG_LSN => Self::PG_LSN_ARRAY,
+            Self::JSON => Self::JSON_ARRAY,
+            Self::JSONB => Self::JSONB_ARRAY,
             _ => return None,
         })
     }
@@ -157,6 +161,10 @@ impl TypeOid {
             Self::UUID => "uuid",
             Self::NUMERIC => "numeric",
             Self::PG_LSN => "pg_lsn",
+            Self::JSON => "json",
+            Self::JSON_ARRAY => "json[]",
+            Self::JSONB => "jsonb",
+            Self::JSONB_ARRAY => "jsonb[]",
             Self::REGCLASS => "regclass",
             Self::VOID => "void",
             _ => "unsupported type",

@@ -49,6 +49,7 @@ fn compare_any(oid: TypeOid, a: &Datum, b: &Datum) -> Ordering {
         (Datum::Oid(a), Datum::Oid(b)) => a.cmp(b),
         (Datum::Tid(a, c), Datum::Tid(b, d)) => (a, c).cmp(&(b, d)),
         (Datum::Lsn(a), Datum::Lsn(b)) => a.cmp(b),
+        (Datum::Jsonb(a), Datum::Jsonb(b)) => a.compare(b),
         (Datum::Array(element, a), Datum::Array(_, b)) => a
             .iter()
             .zip(b.iter())
@@ -111,6 +112,7 @@ pub fn hash<H: Hasher>(oid: TypeOid, value: &Datum, state: &mut H) {
             state.write_u16(*offset);
         }
         Datum::Lsn(value) => state.write_u64(*value),
+        Datum::Jsonb(value) => value.hash_into(state),
         Datum::Array(element, values) => {
             state.write_usize(values.len());
             for value in values.iter() {
@@ -181,6 +183,7 @@ fn variant_rank(value: &Datum) -> u8 {
         Datum::Time(_) => 14,
         Datum::TimeTz(_) => 15,
         Datum::Uuid(_) => 16,
+        Datum::Jsonb(_) => 17,
     }
 }
 

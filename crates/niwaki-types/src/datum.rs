@@ -108,6 +108,14 @@ impl TypeOid {
     pub const NUMERIC: Self = Self(1700);
     /// `pg_lsn`
     pub const PG_LSN: Self = Self(3220);
+    /// `json`
+    pub const JSON: Self = Self(114);
+    /// `json[]`
+    pub const JSON_ARRAY: Self = Self(199);
+    /// `jsonb`
+    pub const JSONB: Self = Self(3802);
+    /// `jsonb[]`
+    pub const JSONB_ARRAY: Self = Self(3807);
     /// `regclass`
     pub const REGCLASS: Self = Self(2205);
     /// `void`
@@ -120,7 +128,13 @@ impl TypeOid {
     pub(crate) const fn is_text(self) -> bool {
         matches!(
             self,
-            Self::TEXT | Self::VARCHAR | Self::BPCHAR | Self::NAME | Self::CHAR | Self::UNKNOWN
+            Self::TEXT
+                | Self::VARCHAR
+                | Self::BPCHAR
+                | Self::NAME
+                | Self::CHAR
+                | Self::UNKNOWN
+                | Self::JSON
         )
     }
 }
@@ -144,7 +158,8 @@ pub enum Datum {
     Float8(f64),
     /// `numeric`
     Numeric(Arc<crate::Numeric>),
-    /// `text`, `varchar`, `name`, `"char"`, `char(n)` (stored blank-padded, compared without) and unknown literals
+    /// `text`, `varchar`, `name`, `"char"`, `char(n)` (stored blank-padded, compared without), unknown literals, and
+    /// `json`, which is kept as it was given
     Text(Arc<str>),
     /// `bytea`
     Bytea(Arc<[u8]>),
@@ -168,6 +183,8 @@ pub enum Datum {
     Tid(u32, u16),
     /// `pg_lsn`
     Lsn(u64),
+    /// `jsonb`
+    Jsonb(Arc<crate::Jsonb>),
     /// An array: element type and elements, one dimension, lower bound 1.
     Array(TypeOid, Arc<[Datum]>),
 }
@@ -211,6 +228,7 @@ impl Datum {
             (Self::Oid(a), Self::Oid(b)) => a == b,
             (Self::Tid(a, b), Self::Tid(c, d)) => (a, b) == (c, d),
             (Self::Lsn(a), Self::Lsn(b)) => a == b,
+            (Self::Jsonb(a), Self::Jsonb(b)) => Arc::ptr_eq(a, b),
             (Self::Array(a, b), Self::Array(c, d)) => a == c && Arc::ptr_eq(b, d),
             _ => false,
         }

@@ -12,13 +12,15 @@ pub struct TypeError {
     pub detail: Option<String>,
     /// What may mend it, if known.
     pub hint: Option<&'static str>,
+    /// Where in a long text it was met, if that is told.
+    pub context: Option<Box<str>>,
 }
 
 impl TypeError {
     /// An error without a detail line.
     #[cold]
     pub fn new(sqlstate: &'static str, message: impl Into<String>) -> Self {
-        Self { sqlstate, message: message.into(), detail: None, hint: None }
+        Self { sqlstate, message: message.into(), detail: None, hint: None, context: None }
     }
 
     /// The same error with a detail line.
@@ -32,6 +34,13 @@ impl TypeError {
     #[must_use]
     pub fn with_hint(mut self, hint: &'static str) -> Self {
         self.hint = Some(hint);
+        self
+    }
+
+    /// The same error with the place where it was met.
+    #[must_use]
+    pub fn with_context(mut self, context: impl Into<Box<str>>) -> Self {
+        self.context = Some(context.into());
         self
     }
 

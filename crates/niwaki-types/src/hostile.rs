@@ -65,6 +65,13 @@ const EXAMPLES: &[(TypeOid, &str)] = &[
     (TypeOid::TIMETZ_ARRAY, "{04:05+00,NULL,allballs}"),
     (TypeOid::UUID, "{a0eebc99-9c0b4ef8-bb6d6bb9-bd380a11}"),
     (TypeOid::UUID_ARRAY, "{a0eebc999c0b4ef8bb6d6bb9bd380a11,NULL}"),
+    (TypeOid::JSON, " {\"a\" : [1, -2.5e3, null], \"a\": \"\\u0000\\ud83d\"} "),
+    (
+        TypeOid::JSONB,
+        "{\"long key\": [1.50, -2e3, \"\\ud83d\\ude04\\n\"], \"b\": {\"\": [[], {}, true, null]}}",
+    ),
+    (TypeOid::JSONB, "[[[[[[[[false]]]]]]]]"),
+    (TypeOid::JSONB_ARRAY, "{\"{\\\"a\\\": 1}\",NULL,3}"),
 ];
 
 fn kind_of(byte: u8) -> TypeOid {

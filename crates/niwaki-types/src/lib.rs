@@ -12,6 +12,7 @@ mod error;
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
+mod json;
 mod key;
 mod layout;
 mod numeric;
@@ -31,6 +32,10 @@ pub use compare::{compare, compare_ordered, equal, hash};
 pub use datetime::{Interval, MICROS_PER_DAY, TimeTz, TimeZone};
 pub use datum::*;
 pub use error::{Result, TypeError};
+pub use json::{
+    JSON_DEPTH_MAX, JsonShape, Jsonb, JsonbArray, JsonbObject, PathChange, RawJson, RawKind,
+    json_shape, jsonb_to_scalar, path_index, write_json_string,
+};
 pub use key::{
     KeyOrder, MARKER_NULL_FIRST, MARKER_NULL_LAST, MARKER_VALUE, decode_key, encode_key,
     key_equal_is_image_equal, key_length, strip_key,

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::strategy::Union;
 
+use crate::json::tests::{any_json_text, any_jsonb};
 use crate::numeric::tests::any_numeric;
 use crate::{Datum, Interval, TimeTz, TypeOid};
 
 /// Every type that a column can have.
-pub(crate) const TYPES: [TypeOid; 34] = [
+pub(crate) const TYPES: [TypeOid; 37] = [
     TypeOid::BOOL,
     TypeOid::BYTEA,
     TypeOid::CHAR,
@@ -44,6 +45,9 @@ pub(crate) const TYPES: [TypeOid; 34] = [
     TypeOid::UUID,
     TypeOid::TIMETZ_ARRAY,
     TypeOid::UUID_ARRAY,
+    TypeOid::JSON,
+    TypeOid::JSONB,
+    TypeOid::JSONB_ARRAY,
 ];
 
 /// A type.
@@ -93,6 +97,9 @@ pub(crate) fn value_of(oid: TypeOid) -> BoxedStrategy<Datum> {
         TypeOid::TIMESTAMP_ARRAY => array_of(TypeOid::TIMESTAMP),
         TypeOid::TIMETZ_ARRAY => array_of(TypeOid::TIMETZ),
         TypeOid::UUID_ARRAY => array_of(TypeOid::UUID),
+        TypeOid::JSON => any_json_text().prop_map(|text| Datum::text(&text)).boxed(),
+        TypeOid::JSONB => any_jsonb().prop_map(Datum::Jsonb).boxed(),
+        TypeOid::JSONB_ARRAY => array_of(TypeOid::JSONB),
         TypeOid::DATE => {
             prop_oneof![-2_451_545..2_145_031_949i32, -400..400i32, Just(i32::MAX), Just(i32::MIN)]
                 .prop_map(Datum::Date)
@@ -168,6 +175,7 @@ pub(crate) fn same_image(a: &Datum, b: &Datum) -> bool {
         (Datum::Float8(a), Datum::Float8(b)) => a.to_bits() == b.to_bits(),
         (Datum::Numeric(a), Datum::Numeric(b)) => a.to_string() == b.to_string(),
         (Datum::Interval(a), Datum::Interval(b)) => a.same_image(b),
+        (Datum::Jsonb(a), Datum::Jsonb(b)) => a.to_string() == b.to_string(),
         (Datum::Array(a, x), Datum::Array(b, y)) => {
             a == b && x.len() == y.len() && x.iter().zip(y.iter()).all(|(x, y)| same_image(x, y))
         }

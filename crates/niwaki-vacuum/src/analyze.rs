@@ -150,6 +150,7 @@ fn value_bytes(value: &Datum) -> usize {
     match value {
         Datum::Text(text) => text.len(),
         Datum::Bytea(bytes) => bytes.len(),
+        Datum::Jsonb(value) => value.memory(),
         Datum::Bool(_) => 1,
         Datum::Int2(_) => 2,
         Datum::Int4(_) | Datum::Float4(_) | Datum::Date(_) | Datum::Oid(_) => 4,

@@ -629,6 +629,8 @@ const TYPES: &[(&str, TypeOid, &str, u32)] = &[
     ("regclass", TypeOid::REGCLASS, "N", 2210),
     ("void", TypeOid::VOID, "P", 0),
     ("pg_lsn", TypeOid::PG_LSN, "U", 3221),
+    ("json", TypeOid::JSON, "U", 199),
+    ("jsonb", TypeOid::JSONB, "U", 3807),
 ];
 
 fn pg_type(_: &CatalogState, emit: Emit<'_>) -> Result<()> {

@@ -98,3 +98,8 @@ fn large_values() {
 fn uuid_and_time() {
     check("uuid_and_time", include_str!("../testscripts/uuid_and_time.test"));
 }
+
+#[test]
+fn json_tables() {
+    check("json_tables", include_str!("../testscripts/json_tables.test"));
+}

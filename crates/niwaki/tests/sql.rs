@@ -405,6 +405,37 @@ fn uuids_and_times_are_copied_in_and_out() {
 }
 
 #[test]
+fn json_errors_say_where_in_the_text_and_where_in_the_data() {
+    let db = database();
+    let mut s = db.session();
+    run(&mut s, "create table cj (a int, j json, b jsonb)");
+    assert_eq!(
+        run_copy(&mut s, "copy cj from stdin", "1\t{\"a\" : 1}\t[1,2]\n"),
+        ["copy in 3", "COPY 1"]
+    );
+    assert_eq!(
+        run_copy(&mut s, "copy cj from stdin", "1\t{\"a\"\t[1]\n"),
+        [
+            "copy in 3",
+            "ERROR 22P02: invalid input syntax for type json / The input string ended unexpectedly. \
+             / JSON data, line 1: {\"a\"\nCOPY cj, line 1, column j: \"{\"a\"\""
+        ]
+    );
+    assert_eq!(
+        run_copy(&mut s, "copy cj from stdin", "3\t\\N\t\"\\\\ud83d\"\n"),
+        [
+            "copy in 3",
+            "ERROR 22P02: invalid input syntax for type json / Unicode low surrogate must follow a high surrogate. \
+             / JSON data, line 1: \"\\ud83d\"\nCOPY cj, line 1, column b: \"\"\\ud83d\"\""
+        ]
+    );
+    assert_eq!(
+        run(&mut s, "copy cj to stdout"),
+        ["copy out 3", "1\t{\"a\" : 1}\t[1, 2]", "COPY 1"]
+    );
+}
+
+#[test]
 fn uuids_are_given_and_taken_as_text_and_as_bytes() {
     let db = database();
     let mut s = db.session();
@@ -419,6 +450,21 @@ fn uuids_are_given_and_taken_as_text_and_as_bytes() {
     assert_eq!(row.get::<i64>(2).unwrap(), 18_300_000_000);
     let error = s.query_one("select $1::uuid", (&bytes[1..],)).unwrap_err();
     assert_eq!(error.sqlstate, "42804");
+}
+
+#[test]
+fn json_goes_through_parameters_and_operators_keep_their_question_marks() {
+    let db = database();
+    let mut s = db.session();
+    let has = "select $1::jsonb ? $2 and $1 ?| array[$2, 'z'] and $1 ?& '{a}' and $1 @> $3";
+    let value = "{\"a\": [1, {\"b\": null}]}";
+    let found: bool = s.query_one(has, (value, "a", "{\"a\": [1.0]}")).unwrap().get(0).unwrap();
+    assert!(found);
+    let part: String =
+        s.query_one("select $1::jsonb -> 'a' -> 1", (value,)).unwrap().get(0).unwrap();
+    assert_eq!(part, "{\"b\": null}");
+    let error = s.query_one("select $1::json", ("[1,",)).map(drop).unwrap_err();
+    assert_eq!(error.context.as_deref(), Some("JSON data, line 1: [1,"));
 }
 
 #[test]

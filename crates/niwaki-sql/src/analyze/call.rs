@@ -220,6 +220,9 @@ impl Analyzer<'_> {
     ) -> Result<Expr> {
         let mut operands: Vec<Expr> = left.into_iter().chain(std::iter::once(right)).collect();
         let types: Vec<TypeOid> = operands.iter().map(|e| e.ty).collect();
+        if matches!((name, types.as_slice()), ("@?" | "@@", [TypeOid::JSONB, _])) {
+            return Err(self.unsupported(format!("operator {name} of jsonpath"), location));
+        }
         let resolved = match self.choose_operator(name, &types) {
             Ok(resolved) => resolved,
             // Anything may be appended to a string, as its text.
@@ -228,6 +231,7 @@ impl Analyzer<'_> {
             }
             Err(reason) => return Err(self.operator_error(name, &types, location, &reason)),
         };
+        self.check_array_comparison(name, &resolved, location)?;
         let mut arguments = Vec::with_capacity(operands.len());
         for (operand, ty) in operands.into_iter().zip(&resolved.arguments) {
             let from = operand.ty;
@@ -236,6 +240,20 @@ impl Analyzer<'_> {
             })?);
         }
         Ok(Expr::call(resolved.function, arguments, resolved.result, location))
+    }
+
+    /// Arrays compare by their elements, which must have an order for that.
+    fn check_array_comparison(&self, name: &str, resolved: &Resolved, location: i32) -> Result<()> {
+        let json = |ty: &TypeOid| *ty == TypeOid::JSON_ARRAY;
+        if resolved.result != TypeOid::BOOL || !resolved.arguments.iter().all(json) {
+            return Ok(());
+        }
+        let what = if matches!(name, "=" | "<>") {
+            "an equality operator"
+        } else {
+            "a comparison function"
+        };
+        Err(self.error("42883", format!("could not identify {what} for type json"), location))
     }
 
     pub(super) fn choose_operator(

@@ -14,7 +14,7 @@ use super::{Analyzer, IndexPart, names_of};
 use crate::error::{Result, SqlError};
 use crate::expr::{BoolTest, Expr, ExprKind, SubQuery, SubQueryKind};
 use crate::functions::{compare_function, functions_named};
-use crate::types::{CastContext, array_of, element_of, format_oid};
+use crate::types::{CastContext, array_of, cast_path, element_of, format_oid};
 
 impl Analyzer<'_> {
     /// The expression in an optional node.
@@ -257,6 +257,9 @@ impl Analyzer<'_> {
 
     fn indirection(&mut self, indirection: &protobuf::AIndirection) -> Result<Expr> {
         let mut value = self.expr_of(indirection.arg.as_deref())?;
+        if value.ty == TypeOid::JSONB {
+            return self.json_subscripts(value, &indirection.indirection);
+        }
         for step in &indirection.indirection {
             match &step.node {
                 Some(NodeEnum::AIndices(indices)) if !indices.is_slice => {
@@ -296,6 +299,59 @@ impl Analyzer<'_> {
             }
         }
         Ok(value)
+    }
+
+    /// `value['key'][0]…`: what is there, or NULL.
+    fn json_subscripts(&mut self, value: Expr, steps: &[Node]) -> Result<Expr> {
+        let location = value.location;
+        let mut arguments = vec![value];
+        for step in steps {
+            let indices = match &step.node {
+                Some(NodeEnum::AIndices(indices)) => indices,
+                Some(NodeEnum::String(name)) => {
+                    let message = format!(
+                        "column notation .{} applied to type jsonb, which is not a composite type",
+                        name.sval
+                    );
+                    return Err(self.error("42809", message, location));
+                }
+                _ => return Err(SqlError::unsupported("a field of a composite value")),
+            };
+            if indices.is_slice {
+                let place = indices.uidx.as_ref().or(indices.lidx.as_ref());
+                let location = match place {
+                    Some(node) => self.expr(node)?.location,
+                    None => location,
+                };
+                return Err(self.error(
+                    "42804",
+                    "jsonb subscript does not support slices",
+                    location,
+                ));
+            }
+            let index = self.expr_of(indices.uidx.as_deref())?;
+            let (from, place) = (index.ty, index.location);
+            let fits = |ty| cast_path(from, ty, CastContext::Implicit).is_some();
+            if from != TypeOid::UNKNOWN && fits(TypeOid::INT4) == fits(TypeOid::TEXT) {
+                return Err(self
+                    .error(
+                        "42804",
+                        format!("subscript type {} is not supported", format_oid(from)),
+                        place,
+                    )
+                    .with_hint("jsonb subscript must be coercible to either integer or text."));
+            }
+            let index = match from != TypeOid::UNKNOWN && fits(TypeOid::INT4) {
+                true => self.to_common(index, TypeOid::INT4, "subscript")?,
+                false => index,
+            };
+            arguments.push(self.cast(index, ColumnType::new(TypeOid::TEXT), place)?);
+        }
+        let function = functions_named("jsonb_extract_path")
+            .first()
+            .copied()
+            .ok_or_else(|| SqlError::internal("no function jsonb_extract_path"))?;
+        Ok(Expr::call(function, arguments, TypeOid::JSONB, location))
     }
 
     fn type_cast(&mut self, cast: &protobuf::TypeCast) -> Result<Expr> {

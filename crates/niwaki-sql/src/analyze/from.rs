@@ -216,22 +216,32 @@ impl Analyzer<'_> {
             table: 0,
             attribute: 0,
         };
-        let several = match expr.kind {
-            ExprKind::SetReturning(number) => self.scope()?.sets[number].function.columns(),
-            _ => None,
+        let (several, own) = match expr.kind {
+            ExprKind::SetReturning(number) => {
+                let function = self.scope()?.sets[number].function;
+                (function.columns(), function.column_name())
+            }
+            _ => (None, None),
         };
         let mut columns = match several {
             Some(all) => {
                 all.iter().map(|&(name, oid)| column(name, ColumnType::new(oid))).collect()
             }
-            // The column of a scalar function takes the alias, if there is one.
-            None => vec![column(&name, ColumnType { oid: expr.ty, typmod: expr.typmod })],
+            // The column of a scalar function takes the alias, if there is one, and has no name of its own.
+            None => {
+                let kind = ColumnType { oid: expr.ty, typmod: expr.typmod };
+                vec![column(own.unwrap_or(&name), kind)]
+            }
         };
         if range.ordinality {
             columns.push(column("ordinality", ColumnType::new(TypeOid::INT8)));
         }
         let columns = self.renamed(columns, range.alias.as_ref(), &name)?;
-        let start = self.scope()?.add_columns(&name, &columns);
+        let scope = self.scope()?;
+        let start = scope.add_columns(&name, &columns);
+        if let Some(item) = scope.items.last_mut() {
+            item.lone = several.is_none() && !range.ordinality;
+        }
         let end = start + columns.len();
         let reads_row = |expr: &Expr| !crate::plan::reads_nothing(expr);
         let (node, depends) = match expr.kind {
@@ -369,6 +379,7 @@ impl Analyzer<'_> {
                 columns: merged,
                 relation: None,
                 start: 0,
+                lone: false,
             };
             self.scope()?.items.insert(first, item);
         }

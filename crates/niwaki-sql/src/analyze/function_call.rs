@@ -8,7 +8,7 @@ use super::scope::Place;
 use super::{Analyzer, names_of};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::functions::{Function, functions_named};
+use crate::functions::{Function, compare_function, functions_named};
 use crate::plan::{AggregateCall, SetCall};
 use crate::types::{CastContext, format_oid, type_by_name};
 
@@ -19,7 +19,8 @@ impl Analyzer<'_> {
         let Some(name) = names.last().copied() else {
             return Err(SqlError::internal("call without a name"));
         };
-        let shown = names.join(".");
+        // The grammar knows json_object, and names its schema.
+        let shown = if name == "json_object" { name.to_owned() } else { names.join(".") };
         if call.over.is_some() {
             return Err(self.unsupported("a window function", location));
         }
@@ -32,6 +33,9 @@ impl Analyzer<'_> {
         if names.len() > 1 && names[0] != "pg_catalog" {
             let types = self.argument_types(&call.args)?;
             return Err(self.function_error(&shown, &types, location, &NoMatch::None));
+        }
+        if crate::functions::is_unsupported(name) {
+            return Err(self.unsupported(format!("function {name}"), location));
         }
         if crate::aggregates::is_aggregate(name) {
             return self.aggregate(call, name);
@@ -58,6 +62,9 @@ impl Analyzer<'_> {
         if name == "pg_typeof" && arguments.len() == 1 {
             return Ok(Expr::constant(Datum::text(&format_oid(types[0])), TypeOid::TEXT, location));
         }
+        if matches!((name, types.as_slice()), ("to_json" | "to_jsonb", [TypeOid::UNKNOWN])) {
+            return Err(self.polymorphic_unknown(location));
+        }
         let resolved = match choose(functions_named(name), &types) {
             Ok(resolved) => resolved,
             Err(reason) => {
@@ -81,6 +88,11 @@ impl Analyzer<'_> {
             return self.set_call(resolved.function, converted, resolved.result, location);
         }
         Ok(Expr::call(resolved.function, converted, resolved.result, location))
+    }
+
+    fn polymorphic_unknown(&self, location: i32) -> SqlError {
+        let message = "could not determine polymorphic type because input has type unknown";
+        self.error("42804", message, location)
     }
 
     fn argument_types(&mut self, nodes: &[Node]) -> Result<Vec<TypeOid>> {
@@ -140,6 +152,9 @@ impl Analyzer<'_> {
         self.scope()?.in_aggregate = false;
         let (arguments, filter, order) = inside?;
         let types: Vec<TypeOid> = arguments.iter().map(|a| a.ty).collect();
+        if matches!((name, types.as_slice()), ("json_agg" | "jsonb_agg", [TypeOid::UNKNOWN])) {
+            return Err(self.polymorphic_unknown(location));
+        }
         let Some(resolved) = crate::aggregates::resolve(name, &types, call.agg_star) else {
             if call.args.is_empty() && !call.agg_star && name == "count" {
                 return Err(self.error(
@@ -153,6 +168,13 @@ impl Analyzer<'_> {
         let mut converted = Vec::with_capacity(arguments.len());
         for (argument, ty) in arguments.into_iter().zip(&resolved.arguments) {
             converted.push(self.to_common(argument, *ty, name)?);
+        }
+        if call.agg_distinct
+            && let Some(argument) = converted.iter().find(|a| compare_function("=", a.ty).is_none())
+        {
+            let ty = format_oid(argument.ty);
+            let message = format!("could not identify an equality operator for type {ty}");
+            return Err(self.error("42883", message, argument.location));
         }
         if call.agg_distinct && !order.is_empty() {
             return Err(self.unsupported("an aggregate with both DISTINCT and ORDER BY", location));
@@ -188,6 +210,13 @@ impl Analyzer<'_> {
             let Some(NodeEnum::SortBy(sort)) = &node.node else { continue };
             let expr = self.expr_of(sort.node.as_deref())?;
             let expr = self.to_output(expr)?;
+            if compare_function("<", expr.ty).is_none() {
+                let ty = format_oid(expr.ty);
+                let message = format!("could not identify an ordering operator for type {ty}");
+                return Err(self
+                    .error("42883", message, expr.location)
+                    .with_hint("Use an explicit ordering operator or modify the query."));
+            }
             let (descending, nulls_first) = self.sort_direction(sort)?;
             order.push((expr, descending, nulls_first));
         }

@@ -38,6 +38,17 @@ impl Analyzer<'_> {
             };
             return Ok(self.use_column(found, depth, location));
         }
+        // A name that is no column may be that of an item, and mean its row.
+        for depth in 0..self.scopes.len() {
+            let level = self.scopes.len() - 1 - depth;
+            let item = self.scopes[level].items.iter().find(|item| item.name == name);
+            let Some(item) = item.filter(|_| table.is_none()) else { continue };
+            let Some(column) = item.columns.first().filter(|_| item.lone) else {
+                return Err(self.unsupported("a whole row as a value", location));
+            };
+            let found = column.expr.clone();
+            return Ok(self.use_column(found, depth, location));
+        }
         if let Some(table) = table
             && !table_seen
         {

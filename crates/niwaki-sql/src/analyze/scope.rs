@@ -93,6 +93,8 @@ pub(super) struct Item {
     pub(super) relation: Option<Arc<Relation>>,
     /// First of its slots.
     pub(super) start: usize,
+    /// Whether the item's name alone means its one column: a function that gives one.
+    pub(super) lone: bool,
 }
 
 /// One column of a FROM item.
@@ -153,6 +155,7 @@ impl Scope {
             columns,
             relation: Some(Arc::clone(relation)),
             start,
+            lone: false,
         });
         start
     }
@@ -178,6 +181,7 @@ impl Scope {
             columns,
             relation: None,
             start,
+            lone: false,
         });
         start
     }

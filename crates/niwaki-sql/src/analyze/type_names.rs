@@ -60,8 +60,10 @@ impl Analyzer<'_> {
         } else if oid == TypeOid::INTERVAL {
             return Err(self.unsupported("an interval with fields or precision", location));
         } else {
-            encode_typmod(oid, &arguments)
-                .map_err(|message| self.error("22023", message, location))?
+            encode_typmod(oid, &arguments).map_err(|message| {
+                let none = message.starts_with("type modifier is not allowed");
+                self.error(if none { "42601" } else { "22023" }, message, location)
+            })?
         };
         if !name.array_bounds.is_empty() {
             if name.array_bounds.len() > 1 {
@@ -75,8 +77,6 @@ impl Analyzer<'_> {
 
 /// Types that PostgreSQL has and Niwaki does not: their absence is said as such.
 const KNOWN_TYPES: &[&str] = &[
-    "json",
-    "jsonb",
     "bit",
     "varbit",
     "money",

@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
-use niwaki_types::{Datum, TypeOid, equal, hash};
+use niwaki_types::{Datum, equal, hash};
 
 use super::groups::{self, Groups};
 use super::output::{KeyedRow, sort_rows};
@@ -23,8 +23,8 @@ pub(super) struct Group {
 /// State of one aggregate in one group.
 pub(super) struct CallState {
     pub(super) accumulator: Accumulator,
-    /// Hashes and values seen, for DISTINCT.
-    seen: Option<(HashSet<u64>, Vec<Datum>)>,
+    /// Hashes and arguments seen, for DISTINCT; they are taken at the end.
+    seen: Option<(HashSet<u64>, Vec<KeyedRow>)>,
     /// Rows kept for ORDER BY inside the call: keys, arguments.
     ordered: Vec<KeyedRow>,
 }
@@ -32,9 +32,9 @@ pub(super) struct CallState {
 impl CallState {
     /// The state before the first row.
     pub(super) fn new(call: &AggregateCall) -> Self {
-        let argument = call.arguments.first().map_or(TypeOid::INT8, |argument| argument.ty);
+        let types: Vec<_> = call.arguments.iter().map(|argument| argument.ty).collect();
         Self {
-            accumulator: Accumulator::new(call.kind, argument),
+            accumulator: Accumulator::new(call.kind, &types),
             seen: call.distinct.then(Default::default),
             ordered: Vec::new(),
         }
@@ -55,20 +55,25 @@ impl CallState {
         rt: &mut Runtime<'_, '_>,
     ) -> Result<()> {
         if let Some((hashes, seen)) = &mut self.seen {
-            let ty = call.arguments[0].ty;
             let mut state = hasher.build_hasher();
-            hash(ty, &values[0], &mut state);
-            let known = !hashes.insert(state.finish())
-                && seen.iter().any(|s| match (s.is_null(), values[0].is_null()) {
-                    (true, true) => true,
-                    (false, false) => equal(ty, s, &values[0]),
-                    _ => false,
-                });
-            if known {
-                return Ok(());
+            for (argument, value) in call.arguments.iter().zip(&values) {
+                hash(argument.ty, value, &mut state);
             }
-            rt.charge(row_bytes(&values[..1]))?;
-            seen.push(values[0].clone());
+            let same = |(kept, _): &KeyedRow| {
+                kept.iter().zip(&values).zip(&call.arguments).all(|((a, b), argument)| {
+                    match (a.is_null(), b.is_null()) {
+                        (true, true) => true,
+                        (false, false) => equal(argument.ty, a, b),
+                        _ => false,
+                    }
+                })
+            };
+            let known = !hashes.insert(state.finish()) && seen.iter().any(same);
+            if !known {
+                rt.charge(row_bytes(&values))?;
+                seen.push((values, Vec::new()));
+            }
+            return Ok(());
         }
         if !call.order.is_empty() {
             rt.charge(row_bytes(&keys) + row_bytes(&values))?;
@@ -76,7 +81,7 @@ impl CallState {
             return Ok(());
         }
         let before = self.accumulator.bytes();
-        self.accumulator.add(&values)?;
+        self.accumulator.add(&values, rt.exec)?;
         let after = self.accumulator.bytes();
         if after > before {
             rt.charge(after - before)?;
@@ -171,13 +176,13 @@ impl Aggregate {
             }
             match call.arguments.as_slice() {
                 [] => {
-                    state.accumulator.add(&[])?;
+                    state.accumulator.add(&[], rt.exec)?;
                     continue;
                 }
                 [argument] if call.order.is_empty() && state.seen.is_none() => {
                     let before = state.accumulator.bytes();
                     let value = argument.eval(row, rt)?;
-                    state.accumulator.add(std::slice::from_ref(&value))?;
+                    state.accumulator.add(std::slice::from_ref(&value), rt.exec)?;
                     let after = state.accumulator.bytes();
                     if after > before {
                         rt.charge(after - before)?;
@@ -217,7 +222,17 @@ impl Step for Aggregate {
                 let order: Vec<_> = call.order.iter().map(|(e, d, n)| (e.ty, *d, *n)).collect();
                 sort_rows(&mut state.ordered, &order);
                 for (_, values) in &state.ordered {
-                    state.accumulator.add(values)?;
+                    state.accumulator.add(values, rt.exec)?;
+                }
+            }
+            if let Some((_, mut seen)) = state.seen {
+                if call.kind.shows_order() {
+                    let order: Vec<_> =
+                        call.arguments.iter().map(|a| (a.ty, false, false)).collect();
+                    sort_rows(&mut seen, &order);
+                }
+                for (values, _) in &seen {
+                    state.accumulator.add(values, rt.exec)?;
                 }
             }
             row.push(state.accumulator.finish()?);

@@ -65,6 +65,7 @@ pub(crate) fn row_bytes(row: &[Datum]) -> usize {
         .map(|value| match value {
             Datum::Text(text) => text.len(),
             Datum::Bytea(bytes) => bytes.len(),
+            Datum::Jsonb(value) => value.memory(),
             Datum::Array(_, values) => values.len() * size_of::<Datum>(),
             Datum::Numeric(_) | Datum::Interval(_) => 32,
             _ => 0,

@@ -56,7 +56,12 @@ impl Names {
                     self.slots.insert(start + number, (name.clone(), (*column).to_owned()));
                 }
             }
-            PlanNode::Function { name, start, .. } | PlanNode::Single { name, start, .. } => {
+            PlanNode::Function { function, name, start, .. } => {
+                self.tables += 1;
+                let column = function.column_name().unwrap_or(name);
+                self.slots.insert(*start, (name.clone(), column.to_owned()));
+            }
+            PlanNode::Single { name, start, .. } => {
                 self.tables += 1;
                 self.slots.insert(*start, (name.clone(), name.clone()));
             }

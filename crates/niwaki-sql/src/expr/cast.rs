@@ -44,6 +44,8 @@ pub(crate) fn cast_value(
         _ => {}
     }
     match (value, to) {
+        (Datum::Jsonb(v), T::BOOL) => Ok(niwaki_types::jsonb_to_scalar(v, to)?),
+        (Datum::Jsonb(v), _) if is_number(to) => Ok(niwaki_types::jsonb_to_scalar(v, to)?),
         (Datum::Int2(v), _) if is_number(to) => int_to(i64::from(*v), to),
         (Datum::Int4(v), _) if is_number(to) => int_to(i64::from(*v), to),
         (Datum::Int8(v), _) if is_number(to) => int_to(*v, to),
@@ -97,7 +99,8 @@ pub(crate) fn cast_value(
                 InputContext { settings: exec.text, now: exec.environment.transaction_timestamp() };
             Ok(niwaki_types::input(ColumnType { oid: to, typmod: -1 }, text, &context)?)
         }
-        (value, T::TEXT | T::VARCHAR | T::BPCHAR | T::NAME) => {
+        (value, T::NAME) => Ok(Datum::text(truncate_name(&value_text(value, from, exec)))),
+        (value, T::TEXT | T::VARCHAR | T::BPCHAR | T::JSON) => {
             Ok(Datum::text(&value_text(value, from, exec)))
         }
         _ => Err(SqlError::internal(format!(

@@ -286,9 +286,16 @@ fn call(
             }
             body(value)
         }
-        _ => {
+        (eval, _) => {
             let values =
                 arguments.iter().map(|a| a.eval(row, rt)).collect::<Result<Vec<Datum>>>()?;
+            if let Eval::Typed(body) = eval {
+                if function.strict && values.iter().any(Datum::is_null) {
+                    return Ok(Datum::Null);
+                }
+                let types: Vec<TypeOid> = arguments.iter().map(|a| a.ty).collect();
+                return body(rt.exec, &types, &values);
+            }
             apply(function, &values, rt)
         }
     }

@@ -1,6 +1,7 @@
 //! Functions and operators: their signatures, and how a call finds the one it means.
 
 mod inspect;
+mod json;
 mod math;
 mod operators;
 mod overlaps;
@@ -21,6 +22,7 @@ use niwaki_types::{Datum, TypeOid};
 use crate::context::ExecContext;
 use crate::error::Result;
 
+pub(crate) use json::{JsonAggregate, is_unsupported};
 pub(crate) use operators::compare_function;
 
 pub(crate) use text::{quote_identifier, quote_string};
@@ -48,6 +50,8 @@ pub(crate) enum Eval {
     Pure(fn(&[Datum]) -> Result<Datum>),
     /// With the session.
     Context(fn(&mut ExecContext<'_>, &[Datum]) -> Result<Datum>),
+    /// With the session and the types of the arguments, which values alone do not tell.
+    Typed(fn(&mut ExecContext<'_>, &[TypeOid], &[Datum]) -> Result<Datum>),
     /// A set of rows, made by the executor.
     Set(fn(&mut ExecContext<'_>, &[Datum]) -> Result<Vec<Datum>>),
     /// A set of rows of several columns: in FROM only.
@@ -89,6 +93,18 @@ impl Function {
         matches!(self.eval, Eval::Set(_) | Eval::Rows(_))
     }
 
+    /// What its one column is called in FROM, if that is not the function's name.
+    pub(crate) fn column_name(&self) -> Option<&'static str> {
+        let elements = matches!(
+            self.name,
+            "json_array_elements"
+                | "jsonb_array_elements"
+                | "json_array_elements_text"
+                | "jsonb_array_elements_text"
+        );
+        elements.then_some("value")
+    }
+
     /// Names and types of its columns, if it has several.
     pub(crate) fn columns(&self) -> Option<&'static [(&'static str, TypeOid)]> {
         match &self.eval {
@@ -126,6 +142,8 @@ impl T {
     pub(crate) const UUID: TypeOid = TypeOid::UUID;
     pub(crate) const LSN: TypeOid = TypeOid::PG_LSN;
     pub(crate) const REGCLASS: TypeOid = TypeOid::REGCLASS;
+    pub(crate) const JSON: TypeOid = TypeOid::JSON;
+    pub(crate) const JSONB: TypeOid = TypeOid::JSONB;
     pub(crate) const VOID: TypeOid = TypeOid::VOID;
     pub(crate) const RECORD: TypeOid = crate::types::RECORD;
     pub(crate) const NAMES: TypeOid = TypeOid::NAME_ARRAY;
@@ -185,6 +203,7 @@ pub(crate) fn functions_named(name: &str) -> &'static [&'static Function] {
             system::FUNCTIONS,
             inspect::FUNCTIONS,
             prewarm::FUNCTIONS,
+            json::FUNCTIONS,
         ])
     });
     map.get(name).map_or(&[], Vec::as_slice)
@@ -193,8 +212,14 @@ pub(crate) fn functions_named(name: &str) -> &'static [&'static Function] {
 /// All operators of this name; one argument for prefix operators.
 pub(crate) fn operators_named(name: &str) -> &'static [&'static Function] {
     static MAP: OnceLock<ByName> = OnceLock::new();
-    let map =
-        MAP.get_or_init(|| index(&[operators::OPERATORS, time::OPERATORS, time_of_day::OPERATORS]));
+    let map = MAP.get_or_init(|| {
+        index(&[
+            operators::OPERATORS,
+            time::OPERATORS,
+            time_of_day::OPERATORS,
+            json::OPERATORS,
+        ])
+    });
     map.get(name).map_or(&[], Vec::as_slice)
 }
 
@@ -204,7 +229,7 @@ mod tests {
 
     #[test]
     fn bodies_fit_their_signatures() {
-        let tables: [&[Function]; 12] = [
+        let tables: [&[Function]; 14] = [
             text::FUNCTIONS,
             math::FUNCTIONS,
             time::FUNCTIONS,
@@ -217,6 +242,8 @@ mod tests {
             operators::OPERATORS,
             time::OPERATORS,
             time_of_day::OPERATORS,
+            json::FUNCTIONS,
+            json::OPERATORS,
         ];
         for function in tables.into_iter().flatten() {
             match function.eval {

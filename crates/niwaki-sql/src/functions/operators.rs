@@ -285,6 +285,7 @@ fn type_of(value: &Datum) -> TypeOid {
         Datum::Oid(_) => TypeOid::OID,
         Datum::Tid(..) => TypeOid::TID,
         Datum::Lsn(_) => TypeOid::PG_LSN,
+        Datum::Jsonb(_) => TypeOid::JSONB,
         Datum::Array(element, _) => crate::types::array_of(*element).unwrap_or(TypeOid::TEXT_ARRAY),
     }
 }
@@ -393,7 +394,12 @@ fn invert(value: Datum) -> Datum {
 /// The comparison operator of this name for two values of one type, for conditions that the grammar
 /// implies: CASE, IN, NULLIF, DISTINCT, joins with USING.
 pub(crate) fn compare_function(name: &str, oid: TypeOid) -> Option<&'static Function> {
-    let is_array = crate::types::element_of(oid).is_some();
+    let element = crate::types::element_of(oid);
+    // What has no equality has none in arrays.
+    if element == Some(TypeOid::JSON) {
+        return None;
+    }
+    let is_array = element.is_some();
     let oid = match oid {
         TypeOid::VARCHAR | TypeOid::UNKNOWN => TypeOid::TEXT,
         TypeOid::REGCLASS => TypeOid::OID,
@@ -438,6 +444,7 @@ pub(super) const OPERATORS: &[Function] = operator_table! {
         (INTERVAL, INTERVAL) plain (TIME, TIME) plain (TIMETZ, TIMETZ) plain
         (UUID, UUID) plain
         (OID, OID) plain (TID, TID) plain (LSN, LSN) plain
+        (JSONB, JSONB) plain
         (ARRAY, ARRAY) array
     }
     other {

@@ -312,6 +312,7 @@ pub(super) fn shown_type(value: &Datum) -> TypeOid {
         Datum::Oid(_) => TypeOid::OID,
         Datum::Tid(..) => TypeOid::TID,
         Datum::Lsn(_) => TypeOid::PG_LSN,
+        Datum::Jsonb(_) => TypeOid::JSONB,
         Datum::Array(element, _) => crate::types::array_of(*element).unwrap_or(TypeOid::TEXT_ARRAY),
         Datum::Text(_) | Datum::Null => TypeOid::TEXT,
     }

@@ -81,8 +81,10 @@ pub fn column_type(type_name: &TypeName, source: &str) -> Result<ColumnType> {
         "time" => precision(TypeOid::TIME, &modifiers, "TIME"),
         "timetz" => precision(TypeOid::TIMETZ, &modifiers, "TIME"),
         "uuid" => none(TypeOid::UUID),
-        "json" | "jsonb" | "bit" | "varbit" | "inet" | "cidr" | "macaddr" | "money" | "point"
-        | "xml" | "int4range" | "tsvector" | "box" | "circle" => {
+        "json" => none(TypeOid::JSON),
+        "jsonb" => none(TypeOid::JSONB),
+        "bit" | "varbit" | "inet" | "cidr" | "macaddr" | "money" | "point" | "xml" | "int4range"
+        | "tsvector" | "box" | "circle" => {
             Err(SqlError::unsupported(format!("type {name}")))
         }
         _ => Err(undefined(&shown)),

@@ -285,6 +285,7 @@ fn is_same(oid: TypeOid, a: &Datum, b: &Datum) -> bool {
         (Datum::Text(a), Datum::Text(b)) => Arc::ptr_eq(a, b),
         (Datum::Bytea(a), Datum::Bytea(b)) => Arc::ptr_eq(a, b),
         (Datum::Numeric(a), Datum::Numeric(b)) => Arc::ptr_eq(a, b),
+        (Datum::Jsonb(a), Datum::Jsonb(b)) => Arc::ptr_eq(a, b),
         (Datum::Array(_, a), Datum::Array(_, b)) => Arc::ptr_eq(a, b),
         _ => false,
     };

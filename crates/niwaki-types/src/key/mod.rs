@@ -6,6 +6,7 @@
 //! another one of the same column: fixed types have one length, the others a terminator.
 #![deny(clippy::indexing_slicing)]
 
+mod jsonb;
 #[cfg(test)]
 #[allow(clippy::indexing_slicing, reason = "a test that panics has failed, as it should")]
 mod tests;
@@ -152,6 +153,7 @@ fn encode_other(value: &Datum, order: KeyOrder, out: &mut Vec<u8>) {
             out.extend_from_slice(&offset.to_be_bytes());
         }
         Datum::Lsn(value) => out.extend_from_slice(&value.to_be_bytes()),
+        Datum::Jsonb(value) => jsonb::encode(value, out),
         Datum::Array(element, values) => {
             for value in values.iter() {
                 out.push(ELEMENT);
@@ -267,7 +269,7 @@ fn encode_numeric(value: &Numeric, out: &mut Vec<u8>) {
 
 /// Decodes one column's key encoding from the front of `bytes`; returns the value and how many
 /// bytes it took. `None` when the encoding of the type cannot give the value back (numeric, float,
-/// char(n), interval and arrays of them), where it must be read from the table.
+/// char(n), interval, jsonb and arrays of them), where it must be read from the table.
 ///
 /// # Errors
 /// `XX001` when the bytes are not an encoding of the type.
@@ -384,6 +386,7 @@ fn decode_value(bytes: &[u8], order: KeyOrder) -> Result<(Option<Datum>, usize)>
         TypeOid::FLOAT8 => (None, take::<8>(bytes, order)?.len()),
         TypeOid::INTERVAL => (None, take::<16>(bytes, order)?.len()),
         TypeOid::NUMERIC => (None, numeric_length(bytes, flip)?),
+        TypeOid::JSONB => (None, jsonb::length(bytes, flip)?),
         TypeOid::DATE => {
             let bits = u32::from_be_bytes(take(bytes, order)?) ^ (1 << 31);
             (Some(Datum::Date(bits as i32)), 4)
@@ -513,6 +516,7 @@ fn ended() -> TypeError {
 pub const fn key_equal_is_image_equal(oid: TypeOid) -> bool {
     match oid {
         TypeOid::NUMERIC
+        | TypeOid::JSONB
         | TypeOid::FLOAT4
         | TypeOid::FLOAT8
         | TypeOid::BPCHAR

@@ -149,7 +149,13 @@ pub fn size_in_row(image_bytes: usize) -> usize {
 pub fn can_be_apart(oid: TypeOid) -> bool {
     matches!(
         oid,
-        TypeOid::TEXT | TypeOid::VARCHAR | TypeOid::BPCHAR | TypeOid::BYTEA | TypeOid::NUMERIC
+        TypeOid::TEXT
+            | TypeOid::VARCHAR
+            | TypeOid::BPCHAR
+            | TypeOid::BYTEA
+            | TypeOid::NUMERIC
+            | TypeOid::JSON
+            | TypeOid::JSONB
     ) || oid.element().is_some()
 }
 

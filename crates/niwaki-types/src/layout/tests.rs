@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::test_values::{any_type, same_image, value_or_null};
 use crate::{
-    KeyOrder, Numeric, TimeTz, TypeOid, Vector, compress, encode_key, value_of_image,
+    Jsonb, KeyOrder, Numeric, TimeTz, TypeOid, Vector, compress, encode_key, value_of_image,
 };
 
 /// A value that stands in its row as it is.
@@ -237,6 +237,43 @@ fn times_and_uuids_are_as_the_format_says() {
         let mut view = RowView::new(&columns, 3, false, &damaged).expect("no bitmap is needed");
         assert_eq!(view.get(column).expect_err("damaged").sqlstate, "XX001");
         assert!(view.check().is_err());
+    }
+}
+
+#[test]
+fn bytes_of_jsonb_are_as_the_format_says() {
+    let stored = |text: &str| {
+        let value = Datum::Jsonb(Jsonb::parse(text).expect("JSON"));
+        image(TypeOid::JSONB, &value).into_owned()
+    };
+    let example = [0xc1, 0x81, 0x61, 0xa2, 0x62, 0x00, 0x01, 0x40];
+    assert_eq!(stored("{\"a\": [1, true]}"), example);
+    assert_eq!(stored("[null, false, -1.50]"), [0xa3, 0x00, 0x20, 0x62, 0x82, 150]);
+    // The length stands in the head up to 28, then in one, two and four bytes.
+    for (length, head) in [
+        (28usize, &[0x80u8 | 28][..]),
+        (29, &[0x80 | 29, 29]),
+        (255, &[0x80 | 29, 255]),
+        (256, &[0x80 | 30, 0, 1]),
+        (65_536, &[0x80 | 31, 0, 0, 1, 0]),
+    ] {
+        let bytes = stored(&format!("\"{}\"", "x".repeat(length)));
+        assert_eq!((&bytes[..head.len()], bytes.len()), (head, head.len() + length));
+    }
+    for wrong in [
+        &[0x9d, 3, b'a', b'b', b'c'][..], // not the shortest form of a length
+        &[0xe0],                          // no such kind
+        &[0x01],                          // null has no length
+        &[0x81, 0],                       // a zero character
+        &[0xc2, 0x81, b'b', 0, 0x81, b'a', 0], // keys out of order
+        &[0xc2, 0x81, b'a', 0, 0x81, b'a', 0], // a key twice
+        &[0xc1, 0x00, 0x00],              // a key that is no string
+        &[0x61, 0x3f],                    // NaN
+        &[0xa2, 0x00],                    // an item too few
+        &[0x00, 0x00],                    // a value too many
+    ] {
+        let error = value_of_image(TypeOid::JSONB, wrong).expect_err("damage");
+        assert_eq!(error.sqlstate, "XX001", "{wrong:?}");
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::apart::{self, Apart, COMPRESSED_HEAD, ValuePointer};
 use crate::error::{Result, TypeError};
-use crate::{Datum, Interval, Numeric, TimeTz, TypeOid, Vector, datetime};
+use crate::{Datum, Interval, Jsonb, Numeric, TimeTz, TypeOid, Vector, datetime};
 
 /// Longest length that the one-byte header says.
 const SHORT_MAX: usize = 0x7f;
@@ -68,6 +68,9 @@ fn write_other(oid: TypeOid, value: &Datum, out: &mut Vec<u8>) {
             out.extend_from_slice(value);
         }
         (TypeOid::NUMERIC, Datum::Numeric(value)) => {
+            write_counted(out, |out| value.write_stored(out));
+        }
+        (TypeOid::JSONB, Datum::Jsonb(value)) => {
             write_counted(out, |out| value.write_stored(out));
         }
         (array, Datum::Array(element, values)) if array.element() == Some(*element) => {
@@ -342,6 +345,7 @@ pub(super) fn read_image(oid: TypeOid, image: &[u8]) -> Result<Datum> {
         text if text.is_text() => read_text(image)?,
         TypeOid::BYTEA => Datum::Bytea(Arc::from(image)),
         TypeOid::NUMERIC => Datum::Numeric(Arc::new(Numeric::from_stored(image)?)),
+        TypeOid::JSONB => Datum::Jsonb(Jsonb::from_stored(image)?),
         array => {
             let element = array.element().ok_or_else(|| {
                 TypeError::corrupt(format!("stored row has a column of type oid {}", array.0))

@@ -9,7 +9,7 @@ use super::integer::parse_u32;
 use super::uuid::parse_uuid;
 use super::{is_space, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8};
 use crate::error::{Result, TypeError};
-use crate::{ColumnType, Datum, InputContext, Numeric, TypeOid, datetime};
+use crate::{ColumnType, Datum, InputContext, Jsonb, Numeric, TypeOid, datetime, json_shape};
 
 /// Longest `name`, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 63;
@@ -19,7 +19,7 @@ pub(crate) const NAME_BYTES_MAX: usize = 63;
 ///
 /// # Errors
 /// PostgreSQL's: `22P02` for bad syntax, `22003` out of range, `22001` too long, `22007` and `22008`
-/// for dates and times, `22021` for a zero byte, `0A000` for a type that cannot be read.
+/// for dates and times, `22021` for a zero byte, `22P05` and `54001` for JSON, `0A000` for a type that cannot be read.
 pub fn input(kind: ColumnType, text: &str, context: &InputContext<'_>) -> Result<Datum> {
     Ok(match kind.oid {
         TypeOid::INT4 => Datum::Int4(parse_int4(text)?),
@@ -40,6 +40,12 @@ pub fn input(kind: ColumnType, text: &str, context: &InputContext<'_>) -> Result
                 value
             }))
         }
+        TypeOid::JSON => {
+            let text = check_text(text)?;
+            json_shape(text)?;
+            Datum::Text(Arc::from(text))
+        }
+        TypeOid::JSONB => Datum::Jsonb(Jsonb::parse(check_text(text)?)?),
         TypeOid::BYTEA => Datum::Bytea(parse_bytea(text)?.into()),
         TypeOid::NAME => Datum::Text(Arc::from(truncated_name(check_text(text)?))),
         TypeOid::CHAR => Datum::Text(Arc::from(parse_char(check_text(text)?)?)),

@@ -65,6 +65,7 @@ fn write_other(value: &Datum, oid: TypeOid, settings: &TextSettings, out: &mut V
                 format!("{:X}/{:X}", value >> 32, value & 0xffff_ffff).as_bytes(),
             );
         }
+        Datum::Jsonb(value) => value.write_text(out),
         Datum::Array(element, values) => write_array(*element, values, settings, out),
     }
 }

@@ -222,7 +222,7 @@ impl Session {
             reader.read(input.line(&line), number, &mut row)?;
             let parameters: Vec<Datum> = reader.positions.iter().map(|p| row[*p].clone()).collect();
             self.run_planned(insert, &parameters, &mut nowhere).map_err(|error| {
-                error.with_context(context(&relation.name, number, input.line(&line)))
+                error.within_context(context(&relation.name, number, input.line(&line)))
             })?;
             total += 1;
         }
@@ -300,7 +300,7 @@ impl LineReader<'_> {
             row[*position] = match value {
                 None => Datum::Null,
                 Some(text) => niwaki_types::input(wanted, text, &input).map_err(|e| {
-                    SqlError::from(e).with_context(context_column(
+                    SqlError::from(e).within_context(context_column(
                         table,
                         number,
                         &column.name,

@@ -39,6 +39,7 @@ const CLASSES: &[Class] = &[
     ("timetz_ops", &[TypeOid::TIMETZ], true),
     ("uuid_ops", &[TypeOid::UUID], true),
     ("pg_lsn_ops", &[TypeOid::PG_LSN], true),
+    ("jsonb_ops", &[TypeOid::JSONB], true),
 ];
 
 /// The name that the catalog stores for the class of a key column: `None` for the type's default.

@@ -1,0 +1,123 @@
+//! Values of any type as JSON.
+
+use std::sync::Arc;
+
+use niwaki_types::{Datum, Jsonb, Numeric, TypeOid, write_json_string};
+
+use super::invalid;
+use crate::context::ExecContext;
+use crate::error::Result;
+use crate::expr::value_text;
+
+/// Appends a value of type `oid` as the functions of `json` show it. Arrays have `line` behind each comma.
+pub(super) fn write_json(
+    value: &Datum,
+    oid: TypeOid,
+    line: &[u8],
+    exec: &ExecContext<'_>,
+    out: &mut Vec<u8>,
+) {
+    match value {
+        Datum::Null => out.extend_from_slice(b"null"),
+        Datum::Bool(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
+        Datum::Text(text) if oid == TypeOid::JSON => out.extend_from_slice(text.as_bytes()),
+        Datum::Jsonb(value) => value.write_text(out),
+        Datum::Array(element, values) => {
+            out.push(b'[');
+            for (at, value) in values.iter().enumerate() {
+                if at > 0 {
+                    out.push(b',');
+                    out.extend_from_slice(line);
+                }
+                write_json(value, *element, &[], exec, out);
+            }
+            out.push(b']');
+        }
+        value => {
+            let shown = scalar_text(value, oid, exec);
+            if is_number(value, &shown) {
+                out.extend_from_slice(shown.as_bytes());
+            } else {
+                write_json_string(&shown, out);
+            }
+        }
+    }
+}
+
+/// A value of type `oid` as `jsonb`.
+///
+/// # Errors
+/// What reading `json` as `jsonb` gives.
+pub(super) fn to_tree(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) -> Result<Arc<Jsonb>> {
+    Ok(Arc::new(match value {
+        Datum::Null => Jsonb::Null,
+        Datum::Bool(value) => Jsonb::Bool(*value),
+        Datum::Text(text) if oid == TypeOid::JSON => return Ok(Jsonb::parse(text)?),
+        Datum::Jsonb(value) => return Ok(Arc::clone(value)),
+        Datum::Array(element, values) => {
+            let items = values.iter().map(|value| to_tree(value, *element, exec));
+            Jsonb::array(items.collect::<Result<_>>()?)?
+        }
+        Datum::Numeric(value) if value.is_finite() => Jsonb::Number(Numeric::clone(value)),
+        value => {
+            let shown = scalar_text(value, oid, exec);
+            if is_number(value, &shown) {
+                Jsonb::Number(Numeric::parse(&shown)?)
+            } else {
+                Jsonb::string(&shown)
+            }
+        }
+    }))
+}
+
+/// A value that is not NULL as the key of an object.
+///
+/// # Errors
+/// `22023` for a value that has parts.
+pub(super) fn key_text(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) -> Result<String> {
+    match value {
+        Datum::Array(..) | Datum::Jsonb(_) => Err(key_has_parts()),
+        Datum::Text(_) if oid == TypeOid::JSON => Err(key_has_parts()),
+        Datum::Bool(value) => Ok(if *value { "true" } else { "false" }.to_owned()),
+        value => Ok(scalar_text(value, oid, exec)),
+    }
+}
+
+fn key_has_parts() -> crate::SqlError {
+    invalid("key value must be scalar, not array, composite, or json")
+}
+
+/// Whether a value is a number that JSON has: all but those that are words.
+fn is_number(value: &Datum, shown: &str) -> bool {
+    let number = matches!(
+        value,
+        Datum::Int2(_)
+            | Datum::Int4(_)
+            | Datum::Int8(_)
+            | Datum::Float4(_)
+            | Datum::Float8(_)
+            | Datum::Numeric(_)
+    );
+    number && shown.trim_start_matches('-').starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// The text of a value that has no parts; moments as XML writes them.
+fn scalar_text(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) -> String {
+    let shown = value_text(value, oid, exec);
+    match value {
+        Datum::Timestamp(_) => shown.replacen(' ', "T", 1),
+        Datum::TimestampTz(_) => {
+            let (moment, era) = match shown.strip_suffix(" BC") {
+                Some(moment) => (moment, " BC"),
+                None => (shown.as_str(), ""),
+            };
+            let Some((day, time)) = moment.split_once(' ') else { return shown };
+            // The offset always has minutes.
+            let hours_only =
+                time.rfind(['+', '-']).is_some_and(|sign| time.len() == sign + "+00".len());
+            let minutes = if hours_only { ":00" } else { "" };
+            format!("{day}T{time}{minutes}{era}")
+        }
+        _ => shown,
+    }
+}

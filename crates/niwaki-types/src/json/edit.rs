@@ -1,0 +1,250 @@
+//! Values of `jsonb` made from others: concatenated, without some parts, with others in their place.
+
+use std::sync::Arc;
+
+use super::value::{Jsonb, JsonbArray, JsonbObject, place};
+use crate::error::{Result, TypeError};
+
+/// What happens where a path leads.
+#[derive(Clone, Debug)]
+pub enum PathChange {
+    /// What stands there goes away.
+    Delete,
+    /// What stands there is replaced; if nothing does, nothing happens.
+    Replace(Arc<Jsonb>),
+    /// What stands there is replaced, or comes anew.
+    Set(Arc<Jsonb>),
+    /// Comes before the item that stands there, or anew.
+    InsertBefore(Arc<Jsonb>),
+    /// Comes behind the item that stands there, or anew.
+    InsertAfter(Arc<Jsonb>),
+}
+
+impl PathChange {
+    /// What comes anew where nothing stands.
+    fn created(&self) -> Option<&Arc<Jsonb>> {
+        match self {
+            Self::Set(new) | Self::InsertBefore(new) | Self::InsertAfter(new) => Some(new),
+            Self::Delete | Self::Replace(_) => None,
+        }
+    }
+}
+
+/// The index of an array that a step of a path says: an integer of four bytes, perhaps after blanks.
+pub fn path_index(step: &str) -> Option<i32> {
+    let digits = step.trim_start_matches(crate::text_io::is_space);
+    let unsigned = digits.strip_prefix(['+', '-']).unwrap_or(digits);
+    if unsigned.is_empty() || !unsigned.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok()
+}
+
+fn invalid(message: impl Into<String>) -> TypeError {
+    TypeError::new("22023", message)
+}
+
+impl Jsonb {
+    /// The value where `path` leads, from `value`; `None` if nothing stands there.
+    pub fn at_path<'j>(value: &'j Arc<Self>, path: &[&str]) -> Option<&'j Arc<Self>> {
+        path.iter().try_fold(value, |value, step| match &**value {
+            Self::Object(object) => object.get(step),
+            Self::Array(array) => array.item(path_index(step)?.into()),
+            _ => None,
+        })
+    }
+
+    /// `jsonb_set`, `jsonb_insert` and `#-`: changes what stands where `path` leads.
+    ///
+    /// # Errors
+    /// `22023` for a value without parts and for an insertion where a key is, `22P02` for a step into an array
+    /// that is no number, `22004` for a step that is NULL, `54001` if the result nests too deeply.
+    pub fn change(
+        value: &Arc<Self>,
+        path: &[Option<&str>],
+        change: &PathChange,
+    ) -> Result<Arc<Self>> {
+        let count = match &**value {
+            Self::Array(array) => array.items().len(),
+            Self::Object(object) => object.pairs().len(),
+            _ => {
+                let verb = if matches!(change, PathChange::Delete) { "delete" } else { "set" };
+                return Err(invalid(format!("cannot {verb} path in scalar")));
+            }
+        };
+        let nothing = count == 0 && change.created().is_none();
+        if path.is_empty() || nothing {
+            return Ok(Arc::clone(value));
+        }
+        Edit { path, change }.part(value, 0)
+    }
+
+    /// The operator `||`: the pairs of both objects, or the items of both arrays, where anything that is no
+    /// array counts as an array of one.
+    ///
+    /// # Errors
+    /// `54001` if the result nests too deeply.
+    pub fn concat(a: &Arc<Self>, b: &Arc<Self>) -> Result<Arc<Self>> {
+        let items = |value: &Arc<Self>| match &**value {
+            Self::Array(array) => array.items().to_vec(),
+            _ => vec![Arc::clone(value)],
+        };
+        Ok(Arc::new(match (&**a, &**b) {
+            (Self::Object(x), Self::Object(y)) => {
+                // Pairs that come later win.
+                Self::object(x.pairs().iter().chain(y.pairs()).cloned().collect())?
+            }
+            _ => Self::array([items(a), items(b)].concat())?,
+        }))
+    }
+
+    /// The operator `-` with texts: without the pairs of these keys, or the items that are these strings.
+    ///
+    /// # Errors
+    /// `22023` for a scalar.
+    pub fn without_keys(value: &Arc<Self>, keys: &[&str]) -> Result<Arc<Self>> {
+        Ok(Arc::new(match &**value {
+            Self::Object(object) => {
+                let stays = |key: &str| !keys.contains(&key);
+                Self::object(object.pairs().iter().filter(|(k, _)| stays(k)).cloned().collect())?
+            }
+            Self::Array(array) => {
+                let goes =
+                    |item: &Self| matches!(item, Self::String(text) if keys.contains(&&**text));
+                Self::array(array.items().iter().filter(|item| !goes(item)).cloned().collect())?
+            }
+            _ => return Err(invalid("cannot delete from scalar")),
+        }))
+    }
+
+    /// The operator `-` with an integer: without the item of this index, counted from the end if it is negative.
+    ///
+    /// # Errors
+    /// `22023` for a scalar or an object.
+    pub fn without_item(value: &Arc<Self>, index: i64) -> Result<Arc<Self>> {
+        match &**value {
+            Self::Array(array) => {
+                let mut items = array.items().to_vec();
+                match place(index, items.len()) {
+                    Some(at) if at < items.len() => drop(items.remove(at)),
+                    _ => return Ok(Arc::clone(value)),
+                }
+                Self::array(items).map(Arc::new)
+            }
+            Self::Object(_) => Err(invalid("cannot delete from object using integer index")),
+            _ => Err(invalid("cannot delete from scalar")),
+        }
+    }
+
+    /// `jsonb_strip_nulls`: without the pairs whose value is `null`, on every level.
+    ///
+    /// # Errors
+    /// None that a value within the limits could give.
+    pub fn without_nulls(value: &Arc<Self>) -> Result<Arc<Self>> {
+        Ok(Arc::new(match &**value {
+            Self::Array(array) => {
+                let items = array.items().iter().map(Self::without_nulls);
+                Self::array(items.collect::<Result<_>>()?)?
+            }
+            Self::Object(object) => {
+                let pairs = object.pairs().iter().filter(|(_, v)| !matches!(**v, Self::Null));
+                let pairs = pairs.map(|(k, v)| -> Result<(Arc<str>, Arc<Self>)> {
+                    Ok((Arc::clone(k), Self::without_nulls(v)?))
+                });
+                Self::object(pairs.collect::<Result<_>>()?)?
+            }
+            _ => return Ok(Arc::clone(value)),
+        }))
+    }
+}
+
+/// A change on its way along its path.
+struct Edit<'e> {
+    path: &'e [Option<&'e str>],
+    change: &'e PathChange,
+}
+
+impl Edit<'_> {
+    /// The value with the change made from step `level` on.
+    fn part(&self, value: &Arc<Jsonb>, level: usize) -> Result<Arc<Jsonb>> {
+        let Some(step) = self.path.get(level).copied().flatten() else {
+            let message = format!("path element at position {} is null", level + 1);
+            return Err(TypeError::new("22004", message));
+        };
+        match &**value {
+            Jsonb::Object(object) => self.object(value, object, step, level),
+            Jsonb::Array(array) => self.array(value, array, step, level),
+            _ => Ok(Arc::clone(value)),
+        }
+    }
+
+    fn is_last(&self, level: usize) -> bool {
+        level + 1 == self.path.len()
+    }
+
+    fn object(
+        &self,
+        value: &Arc<Jsonb>,
+        object: &JsonbObject,
+        step: &str,
+        level: usize,
+    ) -> Result<Arc<Jsonb>> {
+        let found = object.position(step).ok();
+        let known = found.and_then(|at| object.pairs().get(at));
+        let new = match (known, self.change) {
+            (Some((_, part)), _) if !self.is_last(level) => Some(self.part(part, level + 1)?),
+            (None, _) if !self.is_last(level) => return Ok(Arc::clone(value)),
+            (Some(_), PathChange::Delete) => None,
+            (Some(_), PathChange::Replace(new) | PathChange::Set(new)) => Some(Arc::clone(new)),
+            (Some(_), PathChange::InsertBefore(_) | PathChange::InsertAfter(_)) => {
+                return Err(invalid("cannot replace existing key")
+                    .with_hint("Try using the function jsonb_set to replace key value."));
+            }
+            (None, change) => match change.created() {
+                Some(new) => Some(Arc::clone(new)),
+                None => return Ok(Arc::clone(value)),
+            },
+        };
+        let others = object.pairs().iter().filter(|(key, _)| **key != *step).cloned();
+        let changed = new.map(|new| (Arc::from(step), new));
+        Jsonb::object(others.chain(changed).collect()).map(Arc::new)
+    }
+
+    fn array(
+        &self,
+        value: &Arc<Jsonb>,
+        array: &JsonbArray,
+        step: &str,
+        level: usize,
+    ) -> Result<Arc<Jsonb>> {
+        let index = path_index(step).ok_or_else(|| {
+            let position = level + 1;
+            let message =
+                format!("path element at position {position} is not an integer: \"{step}\"");
+            TypeError::new("22P02", message)
+        })?;
+        let mut items = array.items().to_vec();
+        let at = place(index.into(), items.len());
+        match (at, self.change.created()) {
+            (Some(at), _) if at < items.len() => {
+                if self.is_last(level) {
+                    match self.change {
+                        PathChange::Delete => drop(items.remove(at)),
+                        PathChange::Replace(new) | PathChange::Set(new) => {
+                            items[at] = Arc::clone(new);
+                        }
+                        PathChange::InsertBefore(new) => items.insert(at, Arc::clone(new)),
+                        PathChange::InsertAfter(new) => items.insert(at + 1, Arc::clone(new)),
+                    }
+                } else {
+                    items[at] = self.part(&items[at], level + 1)?;
+                }
+            }
+            // Before the first item, or behind the last.
+            (None, Some(new)) if self.is_last(level) => items.insert(0, Arc::clone(new)),
+            (Some(_), Some(new)) if self.is_last(level) => items.push(Arc::clone(new)),
+            _ => return Ok(Arc::clone(value)),
+        }
+        Jsonb::array(items).map(Arc::new)
+    }
+}

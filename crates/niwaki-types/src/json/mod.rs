@@ -1,0 +1,24 @@
+//! `json`, which keeps its text as it was given, and `jsonb`, which is a tree.
+//!
+//! A value of type `json` is a text that was found to be JSON; [`RawJson`] takes it apart. A value of type
+//! `jsonb` is a [`Jsonb`]. One parser serves both; its errors are PostgreSQL's, with the place in the text.
+
+mod cast;
+mod contains;
+mod edit;
+mod lex;
+mod order;
+mod parse;
+mod raw;
+mod stored;
+#[cfg(test)]
+pub(crate) mod tests;
+mod text;
+mod value;
+
+pub use cast::jsonb_to_scalar;
+pub use edit::{PathChange, path_index};
+pub use parse::JSON_DEPTH_MAX;
+pub use raw::{JsonShape, RawJson, RawKind, json_shape};
+pub use text::write_json_string;
+pub use value::{Jsonb, JsonbArray, JsonbObject};

@@ -1,0 +1,144 @@
+//! JSON text as a tree: what the tree is made of is up to who asks.
+
+use super::lex::{Fault, Lexer, Token};
+use crate::error::{Result, TypeError};
+
+/// Levels of arrays and objects inside each other. Whatever walks a value does so by recursion, on stacks of
+/// 1 MiB at least. PostgreSQL's bound is its stack, some thousands of levels.
+pub const JSON_DEPTH_MAX: u16 = 1000;
+
+/// The error of a value that nests more deeply than that.
+#[cold]
+pub(super) fn too_deep() -> TypeError {
+    TypeError::new("54001", "stack depth limit exceeded")
+        .with_detail(format!("JSON may have {JSON_DEPTH_MAX} levels of arrays and objects."))
+}
+
+/// A value that has no parts.
+pub(super) enum Scalar<'s> {
+    Null,
+    Bool(bool),
+    /// Its text.
+    Number(&'s str),
+    /// Without quotes; without escapes if the builder [`Build::DECODES`] them.
+    String(&'s str),
+}
+
+/// What is made of a text. `raw` is always the text of the value itself.
+pub(super) trait Build<'a> {
+    /// Whether escapes in strings are resolved, and refused where they mean no character.
+    const DECODES: bool;
+    type Key;
+    type Value;
+    fn key(&mut self, key: &str) -> Self::Key;
+    fn scalar(&mut self, scalar: Scalar<'_>, raw: &'a str) -> Result<Self::Value>;
+    fn array(&mut self, items: Vec<Self::Value>, raw: &'a str) -> Result<Self::Value>;
+    fn object(&mut self, pairs: Vec<(Self::Key, Self::Value)>, raw: &'a str)
+    -> Result<Self::Value>;
+}
+
+/// Reads all of `text` as one value.
+///
+/// # Errors
+/// `22P02`, `22P05`; `54001` beyond [`JSON_DEPTH_MAX`]; what the builder gives.
+pub(super) fn parse<'a, B: Build<'a>>(text: &'a str, builder: &mut B) -> Result<B::Value> {
+    let mut parser = Parser { lexer: Lexer::new(text, B::DECODES), builder, depth: 0 };
+    parser.lexer.advance()?;
+    let value = parser.value()?;
+    if parser.lexer.token() != Token::End {
+        return Err(parser.lexer.unexpected(Fault::ExpectedEnd));
+    }
+    Ok(value)
+}
+
+struct Parser<'a, 'b, B> {
+    lexer: Lexer<'a>,
+    builder: &'b mut B,
+    depth: u16,
+}
+
+impl<'a, B: Build<'a>> Parser<'a, '_, B> {
+    fn value(&mut self) -> Result<B::Value> {
+        let raw = self.lexer.text_from(self.lexer.start());
+        let scalar = match self.lexer.token() {
+            Token::ObjectStart => return self.object(),
+            Token::ArrayStart => return self.array(),
+            Token::String => Scalar::String(self.lexer.string()),
+            Token::Number => Scalar::Number(raw),
+            Token::True => Scalar::Bool(true),
+            Token::False => Scalar::Bool(false),
+            Token::Null => Scalar::Null,
+            _ => return Err(self.lexer.unexpected(Fault::ExpectedValue)),
+        };
+        let value = self.builder.scalar(scalar, raw)?;
+        self.lexer.advance()?;
+        Ok(value)
+    }
+
+    /// Goes a level down, behind the bracket that opens it. Returns where the bracket stands.
+    fn open(&mut self) -> Result<usize> {
+        self.depth += 1;
+        if self.depth > JSON_DEPTH_MAX {
+            return Err(too_deep());
+        }
+        let start = self.lexer.start();
+        self.lexer.advance()?;
+        Ok(start)
+    }
+
+    /// Goes a level up, behind the bracket that closes it. Returns the text of the value.
+    fn close(&mut self, start: usize, bracket: Token, fault: Fault) -> Result<&'a str> {
+        if self.lexer.token() != bracket {
+            return Err(self.lexer.unexpected(fault));
+        }
+        let raw = self.lexer.text_from(start);
+        self.lexer.advance()?;
+        self.depth -= 1;
+        Ok(raw)
+    }
+
+    fn array(&mut self) -> Result<B::Value> {
+        let start = self.open()?;
+        let mut items = Vec::new();
+        if self.lexer.token() != Token::ArrayEnd {
+            items.push(self.value()?);
+            while self.lexer.token() == Token::Comma {
+                self.lexer.advance()?;
+                items.push(self.value()?);
+            }
+        }
+        let raw = self.close(start, Token::ArrayEnd, Fault::ExpectedArrayNext)?;
+        self.builder.array(items, raw)
+    }
+
+    fn object(&mut self) -> Result<B::Value> {
+        let start = self.open()?;
+        let mut pairs = Vec::new();
+        match self.lexer.token() {
+            Token::ObjectEnd => {}
+            Token::String => {
+                pairs.push(self.pair()?);
+                while self.lexer.token() == Token::Comma {
+                    self.lexer.advance()?;
+                    pairs.push(self.pair()?);
+                }
+            }
+            _ => return Err(self.lexer.unexpected(Fault::ExpectedObjectFirst)),
+        }
+        let raw = self.close(start, Token::ObjectEnd, Fault::ExpectedObjectNext)?;
+        self.builder.object(pairs, raw)
+    }
+
+    fn pair(&mut self) -> Result<(B::Key, B::Value)> {
+        if self.lexer.token() != Token::String {
+            return Err(self.lexer.unexpected(Fault::ExpectedString));
+        }
+        let key = self.builder.key(self.lexer.string());
+        self.lexer.advance()?;
+        if self.lexer.token() != Token::Colon {
+            return Err(self.lexer.unexpected(Fault::ExpectedColon));
+        }
+        self.lexer.advance()?;
+        Ok((key, self.value()?))
+    }
+}
