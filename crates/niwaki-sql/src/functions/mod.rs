@@ -213,12 +213,7 @@ pub(crate) fn functions_named(name: &str) -> &'static [&'static Function] {
 pub(crate) fn operators_named(name: &str) -> &'static [&'static Function] {
     static MAP: OnceLock<ByName> = OnceLock::new();
     let map = MAP.get_or_init(|| {
-        index(&[
-            operators::OPERATORS,
-            time::OPERATORS,
-            time_of_day::OPERATORS,
-            json::OPERATORS,
-        ])
+        index(&[operators::OPERATORS, time::OPERATORS, time_of_day::OPERATORS, json::OPERATORS])
     });
     map.get(name).map_or(&[], Vec::as_slice)
 }

@@ -44,8 +44,7 @@ impl PlanNode {
     /// them when it plans.
     pub(crate) fn is_constant(&self) -> bool {
         let constant = |expr: &Expr| {
-            !is_volatile(expr)
-                && !expr.any(&mut |part| matches!(part.kind, ExprKind::SubQuery(_)))
+            !is_volatile(expr) && !expr.any(&mut |part| matches!(part.kind, ExprKind::SubQuery(_)))
         };
         match self {
             Self::Result => true,

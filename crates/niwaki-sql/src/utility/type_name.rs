@@ -83,8 +83,8 @@ pub fn column_type(type_name: &TypeName, source: &str) -> Result<ColumnType> {
         "uuid" => none(TypeOid::UUID),
         "json" => none(TypeOid::JSON),
         "jsonb" => none(TypeOid::JSONB),
-        "bit" | "varbit" | "inet" | "cidr" | "macaddr" | "money" | "point" | "xml" | "int4range"
-        | "tsvector" | "box" | "circle" => {
+        "bit" | "varbit" | "inet" | "cidr" | "macaddr" | "money" | "point" | "xml"
+        | "int4range" | "tsvector" | "box" | "circle" => {
             Err(SqlError::unsupported(format!("type {name}")))
         }
         _ => Err(undefined(&shown)),
