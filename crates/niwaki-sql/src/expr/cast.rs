@@ -328,6 +328,9 @@ pub(crate) fn coerce_length(value: Datum, column: ColumnType, explicit: bool) ->
         (Datum::TimestampTz(micros), TypeOid::TIMESTAMPTZ) => {
             Ok(Datum::TimestampTz(round_micros(*micros, column.typmod)))
         }
+        (Datum::Interval(interval), TypeOid::INTERVAL) => {
+            Ok(Datum::Interval(Arc::new(interval.apply_typmod(column.typmod)?)))
+        }
         _ => Ok(value),
     }
 }

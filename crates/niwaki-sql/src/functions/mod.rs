@@ -1,7 +1,9 @@
 //! Functions and operators: their signatures, and how a call finds the one it means.
 
+mod formatting;
 mod inspect;
 mod math;
+mod moments;
 mod operators;
 mod pattern;
 mod prewarm;
@@ -172,6 +174,8 @@ pub(crate) fn functions_named(name: &str) -> &'static [&'static Function] {
             text::FUNCTIONS,
             math::FUNCTIONS,
             time::FUNCTIONS,
+            moments::FUNCTIONS,
+            formatting::FUNCTIONS,
             system::FUNCTIONS,
             inspect::FUNCTIONS,
             prewarm::FUNCTIONS,
@@ -193,10 +197,12 @@ mod tests {
 
     #[test]
     fn bodies_fit_their_signatures() {
-        let tables: [&[Function]; 8] = [
+        let tables: [&[Function]; 10] = [
             text::FUNCTIONS,
             math::FUNCTIONS,
             time::FUNCTIONS,
+            moments::FUNCTIONS,
+            formatting::FUNCTIONS,
             system::FUNCTIONS,
             inspect::FUNCTIONS,
             prewarm::FUNCTIONS,

@@ -461,7 +461,7 @@ pub(super) fn fraction_micros(digits: &str) -> Option<i64> {
 }
 
 /// Seconds east of Greenwich of `±H`, `±HH`, `±HHMM`, `±HH:MM`, `±HH:MM:SS`.
-fn offset(text: &str) -> Result<i32, Fault> {
+pub(super) fn offset(text: &str) -> Result<i32, Fault> {
     let (sign, body) = text.split_at(1);
     let number = |text: &str| -> Result<i32, Fault> {
         if text.is_empty() || text.len() > 2 {

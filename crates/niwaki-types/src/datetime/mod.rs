@@ -4,13 +4,17 @@
 //! with a year 0 that is shown as 1 BC.
 
 mod calendar;
+mod construct;
 mod extract;
 mod fields;
 mod format;
 mod interval;
 mod interval_text;
+mod interval_typmod;
 mod moment_text;
 mod operations;
+pub(crate) mod picture;
+mod styles;
 #[cfg(test)]
 mod tests;
 mod tokens;
@@ -21,15 +25,21 @@ pub use calendar::{
     TIMESTAMP_NEGATIVE_INFINITY, check_date, check_timestamp, civil_from_days, days_from_civil,
     round_to_precision,
 };
-pub use extract::{date_part, date_trunc, extract};
+pub use construct::{date_bin, make_interval, make_timestamp};
+pub use extract::{date_part, date_trunc, extract, trunc_zoned};
 pub use format::{write_date, write_interval, write_timestamp, write_timestamptz};
 pub use interval::Interval;
 pub use interval_text::parse_interval;
+pub use interval_typmod::{interval_typmod, interval_typmod_text};
 pub use moment_text::{parse_date, parse_timestamp, parse_timestamptz};
 pub use operations::{
-    add_days, age, date_to_timestamp, date_to_timestamptz, make_date, subtract_dates,
+    add_days, age, at_offset, date_to_timestamp, date_to_timestamptz, make_date, subtract_dates,
     subtract_timestamps, timestamp_from_unix, timestamp_plus_interval, timestamp_to_date,
     timestamp_to_timestamptz, timestamptz_plus_interval, timestamptz_to_date,
     timestamptz_to_timestamp,
 };
+pub use picture::{
+    interval_to_char, timestamp_to_char, timestamptz_to_char, to_date, to_timestamp,
+};
+pub use styles::time_of_day_text;
 pub use zone::TimeZone;

@@ -231,6 +231,17 @@ pub fn timestamptz_to_timestamp(micros: i64, zone: &TimeZone) -> Result<i64> {
     zone.to_local(micros)
 }
 
+/// A moment so many seconds later: `AT TIME ZONE` an interval. Infinities stay.
+///
+/// # Errors
+/// `22008`
+pub fn at_offset(micros: i64, seconds: i64) -> Result<i64> {
+    if is_infinite(micros) {
+        return Ok(micros);
+    }
+    finite_timestamp(i128::from(micros) + i128::from(seconds) * i128::from(MICROS_PER_SECOND))
+}
+
 /// Hour, minute, second and microsecond of a time of day.
 pub(super) fn clock(time: i64) -> (i64, i64, i64, i64) {
     (

@@ -58,7 +58,8 @@ pub fn input(kind: ColumnType, text: &str, context: &InputContext<'_>) -> Result
             kind.typmod,
         )?),
         TypeOid::INTERVAL => Datum::Interval(Arc::new(
-            datetime::parse_interval(text, kind.typmod)?.apply_typmod(kind.typmod)?,
+            datetime::parse_interval(text, kind.typmod, context.settings.interval_style)?
+                .apply_typmod(kind.typmod)?,
         )),
         TypeOid::VOID => Datum::Text(Arc::from("")),
         array => match array.element() {
