@@ -254,6 +254,11 @@ fn queries() {
 }
 
 #[test]
+fn formatting() {
+    check("formatting", include_str!("../testscripts/formatting.test"));
+}
+
+#[test]
 fn time() {
     check("time", include_str!("../testscripts/time.test"));
 }

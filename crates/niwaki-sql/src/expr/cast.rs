@@ -292,6 +292,11 @@ pub(crate) fn coerce_length(value: Datum, column: ColumnType, explicit: bool) ->
     if column.typmod < 0 {
         return Ok(value);
     }
+    if let (Datum::Array(kind, values), Some(element)) = (&value, element_of(column.oid)) {
+        let column = ColumnType { oid: element, typmod: column.typmod };
+        let values = values.iter().map(|value| coerce_length(value.clone(), column, explicit));
+        return Ok(Datum::Array(*kind, values.collect::<Result<Vec<Datum>>>()?.into()));
+    }
     match (&value, column.oid) {
         (Datum::Text(text), TypeOid::VARCHAR | TypeOid::BPCHAR) => {
             let Some(limit) = column.length_limit() else { return Ok(value) };

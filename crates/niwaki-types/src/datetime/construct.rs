@@ -3,7 +3,7 @@
 use super::Interval;
 use super::calendar::{
     MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND, days_from_civil,
-    days_in_month, finite_date, finite_timestamp, is_infinite,
+    days_in_month, finite_timestamp, is_infinite,
 };
 use super::interval::out_of_range as interval_out_of_range;
 use crate::error::{Result, TypeError};
@@ -30,8 +30,12 @@ pub fn make_timestamp(
     if year == 0 || day_number == 0 || day_number > days_in_month(astronomical, month_number) {
         return Err(no_date());
     }
-    let date = finite_date(days_from_civil(astronomical, month_number, day_number))
-        .map_err(|_| error(format!("date out of range: {year}-{month:02}-{day:02}")))?;
+    // Julian days are counted for some months more than there are dates.
+    let counted = (-4713, 11)..(5_874_898, 6);
+    if !counted.contains(&(astronomical, month_number)) {
+        return Err(error(format!("date out of range: {year}-{month:02}-{day:02}")));
+    }
+    let date = days_from_civil(astronomical, month_number, day_number);
     let time = time_of_day(hour, minute, second).ok_or_else(|| {
         let second = shown(second);
         error(format!("time field value out of range: {hour}:{minute:02}:{second}"))
@@ -59,12 +63,7 @@ fn time_of_day(hour: i32, minute: i32, second: f64) -> Option<i64> {
 fn shown(second: f64) -> String {
     let mut text = Vec::new();
     crate::write_float8(second, 6 - 15, &mut text);
-    let text = String::from_utf8_lossy(&text).to_lowercase();
-    match text.as_str() {
-        "infinity" => "inf".to_owned(),
-        "-infinity" => "-inf".to_owned(),
-        text => format!("{text:0>2}"),
-    }
+    format!("{:0>2}", String::from_utf8_lossy(&text))
 }
 
 /// The interval of these parts.

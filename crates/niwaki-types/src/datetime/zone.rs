@@ -96,7 +96,7 @@ impl TimeZone {
         if name.starts_with(|first: char| first.is_ascii_digit()) {
             return Err(TypeError::new(
                 "22023",
-                format!("invalid input syntax for type time zone: \"{name}\""),
+                format!("invalid input syntax for type numeric time zone: \"{name}\""),
             )
             .with_hint("Numeric time zones must have \"-\" or \"+\" as first character."));
         }
