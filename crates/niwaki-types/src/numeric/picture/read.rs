@@ -117,9 +117,9 @@ impl Reader<'_> {
                     self.skip_other(2);
                 }
             }
-            Pattern::Minus => self.sign(&[b'-']),
-            Pattern::Plus => self.sign(&[b'+']),
-            Pattern::PlusMinus => self.sign(&[b'-', b'+']),
+            Pattern::Minus => self.sign(b"-"),
+            Pattern::Plus => self.sign(b"+"),
+            Pattern::PlusMinus => self.sign(b"-+"),
             Pattern::Sign
             | Pattern::Brackets
             | Pattern::Roman(_)
