@@ -114,6 +114,9 @@ pub fn format_type(column: ColumnType) -> String {
         TypeOid::TIMESTAMPTZ if typmod >= 0 => format!("timestamp({typmod}) with time zone"),
         TypeOid::TIME if typmod >= 0 => format!("time({typmod}) without time zone"),
         TypeOid::TIMETZ if typmod >= 0 => format!("time({typmod}) with time zone"),
+        TypeOid::INTERVAL => {
+            format!("interval{}", niwaki_types::datetime::interval_typmod_text(typmod))
+        }
         RECORD => "record".to_owned(),
         ANY_ARRAY => "anyarray".to_owned(),
         ANY_ELEMENT => "anyelement".to_owned(),
@@ -273,6 +276,16 @@ pub(crate) fn encode_typmod(oid: TypeOid, arguments: &[i64]) -> Result<i32, Stri
                 return Err(format!("{name}({digits}) precision must not be negative"));
             }
             i32::try_from(digits.min(6)).map_err(|e| e.to_string())
+        }
+        TypeOid::INTERVAL => {
+            let (fields, precision) = match arguments {
+                [fields] => (*fields, None),
+                [fields, precision] => (*fields, Some(*precision)),
+                _ => return Err("invalid INTERVAL type modifier".to_owned()),
+            };
+            let fields = i32::try_from(fields).map_err(|e| e.to_string())?;
+            let precision = precision.map(i32::try_from).transpose().map_err(|e| e.to_string())?;
+            niwaki_types::datetime::interval_typmod(fields, precision).map_err(|e| e.message)
         }
         _ => Err(format!("type modifier is not allowed for type \"{}\"", type_name(oid))),
     }

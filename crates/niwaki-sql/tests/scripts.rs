@@ -262,6 +262,11 @@ fn json() {
 }
 
 #[test]
+fn formatting() {
+    check("formatting", include_str!("../testscripts/formatting.test"));
+}
+
+#[test]
 fn time() {
     check("time", include_str!("../testscripts/time.test"));
 }

@@ -7,9 +7,10 @@ use std::collections::hash_map::DefaultHasher;
 
 use crate::{
     Apart, ColumnMask, ColumnType, Compression, Datum, Field, InputContext, KeyOrder, Numeric,
-    RowView, TextSettings, TypeOid, ValuePointer, compare, compress, decode_key, decompress,
-    encode_key, equal, form_row, form_row_apart, hash, input, read_binary, to_text, value_of_image,
-    write_binary,
+    RowView, TextSettings, TypeOid, ValuePointer, compare, compress, datetime, decode_key,
+    decompress, encode_key, equal, float4_to_char, float8_to_char, form_row, form_row_apart, hash,
+    input, int4_to_char, int8_to_char, numeric_to_char, read_binary, to_number, to_text,
+    value_of_image, write_binary,
 };
 
 /// Name of a decoder, valid inputs to begin with, and what calls it. The same shape as
@@ -23,6 +24,7 @@ pub const TARGETS: &[Target] = &[
     ("stored_row", stored_row_seeds, stored_row),
     ("index_key", index_key_seeds, index_key),
     ("numeric", numeric_seeds, numeric),
+    ("picture", picture_seeds, picture),
 ];
 
 /// A value of each type that has a text form, as text.
@@ -295,6 +297,40 @@ fn numeric(bytes: &[u8]) {
     let _ = (number.add(&again), number.ceil(), number.floor(), number.round(3), number.trunc(-3));
     if text.len() < 200 {
         let _ = (number.mul(&again), number.div(&again), number.rem(&again));
+    }
+}
+
+/// A format picture, a zero byte, and the text that it reads.
+fn picture_seeds() -> Vec<Vec<u8>> {
+    let seeds = [
+        "FXYYYY-MM-DD HH24:MI:SS.US\02024-02-29 13:05:06.789",
+        "Dy, FMDDth Mon Y,YYY \"at\" HH12:MI a.m. TZH:TZM\0Mon, 3rd Jun 2,024 at 05:06 p.m. -03:30",
+        "IYYY-IW-ID CC J Q W RM B.C. SSSSS FF3\02024-09-3 21 2460000 1 2 XII A.D. 00001 123",
+        "FMS9G999G990D99EEEE\0-1,234,567.89",
+        "<L9,999.99PR>\0<1,234.56>",
+        "FM99V99thRN\01234th",
+    ];
+    seeds.iter().map(|seed| seed.as_bytes().to_vec()).collect()
+}
+
+fn picture(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let (picture, given) = text.split_once('\0').unwrap_or((text, ""));
+    let settings = TextSettings::default();
+    let read = datetime::to_timestamp(given, picture, &settings.zone);
+    let _ = datetime::to_date(given, picture);
+    let number = to_number(given, picture);
+    let moment = read.unwrap_or(762_000_000_123_456);
+    let _ = datetime::timestamp_to_char(moment, picture);
+    let _ = datetime::timestamptz_to_char(moment, picture, &settings.zone);
+    let interval = datetime::Interval::new(given.len() as i32 - 10, -3, moment);
+    let _ = datetime::interval_to_char(&interval, picture);
+    let number = number.ok().flatten().unwrap_or(Numeric::from(-1_234_567i64));
+    let _ = numeric_to_char(&number, picture);
+    let _ = int4_to_char(-12_345, picture);
+    let _ = int8_to_char(1_234_567_890_123, picture);
+    for number in [number.to_f64().unwrap_or(0.5), f64::NAN, -0.0, f64::MAX] {
+        let _ = (float4_to_char(number as f32, picture), float8_to_char(number, picture));
     }
 }
 

@@ -18,6 +18,8 @@ mod layout;
 mod numeric;
 #[cfg(test)]
 mod operations_tests;
+#[cfg(test)]
+mod picture_tests;
 mod settings;
 #[cfg(test)]
 mod test_values;
@@ -45,8 +47,11 @@ pub use layout::{
     compress, compressed_size_in_row, decompress, form_row, form_row_apart, image, size_in_row,
     value_of_image,
 };
-pub use numeric::{Numeric, numeric_precision_scale, numeric_typmod};
-pub use settings::{DateOrder, InputContext, TextSettings};
+pub use numeric::{
+    Numeric, float4_to_char, float8_to_char, int4_to_char, int8_to_char, numeric_precision_scale,
+    numeric_to_char, numeric_typmod, to_number,
+};
+pub use settings::{DateOrder, DateStyle, InputContext, IntervalStyle, TextSettings};
 pub use text_io::{
     input, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8, to_text, write_float4,
     write_float8, write_text,

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// The value that `text::definition` gives.
-fn operand(definition: &str, text: &str, context: &InputContext<'_>) -> Result<Datum> {
+pub(crate) fn operand(definition: &str, text: &str, context: &InputContext<'_>) -> Result<Datum> {
     let text = Datum::text(text);
     cast(&text, TypeOid::UNKNOWN, column_type(definition), true, context)
 }

@@ -17,6 +17,34 @@ pub enum DateOrder {
     YearMonthDay,
 }
 
+/// Form in which dates and timestamps are shown (`DateStyle`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DateStyle {
+    /// `2003-04-12 04:05:06+02`: PostgreSQL's default.
+    #[default]
+    Iso,
+    /// `04/12/2003 04:05:06 CEST`
+    Sql,
+    /// `Sat Apr 12 04:05:06 2003 CEST`
+    Postgres,
+    /// `12.04.2003 04:05:06 CEST`
+    German,
+}
+
+/// Form in which intervals are shown (`IntervalStyle`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IntervalStyle {
+    /// `1 year 2 mons 3 days 04:05:06`: PostgreSQL's default.
+    #[default]
+    Postgres,
+    /// `@ 1 year 2 mons 3 days 4 hours 5 mins 6 secs`
+    PostgresVerbose,
+    /// `+1-2 +3 +4:05:06`. A sign before the first part of a text counts for all parts.
+    SqlStandard,
+    /// `P1Y2M3DT4H5M6S`
+    Iso8601,
+}
+
 /// How values are read from text and shown as text (session settings).
 #[derive(Clone, Debug)]
 pub struct TextSettings {
@@ -26,8 +54,12 @@ pub struct TextSettings {
     pub zone: TimeZone,
     /// `extra_float_digits`: above 0 the shortest text that reads back as the same number.
     pub extra_float_digits: i32,
-    /// Field order of `DateStyle`. Output is always ISO.
+    /// Field order of `DateStyle`: for reading, and for showing in the styles SQL and Postgres.
     pub date_order: DateOrder,
+    /// Output form of `DateStyle`.
+    pub date_style: DateStyle,
+    /// `IntervalStyle`
+    pub interval_style: IntervalStyle,
     /// `bytea_output = escape` instead of `hex`.
     pub bytea_escape: bool,
 }
@@ -39,6 +71,8 @@ impl Default for TextSettings {
             zone: TimeZone::utc(),
             extra_float_digits: 1,
             date_order: DateOrder::default(),
+            date_style: DateStyle::default(),
+            interval_style: IntervalStyle::default(),
             bytea_escape: false,
         }
     }

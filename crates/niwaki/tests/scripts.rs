@@ -90,6 +90,11 @@ fn temporary() {
 }
 
 #[test]
+fn time_settings() {
+    check("time_settings", include_str!("../testscripts/time_settings.test"));
+}
+
+#[test]
 fn large_values() {
     check("large_values", include_str!("../testscripts/large_values.test"));
 }

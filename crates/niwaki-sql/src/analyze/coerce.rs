@@ -140,8 +140,24 @@ impl Analyzer<'_> {
         })
     }
 
+    /// A literal interval, if it is one: its type's fields say what a bare number in it counts.
+    fn interval_literal(&self, expr: &Expr, to: ColumnType) -> Result<Option<Expr>> {
+        let ExprKind::Const(Datum::Text(text)) = &expr.kind else { return Ok(None) };
+        if expr.ty != TypeOid::UNKNOWN || to.oid != TypeOid::INTERVAL || to.typmod < 0 {
+            return Ok(None);
+        }
+        let context = InputContext { settings: self.context.text, now: self.context.now };
+        let value = niwaki_types::input(to, text, &context)
+            .map_err(|error| SqlError::from(error).with_position(self.at(expr.location)))?;
+        let literal = Expr::constant(value, to.oid, expr.location);
+        Ok(Some(Expr { typmod: to.typmod, ..literal }))
+    }
+
     /// An explicit cast.
     pub(super) fn cast(&mut self, expr: Expr, to: ColumnType, location: i32) -> Result<Expr> {
+        if let Some(literal) = self.interval_literal(&expr, to)? {
+            return Ok(literal);
+        }
         let from = expr.ty;
         let Some(mut cast) = self.coerce(expr, to.oid, CastContext::Explicit)? else {
             return Err(self.error(
@@ -165,6 +181,9 @@ impl Analyzer<'_> {
         name: &str,
         location: i32,
     ) -> Result<Expr> {
+        if let Some(literal) = self.interval_literal(&expr, column)? {
+            return Ok(literal);
+        }
         let from = expr.ty;
         let location = if expr.location >= 0 { expr.location } else { location };
         match self.coerce(expr, column.oid, CastContext::Assignment)? {

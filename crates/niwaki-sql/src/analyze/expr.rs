@@ -225,7 +225,7 @@ impl Analyzer<'_> {
         Ok(Expr::new(ExprKind::Case { operand, branches, default }, ty, case.location))
     }
 
-    fn array(&mut self, array: &protobuf::AArrayExpr, wanted: Option<TypeOid>) -> Result<Expr> {
+    fn array(&mut self, array: &protobuf::AArrayExpr, wanted: Option<ColumnType>) -> Result<Expr> {
         let elements = self.exprs(&array.elements)?;
         if elements.is_empty() && wanted.is_none() {
             return Err(self
@@ -237,11 +237,14 @@ impl Analyzer<'_> {
         let elements = match wanted {
             Some(element) => elements
                 .into_iter()
-                .map(|e| self.cast(e, ColumnType::new(element), array.location))
+                .map(|e| self.cast(e, element, array.location))
                 .collect::<Result<Vec<Expr>>>()?,
             None => self.unify(elements, "ARRAY")?,
         };
-        let element = wanted.or_else(|| elements.first().map(|e| e.ty)).unwrap_or(TypeOid::TEXT);
+        let element = wanted
+            .map(|wanted| wanted.oid)
+            .or_else(|| elements.first().map(|e| e.ty))
+            .unwrap_or(TypeOid::TEXT);
         if element_of(element).is_some() {
             return Err(self.unsupported("an array of arrays", array.location));
         }
@@ -362,7 +365,7 @@ impl Analyzer<'_> {
         if let Some(NodeEnum::AArrayExpr(array)) = cast.arg.as_ref().and_then(|a| a.node.as_ref())
             && let Some(element) = element_of(target.oid)
         {
-            return self.array(array, Some(element));
+            return self.array(array, Some(ColumnType::with_typmod(element, target.typmod)));
         }
         let argument = self.expr_of(cast.arg.as_deref())?;
         let location = if cast.location >= 0 { cast.location } else { argument.location };

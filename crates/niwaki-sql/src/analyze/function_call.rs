@@ -4,6 +4,7 @@ use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::{Node, NodeEnum, protobuf};
 
 use super::call::{NoMatch, choose};
+use super::named_arguments::has_names;
 use super::scope::Place;
 use super::{Analyzer, names_of};
 use crate::error::{Result, SqlError};
@@ -51,13 +52,11 @@ impl Analyzer<'_> {
                 location,
             ));
         }
-        if let Some(named) =
-            call.args.iter().find(|a| matches!(a.node, Some(NodeEnum::NamedArgExpr(_))))
-        {
-            let _ = named;
-            return Err(self.unsupported("a named argument", location));
-        }
-        let mut arguments = self.exprs(&call.args)?;
+        let mut arguments = if has_names(call) {
+            self.named_arguments(call, name)?
+        } else {
+            self.exprs(&call.args)?
+        };
         let types: Vec<TypeOid> = arguments.iter().map(|a| a.ty).collect();
         if name == "pg_typeof" && arguments.len() == 1 {
             return Ok(Expr::constant(Datum::text(&format_oid(types[0])), TypeOid::TEXT, location));

@@ -14,6 +14,7 @@ mod expr;
 mod from;
 mod function_call;
 mod grouping;
+mod named_arguments;
 mod names;
 mod operators;
 mod scope;

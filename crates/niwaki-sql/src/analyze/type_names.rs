@@ -1,6 +1,6 @@
 //! Which type a type name means.
 
-use niwaki_types::{ColumnType, TypeOid};
+use niwaki_types::ColumnType;
 use pg_query::NodeEnum;
 use pg_query::protobuf::{self, a_const};
 
@@ -57,8 +57,6 @@ impl Analyzer<'_> {
         }
         let typmod = if arguments.is_empty() {
             name.typemod
-        } else if oid == TypeOid::INTERVAL {
-            return Err(self.unsupported("an interval with fields or precision", location));
         } else {
             encode_typmod(oid, &arguments).map_err(|message| {
                 let none = message.starts_with("type modifier is not allowed");

@@ -306,6 +306,11 @@ pub(crate) fn coerce_length(value: Datum, column: ColumnType, explicit: bool) ->
     if column.typmod < 0 {
         return Ok(value);
     }
+    if let (Datum::Array(kind, values), Some(element)) = (&value, element_of(column.oid)) {
+        let column = ColumnType { oid: element, typmod: column.typmod };
+        let values = values.iter().map(|value| coerce_length(value.clone(), column, explicit));
+        return Ok(Datum::Array(*kind, values.collect::<Result<Vec<Datum>>>()?.into()));
+    }
     match (&value, column.oid) {
         (Datum::Text(text), TypeOid::VARCHAR | TypeOid::BPCHAR) => {
             let Some(limit) = column.length_limit() else { return Ok(value) };
@@ -346,6 +351,9 @@ pub(crate) fn coerce_length(value: Datum, column: ColumnType, explicit: bool) ->
             Ok(Datum::Time(datetime::round_time(*time, column.typmod)))
         }
         (Datum::TimeTz(time), TypeOid::TIMETZ) => Ok(Datum::TimeTz(time.round(column.typmod))),
+        (Datum::Interval(interval), TypeOid::INTERVAL) => {
+            Ok(Datum::Interval(Arc::new(interval.apply_typmod(column.typmod)?)))
+        }
         _ => Ok(value),
     }
 }

@@ -206,35 +206,12 @@ fn make_date(values: &[Datum]) -> Result<Datum> {
     let [Datum::Int4(year), Datum::Int4(month), Datum::Int4(day)] = values else {
         return Err(wrong_types("make_date"));
     };
-    let error = || {
-        SqlError::new("22008", format!("date field value out of range: {year}-{month:02}-{day:02}"))
-    };
-    let (m, d) = (
-        u32::try_from(*month).ok().filter(|m| (1..=12).contains(m)).ok_or_else(error)?,
-        u32::try_from(*day).ok().filter(|d| (1..=31).contains(d)).ok_or_else(error)?,
-    );
-    if *year == 0 {
-        return Err(error());
-    }
-    // Year -1 is 1 BC, which the calendar counts as 0.
-    let year = i64::from(if *year < 0 { *year + 1 } else { *year });
-    let days = datetime::days_from_civil(year, m, d);
-    let back = datetime::civil_from_days(days);
-    if back.day != d || back.month != m {
-        return Err(error());
-    }
-    Ok(Datum::Date(datetime::check_date(days)?))
+    Ok(Datum::Date(datetime::make_date(*year, *month, *day)?))
 }
 
 fn to_timestamp(a: &Datum) -> Result<Datum> {
     let Datum::Float8(seconds) = a else { return Err(wrong_types("to_timestamp")) };
-    // 946684800 seconds lie between 1970 and 2000.
-    let micros = ((seconds - 946_684_800.0) * 1e6).round_ties_even();
-    if micros.is_nan() || micros.abs() > 9.2e18 {
-        return Err(SqlError::new("22008", format!("timestamp out of range: \"{seconds}\"")));
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "within bounds, checked just above")]
-    Ok(Datum::TimestampTz(datetime::check_timestamp(micros as i64)?))
+    Ok(Datum::TimestampTz(datetime::timestamp_from_unix(*seconds)?))
 }
 
 pub(super) const OPERATORS: &[Function] = functions! {

@@ -3,6 +3,7 @@
 //! [`Settings`] is a session's view. `SET` takes part in transactions: a rollback, also one to a
 //! savepoint, brings the earlier value back; `SET LOCAL` ends with its transaction.
 
+mod date_style;
 mod session;
 mod table;
 mod value;

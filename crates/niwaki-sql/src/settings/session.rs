@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::SettingError;
+use niwaki_types::{DateOrder, DateStyle, IntervalStyle};
+
 use super::table::{Context, SETTINGS, SettingDefinition, position};
 use super::value::Value;
+use super::{SettingError, date_style};
 use crate::context::CostSettings;
 
 /// The settings that run-time code reads at every statement, ready to use.
@@ -31,6 +33,12 @@ pub struct HotSettings {
     pub extra_float_digits: i32,
     /// `TimeZone`
     pub time_zone: Arc<str>,
+    /// Output form of `DateStyle`.
+    pub date_style: DateStyle,
+    /// Field order of `DateStyle`.
+    pub date_order: DateOrder,
+    /// `IntervalStyle`
+    pub interval_style: IntervalStyle,
     /// `enable_seqscan`
     pub enable_seqscan: bool,
     /// `enable_indexscan`
@@ -120,6 +128,9 @@ impl Settings {
             default_read_only: false,
             extra_float_digits: 1,
             time_zone: Arc::from("Etc/UTC"),
+            date_style: DateStyle::default(),
+            date_order: DateOrder::default(),
+            interval_style: IntervalStyle::default(),
             enable_seqscan: true,
             enable_indexscan: true,
             enable_indexonlyscan: true,
@@ -185,7 +196,7 @@ impl Settings {
             Context::Server if !server => return Err(needs_restart(definition)),
             _ => {}
         }
-        let value = check(definition, text)?;
+        let value = self.check(index, text)?;
         self.values[index] = value.clone();
         self.reset[index] = value;
         self.refresh_hot();
@@ -201,7 +212,7 @@ impl Settings {
         let Some(index) = position(name) else { return self.set_custom(name, text) };
         let definition = &SETTINGS[index];
         self.may_change(definition)?;
-        let value = check(definition, text)?;
+        let value = self.check(index, text)?;
         self.assign(index, value, local);
         Ok(())
     }
@@ -377,6 +388,22 @@ impl Settings {
         }
     }
 
+    /// The value that `text` means for the setting of this number.
+    fn check(&self, index: usize, text: &str) -> Result<Value, SettingError> {
+        let definition = &SETTINGS[index];
+        if definition.name != "DateStyle" {
+            return check(definition, text);
+        }
+        // What is not given stays as it is.
+        let checked =
+            date_style::check(text, &self.values[index].plain(), &self.reset[index].plain());
+        checked.map(|style| Value::Text(Arc::from(style))).map_err(|detail| {
+            let name = definition.name;
+            let message = format!("invalid value for parameter \"{name}\": \"{text}\"");
+            SettingError::new("22023", message).with_detail(detail)
+        })
+    }
+
     fn may_change(&self, definition: &SettingDefinition) -> Result<(), SettingError> {
         match definition.context {
             Context::User => Ok(()),
@@ -426,6 +453,7 @@ impl Settings {
         let ms = |v: i64| u64::try_from(v).unwrap_or(0);
         let number = |name| u32::try_from(self.int(name)).unwrap_or(0);
         let bytes = |v: i64| usize::try_from(v).unwrap_or(0).saturating_mul(1024);
+        let (date_style, date_order) = date_style::parts(&self.text("DateStyle"));
         self.hot = HotSettings {
             statement_timeout_ms: ms(self.int("statement_timeout")),
             lock_timeout_ms: ms(self.int("lock_timeout")),
@@ -438,6 +466,14 @@ impl Settings {
             default_read_only: self.bool("default_transaction_read_only"),
             extra_float_digits: i32::try_from(self.int("extra_float_digits")).unwrap_or(1),
             time_zone: self.text("TimeZone"),
+            date_style,
+            date_order,
+            interval_style: match &*self.text("IntervalStyle") {
+                "postgres_verbose" => IntervalStyle::PostgresVerbose,
+                "sql_standard" => IntervalStyle::SqlStandard,
+                "iso_8601" => IntervalStyle::Iso8601,
+                _ => IntervalStyle::Postgres,
+            },
             enable_seqscan: self.bool("enable_seqscan"),
             enable_indexscan: self.bool("enable_indexscan"),
             enable_indexonlyscan: self.bool("enable_indexonlyscan"),
@@ -527,7 +563,6 @@ fn check(definition: &SettingDefinition, text: &str) -> Result<Value, SettingErr
         "default_transaction_isolation" | "transaction_isolation" if &**given == "serializable" => {
             unsupported("isolation level")
         }
-        "DateStyle" => date_style(given).ok_or_else(invalid)?,
         "TimeZone" => match niwaki_types::TimeZone::get(given) {
             Ok(zone) => Ok(Value::Text(Arc::from(zone.name()))),
             Err(_) => Err(invalid()),
@@ -601,35 +636,8 @@ fn is_known_encoding(folded: &str) -> bool {
     KNOWN.contains(&folded)
 }
 
-/// Reads a DateStyle; only the ISO output is there.
-fn date_style(text: &str) -> Option<Result<Value, SettingError>> {
-    let mut order = "MDY";
-    for part in text.split(',') {
-        match part.trim().to_ascii_lowercase().as_str() {
-            "iso" | "default" => {}
-            "mdy" | "us" | "noneuro" | "noneuropean" => order = "MDY",
-            "dmy" | "euro" | "european" => order = "DMY",
-            "ymd" => order = "YMD",
-            "postgres" | "sql" | "german" => {
-                return Some(Err(SettingError::new(
-                    "0A000",
-                    format!("DateStyle \"{text}\" is not supported yet"),
-                )));
-            }
-            _ => return None,
-        }
-    }
-    if order != "MDY" {
-        return Some(Err(SettingError::new(
-            "0A000",
-            format!("DateStyle \"{text}\" is not supported yet"),
-        )));
-    }
-    Some(Ok(Value::Text(Arc::from(format!("ISO, {order}")))))
-}
-
 /// Splits a list of identifiers at commas; unquoted ones are folded to lower case.
-fn split_identifiers(text: &str) -> Option<Vec<String>> {
+pub(super) fn split_identifiers(text: &str) -> Option<Vec<String>> {
     let mut names = Vec::new();
     let mut rest = text.trim();
     if rest.is_empty() {

@@ -421,7 +421,7 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ),
     reported(
         "IntervalStyle",
-        Enum(&["postgres"]),
+        Enum(&["postgres", "postgres_verbose", "sql_standard", "iso_8601"]),
         User,
         "Sets the display format for interval values.",
     ),

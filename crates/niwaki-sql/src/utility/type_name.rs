@@ -6,6 +6,7 @@ use pg_query::protobuf::{TypeName, a_const};
 
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
+use crate::types::encode_typmod;
 
 /// An integer type that draws its values from a sequence of its own.
 pub(super) fn serial_type(type_name: &TypeName) -> Option<TypeOid> {
@@ -76,7 +77,7 @@ pub fn column_type(type_name: &TypeName, source: &str) -> Result<ColumnType> {
         "bpchar" => length(TypeOid::BPCHAR, &modifiers, "char"),
         "timestamp" => precision(TypeOid::TIMESTAMP, &modifiers, "TIMESTAMP"),
         "timestamptz" => precision(TypeOid::TIMESTAMPTZ, &modifiers, "TIMESTAMP"),
-        "interval" => none(TypeOid::INTERVAL),
+        "interval" => interval(&modifiers),
         "numeric" | "decimal" => numeric(&modifiers),
         "time" => precision(TypeOid::TIME, &modifiers, "TIME"),
         "timetz" => precision(TypeOid::TIMETZ, &modifiers, "TIME"),
@@ -103,6 +104,8 @@ fn modifiers(type_name: &TypeName, shown: &str) -> Result<Vec<i32>> {
         .map(|n| match n.node.as_ref() {
             Some(NodeEnum::AConst(c)) => match &c.val {
                 Some(a_const::Val::Ival(i)) => Ok(i.ival),
+                // The parser leaves a zero out.
+                None if !c.isnull => Ok(0),
                 _ => Err(SqlError::new(
                     "42601",
                     "type modifiers must be simple constants or identifiers",
@@ -139,6 +142,17 @@ fn precision(oid: TypeOid, modifiers: &[i32], name: &str) -> Result<ColumnType> 
         [p] => Ok(ColumnType { oid, typmod: (*p).min(6) }),
         _ => Err(SqlError::new("22023", "invalid type modifier")),
     }
+}
+
+fn interval(modifiers: &[i32]) -> Result<ColumnType> {
+    let arguments: Vec<i64> = modifiers.iter().copied().map(i64::from).collect();
+    let typmod = if arguments.is_empty() {
+        -1
+    } else {
+        encode_typmod(TypeOid::INTERVAL, &arguments)
+            .map_err(|message| SqlError::new("22023", message))?
+    };
+    Ok(ColumnType { oid: TypeOid::INTERVAL, typmod })
 }
 
 fn numeric(modifiers: &[i32]) -> Result<ColumnType> {

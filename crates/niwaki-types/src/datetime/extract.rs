@@ -394,7 +394,11 @@ pub fn date_trunc(name: &str, value: &Datum, settings: &TextSettings) -> Result<
     }
 }
 
-fn trunc_zoned(name: &str, micros: i64, zone: &TimeZone) -> Result<i64> {
+/// Cuts a timestamp with time zone to the start of the named unit as clocks in `zone` show it.
+///
+/// # Errors
+/// As [`date_trunc`].
+pub fn trunc_zoned(name: &str, micros: i64, zone: &TimeZone) -> Result<i64> {
     let kind = TypeOid::TIMESTAMPTZ;
     if is_infinite(micros) {
         return Ok(micros);

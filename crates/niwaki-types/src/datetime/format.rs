@@ -1,17 +1,23 @@
-//! Dates, timestamps and intervals as text: `DateStyle` ISO, `IntervalStyle` postgres.
+//! Dates, timestamps and intervals as text: `DateStyle` ISO and `IntervalStyle` postgres here, the
+//! other styles in `styles`.
 
 use super::calendar::{
     Civil, DATE_INFINITY, DATE_NEGATIVE_INFINITY, MICROS_PER_HOUR, MICROS_PER_MINUTE,
-    MICROS_PER_SECOND, TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY, civil_from_days, split,
+    MICROS_PER_SECOND, TIMESTAMP_INFINITY, TIMESTAMP_NEGATIVE_INFINITY, civil_from_days,
+    is_infinite, split,
 };
-use super::zone::TimeZone;
+use super::styles;
 use super::{Interval, TimeTz};
+use crate::{DateStyle, IntervalStyle, TextSettings};
 
-/// Appends a date, such as `2003-04-12` or `0044-03-15 BC`.
-pub fn write_date(days: i32, out: &mut Vec<u8>) {
+/// Appends a date in the session's style, such as `2003-04-12` or `0044-03-15 BC`.
+pub fn write_date(days: i32, settings: &TextSettings, out: &mut Vec<u8>) {
     match days {
         DATE_INFINITY => out.extend_from_slice(b"infinity"),
         DATE_NEGATIVE_INFINITY => out.extend_from_slice(b"-infinity"),
+        _ if settings.date_style != DateStyle::Iso => {
+            styles::write_date(civil_from_days(days.into()), settings, out);
+        }
         _ => {
             let civil = civil_from_days(days.into());
             write_civil(civil, out);
@@ -20,19 +26,26 @@ pub fn write_date(days: i32, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a timestamp, such as `2003-04-12 04:05:06.789`.
-pub fn write_timestamp(micros: i64, out: &mut Vec<u8>) {
+/// Appends a timestamp in the session's style, such as `2003-04-12 04:05:06.789`.
+pub fn write_timestamp(micros: i64, settings: &TextSettings, out: &mut Vec<u8>) {
+    if settings.date_style != DateStyle::Iso && !is_infinite(micros) {
+        return styles::write_moment(micros, None, settings, out);
+    }
     if let Some(civil) = write_moment(micros, out) {
         write_era(civil, out);
     }
 }
 
-/// Appends a timestamp in the local time of `zone`, such as `2003-04-12 04:05:06+02`.
-pub fn write_timestamptz(micros: i64, zone: &TimeZone, out: &mut Vec<u8>) {
+/// Appends a timestamp in the session's style and zone, such as `2003-04-12 04:05:06+02`.
+pub fn write_timestamptz(micros: i64, settings: &TextSettings, out: &mut Vec<u8>) {
+    let infinite = is_infinite(micros);
+    let zone = &settings.zone;
     let offset = zone.offset_at(micros);
     // Near the ends of the range the local time may lie a little outside; it still has a date.
     let local = micros.saturating_add(i64::from(offset) * MICROS_PER_SECOND);
-    let infinite = micros == TIMESTAMP_INFINITY || micros == TIMESTAMP_NEGATIVE_INFINITY;
+    if settings.date_style != DateStyle::Iso && !infinite {
+        return styles::write_moment(local, Some(&zone.abbreviation_at(micros)), settings, out);
+    }
     if let Some(civil) = write_moment(if infinite { micros } else { local }, out) {
         write_offset(offset, out);
         write_era(civil, out);
@@ -57,31 +70,40 @@ fn write_moment(micros: i64, out: &mut Vec<u8>) -> Option<Civil> {
 }
 
 fn write_civil(civil: Civil, out: &mut Vec<u8>) {
-    let year = if civil.year > 0 { civil.year } else { 1 - civil.year };
-    let mut buffer = itoa::Buffer::new();
-    let digits = buffer.format(year).as_bytes();
-    out.resize(out.len() + 4usize.saturating_sub(digits.len()), b'0');
-    out.extend_from_slice(digits);
+    write_year(civil, out);
     out.push(b'-');
     write_two(civil.month.into(), out);
     out.push(b'-');
     write_two(civil.day.into(), out);
 }
 
-fn write_era(civil: Civil, out: &mut Vec<u8>) {
+/// Appends the year as people count it, with four digits at least.
+pub(super) fn write_year(civil: Civil, out: &mut Vec<u8>) {
+    let year = if civil.year > 0 { civil.year } else { 1 - civil.year };
+    let mut buffer = itoa::Buffer::new();
+    let digits = buffer.format(year).as_bytes();
+    out.resize(out.len() + 4usize.saturating_sub(digits.len()), b'0');
+    out.extend_from_slice(digits);
+}
+
+pub(super) fn write_era(civil: Civil, out: &mut Vec<u8>) {
     if civil.year <= 0 {
         out.extend_from_slice(b" BC");
     }
 }
 
 /// Appends `HH:MM:SS` and the fraction without trailing zeros; hours may have more digits.
-fn write_time(micros: u64, out: &mut Vec<u8>) {
+pub(super) fn write_time(micros: u64, out: &mut Vec<u8>) {
     write_two(micros / MICROS_PER_HOUR.unsigned_abs(), out);
     out.push(b':');
     write_two(micros / MICROS_PER_MINUTE.unsigned_abs() % 60, out);
     out.push(b':');
     write_two(micros / MICROS_PER_SECOND.unsigned_abs() % 60, out);
-    let mut fraction = micros % MICROS_PER_SECOND.unsigned_abs();
+    write_fraction(micros % MICROS_PER_SECOND.unsigned_abs(), out);
+}
+
+/// Appends a point and microseconds without trailing zeros, or nothing for none.
+pub(super) fn write_fraction(mut fraction: u64, out: &mut Vec<u8>) {
     if fraction > 0 {
         out.push(b'.');
         let mut unit = 100_000;
@@ -93,7 +115,7 @@ fn write_time(micros: u64, out: &mut Vec<u8>) {
     }
 }
 
-fn write_two(number: u64, out: &mut Vec<u8>) {
+pub(super) fn write_two(number: u64, out: &mut Vec<u8>) {
     if number < 100 {
         out.extend_from_slice(&[b'0' + (number / 10) as u8, b'0' + (number % 10) as u8]);
     } else {
@@ -127,8 +149,17 @@ pub fn write_timetz(value: &TimeTz, out: &mut Vec<u8>) {
     write_offset(value.west.saturating_neg(), out);
 }
 
-/// Appends an interval, such as `1 year 2 mons -3 days +04:05:06`.
-pub fn write_interval(interval: &Interval, out: &mut Vec<u8>) {
+/// Appends an interval in the session's style, such as `1 year 2 mons -3 days +04:05:06`.
+pub fn write_interval(interval: &Interval, style: IntervalStyle, out: &mut Vec<u8>) {
+    match style {
+        IntervalStyle::Postgres => write_postgres(interval, out),
+        IntervalStyle::PostgresVerbose => styles::write_verbose(interval, out),
+        IntervalStyle::SqlStandard => styles::write_sql_standard(interval, out),
+        IntervalStyle::Iso8601 => styles::write_iso_8601(interval, out),
+    }
+}
+
+fn write_postgres(interval: &Interval, out: &mut Vec<u8>) {
     // A part after a negative one shows its plus sign.
     let mut after_negative = false;
     let mut empty = true;

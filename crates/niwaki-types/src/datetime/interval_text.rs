@@ -4,19 +4,21 @@ use super::Interval;
 use super::calendar::{MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND};
 use super::fields::fraction_micros;
 use super::interval::{out_of_range, range};
+use crate::IntervalStyle;
 use crate::error::{Result, TypeError};
 
 /// Reads an interval. The field range of `typmod` says what a bare number counts (seconds without
-/// one); the value is not yet cut to it.
+/// one); the value is not yet cut to it. In the style `sql_standard` a minus before the first part is
+/// meant for all, unless another part has a sign.
 ///
 /// # Errors
 /// `22007` for bad syntax, `22015` when a field is out of range, `22008` when a part does not fit.
-pub fn parse_interval(text: &str, typmod: i32) -> Result<Interval> {
+pub fn parse_interval(text: &str, typmod: i32, style: IntervalStyle) -> Result<Interval> {
     let trimmed = text.trim_matches(crate::text_io::is_space);
     let fields = range::of(typmod);
     let result = match trimmed.strip_prefix('P') {
         Some(iso) => read_iso(iso),
-        None => read(trimmed, fields),
+        None => read(trimmed, fields, style == IntervalStyle::SqlStandard),
     };
     let sum = result.map_err(|fault| match fault {
         Fault::Syntax => {
@@ -194,9 +196,10 @@ fn default_unit(fields: i32) -> Unit {
     }
 }
 
-fn read(text: &str, fields: i32) -> Result<Sum, Fault> {
+fn read(text: &str, fields: i32, one_sign: bool) -> Result<Sum, Fault> {
     let mut sum = Sum::default();
     let mut rest = text.strip_prefix('@').unwrap_or(text);
+    let negative = one_sign && has_one_minus(rest);
     let mut ago = false;
     let mut empty = true;
     loop {
@@ -211,27 +214,40 @@ fn read(text: &str, fields: i32) -> Result<Sum, Fault> {
             rest = after;
             continue;
         }
-        empty = false;
-        let (item, after) =
-            split_while(rest, |c| c.is_ascii_digit() || matches!(c, '+' | '-' | '.' | ':'));
-        if item.is_empty() {
+        let in_number = |c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.' | ':');
+        let (mut item, mut after) = split_while(rest, in_number);
+        let joined;
+        if matches!(item, "+" | "-") {
+            // Blanks may stand behind a sign.
+            let (digits, behind) =
+                split_while(after.trim_start_matches(crate::text_io::is_space), in_number);
+            joined = format!("{item}{digits}");
+            (item, after) = (&joined, behind);
+        }
+        if !item.contains(|c: char| c.is_ascii_digit()) {
             return Err(Fault::Syntax);
         }
+        empty = false;
         rest = after;
         if item.contains(':') {
             sum.mark(Unit::Hour)?;
             sum.mark(Unit::Minute)?;
             sum.mark_seconds()?;
-            sum.micros += clock(item, fields)?;
+            let micros = clock(item, fields)?;
+            sum.micros += if negative { -micros.abs() } else { micros };
         } else if item.trim_start_matches(['+', '-']).contains('-') {
             sum.mark(Unit::Year)?;
             sum.mark(Unit::Month)?;
-            sum.months += year_month(item)?;
+            let months = year_month(item)?;
+            sum.months += if negative { -months.abs() } else { months };
         } else {
             if item.starts_with("+.") || item.starts_with("-.") {
                 return Err(Fault::Syntax);
             }
-            let number = number(item)?;
+            let mut number = number(item)?;
+            if negative && (number.whole > 0 || number.fraction > 0.0) {
+                number = Number { whole: -number.whole, fraction: -number.fraction };
+            }
             // An unsigned `7.years` starts like a date.
             let unsigned = item.starts_with(|c: char| c.is_ascii_digit());
             if unsigned
@@ -270,6 +286,18 @@ fn read(text: &str, fields: i32) -> Result<Sum, Fault> {
         sum.micros = -sum.micros;
     }
     Ok(sum)
+}
+
+/// Whether the first part has a minus and no other part a sign.
+fn has_one_minus(text: &str) -> bool {
+    let text = text.trim_start_matches(crate::text_io::is_space);
+    // Inside of a part, as in `1-2`, something of a number stands before.
+    let starts_part = |before: &u8| !(before.is_ascii_digit() || matches!(before, b'.' | b':'));
+    let later_sign = text
+        .as_bytes()
+        .windows(2)
+        .any(|pair| starts_part(&pair[0]) && matches!(pair[1], b'+' | b'-'));
+    text.starts_with('-') && !later_sign
 }
 
 fn split_while(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
@@ -349,6 +377,9 @@ fn clock(text: &str, fields: i32) -> Result<i128, Fault> {
         + minutes * i128::from(MICROS_PER_MINUTE)
         + seconds * i128::from(MICROS_PER_SECOND)
         + i128::from(micros);
+    if total > i64::MAX.into() {
+        return Err(if negative { Fault::Syntax } else { Fault::FieldRange });
+    }
     Ok(if negative { -total } else { total })
 }
 

@@ -4,13 +4,17 @@
 //! with a year 0 that is shown as 1 BC.
 
 mod calendar;
+mod construct;
 mod extract;
 mod fields;
 mod format;
 mod interval;
 mod interval_text;
+mod interval_typmod;
 mod moment_text;
 mod operations;
+pub(crate) mod picture;
+mod styles;
 #[cfg(test)]
 mod tests;
 mod time_of_day;
@@ -23,12 +27,14 @@ pub use calendar::{
     TIMESTAMP_NEGATIVE_INFINITY, check_date, check_timestamp, civil_from_days, days_from_civil,
     round_to_precision,
 };
-pub use extract::{date_part, date_trunc, extract};
+pub use construct::{date_bin, make_interval, make_timestamp};
+pub use extract::{date_part, date_trunc, extract, trunc_zoned};
 pub use format::{
     write_date, write_interval, write_time_of_day, write_timestamp, write_timestamptz, write_timetz,
 };
 pub use interval::Interval;
 pub use interval_text::parse_interval;
+pub use interval_typmod::{interval_typmod, interval_typmod_text};
 pub use moment_text::{parse_date, parse_timestamp, parse_timestamptz};
 pub use operations::{
     add_days, age, date_to_timestamp, date_to_timestamptz, make_date, subtract_dates,
@@ -36,6 +42,10 @@ pub use operations::{
     timestamp_to_timestamptz, timestamptz_plus_interval, timestamptz_to_date,
     timestamptz_to_timestamp,
 };
+pub use picture::{
+    interval_to_char, timestamp_to_char, timestamptz_to_char, to_date, to_timestamp,
+};
+pub use styles::time_of_day_text;
 pub(crate) use time_of_day::stored_time;
 pub use time_of_day::{
     TimeTz, add_time, check_displacement, check_time, date_plus_time, date_plus_timetz,

@@ -1,10 +1,12 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::TextSettings;
 
 fn shown(micros: i64, zone: &TimeZone) -> String {
     let mut out = Vec::new();
-    write_timestamptz(micros, zone, &mut out);
+    let settings = TextSettings { zone: zone.clone(), ..TextSettings::default() };
+    write_timestamptz(micros, &settings, &mut out);
     String::from_utf8(out).expect("ASCII")
 }
 
@@ -44,9 +46,8 @@ fn abbreviations_are_for_at_time_zone_only() {
     assert!(TimeZone::get("PDT").is_err());
     let zone = TimeZone::get_or_abbreviation("pdt").expect("an abbreviation");
     assert_eq!(shown(0, &zone), "1999-12-31 17:00:00-07");
-    let zone = TimeZone::from_interval(&Interval::new(0, 0, -19_800_000_000)).expect("an offset");
+    let zone = TimeZone::of_argument("-05:30").expect("an offset");
     assert_eq!(shown(0, &zone), "1999-12-31 18:30:00-05:30");
-    assert!(TimeZone::from_interval(&Interval::new(0, 1, 0)).is_err());
 }
 
 proptest! {

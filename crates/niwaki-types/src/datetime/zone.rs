@@ -25,12 +25,14 @@ pub struct TimeZone {
     name: Arc<str>,
     /// Spares a look into the rules, which most sessions run without.
     is_utc: bool,
+    /// What a POSIX rule without summer time calls its time.
+    abbreviation: Option<Arc<str>>,
 }
 
 impl TimeZone {
     /// Coordinated universal time.
     pub fn utc() -> Self {
-        Self { rules: tz::TimeZone::UTC, name: "UTC".into(), is_utc: true }
+        Self { rules: tz::TimeZone::UTC, name: "UTC".into(), is_utc: true, abbreviation: None }
     }
 
     /// The zone that `SET TimeZone` means by `name`: a name of the zone database
@@ -54,7 +56,7 @@ impl TimeZone {
             // Containers are often set to the first of these.
             let is_utc =
                 ["Etc/UTC", "GMT", "Etc/GMT", "UCT", "Zulu", "Universal"].contains(&&*name);
-            return Ok(Self { rules, name, is_utc });
+            return Ok(Self { rules, name, is_utc, abbreviation: None });
         }
         // An abbreviation, which may stand in angle brackets, and an offset without summer time.
         let offset = match name.strip_prefix('<') {
@@ -62,10 +64,15 @@ impl TimeZone {
             None => Some(name.trim_start_matches(|c: char| c.is_ascii_alphabetic())),
         };
         if let Some(zone) = offset.and_then(posix_offset).and_then(|west| Self::fixed(-west)) {
-            return Ok(Self { name: name.into(), ..zone });
+            let called = match name.strip_prefix('<') {
+                Some(rest) => rest.split_once('>').map(|(called, _)| called),
+                None => name.find(|c: char| !c.is_ascii_alphabetic()).map(|end| &name[..end]),
+            };
+            let abbreviation = called.filter(|called| !called.is_empty()).map(Arc::from);
+            return Ok(Self { name: name.into(), abbreviation, ..zone });
         }
         let rules = tz::TimeZone::posix(name).map_err(|_| unknown())?;
-        Ok(Self { rules, name: name.into(), is_utc: false })
+        Ok(Self { rules, name: name.into(), is_utc: false, abbreviation: None })
     }
 
     /// The zone that `AT TIME ZONE` means by `name`: an abbreviation such as `PDT`, hours **west** of
@@ -84,21 +91,37 @@ impl TimeZone {
         }
     }
 
-    /// The zone that `AT TIME ZONE` means by an interval: so far east of Greenwich.
+    /// The zone of an argument such as `make_timestamptz` has: an offset with its sign (`+05:30` is
+    /// east of Greenwich), an abbreviation, or a name.
     ///
     /// # Errors
-    /// `22023` when the interval has months or days, or is longer than zones are apart.
-    pub fn from_interval(offset: &Interval) -> Result<Self> {
-        if offset.months != 0 || offset.days != 0 {
+    /// `22023`
+    pub fn of_argument(name: &str) -> Result<Self> {
+        if name.starts_with(|first: char| first.is_ascii_digit()) {
             return Err(TypeError::new(
                 "22023",
-                "interval time zone must not include months or days",
-            ));
+                format!("invalid input syntax for type numeric time zone: \"{name}\""),
+            )
+            .with_hint("Numeric time zones must have \"-\" or \"+\" as first character."));
         }
-        i32::try_from(offset.micros / MICROS_PER_SECOND)
-            .ok()
-            .and_then(Self::fixed)
-            .ok_or_else(|| TypeError::new("22023", "interval time zone is out of range"))
+        if name.starts_with(['+', '-']) {
+            match super::fields::offset(name) {
+                Ok(seconds) => {
+                    if let Some(zone) = Self::fixed(seconds) {
+                        return Ok(zone);
+                    }
+                }
+                Err(super::fields::Fault::ZoneRange) => {
+                    return Err(TypeError::new(
+                        "22023",
+                        format!("numeric time zone \"{name}\" out of range"),
+                    ));
+                }
+                Err(_) => {}
+            }
+        }
+        Self::get_or_abbreviation(name)
+            .map_err(|_| TypeError::new("22023", format!("time zone \"{name}\" not recognized")))
     }
 
     /// A fixed offset in seconds east of Greenwich.
@@ -113,7 +136,7 @@ impl TimeZone {
         };
         let (east, west) = if seconds < 0 { ('-', '+') } else { ('+', '-') };
         let name = format!("<{east}{shown}>{west}{shown}").into();
-        Some(Self { rules: tz::TimeZone::fixed(offset), name, is_utc: false })
+        Some(Self { rules: tz::TimeZone::fixed(offset), name, is_utc: false, abbreviation: None })
     }
 
     /// The name as the zone database spells it.
@@ -139,6 +162,19 @@ impl TimeZone {
         match jiff::Timestamp::from_second(seconds) {
             Ok(moment) => self.rules.to_offset(moment).seconds(),
             Err(_) => 0,
+        }
+    }
+
+    /// What the zone's time is called at a moment: `CET`, `+03`, `LMT`.
+    pub fn abbreviation_at(&self, micros: i64) -> String {
+        if let Some(abbreviation) = &self.abbreviation {
+            return abbreviation.to_string();
+        }
+        let micros = within_rules(micros);
+        let seconds = micros.div_euclid(MICROS_PER_SECOND) + EPOCH_UNIX_SECONDS;
+        match jiff::Timestamp::from_second(seconds) {
+            Ok(moment) => self.rules.to_offset_info(moment).abbreviation().to_owned(),
+            Err(_) => String::new(),
         }
     }
 

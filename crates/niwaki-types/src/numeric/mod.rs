@@ -9,11 +9,15 @@ mod arith;
 mod binary;
 mod convert;
 mod functions;
+mod picture;
 #[cfg(test)]
 pub(crate) mod tests;
 mod text;
 
 pub use convert::{numeric_precision_scale, numeric_typmod};
+pub use picture::{
+    float4_to_char, float8_to_char, int4_to_char, int8_to_char, numeric_to_char, to_number,
+};
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

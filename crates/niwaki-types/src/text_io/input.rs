@@ -65,7 +65,8 @@ pub fn input(kind: ColumnType, text: &str, context: &InputContext<'_>) -> Result
             kind.typmod,
         )?),
         TypeOid::INTERVAL => Datum::Interval(Arc::new(
-            datetime::parse_interval(text, kind.typmod)?.apply_typmod(kind.typmod)?,
+            datetime::parse_interval(text, kind.typmod, context.settings.interval_style)?
+                .apply_typmod(kind.typmod)?,
         )),
         TypeOid::TIME => {
             let time = datetime::parse_time(text, context)?;

@@ -6,8 +6,8 @@ use super::uuid::write_uuid;
 use super::{write_float4, write_float8};
 use crate::{Datum, TextSettings, TypeOid, datetime};
 
-/// Appends `value`, of type `oid`, as PostgreSQL shows it under `settings` (`DateStyle` ISO,
-/// `IntervalStyle` postgres). NULL appends nothing: the protocol says it in the length.
+/// Appends `value`, of type `oid`, as PostgreSQL shows it under `settings`. NULL appends nothing: the
+/// protocol says it in the length.
 ///
 /// Integers, text and dates allocate nothing beyond what `out` grows by.
 #[inline]
@@ -42,10 +42,12 @@ fn write_other(value: &Datum, oid: TypeOid, settings: &TextSettings, out: &mut V
         Datum::Numeric(value) => value.write_text(out),
         Datum::Text(value) => out.extend_from_slice(value.as_bytes()),
         Datum::Bytea(value) => write_bytea(value, settings.bytea_escape, out),
-        Datum::Date(value) => datetime::write_date(*value, out),
-        Datum::Timestamp(value) => datetime::write_timestamp(*value, out),
-        Datum::TimestampTz(value) => datetime::write_timestamptz(*value, &settings.zone, out),
-        Datum::Interval(value) => datetime::write_interval(value, out),
+        Datum::Date(value) => datetime::write_date(*value, settings, out),
+        Datum::Timestamp(value) => datetime::write_timestamp(*value, settings, out),
+        Datum::TimestampTz(value) => datetime::write_timestamptz(*value, settings, out),
+        Datum::Interval(value) => {
+            datetime::write_interval(value, settings.interval_style, out);
+        }
         Datum::Time(value) => datetime::write_time_of_day(*value, out),
         Datum::TimeTz(value) => datetime::write_timetz(value, out),
         Datum::Uuid(value) => write_uuid(value, out),

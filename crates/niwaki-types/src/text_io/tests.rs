@@ -1,5 +1,7 @@
 use super::*;
-use crate::{ColumnType, Datum, InputContext, Result, TextSettings, TypeOid, numeric_typmod};
+use crate::{
+    ColumnType, Datum, InputContext, Result, TextSettings, TypeOid, datetime, numeric_typmod,
+};
 
 /// The type that a column definition in the data file names.
 pub(crate) fn column_type(definition: &str) -> ColumnType {
@@ -11,8 +13,6 @@ pub(crate) fn column_type(definition: &str) -> ColumnType {
         None => (definition.to_owned(), None),
     };
     let number = || modifier.map_or(-1, |text| text.parse::<i32>().expect("a modifier"));
-    let interval_fields =
-        |fields: i32| ColumnType::with_typmod(TypeOid::INTERVAL, fields << 16 | 0xffff);
     let oid = match name.as_str() {
         "numeric" => {
             let typmod = modifier.map_or(-1, |text| {
@@ -38,17 +38,28 @@ pub(crate) fn column_type(definition: &str) -> ColumnType {
         "interval" if modifier.is_some() => {
             return ColumnType::with_typmod(TypeOid::INTERVAL, 0x7fff << 16 | number());
         }
-        "interval year" => return interval_fields(1 << 2),
-        "interval month" => return interval_fields(1 << 1),
-        "interval day" => return interval_fields(1 << 3),
-        "interval hour" => return interval_fields(1 << 10),
-        "interval minute to second" => return interval_fields(1 << 11 | 1 << 12),
+        fields if fields.starts_with("interval ") => {
+            return interval_fields(fields, modifier.map(|_| number()));
+        }
         other => crate::test_values::TYPES
             .into_iter()
             .find(|oid| oid.display_name() == other)
             .unwrap_or_else(|| panic!("unknown type {other}")),
     };
     ColumnType::new(oid)
+}
+
+/// The type of `interval year to month` and its like.
+fn interval_fields(definition: &str, precision: Option<i32>) -> ColumnType {
+    const FIELDS: [(&str, i32); 6] =
+        [("year", 2), ("month", 1), ("day", 3), ("hour", 10), ("minute", 11), ("second", 12)];
+    let position = |name: &str| FIELDS.iter().position(|(field, _)| *field == name);
+    let names = definition.trim_start_matches("interval").trim();
+    let (first, last) = names.split_once(" to ").unwrap_or((names, names));
+    let (first, last) = (position(first).expect("a field"), position(last).expect("a field"));
+    let fields = FIELDS[first..=last].iter().fold(0, |fields, (_, bit)| fields | 1 << bit);
+    let typmod = datetime::interval_typmod(fields, precision).expect("a typmod");
+    ColumnType::with_typmod(TypeOid::INTERVAL, typmod)
 }
 
 pub(crate) fn unescaped(field: &str) -> String {

@@ -33,6 +33,8 @@ impl Session {
         for (i, statement) in statements.iter().enumerate() {
             if i > 0 {
                 self.begin_statement(sql);
+                // The statement before may have been a SET.
+                self.report_text_settings(out);
             }
             self.simple_statement(statement, last > 0, out)?;
             // What a client is told to be done is committed.

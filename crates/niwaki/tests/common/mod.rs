@@ -7,6 +7,7 @@ use niwaki::{ColumnInfo, Datum, ResultSink, RowSink, Session, SqlError, TypeOid}
 pub(crate) struct Lines {
     lines: Vec<String>,
     types: Vec<TypeOid>,
+    text: niwaki::TextSettings,
     /// Lines before the statement that gives all its rows or none.
     whole_from: Option<usize>,
     /// What COPY FROM STDIN gets.
@@ -15,13 +16,12 @@ pub(crate) struct Lines {
 
 impl RowSink for Lines {
     fn row(&mut self, row: &[Datum]) -> niwaki::Result<()> {
-        let settings = niwaki::TextSettings::default();
         let values: Vec<String> = row
             .iter()
             .zip(&self.types)
             .map(|(value, oid)| match value {
                 Datum::Null => "NULL".to_owned(),
-                value => niwaki_types::to_text(value, *oid, &settings),
+                value => niwaki_types::to_text(value, *oid, &self.text),
             })
             .collect();
         self.lines.push(values.join("|"));
@@ -42,6 +42,9 @@ impl ResultSink for Lines {
     }
     fn empty_query(&mut self) {}
     fn notice(&mut self, _: &SqlError) {}
+    fn text_settings(&mut self, settings: &niwaki::TextSettings) {
+        self.text = settings.clone();
+    }
     fn parameter_status(&mut self, _: &str, _: &str) {}
     fn copy_in(&mut self, _: usize) -> niwaki::Result<()> {
         Ok(())
@@ -61,7 +64,7 @@ impl ResultSink for Lines {
 
 /// Runs a query string; rows and errors as lines.
 pub(crate) fn run(session: &mut Session, sql: &str) -> String {
-    let mut lines = Lines::default();
+    let mut lines = Lines { text: session.text_settings().clone(), ..Lines::default() };
     if let Err(error) = session.simple_query(sql, &mut lines) {
         session.error();
         if let Some(from) = lines.whole_from {

@@ -1,0 +1,124 @@
+//! Arguments given by name (`make_interval(days => 10)`), for the functions that are called like that.
+
+use niwaki_types::{Datum, TypeOid};
+use pg_query::protobuf::FuncCall;
+use pg_query::{Node, NodeEnum};
+
+use super::Analyzer;
+use crate::error::{Result, SqlError};
+use crate::expr::Expr;
+use crate::types::format_oid;
+
+/// A function's parameters in their order.
+struct Parameters {
+    function: &'static str,
+    names: &'static [&'static str],
+    /// Those that a call must give; the others are zero, or choose a function with fewer parameters.
+    required: usize,
+}
+
+const FUNCTIONS: &[Parameters] = &[
+    Parameters { function: "make_date", names: &["year", "month", "day"], required: 3 },
+    Parameters {
+        function: "make_timestamp",
+        names: &["year", "month", "mday", "hour", "min", "sec"],
+        required: 6,
+    },
+    Parameters {
+        function: "make_timestamptz",
+        names: &["year", "month", "mday", "hour", "min", "sec", "timezone"],
+        required: 6,
+    },
+    Parameters {
+        function: "make_interval",
+        names: &["years", "months", "weeks", "days", "hours", "mins", "secs"],
+        required: 0,
+    },
+];
+
+/// Whether an argument of the call has a name.
+pub(super) fn has_names(call: &FuncCall) -> bool {
+    call.args.iter().any(|node| matches!(node.node, Some(NodeEnum::NamedArgExpr(_))))
+}
+
+impl Analyzer<'_> {
+    /// The arguments of a call in the order of the function's parameters.
+    pub(super) fn named_arguments(&mut self, call: &FuncCall, name: &str) -> Result<Vec<Expr>> {
+        let location = call.location;
+        let Some(parameters) = FUNCTIONS.iter().find(|known| known.function == name) else {
+            return Err(self.unsupported("a named argument", location));
+        };
+        let mut given: Vec<Option<Expr>> = vec![None; parameters.names.len()];
+        let mut shown = Vec::new();
+        let mut unknown = false;
+        let mut named = Vec::new();
+        for (position, node) in call.args.iter().enumerate() {
+            let (place, expr) = match &node.node {
+                Some(NodeEnum::NamedArgExpr(argument)) => {
+                    if named.contains(&argument.name.as_str()) {
+                        let message =
+                            format!("argument name \"{}\" used more than once", argument.name);
+                        return Err(self.error("42601", message, argument.location));
+                    }
+                    named.push(argument.name.as_str());
+                    let expr = self.expr_of(argument.arg.as_deref())?;
+                    shown.push(format!("{} => {}", argument.name, format_oid(expr.ty)));
+                    (parameters.names.iter().position(|known| *known == argument.name), expr)
+                }
+                _ if !named.is_empty() => {
+                    return Err(self.error(
+                        "42601",
+                        "positional argument cannot follow named argument",
+                        location_of(node).unwrap_or(location),
+                    ));
+                }
+                _ => {
+                    let expr = self.expr(node)?;
+                    shown.push(format_oid(expr.ty));
+                    (Some(position), expr)
+                }
+            };
+            match place.and_then(|place| given.get_mut(place)) {
+                Some(place) if place.is_none() => *place = Some(expr),
+                _ => unknown = true,
+            }
+        }
+        let missing = given.iter().take(parameters.required).any(Option::is_none);
+        if unknown || missing {
+            return Err(self.no_such_call(name, &shown, location));
+        }
+        // What is left out behind the required ones is left out at the end, or zero in between.
+        let count = if parameters.required == 0 {
+            given.len()
+        } else {
+            given.iter().rposition(Option::is_some).map_or(0, |last| last + 1)
+        };
+        given.truncate(count);
+        let last = parameters.names.len() - 1;
+        let zero = |position: usize| {
+            if position == last {
+                Expr::constant(Datum::Float8(0.0), TypeOid::FLOAT8, -1)
+            } else {
+                Expr::constant(Datum::Int4(0), TypeOid::INT4, -1)
+            }
+        };
+        let arguments = given.into_iter().enumerate();
+        Ok(arguments.map(|(position, expr)| expr.unwrap_or_else(|| zero(position))).collect())
+    }
+
+    fn no_such_call(&self, name: &str, arguments: &[String], location: i32) -> SqlError {
+        let message = format!("function {name}({}) does not exist", arguments.join(", "));
+        self.error("42883", message, location).with_hint(
+            "No function matches the given name and argument types. \
+             You might need to add explicit type casts.",
+        )
+    }
+}
+
+/// Where a constant stands in the statement.
+fn location_of(node: &Node) -> Option<i32> {
+    match &node.node {
+        Some(NodeEnum::AConst(constant)) => Some(constant.location),
+        _ => None,
+    }
+}
