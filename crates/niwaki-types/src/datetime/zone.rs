@@ -5,7 +5,6 @@ use std::sync::Arc;
 use jiff::civil::DateTime;
 use jiff::tz::{self, AmbiguousOffset};
 
-use super::Interval;
 use super::calendar::{
     DAYS_PER_CYCLE, MICROS_PER_DAY, MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND,
     civil_from_days, finite_timestamp, is_infinite, split,
