@@ -257,3 +257,33 @@ fn queries() {
 fn time() {
     check("time", include_str!("../testscripts/time.test"));
 }
+
+#[test]
+fn math() {
+    check("math", include_str!("../testscripts/math.test"));
+}
+
+#[test]
+fn regexp() {
+    check("regexp", include_str!("../testscripts/regexp.test"));
+}
+
+#[test]
+fn text_functions() {
+    check("text_functions", include_str!("../testscripts/text_functions.test"));
+}
+
+#[test]
+fn binary() {
+    check("binary", include_str!("../testscripts/binary.test"));
+}
+
+#[test]
+fn arrays() {
+    check("arrays", include_str!("../testscripts/arrays.test"));
+}
+
+#[test]
+fn aggregates() {
+    check("aggregates", include_str!("../testscripts/aggregates.test"));
+}

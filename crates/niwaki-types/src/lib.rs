@@ -39,7 +39,7 @@ pub use layout::{
     compress, compressed_size_in_row, decompress, form_row, form_row_apart, image, size_in_row,
     value_of_image,
 };
-pub use numeric::{Numeric, numeric_precision_scale, numeric_typmod};
+pub use numeric::{Numeric, Spread, numeric_precision_scale, numeric_typmod};
 pub use settings::{DateOrder, InputContext, TextSettings};
 pub use text_io::{
     input, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8, to_text, write_float4,

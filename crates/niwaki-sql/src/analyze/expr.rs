@@ -257,45 +257,66 @@ impl Analyzer<'_> {
 
     fn indirection(&mut self, indirection: &protobuf::AIndirection) -> Result<Expr> {
         let mut value = self.expr_of(indirection.arg.as_deref())?;
+        if indirection.indirection.len() > 1
+            && indirection
+                .indirection
+                .iter()
+                .all(|step| matches!(step.node, Some(NodeEnum::AIndices(_))))
+        {
+            return Err(SqlError::unsupported("an array of several dimensions"));
+        }
         for step in &indirection.indirection {
             match &step.node {
-                Some(NodeEnum::AIndices(indices)) if !indices.is_slice => {
-                    let index = self.expr_of(indices.uidx.as_deref())?;
-                    let location = index.location;
-                    let element = element_of(value.ty).ok_or_else(|| {
-                        self.error(
-                            "42804",
-                            format!(
-                                "cannot subscript type {} because it does not support subscripting",
-                                format_oid(value.ty)
-                            ),
-                            value.location,
-                        )
-                    })?;
-                    let from = index.ty;
-                    let index = self
-                        .coerce(index, TypeOid::INT4, CastContext::Assignment)?
-                        .ok_or_else(|| {
-                            self.error(
-                                "42804",
-                                format!(
-                                    "array subscript must have type integer, not {}",
-                                    format_oid(from)
-                                ),
-                                location,
-                            )
-                        })?;
-                    let kind =
-                        ExprKind::Subscript { array: Box::new(value), index: Box::new(index) };
-                    value = Expr::new(kind, element, location);
-                }
-                Some(NodeEnum::AIndices(_)) => {
-                    return Err(SqlError::unsupported("an array slice"));
-                }
+                Some(NodeEnum::AIndices(indices)) => value = self.subscript(value, indices)?,
                 _ => return Err(SqlError::unsupported("a field of a composite value")),
             }
         }
         Ok(value)
+    }
+
+    /// One element of an array, or a slice of it.
+    fn subscript(&mut self, value: Expr, indices: &protobuf::AIndices) -> Result<Expr> {
+        let element = element_of(value.ty).ok_or_else(|| {
+            self.error(
+                "42804",
+                format!(
+                    "cannot subscript type {} because it does not support subscripting",
+                    format_oid(value.ty)
+                ),
+                value.location,
+            )
+        })?;
+        let array = Box::new(value);
+        if indices.is_slice {
+            let mut bounds = [None, None];
+            for (bound, node) in bounds.iter_mut().zip([&indices.lidx, &indices.uidx]) {
+                if let Some(node) = node {
+                    *bound = Some(self.subscript_number(node)?);
+                }
+            }
+            let (ty, location) = (array.ty, array.location);
+            let kind = ExprKind::Slice { array, bounds: Box::new(bounds) };
+            return Ok(Expr::new(kind, ty, location));
+        }
+        let Some(node) = indices.uidx.as_deref() else {
+            return Err(SqlError::internal("a subscript without a number"));
+        };
+        let index = self.subscript_number(node)?;
+        let location = index.location;
+        let kind = ExprKind::Subscript { array, index: Box::new(index) };
+        Ok(Expr::new(kind, element, location))
+    }
+
+    fn subscript_number(&mut self, node: &Node) -> Result<Expr> {
+        let index = self.expr(node)?;
+        let (from, location) = (index.ty, index.location);
+        self.coerce(index, TypeOid::INT4, CastContext::Assignment)?.ok_or_else(|| {
+            self.error(
+                "42804",
+                format!("array subscript must have type integer, not {}", format_oid(from)),
+                location,
+            )
+        })
     }
 
     fn type_cast(&mut self, cast: &protobuf::TypeCast) -> Result<Expr> {

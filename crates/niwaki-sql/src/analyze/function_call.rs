@@ -6,11 +6,12 @@ use pg_query::{Node, NodeEnum, protobuf};
 use super::call::{NoMatch, choose};
 use super::scope::Place;
 use super::{Analyzer, names_of};
+use crate::aggregates::{AggregateKind, aggregates_named, is_aggregate};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::functions::{Function, functions_named};
+use crate::functions::{Eval, Function, functions_named, variadic_forms};
 use crate::plan::{AggregateCall, SetCall};
-use crate::types::{CastContext, format_oid, type_by_name};
+use crate::types::{ANY, ANY_ELEMENT, CastContext, element_of, format_oid, type_by_name};
 
 impl Analyzer<'_> {
     pub(super) fn function_call(&mut self, call: &protobuf::FuncCall) -> Result<Expr> {
@@ -26,14 +27,14 @@ impl Analyzer<'_> {
         if call.agg_within_group {
             return Err(self.unsupported("WITHIN GROUP", location));
         }
-        if call.func_variadic {
-            return Err(self.unsupported("VARIADIC", location));
-        }
         if names.len() > 1 && names[0] != "pg_catalog" {
             let types = self.argument_types(&call.args)?;
             return Err(self.function_error(&shown, &types, location, &NoMatch::None));
         }
-        if crate::aggregates::is_aggregate(name) {
+        if is_aggregate(name) {
+            if call.func_variadic {
+                return Err(self.unsupported("VARIADIC in an aggregate", location));
+            }
             return self.aggregate(call, name);
         }
         if call.agg_star
@@ -58,7 +59,15 @@ impl Analyzer<'_> {
         if name == "pg_typeof" && arguments.len() == 1 {
             return Ok(Expr::constant(Datum::text(&format_oid(types[0])), TypeOid::TEXT, location));
         }
-        let resolved = match choose(functions_named(name), &types) {
+        let candidates = if call.func_variadic {
+            if types.last().is_some_and(|t| element_of(*t).is_none() && *t != TypeOid::UNKNOWN) {
+                return Err(self.error("42804", "VARIADIC argument must be an array", location));
+            }
+            variadic_forms(name)
+        } else {
+            functions_named(name)
+        };
+        let resolved = match choose(candidates, &types) {
             Ok(resolved) => resolved,
             Err(reason) => {
                 // text(x), int4(x): a type's name as a function is a cast.
@@ -71,7 +80,11 @@ impl Analyzer<'_> {
             }
         };
         let mut converted = Vec::with_capacity(arguments.len());
-        for (argument, ty) in arguments.into_iter().zip(&resolved.arguments) {
+        for (number, (argument, ty)) in arguments.into_iter().zip(&resolved.arguments).enumerate() {
+            if shown_as_text(resolved.function, number, *ty) {
+                converted.push(self.cast(argument, ColumnType::new(TypeOid::TEXT), location)?);
+                continue;
+            }
             converted
                 .push(self.coerce(argument, *ty, CastContext::Implicit)?.ok_or_else(|| {
                     self.function_error(&shown, &types, location, &NoMatch::None)
@@ -140,18 +153,27 @@ impl Analyzer<'_> {
         self.scope()?.in_aggregate = false;
         let (arguments, filter, order) = inside?;
         let types: Vec<TypeOid> = arguments.iter().map(|a| a.ty).collect();
-        let Some(resolved) = crate::aggregates::resolve(name, &types, call.agg_star) else {
-            if call.args.is_empty() && !call.agg_star && name == "count" {
-                return Err(self.error(
-                    "42809",
-                    "count(*) must be used to call a parameterless aggregate function",
-                    location,
-                ));
+        let (kind, wanted, result) = if call.agg_star && name == "count" {
+            (AggregateKind::CountRows, Vec::new(), TypeOid::INT8)
+        } else if call.args.is_empty() && !call.agg_star && name == "count" {
+            return Err(self.error(
+                "42809",
+                "count(*) must be used to call a parameterless aggregate function",
+                location,
+            ));
+        } else {
+            if name == "array_agg" && types.first().is_some_and(|t| element_of(*t).is_some()) {
+                return Err(self.unsupported("an array of arrays", location));
             }
-            return Err(self.function_error(name, &types, location, &NoMatch::None));
+            let resolved = choose(aggregates_named(name), &types)
+                .map_err(|reason| self.function_error(name, &types, location, &reason))?;
+            let Eval::Aggregate(kind) = resolved.function.eval else {
+                return Err(SqlError::internal("an aggregate that is none"));
+            };
+            (kind, resolved.arguments, resolved.result)
         };
         let mut converted = Vec::with_capacity(arguments.len());
-        for (argument, ty) in arguments.into_iter().zip(&resolved.arguments) {
+        for (argument, ty) in arguments.into_iter().zip(&wanted) {
             converted.push(self.to_common(argument, *ty, name)?);
         }
         if call.agg_distinct && !order.is_empty() {
@@ -160,14 +182,14 @@ impl Analyzer<'_> {
         let scope = self.scope()?;
         let number = scope.aggregates.len();
         scope.aggregates.push(AggregateCall {
-            kind: resolved.kind,
+            kind,
             name: name.to_owned(),
             arguments: converted,
             distinct: call.agg_distinct,
             filter,
             order,
         });
-        Ok(Expr::new(ExprKind::Aggregate(number), resolved.result, location))
+        Ok(Expr::new(ExprKind::Aggregate(number), result, location))
     }
 
     #[expect(clippy::type_complexity, reason = "used once, just above")]
@@ -192,5 +214,18 @@ impl Analyzer<'_> {
             order.push((expr, descending, nulls_first));
         }
         Ok((arguments, filter, order))
+    }
+}
+
+/// Whether an argument is cast to text before the call: of functions that PostgreSQL writes so, and of types whose
+/// values do not tell by themselves how they are shown.
+fn shown_as_text(function: &Function, number: usize, given: TypeOid) -> bool {
+    let declared = function.arguments.get(number).or(function.arguments.last());
+    let quotes = matches!(function.name, "quote_literal" | "quote_nullable");
+    let shows = matches!(function.name, "concat" | "concat_ws" | "format");
+    match declared.copied() {
+        Some(ANY_ELEMENT) => quotes,
+        Some(ANY) => shows && given == TypeOid::REGCLASS,
+        _ => false,
     }
 }

@@ -1,13 +1,24 @@
 //! Functions and operators: their signatures, and how a call finds the one it means.
 
+mod arrays;
+mod binary;
+mod format;
+mod information;
 mod inspect;
+#[cfg(test)]
+mod listing;
 mod math;
 mod operators;
 mod pattern;
 mod prewarm;
+mod quote;
+mod random;
+mod regexp;
 mod system;
 mod text;
 mod time;
+mod trigonometry;
+mod unicode;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,9 +29,10 @@ use niwaki_types::{Datum, TypeOid};
 use crate::context::ExecContext;
 use crate::error::Result;
 
+pub(crate) use arrays::slice;
 pub(crate) use operators::compare_function;
-
-pub(crate) use text::{quote_identifier, quote_string};
+pub(crate) use quote::{quote_identifier, quote_string};
+pub(crate) use random::SeededRandom;
 pub(crate) use time::convert_time;
 
 /// When a function may be evaluated ahead of time.
@@ -48,6 +60,8 @@ pub(crate) enum Eval {
     Set(fn(&mut ExecContext<'_>, &[Datum]) -> Result<Vec<Datum>>),
     /// A set of rows of several columns: in FROM only.
     Rows(&'static RowsFunction),
+    /// One value of many rows, made by the executor.
+    Aggregate(crate::aggregates::AggregateKind),
 }
 
 /// Gives one row, of as many values as there are columns.
@@ -83,6 +97,11 @@ impl fmt::Debug for Function {
 impl Function {
     pub(crate) fn returns_set(&self) -> bool {
         matches!(self.eval, Eval::Set(_) | Eval::Rows(_))
+    }
+
+    /// Whether it gives an array of a type that its arguments decide.
+    pub(crate) fn returns_any_array(&self) -> bool {
+        self.result == T::ARRAY || self.result == T::COMPATIBLES
     }
 
     /// Names and types of its columns, if it has several.
@@ -127,6 +146,9 @@ impl T {
     pub(crate) const ANY: TypeOid = crate::types::ANY;
     pub(crate) const ELEMENT: TypeOid = crate::types::ANY_ELEMENT;
     pub(crate) const ARRAY: TypeOid = crate::types::ANY_ARRAY;
+    pub(crate) const NONARRAY: TypeOid = crate::types::ANY_NONARRAY;
+    pub(crate) const COMPATIBLE: TypeOid = crate::types::ANY_COMPATIBLE;
+    pub(crate) const COMPATIBLES: TypeOid = crate::types::ANY_COMPATIBLE_ARRAY;
 }
 
 /// Writes a table of functions: `name(ARGUMENT TYPES) RESULT flags kind(body)`. The flags are
@@ -154,9 +176,11 @@ macro_rules! functions {
 }
 pub(crate) use functions;
 
-type ByName = HashMap<&'static str, Vec<&'static Function>>;
+/// Functions by their names.
+pub(crate) type ByName = HashMap<&'static str, Vec<&'static Function>>;
 
-fn index(tables: &[&'static [Function]]) -> ByName {
+/// Tables of functions, by name.
+pub(crate) fn index(tables: &[&'static [Function]]) -> ByName {
     let mut map = ByName::new();
     for function in tables.iter().copied().flatten() {
         map.entry(function.name).or_default().push(function);
@@ -164,27 +188,44 @@ fn index(tables: &[&'static [Function]]) -> ByName {
     map
 }
 
+const FUNCTIONS: &[&[Function]] = &[
+    text::FUNCTIONS,
+    format::FUNCTIONS,
+    quote::FUNCTIONS,
+    unicode::FUNCTIONS,
+    regexp::FUNCTIONS,
+    binary::FUNCTIONS,
+    math::FUNCTIONS,
+    trigonometry::FUNCTIONS,
+    random::FUNCTIONS,
+    arrays::FUNCTIONS,
+    time::FUNCTIONS,
+    information::FUNCTIONS,
+    system::FUNCTIONS,
+    inspect::FUNCTIONS,
+    prewarm::FUNCTIONS,
+];
+
+const OPERATORS: &[&[Function]] = &[operators::OPERATORS, arrays::OPERATORS, time::OPERATORS];
+
 /// All functions of this name.
 pub(crate) fn functions_named(name: &str) -> &'static [&'static Function] {
     static MAP: OnceLock<ByName> = OnceLock::new();
-    let map = MAP.get_or_init(|| {
-        index(&[
-            text::FUNCTIONS,
-            math::FUNCTIONS,
-            time::FUNCTIONS,
-            system::FUNCTIONS,
-            inspect::FUNCTIONS,
-            prewarm::FUNCTIONS,
-        ])
-    });
-    map.get(name).map_or(&[], Vec::as_slice)
+    MAP.get_or_init(|| index(FUNCTIONS)).get(name).map_or(&[], Vec::as_slice)
+}
+
+/// The functions of this name that take their last arguments as one array: `f(VARIADIC array)`.
+pub(crate) fn variadic_forms(name: &str) -> &'static [&'static Function] {
+    static MAP: OnceLock<ByName> = OnceLock::new();
+    MAP.get_or_init(|| index(&[format::VARIADIC, information::VARIADIC]))
+        .get(name)
+        .map_or(&[], Vec::as_slice)
 }
 
 /// All operators of this name; one argument for prefix operators.
 pub(crate) fn operators_named(name: &str) -> &'static [&'static Function] {
     static MAP: OnceLock<ByName> = OnceLock::new();
-    let map = MAP.get_or_init(|| index(&[operators::OPERATORS, time::OPERATORS]));
-    map.get(name).map_or(&[], Vec::as_slice)
+    MAP.get_or_init(|| index(OPERATORS)).get(name).map_or(&[], Vec::as_slice)
 }
 
 #[cfg(test)]
@@ -193,17 +234,9 @@ mod tests {
 
     #[test]
     fn bodies_fit_their_signatures() {
-        let tables: [&[Function]; 8] = [
-            text::FUNCTIONS,
-            math::FUNCTIONS,
-            time::FUNCTIONS,
-            system::FUNCTIONS,
-            inspect::FUNCTIONS,
-            prewarm::FUNCTIONS,
-            operators::OPERATORS,
-            time::OPERATORS,
-        ];
-        for function in tables.into_iter().flatten() {
+        let tables = FUNCTIONS.iter().chain(OPERATORS).copied();
+        let more = [format::VARIADIC, information::VARIADIC, crate::aggregates::AGGREGATES];
+        for function in tables.chain(more).flatten() {
             match function.eval {
                 Eval::Unary(_) => assert_eq!(function.arguments.len(), 1, "{function:?}"),
                 Eval::Binary(_) => assert_eq!(function.arguments.len(), 2, "{function:?}"),

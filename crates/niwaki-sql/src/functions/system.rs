@@ -353,13 +353,6 @@ fn no_description(_: &[Datum]) -> Result<Datum> {
     Ok(Datum::Null)
 }
 
-fn pg_encoding_to_char(values: &[Datum]) -> Result<Datum> {
-    Ok(match values {
-        [Datum::Int4(6)] => Datum::text("UTF8"),
-        _ => Datum::text(""),
-    })
-}
-
 fn txid_current(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
     let id = exec.environment.transaction_id()?;
     i64::try_from(id).map(Datum::Int8).map_err(|_| wrong())
@@ -418,5 +411,4 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "to_regclass" (TEXT) REGCLASS strict single stable Context(to_regclass);
     "obj_description" (OID, NAME) TEXT strict single stable Pure(no_description);
     "col_description" (OID, INT4) TEXT strict single stable Pure(no_description);
-    "pg_encoding_to_char" (INT4) NAME strict single stable Pure(pg_encoding_to_char);
 };

@@ -12,8 +12,10 @@ mod functions;
 #[cfg(test)]
 pub(crate) mod tests;
 mod text;
+mod whole;
 
 pub use convert::{numeric_precision_scale, numeric_typmod};
+pub use whole::Spread;
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

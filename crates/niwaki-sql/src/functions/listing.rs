@@ -1,0 +1,1 @@
+//! Lists the functions that there are, for `docs/functions.md`.
