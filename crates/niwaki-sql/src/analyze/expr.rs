@@ -427,7 +427,8 @@ impl Analyzer<'_> {
     }
 }
 
-/// The type of a number that is no int4: int8 if it fits, else numeric.
+/// The type of a number that the grammar does not take as an int4: int4 still for the least of them, which is
+/// written as minus a number beyond int4; int8 if it fits, else numeric.
 fn number_constant(text: &str) -> Result<(Datum, TypeOid)> {
     let digits = text.replace('_', "");
     let lower = digits.to_ascii_lowercase();
@@ -437,6 +438,9 @@ fn number_constant(text: &str) -> Result<(Datum, TypeOid)> {
                 .map(|value| (Datum::Int8(value), TypeOid::INT8))
                 .map_err(|_| SqlError::unsupported("a non-decimal integer beyond bigint"));
         }
+    }
+    if let Ok(value) = digits.parse::<i32>() {
+        return Ok((Datum::Int4(value), TypeOid::INT4));
     }
     if let Ok(value) = digits.parse::<i64>() {
         return Ok((Datum::Int8(value), TypeOid::INT8));

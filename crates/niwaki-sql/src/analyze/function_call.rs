@@ -37,14 +37,16 @@ impl Analyzer<'_> {
             }
             return self.aggregate(call, name);
         }
-        if call.agg_star
-            || call.agg_distinct
-            || call.agg_filter.is_some()
-            || !call.agg_order.is_empty()
-        {
+        let only_for_aggregates = [
+            (call.agg_star, format!("{shown}(*)")),
+            (call.agg_distinct, "DISTINCT".to_owned()),
+            (!call.agg_order.is_empty(), "ORDER BY".to_owned()),
+            (call.agg_filter.is_some(), "FILTER".to_owned()),
+        ];
+        if let Some((_, what)) = only_for_aggregates.iter().find(|(given, _)| *given) {
             return Err(self.error(
                 "42809",
-                format!("{shown} is not an aggregate function"),
+                format!("{what} specified, but {shown} is not an aggregate function"),
                 location,
             ));
         }

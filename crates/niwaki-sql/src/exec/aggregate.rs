@@ -3,14 +3,14 @@
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
-use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
+use hashbrown::{DefaultHashBuilder, HashMap};
 use niwaki_types::{Datum, TypeOid, equal, hash};
 
 use super::output::{KeyedRow, sort_rows};
 use super::{Step, row_bytes, start};
 use crate::aggregates::Accumulator;
 use crate::error::{Result, SqlError};
-use crate::expr::{Runtime, is_true};
+use crate::expr::{Expr, Runtime, is_true};
 use crate::plan::{AggregateCall, PlanNode};
 
 /// One group.
@@ -22,9 +22,9 @@ struct Group {
 /// State of one aggregate in one group.
 struct CallState {
     accumulator: Accumulator,
-    /// Hashes and values seen, for DISTINCT.
-    seen: Option<(HashSet<u64>, Vec<Datum>)>,
-    /// Rows kept for ORDER BY inside the call: keys, arguments.
+    /// For DISTINCT: the places in `ordered` of rows with the same hash.
+    seen: Option<HashMap<u64, Vec<usize>>>,
+    /// Rows kept for ORDER BY and DISTINCT inside the call: keys, arguments.
     ordered: Vec<KeyedRow>,
 }
 
@@ -139,21 +139,24 @@ impl Aggregate {
             for argument in &call.arguments {
                 values.push(argument.eval(row, rt)?);
             }
-            if let Some((hashes, seen)) = &mut state.seen {
-                let ty = call.arguments[0].ty;
+            if let Some(seen) = &mut state.seen {
                 let mut hasher = self.hasher.build_hasher();
-                hash(ty, &values[0], &mut hasher);
-                let known = !hashes.insert(hasher.finish())
-                    && seen.iter().any(|s| match (s.is_null(), values[0].is_null()) {
-                        (true, true) => true,
-                        (false, false) => equal(ty, s, &values[0]),
-                        _ => false,
-                    });
+                for (argument, value) in call.arguments.iter().zip(&values) {
+                    hash(argument.ty, value, &mut hasher);
+                }
+                let places = seen.entry(hasher.finish()).or_default();
+                let known = places.iter().any(|place| match state.ordered.get(*place) {
+                    Some((keys, _)) => same_row(keys, &values, &call.arguments),
+                    None => false,
+                });
                 if known {
                     continue;
                 }
-                rt.charge(row_bytes(&values[..1]))?;
-                seen.push(values[0].clone());
+                places.push(state.ordered.len());
+                rt.charge(row_bytes(&values) + size_of::<KeyedRow>())?;
+                // They are taken in their order, as PostgreSQL finds equal ones by sorting.
+                state.ordered.push((values.clone(), values));
+                continue;
             }
             if call.order.is_empty() {
                 let before = state.accumulator.bytes();
@@ -175,6 +178,15 @@ impl Aggregate {
     }
 }
 
+/// Whether two rows of arguments are the same; NULL is the same as NULL.
+fn same_row(a: &[Datum], b: &[Datum], arguments: &[Expr]) -> bool {
+    a.iter().zip(b).zip(arguments).all(|((a, b), argument)| match (a.is_null(), b.is_null()) {
+        (true, true) => true,
+        (false, false) => equal(argument.ty, a, b),
+        _ => false,
+    })
+}
+
 impl Step for Aggregate {
     fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         if self.groups.is_none() {
@@ -187,8 +199,12 @@ impl Step for Aggregate {
         row.clear();
         row.extend(group.keys);
         for (call, mut state) in calls.iter().zip(group.states) {
-            if !call.order.is_empty() {
-                let order: Vec<_> = call.order.iter().map(|(e, d, n)| (e.ty, *d, *n)).collect();
+            if !call.order.is_empty() || call.distinct {
+                let order: Vec<_> = if call.distinct {
+                    call.arguments.iter().map(|argument| (argument.ty, false, false)).collect()
+                } else {
+                    call.order.iter().map(|(e, d, n)| (e.ty, *d, *n)).collect()
+                };
                 sort_rows(&mut state.ordered, &order);
                 for (_, values) in &state.ordered {
                     state.accumulator.add(values)?;

@@ -5,8 +5,6 @@ mod binary;
 mod format;
 mod information;
 mod inspect;
-#[cfg(test)]
-mod listing;
 mod math;
 mod operators;
 mod pattern;
@@ -15,6 +13,8 @@ mod quote;
 mod random;
 mod regexp;
 mod system;
+#[cfg(test)]
+mod tests;
 mod text;
 mod time;
 mod trigonometry;
@@ -188,30 +188,30 @@ pub(crate) fn index(tables: &[&'static [Function]]) -> ByName {
     map
 }
 
-const FUNCTIONS: &[&[Function]] = &[
-    text::FUNCTIONS,
-    format::FUNCTIONS,
-    quote::FUNCTIONS,
-    unicode::FUNCTIONS,
-    regexp::FUNCTIONS,
-    binary::FUNCTIONS,
-    math::FUNCTIONS,
-    trigonometry::FUNCTIONS,
-    random::FUNCTIONS,
-    arrays::FUNCTIONS,
-    time::FUNCTIONS,
-    information::FUNCTIONS,
-    system::FUNCTIONS,
-    inspect::FUNCTIONS,
-    prewarm::FUNCTIONS,
+/// The functions there are, by what they are about.
+const GROUPS: &[(&str, &[&[Function]])] = &[
+    ("Text", &[text::FUNCTIONS, format::FUNCTIONS, quote::FUNCTIONS, unicode::FUNCTIONS]),
+    ("Regular expressions", &[regexp::FUNCTIONS]),
+    ("Byte strings", &[binary::FUNCTIONS]),
+    ("Numbers", &[math::FUNCTIONS, trigonometry::FUNCTIONS, random::FUNCTIONS]),
+    ("Arrays", &[arrays::FUNCTIONS]),
+    ("Date and time", &[time::FUNCTIONS]),
+    ("The session, the catalog and the server", &[information::FUNCTIONS, system::FUNCTIONS]),
+    ("Looking at what is stored", &[inspect::FUNCTIONS, prewarm::FUNCTIONS]),
 ];
 
 const OPERATORS: &[&[Function]] = &[operators::OPERATORS, arrays::OPERATORS, time::OPERATORS];
 
+fn all_functions() -> ByName {
+    let tables: Vec<&'static [Function]> =
+        GROUPS.iter().flat_map(|(_, tables)| tables.iter().copied()).collect();
+    index(&tables)
+}
+
 /// All functions of this name.
 pub(crate) fn functions_named(name: &str) -> &'static [&'static Function] {
     static MAP: OnceLock<ByName> = OnceLock::new();
-    MAP.get_or_init(|| index(FUNCTIONS)).get(name).map_or(&[], Vec::as_slice)
+    MAP.get_or_init(all_functions).get(name).map_or(&[], Vec::as_slice)
 }
 
 /// The functions of this name that take their last arguments as one array: `f(VARIADIC array)`.
@@ -226,28 +226,4 @@ pub(crate) fn variadic_forms(name: &str) -> &'static [&'static Function] {
 pub(crate) fn operators_named(name: &str) -> &'static [&'static Function] {
     static MAP: OnceLock<ByName> = OnceLock::new();
     MAP.get_or_init(|| index(OPERATORS)).get(name).map_or(&[], Vec::as_slice)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bodies_fit_their_signatures() {
-        let tables = FUNCTIONS.iter().chain(OPERATORS).copied();
-        let more = [format::VARIADIC, information::VARIADIC, crate::aggregates::AGGREGATES];
-        for function in tables.chain(more).flatten() {
-            match function.eval {
-                Eval::Unary(_) => assert_eq!(function.arguments.len(), 1, "{function:?}"),
-                Eval::Binary(_) => assert_eq!(function.arguments.len(), 2, "{function:?}"),
-                _ => {}
-            }
-            if matches!(function.eval, Eval::Unary(_) | Eval::Binary(_)) {
-                assert!(function.strict, "{function:?}");
-            }
-            if function.columns().is_some() {
-                assert!(function.strict && function.result == T::RECORD, "{function:?}");
-            }
-        }
-    }
 }

@@ -44,6 +44,8 @@ fn matches_like(text: &str, pattern: &str, escape: Option<char>) -> Result<bool>
                 continue;
             }
             Some('_') => text_rest.next().is_some(),
+            // At the end of the text it does not matter what comes.
+            Some(c) if Some(c) == escape && text_rest.as_str().is_empty() => false,
             Some(c) if Some(c) == escape => {
                 let literal = ahead.next().ok_or_else(|| {
                     SqlError::new("22025", "LIKE pattern must not end with escape character")
@@ -256,8 +258,9 @@ mod tests {
         assert!(!check("505", "50\\%"));
         assert!(!check("abc", "b%"));
         assert!(!check("abc", "abcd"));
+        assert!(!check("a", "a\\"));
         assert!(check("mississippi", "m%iss%ip%i"));
-        assert_eq!(matches_like("a", "a\\", Some('\\')).unwrap_err().sqlstate, "22025");
+        assert_eq!(matches_like("ab", "a\\", Some('\\')).unwrap_err().sqlstate, "22025");
     }
 
     #[test]

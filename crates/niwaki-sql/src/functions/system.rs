@@ -401,7 +401,7 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "pg_cancel_backend" (INT4) BOOL strict single volatile Context(cancel_backend);
     "pg_terminate_backend" (INT4) BOOL strict single volatile Context(terminate_backend);
     "pg_blocking_pids" (INT4) INTS strict single volatile Context(blocking_pids);
-    "txid_current" () INT8 strict single volatile Context(txid_current);
+    "txid_current" () INT8 strict single stable Context(txid_current);
     "pg_isolation_test_session_is_blocked" (INT4, INTS) BOOL strict single volatile Context(is_blocked);
     "pg_is_in_recovery" () BOOL strict single volatile Pure(is_in_recovery);
     "pg_get_indexdef" (OID) TEXT strict single stable Context(index_definition);

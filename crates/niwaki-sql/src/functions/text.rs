@@ -249,7 +249,7 @@ fn ascii(a: &Datum) -> Result<Datum> {
 fn chr(a: &Datum) -> Result<Datum> {
     let code = int(a)?;
     if code < 0 {
-        return Err(SqlError::new("54000", "character number must be positive"));
+        return Err(SqlError::new("22023", "character number must be positive"));
     }
     if code == 0 {
         return Err(SqlError::new("54000", "null character not permitted"));
@@ -388,6 +388,8 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "substring" (TEXT, INT4, INT4) TEXT strict single immutable Pure(substring);
     "substring" (BYTEA, INT4) BYTEA strict single immutable Pure(substring);
     "substring" (BYTEA, INT4, INT4) BYTEA strict single immutable Pure(substring);
+    "substr" (BYTEA, INT4) BYTEA strict single immutable Pure(substring);
+    "substr" (BYTEA, INT4, INT4) BYTEA strict single immutable Pure(substring);
     "substr" (TEXT, INT4) TEXT strict single immutable Pure(substring);
     "substr" (TEXT, INT4, INT4) TEXT strict single immutable Pure(substring);
     "position" (TEXT, TEXT) INT4 strict single immutable Binary(position);

@@ -130,7 +130,7 @@ fn number_of(name: &str) -> Option<usize> {
     NAMES.iter().position(|name| plain(name) == wanted)
 }
 
-/// The encoding of this name; `which` of the two that a conversion has.
+/// The encoding of this name; `which` are the words that tell the two of a conversion apart.
 fn encoding(name: &Datum, which: &str) -> Result<Encoding> {
     let name = text(name)?;
     match number_of(name).and_then(|number| NAMES.get(number)) {
@@ -138,7 +138,7 @@ fn encoding(name: &Datum, which: &str) -> Result<Encoding> {
         Some(&"UTF8") => Ok(Encoding::Utf8),
         Some(&"LATIN1") => Ok(Encoding::Latin1),
         Some(other) => Err(SqlError::unsupported(format!("encoding {other}"))),
-        None => Err(SqlError::new("22023", format!("invalid {which} encoding name \"{name}\""))),
+        None => Err(SqlError::new("22023", format!("invalid {which}encoding name \"{name}\""))),
     }
 }
 
@@ -209,18 +209,18 @@ fn write(text: &str, encoding: Encoding) -> Result<Vec<u8>> {
 }
 
 fn convert_from(value: &Datum, name: &Datum) -> Result<Datum> {
-    Ok(string(read(bytes(value)?, encoding(name, "source")?)?))
+    Ok(string(read(bytes(value)?, encoding(name, "source ")?)?))
 }
 
 fn convert_to(value: &Datum, name: &Datum) -> Result<Datum> {
-    let encoding = encoding(name, "destination")?;
+    let encoding = encoding(name, "destination ")?;
     Ok(Datum::Bytea(write(text(value)?, encoding)?.into()))
 }
 
 fn convert(values: &[Datum]) -> Result<Datum> {
     let [value, source, destination] = values else { return Err(wrong()) };
     let (source, destination) =
-        (encoding(source, "source")?, encoding(destination, "destination")?);
+        (encoding(source, "source ")?, encoding(destination, "destination ")?);
     let value = bytes(value)?;
     // Without a meaning there is nothing to convert; what comes out must be valid, though.
     let converted = match (source, destination) {
@@ -237,7 +237,7 @@ fn convert(values: &[Datum]) -> Result<Datum> {
 /// `length(bytea, encoding)` in characters.
 fn length_in(value: &Datum, name: &Datum) -> Result<Datum> {
     let value = bytes(value)?;
-    let length = match encoding(name, "source")? {
+    let length = match encoding(name, "")? {
         Encoding::SqlAscii => value.len(),
         encoding => read(value, encoding)?.chars().count(),
     };
@@ -314,7 +314,9 @@ fn unistr(value: &Datum) -> Result<Datum> {
             (None, code) => code,
         };
         let character = char::from_u32(code).filter(|c| *c != '\0');
-        result.push(character.ok_or_else(|| invalid("escape value"))?);
+        result.push(character.ok_or_else(|| {
+            SqlError::new("22023", format!("invalid Unicode code point: {code:04X}"))
+        })?);
     }
     if high.is_some() {
         return Err(invalid("surrogate pair"));

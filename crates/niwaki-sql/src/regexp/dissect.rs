@@ -39,10 +39,12 @@ enum Kind {
     Concat(Box<Part>, Box<Part>),
     Alternatives(Vec<Part>),
     Capture(usize, Box<Part>),
+    /// A part many times; groups inside show what the last time gave them, or nothing.
     Iterate {
         part: Box<Part>,
         min: usize,
         max: usize,
+        groups: Vec<usize>,
     },
     Back {
         number: usize,
@@ -189,7 +191,9 @@ impl<'n> Builder<'n> {
             let before = self.part(&before, Kind::Plain)?;
             return Ok(Kind::Concat(Box::new(before), part));
         }
-        Ok(Kind::Iterate { part, min: count(min), max: limit })
+        let mut groups = Vec::new();
+        collect_groups(inside, &mut groups);
+        Ok(Kind::Iterate { part, min: count(min), max: limit, groups })
     }
 
     /// Parts one behind the other.
@@ -216,6 +220,21 @@ impl<'n> Builder<'n> {
             return self.part(&whole(parts), Kind::Concat(Box::new(left), Box::new(right)));
         }
         self.part(&whole(parts), Kind::Plain)
+    }
+}
+
+/// The numbers of the groups in a node.
+fn collect_groups(node: &Node, groups: &mut Vec<usize>) {
+    match node {
+        Node::Capture(number, inside) => {
+            groups.push(*number);
+            collect_groups(inside, groups);
+        }
+        Node::Cat(parts) | Node::Alt(parts) => {
+            parts.iter().for_each(|part| collect_groups(part, groups));
+        }
+        Node::Repeat { node, .. } => collect_groups(node, groups),
+        Node::Empty | Node::Set(_) | Node::Assert(_) | Node::Look { .. } | Node::Back(_) => {}
     }
 }
 
@@ -296,7 +315,9 @@ impl Search<'_> {
                 }
                 Ok(false)
             }
-            Kind::Iterate { part, min, max } => self.iterate(part, *min, *max, begin, end),
+            Kind::Iterate { part, min, max, groups } => {
+                self.iterate(part, *min, *max, groups, begin, end)
+            }
             Kind::Back { number, min, max } => Ok(self.repeats(*number, *min, *max, begin, end)),
         }
     }
@@ -329,6 +350,7 @@ impl Search<'_> {
         part: &Part,
         min: usize,
         max: usize,
+        groups: &[usize],
         begin: usize,
         end: usize,
     ) -> Result<bool> {
@@ -365,6 +387,11 @@ impl Search<'_> {
             let mut from = begin;
             let mut all = true;
             for to in &chosen {
+                for group in groups {
+                    if let Some(span) = self.spans.get_mut(group - 1) {
+                        *span = None;
+                    }
+                }
                 if !self.dissect(part, from, *to)? {
                     all = false;
                     break;

@@ -67,11 +67,6 @@ impl Expression {
         Ok(Self { plan, finder, groups: parsed.groups })
     }
 
-    /// Number of capturing groups.
-    pub(crate) fn groups(&self) -> usize {
-        self.groups
-    }
-
     /// Whether any part of the text matches.
     ///
     /// # Errors

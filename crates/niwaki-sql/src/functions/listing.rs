@@ -1,1 +1,0 @@
-//! Lists the functions that there are, for `docs/functions.md`.
