@@ -354,10 +354,10 @@ fn concat_text(a: &Datum, b: &Datum) -> Result<Datum> {
     }
 }
 
-fn not_like(a: &Datum, b: &Datum) -> Result<Datum> {
+pub(super) fn not_like(a: &Datum, b: &Datum) -> Result<Datum> {
     like(a, b).map(invert)
 }
-fn not_like_bytes(a: &Datum, b: &Datum) -> Result<Datum> {
+pub(super) fn not_like_bytes(a: &Datum, b: &Datum) -> Result<Datum> {
     like_bytes(a, b).map(invert)
 }
 fn not_ilike(a: &Datum, b: &Datum) -> Result<Datum> {

@@ -419,6 +419,9 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "like" (TEXT, TEXT) BOOL strict single immutable Binary(super::pattern::like);
     "like" (NAME, TEXT) BOOL strict single immutable Binary(super::pattern::like);
     "like" (BYTEA, BYTEA) BOOL strict single immutable Binary(super::pattern::like_bytes);
+    "notlike" (TEXT, TEXT) BOOL strict single immutable Binary(super::operators::not_like);
+    "notlike" (NAME, TEXT) BOOL strict single immutable Binary(super::operators::not_like);
+    "notlike" (BYTEA, BYTEA) BOOL strict single immutable Binary(super::operators::not_like_bytes);
     "overlay" (TEXT, TEXT, INT4) TEXT strict single immutable Pure(overlay);
     "overlay" (TEXT, TEXT, INT4, INT4) TEXT strict single immutable Pure(overlay);
     "string_to_array" (TEXT, TEXT) TEXTS nullable single immutable Pure(string_to_array);

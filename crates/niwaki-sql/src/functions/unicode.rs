@@ -255,6 +255,20 @@ fn char_to_encoding(value: &Datum) -> Result<Datum> {
     Ok(Datum::Int4(number.unwrap_or(-1)))
 }
 
+/// Bytes of the longest character; NULL of no encoding.
+fn encoding_max_length(value: &Datum) -> Result<Datum> {
+    let Datum::Int4(number) = value else { return Err(wrong()) };
+    let name = usize::try_from(*number).ok().and_then(|number| NAMES.get(number));
+    Ok(name.map_or(Datum::Null, |name| {
+        Datum::Int4(match *name {
+            "UTF8" | "EUC_TW" | "MULE_INTERNAL" | "GB18030" => 4,
+            "EUC_JP" | "EUC_KR" | "EUC_JIS_2004" | "JOHAB" => 3,
+            "EUC_CN" | "SJIS" | "BIG5" | "GBK" | "UHC" | "SHIFT_JIS_2004" => 2,
+            _ => 1,
+        })
+    }))
+}
+
 fn client_encoding(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
     Ok(string(exec.environment.setting("client_encoding").unwrap_or_else(|| "UTF8".to_owned())))
 }
@@ -355,11 +369,12 @@ fn is_normalized_c(value: &Datum) -> Result<Datum> {
 }
 
 pub(super) const FUNCTIONS: &[Function] = functions! {
-    "convert_from" (BYTEA, NAME) TEXT strict single immutable Binary(convert_from);
-    "convert_to" (TEXT, NAME) BYTEA strict single immutable Binary(convert_to);
-    "convert" (BYTEA, NAME, NAME) BYTEA strict single immutable Pure(convert);
+    "convert_from" (BYTEA, NAME) TEXT strict single stable Binary(convert_from);
+    "convert_to" (TEXT, NAME) BYTEA strict single stable Binary(convert_to);
+    "convert" (BYTEA, NAME, NAME) BYTEA strict single stable Pure(convert);
     "length" (BYTEA, NAME) INT4 strict single stable Binary(length_in);
     "pg_encoding_to_char" (INT4) NAME strict single stable Unary(encoding_to_char);
+    "pg_encoding_max_length" (INT4) INT4 strict single immutable Unary(encoding_max_length);
     "pg_char_to_encoding" (NAME) INT4 strict single stable Unary(char_to_encoding);
     "pg_client_encoding" () NAME strict single stable Context(client_encoding);
     "getdatabaseencoding" () NAME strict single stable Pure(database_encoding);

@@ -1,14 +1,16 @@
 //! Where a part of an expression can end: all ways through it at once, character by character.
 
+use std::rc::Rc;
+
 use super::chars::{CharSet, is_word};
 use super::invalid;
 use super::syntax::{Assertion, Node};
 use crate::error::{Result, SqlError};
 
-/// Instructions that one part may have; PostgreSQL has a limit of the same kind.
-const PROGRAM_MAX: usize = 200_000;
+/// Instructions that all parts of one expression may have; PostgreSQL has a limit of the same kind.
+pub(super) const INSTRUCTIONS_MAX: usize = 200_000;
 /// Steps that one search may take.
-const STEPS_MAX: u64 = 4_000_000_000;
+const STEPS_MAX: u64 = 1_000_000_000;
 
 /// What a search may still cost.
 #[derive(Debug)]
@@ -36,7 +38,7 @@ impl Budget {
 
 #[derive(Debug)]
 enum Instruction {
-    Set(CharSet),
+    Set(Rc<CharSet>),
     Split(usize, usize),
     Jump(usize),
     Assert(Assertion),
@@ -60,8 +62,13 @@ impl Program {
         Ok(program)
     }
 
+    /// Number of its instructions.
+    pub(super) fn len(&self) -> usize {
+        self.instructions.len()
+    }
+
     fn push(&mut self, instruction: Instruction) -> Result<usize> {
-        if self.instructions.len() >= PROGRAM_MAX {
+        if self.instructions.len() >= INSTRUCTIONS_MAX {
             return Err(invalid("regular expression is too complex"));
         }
         self.instructions.push(instruction);
@@ -76,7 +83,7 @@ impl Program {
         match node {
             Node::Empty => {}
             Node::Set(set) => {
-                self.push(Instruction::Set(set.clone()))?;
+                self.push(Instruction::Set(Rc::clone(set)))?;
             }
             Node::Assert(assertion) => {
                 self.push(Instruction::Assert(*assertion))?;

@@ -3,16 +3,13 @@
 //! Parts that hold no group and want the same, all the longest text or all the shortest, are one part. The others
 //! are a binary tree, in which the left side chooses first and the right side must match all that is left.
 
-use super::automaton::{Budget, Program};
+use super::automaton::{Budget, INSTRUCTIONS_MAX, Program};
 use super::invalid;
 use super::syntax::{Node, Parsed};
 use crate::error::Result;
 
 /// Byte positions of the groups that took part; group 1 comes first.
 pub(super) type Spans = Vec<Option<(usize, usize)>>;
-
-/// Parts that one expression may have.
-const PARTS_MAX: usize = 2_000;
 
 /// An expression, ready to be matched.
 #[derive(Debug)]
@@ -114,7 +111,8 @@ impl Traits {
 struct Builder<'n> {
     /// The contents of groups, by number.
     groups: Vec<Option<&'n Node>>,
-    parts: usize,
+    /// Instructions of all parts so far.
+    instructions: usize,
 }
 
 impl<'n> Builder<'n> {
@@ -137,11 +135,11 @@ impl<'n> Builder<'n> {
     }
 
     fn part(&mut self, node: &Node, kind: Kind) -> Result<Part> {
-        self.parts += 1;
-        if self.parts > PARTS_MAX {
+        let program = Program::new(node, &self.groups)?;
+        self.instructions += program.len();
+        if self.instructions > INSTRUCTIONS_MAX {
             return Err(invalid("regular expression is too complex"));
         }
-        let program = Program::new(node, &self.groups)?;
         Ok(Part { kind, program, shortest: Traits::of(node).longest == Some(false) })
     }
 
@@ -196,30 +194,42 @@ impl<'n> Builder<'n> {
         Ok(Kind::Iterate { part, min: count(min), max: limit, groups })
     }
 
-    /// Parts one behind the other.
+    /// Parts one behind the other, from the last to the first: long sequences must not nest calls.
     fn sequence(&mut self, parts: &[Node]) -> Result<Part> {
         let whole = |parts: &[Node]| Node::Cat(parts.to_vec());
-        let mut before = Traits::default();
+        // Each separate part, and where the run of others before it begins.
+        let mut pieces = Vec::new();
+        let (mut start, mut run) = (0, Traits::default());
         for (at, part) in parts.iter().enumerate() {
-            before = before.join(Traits::of(part));
-            if !before.is_separate() {
-                continue;
+            run = run.join(Traits::of(part));
+            if run.is_separate() {
+                pieces.push((start, at));
+                (start, run) = (at + 1, Traits::default());
             }
-            let (run, rest) = (&parts[..at], &parts[at + 1..]);
-            let item = self.build(part)?;
-            let right = if rest.is_empty() {
-                item
-            } else {
-                let rest = self.sequence(rest)?;
-                self.part(&whole(&parts[at..]), Kind::Concat(Box::new(item), Box::new(rest)))?
-            };
-            if run.is_empty() {
-                return Ok(right);
-            }
-            let left = self.part(&whole(run), Kind::Plain)?;
-            return self.part(&whole(parts), Kind::Concat(Box::new(left), Box::new(right)));
         }
-        self.part(&whole(parts), Kind::Plain)
+        let mut right = match &parts[start..] {
+            [] => None,
+            rest => Some(self.part(&whole(rest), Kind::Plain)?),
+        };
+        for (start, at) in pieces.into_iter().rev() {
+            let item = self.build(&parts[at])?;
+            let mut joined = match right {
+                None => item,
+                Some(rest) => {
+                    self.part(&whole(&parts[at..]), Kind::Concat(Box::new(item), Box::new(rest)))?
+                }
+            };
+            if start < at {
+                let left = self.part(&whole(&parts[start..at]), Kind::Plain)?;
+                let kind = Kind::Concat(Box::new(left), Box::new(joined));
+                joined = self.part(&whole(&parts[start..]), kind)?;
+            }
+            right = Some(joined);
+        }
+        match right {
+            Some(part) => Ok(part),
+            None => self.part(&Node::Empty, Kind::Plain),
+        }
     }
 }
 
@@ -240,7 +250,7 @@ fn collect_groups(node: &Node, groups: &mut Vec<usize>) {
 
 impl Plan {
     pub(super) fn new(parsed: &Parsed) -> Result<Self> {
-        let mut builder = Builder { groups: vec![None; parsed.groups + 1], parts: 0 };
+        let mut builder = Builder { groups: vec![None; parsed.groups + 1], instructions: 0 };
         builder.collect(&parsed.root);
         let root = builder.build(&parsed.root)?;
         Ok(Self { root, groups: parsed.groups, fold: parsed.fold })

@@ -1,5 +1,7 @@
 //! Reads an expression into a tree.
 
+use std::rc::Rc;
+
 use super::chars::{CharSet, Class};
 use super::invalid;
 use crate::error::{Result, SqlError};
@@ -76,7 +78,7 @@ pub(super) enum Node {
     /// Matches the empty text.
     Empty,
     /// One character.
-    Set(CharSet),
+    Set(Rc<CharSet>),
     Assert(Assertion),
     /// Text that must, or must not, come next (or lie before).
     Look {
@@ -142,7 +144,7 @@ pub(super) fn parse(pattern: &str, options: &Options) -> Result<Parsed> {
     let root = if parser.options.literal {
         let fold = parser.options.fold;
         let rest = parser.chars.get(parser.at..).unwrap_or_default();
-        Node::Cat(rest.iter().map(|c| Node::Set(CharSet::one(*c, fold))).collect())
+        Node::Cat(rest.iter().map(|c| Node::Set(Rc::new(CharSet::one(*c, fold)))).collect())
     } else {
         let root = parser.alternatives()?;
         if parser.at < parser.chars.len() {
@@ -344,7 +346,7 @@ impl Parser {
             '(' => return self.group(),
             '[' => return self.bracket(),
             '\\' => return self.escape(),
-            '.' => (Node::Set(CharSet::any(self.options.newline_stops)), false),
+            '.' => (Node::Set(Rc::new(CharSet::any(self.options.newline_stops))), false),
             '^' if anchors => (Node::Assert(Assertion::LineStart), true),
             '^' => (Node::Assert(Assertion::TextStart), true),
             '$' if anchors => (Node::Assert(Assertion::LineEnd), true),
@@ -358,7 +360,7 @@ impl Parser {
     }
 
     fn literal(&self, c: char) -> Node {
-        Node::Set(CharSet::one(c, self.options.fold))
+        Node::Set(Rc::new(CharSet::one(c, self.options.fold)))
     }
 
     fn group(&mut self) -> Result<(Node, bool)> {
@@ -434,7 +436,9 @@ impl Parser {
         }
         Ok(match self.character()? {
             Escaped::Char(c) => (self.literal(c), false),
-            Escaped::Class(class, outside) => (Node::Set(CharSet::class(class, outside)), false),
+            Escaped::Class(class, outside) => {
+                (Node::Set(Rc::new(CharSet::class(class, outside))), false)
+            }
         })
     }
 
@@ -512,7 +516,7 @@ impl Parser {
             let Some(c) = self.peek() else { return Err(invalid(OPEN_BRACKET)) };
             if c == ']' && !first {
                 self.at += 1;
-                return Ok((Node::Set(set), false));
+                return Ok((Node::Set(Rc::new(set)), false));
             }
             if c == '-' && !first && self.peek_at(1) != Some(']') {
                 // A range without a beginning.

@@ -89,3 +89,99 @@ fn the_library_and_the_automaton_agree() {
     }
     assert!(count > 1000);
 }
+
+/// Whatever an expression looks like, it is compiled or refused, and matching it ends.
+#[test]
+fn any_expression_is_survived() {
+    const PIECES: [&str; 40] = [
+        "a",
+        "b",
+        "ab",
+        "(",
+        ")",
+        "(?:",
+        "(?=",
+        "(?!",
+        "(?<=",
+        "(?<!",
+        "|",
+        "*",
+        "+",
+        "?",
+        "*?",
+        "{2}",
+        "{0}",
+        "{1,2}",
+        "{,",
+        "[",
+        "]",
+        "[^",
+        "[a-b]",
+        "[[:alpha:]]",
+        "-",
+        "^",
+        "$",
+        ".",
+        "\\",
+        "\\1",
+        "\\2",
+        "\\d",
+        "\\m",
+        "\\y",
+        "\\x61",
+        "\\q",
+        "é",
+        " ",
+        "(a)",
+        "(b|a)",
+    ];
+    // A linear congruential generator: the same expressions every time.
+    let mut state = 1u64;
+    let mut next = |limit: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap() % limit
+    };
+    let mut compiled = 0;
+    for _ in 0..20_000 {
+        let pattern: String = (0..1 + next(9)).map(|_| PIECES[next(PIECES.len())]).collect();
+        let options =
+            Options { fold: next(4) == 0, newline_stops: next(4) == 0, ..Options::default() };
+        let expression = match Expression::new(&pattern, &options) {
+            Ok(expression) => expression,
+            Err(error) => {
+                assert_eq!(error.sqlstate, "2201B", "{pattern}: {}", error.message);
+                continue;
+            }
+        };
+        compiled += 1;
+        for text in ["", "a", "abab", "bé a", "aab\nb"] {
+            let found = expression.find(text, 0).unwrap();
+            assert_eq!(expression.is_match(text).unwrap(), found.is_some(), "{pattern} in {text}");
+            let mut count = 0;
+            expression
+                .find_all(text, 0, false, |found| {
+                    assert!(text.get(found.start..found.end).is_some(), "{pattern} in {text}");
+                    for (start, end) in found.groups.iter().flatten() {
+                        assert!(text.get(*start..*end).is_some(), "{pattern} in {text}");
+                    }
+                    count += 1;
+                    true
+                })
+                .unwrap();
+            assert!(count <= text.len() + 1, "{pattern} in {text}");
+        }
+    }
+    assert!(compiled > 3_000, "{compiled}");
+}
+
+#[test]
+fn size_is_bounded() {
+    for pattern in ["(((a{200}){200}){200})", &"(a)".repeat(3_000), &"(".repeat(100_000)] {
+        let error = Expression::new(pattern, &Options::default()).unwrap_err();
+        assert_eq!(error.sqlstate, "2201B");
+    }
+    let backward = format!("(a*)*{}$", "\\1".repeat(3));
+    let expression = Expression::new(&backward, &Options::default()).unwrap();
+    assert!(expression.is_match(&"a".repeat(30)).unwrap());
+}
