@@ -287,3 +287,8 @@ fn arrays() {
 fn aggregates() {
     check("aggregates", include_str!("../testscripts/aggregates.test"));
 }
+
+#[test]
+fn regexp_random() {
+    check("regexp_random", include_str!("../testscripts/regexp_random.test"));
+}

@@ -262,8 +262,8 @@ fn encoding_max_length(value: &Datum) -> Result<Datum> {
     Ok(name.map_or(Datum::Null, |name| {
         Datum::Int4(match *name {
             "UTF8" | "EUC_TW" | "MULE_INTERNAL" | "GB18030" => 4,
-            "EUC_JP" | "EUC_KR" | "EUC_JIS_2004" | "JOHAB" => 3,
-            "EUC_CN" | "SJIS" | "BIG5" | "GBK" | "UHC" | "SHIFT_JIS_2004" => 2,
+            "EUC_JP" | "EUC_CN" | "EUC_KR" | "EUC_JIS_2004" | "JOHAB" => 3,
+            "SJIS" | "BIG5" | "GBK" | "UHC" | "SHIFT_JIS_2004" => 2,
             _ => 1,
         })
     }))

@@ -365,6 +365,10 @@ impl Search<'_> {
         end: usize,
     ) -> Result<bool> {
         if begin == end && min == 0 {
+            // Once, if the part matches the empty text, so that its groups have it; else not at all.
+            if part.program.spans(self.text, begin, end, self.budget)? {
+                self.dissect(part, begin, end)?;
+            }
             return Ok(true);
         }
         let least = min.max(1);
