@@ -114,13 +114,15 @@ pub struct ExecContext<'a> {
     pub scratch: &'a mut Scratch,
 }
 
-/// Buffers that point statements reuse from one execution to the next; one per session.
+/// What a session keeps from one execution to the next: buffers that point statements reuse, and the random
+/// numbers that `setseed` asked for.
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub(crate) key: Vec<u8>,
     pub(crate) row: Vec<Datum>,
     pub(crate) new: Vec<Datum>,
     pub(crate) output: Vec<Datum>,
+    pub(crate) random: Option<crate::functions::SeededRandom>,
 }
 
 /// Session services that functions and system tables use.

@@ -7,6 +7,12 @@ use niwaki_types::{ColumnType, TypeOid};
 pub(crate) const ANY_ARRAY: TypeOid = TypeOid(2277);
 /// Stands for every type in a signature; all places with it must agree.
 pub(crate) const ANY_ELEMENT: TypeOid = TypeOid(2283);
+/// Stands for every type that is no array.
+pub(crate) const ANY_NONARRAY: TypeOid = TypeOid(2776);
+/// Stands for every type in a signature; all places with it get the type that they can all become.
+pub(crate) const ANY_COMPATIBLE: TypeOid = TypeOid(5077);
+/// The array type of [`ANY_COMPATIBLE`].
+pub(crate) const ANY_COMPATIBLE_ARRAY: TypeOid = TypeOid(5078);
 /// Any type at all, each place for itself (`"any"`).
 pub(crate) const ANY: TypeOid = TypeOid(2276);
 /// A row of anonymous type.
@@ -48,6 +54,9 @@ const TYPES: &[(&str, TypeOid, char, bool, u32)] = &[
     ("record", RECORD, 'P', false, 0),
     ("anyarray", ANY_ARRAY, 'P', false, 0),
     ("anyelement", ANY_ELEMENT, 'P', false, 0),
+    ("anynonarray", ANY_NONARRAY, 'P', false, 0),
+    ("anycompatible", ANY_COMPATIBLE, 'P', false, 0),
+    ("anycompatiblearray", ANY_COMPATIBLE_ARRAY, 'P', false, 0),
 ];
 
 /// The type of an internal name (`int4`, `_text`), as the grammar writes `integer` and `text[]`.
@@ -120,6 +129,9 @@ pub fn format_type(column: ColumnType) -> String {
         RECORD => "record".to_owned(),
         ANY_ARRAY => "anyarray".to_owned(),
         ANY_ELEMENT => "anyelement".to_owned(),
+        ANY_NONARRAY => "anynonarray".to_owned(),
+        ANY_COMPATIBLE => "anycompatible".to_owned(),
+        ANY_COMPATIBLE_ARRAY => "anycompatiblearray".to_owned(),
         REGTYPE => "regtype".to_owned(),
         oid => oid.display_name().to_owned(),
     }

@@ -302,3 +302,38 @@ fn json_beyond_its_depth_is_an_error() {
         assert_eq!(found.err().unwrap_or_default(), sqlstate, "{statement}");
     }
 }
+
+#[test]
+fn math() {
+    check("math", include_str!("../testscripts/math.test"));
+}
+
+#[test]
+fn regexp() {
+    check("regexp", include_str!("../testscripts/regexp.test"));
+}
+
+#[test]
+fn text_functions() {
+    check("text_functions", include_str!("../testscripts/text_functions.test"));
+}
+
+#[test]
+fn binary() {
+    check("binary", include_str!("../testscripts/binary.test"));
+}
+
+#[test]
+fn arrays() {
+    check("arrays", include_str!("../testscripts/arrays.test"));
+}
+
+#[test]
+fn aggregates() {
+    check("aggregates", include_str!("../testscripts/aggregates.test"));
+}
+
+#[test]
+fn regexp_random() {
+    check("regexp_random", include_str!("../testscripts/regexp_random.test"));
+}

@@ -48,8 +48,8 @@ pub use layout::{
     value_of_image,
 };
 pub use numeric::{
-    Numeric, float4_to_char, float8_to_char, int4_to_char, int8_to_char, numeric_precision_scale,
-    numeric_to_char, numeric_typmod, to_number,
+    Numeric, Spread, float4_to_char, float8_to_char, int4_to_char, int8_to_char,
+    numeric_precision_scale, numeric_to_char, numeric_typmod, to_number,
 };
 pub use settings::{DateOrder, DateStyle, InputContext, IntervalStyle, TextSettings};
 pub use text_io::{

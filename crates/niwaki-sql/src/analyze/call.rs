@@ -1,14 +1,14 @@
 //! Which function or operator a call means: PostgreSQL's rules for choosing among candidates.
 
-use niwaki_types::{Datum, TypeOid};
+use niwaki_types::{ColumnType, TypeOid};
 
 use super::Analyzer;
 use crate::error::{Result, SqlError};
-use crate::expr::{Expr, ExprKind};
+use crate::expr::Expr;
 use crate::functions::{Function, operators_named};
 use crate::types::{
-    ANY, ANY_ARRAY, ANY_ELEMENT, CastContext, array_of, cast_path, category, element_of,
-    format_oid, is_preferred,
+    ANY, ANY_ARRAY, ANY_COMPATIBLE, ANY_COMPATIBLE_ARRAY, ANY_ELEMENT, ANY_NONARRAY, CastContext,
+    array_of, cast_path, category, element_of, format_oid, is_preferred,
 };
 
 /// The chosen candidate with the types its arguments must get.
@@ -81,35 +81,68 @@ fn declared_types(function: &Function, count: usize) -> Option<Vec<TypeOid>> {
 
 fn accepts(declared: &[TypeOid], types: &[TypeOid]) -> bool {
     let simple = declared.iter().zip(types).all(|(d, t)| match *d {
-        ANY | ANY_ELEMENT => true,
-        ANY_ARRAY => *t == TypeOid::UNKNOWN || element_of(*t).is_some(),
+        ANY | ANY_ELEMENT | ANY_COMPATIBLE => true,
+        ANY_NONARRAY => element_of(*t).is_none(),
+        ANY_ARRAY | ANY_COMPATIBLE_ARRAY => *t == TypeOid::UNKNOWN || element_of(*t).is_some(),
         d => *t == TypeOid::UNKNOWN || cast_path(*t, d, CastContext::Implicit).is_some(),
     });
     simple && polymorphic(declared, types).is_ok()
 }
 
-/// The element type that polymorphic parameters stand for; `Err` when the arguments disagree.
-fn polymorphic(
-    declared: &[TypeOid],
-    types: &[TypeOid],
-) -> std::result::Result<Option<TypeOid>, ()> {
-    let mut element: Option<TypeOid> = None;
+/// What the polymorphic parameters of a call stand for; `UNKNOWN` where no argument tells.
+struct Polymorphic {
+    /// The type of [`ANY_ELEMENT`], and of the elements of [`ANY_ARRAY`].
+    element: TypeOid,
+    /// The type of [`ANY_COMPATIBLE`], and of the elements of [`ANY_COMPATIBLE_ARRAY`].
+    compatible: TypeOid,
+}
+
+/// Finds what polymorphic parameters stand for; `Err` when the arguments disagree.
+fn polymorphic(declared: &[TypeOid], types: &[TypeOid]) -> std::result::Result<Polymorphic, ()> {
+    let mut element = TypeOid::UNKNOWN;
+    let mut compatible: Vec<TypeOid> = Vec::new();
     for (d, t) in declared.iter().zip(types) {
         if *t == TypeOid::UNKNOWN {
             continue;
         }
         let found = match *d {
-            ANY_ELEMENT => *t,
+            ANY_ELEMENT | ANY_NONARRAY => *t,
             ANY_ARRAY => element_of(*t).ok_or(())?,
+            ANY_COMPATIBLE => {
+                compatible.push(*t);
+                continue;
+            }
+            ANY_COMPATIBLE_ARRAY => {
+                compatible.push(element_of(*t).ok_or(())?);
+                continue;
+            }
             _ => continue,
         };
-        match element {
-            None => element = Some(found),
-            Some(known) if known == found => {}
-            Some(_) => return Err(()),
+        if element != TypeOid::UNKNOWN && element != found {
+            return Err(());
+        }
+        element = found;
+    }
+    Ok(Polymorphic { element, compatible: common_of(&compatible).ok_or(())? })
+}
+
+/// The type that all of these can become implicitly; `UNKNOWN` of none.
+fn common_of(types: &[TypeOid]) -> Option<TypeOid> {
+    let Some((first, rest)) = types.split_first() else { return Some(TypeOid::UNKNOWN) };
+    let implicit = |from, to| cast_path(from, to, CastContext::Implicit).is_some();
+    let mut chosen = *first;
+    for ty in rest.iter().copied() {
+        if ty == chosen {
+            continue;
+        }
+        if category(ty) != category(chosen) {
+            return None;
+        }
+        if !is_preferred(chosen) && implicit(chosen, ty) && !implicit(ty, chosen) {
+            chosen = ty;
         }
     }
-    Ok(element)
+    types.iter().all(|ty| implicit(*ty, chosen)).then_some(chosen)
 }
 
 fn keep_best(
@@ -184,16 +217,15 @@ fn finish(
     declared: &[TypeOid],
     types: &[TypeOid],
 ) -> std::result::Result<Resolved, NoMatch> {
-    let element = polymorphic(declared, types).map_err(|()| NoMatch::None)?;
-    let is_polymorphic = |t: &TypeOid| *t == ANY_ELEMENT || *t == ANY_ARRAY;
-    let element = match element {
-        Some(element) => element,
-        None if declared.iter().any(is_polymorphic) => TypeOid::TEXT,
-        None => TypeOid::UNKNOWN,
-    };
+    let found = polymorphic(declared, types).map_err(|()| NoMatch::None)?;
+    // Arguments that are all untyped are text.
+    let known = |t: TypeOid| if t == TypeOid::UNKNOWN { TypeOid::TEXT } else { t };
+    let (element, compatible) = (known(found.element), known(found.compatible));
     let concrete = |t: TypeOid, given: Option<TypeOid>| match t {
-        ANY_ELEMENT => Some(element),
+        ANY_ELEMENT | ANY_NONARRAY => Some(element),
         ANY_ARRAY => array_of(element),
+        ANY_COMPATIBLE => Some(compatible),
+        ANY_COMPATIBLE_ARRAY => array_of(compatible),
         ANY => Some(match given {
             Some(TypeOid::UNKNOWN) | None => TypeOid::TEXT,
             Some(given) => given,
@@ -218,20 +250,28 @@ impl Analyzer<'_> {
         right: Expr,
         location: i32,
     ) -> Result<Expr> {
-        let mut operands: Vec<Expr> = left.into_iter().chain(std::iter::once(right)).collect();
+        let operands: Vec<Expr> = left.into_iter().chain(std::iter::once(right)).collect();
         let types: Vec<TypeOid> = operands.iter().map(|e| e.ty).collect();
         if matches!((name, types.as_slice()), ("@?" | "@@", [TypeOid::JSONB, _])) {
             return Err(self.unsupported(format!("operator {name} of jsonpath"), location));
         }
         let resolved = match self.choose_operator(name, &types) {
             Ok(resolved) => resolved,
-            // Anything may be appended to a string, as its text.
-            Err(NoMatch::None | NoMatch::Ambiguous) if name == "||" => {
-                self.concatenation(&mut operands, &types, location)?
-            }
             Err(reason) => return Err(self.operator_error(name, &types, location, &reason)),
         };
         self.check_array_comparison(name, &resolved, location)?;
+        // Whatever is appended to a text is cast to text as if that were written.
+        if name == "||" && resolved.function.arguments.contains(&ANY_NONARRAY) {
+            let text = TypeOid::TEXT;
+            let mut arguments = Vec::with_capacity(operands.len());
+            for operand in operands {
+                arguments.push(self.cast(operand, ColumnType::new(text), location)?);
+            }
+            let resolved = self
+                .choose_operator(name, &[text, text])
+                .map_err(|reason| self.operator_error(name, &types, location, &reason))?;
+            return Ok(Expr::call(resolved.function, arguments, text, location));
+        }
         let mut arguments = Vec::with_capacity(operands.len());
         for (operand, ty) in operands.into_iter().zip(&resolved.arguments) {
             let from = operand.ty;
@@ -291,51 +331,6 @@ impl Analyzer<'_> {
             }
         }
         choose(&candidates, types)
-    }
-
-    fn concatenation(
-        &mut self,
-        operands: &mut [Expr],
-        types: &[TypeOid],
-        location: i32,
-    ) -> Result<Resolved> {
-        let [left, right] = types else {
-            return Err(self.operator_error("||", types, location, &NoMatch::None));
-        };
-        // array || element and element || array
-        for (array, element, at) in [(*left, *right, 1usize), (*right, *left, 0usize)] {
-            if let Some(wanted) = element_of(array)
-                && (element == TypeOid::UNKNOWN
-                    || cast_path(element, wanted, CastContext::Implicit).is_some())
-            {
-                let operand = std::mem::replace(
-                    &mut operands[at],
-                    Expr::constant(Datum::Null, array, location),
-                );
-                let operand = self.to_common(operand, wanted, "||")?;
-                operands[at] = Expr::new(ExprKind::Array(vec![operand]), array, location);
-                return self
-                    .choose_operator("||", &[array, array])
-                    .map_err(|reason| self.operator_error("||", types, location, &reason));
-            }
-        }
-        let string = |t: TypeOid| category(t) == 'S' || t == TypeOid::UNKNOWN;
-        if !string(*left) && !string(*right) {
-            return Err(self.operator_error("||", types, location, &NoMatch::None));
-        }
-        for operand in operands.iter_mut() {
-            if operand.ty != TypeOid::UNKNOWN && category(operand.ty) != 'S' {
-                let value = std::mem::replace(
-                    operand,
-                    Expr::constant(Datum::Null, TypeOid::TEXT, location),
-                );
-                *operand = self
-                    .coerce(value, TypeOid::TEXT, CastContext::Assignment)?
-                    .ok_or_else(|| self.operator_error("||", types, location, &NoMatch::None))?;
-            }
-        }
-        self.choose_operator("||", &[TypeOid::TEXT, TypeOid::TEXT])
-            .map_err(|reason| self.operator_error("||", types, location, &reason))
     }
 
     fn operator_error(

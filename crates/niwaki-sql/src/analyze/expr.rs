@@ -263,41 +263,17 @@ impl Analyzer<'_> {
         if value.ty == TypeOid::JSONB {
             return self.json_subscripts(value, &indirection.indirection);
         }
+        if indirection.indirection.len() > 1
+            && indirection
+                .indirection
+                .iter()
+                .all(|step| matches!(step.node, Some(NodeEnum::AIndices(_))))
+        {
+            return Err(SqlError::unsupported("an array of several dimensions"));
+        }
         for step in &indirection.indirection {
             match &step.node {
-                Some(NodeEnum::AIndices(indices)) if !indices.is_slice => {
-                    let index = self.expr_of(indices.uidx.as_deref())?;
-                    let location = index.location;
-                    let element = element_of(value.ty).ok_or_else(|| {
-                        self.error(
-                            "42804",
-                            format!(
-                                "cannot subscript type {} because it does not support subscripting",
-                                format_oid(value.ty)
-                            ),
-                            value.location,
-                        )
-                    })?;
-                    let from = index.ty;
-                    let index = self
-                        .coerce(index, TypeOid::INT4, CastContext::Assignment)?
-                        .ok_or_else(|| {
-                            self.error(
-                                "42804",
-                                format!(
-                                    "array subscript must have type integer, not {}",
-                                    format_oid(from)
-                                ),
-                                location,
-                            )
-                        })?;
-                    let kind =
-                        ExprKind::Subscript { array: Box::new(value), index: Box::new(index) };
-                    value = Expr::new(kind, element, location);
-                }
-                Some(NodeEnum::AIndices(_)) => {
-                    return Err(SqlError::unsupported("an array slice"));
-                }
+                Some(NodeEnum::AIndices(indices)) => value = self.subscript(value, indices)?,
                 _ => return Err(SqlError::unsupported("a field of a composite value")),
             }
         }
@@ -355,6 +331,51 @@ impl Analyzer<'_> {
             .copied()
             .ok_or_else(|| SqlError::internal("no function jsonb_extract_path"))?;
         Ok(Expr::call(function, arguments, TypeOid::JSONB, location))
+    }
+
+    /// One element of an array, or a slice of it.
+    fn subscript(&mut self, value: Expr, indices: &protobuf::AIndices) -> Result<Expr> {
+        let element = element_of(value.ty).ok_or_else(|| {
+            self.error(
+                "42804",
+                format!(
+                    "cannot subscript type {} because it does not support subscripting",
+                    format_oid(value.ty)
+                ),
+                value.location,
+            )
+        })?;
+        let array = Box::new(value);
+        if indices.is_slice {
+            let mut bounds = [None, None];
+            for (bound, node) in bounds.iter_mut().zip([&indices.lidx, &indices.uidx]) {
+                if let Some(node) = node {
+                    *bound = Some(self.subscript_number(node)?);
+                }
+            }
+            let (ty, location) = (array.ty, array.location);
+            let kind = ExprKind::Slice { array, bounds: Box::new(bounds) };
+            return Ok(Expr::new(kind, ty, location));
+        }
+        let Some(node) = indices.uidx.as_deref() else {
+            return Err(SqlError::internal("a subscript without a number"));
+        };
+        let index = self.subscript_number(node)?;
+        let location = index.location;
+        let kind = ExprKind::Subscript { array, index: Box::new(index) };
+        Ok(Expr::new(kind, element, location))
+    }
+
+    fn subscript_number(&mut self, node: &Node) -> Result<Expr> {
+        let index = self.expr(node)?;
+        let (from, location) = (index.ty, index.location);
+        self.coerce(index, TypeOid::INT4, CastContext::Assignment)?.ok_or_else(|| {
+            self.error(
+                "42804",
+                format!("array subscript must have type integer, not {}", format_oid(from)),
+                location,
+            )
+        })
     }
 
     fn type_cast(&mut self, cast: &protobuf::TypeCast) -> Result<Expr> {
@@ -472,7 +493,8 @@ impl Analyzer<'_> {
     }
 }
 
-/// The type of a number that is no int4: int8 if it fits, else numeric.
+/// The type of a number that the grammar does not take as an int4: int4 still for the least of them, which is
+/// written as minus a number beyond int4; int8 if it fits, else numeric.
 fn number_constant(text: &str) -> Result<(Datum, TypeOid)> {
     let digits = text.replace('_', "");
     let lower = digits.to_ascii_lowercase();
@@ -482,6 +504,9 @@ fn number_constant(text: &str) -> Result<(Datum, TypeOid)> {
                 .map(|value| (Datum::Int8(value), TypeOid::INT8))
                 .map_err(|_| SqlError::unsupported("a non-decimal integer beyond bigint"));
         }
+    }
+    if let Ok(value) = digits.parse::<i32>() {
+        return Ok((Datum::Int4(value), TypeOid::INT4));
     }
     if let Ok(value) = digits.parse::<i64>() {
         return Ok((Datum::Int8(value), TypeOid::INT8));

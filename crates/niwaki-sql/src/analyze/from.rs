@@ -194,6 +194,12 @@ impl Analyzer<'_> {
         let Some(call) = list.items.first() else {
             return Err(SqlError::internal("a function in FROM without a call"));
         };
+        if let Some(NodeEnum::FuncCall(unnest)) = &call.node
+            && unnest.args.len() > 1
+            && matches!(names_of(&unnest.funcname)[..], ["unnest"] | ["pg_catalog", "unnest"])
+        {
+            return self.unnest_several(range, unnest);
+        }
         let place = self.scope()?.place;
         // The set function is taken out of the list again just below.
         self.set_place(Place::From)?;
@@ -277,6 +283,44 @@ impl Analyzer<'_> {
                 (PlanNode::Single { expr, name, start, ordinality, filter: None }, depends)
             }
         };
+        Ok(FromTree::Leaf(TreeLeaf::Other { node, start, end, depends }))
+    }
+
+    /// `unnest(a, b)`: the arrays side by side, the shorter ones filled up with NULL. That is what sets in the
+    /// target list of a nested query are.
+    fn unnest_several(
+        &mut self,
+        range: &protobuf::RangeFunction,
+        call: &protobuf::FuncCall,
+    ) -> Result<FromTree> {
+        if range.ordinality {
+            return Err(self.unsupported("WITH ORDINALITY of several arrays", call.location));
+        }
+        let target = |argument: &Node| {
+            let one = protobuf::FuncCall { args: vec![argument.clone()], ..call.clone() };
+            let call = Node { node: Some(NodeEnum::FuncCall(Box::new(one))) };
+            let target = protobuf::ResTarget {
+                name: "unnest".to_owned(),
+                val: Some(Box::new(call)),
+                ..protobuf::ResTarget::default()
+            };
+            Node { node: Some(NodeEnum::ResTarget(Box::new(target))) }
+        };
+        let select = protobuf::SelectStmt {
+            target_list: call.args.iter().map(target).collect(),
+            op: protobuf::SetOperation::SetopNone.into(),
+            limit_option: protobuf::LimitOption::Default.into(),
+            ..protobuf::SelectStmt::default()
+        };
+        let name =
+            range.alias.as_ref().map_or("unnest", |alias| alias.aliasname.as_str()).to_owned();
+        self.check_alias(&name)?;
+        let plan = self.nested_query(&select, None)?;
+        let columns = self.renamed(plan.columns.clone(), range.alias.as_ref(), &name)?;
+        let depends = plan.correlated;
+        let start = self.scope()?.add_columns(&name, &columns);
+        let end = start + columns.len();
+        let node = PlanNode::SubQuery { plan: Arc::new(plan), name, start, filter: None };
         Ok(FromTree::Leaf(TreeLeaf::Other { node, start, end, depends }))
     }
 

@@ -7,11 +7,12 @@ use super::call::{NoMatch, choose};
 use super::named_arguments::has_names;
 use super::scope::Place;
 use super::{Analyzer, names_of};
+use crate::aggregates::{AggregateKind, aggregates_named, is_aggregate};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::functions::{Function, compare_function, functions_named};
+use crate::functions::{Eval, Function, compare_function, functions_named, variadic_forms};
 use crate::plan::{AggregateCall, SetCall};
-use crate::types::{CastContext, format_oid, type_by_name};
+use crate::types::{ANY, ANY_ELEMENT, CastContext, element_of, format_oid, type_by_name};
 
 impl Analyzer<'_> {
     pub(super) fn function_call(&mut self, call: &protobuf::FuncCall) -> Result<Expr> {
@@ -28,9 +29,6 @@ impl Analyzer<'_> {
         if call.agg_within_group {
             return Err(self.unsupported("WITHIN GROUP", location));
         }
-        if call.func_variadic {
-            return Err(self.unsupported("VARIADIC", location));
-        }
         if names.len() > 1 && names[0] != "pg_catalog" {
             let types = self.argument_types(&call.args)?;
             return Err(self.function_error(&shown, &types, location, &NoMatch::None));
@@ -38,17 +36,22 @@ impl Analyzer<'_> {
         if crate::functions::is_unsupported(name) {
             return Err(self.unsupported(format!("function {name}"), location));
         }
-        if crate::aggregates::is_aggregate(name) {
+        if is_aggregate(name) {
+            if call.func_variadic {
+                return Err(self.unsupported("VARIADIC in an aggregate", location));
+            }
             return self.aggregate(call, name);
         }
-        if call.agg_star
-            || call.agg_distinct
-            || call.agg_filter.is_some()
-            || !call.agg_order.is_empty()
-        {
+        let only_for_aggregates = [
+            (call.agg_star, format!("{shown}(*)")),
+            (call.agg_distinct, "DISTINCT".to_owned()),
+            (!call.agg_order.is_empty(), "ORDER BY".to_owned()),
+            (call.agg_filter.is_some(), "FILTER".to_owned()),
+        ];
+        if let Some((_, what)) = only_for_aggregates.iter().find(|(given, _)| *given) {
             return Err(self.error(
                 "42809",
-                format!("{shown} is not an aggregate function"),
+                format!("{what} specified, but {shown} is not an aggregate function"),
                 location,
             ));
         }
@@ -64,7 +67,15 @@ impl Analyzer<'_> {
         if matches!((name, types.as_slice()), ("to_json" | "to_jsonb", [TypeOid::UNKNOWN])) {
             return Err(self.polymorphic_unknown(location));
         }
-        let resolved = match choose(functions_named(name), &types) {
+        let candidates = if call.func_variadic {
+            if types.last().is_some_and(|t| element_of(*t).is_none() && *t != TypeOid::UNKNOWN) {
+                return Err(self.error("42804", "VARIADIC argument must be an array", location));
+            }
+            variadic_forms(name)
+        } else {
+            functions_named(name)
+        };
+        let resolved = match choose(candidates, &types) {
             Ok(resolved) => resolved,
             Err(reason) => {
                 // text(x), int4(x): a type's name as a function is a cast.
@@ -77,7 +88,11 @@ impl Analyzer<'_> {
             }
         };
         let mut converted = Vec::with_capacity(arguments.len());
-        for (argument, ty) in arguments.into_iter().zip(&resolved.arguments) {
+        for (number, (argument, ty)) in arguments.into_iter().zip(&resolved.arguments).enumerate() {
+            if shown_as_text(resolved.function, number, *ty) {
+                converted.push(self.cast(argument, ColumnType::new(TypeOid::TEXT), location)?);
+                continue;
+            }
             converted
                 .push(self.coerce(argument, *ty, CastContext::Implicit)?.ok_or_else(|| {
                     self.function_error(&shown, &types, location, &NoMatch::None)
@@ -154,18 +169,27 @@ impl Analyzer<'_> {
         if matches!((name, types.as_slice()), ("json_agg" | "jsonb_agg", [TypeOid::UNKNOWN])) {
             return Err(self.polymorphic_unknown(location));
         }
-        let Some(resolved) = crate::aggregates::resolve(name, &types, call.agg_star) else {
-            if call.args.is_empty() && !call.agg_star && name == "count" {
-                return Err(self.error(
-                    "42809",
-                    "count(*) must be used to call a parameterless aggregate function",
-                    location,
-                ));
+        let (kind, wanted, result) = if call.agg_star && name == "count" {
+            (AggregateKind::CountRows, Vec::new(), TypeOid::INT8)
+        } else if call.args.is_empty() && !call.agg_star && name == "count" {
+            return Err(self.error(
+                "42809",
+                "count(*) must be used to call a parameterless aggregate function",
+                location,
+            ));
+        } else {
+            if name == "array_agg" && types.first().is_some_and(|t| element_of(*t).is_some()) {
+                return Err(self.unsupported("an array of arrays", location));
             }
-            return Err(self.function_error(name, &types, location, &NoMatch::None));
+            let resolved = choose(aggregates_named(name), &types)
+                .map_err(|reason| self.function_error(name, &types, location, &reason))?;
+            let Eval::Aggregate(kind) = resolved.function.eval else {
+                return Err(SqlError::internal("an aggregate that is none"));
+            };
+            (kind, resolved.arguments, resolved.result)
         };
         let mut converted = Vec::with_capacity(arguments.len());
-        for (argument, ty) in arguments.into_iter().zip(&resolved.arguments) {
+        for (argument, ty) in arguments.into_iter().zip(&wanted) {
             converted.push(self.to_common(argument, *ty, name)?);
         }
         if call.agg_distinct
@@ -181,14 +205,14 @@ impl Analyzer<'_> {
         let scope = self.scope()?;
         let number = scope.aggregates.len();
         scope.aggregates.push(AggregateCall {
-            kind: resolved.kind,
+            kind,
             name: name.to_owned(),
             arguments: converted,
             distinct: call.agg_distinct,
             filter,
             order,
         });
-        Ok(Expr::new(ExprKind::Aggregate(number), resolved.result, location))
+        Ok(Expr::new(ExprKind::Aggregate(number), result, location))
     }
 
     #[expect(clippy::type_complexity, reason = "used once, just above")]
@@ -220,5 +244,18 @@ impl Analyzer<'_> {
             order.push((expr, descending, nulls_first));
         }
         Ok((arguments, filter, order))
+    }
+}
+
+/// Whether an argument is cast to text before the call: of functions that PostgreSQL writes so, and of types whose
+/// values do not tell by themselves how they are shown.
+fn shown_as_text(function: &Function, number: usize, given: TypeOid) -> bool {
+    let declared = function.arguments.get(number).or(function.arguments.last());
+    let quotes = matches!(function.name, "quote_literal" | "quote_nullable");
+    let shows = matches!(function.name, "concat" | "concat_ws" | "format");
+    match declared.copied() {
+        Some(ANY_ELEMENT) => quotes,
+        Some(ANY) => shows && given == TypeOid::REGCLASS,
+        _ => false,
     }
 }

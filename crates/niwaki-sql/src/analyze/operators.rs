@@ -17,7 +17,11 @@ impl Analyzer<'_> {
         let names = names_of(&expr.name);
         let name = names.last().copied().unwrap_or("=");
         match expr.kind() {
-            AExprKind::AexprOp | AExprKind::AexprLike | AExprKind::AexprIlike => {
+            // The pattern of SIMILAR TO comes wrapped in a function that makes a regular expression of it.
+            AExprKind::AexprOp
+            | AExprKind::AexprLike
+            | AExprKind::AexprIlike
+            | AExprKind::AexprSimilar => {
                 for side in [&expr.lexpr, &expr.rexpr].into_iter().flatten() {
                     if let Some(NodeEnum::RowExpr(row)) = &side.node {
                         return self.row_comparison(name, expr, row.location);
@@ -96,7 +100,6 @@ impl Analyzer<'_> {
             AExprKind::AexprBetweenSym | AExprKind::AexprNotBetweenSym => {
                 Err(self.unsupported("BETWEEN SYMMETRIC", location))
             }
-            AExprKind::AexprSimilar => Err(self.unsupported("SIMILAR TO", location)),
             AExprKind::Undefined => Err(SqlError::internal("operator without a kind")),
         }
     }

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
-use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
+use hashbrown::{DefaultHashBuilder, HashMap};
 use niwaki_types::{Datum, equal, hash};
 
 use super::groups::{self, Groups};
@@ -23,9 +23,9 @@ pub(super) struct Group {
 /// State of one aggregate in one group.
 pub(super) struct CallState {
     pub(super) accumulator: Accumulator,
-    /// Hashes and arguments seen, for DISTINCT; they are taken at the end.
-    seen: Option<(HashSet<u64>, Vec<KeyedRow>)>,
-    /// Rows kept for ORDER BY inside the call: keys, arguments.
+    /// For DISTINCT: the places in `ordered` of rows with the same hash.
+    seen: Option<HashMap<u64, Vec<usize>>>,
+    /// Rows kept for ORDER BY and DISTINCT inside the call: keys, arguments.
     ordered: Vec<KeyedRow>,
 }
 
@@ -54,25 +54,23 @@ impl CallState {
         hasher: &DefaultHashBuilder,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<()> {
-        if let Some((hashes, seen)) = &mut self.seen {
+        if let Some(seen) = &mut self.seen {
             let mut state = hasher.build_hasher();
             for (argument, value) in call.arguments.iter().zip(&values) {
                 hash(argument.ty, value, &mut state);
             }
-            let same = |(kept, _): &KeyedRow| {
-                kept.iter().zip(&values).zip(&call.arguments).all(|((a, b), argument)| {
-                    match (a.is_null(), b.is_null()) {
-                        (true, true) => true,
-                        (false, false) => equal(argument.ty, a, b),
-                        _ => false,
-                    }
-                })
-            };
-            let known = !hashes.insert(state.finish()) && seen.iter().any(same);
-            if !known {
-                rt.charge(row_bytes(&values))?;
-                seen.push((values, Vec::new()));
+            let places = seen.entry(state.finish()).or_default();
+            let known = places.iter().any(|place| match self.ordered.get(*place) {
+                Some((keys, _)) => same_row(keys, &values, &call.arguments),
+                None => false,
+            });
+            if known {
+                return Ok(());
             }
+            places.push(self.ordered.len());
+            rt.charge(row_bytes(&values) + size_of::<KeyedRow>())?;
+            // They are taken in their order, as PostgreSQL finds equal ones by sorting.
+            self.ordered.push((values.clone(), values));
             return Ok(());
         }
         if !call.order.is_empty() {
@@ -206,6 +204,15 @@ impl Aggregate {
     }
 }
 
+/// Whether two rows of arguments are the same; NULL is the same as NULL.
+fn same_row(a: &[Datum], b: &[Datum], arguments: &[Expr]) -> bool {
+    a.iter().zip(b).zip(arguments).all(|((a, b), argument)| match (a.is_null(), b.is_null()) {
+        (true, true) => true,
+        (false, false) => equal(argument.ty, a, b),
+        _ => false,
+    })
+}
+
 impl Step for Aggregate {
     fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         if self.groups.is_none() {
@@ -218,20 +225,14 @@ impl Step for Aggregate {
         row.clear();
         row.extend(group.keys);
         for (call, mut state) in calls.iter().zip(group.states) {
-            if !call.order.is_empty() {
-                let order: Vec<_> = call.order.iter().map(|(e, d, n)| (e.ty, *d, *n)).collect();
+            if !call.order.is_empty() || call.distinct {
+                let order: Vec<_> = if call.distinct {
+                    call.arguments.iter().map(|argument| (argument.ty, false, false)).collect()
+                } else {
+                    call.order.iter().map(|(e, d, n)| (e.ty, *d, *n)).collect()
+                };
                 sort_rows(&mut state.ordered, &order);
                 for (_, values) in &state.ordered {
-                    state.accumulator.add(values, rt.exec)?;
-                }
-            }
-            if let Some((_, mut seen)) = state.seen {
-                if call.kind.shows_order() {
-                    let order: Vec<_> =
-                        call.arguments.iter().map(|a| (a.ty, false, false)).collect();
-                    sort_rows(&mut seen, &order);
-                }
-                for (values, _) in &seen {
                     state.accumulator.add(values, rt.exec)?;
                 }
             }

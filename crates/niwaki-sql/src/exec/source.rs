@@ -85,7 +85,7 @@ impl SetValues {
         rt: &mut Runtime<'_, '_>,
     ) -> Result<Self> {
         let values = arguments.iter().map(|a| a.eval(row, rt)).collect::<Result<Vec<Datum>>>()?;
-        if values.iter().any(Datum::is_null) {
+        if function.strict && values.iter().any(Datum::is_null) {
             return Ok(Self::List(Vec::new().into_iter()));
         }
         if function.name == "generate_series" {

@@ -240,6 +240,11 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
             }
         }
         ExprKind::Subscript { array, index } => format!("{}[{}]", show(array), show(index)),
+        ExprKind::Slice { array, bounds } => {
+            let bounds: Vec<String> =
+                bounds.iter().map(|b| b.as_ref().map_or_else(String::new, &show)).collect();
+            format!("{}[{}]", show(array), bounds.join(":"))
+        }
         ExprKind::ArrayCompare { function, any, left, right } => {
             let word = if *any { "ANY" } else { "ALL" };
             format!("({} {} {word} ({}))", show(left), function.name, show(right))

@@ -49,7 +49,10 @@ impl Expr {
                 row.get(*slot).cloned().ok_or_else(|| missing_slot(*slot))
             }
             ExprKind::Slot { depth, slot } => outer_slot(rt.state, *depth, *slot),
-            ExprKind::Call { function, arguments } => call(function, arguments, row, rt),
+            ExprKind::Call { function, arguments } => {
+                let value = call(function, arguments, row, rt)?;
+                Ok(if function.returns_any_array() { self.array_of_type(value) } else { value })
+            }
             ExprKind::Cast { argument, from, explicit } => {
                 let value = argument.eval(row, rt)?;
                 if value.is_null() {
@@ -108,6 +111,15 @@ impl Expr {
                 rt.state.case_operands.last().cloned().ok_or_else(|| missing_slot(0))
             }
             _ => self.eval_rare(row, rt),
+        }
+    }
+
+    /// An array with the element type of the expression: a function does not see which of the types that look
+    /// alike is meant.
+    fn array_of_type(&self, value: Datum) -> Datum {
+        match (value, crate::types::element_of(self.ty)) {
+            (Datum::Array(_, elements), Some(element)) => Datum::Array(element, elements),
+            (value, _) => value,
         }
     }
 
@@ -184,6 +196,17 @@ impl Expr {
                 };
                 let position = usize::try_from(index).ok().and_then(|i| i.checked_sub(1));
                 Ok(position.and_then(|p| values.get(p)).cloned().unwrap_or(Datum::Null))
+            }
+            ExprKind::Slice { array, bounds } => {
+                let array = array.eval(row, rt)?;
+                let mut numbers = [None, None];
+                for (number, bound) in numbers.iter_mut().zip(bounds.iter()) {
+                    let Some(bound) = bound else { continue };
+                    let Datum::Int4(value) = bound.eval(row, rt)? else { return Ok(Datum::Null) };
+                    *number = Some(value);
+                }
+                let [lower, upper] = numbers;
+                Ok(crate::functions::slice(&array, lower, upper))
             }
             ExprKind::ArrayCompare { function, any, left, right } => {
                 let left = left.eval(row, rt)?;

@@ -94,6 +94,12 @@ pub(crate) enum ExprKind {
         array: Box<Expr>,
         index: Box<Expr>,
     },
+    /// `array[lower:upper]`
+    Slice {
+        array: Box<Expr>,
+        /// Lower and upper bound; one that is left out is the array's.
+        bounds: Box<[Option<Expr>; 2]>,
+    },
     /// `left op ANY (array)` or ALL
     ArrayCompare {
         function: &'static Function,

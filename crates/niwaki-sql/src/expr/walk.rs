@@ -49,6 +49,10 @@ impl Expr {
                 visit(array);
                 visit(index);
             }
+            ExprKind::Slice { array, bounds } => {
+                visit(array);
+                bounds.iter().flatten().for_each(visit);
+            }
             ExprKind::SubQuery(sub) => {
                 if let SubQueryKind::Compare { left, .. } = &sub.kind {
                     visit(left);
@@ -101,6 +105,10 @@ impl Expr {
             ExprKind::Subscript { array, index } => {
                 visit(array)?;
                 visit(index)
+            }
+            ExprKind::Slice { array, bounds } => {
+                visit(array)?;
+                bounds.iter_mut().flatten().try_for_each(visit)
             }
             ExprKind::SubQuery(sub) => match &mut sub.kind {
                 SubQueryKind::Compare { left, .. } => visit(left),
@@ -207,6 +215,14 @@ impl Expr {
                 ExprKind::Subscript { array: a, index: i },
                 ExprKind::Subscript { array: b, index: j },
             ) => a.same(b) && i.same(j),
+            (ExprKind::Slice { array: a, bounds: m }, ExprKind::Slice { array: b, bounds: n }) => {
+                a.same(b)
+                    && m.iter().zip(n.iter()).all(|(m, n)| match (m, n) {
+                        (Some(m), Some(n)) => m.same(n),
+                        (None, None) => true,
+                        _ => false,
+                    })
+            }
             _ => false,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_types::{Datum, Numeric, TypeError};
+use niwaki_types::{Datum, Numeric};
 
 use super::operators::{absolute, float, modulo, range};
 use super::{Function, functions};
@@ -16,8 +16,6 @@ fn wrong() -> SqlError {
 fn double(value: &Datum) -> Result<f64> {
     match value {
         Datum::Float8(v) => Ok(*v),
-        Datum::Float4(v) => Ok(f64::from(*v)),
-        Datum::Numeric(v) => Ok(v.to_f64()?),
         _ => Err(wrong()),
     }
 }
@@ -75,7 +73,7 @@ fn sign(a: &Datum) -> Result<Datum> {
             } else if value < 0.0 {
                 -1.0
             } else {
-                value
+                0.0
             }))
         }
     }
@@ -92,53 +90,57 @@ pub(super) fn square_root(a: &Datum) -> Result<Datum> {
     Ok(Datum::Float8(value.sqrt()))
 }
 
+pub(super) fn cube_root(a: &Datum) -> Result<Datum> {
+    Ok(Datum::Float8(double(a)?.cbrt()))
+}
+
 pub(super) fn power(a: &Datum, b: &Datum) -> Result<Datum> {
     if let (Datum::Numeric(base), Datum::Numeric(exponent)) = (a, b) {
-        return numeric_power(base, exponent);
+        return numeric(base.power(exponent));
     }
     let (base, exponent) = (double(a)?, double(b)?);
     if base == 0.0 && exponent < 0.0 {
         return Err(SqlError::new("2201F", "zero raised to a negative power is undefined"));
     }
-    if base < 0.0 && exponent.is_finite() && exponent.fract() != 0.0 {
+    let whole = exponent.is_infinite() || exponent.is_nan() || exponent.fract() == 0.0;
+    if base < 0.0 && !whole {
         return Err(SqlError::new(
             "2201F",
             "a negative number raised to a non-integer power yields a complex result",
         ));
     }
-    float(base.powf(exponent), false, base.is_finite() && exponent.is_finite(), false)
-}
-
-/// Powers of numerics with a small whole exponent are exact products; others are not here yet.
-fn numeric_power(base: &Numeric, exponent: &Numeric) -> Result<Datum> {
-    let whole = exponent.trunc(0)?;
-    let difference = exponent.sub(&whole)?;
-    let small = whole.to_i32().ok().filter(|e| (0..=1000).contains(e));
-    let (Some(count), true) = (small, difference.is_zero()) else {
-        return Err(SqlError::unsupported(
-            "power() of numeric with a negative, fractional or large exponent",
-        ));
-    };
-    let mut result = Numeric::from(1i64);
-    for _ in 0..count {
-        result = result.mul(base)?;
-    }
-    // Sixteen significant digits are the least PostgreSQL shows of a power.
-    let scale = i32::from(base.scale()).max(16);
-    numeric(result.round(scale))
+    let finite = base.is_finite() && exponent.is_finite();
+    float(base.powf(exponent), false, finite, finite && base != 0.0)
 }
 
 fn exp(a: &Datum) -> Result<Datum> {
+    if let Datum::Numeric(v) = a {
+        return numeric(v.exp());
+    }
     let value = double(a)?;
     float(value.exp(), false, value.is_finite(), value.is_finite())
 }
 
 fn ln(a: &Datum) -> Result<Datum> {
-    logarithm(double(a)?, f64::ln)
+    match a {
+        Datum::Numeric(v) => numeric(v.ln()),
+        _ => logarithm(double(a)?, f64::ln),
+    }
 }
 
 fn log10(a: &Datum) -> Result<Datum> {
-    logarithm(double(a)?, f64::log10)
+    match a {
+        Datum::Numeric(v) => numeric(v.log(&Numeric::from(10i32))),
+        _ => logarithm(double(a)?, f64::log10),
+    }
+}
+
+/// `log(base, value)`
+fn log(base: &Datum, value: &Datum) -> Result<Datum> {
+    match (base, value) {
+        (Datum::Numeric(base), Datum::Numeric(value)) => numeric(value.log(base)),
+        _ => Err(wrong()),
+    }
 }
 
 fn logarithm(value: f64, operation: fn(f64) -> f64) -> Result<Datum> {
@@ -151,23 +153,6 @@ fn logarithm(value: f64, operation: fn(f64) -> f64) -> Result<Datum> {
     Ok(Datum::Float8(operation(value)))
 }
 
-fn pi(_: &[Datum]) -> Result<Datum> {
-    Ok(Datum::Float8(std::f64::consts::PI))
-}
-
-macro_rules! trigonometry {
-    ($($name:ident)*) => {$(
-        fn $name(a: &Datum) -> Result<Datum> {
-            Ok(Datum::Float8(double(a)?.$name()))
-        }
-    )*};
-}
-trigonometry! { sin cos tan atan cbrt to_degrees to_radians }
-
-fn atan2(a: &Datum, b: &Datum) -> Result<Datum> {
-    Ok(Datum::Float8(double(a)?.atan2(double(b)?)))
-}
-
 fn div(a: &Datum, b: &Datum) -> Result<Datum> {
     match (a, b) {
         (Datum::Numeric(a), Datum::Numeric(b)) => numeric(a.div_trunc(b)),
@@ -175,112 +160,162 @@ fn div(a: &Datum, b: &Datum) -> Result<Datum> {
     }
 }
 
-fn gcd(a: &Datum, b: &Datum) -> Result<Datum> {
-    let (x, y, wide) = match (a, b) {
-        (Datum::Int4(x), Datum::Int4(y)) => (i64::from(*x), i64::from(*y), false),
-        (Datum::Int8(x), Datum::Int8(y)) => (*x, *y, true),
-        _ => return Err(wrong()),
-    };
-    let (mut x, mut y) = (i128::from(x).abs(), i128::from(y).abs());
+/// Both integers, and whether they are int8.
+fn integers(a: &Datum, b: &Datum) -> Result<(i128, i128, bool)> {
+    match (a, b) {
+        (Datum::Int4(x), Datum::Int4(y)) => Ok((i128::from(*x), i128::from(*y), false)),
+        (Datum::Int8(x), Datum::Int8(y)) => Ok((i128::from(*x), i128::from(*y), true)),
+        _ => Err(wrong()),
+    }
+}
+
+fn integer(value: i128, wide: bool) -> Result<Datum> {
+    if wide {
+        i64::try_from(value).map(Datum::Int8).map_err(|_| range("bigint"))
+    } else {
+        i32::try_from(value).map(Datum::Int4).map_err(|_| range("integer"))
+    }
+}
+
+/// Euclid's algorithm on magnitudes.
+fn greatest_divisor(x: i128, y: i128) -> i128 {
+    let (mut x, mut y) = (x.abs(), y.abs());
     while y != 0 {
         (x, y) = (y, x % y);
     }
-    if wide {
-        i64::try_from(x).map(Datum::Int8).map_err(|_| range("bigint"))
-    } else {
-        i32::try_from(x).map(Datum::Int4).map_err(|_| range("integer"))
+    x
+}
+
+fn gcd(a: &Datum, b: &Datum) -> Result<Datum> {
+    if let (Datum::Numeric(a), Datum::Numeric(b)) = (a, b) {
+        return numeric(a.gcd(b));
     }
+    let (x, y, wide) = integers(a, b)?;
+    integer(greatest_divisor(x, y), wide)
 }
 
-/// A uniform number of 53 bits in [0, 1).
-fn random(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
-    let bits = exec.environment.random() >> 11;
-    #[expect(clippy::cast_precision_loss, reason = "53 bits fit a float8")]
-    Ok(Datum::Float8(bits as f64 / 9_007_199_254_740_992.0))
-}
-
-fn generate_series(_: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<Datum>> {
-    let _ = values;
-    Err(SqlError::internal("generate_series is computed by its scan"))
-}
-
-fn unnest(_: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<Datum>> {
-    match values {
-        [Datum::Array(_, elements)] => Ok(elements.to_vec()),
-        _ => Ok(Vec::new()),
+fn lcm(a: &Datum, b: &Datum) -> Result<Datum> {
+    if let (Datum::Numeric(a), Datum::Numeric(b)) = (a, b) {
+        return numeric(a.lcm(b));
     }
-}
-
-fn generate_subscripts(_: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<Datum>> {
-    match values {
-        [Datum::Array(_, elements), Datum::Int4(1)] => {
-            let size = i32::try_from(elements.len()).map_err(|_| range("integer"))?;
-            Ok((1..=size).map(Datum::Int4).collect())
-        }
-        _ => Ok(Vec::new()),
+    let (x, y, wide) = integers(a, b)?;
+    if x == 0 || y == 0 {
+        return integer(0, wide);
     }
+    integer((x / greatest_divisor(x, y) * y).abs(), wide)
 }
 
-fn array_position(values: &[Datum]) -> Result<Datum> {
-    let [Datum::Array(element, elements), wanted, ..] = values else { return Ok(Datum::Null) };
-    for (number, candidate) in elements.iter().enumerate() {
-        let same = match (candidate.is_null(), wanted.is_null()) {
-            (true, true) => true,
-            (false, false) => niwaki_types::equal(*element, candidate, wanted),
-            _ => false,
-        };
-        if same {
-            return i32::try_from(number + 1).map(Datum::Int4).map_err(|_| range("integer"));
-        }
-    }
-    Ok(Datum::Null)
-}
-
-/// `array_length`, `array_upper`: of one dimension both are the number of elements.
-fn array_upper(a: &Datum, dimension: &Datum) -> Result<Datum> {
-    match (a, dimension) {
-        (Datum::Array(_, elements), Datum::Int4(1)) if !elements.is_empty() => {
-            i32::try_from(elements.len()).map(Datum::Int4).map_err(|_| range("integer"))
-        }
-        _ => Ok(Datum::Null),
-    }
-}
-
-fn array_lower(a: &Datum, dimension: &Datum) -> Result<Datum> {
-    match (a, dimension) {
-        (Datum::Array(_, elements), Datum::Int4(1)) if !elements.is_empty() => Ok(Datum::Int4(1)),
-        _ => Ok(Datum::Null),
-    }
-}
-
-fn cardinality(a: &Datum) -> Result<Datum> {
+fn factorial(a: &Datum) -> Result<Datum> {
     match a {
-        Datum::Array(_, elements) => {
-            i32::try_from(elements.len()).map(Datum::Int4).map_err(|_| range("integer"))
+        Datum::Int8(number) => numeric(Numeric::factorial(*number)),
+        _ => Err(wrong()),
+    }
+}
+
+fn scale(a: &Datum) -> Result<Datum> {
+    match a {
+        Datum::Numeric(v) if v.is_finite() => Ok(Datum::Int4(i32::from(v.scale()))),
+        Datum::Numeric(_) => Ok(Datum::Null),
+        _ => Err(wrong()),
+    }
+}
+
+fn min_scale(a: &Datum) -> Result<Datum> {
+    match a {
+        Datum::Numeric(v) => {
+            Ok(v.min_scale().map_or(Datum::Null, |scale| Datum::Int4(i32::from(scale))))
         }
         _ => Err(wrong()),
     }
 }
 
-fn array_append(values: &[Datum]) -> Result<Datum> {
-    match values {
-        [Datum::Array(element, elements), value] => Ok(Datum::Array(
-            *element,
-            elements.iter().cloned().chain(std::iter::once(value.clone())).collect(),
-        )),
-        _ => Ok(Datum::Null),
+fn trim_scale(a: &Datum) -> Result<Datum> {
+    match a {
+        Datum::Numeric(v) => numeric(v.trim_scale()),
+        _ => Err(wrong()),
     }
 }
 
-fn width_of_zero(_: TypeError) -> SqlError {
-    SqlError::new("22012", "division by zero")
+fn bucket_error(message: &str) -> SqlError {
+    SqlError::new("2201G", message)
 }
 
-fn modulo_function(a: &Datum, b: &Datum) -> Result<Datum> {
-    if let (Datum::Numeric(x), Datum::Numeric(y)) = (a, b) {
-        return Ok(Datum::Numeric(Arc::new(x.rem(y).map_err(width_of_zero)?)));
+/// `width_bucket(operand, low, high, count)`: which of so many equal parts between two bounds a number is in.
+fn width_bucket(values: &[Datum]) -> Result<Datum> {
+    let [operand, low, high, Datum::Int4(count)] = values else { return Err(wrong()) };
+    if *count <= 0 {
+        return Err(bucket_error("count must be greater than zero"));
     }
-    modulo(a, b)
+    match (operand, low, high) {
+        (Datum::Numeric(operand), Datum::Numeric(low), Datum::Numeric(high)) => {
+            numeric_bucket(operand, low, high, *count)
+        }
+        _ => float_bucket(double(operand)?, double(low)?, double(high)?, *count),
+    }
+}
+
+/// The bucket behind the last one.
+fn bucket_behind(count: i32) -> Result<Datum> {
+    count.checked_add(1).map(Datum::Int4).ok_or_else(|| range("integer"))
+}
+
+fn numeric_bucket(operand: &Numeric, low: &Numeric, high: &Numeric, count: i32) -> Result<Datum> {
+    if operand.is_nan() || low.is_nan() || high.is_nan() {
+        return Err(bucket_error("operand, lower bound, and upper bound cannot be NaN"));
+    }
+    if low.is_infinite() || high.is_infinite() {
+        return Err(bucket_error("lower and upper bounds must be finite"));
+    }
+    if low == high {
+        return Err(bucket_error("lower bound cannot equal upper bound"));
+    }
+    let rising = low < high;
+    if (rising && operand < low) || (!rising && operand > low) {
+        return Ok(Datum::Int4(0));
+    }
+    if (rising && operand >= high) || (!rising && operand <= high) {
+        return bucket_behind(count);
+    }
+    let buckets = Numeric::from(count);
+    let quotient = operand.sub(low)?.mul(&buckets)?.div(&high.sub(low)?)?;
+    // Rounding can make it all of the buckets, although the operand is below the bound.
+    let bucket = if quotient >= buckets { count - 1 } else { quotient.floor()?.to_i32()? };
+    Ok(Datum::Int4(bucket + 1))
+}
+
+fn float_bucket(operand: f64, low: f64, high: f64, count: i32) -> Result<Datum> {
+    if operand.is_nan() || low.is_nan() || high.is_nan() {
+        return Err(bucket_error("operand, lower bound, and upper bound cannot be NaN"));
+    }
+    if low.is_infinite() || high.is_infinite() {
+        return Err(bucket_error("lower and upper bounds must be finite"));
+    }
+    if low == high {
+        return Err(bucket_error("lower bound cannot equal upper bound"));
+    }
+    let rising = low < high;
+    if (rising && operand < low) || (!rising && operand > low) {
+        return Ok(Datum::Int4(0));
+    }
+    if (rising && operand >= high) || (!rising && operand <= high) {
+        return bucket_behind(count);
+    }
+    let (above, width) =
+        if rising { (operand - low, high - low) } else { (low - operand, low - high) };
+    let share = if width.is_finite() {
+        above / width
+    } else {
+        // Bounds so far from each other that their distance is no float.
+        (operand / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0)
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "a share of an int4 is one")]
+    let bucket = (f64::from(count) * share) as i32;
+    Ok(Datum::Int4(bucket.min(count - 1) + 1))
+}
+
+fn generate_series(_: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<Datum>> {
+    let _ = values;
+    Err(SqlError::internal("generate_series is computed by its scan"))
 }
 
 pub(super) const FUNCTIONS: &[Function] = functions! {
@@ -306,31 +341,37 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "sign" (NUMERIC) NUMERIC strict single immutable Unary(sign);
     "sqrt" (FLOAT8) FLOAT8 strict single immutable Unary(square_root);
     "sqrt" (NUMERIC) NUMERIC strict single immutable Unary(square_root);
-    "cbrt" (FLOAT8) FLOAT8 strict single immutable Unary(cbrt);
+    "cbrt" (FLOAT8) FLOAT8 strict single immutable Unary(cube_root);
     "power" (FLOAT8, FLOAT8) FLOAT8 strict single immutable Binary(power);
     "power" (NUMERIC, NUMERIC) NUMERIC strict single immutable Binary(power);
     "pow" (FLOAT8, FLOAT8) FLOAT8 strict single immutable Binary(power);
     "pow" (NUMERIC, NUMERIC) NUMERIC strict single immutable Binary(power);
     "exp" (FLOAT8) FLOAT8 strict single immutable Unary(exp);
+    "exp" (NUMERIC) NUMERIC strict single immutable Unary(exp);
     "ln" (FLOAT8) FLOAT8 strict single immutable Unary(ln);
+    "ln" (NUMERIC) NUMERIC strict single immutable Unary(ln);
     "log" (FLOAT8) FLOAT8 strict single immutable Unary(log10);
+    "log" (NUMERIC) NUMERIC strict single immutable Unary(log10);
+    "log" (NUMERIC, NUMERIC) NUMERIC strict single immutable Binary(log);
     "log10" (FLOAT8) FLOAT8 strict single immutable Unary(log10);
-    "pi" () FLOAT8 strict single immutable Pure(pi);
-    "sin" (FLOAT8) FLOAT8 strict single immutable Unary(sin);
-    "cos" (FLOAT8) FLOAT8 strict single immutable Unary(cos);
-    "tan" (FLOAT8) FLOAT8 strict single immutable Unary(tan);
-    "atan" (FLOAT8) FLOAT8 strict single immutable Unary(atan);
-    "atan2" (FLOAT8, FLOAT8) FLOAT8 strict single immutable Binary(atan2);
-    "degrees" (FLOAT8) FLOAT8 strict single immutable Unary(to_degrees);
-    "radians" (FLOAT8) FLOAT8 strict single immutable Unary(to_radians);
-    "mod" (INT2, INT2) INT2 strict single immutable Binary(modulo_function);
-    "mod" (INT4, INT4) INT4 strict single immutable Binary(modulo_function);
-    "mod" (INT8, INT8) INT8 strict single immutable Binary(modulo_function);
-    "mod" (NUMERIC, NUMERIC) NUMERIC strict single immutable Binary(modulo_function);
+    "log10" (NUMERIC) NUMERIC strict single immutable Unary(log10);
+    "mod" (INT2, INT2) INT2 strict single immutable Binary(modulo);
+    "mod" (INT4, INT4) INT4 strict single immutable Binary(modulo);
+    "mod" (INT8, INT8) INT8 strict single immutable Binary(modulo);
+    "mod" (NUMERIC, NUMERIC) NUMERIC strict single immutable Binary(modulo);
     "div" (NUMERIC, NUMERIC) NUMERIC strict single immutable Binary(div);
     "gcd" (INT4, INT4) INT4 strict single immutable Binary(gcd);
     "gcd" (INT8, INT8) INT8 strict single immutable Binary(gcd);
-    "random" () FLOAT8 strict single volatile Context(random);
+    "gcd" (NUMERIC, NUMERIC) NUMERIC strict single immutable Binary(gcd);
+    "lcm" (INT4, INT4) INT4 strict single immutable Binary(lcm);
+    "lcm" (INT8, INT8) INT8 strict single immutable Binary(lcm);
+    "lcm" (NUMERIC, NUMERIC) NUMERIC strict single immutable Binary(lcm);
+    "factorial" (INT8) NUMERIC strict single immutable Unary(factorial);
+    "scale" (NUMERIC) INT4 strict single immutable Unary(scale);
+    "min_scale" (NUMERIC) INT4 strict single immutable Unary(min_scale);
+    "trim_scale" (NUMERIC) NUMERIC strict single immutable Unary(trim_scale);
+    "width_bucket" (FLOAT8, FLOAT8, FLOAT8, INT4) INT4 strict single immutable Pure(width_bucket);
+    "width_bucket" (NUMERIC, NUMERIC, NUMERIC, INT4) INT4 strict single immutable Pure(width_bucket);
     "generate_series" (INT4, INT4) INT4 strict single immutable Set(generate_series);
     "generate_series" (INT4, INT4, INT4) INT4 strict single immutable Set(generate_series);
     "generate_series" (INT8, INT8) INT8 strict single immutable Set(generate_series);
@@ -339,12 +380,4 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "generate_series" (NUMERIC, NUMERIC, NUMERIC) NUMERIC strict single immutable Set(generate_series);
     "generate_series" (TIMESTAMP, TIMESTAMP, INTERVAL) TIMESTAMP strict single immutable Set(generate_series);
     "generate_series" (TIMESTAMPTZ, TIMESTAMPTZ, INTERVAL) TIMESTAMPTZ strict single stable Set(generate_series);
-    "unnest" (ARRAY) ELEMENT strict single immutable Set(unnest);
-    "generate_subscripts" (ARRAY, INT4) INT4 strict single immutable Set(generate_subscripts);
-    "array_position" (ARRAY, ELEMENT) INT4 nullable single immutable Pure(array_position);
-    "array_length" (ARRAY, INT4) INT4 strict single immutable Binary(array_upper);
-    "array_upper" (ARRAY, INT4) INT4 strict single immutable Binary(array_upper);
-    "array_lower" (ARRAY, INT4) INT4 strict single immutable Binary(array_lower);
-    "cardinality" (ARRAY) INT4 strict single immutable Unary(cardinality);
-    "array_append" (ARRAY, ELEMENT) ARRAY nullable single immutable Pure(array_append);
 };

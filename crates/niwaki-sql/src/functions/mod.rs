@@ -1,6 +1,10 @@
 //! Functions and operators: their signatures, and how a call finds the one it means.
 
+mod arrays;
+mod binary;
+mod format;
 mod formatting;
+mod information;
 mod inspect;
 mod json;
 mod math;
@@ -9,10 +13,17 @@ mod operators;
 mod overlaps;
 mod pattern;
 mod prewarm;
+mod quote;
+mod random;
+mod regexp;
 mod system;
+#[cfg(test)]
+mod tests;
 mod text;
 mod time;
 mod time_of_day;
+mod trigonometry;
+mod unicode;
 mod uuid;
 
 use std::collections::HashMap;
@@ -24,10 +35,11 @@ use niwaki_types::{Datum, TypeOid};
 use crate::context::ExecContext;
 use crate::error::Result;
 
+pub(crate) use arrays::slice;
 pub(crate) use json::{JsonAggregate, is_unsupported};
 pub(crate) use operators::compare_function;
-
-pub(crate) use text::{quote_identifier, quote_string};
+pub(crate) use quote::{quote_identifier, quote_string};
+pub(crate) use random::SeededRandom;
 pub(crate) use time::convert_time;
 pub(crate) use time_of_day::convert_time_of_day;
 
@@ -58,6 +70,8 @@ pub(crate) enum Eval {
     Set(fn(&mut ExecContext<'_>, &[Datum]) -> Result<Vec<Datum>>),
     /// A set of rows of several columns: in FROM only.
     Rows(&'static RowsFunction),
+    /// One value of many rows, made by the executor.
+    Aggregate(crate::aggregates::AggregateKind),
 }
 
 /// Gives one row, of as many values as there are columns.
@@ -107,6 +121,11 @@ impl Function {
         elements.then_some("value")
     }
 
+    /// Whether it gives an array of a type that its arguments decide.
+    pub(crate) fn returns_any_array(&self) -> bool {
+        self.result == T::ARRAY || self.result == T::COMPATIBLES
+    }
+
     /// Names and types of its columns, if it has several.
     pub(crate) fn columns(&self) -> Option<&'static [(&'static str, TypeOid)]> {
         match &self.eval {
@@ -154,6 +173,9 @@ impl T {
     pub(crate) const ANY: TypeOid = crate::types::ANY;
     pub(crate) const ELEMENT: TypeOid = crate::types::ANY_ELEMENT;
     pub(crate) const ARRAY: TypeOid = crate::types::ANY_ARRAY;
+    pub(crate) const NONARRAY: TypeOid = crate::types::ANY_NONARRAY;
+    pub(crate) const COMPATIBLE: TypeOid = crate::types::ANY_COMPATIBLE;
+    pub(crate) const COMPATIBLES: TypeOid = crate::types::ANY_COMPATIBLE_ARRAY;
 }
 
 /// Writes a table of functions: `name(ARGUMENT TYPES) RESULT flags kind(body)`. The flags are
@@ -181,9 +203,11 @@ macro_rules! functions {
 }
 pub(crate) use functions;
 
-type ByName = HashMap<&'static str, Vec<&'static Function>>;
+/// Functions by their names.
+pub(crate) type ByName = HashMap<&'static str, Vec<&'static Function>>;
 
-fn index(tables: &[&'static [Function]]) -> ByName {
+/// Tables of functions, by name.
+pub(crate) fn index(tables: &[&'static [Function]]) -> ByName {
     let mut map = ByName::new();
     for function in tables.iter().copied().flatten() {
         map.entry(function.name).or_default().push(function);
@@ -191,85 +215,54 @@ fn index(tables: &[&'static [Function]]) -> ByName {
     map
 }
 
+/// The functions there are, by what they are about.
+const GROUPS: &[(&str, &[&[Function]])] = &[
+    ("Text", &[text::FUNCTIONS, format::FUNCTIONS, quote::FUNCTIONS, unicode::FUNCTIONS]),
+    ("Regular expressions", &[regexp::FUNCTIONS]),
+    ("Byte strings", &[binary::FUNCTIONS]),
+    ("Numbers", &[math::FUNCTIONS, trigonometry::FUNCTIONS, random::FUNCTIONS]),
+    ("Arrays", &[arrays::FUNCTIONS]),
+    (
+        "Date and time",
+        &[time::FUNCTIONS, time_of_day::FUNCTIONS, moments::FUNCTIONS, overlaps::FUNCTIONS],
+    ),
+    ("Format pictures", &[formatting::FUNCTIONS]),
+    ("uuid", &[uuid::FUNCTIONS]),
+    ("JSON", &[json::FUNCTIONS]),
+    ("The session, the catalog and the server", &[information::FUNCTIONS, system::FUNCTIONS]),
+    ("Looking at what is stored", &[inspect::FUNCTIONS, prewarm::FUNCTIONS]),
+];
+
+const OPERATORS: &[&[Function]] = &[
+    operators::OPERATORS,
+    arrays::OPERATORS,
+    time::OPERATORS,
+    time_of_day::OPERATORS,
+    json::OPERATORS,
+];
+
+fn all_functions() -> ByName {
+    let tables: Vec<&'static [Function]> =
+        GROUPS.iter().flat_map(|(_, tables)| tables.iter().copied()).collect();
+    index(&tables)
+}
+
 /// All functions of this name.
 pub(crate) fn functions_named(name: &str) -> &'static [&'static Function] {
     static MAP: OnceLock<ByName> = OnceLock::new();
-    let map = MAP.get_or_init(|| {
-        index(&[
-            text::FUNCTIONS,
-            math::FUNCTIONS,
-            time::FUNCTIONS,
-            time_of_day::FUNCTIONS,
-            overlaps::FUNCTIONS,
-            uuid::FUNCTIONS,
-            moments::FUNCTIONS,
-            formatting::FUNCTIONS,
-            system::FUNCTIONS,
-            inspect::FUNCTIONS,
-            prewarm::FUNCTIONS,
-            json::FUNCTIONS,
-        ])
-    });
-    map.get(name).map_or(&[], Vec::as_slice)
+    MAP.get_or_init(all_functions).get(name).map_or(&[], Vec::as_slice)
+}
+
+/// The functions of this name that take their last arguments as one array: `f(VARIADIC array)`.
+pub(crate) fn variadic_forms(name: &str) -> &'static [&'static Function] {
+    static MAP: OnceLock<ByName> = OnceLock::new();
+    MAP.get_or_init(|| index(&[format::VARIADIC, information::VARIADIC]))
+        .get(name)
+        .map_or(&[], Vec::as_slice)
 }
 
 /// All operators of this name; one argument for prefix operators.
 pub(crate) fn operators_named(name: &str) -> &'static [&'static Function] {
     static MAP: OnceLock<ByName> = OnceLock::new();
-    let map = MAP.get_or_init(|| {
-        index(&[operators::OPERATORS, time::OPERATORS, time_of_day::OPERATORS, json::OPERATORS])
-    });
-    map.get(name).map_or(&[], Vec::as_slice)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tables() -> [&'static [Function]; 16] {
-        [
-            text::FUNCTIONS,
-            math::FUNCTIONS,
-            time::FUNCTIONS,
-            time_of_day::FUNCTIONS,
-            overlaps::FUNCTIONS,
-            uuid::FUNCTIONS,
-            moments::FUNCTIONS,
-            formatting::FUNCTIONS,
-            system::FUNCTIONS,
-            inspect::FUNCTIONS,
-            prewarm::FUNCTIONS,
-            operators::OPERATORS,
-            time::OPERATORS,
-            time_of_day::OPERATORS,
-            json::FUNCTIONS,
-            json::OPERATORS,
-        ]
-    }
-
-    #[test]
-    fn no_two_have_one_signature() {
-        let mut seen = std::collections::HashSet::new();
-        for function in tables().into_iter().flatten() {
-            let new = seen.insert((function.name, function.arguments, function.variadic));
-            assert!(new, "{function:?} {:?}", function.arguments);
-        }
-    }
-
-    #[test]
-    fn bodies_fit_their_signatures() {
-        for function in tables().into_iter().flatten() {
-            match function.eval {
-                Eval::Unary(_) => assert_eq!(function.arguments.len(), 1, "{function:?}"),
-                Eval::Binary(_) => assert_eq!(function.arguments.len(), 2, "{function:?}"),
-                _ => {}
-            }
-            if matches!(function.eval, Eval::Unary(_) | Eval::Binary(_)) {
-                assert!(function.strict, "{function:?}");
-            }
-            if function.columns().is_some() {
-                assert!(function.strict && function.result == T::RECORD, "{function:?}");
-            }
-        }
-    }
+    MAP.get_or_init(|| index(OPERATORS)).get(name).map_or(&[], Vec::as_slice)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use niwaki_types::{Datum, Numeric, TypeError, TypeOid, compare};
 
-use super::pattern::{ilike, like, regex_match, regex_match_insensitive};
+use super::pattern::{ilike, like, like_bytes, regex_match, regex_match_insensitive};
 use super::{Function, functions};
 use crate::error::{Result, SqlError};
 
@@ -358,21 +358,11 @@ fn concat_text(a: &Datum, b: &Datum) -> Result<Datum> {
     }
 }
 
-fn concat_arrays(values: &[Datum]) -> Result<Datum> {
-    match values {
-        [Datum::Array(element, x), Datum::Array(_, y)] => {
-            Ok(Datum::Array(*element, x.iter().chain(y.iter()).cloned().collect()))
-        }
-        [array @ Datum::Array(..), Datum::Null] | [Datum::Null, array @ Datum::Array(..)] => {
-            Ok(array.clone())
-        }
-        [Datum::Null, Datum::Null] => Ok(Datum::Null),
-        _ => Err(wrong_types("||")),
-    }
-}
-
-fn not_like(a: &Datum, b: &Datum) -> Result<Datum> {
+pub(super) fn not_like(a: &Datum, b: &Datum) -> Result<Datum> {
     like(a, b).map(invert)
+}
+pub(super) fn not_like_bytes(a: &Datum, b: &Datum) -> Result<Datum> {
+    like_bytes(a, b).map(invert)
 }
 fn not_ilike(a: &Datum, b: &Datum) -> Result<Datum> {
     ilike(a, b).map(invert)
@@ -531,11 +521,13 @@ pub(super) const OPERATORS: &[Function] = operator_table! {
         "@" (INT2) INT2 strict single immutable Unary(absolute);
         "@" (INT4) INT4 strict single immutable Unary(absolute);
         "@" (INT8) INT8 strict single immutable Unary(absolute);
+        "@" (FLOAT4) FLOAT4 strict single immutable Unary(absolute);
         "@" (FLOAT8) FLOAT8 strict single immutable Unary(absolute);
         "@" (NUMERIC) NUMERIC strict single immutable Unary(absolute);
         "^" (FLOAT8, FLOAT8) FLOAT8 strict single immutable Binary(super::math::power);
         "^" (NUMERIC, NUMERIC) NUMERIC strict single immutable Binary(super::math::power);
         "|/" (FLOAT8) FLOAT8 strict single immutable Unary(super::math::square_root);
+        "||/" (FLOAT8) FLOAT8 strict single immutable Unary(super::math::cube_root);
         "&" (INT2, INT2) INT2 strict single immutable Binary(bit_and);
         "&" (INT4, INT4) INT4 strict single immutable Binary(bit_and);
         "&" (INT8, INT8) INT8 strict single immutable Binary(bit_and);
@@ -556,7 +548,8 @@ pub(super) const OPERATORS: &[Function] = operator_table! {
         ">>" (INT8, INT4) INT8 strict single immutable Binary(shift_right);
         "||" (TEXT, TEXT) TEXT strict single immutable Binary(concat_text);
         "||" (BYTEA, BYTEA) BYTEA strict single immutable Binary(concat_text);
-        "||" (ARRAY, ARRAY) ARRAY nullable single immutable Pure(concat_arrays);
+        "||" (TEXT, NONARRAY) TEXT strict single stable Binary(concat_text);
+        "||" (NONARRAY, TEXT) TEXT strict single stable Binary(concat_text);
         "~~" (TEXT, TEXT) BOOL strict single immutable Binary(like);
         "~~" (NAME, TEXT) BOOL strict single immutable Binary(like);
         "~~" (BPCHAR, TEXT) BOOL strict single immutable Binary(like);
@@ -569,6 +562,17 @@ pub(super) const OPERATORS: &[Function] = operator_table! {
         "!~~*" (TEXT, TEXT) BOOL strict single immutable Binary(not_ilike);
         "!~~*" (NAME, TEXT) BOOL strict single immutable Binary(not_ilike);
         "!~~*" (BPCHAR, TEXT) BOOL strict single immutable Binary(not_ilike);
+        "~~" (BYTEA, BYTEA) BOOL strict single immutable Binary(like_bytes);
+        "!~~" (BYTEA, BYTEA) BOOL strict single immutable Binary(not_like_bytes);
+        "^@" (TEXT, TEXT) BOOL strict single immutable Binary(super::text::starts_with);
+        "~<~" (TEXT, TEXT) BOOL strict single immutable Binary(plain::lt);
+        "~<=~" (TEXT, TEXT) BOOL strict single immutable Binary(plain::le);
+        "~>=~" (TEXT, TEXT) BOOL strict single immutable Binary(plain::ge);
+        "~>~" (TEXT, TEXT) BOOL strict single immutable Binary(plain::gt);
+        "~<~" (BPCHAR, BPCHAR) BOOL strict single immutable Binary(blank::lt);
+        "~<=~" (BPCHAR, BPCHAR) BOOL strict single immutable Binary(blank::le);
+        "~>=~" (BPCHAR, BPCHAR) BOOL strict single immutable Binary(blank::ge);
+        "~>~" (BPCHAR, BPCHAR) BOOL strict single immutable Binary(blank::gt);
         "~" (TEXT, TEXT) BOOL strict single immutable Binary(regex_match);
         "~" (NAME, TEXT) BOOL strict single immutable Binary(regex_match);
         "~" (BPCHAR, TEXT) BOOL strict single immutable Binary(regex_match);

@@ -1,12 +1,9 @@
-//! LIKE and regular expressions.
-
-use std::cell::RefCell;
-use std::rc::Rc;
+//! The operators that match a text with a pattern: LIKE, SIMILAR TO and regular expressions.
 
 use niwaki_types::Datum;
-use regex::{Regex, RegexBuilder};
 
 use crate::error::{Result, SqlError};
+use crate::regexp::{Options, compile};
 
 fn texts<'d>(a: &'d Datum, b: &'d Datum) -> Result<(&'d str, &'d str)> {
     match (a, b) {
@@ -47,6 +44,8 @@ fn matches_like(text: &str, pattern: &str, escape: Option<char>) -> Result<bool>
                 continue;
             }
             Some('_') => text_rest.next().is_some(),
+            // At the end of the text it does not matter what comes.
+            Some(c) if Some(c) == escape && text_rest.as_str().is_empty() => false,
             Some(c) if Some(c) == escape => {
                 let literal = ahead.next().ok_or_else(|| {
                     SqlError::new("22025", "LIKE pattern must not end with escape character")
@@ -71,17 +70,29 @@ fn matches_like(text: &str, pattern: &str, escape: Option<char>) -> Result<bool>
 /// `like_escape(pattern, escape)`: the pattern rewritten so that its escape character is `\`.
 pub(super) fn like_escape(pattern: &Datum, escape: &Datum) -> Result<Datum> {
     let (pattern, escape) = texts(pattern, escape)?;
-    let mut characters = escape.chars();
-    let escape = match (characters.next(), characters.next()) {
-        (None, _) => None,
-        (Some(one), None) => Some(one),
-        _ => {
-            return Err(SqlError::new("22025", "invalid escape string")
-                .with_hint("Escape string must be empty or one character."));
-        }
+    with_backslash(pattern, escape).map(|pattern| Datum::Text(pattern.into()))
+}
+
+/// `like_escape` of byte strings.
+pub(super) fn like_escape_bytes(pattern: &Datum, escape: &Datum) -> Result<Datum> {
+    let (Datum::Bytea(pattern), Datum::Bytea(escape)) = (pattern, escape) else {
+        return Err(super::operators::wrong_types("~~"));
     };
+    let pattern = with_backslash(&characters(pattern), &characters(escape))?;
+    // Each character is the number of a byte, or a backslash.
+    let bytes: Vec<u8> = pattern.chars().filter_map(|c| u8::try_from(u32::from(c)).ok()).collect();
+    Ok(Datum::Bytea(bytes.into()))
+}
+
+/// Each byte as the character of its number: what patterns mean is the same.
+fn characters(bytes: &[u8]) -> String {
+    bytes.iter().copied().map(char::from).collect()
+}
+
+fn with_backslash(pattern: &str, escape: &str) -> Result<String> {
+    let escape = escape_character(escape)?;
     if escape == Some('\\') {
-        return Ok(Datum::text(pattern));
+        return Ok(pattern.to_owned());
     }
     let mut result = String::with_capacity(pattern.len());
     let mut rest = pattern.chars();
@@ -95,103 +106,140 @@ pub(super) fn like_escape(pattern: &Datum, escape: &Datum) -> Result<Datum> {
             result.push(character);
         }
     }
-    Ok(Datum::Text(result.into()))
-}
-
-/// How many compiled expressions a thread keeps.
-const CACHE_ENTRIES: usize = 32;
-
-type Cache = RefCell<Vec<(String, bool, Rc<Regex>)>>;
-
-niwaki_env::thread_local! {
-    static CACHE: Cache = const { RefCell::new(Vec::new()) };
-}
-
-/// Compiles a PostgreSQL expression, or takes it from this thread's cache.
-pub(super) fn compile(pattern: &str, insensitive: bool) -> Result<Rc<Regex>> {
-    CACHE.with(|cache| {
-        let mut cache = cache.borrow_mut();
-        if let Some(at) = cache.iter().position(|(p, i, _)| p == pattern && *i == insensitive) {
-            // The most recently used one stays first.
-            cache[..=at].rotate_right(1);
-            return Ok(Rc::clone(&cache[0].2));
-        }
-        let compiled = RegexBuilder::new(&translate(pattern)?)
-            .case_insensitive(insensitive)
-            .dot_matches_new_line(true)
-            .size_limit(10 << 20)
-            .nest_limit(200)
-            .build()
-            .map_err(|error| {
-                SqlError::new("2201B", format!("invalid regular expression: {}", reason(&error)))
-            })?;
-        let compiled = Rc::new(compiled);
-        cache.truncate(CACHE_ENTRIES - 1);
-        cache.insert(0, (pattern.to_owned(), insensitive, Rc::clone(&compiled)));
-        Ok(compiled)
-    })
-}
-
-/// What is wrong, from the last line of the library's report; in PostgreSQL's words where it has some.
-fn reason(error: &regex::Error) -> String {
-    let text = error.to_string();
-    let line = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
-    match line {
-        "unclosed group" | "unopened group" => "parentheses () not balanced",
-        "unclosed character class" => "brackets [] not balanced",
-        "repetition operator missing expression" => "quantifier operand invalid",
-        other => other,
-    }
-    .to_owned()
-}
-
-/// PostgreSQL's escapes that the library spells differently. Back references are refused.
-fn translate(pattern: &str) -> Result<String> {
-    let mut result = String::with_capacity(pattern.len());
-    let rest = pattern.strip_prefix("***:").unwrap_or(pattern);
-    if let Some(literal) = rest.strip_prefix("***=") {
-        return Ok(regex::escape(literal));
-    }
-    let mut characters = rest.chars();
-    while let Some(character) = characters.next() {
-        if character != '\\' {
-            result.push(character);
-            continue;
-        }
-        match characters.next() {
-            Some('m' | '<') => result.push_str("\\b{start}"),
-            Some('M' | '>') => result.push_str("\\b{end}"),
-            Some('y') => result.push_str("\\b"),
-            Some('Y') => result.push_str("\\B"),
-            Some('Z') => result.push_str("\\z"),
-            Some('1'..='9') => {
-                return Err(SqlError::unsupported("a back reference in a regular expression"));
-            }
-            Some(other) => {
-                result.push('\\');
-                result.push(other);
-            }
-            None => {
-                return Err(SqlError::new(
-                    "2201B",
-                    "invalid regular expression: invalid escape \\ sequence",
-                ));
-            }
-        }
-    }
     Ok(result)
+}
+
+/// `bytea LIKE pattern`: byte by byte.
+pub(super) fn like_bytes(bytes: &Datum, pattern: &Datum) -> Result<Datum> {
+    let (Datum::Bytea(bytes), Datum::Bytea(pattern)) = (bytes, pattern) else {
+        return Err(super::operators::wrong_types("~~"));
+    };
+    matches_like(&characters(bytes), &characters(pattern), Some('\\')).map(Datum::Bool)
 }
 
 /// `text ~ pattern`
 pub(super) fn regex_match(text: &Datum, pattern: &Datum) -> Result<Datum> {
     let (text, pattern) = texts(text, pattern)?;
-    Ok(Datum::Bool(compile(pattern, false)?.is_match(text)))
+    compile(pattern, &Options::default())?.is_match(text).map(Datum::Bool)
 }
 
 /// `text ~* pattern`
 pub(super) fn regex_match_insensitive(text: &Datum, pattern: &Datum) -> Result<Datum> {
     let (text, pattern) = texts(text, pattern)?;
-    Ok(Datum::Bool(compile(pattern, true)?.is_match(text)))
+    compile(pattern, &Options { fold: true, ..Options::default() })?.is_match(text).map(Datum::Bool)
+}
+
+/// The one character that an ESCAPE clause names, if any.
+fn escape_character(escape: &str) -> Result<Option<char>> {
+    let mut characters = escape.chars();
+    match (characters.next(), characters.next()) {
+        (None, _) => Ok(None),
+        (Some(one), None) => Ok(Some(one)),
+        _ => Err(SqlError::new("22025", "invalid escape string")
+            .with_hint("Escape string must be empty or one character.")),
+    }
+}
+
+/// The regular expression of a SIMILAR TO pattern, with an escape character or none.
+///
+/// # Errors
+/// `2200C` for more than two separators, `22025` for an escape of several characters.
+pub(super) fn similar_expression(pattern: &str, escape: &str) -> Result<String> {
+    let escape = escape_character(escape)?;
+    let mut result = String::from("^(?:");
+    let mut rest = pattern.chars();
+    let mut separators = 0;
+    let mut in_brackets = false;
+    while let Some(character) = rest.next() {
+        if Some(character) == escape {
+            let Some(next) = rest.next() else { break };
+            if next == '"' && !in_brackets {
+                // The text between two separators is what substring() gives: the parts around it take the shortest.
+                match separators {
+                    0 => result.push_str("){1,1}?("),
+                    1 => result.push_str("){1,1}(?:"),
+                    _ => {
+                        return Err(SqlError::new(
+                            "2200C",
+                            "SQL regular expression may not contain more than two escape-double-quote separators",
+                        ));
+                    }
+                }
+                separators += 1;
+            } else {
+                result.push('\\');
+                result.push(next);
+            }
+            continue;
+        }
+        if in_brackets {
+            if character == '\\' {
+                result.push('\\');
+            }
+            result.push(character);
+            in_brackets = character != ']';
+            continue;
+        }
+        match character {
+            '[' => {
+                result.push('[');
+                in_brackets = true;
+            }
+            '%' => result.push_str(".*"),
+            '_' => result.push('.'),
+            '(' => result.push_str("(?:"),
+            '\\' | '.' | '^' | '$' => {
+                result.push('\\');
+                result.push(character);
+            }
+            other => result.push(other),
+        }
+    }
+    result.push_str(")$");
+    Ok(result)
+}
+
+/// `similar_to_escape(pattern [, escape])`
+pub(super) fn similar_to_escape(values: &[Datum]) -> Result<Datum> {
+    let expression = match values {
+        [Datum::Text(pattern)] => similar_expression(pattern, "\\")?,
+        [Datum::Text(pattern), Datum::Text(escape)] => similar_expression(pattern, escape)?,
+        _ => return Err(super::operators::wrong_types("SIMILAR TO")),
+    };
+    Ok(Datum::Text(expression.into()))
+}
+
+/// `similar_escape(pattern, escape)`: a NULL escape is the usual one.
+pub(super) fn similar_escape(values: &[Datum]) -> Result<Datum> {
+    match values {
+        [Datum::Null, _] => Ok(Datum::Null),
+        [pattern, Datum::Null] => similar_to_escape(std::slice::from_ref(pattern)),
+        values => similar_to_escape(values),
+    }
+}
+
+/// `substring(text SIMILAR pattern ESCAPE escape)`
+pub(super) fn substring_similar(values: &[Datum]) -> Result<Datum> {
+    let [Datum::Text(text), Datum::Text(pattern), Datum::Text(escape)] = values else {
+        return Err(super::operators::wrong_types("SIMILAR"));
+    };
+    substring_of(text, &similar_expression(pattern, escape)?)
+}
+
+/// `substring(text from pattern)`: what the first group matched, or all where there is no group.
+pub(super) fn substring_pattern(text: &Datum, pattern: &Datum) -> Result<Datum> {
+    let (text, pattern) = texts(text, pattern)?;
+    substring_of(text, pattern)
+}
+
+fn substring_of(text: &str, pattern: &str) -> Result<Datum> {
+    let compiled = compile(pattern, &Options::default())?;
+    let Some(found) = compiled.find(text, 0)? else { return Ok(Datum::Null) };
+    let span = match found.groups.first() {
+        Some(group) => *group,
+        None => Some((found.start, found.end)),
+    };
+    Ok(span.and_then(|(start, end)| text.get(start..end)).map_or(Datum::Null, Datum::text))
 }
 
 #[cfg(test)]
@@ -210,17 +258,19 @@ mod tests {
         assert!(!check("505", "50\\%"));
         assert!(!check("abc", "b%"));
         assert!(!check("abc", "abcd"));
+        assert!(!check("a", "a\\"));
         assert!(check("mississippi", "m%iss%ip%i"));
-        assert_eq!(matches_like("a", "a\\", Some('\\')).unwrap_err().sqlstate, "22025");
+        assert_eq!(matches_like("ab", "a\\", Some('\\')).unwrap_err().sqlstate, "22025");
     }
 
     #[test]
     fn expressions_use_postgresql_escapes() {
-        let is_match = |text, pattern| compile(pattern, false).unwrap().is_match(text);
+        let compiled = |pattern| compile(pattern, &Options::default());
+        let is_match = |text, pattern| compiled(pattern).unwrap().is_match(text).unwrap();
         assert!(is_match("one two", "\\mtwo\\M"));
         assert!(!is_match("onetwo", "\\mtwo"));
         assert!(is_match("a\nb", "a.b"));
-        assert_eq!(compile("(a)\\1", false).unwrap_err().sqlstate, "0A000");
-        assert_eq!(compile("(a", false).unwrap_err().sqlstate, "2201B");
+        assert!(is_match("abab", "^(ab)\\1$"));
+        assert_eq!(compiled("(a").unwrap_err().sqlstate, "2201B");
     }
 }

@@ -353,13 +353,6 @@ fn no_description(_: &[Datum]) -> Result<Datum> {
     Ok(Datum::Null)
 }
 
-fn pg_encoding_to_char(values: &[Datum]) -> Result<Datum> {
-    Ok(match values {
-        [Datum::Int4(6)] => Datum::text("UTF8"),
-        _ => Datum::text(""),
-    })
-}
-
 fn txid_current(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
     let id = exec.environment.transaction_id()?;
     i64::try_from(id).map(Datum::Int8).map_err(|_| wrong())
@@ -408,7 +401,7 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "pg_cancel_backend" (INT4) BOOL strict single volatile Context(cancel_backend);
     "pg_terminate_backend" (INT4) BOOL strict single volatile Context(terminate_backend);
     "pg_blocking_pids" (INT4) INTS strict single volatile Context(blocking_pids);
-    "txid_current" () INT8 strict single volatile Context(txid_current);
+    "txid_current" () INT8 strict single stable Context(txid_current);
     "pg_isolation_test_session_is_blocked" (INT4, INTS) BOOL strict single volatile Context(is_blocked);
     "pg_is_in_recovery" () BOOL strict single volatile Pure(is_in_recovery);
     "pg_get_indexdef" (OID) TEXT strict single stable Context(index_definition);
@@ -418,5 +411,4 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "to_regclass" (TEXT) REGCLASS strict single stable Context(to_regclass);
     "obj_description" (OID, NAME) TEXT strict single stable Pure(no_description);
     "col_description" (OID, INT4) TEXT strict single stable Pure(no_description);
-    "pg_encoding_to_char" (INT4) NAME strict single stable Pure(pg_encoding_to_char);
 };

@@ -1,28 +1,26 @@
-//! Functions on strings and byte strings.
+//! Functions on strings.
 
-use md5::{Digest, Md5};
 use niwaki_types::{Datum, TypeOid};
 
 use super::{Function, functions};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
-use crate::expr::value_text;
 
 /// Longest string a function makes, in bytes (PostgreSQL's limit of one value).
-const TEXT_BYTES_MAX: usize = 1 << 30;
+pub(super) const TEXT_BYTES_MAX: usize = (1 << 30) - 5;
 
-fn wrong() -> SqlError {
+pub(super) fn wrong() -> SqlError {
     SqlError::internal("a text function was given values of other types")
 }
 
-fn text(value: &Datum) -> Result<&str> {
+pub(super) fn text(value: &Datum) -> Result<&str> {
     match value {
         Datum::Text(text) => Ok(text),
         _ => Err(wrong()),
     }
 }
 
-fn int(value: &Datum) -> Result<i64> {
+pub(super) fn int(value: &Datum) -> Result<i64> {
     match value {
         Datum::Int4(v) => Ok(i64::from(*v)),
         Datum::Int8(v) => Ok(*v),
@@ -30,11 +28,11 @@ fn int(value: &Datum) -> Result<i64> {
     }
 }
 
-fn string(text: impl Into<std::sync::Arc<str>>) -> Datum {
+pub(super) fn string(text: impl Into<std::sync::Arc<str>>) -> Datum {
     Datum::Text(text.into())
 }
 
-fn count(value: usize) -> Result<Datum> {
+pub(super) fn count(value: usize) -> Result<Datum> {
     i32::try_from(value).map(Datum::Int4).map_err(|_| super::operators::range("integer"))
 }
 
@@ -63,38 +61,38 @@ fn bit_length(a: &Datum) -> Result<Datum> {
     }
 }
 
+/// One character for one: a character whose other case is several stays, but for the dotted capital I.
+fn lower_case(character: char) -> char {
+    let mut all = character.to_lowercase();
+    match (all.next(), all.next()) {
+        (Some(only), None) => only,
+        (Some(first), Some('\u{307}')) => first,
+        _ => character,
+    }
+}
+
+fn upper_case(character: char) -> char {
+    let mut all = character.to_uppercase();
+    match (all.next(), all.next()) {
+        (Some(only), None) => only,
+        _ => character,
+    }
+}
+
 fn lower(a: &Datum) -> Result<Datum> {
-    Ok(string(text(a)?.to_lowercase()))
+    Ok(string(text(a)?.chars().map(lower_case).collect::<String>()))
 }
 
 fn upper(a: &Datum) -> Result<Datum> {
-    Ok(string(text(a)?.to_uppercase()))
+    Ok(string(text(a)?.chars().map(upper_case).collect::<String>()))
 }
 
 fn initcap(a: &Datum) -> Result<Datum> {
     let mut result = String::new();
     let mut inside = false;
     for character in text(a)?.chars() {
-        if inside {
-            result.extend(character.to_lowercase());
-        } else {
-            result.extend(character.to_uppercase());
-        }
+        result.push(if inside { lower_case(character) } else { upper_case(character) });
         inside = character.is_alphanumeric();
-    }
-    Ok(string(result))
-}
-
-fn md5_hex(a: &Datum) -> Result<Datum> {
-    let bytes: &[u8] = match a {
-        Datum::Bytea(bytes) => bytes,
-        _ => text(a)?.as_bytes(),
-    };
-    let mut result = String::with_capacity(32);
-    for byte in Md5::digest(bytes) {
-        for digit in [byte >> 4, byte & 15] {
-            result.push(char::from_digit(u32::from(digit), 16).unwrap_or('0'));
-        }
     }
     Ok(string(result))
 }
@@ -102,7 +100,7 @@ fn md5_hex(a: &Datum) -> Result<Datum> {
 fn repeat(a: &Datum, times: &Datum) -> Result<Datum> {
     let piece = text(a)?;
     let times = usize::try_from(int(times)?).unwrap_or(0);
-    if piece.len().saturating_mul(times) >= TEXT_BYTES_MAX {
+    if piece.len().saturating_mul(times) > TEXT_BYTES_MAX {
         return Err(SqlError::new("54000", "requested length too large"));
     }
     Ok(string(piece.repeat(times)))
@@ -146,15 +144,6 @@ fn bytes_part(bytes: &[u8], start: i64, end: i64) -> Datum {
     Datum::Bytea(bytes[first..last].into())
 }
 
-fn substring_pattern(a: &Datum, pattern: &Datum) -> Result<Datum> {
-    let source = text(a)?;
-    let compiled = super::pattern::compile(text(pattern)?, false)?;
-    Ok(compiled
-        .captures(source)
-        .and_then(|found| found.get(1).or_else(|| found.get(0)))
-        .map_or(Datum::Null, |found| Datum::text(found.as_str())))
-}
-
 fn position(haystack: &Datum, needle: &Datum) -> Result<Datum> {
     let haystack = text(haystack)?;
     match haystack.find(text(needle)?) {
@@ -193,7 +182,7 @@ fn pad(values: &[Datum], left: bool) -> Result<Datum> {
     };
     let [source, width, ..] = values else { return Err(wrong()) };
     let (source, width) = (text(source)?, usize::try_from(int(width)?).unwrap_or(0));
-    if width.saturating_mul(4) >= TEXT_BYTES_MAX {
+    if width.saturating_mul(4) > TEXT_BYTES_MAX {
         return Err(SqlError::new("54000", "requested length too large"));
     }
     let have = source.chars().count();
@@ -259,8 +248,17 @@ fn ascii(a: &Datum) -> Result<Datum> {
 
 fn chr(a: &Datum) -> Result<Datum> {
     let code = int(a)?;
+    if code < 0 {
+        return Err(SqlError::new("22023", "character number must be positive"));
+    }
     if code == 0 {
         return Err(SqlError::new("54000", "null character not permitted"));
+    }
+    if code > 0x10_ffff {
+        return Err(SqlError::new(
+            "54000",
+            format!("requested character too large for encoding: {code}"),
+        ));
     }
     u32::try_from(code).ok().and_then(char::from_u32).map(|c| string(String::from(c))).ok_or_else(
         || SqlError::new("54000", format!("requested character not valid for encoding: {code}")),
@@ -280,7 +278,7 @@ fn split_part(values: &[Datum]) -> Result<Datum> {
     Ok(Datum::text(usize::try_from(index).ok().and_then(|i| parts.get(i)).copied().unwrap_or("")))
 }
 
-fn starts_with(a: &Datum, prefix: &Datum) -> Result<Datum> {
+pub(super) fn starts_with(a: &Datum, prefix: &Datum) -> Result<Datum> {
     Ok(Datum::Bool(text(a)?.starts_with(text(prefix)?)))
 }
 
@@ -318,395 +316,58 @@ pub(super) fn shown_type(value: &Datum) -> TypeOid {
     }
 }
 
-fn shown(value: &Datum, exec: &ExecContext<'_>) -> String {
-    match value {
-        Datum::Text(text) => text.to_string(),
-        // concat() shows booleans as the type's output function does: t and f.
-        other => value_text(other, shown_type(other), exec),
-    }
-}
-
-fn concat(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
-    let mut result = String::new();
-    for value in values.iter().filter(|v| !v.is_null()) {
-        result.push_str(&shown(value, exec));
-    }
+/// `overlay(text placing new from start [for count])`
+fn overlay(values: &[Datum]) -> Result<Datum> {
+    let [source, new, start, count @ ..] = values else { return Err(wrong()) };
+    let (source, new) = (text(source)?, text(new)?);
+    let replaced = match count.first() {
+        Some(count) => int(count)?,
+        None => i64::try_from(new.chars().count()).unwrap_or(i64::MAX),
+    };
+    let (before, after) = overlay_bounds(int(start)?, replaced)?;
+    let mut result: String = source.chars().take(before).collect();
+    result.push_str(new);
+    result.extend(source.chars().skip(after));
     Ok(string(result))
 }
 
-fn concat_ws(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
-    let Some((Datum::Text(separator), values)) = values.split_first() else {
-        return Ok(Datum::Null);
+/// How much stays at the front, and from where on the rest stays.
+///
+/// # Errors
+/// `22011` for a start before the first character, `22003` beyond int4.
+pub(super) fn overlay_bounds(start: i64, replaced: i64) -> Result<(usize, usize)> {
+    if start <= 0 {
+        return Err(SqlError::new("22011", "negative substring length not allowed"));
+    }
+    let behind = start.saturating_add(replaced);
+    let behind = i32::try_from(behind).map_err(|_| super::operators::range("integer"))?;
+    let part = |number: i64| usize::try_from(number).unwrap_or(0);
+    Ok((part(start - 1), part(i64::from(behind) - 1)))
+}
+
+/// The parts of a text between separators: of a NULL separator each character, of an empty one the whole.
+fn parts(values: &[Datum]) -> Result<Option<Vec<Datum>>> {
+    let [source, separator, null @ ..] = values else { return Err(wrong()) };
+    let Datum::Text(source) = source else { return Ok(None) };
+    let null = match null.first() {
+        Some(Datum::Text(null)) => Some(&**null),
+        _ => None,
     };
-    let parts: Vec<String> =
-        values.iter().filter(|v| !v.is_null()).map(|v| shown(v, exec)).collect();
-    Ok(string(parts.join(separator)))
-}
-
-/// `format(template, …)` with `%s`, `%I`, `%L`, `%%` and positions.
-fn format_text(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
-    let Some((Datum::Text(template), values)) = values.split_first() else {
-        return Ok(Datum::Null);
-    };
-    let mut result = String::new();
-    let mut next = 0usize;
-    let mut characters = template.chars().peekable();
-    while let Some(character) = characters.next() {
-        if character != '%' {
-            result.push(character);
-            continue;
-        }
-        let mut digits = String::new();
-        while let Some(digit) = characters.next_if(char::is_ascii_digit) {
-            digits.push(digit);
-        }
-        if !digits.is_empty() {
-            if characters.next_if_eq(&'$').is_none() {
-                return Err(SqlError::unsupported("a width in format()"));
-            }
-            next = match digits.parse::<usize>() {
-                Ok(0) => {
-                    return Err(SqlError::new(
-                        "22023",
-                        "format specifies argument 0, but arguments are numbered from 1",
-                    ));
-                }
-                Ok(n) => n - 1,
-                Err(_) => return Err(SqlError::new("22003", "number is out of range")),
-            };
-        }
-        let specifier = characters.next().ok_or_else(|| {
-            SqlError::new("22023", "unterminated format() type specifier")
-                .with_hint("For a single \"%\" use \"%%\".")
-        })?;
-        if specifier == '%' {
-            result.push('%');
-            continue;
-        }
-        if !matches!(specifier, 's' | 'I' | 'L') {
-            return Err(SqlError::new(
-                "22023",
-                format!("unrecognized format() type specifier \"{specifier}\""),
-            )
-            .with_hint("For a single \"%\" use \"%%\"."));
-        }
-        let value = values
-            .get(next)
-            .ok_or_else(|| SqlError::new("22023", "too few arguments for format()"))?;
-        next += 1;
-        match (specifier, value.is_null()) {
-            ('s', true) => {}
-            ('s', false) => result.push_str(&shown(value, exec)),
-            ('I', true) => {
-                return Err(SqlError::new(
-                    "22004",
-                    "null values cannot be formatted as an SQL identifier",
-                ));
-            }
-            ('I', false) => result.push_str(&quote_identifier(&shown(value, exec))),
-            (_, true) => result.push_str("NULL"),
-            (_, false) => result.push_str(&quote_string(&shown(value, exec))),
-        }
-    }
-    Ok(string(result))
-}
-
-/// Words that cannot be column names without quotes, as `quote_ident` must know.
-const RESERVED: &[&str] = &[
-    "all",
-    "analyse",
-    "analyze",
-    "and",
-    "any",
-    "array",
-    "as",
-    "asc",
-    "asymmetric",
-    "authorization",
-    "between",
-    "bigint",
-    "binary",
-    "bit",
-    "boolean",
-    "both",
-    "case",
-    "cast",
-    "char",
-    "character",
-    "check",
-    "coalesce",
-    "collate",
-    "collation",
-    "column",
-    "concurrently",
-    "constraint",
-    "create",
-    "cross",
-    "current_catalog",
-    "current_date",
-    "current_role",
-    "current_schema",
-    "current_time",
-    "current_timestamp",
-    "current_user",
-    "dec",
-    "decimal",
-    "default",
-    "deferrable",
-    "desc",
-    "distinct",
-    "do",
-    "else",
-    "end",
-    "except",
-    "exists",
-    "extract",
-    "false",
-    "fetch",
-    "float",
-    "for",
-    "foreign",
-    "freeze",
-    "from",
-    "full",
-    "grant",
-    "greatest",
-    "group",
-    "grouping",
-    "having",
-    "ilike",
-    "in",
-    "initially",
-    "inner",
-    "inout",
-    "int",
-    "integer",
-    "intersect",
-    "interval",
-    "into",
-    "is",
-    "isnull",
-    "join",
-    "lateral",
-    "leading",
-    "least",
-    "left",
-    "like",
-    "limit",
-    "localtime",
-    "localtimestamp",
-    "national",
-    "natural",
-    "nchar",
-    "none",
-    "normalize",
-    "not",
-    "notnull",
-    "null",
-    "nullif",
-    "numeric",
-    "offset",
-    "on",
-    "only",
-    "or",
-    "order",
-    "out",
-    "outer",
-    "overlaps",
-    "overlay",
-    "placing",
-    "position",
-    "precision",
-    "primary",
-    "real",
-    "references",
-    "returning",
-    "right",
-    "row",
-    "select",
-    "session_user",
-    "setof",
-    "similar",
-    "smallint",
-    "some",
-    "substring",
-    "symmetric",
-    "table",
-    "tablesample",
-    "then",
-    "time",
-    "timestamp",
-    "to",
-    "trailing",
-    "treat",
-    "trim",
-    "true",
-    "union",
-    "unique",
-    "user",
-    "using",
-    "values",
-    "varchar",
-    "variadic",
-    "verbose",
-    "when",
-    "where",
-    "window",
-    "with",
-    "xmlattributes",
-    "xmlconcat",
-    "xmlelement",
-    "xmlexists",
-    "xmlforest",
-    "xmlnamespaces",
-    "xmlparse",
-    "xmlpi",
-    "xmlroot",
-    "xmlserialize",
-    "xmltable",
-];
-
-/// A name as it must be written in SQL: quoted unless it is a plain lower-case word.
-pub(crate) fn quote_identifier(name: &str) -> String {
-    let mut bytes = name.bytes();
-    let plain = bytes.next().is_some_and(|b| b.is_ascii_lowercase() || b == b'_')
-        && bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
-        && !RESERVED.contains(&name);
-    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
-}
-
-/// A string as an SQL literal.
-pub(crate) fn quote_string(value: &str) -> String {
-    let quoted = value.replace('\'', "''");
-    if value.contains('\\') {
-        return format!("E'{}'", quoted.replace('\\', "\\\\"));
-    }
-    format!("'{quoted}'")
-}
-
-fn quote_ident(a: &Datum) -> Result<Datum> {
-    Ok(string(quote_identifier(text(a)?)))
-}
-
-fn quote_literal(a: &Datum) -> Result<Datum> {
-    Ok(string(quote_string(text(a)?)))
-}
-
-fn quote_nullable(values: &[Datum]) -> Result<Datum> {
-    match values {
-        [Datum::Null] => Ok(Datum::text("NULL")),
-        [value] => quote_literal(value),
-        _ => Err(wrong()),
-    }
-}
-
-fn regexp_replace(values: &[Datum]) -> Result<Datum> {
-    let [source, pattern, replacement, flags @ ..] = values else { return Err(wrong()) };
-    let flags = match flags.first() {
-        Some(flags) => text(flags)?,
-        None => "",
-    };
-    if let Some(unknown) = flags.chars().find(|c| !matches!(c, 'g' | 'i')) {
-        return Err(SqlError::unsupported(format!("regular expression option \"{unknown}\"")));
-    }
-    let compiled = super::pattern::compile(text(pattern)?, flags.contains('i'))?;
-    // \1 … \9 and \& become the library's ${n}; a plain $ is doubled.
-    let mut replacement_text = String::new();
-    let mut characters = text(replacement)?.chars();
-    while let Some(character) = characters.next() {
-        match character {
-            '$' => replacement_text.push_str("$$"),
-            '\\' => match characters.next() {
-                Some('&') => replacement_text.push_str("${0}"),
-                Some(digit @ '1'..='9') => {
-                    replacement_text.push_str("${");
-                    replacement_text.push(digit);
-                    replacement_text.push('}');
-                }
-                Some(other) => replacement_text.push(other),
-                None => replacement_text.push('\\'),
-            },
-            character => replacement_text.push(character),
-        }
-    }
-    let source = text(source)?;
-    let result = if flags.contains('g') {
-        compiled.replace_all(source, replacement_text.as_str())
-    } else {
-        compiled.replace(source, replacement_text.as_str())
-    };
-    Ok(Datum::text(&result))
-}
-
-fn encode(bytes: &Datum, format: &Datum) -> Result<Datum> {
-    let Datum::Bytea(bytes) = bytes else { return Err(wrong()) };
-    match text(format)?.to_ascii_lowercase().as_str() {
-        "hex" => {
-            let mut result = String::with_capacity(bytes.len() * 2);
-            for byte in bytes.iter() {
-                for digit in [byte >> 4, byte & 15] {
-                    result.push(char::from_digit(u32::from(digit), 16).unwrap_or('0'));
-                }
-            }
-            Ok(string(result))
-        }
-        other => Err(SqlError::unsupported(format!("encoding \"{other}\""))),
-    }
-}
-
-fn decode(source: &Datum, format: &Datum) -> Result<Datum> {
-    let source = text(source)?;
-    match text(format)?.to_ascii_lowercase().as_str() {
-        "hex" => {
-            let digits: Vec<char> = source.chars().filter(|c| !c.is_whitespace()).collect();
-            if !digits.len().is_multiple_of(2) {
-                return Err(SqlError::new(
-                    "22023",
-                    "invalid hexadecimal data: odd number of digits",
-                ));
-            }
-            let mut bytes = Vec::with_capacity(digits.len() / 2);
-            for pair in digits.chunks(2) {
-                let mut byte = 0u32;
-                for digit in pair {
-                    let value = digit.to_digit(16).ok_or_else(|| {
-                        SqlError::new("22023", format!("invalid hexadecimal digit: \"{digit}\""))
-                    })?;
-                    byte = byte * 16 + value;
-                }
-                bytes.push(u8::try_from(byte).unwrap_or(0));
-            }
-            Ok(Datum::Bytea(bytes.into()))
-        }
-        other => Err(SqlError::unsupported(format!("encoding \"{other}\""))),
-    }
+    let part = |part: &str| if Some(part) == null { Datum::Null } else { Datum::text(part) };
+    Ok(Some(match separator {
+        _ if source.is_empty() => Vec::new(),
+        Datum::Text(separator) if separator.is_empty() => vec![part(source)],
+        Datum::Text(separator) => source.split(&**separator).map(part).collect(),
+        _ => source.chars().map(|c| part(&*c.encode_utf8(&mut [0; 4]))).collect(),
+    }))
 }
 
 fn string_to_array(values: &[Datum]) -> Result<Datum> {
-    let [source, separator] = values else { return Err(wrong()) };
-    let Datum::Text(source) = source else { return Ok(Datum::Null) };
-    let parts: Vec<Datum> = match separator {
-        _ if source.is_empty() => Vec::new(),
-        Datum::Text(separator) if separator.is_empty() => vec![Datum::text(source)],
-        Datum::Text(separator) => source.split(&**separator).map(Datum::text).collect(),
-        _ => source.chars().map(|c| string(String::from(c))).collect(),
-    };
-    Ok(Datum::Array(TypeOid::TEXT, parts.into()))
+    Ok(parts(values)?.map_or(Datum::Null, |parts| Datum::Array(TypeOid::TEXT, parts.into())))
 }
 
-fn array_to_string(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
-    let [Datum::Array(_, elements), Datum::Text(separator), rest @ ..] = values else {
-        return Ok(Datum::Null);
-    };
-    let mut parts = Vec::new();
-    for element in elements.iter() {
-        match (element, rest.first()) {
-            (Datum::Null, Some(Datum::Text(null))) => parts.push(null.to_string()),
-            (Datum::Null, _) => {}
-            (value, _) => parts.push(shown(value, exec)),
-        }
-    }
-    Ok(string(parts.join(separator)))
+fn string_to_table(_: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<Datum>> {
+    Ok(parts(values)?.unwrap_or_default())
 }
 
 pub(super) const FUNCTIONS: &[Function] = functions! {
@@ -725,15 +386,14 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "lower" (TEXT) TEXT strict single immutable Unary(lower);
     "upper" (TEXT) TEXT strict single immutable Unary(upper);
     "initcap" (TEXT) TEXT strict single immutable Unary(initcap);
-    "md5" (TEXT) TEXT strict single immutable Unary(md5_hex);
-    "md5" (BYTEA) TEXT strict single immutable Unary(md5_hex);
     "repeat" (TEXT, INT4) TEXT strict single immutable Binary(repeat);
     "reverse" (TEXT) TEXT strict single immutable Unary(reverse);
     "substring" (TEXT, INT4) TEXT strict single immutable Pure(substring);
     "substring" (TEXT, INT4, INT4) TEXT strict single immutable Pure(substring);
     "substring" (BYTEA, INT4) BYTEA strict single immutable Pure(substring);
     "substring" (BYTEA, INT4, INT4) BYTEA strict single immutable Pure(substring);
-    "substring" (TEXT, TEXT) TEXT strict single immutable Binary(substring_pattern);
+    "substr" (BYTEA, INT4) BYTEA strict single immutable Pure(substring);
+    "substr" (BYTEA, INT4, INT4) BYTEA strict single immutable Pure(substring);
     "substr" (TEXT, INT4) TEXT strict single immutable Pure(substring);
     "substr" (TEXT, INT4, INT4) TEXT strict single immutable Pure(substring);
     "position" (TEXT, TEXT) INT4 strict single immutable Binary(position);
@@ -758,19 +418,18 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "starts_with" (TEXT, TEXT) BOOL strict single immutable Binary(starts_with);
     "to_hex" (INT4) TEXT strict single immutable Unary(to_hex);
     "to_hex" (INT8) TEXT strict single immutable Unary(to_hex);
-    "concat" (ANY) TEXT nullable variadic stable Context(concat);
-    "concat_ws" (TEXT, ANY) TEXT nullable variadic stable Context(concat_ws);
-    "format" (TEXT) TEXT nullable single stable Context(format_text);
-    "format" (TEXT, ANY) TEXT nullable variadic stable Context(format_text);
-    "quote_ident" (TEXT) TEXT strict single immutable Unary(quote_ident);
-    "quote_literal" (TEXT) TEXT strict single immutable Unary(quote_literal);
-    "quote_nullable" (TEXT) TEXT nullable single immutable Pure(quote_nullable);
-    "regexp_replace" (TEXT, TEXT, TEXT) TEXT strict single immutable Pure(regexp_replace);
-    "regexp_replace" (TEXT, TEXT, TEXT, TEXT) TEXT strict single immutable Pure(regexp_replace);
     "like_escape" (TEXT, TEXT) TEXT strict single immutable Binary(super::pattern::like_escape);
-    "encode" (BYTEA, TEXT) TEXT strict single immutable Binary(encode);
-    "decode" (TEXT, TEXT) BYTEA strict single immutable Binary(decode);
+    "like_escape" (BYTEA, BYTEA) BYTEA strict single immutable Binary(super::pattern::like_escape_bytes);
+    "like" (TEXT, TEXT) BOOL strict single immutable Binary(super::pattern::like);
+    "like" (NAME, TEXT) BOOL strict single immutable Binary(super::pattern::like);
+    "like" (BYTEA, BYTEA) BOOL strict single immutable Binary(super::pattern::like_bytes);
+    "notlike" (TEXT, TEXT) BOOL strict single immutable Binary(super::operators::not_like);
+    "notlike" (NAME, TEXT) BOOL strict single immutable Binary(super::operators::not_like);
+    "notlike" (BYTEA, BYTEA) BOOL strict single immutable Binary(super::operators::not_like_bytes);
+    "overlay" (TEXT, TEXT, INT4) TEXT strict single immutable Pure(overlay);
+    "overlay" (TEXT, TEXT, INT4, INT4) TEXT strict single immutable Pure(overlay);
     "string_to_array" (TEXT, TEXT) TEXTS nullable single immutable Pure(string_to_array);
-    "array_to_string" (ARRAY, TEXT) TEXT nullable single stable Context(array_to_string);
-    "array_to_string" (ARRAY, TEXT, TEXT) TEXT nullable single stable Context(array_to_string);
+    "string_to_array" (TEXT, TEXT, TEXT) TEXTS nullable single immutable Pure(string_to_array);
+    "string_to_table" (TEXT, TEXT) TEXT nullable single immutable Set(string_to_table);
+    "string_to_table" (TEXT, TEXT, TEXT) TEXT nullable single immutable Set(string_to_table);
 };

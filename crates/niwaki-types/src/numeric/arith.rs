@@ -339,7 +339,7 @@ impl Numeric {
         scale.clamp(0, PRECISION_MAX).unsigned_abs()
     }
 
-    fn aligned_big(&self, other: &Self) -> (BigInt, BigInt, u32) {
+    pub(super) fn aligned_big(&self, other: &Self) -> (BigInt, BigInt, u32) {
         let (Some((a, scale_a)), Some((b, scale_b))) = (self.parts(), other.parts()) else {
             unreachable!("callers have dealt with the special values");
         };

@@ -30,10 +30,14 @@ impl Numeric {
         if self.is_negative() {
             return Err(TypeError::new("2201F", "cannot take square root of a negative number"));
         }
-        let Some((value, old_scale)) = self.parts() else { return Ok(self.clone()) };
         let (weight, _) = self.weight_and_first_digit();
         let root_weight = (weight + 1) * 2 - 1;
-        let scale = result_scale(SIGNIFICANT_DIGITS_MIN - root_weight, &[self]);
+        self.sqrt_to_scale(result_scale(SIGNIFICANT_DIGITS_MIN - root_weight, &[self]))
+    }
+
+    /// Square root of a number that is not negative, rounded to `scale`.
+    pub(super) fn sqrt_to_scale(&self, scale: u32) -> Result<Self> {
+        let Some((value, old_scale)) = self.parts() else { return Ok(self.clone()) };
         // The integer root of value * 10^(2 (scale + 1)) has one digit more than wanted. It is cut,
         // not rounded, yet rounding it half up is right: a root is never exactly half-way.
         let shift = 2 * (i64::from(scale) + 1) - i64::from(old_scale);

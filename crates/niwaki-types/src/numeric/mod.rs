@@ -13,11 +13,13 @@ mod picture;
 #[cfg(test)]
 pub(crate) mod tests;
 mod text;
+mod whole;
 
 pub use convert::{numeric_precision_scale, numeric_typmod};
 pub use picture::{
     float4_to_char, float8_to_char, int4_to_char, int8_to_char, numeric_to_char, to_number,
 };
+pub use whole::Spread;
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

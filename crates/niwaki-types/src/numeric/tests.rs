@@ -67,6 +67,11 @@ fn outcome(operation: &str, a: &str, b: &str) -> String {
                 let number = |text: &str| text.parse().expect("a number");
                 x.apply_typmod(numeric_typmod(number(precision), number(scale))?)?.to_string()
             }
+            "factorial" => Numeric::factorial(a.parse().expect("a whole number"))?.to_string(),
+            "gcd" => x.gcd(&number(b)?)?.to_string(),
+            "lcm" => x.lcm(&number(b)?)?.to_string(),
+            "min_scale" => x.min_scale().map_or("NULL".to_owned(), |scale| scale.to_string()),
+            "trim_scale" => x.trim_scale()?.to_string(),
             "send" => {
                 let mut out = Vec::new();
                 x.write_wire(&mut out);

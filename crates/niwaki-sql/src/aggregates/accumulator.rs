@@ -1,160 +1,14 @@
-//! Aggregate functions: result types, and the running state of each.
+//! The running state of one aggregate in one group.
 
 use std::sync::Arc;
 
-use niwaki_types::{Datum, Numeric, TypeError, TypeOid, compare};
+use niwaki_types::{Datum, Interval, Numeric, Spread, TypeError, TypeOid, compare};
 
+use super::regression::{Pairs, Squares};
+use super::{AggregateKind, Regression};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::functions::JsonAggregate;
-use crate::types::{ANY_ELEMENT, array_of};
-
-/// What is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AggregateKind {
-    CountRows,
-    Count,
-    /// Sum of integers that fits int8: of int2 and int4.
-    SumInt,
-    SumNumeric,
-    SumFloat4,
-    SumFloat8,
-    SumInterval,
-    AverageNumeric,
-    AverageFloat,
-    AverageInterval,
-    Min,
-    Max,
-    BoolAnd,
-    BoolOr,
-    StringAgg,
-    ArrayAgg,
-    /// `json_agg`, or `jsonb_agg` if it is binary; with `object` the aggregate of pairs.
-    Json {
-        binary: bool,
-        object: bool,
-    },
-}
-
-impl AggregateKind {
-    /// Whether the order of the rows shows in the result.
-    pub(crate) fn shows_order(self) -> bool {
-        matches!(self, Self::StringAgg | Self::ArrayAgg | Self::Json { .. })
-    }
-}
-
-const NAMES: &[&str] = &[
-    "count",
-    "sum",
-    "avg",
-    "min",
-    "max",
-    "bool_and",
-    "bool_or",
-    "every",
-    "string_agg",
-    "array_agg",
-    "json_agg",
-    "jsonb_agg",
-    "json_object_agg",
-    "jsonb_object_agg",
-    // Named here so that they are refused as aggregates, not as unknown functions.
-    "stddev",
-    "stddev_samp",
-    "stddev_pop",
-    "variance",
-    "var_samp",
-    "var_pop",
-    "bit_and",
-    "bit_or",
-    "corr",
-    "covar_pop",
-    "covar_samp",
-    "any_value",
-];
-
-/// Whether a function of this name is an aggregate.
-pub(crate) fn is_aggregate(name: &str) -> bool {
-    NAMES.contains(&name)
-}
-
-pub(crate) struct ResolvedAggregate {
-    pub(crate) kind: AggregateKind,
-    pub(crate) arguments: Vec<TypeOid>,
-    pub(crate) result: TypeOid,
-}
-
-/// Finds the aggregate for arguments of these types, with PostgreSQL's result types.
-pub(crate) fn resolve(name: &str, types: &[TypeOid], star: bool) -> Option<ResolvedAggregate> {
-    use AggregateKind as K;
-    use TypeOid as T;
-    let of = |kind, argument, result| {
-        Some(ResolvedAggregate { kind, arguments: vec![argument], result })
-    };
-    if star {
-        return (name == "count").then(|| ResolvedAggregate {
-            kind: K::CountRows,
-            arguments: Vec::new(),
-            result: T::INT8,
-        });
-    }
-    match (name, types) {
-        ("count", [ty]) => of(K::Count, if *ty == T::UNKNOWN { T::TEXT } else { *ty }, T::INT8),
-        ("sum", [ty]) => match *ty {
-            T::INT2 | T::INT4 => of(K::SumInt, *ty, T::INT8),
-            T::INT8 | T::NUMERIC => of(K::SumNumeric, *ty, T::NUMERIC),
-            T::FLOAT4 => of(K::SumFloat4, *ty, T::FLOAT4),
-            T::FLOAT8 => of(K::SumFloat8, *ty, T::FLOAT8),
-            T::INTERVAL | T::TIME => of(K::SumInterval, T::INTERVAL, T::INTERVAL),
-            _ => None,
-        },
-        ("avg", [ty]) => match *ty {
-            T::INT2 | T::INT4 | T::INT8 | T::NUMERIC => of(K::AverageNumeric, *ty, T::NUMERIC),
-            T::FLOAT4 | T::FLOAT8 => of(K::AverageFloat, *ty, T::FLOAT8),
-            T::INTERVAL | T::TIME => of(K::AverageInterval, T::INTERVAL, T::INTERVAL),
-            _ => None,
-        },
-        ("min" | "max", [ty]) => {
-            let kind = if name == "min" { K::Min } else { K::Max };
-            let ty = match *ty {
-                T::UNKNOWN | T::VARCHAR | T::NAME => T::TEXT,
-                T::BOOL | T::BYTEA | T::XID | T::UUID | T::JSONB => return None,
-                ty => ty,
-            };
-            crate::functions::compare_function("<", ty)?;
-            of(kind, ty, ty)
-        }
-        ("bool_and" | "every", [T::BOOL | T::UNKNOWN]) => of(K::BoolAnd, T::BOOL, T::BOOL),
-        ("bool_or", [T::BOOL | T::UNKNOWN]) => of(K::BoolOr, T::BOOL, T::BOOL),
-        ("string_agg", [value, separator]) => {
-            let string = |t: &T| crate::types::category(*t) == 'S' || *t == T::UNKNOWN;
-            (string(value) && string(separator)).then(|| ResolvedAggregate {
-                kind: K::StringAgg,
-                arguments: vec![T::TEXT, T::TEXT],
-                result: T::TEXT,
-            })
-        }
-        ("array_agg", [ty]) => {
-            let ty = if *ty == T::UNKNOWN { T::TEXT } else { *ty };
-            (ty != ANY_ELEMENT).then_some(())?;
-            of(K::ArrayAgg, ty, array_of(ty)?)
-        }
-        ("json_agg" | "jsonb_agg", [ty]) if *ty != T::UNKNOWN => {
-            let binary = name == "jsonb_agg";
-            of(K::Json { binary, object: false }, *ty, if binary { T::JSONB } else { T::JSON })
-        }
-        ("json_object_agg" | "jsonb_object_agg", [key, value]) => {
-            let binary = name == "jsonb_object_agg";
-            let known = |ty: T| if ty == T::UNKNOWN { T::TEXT } else { ty };
-            Some(ResolvedAggregate {
-                kind: K::Json { binary, object: true },
-                arguments: vec![known(*key), known(*value)],
-                result: if binary { T::JSONB } else { T::JSON },
-            })
-        }
-        _ => None,
-    }
-}
 
 /// Running state of one aggregate in one group.
 #[derive(Debug)]
@@ -178,9 +32,30 @@ pub(crate) enum Accumulator {
         kind: AggregateKind,
     },
     SumInterval {
-        sum: Option<niwaki_types::Interval>,
+        sum: Option<Interval>,
         count: i64,
         average: bool,
+    },
+    /// Sums of numbers and of their squares.
+    SpreadNumeric {
+        spread: Spread,
+        count: i64,
+        sums: Option<(Numeric, Numeric)>,
+    },
+    /// The same of int2 and int4, whose squares fit 128 bits however many there are.
+    SpreadInt {
+        spread: Spread,
+        count: i64,
+        sum: i128,
+        squares: i128,
+    },
+    SpreadFloat {
+        spread: Spread,
+        squares: Squares,
+    },
+    Regression {
+        regression: Regression,
+        pairs: Pairs,
     },
     Extreme {
         best: Datum,
@@ -191,7 +66,12 @@ pub(crate) enum Accumulator {
         value: Option<bool>,
         and: bool,
     },
+    Bits {
+        value: Option<Datum>,
+        kind: AggregateKind,
+    },
     Strings(Option<String>),
+    Bytes(Option<Vec<u8>>),
     Array {
         element: TypeOid,
         values: Vec<Datum>,
@@ -222,11 +102,19 @@ impl Accumulator {
             K::SumInterval | K::AverageInterval => {
                 Self::SumInterval { sum: None, count: 0, average: kind == K::AverageInterval }
             }
+            K::SpreadNumeric(spread) if matches!(argument, TypeOid::INT2 | TypeOid::INT4) => {
+                Self::SpreadInt { spread, count: 0, sum: 0, squares: 0 }
+            }
+            K::SpreadNumeric(spread) => Self::SpreadNumeric { spread, count: 0, sums: None },
+            K::SpreadFloat(spread) => Self::SpreadFloat { spread, squares: Squares::default() },
+            K::Regression(regression) => Self::Regression { regression, pairs: Pairs::default() },
             K::Min | K::Max => {
                 Self::Extreme { best: Datum::Null, greatest: kind == K::Max, ty: argument }
             }
             K::BoolAnd | K::BoolOr => Self::Bool { value: None, and: kind == K::BoolAnd },
+            K::BitAnd | K::BitOr | K::BitXor => Self::Bits { value: None, kind },
             K::StringAgg => Self::Strings(None),
+            K::BytesAgg => Self::Bytes(None),
             K::ArrayAgg => Self::Array { element: argument, values: Vec::new() },
             K::Json { binary, object } => {
                 Self::Json(JsonAggregate::new(binary, object), arguments.to_vec())
@@ -238,6 +126,7 @@ impl Accumulator {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Strings(Some(text)) => text.len(),
+            Self::Bytes(Some(bytes)) => bytes.len(),
             Self::Array { values, .. } => values.len() * size_of::<Datum>(),
             Self::Json(state, _) => state.bytes(),
             _ => 0,
@@ -316,6 +205,43 @@ impl Accumulator {
                 });
                 *count += 1;
             }
+            Self::SpreadNumeric { count, sums, .. } => {
+                let value = match first {
+                    Datum::Numeric(v) => Numeric::clone(v),
+                    Datum::Int8(v) => Numeric::from(*v),
+                    _ => return Err(wrong()),
+                };
+                let square = value.mul(&value)?;
+                *sums = Some(match sums.take() {
+                    Some((sum, squares)) => (sum.add(&value)?, squares.add(&square)?),
+                    None => (value, square),
+                });
+                *count += 1;
+            }
+            Self::SpreadInt { count, sum, squares, .. } => {
+                let value = match first {
+                    Datum::Int2(v) => i128::from(*v),
+                    Datum::Int4(v) => i128::from(*v),
+                    _ => return Err(wrong()),
+                };
+                *sum += value;
+                *squares += value * value;
+                *count += 1;
+            }
+            Self::SpreadFloat { squares, .. } => squares.add(float(first).ok_or_else(wrong)?)?,
+            Self::Regression { pairs, .. } => {
+                let second = arguments.get(1).ok_or_else(wrong)?;
+                if !second.is_null() {
+                    let (y, x) = (float(first), float(second));
+                    pairs.add(y.ok_or_else(wrong)?, x.ok_or_else(wrong)?)?;
+                }
+            }
+            Self::Bits { value, kind } => {
+                *value = Some(match value.take() {
+                    Some(bits) => combined(*kind, &bits, first).ok_or_else(wrong)?,
+                    None => first.clone(),
+                });
+            }
             Self::Extreme { best, greatest, ty } => {
                 let order = compare(*ty, first, best);
                 if best.is_null() || (order.is_gt() == *greatest && order.is_ne()) {
@@ -342,6 +268,18 @@ impl Accumulator {
                     }
                 }
             }
+            Self::Bytes(bytes) => {
+                let Datum::Bytea(piece) = first else { return Err(wrong()) };
+                match bytes {
+                    None => *bytes = Some(piece.to_vec()),
+                    Some(bytes) => {
+                        if let Some(Datum::Bytea(separator)) = arguments.get(1) {
+                            bytes.extend_from_slice(separator);
+                        }
+                        bytes.extend_from_slice(piece);
+                    }
+                }
+            }
             Self::Array { .. } | Self::Json(..) => {}
         }
         Ok(())
@@ -354,7 +292,7 @@ impl Accumulator {
             Self::SumInt(sum) => sum.map_or(Datum::Null, Datum::Int8),
             Self::SumInt8 { count: 0, .. } | Self::SumNumeric { count: 0, .. } => Datum::Null,
             Self::SumInt8 { sum, count, average } => {
-                let sum = Numeric::parse(&sum.to_string())?;
+                let sum = Numeric::from(sum);
                 total_or_average(sum, count, average)?
             }
             Self::SumNumeric { sum, count, average } => {
@@ -370,14 +308,25 @@ impl Accumulator {
                 _ => Datum::Float8(sum),
             },
             Self::SumInterval { sum: None, .. } => Datum::Null,
+            #[expect(clippy::cast_precision_loss, reason = "PostgreSQL divides by a float too")]
             Self::SumInterval { sum: Some(sum), count, average } => {
-                #[expect(clippy::cast_precision_loss, reason = "PostgreSQL divides by a float too")]
-                let value = if average { sum.divide(count as f64)? } else { sum };
-                Datum::Interval(Arc::new(value))
+                Datum::Interval(Arc::new(if average { sum.divide(count as f64)? } else { sum }))
             }
+            Self::SpreadNumeric { sums: None, .. } => Datum::Null,
+            Self::SpreadNumeric { spread, count, sums: Some((sum, squares)) } => {
+                numeric(Numeric::spread(spread, count, &sum, &squares)?)
+            }
+            Self::SpreadInt { spread, count, sum, squares } => {
+                let (sum, squares) = (Numeric::from(sum), Numeric::from(squares));
+                numeric(Numeric::spread(spread, count, &sum, &squares)?)
+            }
+            Self::SpreadFloat { spread, squares } => squares.finish(spread),
+            Self::Regression { regression, pairs } => pairs.finish(regression),
+            Self::Bits { value, .. } => value.unwrap_or(Datum::Null),
             Self::Extreme { best, .. } => best,
             Self::Bool { value, .. } => value.map_or(Datum::Null, Datum::Bool),
             Self::Strings(text) => text.map_or(Datum::Null, |t| Datum::Text(t.into())),
+            Self::Bytes(bytes) => bytes.map_or(Datum::Null, |b| Datum::Bytea(b.into())),
             Self::Array { values, .. } if values.is_empty() => Datum::Null,
             Self::Array { element, values } => Datum::Array(element, values.into()),
             Self::Json(state, _) => state.finish()?,
@@ -388,4 +337,35 @@ impl Accumulator {
 fn total_or_average(sum: Numeric, count: i64, average: bool) -> Result<Datum> {
     let value = if average { sum.div(&Numeric::from(count))? } else { sum };
     Ok(Datum::Numeric(Arc::new(value)))
+}
+
+fn numeric(value: Option<Numeric>) -> Datum {
+    value.map_or(Datum::Null, |value| Datum::Numeric(Arc::new(value)))
+}
+
+fn float(value: &Datum) -> Option<f64> {
+    match value {
+        Datum::Float4(v) => Some(f64::from(*v)),
+        Datum::Float8(v) => Some(*v),
+        _ => None,
+    }
+}
+
+/// Two integers of one width, bit by bit.
+fn combined(kind: AggregateKind, a: &Datum, b: &Datum) -> Option<Datum> {
+    macro_rules! bits {
+        ($a:expr, $b:expr) => {
+            match kind {
+                AggregateKind::BitAnd => $a & $b,
+                AggregateKind::BitOr => $a | $b,
+                _ => $a ^ $b,
+            }
+        };
+    }
+    Some(match (a, b) {
+        (Datum::Int2(a), Datum::Int2(b)) => Datum::Int2(bits!(a, b)),
+        (Datum::Int4(a), Datum::Int4(b)) => Datum::Int4(bits!(a, b)),
+        (Datum::Int8(a), Datum::Int8(b)) => Datum::Int8(bits!(a, b)),
+        _ => return None,
+    })
 }

@@ -1,0 +1,50 @@
+//! Functions that tell of their arguments, or of what there is not.
+
+use niwaki_types::Datum;
+
+use super::{Function, functions};
+use crate::error::Result;
+
+fn count_where(values: &[Datum], test: impl Fn(&Datum) -> bool) -> Result<Datum> {
+    let count = values.iter().filter(|value| test(value)).count();
+    i32::try_from(count).map(Datum::Int4).map_err(|_| super::operators::range("integer"))
+}
+
+fn nulls(values: &[Datum]) -> Result<Datum> {
+    count_where(values, Datum::is_null)
+}
+
+fn non_nulls(values: &[Datum]) -> Result<Datum> {
+    count_where(values, |value| !value.is_null())
+}
+
+/// Of the elements of an array; of a NULL array nothing is known.
+fn nulls_of_array(values: &[Datum]) -> Result<Datum> {
+    match values {
+        [Datum::Array(_, elements)] => nulls(elements),
+        _ => Ok(Datum::Null),
+    }
+}
+
+fn non_nulls_of_array(values: &[Datum]) -> Result<Datum> {
+    match values {
+        [Datum::Array(_, elements)] => non_nulls(elements),
+        _ => Ok(Datum::Null),
+    }
+}
+
+/// No trigger runs.
+fn trigger_depth(_: &[Datum]) -> Result<Datum> {
+    Ok(Datum::Int4(0))
+}
+
+pub(super) const FUNCTIONS: &[Function] = functions! {
+    "num_nulls" (ANY) INT4 nullable variadic immutable Pure(nulls);
+    "num_nonnulls" (ANY) INT4 nullable variadic immutable Pure(non_nulls);
+    "pg_trigger_depth" () INT4 strict single stable Pure(trigger_depth);
+};
+
+pub(super) const VARIADIC: &[Function] = functions! {
+    "num_nulls" (ARRAY) INT4 nullable single immutable Pure(nulls_of_array);
+    "num_nonnulls" (ARRAY) INT4 nullable single immutable Pure(non_nulls_of_array);
+};

@@ -1,0 +1,132 @@
+//! Names and strings as SQL writes them.
+
+use niwaki_types::{Datum, TypeOid};
+
+use super::text::{string, text, wrong};
+use super::{Function, functions};
+use crate::error::{Result, SqlError};
+
+/// Words that cannot be column names without quotes, as `quote_ident` must know.
+const RESERVED: &str = "\
+    all analyse analyze and any array as asc asymmetric authorization between bigint binary bit \
+    boolean both case cast char character check coalesce collate collation column concurrently \
+    constraint create cross current_catalog current_date current_role current_schema \
+    current_time current_timestamp current_user dec decimal default deferrable desc distinct do \
+    else end except exists extract false fetch float for foreign freeze from full grant greatest \
+    group grouping having ilike in initially inner inout int integer intersect interval into is \
+    isnull join lateral leading least left like limit localtime localtimestamp national natural \
+    nchar none normalize not notnull null nullif numeric offset on only or order out outer \
+    overlaps overlay placing position precision primary real references returning right row \
+    select session_user setof similar smallint some substring symmetric table tablesample then \
+    time timestamp to trailing treat trim true union unique user using values varchar variadic \
+    verbose when where window with xmlattributes xmlconcat xmlelement xmlexists xmlforest \
+    xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable";
+
+/// A name as it must be written in SQL: quoted unless it is a plain lower-case word.
+pub(crate) fn quote_identifier(name: &str) -> String {
+    let mut bytes = name.bytes();
+    let plain = bytes.next().is_some_and(|b| b.is_ascii_lowercase() || b == b'_')
+        && bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        && !RESERVED.split(' ').any(|word| word == name);
+    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+/// A string as an SQL literal.
+pub(crate) fn quote_string(value: &str) -> String {
+    let quoted = value.replace('\'', "''");
+    if value.contains('\\') {
+        return format!("E'{}'", quoted.replace('\\', "\\\\"));
+    }
+    format!("'{quoted}'")
+}
+
+fn quote_ident(a: &Datum) -> Result<Datum> {
+    Ok(string(quote_identifier(text(a)?)))
+}
+
+fn quote_literal(a: &Datum) -> Result<Datum> {
+    Ok(string(quote_string(text(a)?)))
+}
+
+fn quote_nullable(values: &[Datum]) -> Result<Datum> {
+    match values {
+        [Datum::Null] => Ok(Datum::text("NULL")),
+        [value] => quote_literal(value),
+        _ => Err(wrong()),
+    }
+}
+
+/// The parts of a possibly quoted, dotted name: `parse_ident(text [, strict])`.
+fn parse_ident(values: &[Datum]) -> Result<Datum> {
+    let (whole, strict) = match values {
+        [whole] => (text(whole)?, true),
+        [whole, Datum::Bool(strict)] => (text(whole)?, *strict),
+        _ => return Err(wrong()),
+    };
+    let invalid =
+        || SqlError::new("22023", format!("string is not a valid identifier: \"{whole}\""));
+    let blank = |c: char| matches!(c, ' ' | '\t' | '\n' | '\r' | '\u{b}' | '\u{c}');
+    let begins = |c: char| c.is_ascii_alphabetic() || c == '_' || !c.is_ascii();
+    let goes_on = |c: char| begins(c) || c.is_ascii_digit() || c == '$';
+    let mut parts = Vec::new();
+    let mut rest = whole.trim_start_matches(blank);
+    let mut after_dot = false;
+    loop {
+        if let Some(quoted) = rest.strip_prefix('"') {
+            let (name, behind) = unquoted(quoted)
+                .ok_or_else(|| invalid().with_detail("String has unclosed double quotes."))?;
+            if name.is_empty() {
+                return Err(invalid().with_detail("Quoted identifier must not be empty."));
+            }
+            parts.push(string(name));
+            rest = behind;
+        } else if rest.starts_with(begins) {
+            let end = rest.find(|c: char| !goes_on(c)).unwrap_or(rest.len());
+            let (name, behind) = rest.split_at(end);
+            parts.push(string(name.to_ascii_lowercase()));
+            rest = behind;
+        } else if rest.starts_with('.') {
+            return Err(invalid().with_detail("No valid identifier before \".\"."));
+        } else if after_dot {
+            return Err(invalid().with_detail("No valid identifier after \".\"."));
+        } else {
+            return Err(invalid());
+        }
+        rest = rest.trim_start_matches(blank);
+        if let Some(behind) = rest.strip_prefix('.') {
+            after_dot = true;
+            rest = behind.trim_start_matches(blank);
+        } else if rest.is_empty() || !strict {
+            return Ok(Datum::Array(TypeOid::TEXT, parts.into()));
+        } else {
+            return Err(invalid());
+        }
+    }
+}
+
+/// The name up to its closing quote, and what is behind that; a doubled quote is one of the name.
+fn unquoted(text: &str) -> Option<(String, &str)> {
+    let mut name = String::new();
+    let mut rest = text;
+    loop {
+        let (part, behind) = rest.split_once('"')?;
+        name.push_str(part);
+        match behind.strip_prefix('"') {
+            Some(more) => {
+                name.push('"');
+                rest = more;
+            }
+            None => return Some((name, behind)),
+        }
+    }
+}
+
+pub(super) const FUNCTIONS: &[Function] = functions! {
+    "quote_ident" (TEXT) TEXT strict single immutable Unary(quote_ident);
+    "quote_literal" (TEXT) TEXT strict single immutable Unary(quote_literal);
+    "quote_literal" (ELEMENT) TEXT strict single stable Unary(quote_literal);
+    "quote_nullable" (TEXT) TEXT nullable single immutable Pure(quote_nullable);
+    "quote_nullable" (ELEMENT) TEXT nullable single stable Pure(quote_nullable);
+    "parse_ident" (TEXT) TEXTS strict single immutable Pure(parse_ident);
+    "parse_ident" (TEXT, BOOL) TEXTS strict single immutable Pure(parse_ident);
+};

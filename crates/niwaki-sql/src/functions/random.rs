@@ -1,0 +1,73 @@
+//! Random numbers, and those that only look so.
+//!
+//! Before `setseed` numbers come from the system. Behind it they are those of xoroshiro128** (Blackman and Vigna
+//! 2018), seeded by splitmix64 (Steele and others 2014), as PostgreSQL has it: the same seed gives the same numbers.
+
+use niwaki_types::Datum;
+
+use super::{Function, functions};
+use crate::context::ExecContext;
+use crate::error::{Result, SqlError};
+
+/// A generator that a seed determines.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SeededRandom {
+    state: [u64; 2],
+}
+
+impl SeededRandom {
+    fn new(mut seed: u64) -> Self {
+        let mut next = || {
+            seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut value = seed;
+            value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            value ^ (value >> 31)
+        };
+        Self { state: [next(), next()] }
+    }
+
+    fn next(&mut self) -> u64 {
+        let [first, second] = self.state;
+        let mixed = second ^ first;
+        self.state = [first.rotate_left(24) ^ mixed ^ (mixed << 16), mixed.rotate_left(37)];
+        first.wrapping_mul(5).rotate_left(7).wrapping_mul(9)
+    }
+}
+
+/// A uniform number of 52 bits in [0, 1).
+fn random(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
+    let bits = match &mut exec.scratch.random {
+        Some(seeded) => seeded.next(),
+        None => exec.environment.random(),
+    };
+    #[expect(clippy::cast_precision_loss, reason = "52 bits fit a float8")]
+    Ok(Datum::Float8((bits >> 12) as f64 / 4_503_599_627_370_496.0))
+}
+
+fn setseed(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let [Datum::Float8(seed)] = values else {
+        return Err(SqlError::internal("setseed was given values of other types"));
+    };
+    if !(-1.0..=1.0).contains(seed) {
+        let shown = niwaki_types::to_text(
+            &values[0],
+            niwaki_types::TypeOid::FLOAT8,
+            &niwaki_types::TextSettings { extra_float_digits: -9, ..Default::default() },
+        );
+        return Err(SqlError::new(
+            "22023",
+            format!("setseed parameter {shown} is out of allowed range [-1,1]"),
+        ));
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "at most 52 bits and a sign")]
+    let number = (4_503_599_627_370_495.0 * seed) as i64;
+    exec.scratch.random = Some(SeededRandom::new(number.cast_unsigned()));
+    // A void function shows as an empty string.
+    Ok(Datum::text(""))
+}
+
+pub(super) const FUNCTIONS: &[Function] = functions! {
+    "random" () FLOAT8 strict single volatile Context(random);
+    "setseed" (FLOAT8) VOID strict single volatile Context(setseed);
+};

@@ -1,0 +1,352 @@
+//! Functions of regular expressions: `regexp_*`.
+
+use niwaki_types::{Datum, TypeOid};
+
+use super::{Function, functions};
+use crate::context::ExecContext;
+use crate::error::{Result, SqlError};
+use crate::regexp::{Expression, Match, Options, compile};
+
+fn wrong() -> SqlError {
+    SqlError::internal("a function of regular expressions was given values of other types")
+}
+
+fn text(value: &Datum) -> Result<&str> {
+    match value {
+        Datum::Text(text) => Ok(text),
+        _ => Err(wrong()),
+    }
+}
+
+/// Options by their letters, and whether all matches are meant.
+fn flags(letters: &str) -> Result<(Options, bool)> {
+    let mut options = Options::default();
+    let mut global = false;
+    for letter in letters.chars() {
+        if letter == 'g' {
+            global = true;
+        } else if !options.apply(letter) {
+            return Err(SqlError::new(
+                "22023",
+                format!("invalid regular expression option: \"{letter}\""),
+            ));
+        }
+    }
+    Ok((options, global))
+}
+
+/// Options of a function that cannot take `g`.
+fn single_flags(function: &str, letters: Option<&Datum>) -> Result<Options> {
+    let letters = letters.map_or(Ok(""), text)?;
+    match flags(letters)? {
+        (options, false) => Ok(options),
+        (_, true) => Err(SqlError::new(
+            "22023",
+            format!("{function}() does not support the \"global\" option"),
+        )),
+    }
+}
+
+/// A whole number that must be at least `least`.
+fn parameter(name: &str, value: Option<&Datum>, default: usize, least: i32) -> Result<usize> {
+    match value {
+        None => Ok(default),
+        Some(Datum::Int4(number)) if *number >= least => {
+            usize::try_from(*number).map_err(|_| wrong())
+        }
+        Some(Datum::Int4(number)) => {
+            Err(SqlError::new("22023", format!("invalid value for parameter \"{name}\": {number}")))
+        }
+        Some(_) => Err(wrong()),
+    }
+}
+
+/// The byte at which character `start` (from 1) begins; `None` beyond the end.
+fn byte_of(text: &str, start: usize) -> Option<usize> {
+    let mut positions = text.char_indices().map(|(at, _)| at).chain(std::iter::once(text.len()));
+    positions.nth(start - 1)
+}
+
+fn part(text: &str, span: Option<(usize, usize)>) -> Datum {
+    span.and_then(|(start, end)| text.get(start..end)).map_or(Datum::Null, Datum::text)
+}
+
+fn texts(values: Vec<Datum>) -> Datum {
+    Datum::Array(TypeOid::TEXT, values.into())
+}
+
+/// The groups of a match, or all of it where there are none.
+fn groups_of(source: &str, found: &Match) -> Datum {
+    if found.groups.is_empty() {
+        return texts(vec![part(source, Some((found.start, found.end)))]);
+    }
+    texts(found.groups.iter().map(|span| part(source, *span)).collect())
+}
+
+fn regexp_match(values: &[Datum]) -> Result<Datum> {
+    let [source, pattern, letters @ ..] = values else { return Err(wrong()) };
+    let options = single_flags("regexp_match", letters.first())
+        .map_err(|error| hint_at_matches(error, letters.first()))?;
+    let source = text(source)?;
+    let found = compile(text(pattern)?, &options)?.find(source, 0)?;
+    Ok(found.map_or(Datum::Null, |found| groups_of(source, &found)))
+}
+
+fn hint_at_matches(error: SqlError, letters: Option<&Datum>) -> SqlError {
+    match letters {
+        Some(Datum::Text(letters)) if flags(letters).is_ok() => {
+            error.with_hint("Use the regexp_matches function instead.")
+        }
+        _ => error,
+    }
+}
+
+fn regexp_matches(_: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<Datum>> {
+    let [source, pattern, letters @ ..] = values else { return Err(wrong()) };
+    let (options, global) = flags(letters.first().map_or(Ok(""), text)?)?;
+    let source = text(source)?;
+    let mut rows = Vec::new();
+    compile(text(pattern)?, &options)?.find_all(source, 0, false, |found| {
+        rows.push(groups_of(source, &found));
+        global
+    })?;
+    Ok(rows)
+}
+
+/// The texts between matches.
+fn split(function: &str, values: &[Datum]) -> Result<Vec<Datum>> {
+    let [source, pattern, letters @ ..] = values else { return Err(wrong()) };
+    let options = single_flags(function, letters.first())?;
+    let source = text(source)?;
+    let mut parts = Vec::new();
+    let mut from = 0;
+    compile(text(pattern)?, &options)?.find_all(source, 0, true, |found| {
+        parts.push(part(source, Some((from, found.start))));
+        from = found.end;
+        true
+    })?;
+    parts.push(part(source, Some((from, source.len()))));
+    Ok(parts)
+}
+
+fn split_to_array(values: &[Datum]) -> Result<Datum> {
+    split("regexp_split_to_array", values).map(texts)
+}
+
+fn split_to_table(_: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<Datum>> {
+    split("regexp_split_to_table", values)
+}
+
+/// Calls `each` for the matches from character `start` on.
+fn matches_from(
+    compiled: &Expression,
+    source: &str,
+    start: usize,
+    each: impl FnMut(Match) -> bool,
+) -> Result<()> {
+    match byte_of(source, start) {
+        Some(from) => compiled.find_all(source, from, false, each),
+        None => Ok(()),
+    }
+}
+
+/// The `number`th match from character `start` on.
+fn nth_match(
+    compiled: &Expression,
+    source: &str,
+    start: usize,
+    number: usize,
+) -> Result<Option<Match>> {
+    let mut seen = 0;
+    let mut wanted = None;
+    matches_from(compiled, source, start, |found| {
+        seen += 1;
+        if seen == number {
+            wanted = Some(found);
+        }
+        seen < number
+    })?;
+    Ok(wanted)
+}
+
+fn regexp_count(values: &[Datum]) -> Result<Datum> {
+    let [source, pattern, rest @ ..] = values else { return Err(wrong()) };
+    let start = parameter("start", rest.first(), 1, 1)?;
+    let options = single_flags("regexp_count", rest.get(1))?;
+    let mut count = 0i32;
+    matches_from(&*compile(text(pattern)?, &options)?, text(source)?, start, |_| {
+        count = count.saturating_add(1);
+        true
+    })?;
+    Ok(Datum::Int4(count))
+}
+
+fn regexp_like(values: &[Datum]) -> Result<Datum> {
+    let [source, pattern, rest @ ..] = values else { return Err(wrong()) };
+    let options = single_flags("regexp_like", rest.first())?;
+    compile(text(pattern)?, &options)?.is_match(text(source)?).map(Datum::Bool)
+}
+
+/// The span that a function with a parameter `subexpr` is asked for: 0 is the whole match.
+fn span_of(found: &Match, group: usize) -> Option<(usize, usize)> {
+    match group.checked_sub(1) {
+        None => Some((found.start, found.end)),
+        Some(group) => found.groups.get(group).copied().flatten(),
+    }
+}
+
+fn regexp_instr(values: &[Datum]) -> Result<Datum> {
+    let [source, pattern, rest @ ..] = values else { return Err(wrong()) };
+    let start = parameter("start", rest.first(), 1, 1)?;
+    let number = parameter("n", rest.get(1), 1, 1)?;
+    let behind = parameter("endoption", rest.get(2), 0, 0)?;
+    if behind > 1 {
+        return Err(SqlError::new(
+            "22023",
+            format!("invalid value for parameter \"endoption\": {behind}"),
+        ));
+    }
+    let options = single_flags("regexp_instr", rest.get(3))?;
+    let group = parameter("subexpr", rest.get(4), 0, 0)?;
+    let source = text(source)?;
+    let found = nth_match(&*compile(text(pattern)?, &options)?, source, start, number)?;
+    let byte = found
+        .and_then(|found| span_of(&found, group))
+        .map(|(start, end)| if behind == 1 { end } else { start });
+    let Some(before) = byte.and_then(|byte| source.get(..byte)) else { return Ok(Datum::Int4(0)) };
+    i32::try_from(before.chars().count() + 1)
+        .map(Datum::Int4)
+        .map_err(|_| super::operators::range("integer"))
+}
+
+fn regexp_substr(values: &[Datum]) -> Result<Datum> {
+    let [source, pattern, rest @ ..] = values else { return Err(wrong()) };
+    let start = parameter("start", rest.first(), 1, 1)?;
+    let number = parameter("n", rest.get(1), 1, 1)?;
+    let options = single_flags("regexp_substr", rest.get(2))?;
+    let group = parameter("subexpr", rest.get(3), 0, 0)?;
+    let source = text(source)?;
+    let found = nth_match(&*compile(text(pattern)?, &options)?, source, start, number)?;
+    Ok(part(source, found.and_then(|found| span_of(&found, group))))
+}
+
+/// Replaces matches from character `start` on: the `number`th, or all for 0.
+fn replaced(
+    source: &str,
+    compiled: &Expression,
+    replacement: &str,
+    start: usize,
+    number: usize,
+) -> Result<Datum> {
+    let mut result = String::with_capacity(source.len());
+    let mut copied = 0;
+    let mut seen = 0;
+    matches_from(compiled, source, start, |found| {
+        seen += 1;
+        if number > 0 && seen < number {
+            return true;
+        }
+        result.push_str(source.get(copied..found.start).unwrap_or_default());
+        push_replacement(&mut result, source, &found, replacement);
+        copied = found.end;
+        number == 0
+    })?;
+    result.push_str(source.get(copied..).unwrap_or_default());
+    Ok(Datum::Text(result.into()))
+}
+
+/// Writes a replacement: `\1` to `\9` are groups, `\&` is the whole match, `\\` a backslash.
+fn push_replacement(result: &mut String, source: &str, found: &Match, replacement: &str) {
+    let push_span = |result: &mut String, span: Option<(usize, usize)>| {
+        if let Some(text) = span.and_then(|(start, end)| source.get(start..end)) {
+            result.push_str(text);
+        }
+    };
+    let mut rest = replacement.chars();
+    while let Some(character) = rest.next() {
+        if character != '\\' {
+            result.push(character);
+            continue;
+        }
+        match rest.clone().next() {
+            Some(digit @ '1'..='9') => {
+                let group = digit.to_digit(10).map_or(0, |digit| digit as usize);
+                push_span(result, span_of(found, group));
+            }
+            Some('&') => push_span(result, Some((found.start, found.end))),
+            Some('\\') => result.push('\\'),
+            // Nothing special: the backslash stays, and so does what follows.
+            _ => {
+                result.push('\\');
+                continue;
+            }
+        }
+        rest.next();
+    }
+}
+
+/// `regexp_replace(source, pattern, replacement [, flags])`
+fn regexp_replace(values: &[Datum]) -> Result<Datum> {
+    let [source, pattern, replacement, letters @ ..] = values else { return Err(wrong()) };
+    let letters = letters.first().map_or(Ok(""), text)?;
+    if letters.starts_with(|c: char| c.is_ascii_digit()) {
+        let first = letters.chars().next().unwrap_or_default();
+        return Err(SqlError::new(
+            "22023",
+            format!("invalid regular expression option: \"{first}\""),
+        )
+        .with_hint(
+            "If you meant to use regexp_replace() with a start parameter, cast the fourth argument to integer explicitly.",
+        ));
+    }
+    let (options, global) = flags(letters)?;
+    let compiled = compile(text(pattern)?, &options)?;
+    replaced(text(source)?, &compiled, text(replacement)?, 1, usize::from(!global))
+}
+
+/// `regexp_replace(source, pattern, replacement, start [, n [, flags]])`
+fn regexp_replace_from(values: &[Datum]) -> Result<Datum> {
+    let [source, pattern, replacement, start, rest @ ..] = values else { return Err(wrong()) };
+    let start = parameter("start", Some(start), 1, 1)?;
+    let number = parameter("n", rest.first(), 1, 0)?;
+    let (options, _) = flags(rest.get(1).map_or(Ok(""), text)?)?;
+    let compiled = compile(text(pattern)?, &options)?;
+    replaced(text(source)?, &compiled, text(replacement)?, start, number)
+}
+
+pub(super) const FUNCTIONS: &[Function] = functions! {
+    "regexp_match" (TEXT, TEXT) TEXTS strict single immutable Pure(regexp_match);
+    "regexp_match" (TEXT, TEXT, TEXT) TEXTS strict single immutable Pure(regexp_match);
+    "regexp_matches" (TEXT, TEXT) TEXTS strict single immutable Set(regexp_matches);
+    "regexp_matches" (TEXT, TEXT, TEXT) TEXTS strict single immutable Set(regexp_matches);
+    "regexp_replace" (TEXT, TEXT, TEXT) TEXT strict single immutable Pure(regexp_replace);
+    "regexp_replace" (TEXT, TEXT, TEXT, TEXT) TEXT strict single immutable Pure(regexp_replace);
+    "regexp_replace" (TEXT, TEXT, TEXT, INT4) TEXT strict single immutable Pure(regexp_replace_from);
+    "regexp_replace" (TEXT, TEXT, TEXT, INT4, INT4) TEXT strict single immutable Pure(regexp_replace_from);
+    "regexp_replace" (TEXT, TEXT, TEXT, INT4, INT4, TEXT) TEXT strict single immutable Pure(regexp_replace_from);
+    "regexp_split_to_array" (TEXT, TEXT) TEXTS strict single immutable Pure(split_to_array);
+    "regexp_split_to_array" (TEXT, TEXT, TEXT) TEXTS strict single immutable Pure(split_to_array);
+    "regexp_split_to_table" (TEXT, TEXT) TEXT strict single immutable Set(split_to_table);
+    "regexp_split_to_table" (TEXT, TEXT, TEXT) TEXT strict single immutable Set(split_to_table);
+    "regexp_count" (TEXT, TEXT) INT4 strict single immutable Pure(regexp_count);
+    "regexp_count" (TEXT, TEXT, INT4) INT4 strict single immutable Pure(regexp_count);
+    "regexp_count" (TEXT, TEXT, INT4, TEXT) INT4 strict single immutable Pure(regexp_count);
+    "regexp_like" (TEXT, TEXT) BOOL strict single immutable Pure(regexp_like);
+    "regexp_like" (TEXT, TEXT, TEXT) BOOL strict single immutable Pure(regexp_like);
+    "regexp_instr" (TEXT, TEXT) INT4 strict single immutable Pure(regexp_instr);
+    "regexp_instr" (TEXT, TEXT, INT4) INT4 strict single immutable Pure(regexp_instr);
+    "regexp_instr" (TEXT, TEXT, INT4, INT4) INT4 strict single immutable Pure(regexp_instr);
+    "regexp_instr" (TEXT, TEXT, INT4, INT4, INT4) INT4 strict single immutable Pure(regexp_instr);
+    "regexp_instr" (TEXT, TEXT, INT4, INT4, INT4, TEXT) INT4 strict single immutable Pure(regexp_instr);
+    "regexp_instr" (TEXT, TEXT, INT4, INT4, INT4, TEXT, INT4) INT4 strict single immutable Pure(regexp_instr);
+    "regexp_substr" (TEXT, TEXT) TEXT strict single immutable Pure(regexp_substr);
+    "regexp_substr" (TEXT, TEXT, INT4) TEXT strict single immutable Pure(regexp_substr);
+    "regexp_substr" (TEXT, TEXT, INT4, INT4) TEXT strict single immutable Pure(regexp_substr);
+    "regexp_substr" (TEXT, TEXT, INT4, INT4, TEXT) TEXT strict single immutable Pure(regexp_substr);
+    "regexp_substr" (TEXT, TEXT, INT4, INT4, TEXT, INT4) TEXT strict single immutable Pure(regexp_substr);
+    "similar_to_escape" (TEXT) TEXT strict single immutable Pure(super::pattern::similar_to_escape);
+    "similar_to_escape" (TEXT, TEXT) TEXT strict single immutable Pure(super::pattern::similar_to_escape);
+    "similar_escape" (TEXT, TEXT) TEXT nullable single immutable Pure(super::pattern::similar_escape);
+    "substring" (TEXT, TEXT) TEXT strict single immutable Binary(super::pattern::substring_pattern);
+    "substring" (TEXT, TEXT, TEXT) TEXT strict single immutable Pure(super::pattern::substring_similar);
+};

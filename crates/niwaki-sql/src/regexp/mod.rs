@@ -1,0 +1,173 @@
+//! PostgreSQL's regular expressions ("advanced regular expressions").
+//!
+//! Which part of a text matches follows PostgreSQL's rules, not those of Perl: a match begins as early as it
+//! can; then a greedy expression takes the longest text and a non-greedy one the shortest, whatever the order
+//! of its alternatives; then its parts share that text, each by its own preference, earlier parts first.
+//!
+//! [`syntax`] reads an expression, [`automaton`] finds where parts of it can end, [`dissect`] shares a matched
+//! text among the parts. Whether there is a match, and where it begins, the `regex` crate tells in linear time
+//! wherever it can express the same; assertions that look around and back references it cannot.
+
+mod automaton;
+mod chars;
+mod dissect;
+mod syntax;
+#[cfg(test)]
+mod tests;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use regex::{Regex, RegexBuilder};
+
+use crate::error::{Result, SqlError};
+use automaton::Budget;
+use dissect::{Plan, Spans};
+pub(crate) use syntax::Options;
+
+/// Memory that the `regex` crate may take for one expression; beyond that this module does the work.
+const REGEX_BYTES_MAX: usize = 10 << 20;
+
+/// A compiled expression.
+#[derive(Debug)]
+pub(crate) struct Expression {
+    plan: Plan,
+    /// Finds where matches begin, if it can tell.
+    finder: Option<Regex>,
+    /// Number of capturing groups.
+    groups: usize,
+}
+
+/// A match: byte positions of the whole and of each group that took part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Match {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    /// Group 1 comes first.
+    pub(crate) groups: Vec<Option<(usize, usize)>>,
+}
+
+#[cold]
+fn invalid(reason: &str) -> SqlError {
+    SqlError::new("2201B", format!("invalid regular expression: {reason}"))
+}
+
+impl Expression {
+    /// Compiles an expression.
+    ///
+    /// # Errors
+    /// `2201B` for a bad expression, `0A000` for basic and extended (POSIX) expressions.
+    pub(crate) fn new(pattern: &str, options: &Options) -> Result<Self> {
+        let parsed = syntax::parse(pattern, options)?;
+        let finder = parsed.translated.as_deref().and_then(|text| {
+            // What the library refuses for its size is found by the slower way.
+            RegexBuilder::new(text).size_limit(REGEX_BYTES_MAX).nest_limit(500).build().ok()
+        });
+        let plan = Plan::new(&parsed)?;
+        Ok(Self { plan, finder, groups: parsed.groups })
+    }
+
+    /// Whether any part of the text matches.
+    ///
+    /// # Errors
+    /// `54000` when that takes too many steps.
+    pub(crate) fn is_match(&self, text: &str) -> Result<bool> {
+        match &self.finder {
+            Some(finder) => Ok(finder.is_match(text)),
+            None => Ok(self.find(text, 0)?.is_some()),
+        }
+    }
+
+    /// The first match that begins at byte `from` or later; what is before it is there for assertions.
+    ///
+    /// # Errors
+    /// `54000` when that takes too many steps.
+    pub(crate) fn find(&self, text: &str, from: usize) -> Result<Option<Match>> {
+        let mut budget = Budget::default();
+        let mut start = from;
+        loop {
+            if let Some(finder) = &self.finder {
+                match finder.find_at(text, start) {
+                    Some(found) => start = found.start(),
+                    None => return Ok(None),
+                }
+            }
+            if let Some((end, spans)) = self.plan.match_at(text, start, &mut budget)? {
+                return Ok(Some(self.matched(start, end, spans)));
+            }
+            match text.get(start..).and_then(|rest| rest.chars().next()) {
+                Some(character) => start += character.len_utf8(),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    fn matched(&self, start: usize, end: usize, spans: Spans) -> Match {
+        let mut groups = spans;
+        groups.resize(self.groups, None);
+        Match { start, end, groups }
+    }
+
+    /// All matches from byte `from` on that do not overlap. An empty match right behind another one counts,
+    /// unless `no_degenerate`, which also leaves out empty matches at both ends of the text.
+    ///
+    /// # Errors
+    /// `54000` when that takes too many steps.
+    pub(crate) fn find_all(
+        &self,
+        text: &str,
+        from: usize,
+        no_degenerate: bool,
+        mut each: impl FnMut(Match) -> bool,
+    ) -> Result<()> {
+        let mut at = from;
+        let mut previous_end = 0;
+        while at <= text.len() {
+            let Some(found) = self.find(text, at)? else { return Ok(()) };
+            let (start, end) = (found.start, found.end);
+            let wanted = !no_degenerate || (start < text.len() && end > previous_end);
+            if wanted {
+                if !each(found) {
+                    return Ok(());
+                }
+                previous_end = end;
+            }
+            at = end;
+            if start == end {
+                match text.get(end..).and_then(|rest| rest.chars().next()) {
+                    Some(character) => at += character.len_utf8(),
+                    None => return Ok(()),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many compiled expressions a thread keeps.
+const CACHE_ENTRIES: usize = 32;
+
+type Cache = RefCell<Vec<(String, Options, Rc<Expression>)>>;
+
+niwaki_env::thread_local! {
+    static CACHE: Cache = const { RefCell::new(Vec::new()) };
+}
+
+/// Compiles an expression, or takes it from this thread's cache.
+///
+/// # Errors
+/// Those of [`Expression::new`].
+pub(crate) fn compile(pattern: &str, options: &Options) -> Result<Rc<Expression>> {
+    CACHE.with(|cache| {
+        let mut cache = cache.borrow_mut();
+        if let Some(at) = cache.iter().position(|(p, o, _)| p == pattern && o == options) {
+            // The most recently used one stays first.
+            cache[..=at].rotate_right(1);
+            return Ok(Rc::clone(&cache[0].2));
+        }
+        let compiled = Rc::new(Expression::new(pattern, options)?);
+        cache.truncate(CACHE_ENTRIES - 1);
+        cache.insert(0, (pattern.to_owned(), *options, Rc::clone(&compiled)));
+        Ok(compiled)
+    })
+}
