@@ -365,8 +365,9 @@ impl Search<'_> {
         end: usize,
     ) -> Result<bool> {
         if begin == end && min == 0 {
-            // Once, if the part matches the empty text, so that its groups have it; else not at all.
-            if part.program.spans(self.text, begin, end, self.budget)? {
+            // Once, if the part matches the empty text, so that its groups have it; else, and of a part that wants
+            // the shortest text, not at all.
+            if !part.shortest && part.program.spans(self.text, begin, end, self.budget)? {
                 self.dissect(part, begin, end)?;
             }
             return Ok(true);
