@@ -180,5 +180,5 @@ pub(crate) const AGGREGATES: &[Function] = functions! {
     "json_agg" (ELEMENT) JSON nullable single stable Aggregate(K::Json { binary: false, object: false });
     "jsonb_agg" (ELEMENT) JSONB nullable single stable Aggregate(K::Json { binary: true, object: false });
     "json_object_agg" (ANY, ANY) JSON nullable single stable Aggregate(K::Json { binary: false, object: true });
-    "jsonb_object_agg" (ANY, ANY) JSONB nullable single stable Aggregate(K::Json { binary: true, object: true });
+    "jsonb_object_agg" (ANY, ANY) JSONB nullable single immutable Aggregate(K::Json { binary: true, object: true });
 };

@@ -26,7 +26,14 @@ fn shown(oid: TypeOid) -> String {
 }
 
 fn signature(function: &Function) -> String {
-    let arguments: Vec<String> = function.arguments.iter().map(|oid| shown(*oid)).collect();
+    let mut arguments: Vec<String> = function.arguments.iter().map(|oid| shown(*oid)).collect();
+    // PostgreSQL declares the array of those that may come any number of times.
+    if let (true, Some(last)) = (function.variadic, function.arguments.last())
+        && let Some(array) = crate::types::array_of(*last)
+    {
+        arguments.pop();
+        arguments.push(shown(array));
+    }
     format!("{}({})", function.name, arguments.join(", "))
 }
 
@@ -58,6 +65,8 @@ fn bodies_fit_their_signatures() {
 /// functions of extensions.
 const ELSEWHERE: &[&str] = &[
     "current_date",
+    "current_time",
+    "localtime",
     "localtimestamp",
     "user",
     "pg_prewarm",
