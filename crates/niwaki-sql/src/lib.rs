@@ -27,7 +27,7 @@ pub mod types;
 pub mod utility;
 pub mod walk;
 
-pub use analyze::{analyze, analyze_without_parameters};
+pub use analyze::{analyze, analyze_without_parameters, check_stored_expression};
 pub use column_names::rename_column;
 pub use context::{
     AnalyzeContext, ColumnInfo, CommandTag, Completion, CostSettings, Environment, ExecContext,

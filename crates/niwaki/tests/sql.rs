@@ -902,3 +902,37 @@ fn a_payload_that_does_not_fit_waits_for_room() {
     assert_eq!(run(s, "select length(t) from t where v = 30")[0], "1000");
     assert_eq!(run(s, "select niwaki_check('t')")[1], "SELECT 1");
 }
+
+#[test]
+fn literals_that_other_settings_read_otherwise_are_not_stored() {
+    let db = database();
+    let mut s = db.session();
+    let refused = "ERROR 0A000: a literal in a default or check that depends on the session's DateStyle or IntervalStyle is not supported yet";
+    run(&mut s, "set datestyle to 'ISO, DMY'; set intervalstyle to sql_standard");
+    for definition in [
+        "d date default '1/2/2003'",
+        "d date default '13/2/2003'",
+        "d date check (d > '1/2/2003')",
+        "i interval default '-1 2:03'",
+    ] {
+        assert_eq!(
+            run(&mut s, &format!("create table t ({definition})")),
+            [refused],
+            "{definition}"
+        );
+    }
+    run(
+        &mut s,
+        "create table t (a int, d date default '2003-01-02', i interval default '-1 -2:03')",
+    );
+    run(&mut s, "set datestyle to german; insert into t values (1)");
+    assert_eq!(run(&mut s, "alter table t alter column d set default '1.2.2003'"), [refused]);
+    run(&mut s, "set datestyle to iso, mdy; reset intervalstyle");
+    run(&mut s, "alter table t alter column d set default '1/2/2003'; set datestyle to iso, dmy");
+    // What was stored keeps its meaning: the second of January.
+    run(&mut s, "insert into t values (2)");
+    assert_eq!(
+        run(&mut s, "select * from t order by a"),
+        ["1|2003-01-02|-1 days -02:03:00", "2|2003-01-02|-1 days -02:03:00", "SELECT 2"]
+    );
+}

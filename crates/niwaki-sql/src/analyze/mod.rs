@@ -24,7 +24,7 @@ mod type_names;
 use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation};
-use niwaki_types::TypeOid;
+use niwaki_types::{DateOrder, IntervalStyle, TextSettings, TypeOid};
 use pg_query::{Node, NodeEnum};
 
 use crate::context::{AnalyzeContext, ColumnInfo, CommandTag};
@@ -245,9 +245,61 @@ impl<'a> Analyzer<'a> {
 /// Analyzes a default or check expression that stands over the columns of a table, none when
 /// `relation` is absent. The result reads the table's columns from slot 0 on.
 ///
+/// Its literals are read as with the default `DateStyle` and `IntervalStyle`, whatever the session's are;
+/// [`check_stored_expression`] has refused those that were meant otherwise.
+///
 /// # Errors
 /// As [`analyze`].
 pub(crate) fn table_expression(
+    text: &str,
+    relation: Option<&Arc<Relation>>,
+    context: &AnalyzeContext<'_>,
+    target: Option<(niwaki_types::ColumnType, &str)>,
+) -> Result<Expr> {
+    if has_default_styles(context.text) {
+        return given_expression(text, relation, context, target);
+    }
+    let stored = TextSettings {
+        date_order: DateOrder::default(),
+        interval_style: IntervalStyle::default(),
+        ..context.text.clone()
+    };
+    let context = AnalyzeContext { text: &stored, ..*context };
+    given_expression(text, relation, &context, target)
+}
+
+/// Whether literals are read as by default.
+fn has_default_styles(text: &TextSettings) -> bool {
+    text.date_order == DateOrder::default() && text.interval_style == IntervalStyle::default()
+}
+
+/// Refuses a default for a column (`target`, its type and name) or a check of `relation` that would mean
+/// something else in a session with other settings, as it is stored as text.
+///
+/// # Errors
+/// `0A000`; those of [`analyze`].
+pub fn check_stored_expression(
+    text: &str,
+    relation: &Arc<Relation>,
+    target: Option<(niwaki_types::ColumnType, &str)>,
+    context: &AnalyzeContext<'_>,
+) -> Result<()> {
+    if has_default_styles(context.text) {
+        return Ok(());
+    }
+    let over = if target.is_some() { None } else { Some(relation) };
+    let given = given_expression(text, over, context, target)?;
+    match table_expression(text, over, context, target) {
+        Ok(stored) if stored.same(&given) => Ok(()),
+        _ => Err(SqlError::unsupported(
+            "a literal in a default or check that depends on the session's DateStyle or IntervalStyle",
+        )
+        .with_hint("Write dates in ISO form, and a sign before each part of an interval.")),
+    }
+}
+
+/// [`table_expression`] with the session's settings.
+fn given_expression(
     text: &str,
     relation: Option<&Arc<Relation>>,
     context: &AnalyzeContext<'_>,

@@ -2,6 +2,7 @@
 //! to moments (`to_timestamp`, `to_date`).
 
 mod read;
+mod resolve;
 mod write;
 
 pub use read::{to_date, to_timestamp};

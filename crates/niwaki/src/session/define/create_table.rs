@@ -3,9 +3,9 @@
 use niwaki_catalog::{
     Column, Oid, RelationDefinition, RelationKind, RelationOptions, RelationStats,
 };
-use niwaki_sql::SqlError;
 use niwaki_sql::utility::{ColumnSpec, CreateTable, SequenceOptions};
 use niwaki_sql::walk::each_node;
+use niwaki_sql::{SqlError, check_stored_expression};
 use pg_query::NodeEnum;
 
 use super::constraint::ConstraintNames;
@@ -139,27 +139,35 @@ impl Definer<'_> {
         let state = self.state();
         let schema = state.schema(relation.schema).map(|s| quoted(&s.name)).unwrap_or_default();
         let table = format!("{schema}.{}", quoted(&relation.name));
+        // Positions would be those of a statement that nobody wrote.
+        let unplaced = |mut error: SqlError| {
+            error.position = None;
+            error
+        };
         for column in relation.columns.iter().filter(|c| !c.dropped) {
             let Some(default) = &column.default else { continue };
             refuse_subquery(default, "DEFAULT expression")?;
+            let target = Some((column.column_type(), column.name.as_str()));
+            let stored = self.session.with_analysis(|context| {
+                check_stored_expression(default, &relation, target, context)
+            });
+            stored.map_err(unplaced)?;
             let overriding =
                 if column.identity.is_some() { "OVERRIDING SYSTEM VALUE " } else { "" };
             let sql = format!(
                 "INSERT INTO {table} ({}) {overriding}VALUES ({default})",
                 quoted(&column.name)
             );
-            self.session.analyze_text(&sql).map_err(|mut e| {
-                e.position = None;
-                e
-            })?;
+            self.session.analyze_text(&sql).map_err(unplaced)?;
         }
         for check in &relation.checks {
             refuse_subquery(&check.expression, "check constraint")?;
+            let stored = self.session.with_analysis(|context| {
+                check_stored_expression(&check.expression, &relation, None, context)
+            });
+            stored.map_err(unplaced)?;
             let sql = format!("SELECT 1 FROM {table} WHERE ({})", check.expression);
-            self.session.analyze_text(&sql).map_err(|mut e| {
-                e.position = None;
-                e
-            })?;
+            self.session.analyze_text(&sql).map_err(unplaced)?;
         }
         Ok(())
     }
