@@ -453,6 +453,33 @@ fn uuids_are_given_and_taken_as_text_and_as_bytes() {
 }
 
 #[test]
+fn tables_of_json_are_sound() {
+    let db = database();
+    let mut s = db.session();
+    run(
+        &mut s,
+        "create table js (id int primary key, j json, b jsonb, k jsonb unique);
+         create index js_b on js ((b -> 'list' -> 0), (b ->> 'id') desc);
+         insert into js select i, json_build_array(i, repeat('x', i)),
+             jsonb_build_object('id', i, 'list', jsonb_build_array(i % 7, repeat('y', i % 11 * 300))),
+             to_jsonb(i / 2.0) from generate_series(1, 400) i;
+         update js set b = b || '{\"more\": [1.50, null]}', k = jsonb_build_array(k) where id % 5 = 0;
+         delete from js where id % 9 = 0",
+    );
+    assert_eq!(run(&mut s, "select niwaki_check('js') > 0"), ["t", "SELECT 1"]);
+    run(&mut s, "vacuum analyze js");
+    assert_eq!(run(&mut s, "select niwaki_check('js') > 0"), ["t", "SELECT 1"]);
+    assert_eq!(
+        run(
+            &mut s,
+            "select count(*), sum(jsonb_array_length(b -> 'list')), sum((j ->> 0)::int) from js
+             where b -> 'list' -> 0 = '3.0'"
+        ),
+        ["51|102|10128", "SELECT 1"]
+    );
+}
+
+#[test]
 fn json_goes_through_parameters_and_operators_keep_their_question_marks() {
     let db = database();
     let mut s = db.session();
