@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::RelationKind;
+use niwaki_types::{Datum, InputContext, TextSettings};
 use pg_query::protobuf::{
     self, DefElem, DropBehavior, Node, ObjectType, RangeVar, TransactionStmt, TransactionStmtKind,
     VariableSetKind, VariableSetStmt, a_const,
@@ -13,6 +14,7 @@ use super::statement::{
     Drop, FetchCount, IndexCleanup, LockMode, Name, Persistence, Rename, RenameTarget, SetCommand,
     TransactionCommand, TransactionModes, Utility, Vacuum, VacuumTarget,
 };
+use super::type_name::column_type;
 use super::{read_copy, read_definition, read_table};
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
@@ -76,7 +78,7 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
                 .argtypes
                 .iter()
                 .map(|n| match n.node.as_ref() {
-                    Some(NodeEnum::TypeName(t)) => super::column_type(t, source).map(|c| c.oid.0),
+                    Some(NodeEnum::TypeName(t)) => column_type(t, source).map(|c| c.oid.0),
                     _ => Err(unexpected("PREPARE")),
                 })
                 .collect::<Result<_>>()?,
@@ -250,9 +252,37 @@ fn set_argument(node: &Node) -> Result<(String, bool)> {
             None if !c.isnull => ("0".to_owned(), false),
             _ => return Err(unexpected("SET")),
         }),
-        Some(NodeEnum::TypeCast(_)) => Err(SqlError::unsupported("SET TIME ZONE INTERVAL")),
+        Some(NodeEnum::TypeCast(cast)) => Ok((zone_of_interval(cast)?, true)),
         _ => Err(unexpected("SET")),
     }
+}
+
+/// `SET TIME ZONE INTERVAL '-08:00' HOUR TO MINUTE`: the hours east of Greenwich, which name a zone.
+fn zone_of_interval(cast: &protobuf::TypeCast) -> Result<String> {
+    let literal = cast.arg.as_ref().and_then(|arg| match arg.node.as_ref()? {
+        NodeEnum::AConst(constant) => match constant.val.as_ref()? {
+            a_const::Val::Sval(text) => Some(text.sval.as_str()),
+            _ => None,
+        },
+        _ => None,
+    });
+    let (Some(text), Some(name)) = (literal, cast.type_name.as_ref()) else {
+        return Err(unexpected("SET TIME ZONE INTERVAL"));
+    };
+    let kind = column_type(name, "")?;
+    let settings = TextSettings::default();
+    let context = InputContext { settings: &settings, now: 0 };
+    let Datum::Interval(interval) = niwaki_types::input(kind, text, &context)? else {
+        return Err(unexpected("SET TIME ZONE INTERVAL"));
+    };
+    let part = match (interval.months, interval.days) {
+        (0, 0) => return Ok((interval.micros as f64 / 3.6e9).to_string()),
+        (0, _) => "days",
+        _ => "months",
+    };
+    let message = format!("invalid value for parameter \"TimeZone\": \"INTERVAL '{text}'\"");
+    let detail = format!("Cannot specify {part} in time zone interval.");
+    Err(SqlError::new("22023", message).with_detail(detail))
 }
 
 fn drop_objects(s: &protobuf::DropStmt) -> Result<Utility> {
