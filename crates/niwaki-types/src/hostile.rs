@@ -304,17 +304,10 @@ fn numeric(bytes: &[u8]) {
 fn picture_seeds() -> Vec<Vec<u8>> {
     let seeds = [
         "FXYYYY-MM-DD HH24:MI:SS.US\x002024-02-29 13:05:06.789",
-<<<<<<< HEAD
-        "Dy, FMDDth Mon Y,YYY \"at\" HH12:MI a.m. TZH:TZM\0Mon, 3rd Jun 2,024 at 05:06 p.m. -03:30",
-        "IYYY-IW-ID CC J Q W RM B.C. SSSSS FF3\x002024-09-3 21 2460000 1 2 XII A.D. 00001 123",
-        "FMS9G999G990D99EEEE\0-1,234,567.89",
-        "<L9,999.99PR>\0<1,234.56>",
-=======
         "Dy, FMDDth Mon Y,YYY \"at\" HH12:MI a.m. TZH:TZM\x00Mon, 3rd Jun 2,024 at 05:06 p.m. -03:30",
         "IYYY-IW-ID CC J Q W RM B.C. SSSSS FF3\x002024-09-3 21 2460000 1 2 XII A.D. 00001 123",
         "FMS9G999G990D99EEEE\x00-1,234,567.89",
         "<L9,999.99PR>\x00<1,234.56>",
->>>>>>> part-c
         "FM99V99thRN\x001234th",
     ];
     seeds.iter().map(|seed| seed.as_bytes().to_vec()).collect()
