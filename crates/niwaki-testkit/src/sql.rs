@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use niwaki::{ColumnInfo, Database, Datum, Options, ResultSink, RowSink, Session, SqlError};
 use niwaki_env::Env;
-use niwaki_env::rng::Rng;
 
 use crate::model::{Isolation, Reply, Rows, Step, Value};
 use crate::subject::Subject;
