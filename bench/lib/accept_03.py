@@ -28,7 +28,7 @@ def wide_accounts(server, rows, fillfactor=100, options="", changed=True):
     extra = f", {options}" if options and server.name == "niwaki" else ""
     server.psql(f"create table pgbench_accounts (aid bigint, bid bigint, abalance bigint, {fillers}) with (fillfactor = {fillfactor}{extra})")
     values = ", ".join(f"md5((g * 12 + {n})::text)" for n in range(12))
-    server.psql(f"insert into pgbench_accounts select g, 1, (g * 7919) % 1000003, {values} from generate_series(1, {rows}) g")
+    server.psql(f"insert into pgbench_accounts select g, 1, (g::bigint * 7919 % 1000003)::int, {values} from generate_series(1, {rows}) g")
     server.psql("create unique index pgb_a_aid on pgbench_accounts (aid)")
     for n in range(1, 5):
         server.psql(f"create index pgb_a_filler{n} on pgbench_accounts (filler{n})")
@@ -300,7 +300,7 @@ def report(long):
         with peer(SETTINGS) as server:
             options = "fillfactor = 90" + (", heap_only_updates = any_key" if peer is Niwaki else "")
             server.psql(f"create table accounts (aid bigint, balance bigint, filler text) with ({options})")
-            server.psql(f"insert into accounts select g, g * 7919 % 1000003, repeat('x', 80) from generate_series(1, {rows}) g")
+            server.psql(f"insert into accounts select g, (g::bigint * 7919 % 1000003)::int, repeat('x', 80) from generate_series(1, {rows}) g")
             server.psql("create unique index accounts_aid on accounts (aid); create index accounts_balance on accounts (balance)")
             server.psql("vacuum analyze accounts")
             names, text = ("accounts", "accounts_aid", "accounts_balance"), REPORTED.format(rows=rows)
