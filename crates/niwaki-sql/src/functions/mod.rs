@@ -12,6 +12,7 @@ mod prewarm;
 mod quote;
 mod random;
 mod regexp;
+mod sizes;
 mod system;
 #[cfg(test)]
 mod tests;
@@ -196,7 +197,10 @@ const GROUPS: &[(&str, &[&[Function]])] = &[
     ("Numbers", &[math::FUNCTIONS, trigonometry::FUNCTIONS, random::FUNCTIONS]),
     ("Arrays", &[arrays::FUNCTIONS]),
     ("Date and time", &[time::FUNCTIONS]),
-    ("The session, the catalog and the server", &[information::FUNCTIONS, system::FUNCTIONS]),
+    (
+        "The session, the catalog and the server",
+        &[information::FUNCTIONS, sizes::FUNCTIONS, system::FUNCTIONS],
+    ),
     ("Looking at what is stored", &[inspect::FUNCTIONS, prewarm::FUNCTIONS]),
 ];
 
