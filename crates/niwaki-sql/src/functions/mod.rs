@@ -16,6 +16,7 @@ mod prewarm;
 mod quote;
 mod random;
 mod regexp;
+mod sizes;
 mod system;
 #[cfg(test)]
 mod tests;
@@ -229,7 +230,10 @@ const GROUPS: &[(&str, &[&[Function]])] = &[
     ("Format pictures", &[formatting::FUNCTIONS]),
     ("uuid", &[uuid::FUNCTIONS]),
     ("JSON", &[json::FUNCTIONS]),
-    ("The session, the catalog and the server", &[information::FUNCTIONS, system::FUNCTIONS]),
+    (
+        "The session, the catalog and the server",
+        &[information::FUNCTIONS, sizes::FUNCTIONS, system::FUNCTIONS],
+    ),
     ("Looking at what is stored", &[inspect::FUNCTIONS, prewarm::FUNCTIONS]),
 ];
 

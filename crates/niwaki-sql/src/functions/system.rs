@@ -259,28 +259,6 @@ fn total_relation_size(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<D
     Ok(size(table.map(|t| t + indexes)))
 }
 
-/// As PostgreSQL rounds: a unit is used from 10 of it on, halves away from zero.
-fn size_pretty(a: &Datum) -> Result<Datum> {
-    let Datum::Int8(bytes) = a else { return Err(wrong()) };
-    let mut value = i128::from(*bytes);
-    if value.abs() < 10_240 {
-        return Ok(string(format!("{value} bytes")));
-    }
-    // Half units are kept until the last step, so that rounding happens once.
-    value /= 512;
-    for unit in ["kB", "MB", "GB", "TB"] {
-        if value.abs() < 20_479 {
-            return Ok(string(format!("{} {unit}", half_rounded(value))));
-        }
-        value /= 1024;
-    }
-    Ok(string(format!("{} PB", half_rounded(value))))
-}
-
-fn half_rounded(value: i128) -> i128 {
-    (value + if value < 0 { -1 } else { 1 }) / 2
-}
-
 fn wal_insert_lsn(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
     Ok(Datum::Lsn(exec.source.wal_insert_lsn()))
 }
@@ -393,7 +371,6 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "pg_table_size" (REGCLASS) INT8 strict single volatile Context(table_size);
     "pg_indexes_size" (REGCLASS) INT8 strict single volatile Context(indexes_size);
     "pg_total_relation_size" (REGCLASS) INT8 strict single volatile Context(total_relation_size);
-    "pg_size_pretty" (INT8) TEXT strict single immutable Unary(size_pretty);
     "pg_current_wal_insert_lsn" () LSN strict single volatile Context(wal_insert_lsn);
     "pg_current_wal_lsn" () LSN strict single volatile Context(wal_insert_lsn);
     "pg_current_wal_flush_lsn" () LSN strict single volatile Context(wal_flush_lsn);
@@ -409,6 +386,7 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "pg_get_userbyid" (OID) NAME strict single stable Pure(user_by_id);
     "format_type" (OID, INT4) TEXT nullable single stable Pure(format_type);
     "to_regclass" (TEXT) REGCLASS strict single stable Context(to_regclass);
+    "obj_description" (OID) TEXT strict single stable Pure(no_description);
     "obj_description" (OID, NAME) TEXT strict single stable Pure(no_description);
     "col_description" (OID, INT4) TEXT strict single stable Pure(no_description);
 };

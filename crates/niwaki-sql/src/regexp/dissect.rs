@@ -387,13 +387,18 @@ impl Search<'_> {
             };
             let number = levels.len();
             chosen.truncate(number - 1);
-            // An empty repetition is good for nothing but a fixed count.
-            if choice == start && !(number < most && least == most) {
+            chosen.push(choice);
+            if choice != end {
+                // An empty repetition is good for nothing but to reach the least number of them.
+                let left = self.text.get(choice..end).map_or(0, |rest| rest.chars().count());
+                let empty = choice == start && (number >= least || least - number < left);
+                if number < most && !empty {
+                    levels.push((choice, self.choices(part, choice, end)?));
+                }
                 continue;
             }
-            chosen.push(choice);
-            if choice != end || number < least {
-                if number < most {
+            if number < least {
+                if begin == end {
                     levels.push((choice, self.choices(part, choice, end)?));
                 }
                 continue;
