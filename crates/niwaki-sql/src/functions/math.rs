@@ -254,16 +254,17 @@ fn width_bucket(values: &[Datum]) -> Result<Datum> {
     }
 }
 
-/// The bucket behind the last one.
-fn bucket_behind(count: i32) -> Result<Datum> {
-    count.checked_add(1).map(Datum::Int4).ok_or_else(|| range("integer"))
-}
-
-fn numeric_bucket(operand: &Numeric, low: &Numeric, high: &Numeric, count: i32) -> Result<Datum> {
-    if operand.is_nan() || low.is_nan() || high.is_nan() {
+/// The bucket before the first or behind the last one, if the operand is there. Bounds may fall.
+fn bucket_outside<T: PartialOrd>(
+    [operand, low, high]: [&T; 3],
+    count: i32,
+    are_nan: bool,
+    are_endless: bool,
+) -> Result<Option<Datum>> {
+    if are_nan {
         return Err(bucket_error("operand, lower bound, and upper bound cannot be NaN"));
     }
-    if low.is_infinite() || high.is_infinite() {
+    if are_endless {
         return Err(bucket_error("lower and upper bounds must be finite"));
     }
     if low == high {
@@ -271,10 +272,20 @@ fn numeric_bucket(operand: &Numeric, low: &Numeric, high: &Numeric, count: i32) 
     }
     let rising = low < high;
     if (rising && operand < low) || (!rising && operand > low) {
-        return Ok(Datum::Int4(0));
+        return Ok(Some(Datum::Int4(0)));
     }
     if (rising && operand >= high) || (!rising && operand <= high) {
-        return bucket_behind(count);
+        let behind = count.checked_add(1).ok_or_else(|| range("integer"))?;
+        return Ok(Some(Datum::Int4(behind)));
+    }
+    Ok(None)
+}
+
+fn numeric_bucket(operand: &Numeric, low: &Numeric, high: &Numeric, count: i32) -> Result<Datum> {
+    let are_nan = operand.is_nan() || low.is_nan() || high.is_nan();
+    let are_endless = low.is_infinite() || high.is_infinite();
+    if let Some(outside) = bucket_outside([operand, low, high], count, are_nan, are_endless)? {
+        return Ok(outside);
     }
     let buckets = Numeric::from(count);
     let quotient = operand.sub(low)?.mul(&buckets)?.div(&high.sub(low)?)?;
@@ -284,24 +295,13 @@ fn numeric_bucket(operand: &Numeric, low: &Numeric, high: &Numeric, count: i32) 
 }
 
 fn float_bucket(operand: f64, low: f64, high: f64, count: i32) -> Result<Datum> {
-    if operand.is_nan() || low.is_nan() || high.is_nan() {
-        return Err(bucket_error("operand, lower bound, and upper bound cannot be NaN"));
-    }
-    if low.is_infinite() || high.is_infinite() {
-        return Err(bucket_error("lower and upper bounds must be finite"));
-    }
-    if low == high {
-        return Err(bucket_error("lower bound cannot equal upper bound"));
-    }
-    let rising = low < high;
-    if (rising && operand < low) || (!rising && operand > low) {
-        return Ok(Datum::Int4(0));
-    }
-    if (rising && operand >= high) || (!rising && operand <= high) {
-        return bucket_behind(count);
+    let are_nan = operand.is_nan() || low.is_nan() || high.is_nan();
+    let are_endless = low.is_infinite() || high.is_infinite();
+    if let Some(outside) = bucket_outside([&operand, &low, &high], count, are_nan, are_endless)? {
+        return Ok(outside);
     }
     let (above, width) =
-        if rising { (operand - low, high - low) } else { (low - operand, low - high) };
+        if low < high { (operand - low, high - low) } else { (low - operand, low - high) };
     let share = if width.is_finite() {
         above / width
     } else {
