@@ -213,6 +213,22 @@ mod tests {
     }
 
     #[test]
+    fn more_is_gathered_where_versions_leave_several() {
+        // By the number of those of a hundred whose version left some in other indexes, too.
+        let is_due = |of_several: u32| {
+            let suspects = Suspects::default();
+            for n in 0..100 {
+                assert!(suspects.push(&[7; 8], Tid::new(n, 1), None, n < of_several));
+            }
+            let bytes = suspects.0.lock().gathered.bytes() as u64;
+            let between = bytes * (PART + PART_OF_SEVERAL) / 2;
+            suspects.take(between).is_some()
+        };
+        assert!(is_due(0) && is_due(50));
+        assert!(!is_due(51) && !is_due(100));
+    }
+
+    #[test]
     fn what_is_too_much_is_forgotten() {
         let suspects = Suspects::default();
         let key = [7; 1000];
