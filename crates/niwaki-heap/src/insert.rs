@@ -75,6 +75,7 @@ impl Heap<'_> {
             page::init(&mut page, page::initial_base(xid));
         }
         let place = place(&row, next_offset(&page), options.frozen);
+        self.note_arrival(page.id().block, place.offset);
         let placed = place.apply(&mut page, xid, transaction.insert_cid().raw);
         assert!(placed, "a page chosen for a row takes it");
         let tid = Tid { block: page.id().block, offset: OffsetNumber(place.offset) };
@@ -120,6 +121,7 @@ impl Heap<'_> {
                     break;
                 }
                 let place = place(row, next_offset(&page), options.frozen);
+                self.note_arrival(page.id().block, place.offset);
                 let placed = place.apply(&mut page, xid, transaction.insert_cid().raw);
                 assert!(placed, "a page chosen for a row takes it");
                 record.extend_from_slice(&place.head());

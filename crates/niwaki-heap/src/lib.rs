@@ -3,6 +3,7 @@
 
 mod access;
 mod alone;
+mod arrivals;
 mod build;
 mod chain_stats;
 mod change;
@@ -43,6 +44,7 @@ mod vacuum;
 mod visibility;
 
 pub use access::Look;
+pub use arrivals::Arrived;
 pub use chain_stats::ChainStats;
 pub use changed::{ChangeTold, ChangedTables};
 pub use check::{ItemKind, LiveVersion};

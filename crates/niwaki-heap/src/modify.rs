@@ -220,6 +220,7 @@ impl<'e> Heap<'e> {
             self.relation.shared.records.begin(root);
             count(&self.relation.counters.mixed, 1);
         }
+        self.note_arrival(block, if update.heap_only { root.offset.0 } else { change.new });
         let applied = change.apply(&mut page, block, xid, cids);
         assert!(applied, "a page with room takes the new version");
         let head = change.head();
@@ -262,6 +263,7 @@ impl<'e> Heap<'e> {
             xmax_flags: if update.key_changed { flags::KEYS_UPDATED } else { 0 },
             cid: Some(old_cid),
         };
+        self.note_arrival(root.block, place.offset);
         let placed = place.apply_moved_in(&mut new_page, xid, transaction.insert_cid().raw);
         let ended = end.apply(&mut old_page, xid);
         assert!(placed && ended, "a page chosen for a row takes it");

@@ -18,6 +18,7 @@ use niwaki_env::sync::Mutex;
 use niwaki_env::sync::plain_atomic::{AtomicUsize, Ordering};
 use niwaki_storage::Tid;
 
+use crate::arrivals::Arrived;
 use crate::records::RecordId;
 use crate::relation::Heap;
 use crate::rows::RowRef;
@@ -68,7 +69,8 @@ impl KeysLeft {
         keys.map(|(&(index, end), begin)| (index, &self.bytes[begin as usize..end as usize]))
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// Forgets all.
+    pub fn clear(&mut self) {
         self.keys.clear();
         self.bytes.clear();
         self.misses = false;
@@ -83,8 +85,8 @@ pub trait KeyObserver: fmt::Debug + Send + Sync {
     fn keys_left(&self, gone: RowRef<'_>, stay: &[RowRef<'_>], left: &mut KeysLeft) -> bool;
 
     /// Remembers these entries of a root, each to be seen to later ([`Heap::seen_to`]); one that is forgotten stays
-    /// counted.
-    fn suspect(&self, left: &KeysLeft, root: Tid, record: Option<RecordId>);
+    /// counted. As long as no version has come to the root since `arrived`, none that is in its chain has their keys.
+    fn suspect(&self, left: &KeysLeft, root: Tid, record: Option<RecordId>, arrived: Arrived);
 
     /// Whether no entry that stays can have a payload of a version that went.
     fn payloads_right(&self) -> bool;

@@ -13,6 +13,7 @@ use niwaki_storage::{
 };
 use niwaki_txn::TransactionManager;
 
+use crate::arrivals::Arrivals;
 use crate::changed::ChangeTold;
 use crate::counters::HeapCounters;
 use crate::error::Result;
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) unindexed: Unindexed,
     pub(crate) removed: RemovedVersions,
     pub(crate) records: Records,
+    /// Of all heaps of the database.
+    pub(crate) arrivals: Arc<Arrivals>,
     pub(crate) held: HeldVersions,
     pub(crate) map: VisibilityMap,
     /// Percent of a page.
@@ -55,13 +58,14 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(map: VisibilityMap) -> Self {
+    pub(crate) fn new(map: VisibilityMap, arrivals: Arc<Arrivals>) -> Self {
         Self {
             space: FreeSpace::default(),
             unmixes: Unmixes::default(),
             unindexed: Unindexed::default(),
             removed: RemovedVersions::default(),
             records: Records::default(),
+            arrivals,
             held: HeldVersions::default(),
             map,
             left_to_updates: AtomicU8::default(),
@@ -130,6 +134,7 @@ pub struct HeapRegistry {
     known: Mutex<HashMap<RelFileId, Known>>,
     map_options: MapOptions,
     map_memory: Arc<MapMemory>,
+    arrivals: Arc<Arrivals>,
 }
 
 /// A heap that somebody may have open.
@@ -169,8 +174,8 @@ impl HeapRegistry {
         let open = heaps.get(&file.id).and_then(|known| known.shared.upgrade());
         let shared = open.unwrap_or_else(|| {
             heaps.retain(|_, known| known.shared.strong_count() > 0);
-            let memory = self.map_memory.clone();
-            Arc::new(Shared::new(VisibilityMap::new(self.map_options, memory)))
+            let map = VisibilityMap::new(self.map_options, self.map_memory.clone());
+            Arc::new(Shared::new(map, self.arrivals.clone()))
         });
         heaps.insert(file.id, Known { file, fillfactor, pieces, shared: Arc::downgrade(&shared) });
         HeapRelation {

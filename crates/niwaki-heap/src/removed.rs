@@ -202,7 +202,7 @@ impl Heap<'_> {
                     && let Some(record) =
                         records.told(*epoch, root, !is_mixed, &left, observer.payloads_right())
                 {
-                    observer.suspect(&left, root, record);
+                    observer.suspect(&left, root, record, self.arrived(root));
                     told += left.len();
                     continue;
                 }

@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn nothing_is_freed_while_somebody_remembers_roots() {
         let map = VisibilityMap::new(MapOptions::default(), Arc::default());
-        let shared = Arc::new(Shared::new(map));
+        let shared = Arc::new(Shared::new(map, Arc::default()));
         let indexes = files(&[7]);
         shared.unindexed.note(&indexes, 0, &[tid(1, 4)]);
         let pause = |forgets| {

@@ -44,6 +44,7 @@ impl World {
         }
         self.prune_aborted(page);
         self.note_deaths();
+        self.note_left(page);
         self.settle(page);
         self.break_rules(page);
         self.set_all_visible(page, view);

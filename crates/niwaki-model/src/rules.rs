@@ -100,6 +100,8 @@ rules! {
         "One cleaner at a time; its records name the incarnation of the line pointer."
     OneHold "one-hold" "9b.10"
         "Judging an entry and deleting it are one exclusive hold of the leaf."
+    ArrivalsCounted "arrivals-counted" "9b.10"
+        "Judged when a pass left its key behind, an entry goes only if no version came to the root since."
     UniqueAllVersions "unique-all-versions" "9b.11"
         "A unique check examines every version of a chain, not the newest alone."
     UniqueBeforeDuplicate "unique-before-duplicate" "9b.11"

@@ -174,6 +174,8 @@ stories! {
         "freed, used, dead again, and freed by somebody with an older list: an entry to nothing";
     OneHold 2000 changed_and_cleaned_back,
         "judged deletable, then the key comes back, then deleted: no scan finds the row";
+    ArrivalsCounted 2000 changed_and_tended_back,
+        "a pass leaves the key behind, then it comes back, then its entry is deleted: no scan finds the row";
     UniqueAllVersions 1000 key_of_a_rollback,
         "the newest version has another key, and is rolled back: two rows with one key";
     UniqueBeforeDuplicate 1000 key_taken_meanwhile,
@@ -392,6 +394,13 @@ fn changed_and_cleaned_back(_: &mut Random) -> Plan {
         .session(vec![tx(vec![set_a(a(0), 2)]), tx(vec![set_a(a(2), 0)])])
         .with(PRUNER)
         .with(GARDENER)
+}
+
+fn changed_and_tended_back(_: &mut Random) -> Plan {
+    Plan::new()
+        .session(vec![tx(vec![set_a(a(0), 2)]), tx(vec![set_a(a(2), 0)])])
+        .with(PRUNER)
+        .with(ActorPlan::Tender { rounds: 3 })
 }
 
 fn key_of_a_rollback(_: &mut Random) -> Plan {

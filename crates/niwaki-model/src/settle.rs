@@ -21,6 +21,9 @@
 //!
 //! The last *of the chain*: beside it there may be a version of an update that did not know of a later index and aborted.
 //! It has no entry there, and the row's version has another key. An older version of the chain may be such a one as well.
+//!
+//! The pass also sees which keys of the removed version no version has that stays. Versions come to a root one by one,
+//! and are counted: while that count stands, what the pass saw still holds, and nobody looks at the chain again.
 
 use std::collections::BTreeMap;
 
@@ -40,6 +43,8 @@ pub(crate) struct Settling {
     queue: Vec<Removed>,
     /// Counts begun so far.
     begun: u64,
+    /// How many versions came to each root.
+    arrivals: BTreeMap<Tid, u64>,
     /// The last versions that the pass under way removed from roots that are not mixed.
     last: BTreeMap<Tid, Values>,
 }
@@ -56,6 +61,16 @@ struct Removed {
     root: Tid,
     count: Option<u64>,
     values: Values,
+    /// What the pass saw that removed it.
+    seen: Option<Seen>,
+}
+
+#[derive(Clone, Copy)]
+struct Seen {
+    /// Indexes, a bit each, whose key no version has that stayed.
+    left: u8,
+    /// Versions that had come to the root.
+    arrived: u64,
 }
 
 impl Settling {
@@ -81,7 +96,7 @@ impl Settling {
             count.id
         });
         if !lost {
-            self.queue.push(Removed { root, count, values });
+            self.queue.push(Removed { root, count, values, seen: None });
         }
     }
 
@@ -125,7 +140,7 @@ pub(crate) async fn tender(actor: Actor, rounds: usize) {
             // Of one that nobody knows of yet, what is gone already gets no entries.
             missed |= !matches!(phase, Phase::Absent | Phase::Valid);
             if let Some(key) = definition.key(&removed.values).filter(|_| phase == Phase::Valid) {
-                visit(&actor, index, key, removed.root).await;
+                visit(&actor, index, key, &removed).await;
             }
         }
         missed &= actor.rules().has(Rule::BuildEndsRecords);
@@ -141,12 +156,18 @@ pub(crate) async fn tender(actor: Actor, rounds: usize) {
 }
 
 /// Deletes the entry, if no version has its key.
-async fn visit(actor: &Actor, index: usize, key: u8, root: Tid) {
+async fn visit(actor: &Actor, index: usize, key: u8, removed: &Removed) {
+    let root = removed.root;
     let view = collect(actor).await;
     let leaf = latch_place(actor, index, (key, root)).await;
     if actor.world().leaf(index, leaf).find((key, root)).is_some() {
         actor.step().await;
-        let deletable = actor.world().deletable(index, key, root, &view);
+        let deletable = {
+            let mut world = actor.world();
+            let known = world.is_left(removed, index);
+            world.events.unlooked += u64::from(known);
+            known || world.deletable(index, key, root, &view)
+        };
         actor.step().await;
         if deletable {
             actor.world().delete_entry(index, leaf, (key, root));
@@ -178,6 +199,40 @@ impl World {
                 self.settling.remove(root, values, lost);
             }
         }
+    }
+
+    /// A version comes to the root.
+    pub(crate) fn note_arrival(&mut self, root: Tid) {
+        if self.rules.has(Rule::ArrivalsCounted) {
+            *self.settling.arrivals.entry(root).or_default() += 1;
+        }
+    }
+
+    fn arrived(&self, root: Tid) -> u64 {
+        self.settling.arrivals.get(&root).copied().unwrap_or_default()
+    }
+
+    /// At the end of a pass: which keys of what it removed no version has that stayed.
+    pub(crate) fn note_left(&mut self, page: u8) {
+        for at in 0..self.settling.queue.len() {
+            let Removed { root, values, seen, .. } = self.settling.queue[at];
+            if root.page != page || seen.is_some() {
+                continue;
+            }
+            let is_left = |index: &usize| {
+                let definition = self.indexes[*index].definition;
+                let key = definition.key(&values);
+                !self.versions(root).any(|(_, stays)| definition.key(&stays.values) == key)
+            };
+            let left = (0..self.indexes.len()).filter(is_left).fold(0, |left, at| left | 1 << at);
+            self.settling.queue[at].seen = Some(Seen { left, arrived: self.arrived(root) });
+        }
+    }
+
+    /// Whether what a pass saw still holds: no version of the root has the removed one's key in the index.
+    fn is_left(&self, removed: &Removed, index: usize) -> bool {
+        let Some(seen) = removed.seen else { return false };
+        seen.left & 1 << index != 0 && seen.arrived == self.arrived(removed.root)
     }
 
     fn see(&mut self, removed: &Removed) {

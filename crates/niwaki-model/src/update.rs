@@ -271,6 +271,7 @@ impl World {
         let root = self.root_of(tid);
         self.say(|| format!("updates {tid} to {to} of root {root}: {} to {values}", old.values));
         self.end_version(tid, tx, Some(to));
+        self.note_arrival(root);
         self.pointer_mut(to).state = State::Normal(Version {
             heap_only: true,
             root: root.offset,
@@ -331,6 +332,7 @@ impl World {
             self.say(|| format!("inserts row {row} at {tid}: {values}"));
         }
         let version = Version { root: tid.offset, ..self.fresh(tx, row, values) };
+        self.note_arrival(tid);
         let pointer = self.pointer_mut(tid);
         pointer.state = State::Normal(version);
         pointer.mixed = Mixed::No;

@@ -103,6 +103,7 @@ events! {
     settled "line pointers freed, and roots cleared, by counting what was removed"
     deaths "records of roots that lost their last version and were not mixed"
     returned "line pointers of such roots freed by their record"
+    unlooked "entries deleted without another look at their chains"
     all_visible "pages set all-visible"
     built "indexes built"
     locked "row locks taken"

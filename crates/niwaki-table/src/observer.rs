@@ -1,22 +1,23 @@
 //! Which index entries a version leaves behind that pruning removes, told by stored bytes alone (niwaki-heap's
 //! `observer.rs`).
 //!
-//! An index is left alone where some version that stays has the same bytes in all its columns: it has the key, and is
-//! told of in its turn. Of the others the key is encoded and suspected. Where an expression decides, or a value that
+//! An index is left alone where some version that stays has the key: it is told of in its turn. Mostly it has the same bytes
+//! in all the index's columns, or a look at the key itself says so (1.0 and 1.00). The others' entries are suspected. Where an expression decides, or a value that
 //! does not stand in the row as it is, nothing can be said under a latch (rule 9b.16): the gardener says it later.
 
 use std::sync::Arc;
 
 use niwaki_env::failpoints::SIMULATED;
 use niwaki_env::sometimes;
-use niwaki_heap::{KeyObserver, KeysLeft, RecordId, RowRef};
+use niwaki_heap::{Arrived, KeyObserver, KeysLeft, RecordId, RowRef};
 use niwaki_storage::Tid;
-use niwaki_types::ColumnMask;
+use niwaki_types::{ColumnMask, form_tells};
 
 use crate::definition::TableDefinition;
 use crate::error::Result;
-use crate::row_key::Stored;
+use crate::row_key::{HasKey, Stored};
 use crate::stats::{Counters, count};
+use crate::suspects::Found;
 use crate::table::TableIndex;
 
 /// A table's indexes, as passes over its heap ask about them.
@@ -44,18 +45,25 @@ impl Observer {
     }
 
     /// Adds to `kept` the indexes of which `stays` has the key of `gone`, told by the stored bytes of their columns alone:
-    /// most of them, as a rule.
+    /// most of them, as a rule. To `unsure` those of which it may have, by other bytes.
     pub(crate) fn add_kept(
         &self,
         gone: Stored<'_>,
         stays: Stored<'_>,
         kept: &mut ColumnMask,
+        unsure: &mut ColumnMask,
     ) -> Result<()> {
         let (mut here, mut there) = (stays.view(&self.definition)?, gone.view(&self.definition)?);
-        let mut changed = ColumnMask::none();
+        let (mut changed, mut unequal) = (ColumnMask::none(), ColumnMask::none());
         for column in self.columns.iter() {
-            if here.get_stored(column)? != there.get_stored(column)? {
+            let (stored, its) = (here.get_stored(column)?, there.get_stored(column)?);
+            if stored != its {
                 changed.insert(column);
+                if let (Some(stored), Some(its)) = (stored, its)
+                    && self.are_unequal(column, stored, its)
+                {
+                    unequal.insert(column);
+                }
                 // Mostly that was all: one comparison spares a look at each column behind it.
                 if here.goes_on_as(&there) {
                     break;
@@ -65,16 +73,56 @@ impl Observer {
         for (at, index) in self.indexes.iter().enumerate() {
             if !changed.iter().any(|column| index.key_mask.contains(column)) {
                 kept.insert(at);
+                continue;
+            }
+            let mut key = index.definition.key.iter().filter_map(|key| key.source.column());
+            if !key.any(|column| unequal.contains(column)) {
+                unsure.insert(at);
             }
         }
         Ok(())
     }
 
+    /// Whether these stored forms of a column, which differ, are those of unequal values.
+    fn are_unequal(&self, column: usize, one: Option<&[u8]>, other: Option<&[u8]>) -> bool {
+        let oid = self.definition.columns[column].oid;
+        // NULL is equal to no value, and is a key of its own.
+        [one, other].into_iter().flatten().all(|form| form_tells(oid, form))
+    }
+
     fn find(&self, gone: RowRef<'_>, stay: &[RowRef<'_>], left: &mut KeysLeft) -> Result<bool> {
-        let mut kept = ColumnMask::none();
+        let (mut kept, mut unsure) = (ColumnMask::none(), ColumnMask::none());
         for stays in stay {
-            self.add_kept(gone.into(), (*stays).into(), &mut kept)?;
+            self.add_kept(gone.into(), (*stays).into(), &mut kept, &mut unsure)?;
         }
+        // Ends: each turn keeps another index.
+        while self.add_left(gone, &kept, left)? {
+            let mut all_left = true;
+            // Other bytes may make the same key (1.0 and 1.00), which stays then.
+            for stays in stay.iter().filter(|_| !unsure.is_empty()) {
+                let mut view = Stored::from(*stays).view(&self.definition)?;
+                for (at, key) in left.iter().filter(|(at, _)| unsure.contains((*at).into())) {
+                    let index = &self.indexes[usize::from(at)];
+                    match index.is_plain_key_of(&self.definition, &mut view, key)? {
+                        HasKey::No => {}
+                        HasKey::Yes => {
+                            kept.insert(at.into());
+                            all_left = false;
+                        }
+                        HasKey::Unknown => return Ok(false),
+                    }
+                }
+            }
+            if all_left {
+                return Ok(true);
+            }
+            left.clear();
+        }
+        Ok(false)
+    }
+
+    /// Adds the keys of `gone` to `left`, but of indexes that are kept; false: stored bytes do not tell.
+    fn add_left(&self, gone: RowRef<'_>, kept: &ColumnMask, left: &mut KeysLeft) -> Result<bool> {
         let mut view = Stored::from(gone).view(&self.definition)?;
         for (at, index) in self.indexes.iter().enumerate() {
             // The build sees to what it makes.
@@ -100,13 +148,13 @@ impl KeyObserver for Observer {
         self.find(gone, stay, left).unwrap_or(false)
     }
 
-    fn suspect(&self, left: &KeysLeft, root: Tid, record: Option<RecordId>) {
+    fn suspect(&self, left: &KeysLeft, root: Tid, record: Option<RecordId>, arrived: Arrived) {
         let several = left.len() > 1;
         for (index, key) in left.iter() {
             let suspects = &self.indexes[usize::from(index)].suspects;
+            let found = Found { root, record, arrived: Some(arrived) };
             // Simulations lose some.
-            let kept =
-                !(SIMULATED && sometimes!(1, 16)) && suspects.push(key, root, record, several);
+            let kept = !(SIMULATED && sometimes!(1, 16)) && suspects.push(key, found, several);
             count(&self.counters.suspects_forgotten, u64::from(!kept));
         }
     }

@@ -117,7 +117,16 @@ impl TableIndex {
         row: Stored<'_>,
         key: &[u8],
     ) -> Result<HasKey> {
-        let mut view = row.view(table)?;
+        self.is_plain_key_of(table, &mut row.view(table)?, key)
+    }
+
+    /// The same of a version that is looked at already.
+    pub(crate) fn is_plain_key_of(
+        &self,
+        table: &TableDefinition,
+        view: &mut RowView<'_>,
+        key: &[u8],
+    ) -> Result<HasKey> {
         let mut rest = key;
         for part in &self.definition.key {
             let KeySource::Column(column) = part.source else { continue };

@@ -15,26 +15,35 @@
 use niwaki_env::failpoints::SIMULATED;
 use niwaki_env::sometimes;
 use niwaki_env::sync::Mutex;
-use niwaki_heap::RecordId;
+use niwaki_heap::{Arrived, RecordId};
 use niwaki_storage::Tid;
 
 /// Gathered is up to this part of the index, by bytes: a suspect weighs a little more than an entry.
-const PART: u64 = 48;
+const PART: u64 = 42;
 /// The same where most versions leave entries behind in several indexes: who changes a row sees to that many for it, so more of
 /// them shall share a visit.
-const PART_OF_SEVERAL: u64 = 24;
+const PART_OF_SEVERAL: u64 = 21;
 /// Most bytes that are gathered; what comes then is forgotten.
 const BYTES_MAX: usize = 1 << 20;
 /// How many are handed out at once: what one write may have to do for others.
 const TAKEN: usize = 64;
+
+/// What is known of an entry's root.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub(crate) root: Tid,
+    /// Its record, which counts the entry.
+    pub(crate) record: Option<RecordId>,
+    /// As long as no other version came to it, none that is in its chain has the key.
+    pub(crate) arrived: Option<Arrived>,
+}
 
 /// An entry that may be stale.
 #[derive(Clone, Copy, Debug)]
 struct Suspect {
     /// How its key begins, as a number: most keys are told apart by it.
     word: u64,
-    root: Tid,
-    record: Option<RecordId>,
+    found: Found,
     /// Where its key begins among the keys of its list, and how long it is.
     at: u32,
     len: u16,
@@ -52,13 +61,13 @@ impl List {
         &self.keys[suspect.at as usize..][..usize::from(suspect.len)]
     }
 
-    fn push(&mut self, key: &[u8], root: Tid, record: Option<RecordId>) {
+    fn push(&mut self, key: &[u8], found: Found) {
         let (at, len) = (self.keys.len() as u32, key.len() as u16);
         let mut word = [0; 8];
         let begin = key.len().min(word.len());
         word[..begin].copy_from_slice(&key[..begin]);
         let word = u64::from_be_bytes(word);
-        self.suspects.push(Suspect { word, root, record, at, len });
+        self.suspects.push(Suspect { word, found, at, len });
         self.keys.extend_from_slice(key);
     }
 
@@ -69,7 +78,7 @@ impl List {
         // Short keys end in zeros there, so unequal words decide as the keys do.
         suspects.sort_unstable_by_key(|suspect| suspect.word);
         for equal in suspects.chunk_by_mut(|a, b| a.word == b.word) {
-            equal.sort_unstable_by(|a, b| (key(a), a.root).cmp(&(key(b), b.root)));
+            equal.sort_unstable_by(|a, b| (key(a), a.found.root).cmp(&(key(b), b.found.root)));
         }
     }
 
@@ -105,13 +114,7 @@ pub(crate) struct Taken(List);
 
 impl Suspects {
     /// Adds one; false: there is no room, it is forgotten. `several`: its version left some in other indexes, too.
-    pub(crate) fn push(
-        &self,
-        key: &[u8],
-        root: Tid,
-        record: Option<RecordId>,
-        several: bool,
-    ) -> bool {
+    pub(crate) fn push(&self, key: &[u8], found: Found, several: bool) -> bool {
         let mut lists = self.0.lock();
         if SIMULATED && sometimes!(1, 64) {
             // All of it is lost, as it may be at any time.
@@ -119,7 +122,7 @@ impl Suspects {
         }
         let room = lists.gathered.bytes() + size_of::<Suspect>() + key.len() <= BYTES_MAX;
         if room {
-            lists.gathered.push(key, root, record);
+            lists.gathered.push(key, found);
             lists.several += usize::from(several);
         }
         room
@@ -164,9 +167,7 @@ impl Suspects {
             lists = self.0.lock();
             if lists.taken < lists.due.suspects.len() {
                 // Somebody else was as fast: these are gathered once more.
-                due.suspects
-                    .iter()
-                    .for_each(|it| lists.gathered.push(due.key(it), it.root, it.record));
+                due.suspects.iter().for_each(|it| lists.gathered.push(due.key(it), it.found));
             } else {
                 lists.due = due;
                 lists.taken = 0;
@@ -176,7 +177,7 @@ impl Suspects {
         let end = due.suspects.len().min(*taken + TAKEN);
         let mut out = List::default();
         for suspect in &due.suspects[*taken..end] {
-            out.push(due.key(suspect), suspect.root, suspect.record);
+            out.push(due.key(suspect), suspect.found);
         }
         *taken = end;
         Some(Taken(out))
@@ -184,9 +185,9 @@ impl Suspects {
 }
 
 impl Taken {
-    /// (key bytes, root, the root's record) of each, ascending by the first two.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Tid, Option<RecordId>)> {
-        self.0.suspects.iter().map(|it| (self.0.key(it), it.root, it.record))
+    /// Key bytes, and what is known of the root, of each, ascending by key and root.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Found)> {
+        self.0.suspects.iter().map(|it| (self.0.key(it), it.found))
     }
 }
 
@@ -194,17 +195,21 @@ impl Taken {
 mod tests {
     use super::*;
 
+    fn at(block: u32) -> Found {
+        Found { root: Tid::new(block, 1), record: None, arrived: None }
+    }
+
     #[test]
     fn they_come_sorted_once_there_are_enough() {
         let suspects = Suspects::default();
         let keys: Vec<[u8; 2]> = (0..300u16).map(|n| n.wrapping_mul(7919).to_be_bytes()).collect();
         for (n, key) in keys.iter().enumerate() {
-            assert!(suspects.push(key, Tid::new(n as u32, 1), None, false));
+            assert!(suspects.push(key, at(n as u32), false));
         }
         assert!(suspects.take(1 << 20).is_none(), "few for such an index");
         let mut met = Vec::new();
         while let Some(taken) = suspects.take(if met.is_empty() { 8192 } else { 1 << 20 }) {
-            met.extend(taken.iter().map(|(key, root, _)| (key.to_vec(), root)));
+            met.extend(taken.iter().map(|(key, found)| (key.to_vec(), found.root)));
         }
         let mut all: Vec<_> =
             keys.iter().zip(0..).map(|(key, n)| (key.to_vec(), Tid::new(n, 1))).collect();
@@ -218,7 +223,7 @@ mod tests {
         let is_due = |of_several: u32| {
             let suspects = Suspects::default();
             for n in 0..100 {
-                assert!(suspects.push(&[7; 8], Tid::new(n, 1), None, n < of_several));
+                assert!(suspects.push(&[7; 8], at(n), n < of_several));
             }
             let bytes = suspects.0.lock().gathered.bytes() as u64;
             let between = bytes * (PART + PART_OF_SEVERAL) / 2;
@@ -232,7 +237,7 @@ mod tests {
     fn what_is_too_much_is_forgotten() {
         let suspects = Suspects::default();
         let key = [7; 1000];
-        let kept = (0..2000).filter(|&n| suspects.push(&key, Tid::new(n, 1), None, false)).count();
+        let kept = (0..2000).filter(|&n| suspects.push(&key, at(n), false)).count();
         assert_eq!(suspects.waiting(), kept);
         assert!((900..1049).contains(&kept), "{kept}");
         let mut met = 0;
@@ -240,6 +245,6 @@ mod tests {
             met += taken.iter().count();
         }
         assert_eq!(met, kept);
-        assert!(suspects.push(&key, Tid::new(1, 1), None, false), "there is room again");
+        assert!(suspects.push(&key, at(1), false), "there is room again");
     }
 }

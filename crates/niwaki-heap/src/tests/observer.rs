@@ -5,14 +5,14 @@ use niwaki_storage::Mixed;
 
 use super::removed::delete;
 use super::*;
-use crate::{KeyObserver, KeysLeft, RecordId, RowRef};
+use crate::{Arrived, KeyObserver, KeysLeft, RecordId, RowRef};
 
 /// An observer whose keys are the bytes of rows; it knows one index.
 #[derive(Debug, Default)]
 struct Notes(Mutex<Vec<Note>>);
 
-/// Root, its record, key.
-type Note = (Tid, Option<RecordId>, Vec<u8>);
+/// Root, its record, versions that had come to it, key.
+type Note = (Tid, Option<RecordId>, Arrived, Vec<u8>);
 
 impl KeyObserver for Notes {
     fn keys_left(&self, gone: RowRef<'_>, stay: &[RowRef<'_>], left: &mut KeysLeft) -> bool {
@@ -24,9 +24,9 @@ impl KeyObserver for Notes {
         left.add(0, write).is_ok()
     }
 
-    fn suspect(&self, left: &KeysLeft, root: Tid, record: Option<RecordId>) {
+    fn suspect(&self, left: &KeysLeft, root: Tid, record: Option<RecordId>, arrived: Arrived) {
         let mut notes = self.0.lock();
-        notes.extend(left.iter().map(|(_, key)| (root, record, key.to_vec())));
+        notes.extend(left.iter().map(|(_, key)| (root, record, arrived, key.to_vec())));
     }
 
     fn payloads_right(&self) -> bool {
@@ -48,8 +48,9 @@ fn an_observer_is_told_at_once() {
     heap.prune_page(root.block.0).unwrap();
     assert!(heap.take_removed(usize::MAX).is_empty());
     let told = std::mem::take(&mut *notes.0.lock());
-    let [(of, Some(record), key)] = &told[..] else { panic!("\"a\" stays: {told:?}") };
+    let [(of, Some(record), arrived, key)] = &told[..] else { panic!("\"a\" stays: {told:?}") };
     assert_eq!((*of, &key[..], heap.entries_told()), (root, &b"b"[..], 1));
+    assert_eq!(heap.arrived(root), *arrived, "none has come since");
     heap.take_told(9);
     assert_eq!(heap.entries_told(), 0);
     let mixed = || {
@@ -59,6 +60,8 @@ fn an_observer_is_told_at_once() {
     assert_eq!(mixed(), Mixed::Yes, "nobody has seen to it");
     heap.seen_to(root, *record, true);
     assert_eq!(mixed(), Mixed::No);
+    fixture.change_key(root, b"b", true);
+    assert_ne!(heap.arrived(root), *arrived, "what was told may hold no more");
     assert_eq!(fixture.check(), [""; 0]);
 }
 

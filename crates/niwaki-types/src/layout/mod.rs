@@ -19,6 +19,7 @@ pub use apart::{
     Apart, Compression, IMAGE_MAX, ValuePointer, can_be_apart, compress, compressed_size_in_row,
     decompress, image, size_in_row, value_of_image,
 };
+pub use value::form_tells;
 pub use view::{ColumnMask, Field, KeyPart, RowView};
 
 use crate::{ColumnType, Datum};

@@ -92,6 +92,25 @@ proptest! {
     }
 
     #[test]
+    fn forms_that_tell_differ_where_keys_do(
+        (oid, values) in any_type().prop_flat_map(|oid| (Just(oid), proptest::collection::vec(value_or_null(oid), 2..6))),
+    ) {
+        let order = KeyOrder::ascending(oid);
+        let forms: Vec<_> = values.iter().filter(|value| !value.is_null()).map(|value| {
+            let (mut form, mut key) = (Vec::new(), Vec::new());
+            form_row(&[ColumnType::new(oid)], std::slice::from_ref(value), &mut form);
+            encode_key(value, order, &mut key);
+            (form, key)
+        }).collect();
+        for (form, key) in &forms {
+            for (other, other_key) in &forms {
+                let told = form_tells(oid, form) && form_tells(oid, other);
+                prop_assert!(!told || (form == other) == (key == other_key));
+            }
+        }
+    }
+
+    #[test]
     fn versions_that_go_on_alike_have_the_same_columns_from_there_on(
         ((columns, values), other) in any_row().prop_flat_map(|(columns, values)| {
             let others: Vec<_> = columns.iter().map(|column| value_or_null(column.oid)).collect();

@@ -149,6 +149,28 @@ fn write_length(length: usize, out: &mut Vec<u8>) {
     }
 }
 
+/// Whether values of this type are equal only if their stored forms are: two that tell and differ are two values, and
+/// two keys. Not where equal values are written in several ways (1.0 and 1.00), nor of a form that is one of
+/// several (compressed, or out of line).
+#[inline]
+pub fn form_tells(oid: TypeOid, form: &[u8]) -> bool {
+    match oid {
+        TypeOid::INT2
+        | TypeOid::INT4
+        | TypeOid::INT8
+        | TypeOid::BOOL
+        | TypeOid::OID
+        | TypeOid::DATE
+        | TypeOid::TIMESTAMP
+        | TypeOid::TIMESTAMPTZ
+        | TypeOid::UUID => true,
+        TypeOid::TEXT | TypeOid::VARCHAR | TypeOid::BYTEA => {
+            !matches!(form.first(), Some(&(COMPRESSED | OUT_OF_LINE)))
+        }
+        _ => false,
+    }
+}
+
 /// The bytes of a row from which values are taken front to back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'a> {
