@@ -9,7 +9,7 @@ use pg_query::{Node, NodeEnum};
 use crate::context::{ColumnInfo, ExecContext};
 use crate::error::{Result, SqlError};
 use crate::exec::measure::{Measure, Measures};
-use crate::expr::{Expr, ExprKind, SubQueryKind};
+use crate::expr::{Expr, ExprKind, Nested, SubQueryKind};
 use crate::plan::{
     BitmapPlan, ConflictPlan, JoinKind, ModifyKind, ModifyPlan, PathPlan, PlanNode, ScanPlan,
     SetKind,
@@ -665,13 +665,14 @@ fn add_nested(node: &PlanNode, shown: &mut Shown, with: &Describing<'_, '_>) {
         nested(expr, &mut found);
     }
     for sub in found {
-        let mut child = describe(&sub.plan.root, with);
+        let Nested::Plan(plan) = &sub.query else { continue };
+        let mut child = describe(&plan.root, with);
         let kind = match sub.kind {
             SubQueryKind::Exists | SubQueryKind::Compare { .. } => "SubPlan",
-            _ if sub.plan.correlated => "SubPlan",
+            _ if plan.correlated => "SubPlan",
             _ => "InitPlan",
         };
-        child.title = format!("{kind} {}: {}", sub.plan.number + 1, child.title);
+        child.title = format!("{kind} {}: {}", plan.number + 1, child.title);
         shown.children.push(child);
     }
 }

@@ -8,6 +8,7 @@ mod cost;
 mod implication;
 mod index_path;
 mod join;
+mod planner;
 mod scan;
 mod selectivity;
 mod tid_path;
@@ -23,9 +24,10 @@ use crate::expr::{Expr, ExprKind};
 use crate::functions::Function;
 use crate::store::{LockWait, RowLock};
 
-pub(crate) use conditions::{SlotRange, conjunction, is_volatile, reads_nothing, split_conjuncts};
+pub(crate) use conditions::{SlotRange, conjunction, is_volatile, split_conjuncts};
 pub(crate) use implication::implies;
-pub(crate) use join::{FromTree, JoinTree, TreeLeaf, plan_from};
+use join::{FromTree, JoinTree, TreeLeaf, plan_from};
+pub(crate) use planner::plan_statement;
 pub(crate) use scan::{BitmapPlan, IndexPath, KeyCondition, ScanPath as PathPlan, ScanPlan};
 
 /// A nested query with its own rows.
@@ -37,6 +39,10 @@ pub(crate) struct SubPlan {
     pub(crate) columns: Vec<ColumnInfo>,
     /// Whether it reads rows of the queries around it.
     pub(crate) correlated: bool,
+    /// Slots of the row directly around it that it reads.
+    pub(crate) reads: Vec<usize>,
+    /// Whether asking it twice can give other rows.
+    pub(crate) volatile: bool,
 }
 
 impl PlanNode {
