@@ -22,6 +22,8 @@ enum Kept {
     Neither,
     Left,
     Right,
+    /// Both: a full join.
+    All,
 }
 
 impl Analyzer<'_> {
@@ -326,7 +328,7 @@ impl Analyzer<'_> {
             JoinWord::JoinInner => Kept::Neither,
             JoinWord::JoinLeft => Kept::Left,
             JoinWord::JoinRight => Kept::Right,
-            JoinWord::JoinFull => return Err(SqlError::unsupported("FULL JOIN")),
+            JoinWord::JoinFull => Kept::All,
             _ => return Err(SqlError::internal("a join of unknown kind")),
         };
         if join.alias.is_some() || join.join_using_alias.is_some() {
@@ -368,6 +370,7 @@ impl Analyzer<'_> {
             Kept::Neither => (JoinType::Inner, left, right),
             Kept::Left => (JoinType::Left, left, right),
             Kept::Right => (JoinType::Left, right, left),
+            Kept::All => (JoinType::Full, left, right),
         };
         Ok(JoinTree::Join(Box::new(JoinNode { kind, left, right, on })))
     }
@@ -401,7 +404,14 @@ impl Analyzer<'_> {
             let end = self.scope()?.items.len();
             let left = self.using_column(first, middle, name, "left")?;
             let right = self.using_column(middle, end, name, "right")?;
-            let chosen = if kind == Kept::Right { right.clone() } else { left.clone() };
+            let mut chosen = if kind == Kept::Right { right.clone() } else { left.clone() };
+            if kind == Kept::All {
+                let sides = vec![left.expr.clone(), right.expr.clone()];
+                let sides = self.unify(sides, "JOIN/USING")?;
+                let ty = sides.first().map_or(chosen.expr.ty, |side| side.ty);
+                chosen.expr = Expr::new(ExprKind::Coalesce(sides), ty, -1);
+                chosen.origin = (0, 0);
+            }
             for side in [&left, &right] {
                 self.use_column(side.expr.clone(), 0, -1);
             }

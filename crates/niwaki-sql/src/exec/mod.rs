@@ -3,6 +3,7 @@
 mod aggregate;
 mod batches;
 mod conflict;
+mod gate;
 mod groups;
 mod join;
 mod keys;
@@ -92,6 +93,7 @@ fn plain(plan: &Arc<PlanNode>, state: &State) -> Box<dyn Step> {
         PlanNode::Values { .. } => Box::new(source::Values::new(plan)),
         PlanNode::Join(_) => Box::new(join::Join::new(plan, state)),
         PlanNode::Filter { .. } => Box::new(output::Filter::new(plan)),
+        PlanNode::Gate { .. } => Box::new(gate::Gate::new(plan)),
         PlanNode::Aggregate { .. } => Box::new(aggregate::Aggregate::new(plan)),
         PlanNode::Project { .. } => Box::new(output::Project::new(plan)),
         PlanNode::Sort { .. } => Box::new(output::Sort::new(plan)),

@@ -70,6 +70,7 @@ impl Names {
                 self.collect(&join.inner);
             }
             PlanNode::Filter { input, .. }
+            | PlanNode::Gate { input, .. }
             | PlanNode::LockRows { input, .. }
             | PlanNode::Limit { input, .. }
             | PlanNode::Distinct { input, .. } => self.collect(input),

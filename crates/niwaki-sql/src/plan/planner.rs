@@ -4,16 +4,14 @@ use std::sync::Arc;
 
 use niwaki_types::{ColumnType, Datum};
 
-use super::{
-    FromTree, JoinKind, JoinTree as PlanJoin, ModifyPlan, PlanNode, SortKey, SubPlan, TreeLeaf,
-    conjunction, plan_from,
-};
+use super::joins::{Leaf, LeafKind, Wanted, plan_joins};
+use super::{ModifyPlan, PlanNode, SortKey, SubPlan, conjunction};
 use crate::context::{ColumnInfo, PlannerSettings};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, Nested};
 use crate::query::{
-    Body, From, FromItem, ItemKind, JoinTree, JoinType, ModifyQuery, ModifySource, OrderKey, Query,
-    Select, SetSide, SharedQuery, StatementBody, StatementQuery, reads_slots,
+    Body, From, FromItem, ItemKind, JoinTree, ModifyQuery, ModifySource, OrderKey, Query, Select,
+    SetSide, SharedQuery, StatementBody, StatementQuery, reads_slots,
 };
 
 /// Plans a statement. Returns its root, and how many nested plans it has.
@@ -195,7 +193,7 @@ impl Planner {
             self.expr(condition)?;
             mark(condition, used);
         }
-        let Some(tree) = tree else {
+        let Some(mut tree) = tree else {
             let node = PlanNode::Result;
             let node = match conjunction(conditions) {
                 Some(condition) => PlanNode::Filter { input: Arc::new(node), condition },
@@ -205,61 +203,36 @@ impl Planner {
         };
         let mut leaves = Vec::with_capacity(items.len());
         for item in items {
-            leaves.push(Some(self.item(item, used)?));
+            leaves.push(self.item(item, used)?);
         }
-        let tree = self.tree(tree, &mut leaves, used)?;
-        Ok(plan_from(tree, conditions, used, order, limit, self.settings))
+        self.tree(&mut tree, used)?;
+        let wanted = Wanted { used, order, limit };
+        plan_joins(tree, leaves, conditions, wanted, self.settings)
     }
 
-    fn tree(
-        &mut self,
-        tree: JoinTree,
-        leaves: &mut [Option<TreeLeaf>],
-        used: &mut [bool],
-    ) -> Result<FromTree> {
-        match tree {
-            JoinTree::Item(number) => leaves
-                .get_mut(number)
-                .and_then(Option::take)
-                .map(FromTree::Leaf)
-                .ok_or_else(|| SqlError::internal("a FROM item is joined twice")),
-            JoinTree::Join(join) => {
-                let mut on = join.on;
-                for part in &mut on {
-                    self.expr(part)?;
-                    mark(part, used);
-                }
-                let kind = match join.kind {
-                    JoinType::Inner => JoinKind::Inner,
-                    JoinType::Left => JoinKind::Left,
-                    _ => return Err(SqlError::internal("a join of this kind")),
-                };
-                Ok(FromTree::Join(Box::new(PlanJoin {
-                    kind,
-                    left: self.tree(join.left, leaves, used)?,
-                    right: self.tree(join.right, leaves, used)?,
-                    condition: conjunction(on),
-                })))
-            }
+    /// Plans the queries inside the conditions of joins.
+    fn tree(&mut self, tree: &mut JoinTree, used: &mut [bool]) -> Result<()> {
+        let JoinTree::Join(join) = tree else { return Ok(()) };
+        for part in &mut join.on {
+            self.expr(part)?;
+            mark(part, used);
         }
+        self.tree(&mut join.left, used)?;
+        self.tree(&mut join.right, used)
     }
 
-    fn item(&mut self, item: FromItem, used: &mut [bool]) -> Result<TreeLeaf> {
+    fn item(&mut self, item: FromItem, used: &mut [bool]) -> Result<Leaf> {
         let FromItem { kind, name, slots } = item;
-        let (start, end) = (slots.start, slots.end);
-        let mut depends = false;
-        let mut reads = |slot: usize| {
-            depends = true;
-            used[slot] = true;
-        };
+        let start = slots.start;
+        let mut reads: Vec<usize> = Vec::new();
         let node = match kind {
             ItemKind::Table(relation) => {
-                return Ok(TreeLeaf::Table { relation, name, start, end });
+                return Ok(Leaf { kind: LeafKind::Table { relation, name }, slots, reads });
             }
             ItemKind::View(relation) => PlanNode::Virtual { relation, name, start, filter: None },
             ItemKind::Query(query) => {
                 let plan = self.nested(*query)?;
-                plan.reads.iter().copied().for_each(&mut reads);
+                reads.extend(&plan.reads);
                 PlanNode::SubQuery { plan, name, start, filter: None }
             }
             ItemKind::Shared { number, .. } => {
@@ -269,17 +242,18 @@ impl Planner {
             ItemKind::Function { function, mut arguments, ordinality } => {
                 for argument in &mut arguments {
                     self.expr(argument)?;
-                    reads_slots(argument, &mut reads);
+                    reads_slots(argument, &mut |slot| reads.push(slot));
                 }
                 PlanNode::Function { function, arguments, name, start, ordinality, filter: None }
             }
             ItemKind::Single { mut expr, ordinality } => {
                 self.expr(&mut expr)?;
-                reads_slots(&expr, &mut reads);
+                reads_slots(&expr, &mut |slot| reads.push(slot));
                 PlanNode::Single { expr, name, start, ordinality, filter: None }
             }
         };
-        Ok(TreeLeaf::Other { node, start, end, depends })
+        reads.iter().for_each(|slot| used[*slot] = true);
+        Ok(Leaf { kind: LeafKind::Other(node), slots, reads })
     }
 
     /// Plans a query that is nested in a row.
