@@ -347,7 +347,8 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             }
             shown
         }
-        PlanNode::Virtual { relation, name, filter, .. } => {
+        PlanNode::Virtual { relation, name, filter, start } => {
+            let names = &names.scanning(*start, relation.columns.len());
             let mut shown = Shown::new("Seq Scan", 100.0, 10.0, Vec::new());
             shown.title = format!("Seq Scan on {}", named(&relation.name, name));
             shown.relation = Some(relation.name.clone());
@@ -356,6 +357,10 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
         }
         PlanNode::SubQuery { plan, name, filter, .. } => {
             let child = describe(&plan.root, with);
+            if filter.is_none() {
+                // It does nothing but give the rows on.
+                return child;
+            }
             let mut shown = Shown::new("Subquery Scan", child.rows, child.cost, vec![child]);
             shown.title = format!("Subquery Scan on {name}");
             add_filter(&mut shown, filter.as_ref(), names, with);
@@ -391,8 +396,11 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             let mut inner = describe_child(&join.inner, names, with);
             let hashed = !join.hash.is_empty();
             let (rows, cost) = (join.estimate.rows, join.estimate.total % 1.0e10);
+            let merged = !join.merge.is_empty();
             let mut node_type = "Nested Loop";
-            if hashed {
+            if merged {
+                node_type = "Merge Join";
+            } else if hashed {
                 node_type = "Hash Join";
                 inner = inner.below("Hash");
             } else if !join.inner_depends && !matches!(&*join.inner, PlanNode::Result) {
@@ -408,18 +416,26 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
                 JoinKind::Anti => " Anti",
             };
             if !word.is_empty() {
-                let method = if hashed { "Hash" } else { "Nested Loop" };
+                let method = match (merged, hashed) {
+                    (true, _) => "Merge",
+                    (_, true) => "Hash",
+                    _ => "Nested Loop",
+                };
                 shown.title = format!("{method}{word} Join");
             }
-            if hashed {
+            if merged || hashed {
+                let (label, keys) = match merged {
+                    true => ("Merge Cond", &join.merge),
+                    false => ("Hash Cond", &join.hash),
+                };
                 let pair = |key: &JoinKey| format!("({} = {})", show(&key.outer), show(&key.inner));
-                let parts: Vec<String> = join.hash.iter().map(pair).collect();
+                let parts: Vec<String> = keys.iter().map(pair).collect();
                 let text = if parts.len() == 1 {
                     parts[0].clone()
                 } else {
                     format!("({})", parts.join(" AND "))
                 };
-                shown.detail("Hash Cond", text);
+                shown.detail(label, text);
             }
             if let Some(condition) = &join.condition {
                 shown.detail("Join Filter", show(condition));
@@ -484,6 +500,14 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
                 })
                 .collect();
             shown.detail("Sort Key", keys.join(", "));
+            shown
+        }
+        PlanNode::Unique { input, keys } => {
+            let child = describe_child(input, names, with);
+            let (rows, cost) = (child.rows, child.cost + child.rows * 0.0125);
+            let mut shown = Shown::new("HashAggregate", rows, cost, vec![child]);
+            let keys: Vec<String> = keys.iter().map(show).collect();
+            shown.detail("Group Key", keys.join(", "));
             shown
         }
         PlanNode::Distinct { input, .. } => {
@@ -574,6 +598,7 @@ fn describe_child(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> 
         | PlanNode::Join(_)
         | PlanNode::Filter { .. }
         | PlanNode::Gate { .. }
+        | PlanNode::Unique { .. }
         | PlanNode::Virtual { .. } => describe_named(node, names, with),
         _ => describe(node, with),
     }
@@ -587,6 +612,7 @@ fn add_filter(shown: &mut Shown, filter: Option<&Expr>, names: &Names, with: &De
 
 fn describe_scan(scan: &ScanPlan, names: &Names, with: &Describing<'_, '_>) -> Shown {
     let target = named(&scan.relation.name, &scan.name);
+    let names = &names.scanning(scan.start, scan.relation.columns.len());
     let all = |conditions: &[Expr]| {
         let parts: Vec<String> =
             conditions.iter().map(|c| expression(c, names, with.exec)).collect();

@@ -14,7 +14,11 @@ impl Analyzer<'_> {
 
     /// The same for an expression `level` levels below the grouping, where the groups look like `groups`.
     fn grouped_at(&self, expr: &mut Expr, groups: &[Expr], level: usize) -> Result<()> {
-        if let Some(slot) = groups.iter().position(|group| group.same(expr)) {
+        // Inside a nested query PostgreSQL recognizes columns only.
+        let is_group = |group: &Expr| {
+            (level == 0 || matches!(group.kind, ExprKind::Slot { .. })) && group.same(expr)
+        };
+        if let Some(slot) = groups.iter().position(is_group) {
             expr.kind = ExprKind::Slot { depth: level, slot };
             return Ok(());
         }

@@ -239,25 +239,28 @@ fn keeps_inner(kind: JoinKind) -> bool {
     matches!(kind, JoinKind::Right | JoinKind::Full)
 }
 
-fn make_room(row: &mut Vec<Datum>, slots: &[SlotRange]) {
+/// Makes the row long enough for some slots.
+pub(super) fn make_room(row: &mut Vec<Datum>, slots: &[SlotRange]) {
     let end = slots.iter().map(|range| range.end).max().unwrap_or(0);
     if row.len() < end {
         row.resize(end, Datum::Null);
     }
 }
 
-fn clear(row: &mut [Datum], slots: &[SlotRange]) {
+/// Fills some slots with NULL.
+pub(super) fn clear(row: &mut [Datum], slots: &[SlotRange]) {
     for range in slots {
         row[range.start..range.end].fill(Datum::Null);
     }
 }
 
 /// The values of some slots, side by side.
-fn taken(row: &[Datum], slots: &[SlotRange]) -> Vec<Datum> {
+pub(super) fn taken(row: &[Datum], slots: &[SlotRange]) -> Vec<Datum> {
     slots.iter().flat_map(|range| row[range.start..range.end].iter().cloned()).collect()
 }
 
-fn put(row: &mut [Datum], slots: &[SlotRange], mut values: &[Datum]) {
+/// Puts values that were [`taken`] back.
+pub(super) fn put(row: &mut [Datum], slots: &[SlotRange], mut values: &[Datum]) {
     for range in slots {
         let (here, rest) = values.split_at(range.end - range.start);
         row[range.start..range.end].clone_from_slice(here);

@@ -8,11 +8,13 @@ mod groups;
 mod join;
 mod keys;
 pub(crate) mod measure;
+mod merge_join;
 mod modify;
 mod output;
 pub(crate) mod point;
 mod scan;
 mod source;
+mod unique;
 
 use std::sync::Arc;
 
@@ -91,6 +93,9 @@ fn plain(plan: &Arc<PlanNode>, state: &State) -> Box<dyn Step> {
         | PlanNode::Function { .. }
         | PlanNode::Single { .. } => Box::new(source::RowSource::new(plan)),
         PlanNode::Values { .. } => Box::new(source::Values::new(plan)),
+        PlanNode::Join(join) if !join.merge.is_empty() => {
+            Box::new(merge_join::MergeJoin::new(plan, state))
+        }
         PlanNode::Join(_) => Box::new(join::Join::new(plan, state)),
         PlanNode::Filter { .. } => Box::new(output::Filter::new(plan)),
         PlanNode::Gate { .. } => Box::new(gate::Gate::new(plan)),
@@ -98,6 +103,7 @@ fn plain(plan: &Arc<PlanNode>, state: &State) -> Box<dyn Step> {
         PlanNode::Project { .. } => Box::new(output::Project::new(plan)),
         PlanNode::Sort { .. } => Box::new(output::Sort::new(plan)),
         PlanNode::Distinct { .. } => Box::new(output::Distinct::new(plan)),
+        PlanNode::Unique { .. } => Box::new(unique::Unique::new(plan)),
         PlanNode::Limit { .. } => Box::new(output::Limit::new(plan)),
         PlanNode::LockRows { .. } => Box::new(modify::LockRows::new(plan)),
         PlanNode::SetOperation { .. } => Box::new(output::SetOperation::new(plan, state)),

@@ -2,6 +2,7 @@
 
 use niwaki_types::{Datum, TypeOid, compare};
 
+use super::hashed::{HashedValues, is_hashed};
 use super::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind, cast_value, coerce_length};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
@@ -27,6 +28,8 @@ pub(crate) struct State {
     pub(crate) case_operands: Vec<Datum>,
     /// Results of nested queries that do not depend on outer rows, by number of the nested query.
     pub(crate) results: Vec<Option<std::sync::Arc<Vec<Vec<Datum>>>>>,
+    /// The same as sets of values, where it is asked whether they contain one.
+    pub(crate) hashed: Vec<Option<std::sync::Arc<HashedValues>>>,
     /// Rows since the last check for interrupts.
     pub(crate) ticks: u32,
     /// Bytes held for sorts, hash tables and kept rows.
@@ -396,6 +399,9 @@ fn eval_sub_query(sub: &SubQuery, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Re
         }
         SubQueryKind::Compare { function, any, left, right_cast } => {
             let left = left.eval(row, rt)?;
+            if is_hashed(sub, plan) {
+                return Ok(HashedValues::of(plan, right_cast, &rows, rt)?.contain(&left));
+            }
             let mut values = Vec::with_capacity(rows.len());
             for candidate in rows.iter() {
                 values.push(right_cast.eval(candidate, rt)?);

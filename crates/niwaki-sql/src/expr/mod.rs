@@ -3,6 +3,7 @@
 mod batch;
 mod cast;
 mod eval;
+mod hashed;
 mod walk;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::query::Query;
 pub(crate) use batch::{Batch, Rows, Values};
 pub(crate) use cast::{cast_value, coerce_length, regclass_input, value_text};
 pub(crate) use eval::{Runtime, State, is_true};
+pub(crate) use hashed::is_hashed;
 
 /// An expression with its type and where it stands in the query text (bytes, -1 for nowhere).
 #[derive(Clone, Debug)]

@@ -127,6 +127,8 @@ pub(crate) struct JoinPlan {
     pub(crate) inner_depends: bool,
     /// Equalities by which the inner rows are hashed; without any, each outer row meets every inner row.
     pub(crate) hash: Vec<JoinKey>,
+    /// Equalities by which both sides are in order, ascending, NULLs last: a merge join.
+    pub(crate) merge: Vec<JoinKey>,
     /// Every condition of the join that is not checked below it.
     pub(crate) condition: Option<Expr>,
     pub(crate) estimate: Estimate,
@@ -289,6 +291,11 @@ pub(crate) enum PlanNode {
     Distinct {
         input: Arc<PlanNode>,
         columns: Vec<ColumnType>,
+    },
+    /// The first row of each combination of keys, over slots; none where a key is NULL.
+    Unique {
+        input: Arc<PlanNode>,
+        keys: Vec<Expr>,
     },
     Limit {
         input: Arc<PlanNode>,

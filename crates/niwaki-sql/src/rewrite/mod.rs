@@ -5,8 +5,10 @@
 //! 2. EXISTS, IN and = ANY under AND become semi joins, NOT EXISTS becomes an anti join ([`sublinks`]);
 //! 3. simple queries among the FROM items become part of the query ([`flatten`]);
 //! 4. an outer join becomes an inner one where a condition refuses the rows that it adds ([`outer_joins`]);
-//! 5. conditions go into the queries among the FROM items ([`push_down`]).
+//! 5. what follows from equalities is added ([`equalities`]);
+//! 6. conditions go into the queries among the FROM items ([`push_down`]).
 
+mod equalities;
 mod flatten;
 mod nulls;
 mod outer_joins;
@@ -116,6 +118,7 @@ impl Rewriter<'_> {
         hoist(level.from);
         outer_joins::reduce(level.from);
         hoist(level.from);
+        equalities::derive(level.from);
         push_down::push_down(level.from);
     }
 }

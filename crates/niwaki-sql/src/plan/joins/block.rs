@@ -2,7 +2,7 @@
 
 use super::{Leaf, LeafKind};
 use crate::error::{Result, SqlError};
-use crate::expr::Expr;
+use crate::expr::{Expr, ExprKind};
 use crate::plan::conditions::{SlotRange, is_volatile, reads_nothing, reads_only};
 use crate::query::{JoinTree, JoinType, reads_slots};
 
@@ -111,6 +111,13 @@ impl Block {
                 link.push(part);
             }
         }
+        if kind == JoinType::Semi && right.matches_once(&link) {
+            // A join gives no row twice then, and may be made in any order.
+            self.units.append(&mut right.units);
+            self.conditions.extend(right.conditions);
+            self.conditions.extend(link);
+            return;
+        }
         let link = Link::Outer(kind, link);
         let alone = right.units.len() == 1 && matches!(right.units[0].link, Link::Inner);
         let unit = match right.units.pop() {
@@ -125,6 +132,32 @@ impl Block {
             }
         };
         self.units.push(unit);
+    }
+
+    /// Whether conditions fix the whole key of a unique index of the block's only table.
+    fn matches_once(&self, conditions: &[Expr]) -> bool {
+        let [Unit { source: Source::Leaf(leaf), link: Link::Inner, .. }] = self.units.as_slice()
+        else {
+            return false;
+        };
+        let LeafKind::Table { relation, .. } = &leaf.kind else { return false };
+        let fixes = |condition: &Expr, wanted: usize| {
+            let ExprKind::Call { function, arguments } = &condition.kind else { return false };
+            let [left, right] = arguments.as_slice() else { return false };
+            let is = |expr: &Expr| matches!(expr.kind, ExprKind::Slot { depth: 0, slot } if slot == wanted);
+            let other = |expr: &Expr| reads_only(expr, &mut |slot| !leaf.slots.contains(slot));
+            function.name == "=" && (is(left) && other(right) || is(right) && other(left))
+        };
+        relation.indexes.iter().any(|index| {
+            let definition = &index.definition;
+            definition.is_unique_at_once()
+                && definition.predicate.is_none()
+                && definition.key.iter().all(|key| {
+                    let slot = leaf.slots.start + usize::from(key.column);
+                    key.expression.is_none()
+                        && conditions.iter().any(|condition| fixes(condition, slot))
+                })
+        })
     }
 
     /// All slots of its units.

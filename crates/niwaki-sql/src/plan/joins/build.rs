@@ -8,7 +8,7 @@ use super::path::{JoinShape, Pairing, Path, Paths, Shape, hash_join};
 use super::search::{Search, Set, members, reads_ranges, sides_of};
 use super::{Finished, Joins, Leaf, LeafKind};
 use crate::error::{Result, SqlError};
-use crate::expr::Expr;
+use crate::expr::{Expr, ExprKind};
 use crate::plan::conditions::{conjunction, is_volatile, split_conjuncts};
 use crate::plan::estimate::{Estimate, estimate};
 use crate::plan::scan::{ScanContext, ScanPath, plan_scan};
@@ -64,8 +64,13 @@ impl Joins<'_> {
 
     /// A full join, by hash.
     fn full(&self, full: &FullJoin, filters: &[Expr], order: &[SortKey]) -> Result<Finished> {
-        let sides = [self.best(&full.left, &[], None)?, self.best(&full.right, &[], None)?];
-        let slots = [full.left.slots(), full.right.slots()];
+        let mut sides = [self.best(&full.left, &[], None)?, self.best(&full.right, &[], None)?];
+        let mut slots = [full.left.slots(), full.right.slots()];
+        // The smaller side is hashed.
+        if sides[0].estimate.rows < sides[1].estimate.rows {
+            sides.reverse();
+            slots.reverse();
+        }
         let units_of = |expr: &Expr| -> Set {
             match (reads_ranges(expr, &slots[0]), reads_ranges(expr, &slots[1])) {
                 (true, true) => 0,
@@ -110,6 +115,7 @@ impl Joins<'_> {
             inner_slots,
             inner_depends: false,
             hash,
+            merge: Vec::new(),
             condition: conjunction(rest),
             estimate: Estimate { startup, total, rows, width },
         });
@@ -145,6 +151,11 @@ fn ready(finished: &Finished) -> Path {
         enforced: Rc::from([]),
         order: Rc::from([]),
     }
+}
+
+/// The order in which a join by merging wants an expression.
+pub(super) fn ascending(expr: &Expr) -> SortKey {
+    SortKey { expr: expr.clone(), descending: false, nulls_first: false }
 }
 
 /// Puts conditions on top of a step, into it if it has a place for them.
@@ -185,15 +196,27 @@ impl Search<'_, '_> {
         };
         let rows = rows.max(1.0);
         paths.add(Path { needs, rows, ..ready(&finished) });
+        let Source::Leaf(leaf) = &unit.source else { return Ok((paths, rows)) };
+        if !unit.is_table() {
+            return Ok((paths, rows));
+        }
         let own = |key: &SortKey| reads_ranges(&key.expr, &unit.slots);
-        if !order.is_empty()
-            && let Source::Leaf(leaf) = &unit.source
-            && unit.is_table()
-            && matches!(unit.link, Link::Inner)
-            && order.iter().all(own)
-        {
-            let available = |slot: usize| self.units_of_slot(slot) == 0;
-            let scan = Scan { order, limit: None, available: &available, forced: true, loops: 1.0 };
+        let mut orders: Vec<Vec<SortKey>> = Vec::new();
+        if !order.is_empty() && matches!(unit.link, Link::Inner) && order.iter().all(own) {
+            orders.push(order.to_vec());
+        }
+        if self.joins.settings.enable_mergejoin {
+            orders.extend(self.merge_orders(number));
+        }
+        let available = |slot: usize| self.units_of_slot(slot) == 0;
+        for order in orders {
+            let scan = Scan {
+                order: &order,
+                limit: None,
+                available: &available,
+                forced: true,
+                loops: 1.0,
+            };
             let (node, ordered) = self.joins.leaf(leaf, unit.filters.clone(), &scan);
             if ordered {
                 let finished = Finished { estimate: estimate(&node), node, ordered };
@@ -201,6 +224,28 @@ impl Search<'_, '_> {
             }
         }
         Ok((paths, rows))
+    }
+
+    /// The orders of a table's rows in which they could be merged with others: by a column that is to be equal to
+    /// something of theirs.
+    fn merge_orders(&self, number: usize) -> Vec<Vec<SortKey>> {
+        let own: Set = 1 << number;
+        let mut orders: Vec<Vec<SortKey>> = Vec::new();
+        for condition in &self.conditions {
+            if condition.units & own == 0 || condition.units == own {
+                continue;
+            }
+            let others = condition.units & !own;
+            let units_of = |expr: &Expr| self.units_of(expr);
+            let Some((side, _)) = sides_of(&condition.expr, &units_of, own, others) else {
+                continue;
+            };
+            let is_slot = matches!(side.kind, ExprKind::Slot { .. });
+            if is_slot && !orders.iter().any(|order| order[0].expr.same(side)) {
+                orders.push(vec![ascending(side)]);
+            }
+        }
+        orders
     }
 
     /// The paths of a unit that take values of other units: `rows` are those of each unit.
@@ -211,10 +256,13 @@ impl Search<'_, '_> {
             Link::Inner => None,
             Link::Outer(..) => Some(number),
         };
+        // A semi join's rows may be made unique and probe the other tables.
+        let is_semi = |unit: usize| matches!(self.units[unit].link, Link::Outer(JoinType::Semi, _));
         let candidates: Vec<usize> = (0..self.conditions.len())
             .filter(|condition| {
                 let condition = &self.conditions[*condition];
-                condition.owner == owner
+                (condition.owner == owner
+                    || owner.is_none() && condition.owner.is_some_and(is_semi))
                     && condition.units & own != 0
                     && condition.units != own
                     && !is_volatile(&condition.expr)
@@ -302,6 +350,8 @@ impl Search<'_, '_> {
     /// The steps of a path.
     pub(super) fn node(&self, path: &Path) -> PlanNode {
         match &path.shape {
+            // Paths that are kept say what they do.
+            Shape::Undecided => PlanNode::Result,
             Shape::Ready(node) => PlanNode::clone(node),
             Shape::Join(join) => self.join_node(join, path),
         }
@@ -316,24 +366,39 @@ impl Search<'_, '_> {
         };
         let (outer, inner) = (set(&join.outer_slots), set(&join.inner_slots));
         let mut condition: Vec<Expr> = join.condition.iter().map(expr).collect();
-        let mut hash = Vec::new();
-        for number in &join.hash {
-            let part = &self.conditions[*number].expr;
-            match sides_of(part, &|expr| self.units_of(expr), outer, inner) {
-                Some((outer, inner)) => {
-                    hash.push(JoinKey { outer: outer.clone(), inner: inner.clone() });
+        let mut keys = |numbers: &[usize]| {
+            let mut keys = Vec::new();
+            for number in numbers {
+                let part = &self.conditions[*number].expr;
+                match sides_of(part, &|expr| self.units_of(expr), outer, inner) {
+                    Some((outer, inner)) => {
+                        keys.push(JoinKey { outer: outer.clone(), inner: inner.clone() });
+                    }
+                    None => condition.push(part.clone()),
                 }
-                None => condition.push(part.clone()),
             }
-        }
+            keys
+        };
+        let (hash, merge) = (keys(&join.hash), keys(&join.merge));
+        let side = |path: &Path, sorted: bool, of: fn(&JoinKey) -> &Expr| {
+            let node = Arc::new(self.node(path));
+            if !sorted {
+                return node;
+            }
+            Arc::new(PlanNode::Sort {
+                input: node,
+                keys: merge.iter().map(of).map(ascending).collect(),
+            })
+        };
         let node = PlanNode::Join(JoinPlan {
             kind: join.kind,
-            outer: Arc::new(self.node(&join.outer)),
-            inner: Arc::new(self.node(&join.inner)),
-            outer_slots: join.outer_slots.clone(),
-            inner_slots: join.inner_slots.clone(),
+            outer: side(&join.outer, join.sorts.0, |key| &key.outer),
+            inner: side(&join.inner, join.sorts.1, |key| &key.inner),
+            outer_slots: join.outer_slots.to_vec(),
+            inner_slots: join.inner_slots.to_vec(),
             inner_depends: join.depends,
             hash,
+            merge,
             condition: conjunction(condition),
             estimate: Self::estimate(path),
         });

@@ -7,7 +7,7 @@ use super::search::Set;
 use crate::context::{CostSettings, PlannerSettings};
 use crate::plan::conditions::SlotRange;
 use crate::plan::scan::DISABLED_COST;
-use crate::plan::{JoinKind, PlanNode, SortKey};
+use crate::plan::{JoinKind, PlanNode, SortKey, cost};
 
 /// How much worse a path may be in total before another one is clearly better.
 const CLEARLY: f64 = 1.01;
@@ -36,6 +36,8 @@ pub(super) struct Path {
 /// What a path does.
 #[derive(Clone)]
 pub(super) enum Shape {
+    /// Not said yet: only its costs are.
+    Undecided,
     Ready(Arc<PlanNode>),
     Join(Rc<JoinShape>),
 }
@@ -45,12 +47,15 @@ pub(super) struct JoinShape {
     pub(super) kind: JoinKind,
     pub(super) outer: Path,
     pub(super) inner: Path,
-    pub(super) outer_slots: Vec<SlotRange>,
-    pub(super) inner_slots: Vec<SlotRange>,
+    pub(super) outer_slots: Rc<[SlotRange]>,
+    pub(super) inner_slots: Rc<[SlotRange]>,
     /// The inner side runs anew for each row of the outer side.
     pub(super) depends: bool,
     /// Conditions, by number: equalities that are hashed, others of the join, and those that hold above it.
     pub(super) hash: Vec<usize>,
+    /// Equalities by which sorted sides are merged, and whether each side is sorted for it.
+    pub(super) merge: Vec<usize>,
+    pub(super) sorts: (bool, bool),
     pub(super) condition: Vec<usize>,
     pub(super) above: Vec<usize>,
 }
@@ -74,9 +79,14 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    /// Adds a path unless one is there that is as good; removes those that it beats.
+    /// Whether no path is there that is as good.
+    pub(super) fn wants(&self, path: &Path) -> bool {
+        !self.list.iter().any(|other| beats(other, path))
+    }
+
+    /// Adds a path if it is wanted; removes those that it beats.
     pub(super) fn add(&mut self, path: Path) {
-        if self.list.iter().any(|other| beats(other, &path)) {
+        if !self.wants(&path) {
             return;
         }
         self.list.retain(|other| !beats(&path, other));
@@ -165,4 +175,35 @@ pub(super) fn hash_join(
     }
     let disabled = if settings.enable_hashjoin { 0.0 } else { DISABLED_COST };
     (startup + disabled, startup + run + disabled)
+}
+
+/// A merge join over `keys` equalities; `sorts` says which sides are sorted for it.
+pub(super) fn merge_join(
+    outer: &Path,
+    inner: &Path,
+    keys: f64,
+    sorts: (bool, bool),
+    pairing: &Pairing,
+    settings: &PlannerSettings,
+) -> (f64, f64) {
+    let costs = &settings.costs;
+    // What a side has cost before its first row, and in all.
+    let side = |path: &Path, sorts: bool| {
+        if !sorts {
+            return (path.startup, path.total);
+        }
+        let sorted = path.total + cost::sort(path.rows, costs);
+        (sorted, sorted + path.rows * costs.cpu_operator_cost)
+    };
+    let ((outer_startup, outer_total), (inner_startup, inner_total)) =
+        (side(outer, sorts.0), side(inner, sorts.1));
+    let startup = outer_startup + inner_startup;
+    let compared = (outer.rows + inner.rows) * keys * costs.cpu_operator_cost;
+    let total = outer_total
+        + inner_total
+        + compared
+        + inner.rows * costs.cpu_operator_cost
+        + pairing.rows * (costs.cpu_tuple_cost + pairing.judge);
+    let disabled = if settings.enable_mergejoin { 0.0 } else { DISABLED_COST };
+    (startup + disabled, total + disabled)
 }

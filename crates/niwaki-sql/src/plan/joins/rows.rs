@@ -138,6 +138,11 @@ impl Tables {
         }
     }
 
+    /// How many values something has.
+    pub(super) fn distinct(&self, expr: &Expr) -> f64 {
+        self.side(expr).distinct
+    }
+
     /// The share of pairs in which two things are equal: one in as many as there are values on the side that has
     /// more of them; common values are matched with one another.
     fn equal(&self, left: &Expr, right: &Expr) -> f64 {

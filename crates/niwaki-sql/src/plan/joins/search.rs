@@ -1,15 +1,16 @@
 //! The search for the order of joins.
 
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::block::{Block, Link, Unit};
-use super::path::{JoinShape, Pairing, Path, Paths, Shape, hash_join, nested_loop};
+use super::methods::Pair;
+use super::path::{Path, Paths, Shape, has_order};
 use super::{Finished, Joins};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::plan::conditions::{SlotRange, is_volatile, reads_only};
-use crate::plan::{JoinKind, SortKey, cost};
+use crate::plan::{JoinKind, PlanNode, SortKey, cost};
 use crate::query::{JoinType, reads_slots};
 
 /// Units, one bit each.
@@ -17,6 +18,8 @@ pub(super) type Set = u128;
 
 /// Most units that one block can have.
 const UNITS_MAX: usize = 120;
+/// Bytes of a row's keys where rows are made unique, about.
+const UNIQUE_BYTES: f64 = 100.0;
 /// Most units of which every order is looked at.
 const SEARCHED_MAX: usize = 10;
 
@@ -78,7 +81,7 @@ impl Joins<'_> {
             .ok_or_else(|| SqlError::internal("no order of joins was found"))?;
         let costs = &self.settings.costs;
         let price = |path: &Path| {
-            let ordered = super::path::has_order(&path.order, order);
+            let ordered = has_order(&path.order, order);
             let sorted = if ordered { 0.0 } else { cost::sort(path.rows, costs) };
             match limit {
                 Some(limit) if ordered => {
@@ -95,7 +98,7 @@ impl Joins<'_> {
             .filter(|path| path.needs == 0)
             .min_by(|a, b| price(a).total_cmp(&price(b)))
             .ok_or_else(|| SqlError::internal("no order of joins was found"))?;
-        let ordered = super::path::has_order(&path.order, order);
+        let ordered = has_order(&path.order, order);
         Ok(Finished { node: search.node(path), estimate: Search::estimate(path), ordered })
     }
 }
@@ -315,7 +318,7 @@ impl<'s, 'j> Search<'s, 'j> {
         members(set).fold(0, |read, unit| read | self.lateral[unit])
     }
 
-    fn slots_of(&self, set: Set) -> Vec<SlotRange> {
+    pub(super) fn slots_of(&self, set: Set) -> Vec<SlotRange> {
         let mut slots: Vec<SlotRange> =
             members(set).flat_map(|unit| self.units[unit].slots.iter().copied()).collect();
         slots.sort_by_key(|range| range.start);
@@ -367,7 +370,16 @@ impl<'s, 'j> Search<'s, 'j> {
             _ => 1.0,
         };
         for (outer, inner, kind) in sides {
-            self.pair(kind, outer, inner, on, above, (rows, matched), &mut found);
+            let pair = Pair::new(self, kind, outer, inner, on, above, rows, matched);
+            let (left, right) = (&self.relations[&outer], &self.relations[&inner]);
+            for first in &left.paths.list {
+                for second in &right.paths.list {
+                    pair.join(first, second, &mut found);
+                }
+            }
+        }
+        if kind == JoinType::Semi {
+            self.join_unique(outer, inner, on, rows, &mut found);
         }
         if found.list.is_empty() {
             return Ok(());
@@ -379,104 +391,48 @@ impl<'s, 'j> Search<'s, 'j> {
         found.list.into_iter().for_each(|path| relation.paths.add(path));
         Ok(())
     }
+}
 
-    /// Every method for two sides in this order.
-    #[expect(clippy::too_many_arguments, reason = "one join")]
-    fn pair(
-        &self,
-        kind: JoinKind,
-        outer: Set,
-        inner: Set,
-        on: &[usize],
-        above: &[usize],
-        (rows, matched): (f64, f64),
-        out: &mut Paths,
-    ) {
-        let both = outer | inner;
-        let settings = &self.joins.settings;
-        let (Some(left), Some(right)) = (self.relations.get(&outer), self.relations.get(&inner))
-        else {
-            return;
-        };
-        let hashable: Vec<usize> =
-            on.iter().copied().filter(|number| self.is_key(*number, outer, inner)).collect();
-        let share = hashable
-            .iter()
-            .map(|number| self.joins.tables.condition(&self.conditions[*number].expr))
-            .fold(1.0, f64::min);
-        for first in &left.paths.list {
-            if first.needs & inner != 0 || !first.enforced.is_empty() {
-                continue;
-            }
-            for second in &right.paths.list {
-                let needs = (first.needs | second.needs) & !both;
-                let depends = second.needs & outer != 0;
-                if !second.enforced.is_empty() && second.needs & !outer != 0 {
-                    continue;
-                }
-                let condition: Vec<usize> =
-                    on.iter().copied().filter(|n| !second.enforced.contains(n)).collect();
-                let width = first.width + second.width;
-                let judge = |numbers: &[usize]| self.judge(numbers) + self.judge(above);
-                let shape = |hash: Vec<usize>, condition: Vec<usize>| {
-                    Shape::Join(Rc::new(JoinShape {
-                        kind,
-                        outer: first.clone(),
-                        inner: second.clone(),
-                        outer_slots: self.slots_of(outer),
-                        inner_slots: self.slots_of(inner),
-                        depends,
-                        hash,
-                        condition,
-                        above: above.to_vec(),
-                    }))
-                };
-                if !matches!(kind, JoinKind::Right | JoinKind::Full) {
-                    let pairing = Pairing { kind, rows, matched, judge: judge(&condition) };
-                    let (startup, total) = nested_loop(first, second, depends, &pairing, settings);
-                    let path = Path {
-                        shape: shape(Vec::new(), condition.clone()),
-                        rows,
-                        width,
-                        startup,
-                        total,
-                        needs,
-                        enforced: Rc::from([]),
-                        order: Rc::clone(&first.order),
-                    };
-                    out.add(path);
-                }
-                if !hashable.is_empty() && !depends && second.enforced.is_empty() {
-                    let rest: Vec<usize> =
-                        condition.iter().copied().filter(|n| !hashable.contains(n)).collect();
-                    let pairing = Pairing { kind, rows, matched, judge: judge(&rest) };
-                    let keys = hashable.len() as f64;
-                    let (startup, total) =
-                        hash_join(first, second, keys, share, &pairing, settings);
-                    out.add(Path {
-                        shape: shape(hashable.clone(), rest),
-                        rows,
-                        width,
-                        startup,
-                        total,
-                        needs,
-                        enforced: Rc::from([]),
-                        order: Rc::from([]),
-                    });
+impl Search<'_, '_> {
+    /// A semi join as an inner join with rows of the right side that are unique.
+    fn join_unique(&self, outer: Set, inner: Set, on: &[usize], rows: f64, out: &mut Paths) {
+        let Some(unique) = self.unique_path(inner, on) else { return };
+        for (first, second) in [(outer, inner), (inner, outer)] {
+            let pair = Pair::new(self, JoinKind::Inner, first, second, on, &[], rows, 1.0);
+            for other in &self.relations[&outer].paths.list {
+                if first == outer {
+                    pair.join(other, &unique, out);
+                } else {
+                    pair.join(&unique, other, out);
                 }
             }
         }
     }
 
-    /// Whether a condition is an equality whose sides are read from the two sides of a join, and hash alike.
-    fn is_key(&self, number: usize, outer: Set, inner: Set) -> bool {
-        sides_of(&self.conditions[number].expr, &|expr| self.units_of(expr), outer, inner).is_some()
-    }
-
-    /// What judging conditions once costs.
-    fn judge(&self, numbers: &[usize]) -> f64 {
+    /// The rows of a unit, one for each of the values that a semi join compares; `None` where it compares other
+    /// than by equality, or they would take too much memory.
+    fn unique_path(&self, unit: Set, on: &[usize]) -> Option<Path> {
+        let cheapest = &self.relations.get(&unit)?.paths;
+        let free = cheapest.list.iter().filter(|path| path.needs == 0);
+        let path = free.min_by(|a, b| a.total.total_cmp(&b.total))?;
+        let all: Set = (1 << self.units.len()) - 1;
+        let mut keys = Vec::with_capacity(on.len());
+        let mut rows = 1.0;
+        for number in on {
+            let condition = &self.conditions[*number].expr;
+            let (key, _) = sides_of(condition, &|expr| self.units_of(expr), unit, all & !unit)?;
+            keys.push(key.clone());
+            rows *= self.joins.tables.distinct(key);
+        }
+        let rows = path.rows.min(rows).max(1.0);
+        if keys.is_empty() || rows * UNIQUE_BYTES > self.joins.settings.hash_memory {
+            return None;
+        }
         let costs = &self.joins.settings.costs;
-        numbers.iter().map(|number| cost::judging(&self.conditions[*number].expr, costs)).sum()
+        let spent = path.rows * keys.len() as f64 * costs.cpu_operator_cost;
+        let total = path.total + spent + rows * costs.cpu_tuple_cost;
+        let node = PlanNode::Unique { input: Arc::new(self.node(path)), keys };
+        Some(Path { shape: Shape::Ready(Arc::new(node)), rows, total, ..path.clone() })
     }
 }
 
