@@ -2,17 +2,17 @@
 
 mod deparse;
 
-use niwaki_types::{ColumnType, TypeOid};
+use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::a_const;
 use pg_query::{Node, NodeEnum};
 
 use crate::context::{ColumnInfo, ExecContext};
 use crate::error::{Result, SqlError};
 use crate::exec::measure::{Measure, Measures};
-use crate::expr::{Expr, ExprKind, SubQueryKind};
+use crate::expr::{Expr, ExprKind, Nested, SubQueryKind};
 use crate::plan::{
-    BitmapPlan, ConflictPlan, JoinKind, ModifyKind, ModifyPlan, PathPlan, PlanNode, ScanPlan,
-    SetKind,
+    BitmapPlan, ConflictPlan, JoinKey, JoinKind, ModifyKind, ModifyPlan, PathPlan, PlanNode,
+    ScanPlan, SetKind,
 };
 use crate::store::ScanEffort;
 
@@ -347,7 +347,8 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             }
             shown
         }
-        PlanNode::Virtual { relation, name, filter, .. } => {
+        PlanNode::Virtual { relation, name, filter, start } => {
+            let names = &names.scanning(*start, relation.columns.len());
             let mut shown = Shown::new("Seq Scan", 100.0, 10.0, Vec::new());
             shown.title = format!("Seq Scan on {}", named(&relation.name, name));
             shown.relation = Some(relation.name.clone());
@@ -356,6 +357,10 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
         }
         PlanNode::SubQuery { plan, name, filter, .. } => {
             let child = describe(&plan.root, with);
+            if filter.is_none() {
+                // It does nothing but give the rows on.
+                return child;
+            }
             let mut shown = Shown::new("Subquery Scan", child.rows, child.cost, vec![child]);
             shown.title = format!("Subquery Scan on {name}");
             add_filter(&mut shown, filter.as_ref(), names, with);
@@ -390,33 +395,47 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             let outer = describe_child(&join.outer, names, with);
             let mut inner = describe_child(&join.inner, names, with);
             let hashed = !join.hash.is_empty();
-            let rows = (outer.rows * inner.rows * 0.1).max(1.0);
-            let cost = if join.inner_depends {
-                outer.cost + outer.rows * inner.cost.max(0.5)
-            } else {
-                outer.cost + inner.cost + rows * 0.01
-            };
+            let (rows, cost) = (join.estimate.rows, join.estimate.total % 1.0e10);
+            let merged = !join.merge.is_empty();
             let mut node_type = "Nested Loop";
-            if hashed {
+            if merged {
+                node_type = "Merge Join";
+            } else if hashed {
                 node_type = "Hash Join";
                 inner = inner.below("Hash");
             } else if !join.inner_depends && !matches!(&*join.inner, PlanNode::Result) {
                 inner = inner.below("Materialize");
             }
             let mut shown = Shown::new(node_type, rows, cost, vec![outer, inner]);
-            if join.kind == JoinKind::Left {
-                shown.title =
-                    if hashed { "Hash Left Join" } else { "Nested Loop Left Join" }.to_owned();
+            let word = match join.kind {
+                JoinKind::Inner => "",
+                JoinKind::Left => " Left",
+                JoinKind::Right => " Right",
+                JoinKind::Full => " Full",
+                JoinKind::Semi => " Semi",
+                JoinKind::Anti => " Anti",
+            };
+            if !word.is_empty() {
+                let method = match (merged, hashed) {
+                    (true, _) => "Merge",
+                    (_, true) => "Hash",
+                    _ => "Nested Loop",
+                };
+                shown.title = format!("{method}{word} Join");
             }
-            if hashed {
-                let parts: Vec<String> =
-                    join.hash.iter().map(|(l, r)| format!("({} = {})", show(l), show(r))).collect();
+            if merged || hashed {
+                let (label, keys) = match merged {
+                    true => ("Merge Cond", &join.merge),
+                    false => ("Hash Cond", &join.hash),
+                };
+                let pair = |key: &JoinKey| format!("({} = {})", show(&key.outer), show(&key.inner));
+                let parts: Vec<String> = keys.iter().map(pair).collect();
                 let text = if parts.len() == 1 {
                     parts[0].clone()
                 } else {
                     format!("({})", parts.join(" AND "))
                 };
-                shown.detail("Hash Cond", text);
+                shown.detail(label, text);
             }
             if let Some(condition) = &join.condition {
                 shown.detail("Join Filter", show(condition));
@@ -427,6 +446,15 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             let mut child = describe_child(input, names, with);
             child.detail("Filter", show(condition));
             child
+        }
+        PlanNode::Gate { input, condition } => {
+            let child = describe_child(input, names, with);
+            let never = matches!(condition.kind, ExprKind::Const(Datum::Bool(false) | Datum::Null));
+            let (rows, cost) = if never { (0.0, 0.0) } else { (child.rows, child.cost) };
+            let children = if never { Vec::new() } else { vec![child] };
+            let mut shown = Shown::new("Result", rows, cost, children);
+            shown.detail("One-Time Filter", show(condition));
+            shown
         }
         PlanNode::Aggregate { input, groups, .. } => {
             let child = describe(input, with);
@@ -474,6 +502,14 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             shown.detail("Sort Key", keys.join(", "));
             shown
         }
+        PlanNode::Unique { input, keys } => {
+            let child = describe_child(input, names, with);
+            let (rows, cost) = (child.rows, child.cost + child.rows * 0.0125);
+            let mut shown = Shown::new("HashAggregate", rows, cost, vec![child]);
+            let keys: Vec<String> = keys.iter().map(show).collect();
+            shown.detail("Group Key", keys.join(", "));
+            shown
+        }
         PlanNode::Distinct { input, .. } => {
             let child = describe(input, with);
             Shown::new("HashAggregate", child.rows, child.cost + child.rows * 0.0125, vec![child])
@@ -481,7 +517,7 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
         PlanNode::Limit { input, count, .. } => {
             let child = describe(input, with);
             let rows = match count.as_ref().map(|c| &c.kind) {
-                Some(ExprKind::Const(niwaki_types::Datum::Int8(n))) => child.rows.min(*n as f64),
+                Some(ExprKind::Const(Datum::Int8(n))) => child.rows.min(*n as f64),
                 _ => child.rows,
             };
             let cost = child.cost * rows / child.rows.max(1.0);
@@ -561,6 +597,8 @@ fn describe_child(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> 
         PlanNode::Scan(_)
         | PlanNode::Join(_)
         | PlanNode::Filter { .. }
+        | PlanNode::Gate { .. }
+        | PlanNode::Unique { .. }
         | PlanNode::Virtual { .. } => describe_named(node, names, with),
         _ => describe(node, with),
     }
@@ -574,6 +612,7 @@ fn add_filter(shown: &mut Shown, filter: Option<&Expr>, names: &Names, with: &De
 
 fn describe_scan(scan: &ScanPlan, names: &Names, with: &Describing<'_, '_>) -> Shown {
     let target = named(&scan.relation.name, &scan.name);
+    let names = &names.scanning(scan.start, scan.relation.columns.len());
     let all = |conditions: &[Expr]| {
         let parts: Vec<String> =
             conditions.iter().map(|c| expression(c, names, with.exec)).collect();
@@ -649,7 +688,10 @@ fn add_nested(node: &PlanNode, shown: &mut Shown, with: &Describing<'_, '_>) {
     let mut exprs: Vec<&Expr> = Vec::new();
     match node {
         PlanNode::Project { exprs: list, .. } => exprs.extend(list),
-        PlanNode::Filter { condition, .. } => exprs.push(condition),
+        PlanNode::Filter { condition, .. } | PlanNode::Gate { condition, .. } => {
+            exprs.push(condition);
+        }
+        PlanNode::Join(join) => exprs.extend(&join.condition),
         PlanNode::Scan(scan) => exprs.extend(&scan.filter),
         PlanNode::Modify(modify) => {
             exprs.extend(modify.values.iter().flatten());
@@ -665,13 +707,14 @@ fn add_nested(node: &PlanNode, shown: &mut Shown, with: &Describing<'_, '_>) {
         nested(expr, &mut found);
     }
     for sub in found {
-        let mut child = describe(&sub.plan.root, with);
+        let Nested::Plan(plan) = &sub.query else { continue };
+        let mut child = describe(&plan.root, with);
         let kind = match sub.kind {
             SubQueryKind::Exists | SubQueryKind::Compare { .. } => "SubPlan",
-            _ if sub.plan.correlated => "SubPlan",
+            _ if plan.correlated => "SubPlan",
             _ => "InitPlan",
         };
-        child.title = format!("{kind} {}: {}", sub.plan.number + 1, child.title);
+        child.title = format!("{kind} {}: {}", plan.number + 1, child.title);
         shown.children.push(child);
     }
 }

@@ -184,3 +184,106 @@ fn at_repeatable_read_a_row_that_is_not_seen_is_in_the_way() {
     run(&mut b, "rollback");
     assert_eq!(run(&mut b, "select v from t where id = 1"), "11");
 }
+
+/// The same with a table `u` that `t.v` is joined with.
+fn joined_sessions() -> (Database, Session, Session) {
+    let (database, mut first, second) = sessions();
+    let setup = "create table u (k int primary key, w text); \
+                 insert into u values (10, 'ten'), (20, 'twenty'), (11, 'eleven')";
+    assert_eq!(run(&mut first, setup), "");
+    (database, first, second)
+}
+
+/// Ways to join that must not matter.
+const METHODS: [&str; 3] = [
+    "set enable_hashjoin = off; set enable_mergejoin = off",
+    "set enable_nestloop = off; set enable_mergejoin = off",
+    "set enable_nestloop = off; set enable_hashjoin = off",
+];
+
+#[test]
+fn joins_are_judged_on_the_newest_version() {
+    for method in METHODS {
+        let (database, mut a, mut b) = joined_sessions();
+        run(&mut b, method);
+        // The row of `u` stays the one that was found: the new value does not match it.
+        run(&mut a, "begin; update t set v = 20 where id = 1");
+        let (found, b) = blocked_by(
+            &database,
+            &mut a,
+            b,
+            "select t.id, w from t join u on u.k = t.v order by t.id for update of t",
+        );
+        assert_eq!(found, "2|twenty", "{method}");
+        // Another column changed: the row still matches.
+        run(&mut a, "begin; update t set id = 4 where id = 2");
+        let (found, b) = blocked_by(
+            &database,
+            &mut a,
+            b,
+            "select t.id, w from t, u where u.k = t.v and w = 'twenty' and t.id >= 2 for update of t",
+        );
+        assert_eq!(found, "4|twenty", "{method}");
+        run(&mut a, "begin; update t set v = 11 where id = 4");
+        let (found, mut b) = blocked_by(
+            &database,
+            &mut a,
+            b,
+            "update t set v = t.v + 100 from u where u.k = t.v returning t.id, t.v, w",
+        );
+        assert_eq!(found, "1|120|twenty", "{method}");
+        assert_eq!(run(&mut b, "select id, v from t order by id"), "1|120\n3|30\n4|11", "{method}");
+    }
+}
+
+#[test]
+fn a_left_join_loses_its_match_on_the_newest_version() {
+    for method in METHODS {
+        let (database, mut a, mut b) = joined_sessions();
+        run(&mut b, method);
+        run(&mut a, "begin; update t set v = 30 where id = 1");
+        let (found, _) = blocked_by(
+            &database,
+            &mut a,
+            b,
+            "select t.id, v, w from t left join u on u.k = t.v order by t.id for update of t",
+        );
+        assert_eq!(found, "1|30|NULL\n2|20|twenty\n3|30|NULL", "{method}");
+    }
+}
+
+#[test]
+fn semi_and_anti_joins_are_judged_on_the_newest_version() {
+    for method in METHODS {
+        let (database, mut a, mut b) = joined_sessions();
+        run(&mut b, method);
+        run(&mut a, "begin; update t set v = 30 where id = 1");
+        let statement = "update t set v = v + 1 where exists (select from u where u.k = t.v) \
+                         returning id, v";
+        let (found, b) = blocked_by(&database, &mut a, b, statement);
+        assert_eq!(found, "2|21", "{method}");
+        run(&mut a, "begin; update t set v = 11 where id = 3");
+        let (found, mut b) = blocked_by(
+            &database,
+            &mut a,
+            b,
+            "delete from t where not exists (select from u where u.k = t.v) returning id",
+        );
+        // In the order of the method.
+        assert!(matches!(found.as_str(), "1\n2" | "2\n1"), "{method}: {found}");
+        assert_eq!(run(&mut b, "select id, v from t"), "3|11", "{method}");
+    }
+}
+
+#[test]
+fn queries_in_from_are_locked_too() {
+    let (database, mut a, b) = joined_sessions();
+    run(&mut a, "begin; update t set v = 40 where id = 1");
+    let (found, _) = blocked_by(
+        &database,
+        &mut a,
+        b,
+        "select * from (select id, v from t where v <= 30 or v = 40) s order by id for update",
+    );
+    assert_eq!(found, "1|40\n2|20\n3|30");
+}

@@ -108,3 +108,13 @@ fn uuid_and_time() {
 fn json_tables() {
     check("json_tables", include_str!("../testscripts/json_tables.test"));
 }
+
+#[test]
+fn joins() {
+    check("joins", include_str!("../testscripts/joins.test"));
+}
+
+#[test]
+fn join_plans() {
+    check("join_plans", include_str!("../testscripts/join_plans.test"));
+}

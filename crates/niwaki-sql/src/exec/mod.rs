@@ -3,15 +3,18 @@
 mod aggregate;
 mod batches;
 mod conflict;
+mod gate;
 mod groups;
 mod join;
 mod keys;
 pub(crate) mod measure;
+mod merge_join;
 mod modify;
 mod output;
 pub(crate) mod point;
 mod scan;
 mod source;
+mod unique;
 
 use std::sync::Arc;
 
@@ -90,12 +93,17 @@ fn plain(plan: &Arc<PlanNode>, state: &State) -> Box<dyn Step> {
         | PlanNode::Function { .. }
         | PlanNode::Single { .. } => Box::new(source::RowSource::new(plan)),
         PlanNode::Values { .. } => Box::new(source::Values::new(plan)),
+        PlanNode::Join(join) if !join.merge.is_empty() => {
+            Box::new(merge_join::MergeJoin::new(plan, state))
+        }
         PlanNode::Join(_) => Box::new(join::Join::new(plan, state)),
         PlanNode::Filter { .. } => Box::new(output::Filter::new(plan)),
+        PlanNode::Gate { .. } => Box::new(gate::Gate::new(plan)),
         PlanNode::Aggregate { .. } => Box::new(aggregate::Aggregate::new(plan)),
         PlanNode::Project { .. } => Box::new(output::Project::new(plan)),
         PlanNode::Sort { .. } => Box::new(output::Sort::new(plan)),
         PlanNode::Distinct { .. } => Box::new(output::Distinct::new(plan)),
+        PlanNode::Unique { .. } => Box::new(unique::Unique::new(plan)),
         PlanNode::Limit { .. } => Box::new(output::Limit::new(plan)),
         PlanNode::LockRows { .. } => Box::new(modify::LockRows::new(plan)),
         PlanNode::SetOperation { .. } => Box::new(output::SetOperation::new(plan, state)),

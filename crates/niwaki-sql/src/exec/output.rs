@@ -149,10 +149,11 @@ impl Sort {
         Self { plan: Arc::clone(plan), rows: None }
     }
 
-    fn run(&self, rt: &mut Runtime<'_, '_>) -> Result<Vec<KeyedRow>> {
+    /// `row` has what the input reads of the rows around it.
+    fn run(&self, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Vec<KeyedRow>> {
         let PlanNode::Sort { input, keys } = &*self.plan else { return Err(other_plan()) };
         let mut step = start(input, rt.state);
-        let mut row = Vec::new();
+        let mut row = row.to_vec();
         let mut rows = Vec::new();
         while step.next(&mut row, rt)? {
             rt.tick()?;
@@ -172,7 +173,7 @@ impl Sort {
 impl Step for Sort {
     fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         if self.rows.is_none() {
-            self.rows = Some(self.run(rt)?.into_iter());
+            self.rows = Some(self.run(row, rt)?.into_iter());
         }
         match self.rows.as_mut().and_then(Iterator::next) {
             Some((_, sorted)) => {

@@ -6,7 +6,7 @@ use niwaki_catalog::Relation;
 use niwaki_types::{Datum, TypeOid};
 
 use crate::context::ExecContext;
-use crate::expr::{BoolTest, Expr, ExprKind, value_text};
+use crate::expr::{BoolTest, Expr, ExprKind, Nested, is_hashed, value_text};
 use crate::functions::quote_string;
 use crate::plan::{ConflictUpdate, ModifyPlan, PlanNode};
 use crate::types::{format_oid, format_type};
@@ -16,6 +16,8 @@ use crate::types::{format_oid, format_type};
 pub(super) struct Names {
     slots: HashMap<usize, (String, String)>,
     tables: usize,
+    /// Slots that are called without a table.
+    own: std::ops::Range<usize>,
 }
 
 impl Names {
@@ -70,8 +72,10 @@ impl Names {
                 self.collect(&join.inner);
             }
             PlanNode::Filter { input, .. }
+            | PlanNode::Gate { input, .. }
             | PlanNode::LockRows { input, .. }
             | PlanNode::Limit { input, .. }
+            | PlanNode::Unique { input, .. }
             | PlanNode::Distinct { input, .. } => self.collect(input),
             PlanNode::Sort { input, .. } => self.collect(input),
             PlanNode::Project { input, exprs, .. } => {
@@ -120,6 +124,12 @@ impl Names {
         }
     }
 
+    /// The same names for the conditions of a scan, which call the columns of its table, from slot `start` on, by
+    /// their names alone.
+    pub(super) fn scanning(&self, start: usize, width: usize) -> Self {
+        Self { slots: self.slots.clone(), tables: self.tables, own: start..start + width + 3 }
+    }
+
     fn slot(&self, slot: usize) -> String {
         match self.slots.get(&slot) {
             Some((table, column)) => {
@@ -128,7 +138,7 @@ impl Names {
                 } else {
                     crate::functions::quote_identifier(column)
                 };
-                if self.tables > 1 && !table.is_empty() {
+                if self.tables > 1 && !table.is_empty() && !self.own.contains(&slot) {
                     format!("{}.{column}", crate::functions::quote_identifier(table))
                 } else {
                     column
@@ -249,7 +259,13 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
             let word = if *any { "ANY" } else { "ALL" };
             format!("({} {} {word} ({}))", show(left), function.name, show(right))
         }
-        ExprKind::SubQuery(sub) => format!("(SubPlan {})", sub.plan.number + 1),
+        ExprKind::SubQuery(sub) => match &sub.query {
+            Nested::Plan(plan) => {
+                let hashed = if is_hashed(sub, plan) { "hashed " } else { "" };
+                format!("({hashed}SubPlan {})", plan.number + 1)
+            }
+            Nested::Query(_) => "(SubPlan)".to_owned(),
+        },
         ExprKind::Aggregate(_) | ExprKind::SetReturning(_) => "…".to_owned(),
     }
 }

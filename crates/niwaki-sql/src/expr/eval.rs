@@ -2,7 +2,8 @@
 
 use niwaki_types::{Datum, TypeOid, compare};
 
-use super::{BoolTest, Expr, ExprKind, SubQuery, SubQueryKind, cast_value, coerce_length};
+use super::hashed::{HashedValues, is_hashed};
+use super::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind, cast_value, coerce_length};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::exec::measure::Measures;
@@ -27,6 +28,8 @@ pub(crate) struct State {
     pub(crate) case_operands: Vec<Datum>,
     /// Results of nested queries that do not depend on outer rows, by number of the nested query.
     pub(crate) results: Vec<Option<std::sync::Arc<Vec<Vec<Datum>>>>>,
+    /// The same as sets of values, where it is asked whether they contain one.
+    pub(crate) hashed: Vec<Option<std::sync::Arc<HashedValues>>>,
     /// Rows since the last check for interrupts.
     pub(crate) ticks: u32,
     /// Bytes held for sorts, hash tables and kept rows.
@@ -374,7 +377,10 @@ fn eval_sub_query(sub: &SubQuery, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Re
         SubQueryKind::Scalar => 2,
         _ => usize::MAX,
     };
-    let rows = crate::exec::sub_query_rows(&sub.plan, row, limit, rt)?;
+    let Nested::Plan(plan) = &sub.query else {
+        return Err(SqlError::internal("a nested query that was not planned"));
+    };
+    let rows = crate::exec::sub_query_rows(plan, row, limit, rt)?;
     match &sub.kind {
         SubQueryKind::Exists => Ok(Datum::Bool(!rows.is_empty())),
         SubQueryKind::Scalar => match rows.as_slice() {
@@ -386,13 +392,16 @@ fn eval_sub_query(sub: &SubQuery, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Re
             )),
         },
         SubQueryKind::Array => {
-            let element = sub.plan.columns.first().map_or(TypeOid::TEXT, |c| c.column_type.oid);
+            let element = plan.columns.first().map_or(TypeOid::TEXT, |c| c.column_type.oid);
             let values: Vec<Datum> =
                 rows.iter().map(|r| r.first().cloned().unwrap_or(Datum::Null)).collect();
             Ok(Datum::Array(element, values.into()))
         }
         SubQueryKind::Compare { function, any, left, right_cast } => {
             let left = left.eval(row, rt)?;
+            if is_hashed(sub, plan) {
+                return Ok(HashedValues::of(plan, right_cast, &rows, rt)?.contain(&left));
+            }
             let mut values = Vec::with_capacity(rows.len());
             for candidate in rows.iter() {
                 values.push(right_cast.eval(candidate, rt)?);

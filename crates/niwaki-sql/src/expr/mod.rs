@@ -3,6 +3,7 @@
 mod batch;
 mod cast;
 mod eval;
+mod hashed;
 mod walk;
 
 use std::sync::Arc;
@@ -11,10 +12,12 @@ use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use crate::functions::Function;
 use crate::plan::SubPlan;
+use crate::query::Query;
 
 pub(crate) use batch::{Batch, Rows, Values};
 pub(crate) use cast::{cast_value, coerce_length, regclass_input, value_text};
 pub(crate) use eval::{Runtime, State, is_true};
+pub(crate) use hashed::is_hashed;
 
 /// An expression with its type and where it stands in the query text (bytes, -1 for nowhere).
 #[derive(Clone, Debug)]
@@ -130,7 +133,14 @@ pub(crate) enum BoolTest {
 #[derive(Clone, Debug)]
 pub(crate) struct SubQuery {
     pub(crate) kind: SubQueryKind,
-    pub(crate) plan: Arc<SubPlan>,
+    pub(crate) query: Nested,
+}
+
+/// A nested query before and after it is planned.
+#[derive(Clone, Debug)]
+pub(crate) enum Nested {
+    Query(Box<Query>),
+    Plan(Arc<SubPlan>),
 }
 
 /// What is asked of a nested query.

@@ -21,6 +21,8 @@ use super::source::SessionSource;
 use super::store::{TableStore, lock_mode};
 use crate::Result;
 
+/// `hash_mem_multiplier`: how many times `work_mem` plans take a hash table to have.
+const HASH_MEMORY_MULTIPLIER: f64 = 2.0;
 /// Memory that a statement may hold for sorting, hashing and keeping rows, whatever `work_mem` says.
 const STATEMENT_MEMORY_MIN_BYTES: usize = 64 << 20;
 
@@ -67,6 +69,10 @@ impl Session {
                 enable_bitmapscan: hot.enable_bitmapscan,
                 enable_skipscan: hot.enable_skipscan,
                 enable_tidscan: hot.enable_tidscan,
+                enable_hashjoin: hot.enable_hashjoin,
+                enable_mergejoin: hot.enable_mergejoin,
+                enable_nestloop: hot.enable_nestloop,
+                hash_memory: hot.work_mem_bytes as f64 * HASH_MEMORY_MULTIPLIER,
                 costs: hot.costs,
                 ..PlannerSettings::default()
             },

@@ -1,0 +1,190 @@
+//! Joins of two inputs that come in the order of their keys, NULLs last.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use niwaki_types::{Datum, compare};
+
+use super::join::{clear, make_room, put, taken};
+use super::{Step, row_bytes, start};
+use crate::error::{Result, SqlError};
+use crate::expr::{Runtime, State};
+use crate::plan::{JoinKey, JoinKind, JoinPlan, PlanNode};
+
+/// An inner row: its values, and its keys.
+struct InnerRow {
+    values: Vec<Datum>,
+    keys: Vec<Datum>,
+}
+
+/// A join of two sorted inputs. It reads on in the inner one as far as the outer row's keys go, and keeps the inner
+/// rows with the same keys.
+pub(super) struct MergeJoin {
+    plan: Arc<PlanNode>,
+    outer: Box<dyn Step>,
+    /// `None` before the first outer row.
+    inner: Option<Box<dyn Step>>,
+    /// The inner side's row.
+    own: Vec<Datum>,
+    /// The inner row that was read last, if it does not belong to the group.
+    ahead: Option<InnerRow>,
+    /// Inner rows with equal keys.
+    group: Vec<InnerRow>,
+    /// Memory accounted before the group.
+    memory: usize,
+    /// Which of the group comes next for the current outer row; `None` when the next outer row is due.
+    next: Option<usize>,
+    matched: bool,
+}
+
+impl MergeJoin {
+    pub(super) fn new(plan: &Arc<PlanNode>, state: &State) -> Self {
+        let outer: Box<dyn Step> = match &**plan {
+            PlanNode::Join(join) => start(&join.outer, state),
+            _ => Box::new(super::source::OneRow { done: true }),
+        };
+        Self {
+            plan: Arc::clone(plan),
+            outer,
+            inner: None,
+            own: Vec::new(),
+            ahead: None,
+            group: Vec::new(),
+            memory: 0,
+            next: None,
+            matched: false,
+        }
+    }
+
+    /// Reads the next inner row whose keys can be equal to anything.
+    fn read(&mut self, join: &JoinPlan, rt: &mut Runtime<'_, '_>) -> Result<()> {
+        self.ahead = None;
+        let Some(step) = &mut self.inner else { return Ok(()) };
+        while step.next(&mut self.own, rt)? {
+            rt.tick()?;
+            make_room(&mut self.own, &join.inner_slots);
+            let mut keys = Vec::with_capacity(join.merge.len());
+            for key in &join.merge {
+                keys.push(key.inner.eval(&self.own, rt)?);
+            }
+            if keys.iter().any(Datum::is_null) {
+                continue;
+            }
+            let values = taken(&self.own, &join.inner_slots);
+            self.ahead = Some(InnerRow { values, keys });
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    /// Goes on to the inner rows whose keys are those of the outer row; the group is empty if there are none.
+    fn seek(&mut self, join: &JoinPlan, keys: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
+        if let Some(first) = self.group.first() {
+            // Outer rows with equal keys share a group.
+            if order(&join.merge, &first.keys, keys) == Ordering::Equal {
+                return Ok(());
+            }
+        }
+        self.group.clear();
+        rt.state.memory = self.memory;
+        while let Some(ahead) = &self.ahead {
+            match order(&join.merge, &ahead.keys, keys) {
+                Ordering::Less => {}
+                Ordering::Greater => break,
+                Ordering::Equal => {
+                    rt.charge(row_bytes(&ahead.values) + row_bytes(&ahead.keys))?;
+                    self.group.extend(self.ahead.take());
+                }
+            }
+            self.read(join, rt)?;
+        }
+        Ok(())
+    }
+
+    /// Finds the group of a new outer row.
+    fn open(&mut self, join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
+        if self.inner.is_none() {
+            self.memory = rt.state.memory;
+            self.own = row.to_vec();
+            self.inner = Some(start(&join.inner, rt.state));
+            self.read(join, rt)?;
+            self.memory = rt.state.memory;
+        }
+        let mut keys = Vec::with_capacity(join.merge.len());
+        for key in &join.merge {
+            keys.push(key.outer.eval(row, rt)?);
+        }
+        self.matched = false;
+        if keys.iter().any(Datum::is_null) {
+            self.next = Some(self.group.len());
+            return Ok(());
+        }
+        self.seek(join, &keys, rt)?;
+        self.next = Some(0);
+        Ok(())
+    }
+
+    /// Tries the rest of the group with the current outer row; whether the row is one of the join's.
+    fn try_group(
+        &mut self,
+        join: &JoinPlan,
+        row: &mut [Datum],
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<bool> {
+        while let Some(found) = self.next.and_then(|next| self.group.get(next)) {
+            rt.tick()?;
+            put(row, &join.inner_slots, &found.values);
+            self.next = self.next.map(|next| next + 1);
+            if let Some(condition) = &join.condition
+                && !condition.holds(row, rt)?
+            {
+                continue;
+            }
+            self.matched = true;
+            match join.kind {
+                JoinKind::Semi => self.next = None,
+                JoinKind::Anti => break,
+                _ => {}
+            }
+            return Ok(true);
+        }
+        self.next = None;
+        let alone = !self.matched && matches!(join.kind, JoinKind::Left | JoinKind::Anti);
+        if alone {
+            clear(row, &join.inner_slots);
+        }
+        Ok(alone)
+    }
+}
+
+/// How the keys of two rows compare. None of them is NULL.
+fn order(pairs: &[JoinKey], left: &[Datum], right: &[Datum]) -> Ordering {
+    pairs
+        .iter()
+        .zip(left.iter().zip(right))
+        .map(|(pair, (left, right))| compare(pair.outer.ty, left, right))
+        .find(|order| order.is_ne())
+        .unwrap_or(Ordering::Equal)
+}
+
+impl Step for MergeJoin {
+    fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        let plan = Arc::clone(&self.plan);
+        let PlanNode::Join(join) = &*plan else {
+            return Err(SqlError::internal("a join of another plan"));
+        };
+        loop {
+            if self.next.is_none() {
+                if !self.outer.next(row, rt)? {
+                    return Ok(false);
+                }
+                rt.tick()?;
+                make_room(row, &join.inner_slots);
+                self.open(join, row, rt)?;
+            }
+            if self.try_group(join, row, rt)? {
+                return Ok(true);
+            }
+        }
+    }
+}
