@@ -19,8 +19,10 @@ mod index_text;
 pub mod parse;
 mod plan;
 mod regexp;
+mod sequence_row;
 mod sessionless;
 pub mod settings;
+mod shown;
 mod statement;
 pub mod store;
 pub mod types;
@@ -35,8 +37,10 @@ pub use context::{
 };
 pub use error::{ErrorFields, Result, Severity, SqlError};
 pub use explain::ExplainOptions;
+pub use functions::{is_function_shown, is_operator_shown};
 pub use index_expression::{
     IndexExpressions, IndexKey, read_index_key, read_index_predicate, rename_in_expression,
 };
 pub use index_text::{index_column_text, index_definition_text};
+pub use shown::shown_expression;
 pub use statement::{Execution, Planned, Progress, Statement};

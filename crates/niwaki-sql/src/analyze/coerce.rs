@@ -4,7 +4,7 @@ use niwaki_types::{ColumnType, Datum, InputContext, TypeOid};
 
 use super::Analyzer;
 use crate::error::{Result, SqlError};
-use crate::expr::{Expr, ExprKind, regclass_input};
+use crate::expr::{Expr, ExprKind, object_input};
 use crate::types::{CastContext, CastPath, cast_path, category, format_oid, is_preferred};
 
 impl Analyzer<'_> {
@@ -104,7 +104,9 @@ impl Analyzer<'_> {
     /// Reads a literal.
     pub(super) fn input(&self, text: &str, to: TypeOid) -> Result<Datum> {
         match to {
-            TypeOid::REGCLASS => regclass_input(text, self.context.catalog, self.context.path),
+            to if to.is_object_name() => {
+                object_input(text, to, self.context.catalog, self.context.path)
+            }
             TypeOid::TEXT | TypeOid::VARCHAR | TypeOid::BPCHAR | TypeOid::UNKNOWN => {
                 Ok(Datum::text(text))
             }

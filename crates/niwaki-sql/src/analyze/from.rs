@@ -88,11 +88,16 @@ impl Analyzer<'_> {
                 let start = self.scope()?.add_relation(&relation, &name, schema);
                 self.rename_item(alias, &name)?;
                 let end = self.scope()?.width();
-                let node = PlanNode::Virtual { relation, name, start, filter: None };
+                let node = PlanNode::Virtual { relation, name, start, key: None, filter: None };
                 Ok(FromTree::Leaf(TreeLeaf::Other { node, start, end, depends: false }))
             }
             RelationKind::Sequence => {
-                Err(self.unsupported("reading from a sequence", var.location))
+                let relation = Arc::new(crate::sequence_row::relation_of(&relation));
+                let start = self.scope()?.add_relation(&relation, &name, schema);
+                self.rename_item(alias, &name)?;
+                let end = self.scope()?.width();
+                let node = PlanNode::Virtual { relation, name, start, key: None, filter: None };
+                Ok(FromTree::Leaf(TreeLeaf::Other { node, start, end, depends: false }))
             }
             RelationKind::Index => Err(self
                 .error("42809", format!("cannot open relation \"{}\"", relation.name), var.location)

@@ -62,7 +62,7 @@ impl Analyzer<'_> {
         };
         let types: Vec<TypeOid> = arguments.iter().map(|a| a.ty).collect();
         if name == "pg_typeof" && arguments.len() == 1 {
-            return Ok(Expr::constant(Datum::text(&format_oid(types[0])), TypeOid::TEXT, location));
+            return Ok(Expr::constant(Datum::Oid(types[0].0), TypeOid::REGTYPE, location));
         }
         if matches!((name, types.as_slice()), ("to_json" | "to_jsonb", [TypeOid::UNKNOWN])) {
             return Err(self.polymorphic_unknown(location));
@@ -255,7 +255,7 @@ fn shown_as_text(function: &Function, number: usize, given: TypeOid) -> bool {
     let shows = matches!(function.name, "concat" | "concat_ws" | "format");
     match declared.copied() {
         Some(ANY_ELEMENT) => quotes,
-        Some(ANY) => shows && given == TypeOid::REGCLASS,
+        Some(ANY) => shows && given.is_object_name(),
         _ => false,
     }
 }

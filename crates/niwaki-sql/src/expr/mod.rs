@@ -3,6 +3,7 @@
 mod batch;
 mod cast;
 mod eval;
+mod object_names;
 mod walk;
 
 use std::sync::Arc;
@@ -13,8 +14,9 @@ use crate::functions::Function;
 use crate::plan::SubPlan;
 
 pub(crate) use batch::{Batch, Rows, Values};
-pub(crate) use cast::{cast_value, coerce_length, regclass_input, value_text};
+pub(crate) use cast::{cast_value, coerce_length, shows_names, value_text};
 pub(crate) use eval::{Runtime, State, is_true};
+pub(crate) use object_names::{ROLES, object_input};
 
 /// An expression with its type and where it stands in the query text (bytes, -1 for nowhere).
 #[derive(Clone, Debug)]

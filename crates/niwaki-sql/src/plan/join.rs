@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::conditions::{SlotRange, conjunction, is_volatile, reads_nothing, reads_only};
 use super::scan::{ScanContext, ScanPath, plan_scan};
+use super::virtual_key::{gives_few_rows, virtual_key};
 use super::{JoinKind, JoinPlan, PlanNode, SortKey, split_conjuncts};
 use crate::context::PlannerSettings;
 use crate::expr::{Expr, ExprKind};
@@ -101,6 +102,9 @@ impl Planner<'_> {
                 (PlanNode::Scan(plan), ordered)
             }
             FromTree::Leaf(TreeLeaf::Other { mut node, .. }) => {
+                if let PlanNode::Virtual { relation, start, key, .. } = &mut node {
+                    *key = virtual_key(relation, *start, &conditions, available);
+                }
                 let filter = conjunction(conditions);
                 let taken = match &mut node {
                     PlanNode::Virtual { filter: place, .. }
@@ -185,7 +189,8 @@ impl Planner<'_> {
         let mut rest = Vec::new();
         // An index of the inner table that the outer row gives a whole unique key is better than
         // reading the whole table.
-        let probe = self.index_probe(&inner, &inner_conditions, &here, &known);
+        let probe = self.index_probe(&inner, &inner_conditions, &here, &known)
+            || (gives_few_rows(&outer) && self.key_probe(&inner, &here, &known));
         if probe {
             inner_depends = true;
             inner_conditions.append(&mut here);
@@ -214,6 +219,23 @@ impl Planner<'_> {
             Some(condition) => PlanNode::Filter { input: Arc::new(plan), condition },
             None => plan,
         }
+    }
+
+    /// Whether the inner side is a system relation of which the outer row says the one value that is wanted.
+    fn key_probe(
+        &self,
+        inner: &FromTree,
+        join_conditions: &[Expr],
+        known: &dyn Fn(usize) -> bool,
+    ) -> bool {
+        let FromTree::Leaf(TreeLeaf::Other { node, start, end, .. }) = inner else { return false };
+        let PlanNode::Virtual { relation, .. } = node else { return false };
+        let readable = |slot: usize| (*start..*end).contains(&slot) || known(slot);
+        self.settings.enable_nestloop
+            && virtual_key(relation, *start, join_conditions, known).is_some()
+            && join_conditions
+                .iter()
+                .all(|c| !is_volatile(c) && reads_only(c, &mut |slot| readable(slot)))
     }
 
     /// Whether the inner side is a table that the join's conditions reach through a unique index.

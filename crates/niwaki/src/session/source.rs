@@ -17,8 +17,8 @@ use crate::database::Database;
 use crate::index_counters::{self, STAT_INDEXES};
 use crate::read_ahead::{self, READ_AHEAD};
 use crate::snapshots::{self, SNAPSHOTS};
+use crate::system::{PROGRESS, PROGRESS_VACUUM};
 use crate::table_counters::{self, STAT_TABLES};
-use crate::views::{PROGRESS, PROGRESS_VACUUM};
 
 type Result<T> = niwaki_catalog::Result<T>;
 
