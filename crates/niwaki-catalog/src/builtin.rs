@@ -24,11 +24,13 @@ const ROWS: &[(&str, &str)] = recorded![
     "pg_amproc",
     "pg_cast",
     "pg_collation",
+    "pg_get_keywords",
     "pg_language",
     "pg_opclass",
     "pg_operator",
     "pg_opfamily",
     "pg_proc",
+    "pg_range",
     "pg_tablespace",
     "pg_type"
 ];
@@ -395,11 +397,13 @@ mod tests {
             // What is escaped would need more than a look at the whole field.
             assert!(!file.replace(NULL, "").contains('\\'), "{name}");
             let rows = builtin_rows(name).unwrap();
-            let relation = builtin_relations().iter().find(|r| r.name == *name).unwrap();
-            let columns: Vec<&str> = relation.columns.iter().map(|column| column.name).collect();
-            assert_eq!(rows.columns(), columns, "{name}");
+            // The other ones are what a function gives.
+            if let Some(relation) = builtin_relations().iter().find(|r| r.name == *name) {
+                let names = relation.columns.iter().map(|column| column.name);
+                assert_eq!(rows.columns(), names.collect::<Vec<_>>(), "{name}");
+            }
             for row in rows.rows() {
-                assert_eq!(row.count(), columns.len(), "{name}");
+                assert_eq!(row.count(), rows.columns().len(), "{name}");
             }
         }
     }

@@ -37,6 +37,7 @@ pub use context::{
 };
 pub use error::{ErrorFields, Result, Severity, SqlError};
 pub use explain::ExplainOptions;
+pub use expr::object_input as object_number;
 pub use functions::{is_function_shown, is_operator_shown};
 pub use index_expression::{
     IndexExpressions, IndexKey, read_index_key, read_index_predicate, rename_in_expression,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Relation, SearchPath};
-use niwaki_types::{ColumnType, TypeOid};
+use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use crate::analyze::stored_expression;
 use crate::context::{AnalyzeContext, ExecContext};
@@ -77,6 +77,14 @@ pub(crate) fn show(
     }))
 }
 
+/// An analyzed expression over the columns of a table, with all brackets.
+pub(crate) fn shown_over(expr: &Expr, relation: &Arc<Relation>) -> String {
+    sessionless::with_context(|exec| {
+        let writer = Writer { relation: Some(relation), pretty: false, exec };
+        writer.show(expr, Parent::None)
+    })
+}
+
 /// What an expression stands in: decides whether brackets are needless.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Parent<'p> {
@@ -91,10 +99,27 @@ enum Parent<'p> {
     Tight,
 }
 
-struct Writer<'w> {
+struct Writer<'w, 'e> {
     relation: Option<&'w Arc<Relation>>,
     pretty: bool,
-    exec: &'w ExecContext<'w>,
+    exec: &'w ExecContext<'e>,
+}
+
+/// The integer that a constant of another type was written as.
+fn written_as_integer(value: &Datum) -> Option<i32> {
+    match value {
+        // Written with a point, it would have digits behind it, or be no integer.
+        Datum::Numeric(number) => {
+            let text = number.to_string();
+            text.parse().ok()
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "compared with the integer right away")]
+        Datum::Float8(number) => {
+            let integer = *number as i32;
+            (f64::from(integer).to_bits() == number.to_bits()).then_some(integer)
+        }
+        _ => None,
+    }
 }
 
 /// How tight an arithmetic operator binds.
@@ -106,7 +131,7 @@ fn tightness(operator: &str) -> Option<u8> {
     }
 }
 
-impl Writer<'_> {
+impl Writer<'_, '_> {
     /// Puts brackets around, unless they are needless and to be left out.
     fn bracketed(&self, text: String, needed: bool) -> String {
         if needed || !self.pretty { format!("({text})") } else { text }
@@ -142,11 +167,28 @@ impl Writer<'_> {
     fn show(&self, expr: &Expr, parent: Parent<'_>) -> String {
         match &expr.kind {
             ExprKind::Slot { depth: 0, slot } => {
-                match self.relation.and_then(|relation| relation.columns.get(*slot)) {
-                    Some(column) => quote_identifier(&column.name),
-                    None => self.plain(expr),
+                let Some(column) = self.relation.and_then(|table| table.columns.get(*slot)) else {
+                    return self.plain(expr);
+                };
+                let name = quote_identifier(&column.name);
+                if expr.ty.0 == column.type_oid {
+                    return name;
                 }
+                // Another type for the same bytes.
+                let kind = format_type(expr.column_type());
+                if self.pretty { format!("{name}::{kind}") } else { format!("({name})::{kind}") }
             }
+            ExprKind::Const(value) => match written_as_integer(value) {
+                Some(integer) => {
+                    let text = match integer {
+                        0.. => integer.to_string(),
+                        _ => format!("'{integer}'::integer"),
+                    };
+                    let text = if self.pretty { text } else { format!("({text})") };
+                    format!("{text}::{}", format_oid(expr.ty))
+                }
+                None => self.constant(value, expr),
+            },
             ExprKind::Call { function, arguments } => {
                 if function.name.starts_with(|c: char| c.is_ascii_alphabetic()) {
                     return format!("{}({})", function.name, self.list(arguments));
@@ -213,6 +255,16 @@ impl Writer<'_> {
             ExprKind::Case { operand, branches, default } => {
                 self.case(expr.ty, operand.as_deref(), branches, default.as_deref())
             }
+            _ => self.plain(expr),
+        }
+    }
+
+    /// A constant; of the integers, only type `integer` is not said.
+    fn constant(&self, value: &Datum, expr: &Expr) -> String {
+        match value {
+            // An operator of two types of integers takes the literal as it is.
+            Datum::Int2(v) if *v >= 0 => v.to_string(),
+            Datum::Int8(v) if (0..=i64::from(i32::MAX)).contains(v) => v.to_string(),
             _ => self.plain(expr),
         }
     }

@@ -256,6 +256,7 @@ impl Execution {
             for number in &planned.names {
                 if let Some(value) = self.row.get_mut(*number)
                     && !value.is_null()
+                    && !sink.takes_numbers(*number)
                 {
                     let name =
                         crate::expr::value_text(value, planned.columns[*number].oid(), rt.exec);

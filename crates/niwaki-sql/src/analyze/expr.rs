@@ -335,6 +335,9 @@ impl Analyzer<'_> {
 
     /// One element of an array, or a slice of it.
     fn subscript(&mut self, value: Expr, indices: &protobuf::AIndices) -> Result<Expr> {
+        if value.ty == TypeOid::NAME && !indices.is_slice {
+            return self.letter_of_name(value, indices);
+        }
         let element = element_of(value.ty).ok_or_else(|| {
             self.error(
                 "42804",
@@ -366,6 +369,16 @@ impl Analyzer<'_> {
         let location = index.location;
         let kind = ExprKind::Subscript { array, index: Box::new(index) };
         Ok(Expr::new(kind, element, location))
+    }
+
+    /// `name[n]`: a letter, counted from 0. Names are text here, so that only the first of them is at hand.
+    fn letter_of_name(&mut self, value: Expr, indices: &protobuf::AIndices) -> Result<Expr> {
+        let location = value.location;
+        let index = self.expr_of(indices.uidx.as_deref())?;
+        let ExprKind::Const(Datum::Int4(0)) = index.kind else {
+            return Err(self.unsupported("a letter of a name other than the first", location));
+        };
+        self.cast(value, ColumnType::new(TypeOid::CHAR), location)
     }
 
     /// The number of an element, counted from 1, of an array whose first has the number `first`.

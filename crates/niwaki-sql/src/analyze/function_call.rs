@@ -10,7 +10,9 @@ use super::{Analyzer, names_of};
 use crate::aggregates::{AggregateKind, aggregates_named, is_aggregate};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::functions::{Eval, Function, compare_function, functions_named, variadic_forms};
+use crate::functions::{
+    Eval, Function, compare_function, functions_named, variadic_forms, vector_forms,
+};
 use crate::plan::{AggregateCall, SetCall};
 use crate::types::{ANY, ANY_ELEMENT, CastContext, element_of, format_oid, type_by_name};
 
@@ -73,7 +75,10 @@ impl Analyzer<'_> {
             }
             variadic_forms(name)
         } else {
-            functions_named(name)
+            match vector_forms(name) {
+                forms if !forms.is_empty() && types.first().is_some_and(|t| t.is_vector()) => forms,
+                _ => functions_named(name),
+            }
         };
         let resolved = match choose(candidates, &types) {
             Ok(resolved) => resolved,

@@ -20,7 +20,7 @@ pub(crate) const ROLES: [(u32, &str); 2] = [(10, "postgres"), (6171, "pg_databas
 ///
 /// # Errors
 /// `42P01`, `42704`, `42883`, `3F000` by kind when there is none of this name; `42725` when there are several.
-pub(crate) fn object_input(
+pub fn object_input(
     text: &str,
     kind: TypeOid,
     catalog: &CatalogState,

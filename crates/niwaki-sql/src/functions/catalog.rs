@@ -2,7 +2,7 @@
 
 use niwaki_catalog::{
     CatalogState, Oid, RelationKind, builtin_functions, builtin_operators, builtin_rows,
-    builtin_types,
+    builtin_types, builtin_value,
 };
 use niwaki_types::{Datum, TypeOid};
 
@@ -95,81 +95,6 @@ fn to_regrole(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
 }
 fn to_regcollation(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     to_object(exec, values, TypeOid::REGCOLLATION)
-}
-
-/// Names of encodings by their numbers.
-const ENCODINGS: &[&str] = &[
-    "SQL_ASCII",
-    "EUC_JP",
-    "EUC_CN",
-    "EUC_KR",
-    "EUC_TW",
-    "EUC_JIS_2004",
-    "UTF8",
-    "MULE_INTERNAL",
-    "LATIN1",
-    "LATIN2",
-    "LATIN3",
-    "LATIN4",
-    "LATIN5",
-    "LATIN6",
-    "LATIN7",
-    "LATIN8",
-    "LATIN9",
-    "LATIN10",
-    "WIN1256",
-    "WIN1258",
-    "WIN866",
-    "WIN874",
-    "KOI8R",
-    "WIN1251",
-    "WIN1252",
-    "ISO_8859_5",
-    "ISO_8859_6",
-    "ISO_8859_7",
-    "ISO_8859_8",
-    "WIN1250",
-    "WIN1253",
-    "WIN1254",
-    "WIN1255",
-    "WIN1257",
-    "KOI8U",
-    "SJIS",
-    "BIG5",
-    "GBK",
-    "UHC",
-    "GB18030",
-    "JOHAB",
-    "SHIFT_JIS_2004",
-];
-
-fn encoding_to_char(values: &[Datum]) -> Result<Datum> {
-    let [Datum::Int4(number)] = values else { return Err(wrong()) };
-    let name = usize::try_from(*number).ok().and_then(|number| ENCODINGS.get(number));
-    Ok(Datum::text(name.copied().unwrap_or("")))
-}
-
-/// Letters and digits of a name count only.
-fn char_to_encoding(values: &[Datum]) -> Result<Datum> {
-    let [Datum::Text(name)] = values else { return Err(wrong()) };
-    let plain = |name: &str| {
-        let letters = name.chars().filter(char::is_ascii_alphanumeric);
-        letters.map(|c| c.to_ascii_lowercase()).collect::<String>()
-    };
-    let wanted = match plain(name).as_str() {
-        "unicode" => "utf8".to_owned(),
-        other => other.to_owned(),
-    };
-    let found = ENCODINGS.iter().position(|encoding| plain(encoding) == wanted);
-    Ok(Datum::Int4(found.and_then(|at| i32::try_from(at).ok()).unwrap_or(-1)))
-}
-
-fn database_encoding(_: &[Datum]) -> Result<Datum> {
-    Ok(Datum::text("UTF8"))
-}
-
-fn client_encoding(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
-    Ok(exec.environment.setting("client_encoding").map_or(Datum::Null, |name| Datum::text(&name)))
 }
 
 /// What cannot be there: no standby, no partition, no other description.
@@ -283,7 +208,28 @@ fn options(_: &mut ExecContext<'_>, values: &[Datum], emit: EmitRow<'_>) -> Resu
     Ok(())
 }
 
+static KEYWORDS: RowsFunction = RowsFunction {
+    columns: &[
+        ("word", T::TEXT),
+        ("catcode", T::CHAR),
+        ("barelabel", T::BOOL),
+        ("catdesc", T::TEXT),
+        ("baredesc", T::TEXT),
+    ],
+    body: keywords,
+};
+
+/// The words of the grammar, and where each may be a name.
+fn keywords(_: &mut ExecContext<'_>, _: &[Datum], emit: EmitRow<'_>) -> Result<()> {
+    let kinds = [TypeOid::TEXT, TypeOid::CHAR, TypeOid::BOOL, TypeOid::TEXT, TypeOid::TEXT];
+    for row in builtin_rows("pg_get_keywords").into_iter().flat_map(|rows| rows.rows()) {
+        emit(row.zip(kinds).map(|(text, kind)| builtin_value(text, kind)).collect())?;
+    }
+    Ok(())
+}
+
 pub(super) const FUNCTIONS: &[Function] = functions! {
+    "pg_get_keywords" () RECORD strict single stable Rows(&KEYWORDS);
     "pg_type_is_visible" (OID) BOOL strict single stable Pure(type_is_visible);
     "pg_function_is_visible" (OID) BOOL strict single stable Pure(function_is_visible);
     "pg_operator_is_visible" (OID) BOOL strict single stable Pure(operator_is_visible);
@@ -304,10 +250,6 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "to_regnamespace" (TEXT) REGNAMESPACE strict single stable Context(to_regnamespace);
     "to_regrole" (TEXT) REGROLE strict single stable Context(to_regrole);
     "to_regcollation" (TEXT) REGCOLLATION strict single stable Context(to_regcollation);
-    "pg_encoding_to_char" (INT4) NAME strict single stable Pure(encoding_to_char);
-    "pg_char_to_encoding" (NAME) INT4 strict single stable Pure(char_to_encoding);
-    "getdatabaseencoding" () NAME strict single stable Pure(database_encoding);
-    "pg_client_encoding" () NAME strict single stable Context(client_encoding);
     "shobj_description" (OID, NAME) TEXT strict single stable Pure(null);
     "pg_partition_ancestors" (REGCLASS) REGCLASS strict single volatile Set(none);
     "pg_partition_root" (REGCLASS) REGCLASS strict single immutable Pure(null);

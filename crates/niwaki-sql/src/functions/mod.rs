@@ -278,6 +278,12 @@ pub(crate) fn functions_named(name: &str) -> &'static [&'static Function] {
     MAP.get_or_init(all_functions).get(name).map_or(&[], Vec::as_slice)
 }
 
+/// The functions of this name that take vectors, where these are told from other arrays.
+pub(crate) fn vector_forms(name: &str) -> &'static [&'static Function] {
+    static MAP: OnceLock<ByName> = OnceLock::new();
+    MAP.get_or_init(|| index(&[arrays::OF_VECTORS])).get(name).map_or(&[], Vec::as_slice)
+}
+
 /// Whether `pg_proc` shows PostgreSQL's function with this number: one that Niwaki has, or one that catalogs refer to.
 pub fn is_function_shown(number: u32) -> bool {
     static SHOWN: OnceLock<std::collections::HashSet<u32>> = OnceLock::new();

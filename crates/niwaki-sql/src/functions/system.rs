@@ -179,7 +179,10 @@ fn index_definition(exec: &mut ExecContext<'_>, arguments: &[Datum]) -> Result<D
         }
         _ => crate::index_text::definition_text(exec.catalog, relation, pretty),
     };
-    Ok(text.map_or(Datum::Null, |text| Datum::Text(text.into())))
+    // A column that there is not has no text; what is no index has no definition.
+    let is_column = matches!(arguments.get(1), Some(Datum::Int4(number)) if *number != 0);
+    let nothing = if is_column && relation.index.is_some() { Datum::text("") } else { Datum::Null };
+    Ok(text.map_or(nothing, |text| Datum::Text(text.into())))
 }
 
 fn table_is_visible(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {

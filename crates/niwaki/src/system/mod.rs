@@ -86,6 +86,7 @@ const RECORDED: &[&str] = &[
     "pg_language",
     "pg_opclass",
     "pg_opfamily",
+    "pg_range",
     "pg_tablespace",
     "pg_type",
 ];
