@@ -141,7 +141,7 @@ const SCENARIOS: &[(&str, &[&str], &str)] = &[
 const INTERRUPTED: &str = "select pg_sleep(600)";
 
 /// PostgreSQL 15 on a directory of its own; stopped when dropped.
-struct Postgres {
+pub(crate) struct Postgres {
     process: Child,
     port: u16,
     _dir: TempDir,
@@ -165,7 +165,7 @@ fn free_port() -> u16 {
 }
 
 impl Postgres {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let dir = TempDir::new("postgres");
         // Without the right to do so there is no need to.
         let _ = Command::new("chown").arg("postgres:").arg(dir.path()).status();
@@ -192,7 +192,11 @@ impl Postgres {
         server
     }
 
-    fn client(&self) -> Option<postgres::Client> {
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn client(&self) -> Option<postgres::Client> {
         let mut config = postgres::Config::new();
         config.host("127.0.0.1").port(self.port).user("postgres").dbname("postgres");
         config.connect(postgres::NoTls).ok()

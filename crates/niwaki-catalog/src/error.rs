@@ -33,6 +33,12 @@ pub enum Error {
         /// Object.
         oid: u32,
     },
+    /// Something that is not there yet (0A000).
+    #[error("{what} is not supported")]
+    Unsupported {
+        /// What it is.
+        what: String,
+    },
     /// A table of the catalog failed.
     #[error(transparent)]
     Table(#[from] niwaki_table::Error),

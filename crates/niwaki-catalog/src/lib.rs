@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod builtin;
 mod catalog;
 mod compile;
 mod definition;
@@ -9,6 +10,7 @@ mod error;
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
+mod numbering;
 mod objects;
 mod overlay;
 mod relation;
@@ -18,6 +20,11 @@ mod system;
 mod temporary;
 
 pub use build::missing_text;
+pub use builtin::{
+    BuiltinColumn, BuiltinFunction, BuiltinOperator, BuiltinOperatorClass, BuiltinRelation,
+    BuiltinRows, BuiltinType, Builtins, builtin_functions, builtin_operator_classes,
+    builtin_operators, builtin_relations, builtin_rows, builtin_types, builtin_value,
+};
 pub use catalog::Catalog;
 pub use compile::ExpressionCompiler;
 pub use overlay::{CatalogChanges, CatalogTransaction};
@@ -28,8 +35,11 @@ pub use definition::{
     RelationStats, SequenceDefinition, StoredExpression,
 };
 pub use error::{Error, Result};
+pub use numbering::{
+    NumberedConstraint, SEQUENCE_COLUMNS, TableConstraint, check_oid, default_oid,
+};
 pub use relation::{IndexEntry, Relation};
 pub use state::{
     CatalogState, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry, SearchPath,
 };
-pub use system::{SystemSource, VirtualTable};
+pub use system::{Key, SystemSource, VirtualTable};

@@ -8,9 +8,19 @@ use crate::definition::Oid;
 use crate::error::Result;
 use crate::state::CatalogState;
 
+/// The one value of a column that a reader wants; never NULL.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'k> {
+    /// Position of the column.
+    pub column: usize,
+    /// Its value, of the column's type.
+    pub value: &'k Datum,
+}
+
 /// A relation whose rows are computed when it is read: `pg_class`, `pg_stat_activity`, ….
 pub trait VirtualTable: Send + Sync + Debug {
-    /// Gives every row, in the order of the relation's columns.
+    /// Gives every row, in the order of the relation's columns. With a key, rows with another value in that column
+    /// may be left out; the caller judges the others again.
     ///
     /// # Errors
     /// Those of what it reads, and of `row`.
@@ -18,8 +28,14 @@ pub trait VirtualTable: Send + Sync + Debug {
         &self,
         state: &CatalogState,
         source: &dyn SystemSource,
+        key: Option<Key<'_>>,
         row: &mut dyn FnMut(&[Datum]) -> Result<()>,
     ) -> Result<()>;
+
+    /// Whether the rows with one value of this column, by position, are found without looking at all others.
+    fn has_key(&self, _column: usize) -> bool {
+        false
+    }
 }
 
 /// What the running database tells about itself. Implemented by the library, handed to the

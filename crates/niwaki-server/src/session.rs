@@ -181,6 +181,10 @@ impl RowSink for Wire<'_> {
         self.flush_if_large();
         Ok(())
     }
+
+    fn takes_numbers(&self, column: usize) -> bool {
+        self.formats.of(column) != 0
+    }
 }
 
 impl ResultSink for Wire<'_> {
@@ -542,6 +546,8 @@ fn bind_portal(
         let Some(bytes) = values.next().flatten() else { return Ok(Datum::Null) };
         let value = match code {
             0 => match std::str::from_utf8(bytes) {
+                // A name, which the session looks up.
+                Ok(text) if type_oid.is_object_name() => Ok(Datum::text(text)),
                 Ok(text) => niwaki_types::input(kind(type_oid), text, &context),
                 Err(error) => {
                     return Err(report::protocol(&frontend::invalid_utf8(

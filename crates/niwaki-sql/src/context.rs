@@ -216,6 +216,12 @@ pub trait RowSink {
     /// # Errors
     /// Whatever the receiver meets; the statement fails with it.
     fn row(&mut self, row: &[Datum]) -> Result<()>;
+
+    /// Whether the receiver wants numbers of objects (`regclass` and its like) in this column, by its position, and not
+    /// their names.
+    fn takes_numbers(&self, _column: usize) -> bool {
+        false
+    }
 }
 
 impl RowSink for Vec<Vec<Datum>> {

@@ -239,6 +239,7 @@ impl From<niwaki_catalog::Error> for SqlError {
             E::Duplicate { .. } => "42P07",
             E::Damaged { .. } => "XX001",
             E::ConcurrentChange { .. } => "XX000",
+            E::Unsupported { what } => return Self::unsupported(what),
             E::Table(inner) => return inner.clone().into(),
             E::Transaction(inner) => return inner.clone().into(),
             E::Storage(inner) => return inner.clone().into(),

@@ -347,7 +347,7 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             }
             shown
         }
-        PlanNode::Virtual { relation, name, filter, start } => {
+        PlanNode::Virtual { relation, name, filter, start, .. } => {
             let names = &names.scanning(*start, relation.columns.len());
             let mut shown = Shown::new("Seq Scan", 100.0, 10.0, Vec::new());
             shown.title = format!("Seq Scan on {}", named(&relation.name, name));

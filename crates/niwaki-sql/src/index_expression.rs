@@ -81,8 +81,8 @@ pub fn rename_in_expression(
     Ok(StoredExpression { text, shown, type_oid: stored.type_oid })
 }
 
-fn shown(expr: &Expr, relation: &Relation) -> String {
-    sessionless::with_context(|exec| crate::explain::table_expression(expr, relation, exec))
+fn shown(expr: &Expr, relation: &Arc<Relation>) -> String {
+    crate::shown::shown_over(expr, relation)
 }
 
 /// Analyzes an expression and refuses what an index cannot be built on.
@@ -147,21 +147,15 @@ fn cast_is_immutable(from: TypeOid, to: TypeOid) -> bool {
         Some(CastPath::Function) => {
             let zoned = from == T::TIMESTAMPTZ || to == T::TIMESTAMPTZ;
             let zone_added = from == T::TIME && to == T::TIMETZ;
-            !zoned && !zone_added && to != T::REGCLASS
+            !zoned && !zone_added && !to.is_object_name()
         }
         Some(CastPath::InputOutput) => {
             let output_depends =
-                matches!(from, T::DATE | T::TIMESTAMP | T::TIMESTAMPTZ | T::REGCLASS);
+                matches!(from, T::DATE | T::TIMESTAMP | T::TIMESTAMPTZ) || from.is_object_name();
             let input_depends = matches!(
                 to,
-                T::DATE
-                    | T::TIMESTAMP
-                    | T::TIMESTAMPTZ
-                    | T::TIME
-                    | T::TIMETZ
-                    | T::INTERVAL
-                    | T::REGCLASS
-            );
+                T::DATE | T::TIMESTAMP | T::TIMESTAMPTZ | T::TIME | T::TIMETZ | T::INTERVAL
+            ) || to.is_object_name();
             let array = element_of(from).is_some() || element_of(to).is_some();
             !output_depends && !input_depends && !array
         }

@@ -1,18 +1,35 @@
 //! Indexes as the statements that make them: `pg_get_indexdef`.
 
-use niwaki_catalog::{CatalogState, IndexColumn, Relation};
+use std::sync::Arc;
+
+use niwaki_catalog::{CatalogState, IndexColumn, Relation, SearchPath, StoredExpression};
 
 use crate::functions::quote_identifier;
 
 /// The CREATE INDEX statement of an index; `None` when the relation is no index.
 pub fn index_definition_text(state: &CatalogState, relation: &Relation) -> Option<String> {
+    definition_text(state, relation, None)
+}
+
+/// [`index_definition_text`], without needless brackets and schemas if there is a search path.
+pub(crate) fn definition_text(
+    state: &CatalogState,
+    relation: &Relation,
+    pretty: Option<&SearchPath>,
+) -> Option<String> {
     let index = relation.index.as_ref()?;
     let table = state.relation(index.table)?;
     let schema =
         state.schema(relation.schema).map_or_else(String::new, |s| quote_identifier(&s.name));
-    let key: Vec<String> = index.key.iter().map(|key| key_text(key, table)).collect();
+    let found = pretty.and_then(|path| state.resolve(path, None, &table.name).ok());
+    let schema = match found {
+        Some(found) if found.oid == table.oid => String::new(),
+        _ => format!("{schema}."),
+    };
+    let shown = |expression: &StoredExpression| expression_text(expression, table, state, pretty);
+    let key: Vec<String> = index.key.iter().map(|key| key_text(key, table, &shown)).collect();
     let mut text = format!(
-        "CREATE {}INDEX {} ON {schema}.{} USING btree ({})",
+        "CREATE {}INDEX {} ON {schema}{} USING btree ({})",
         if index.unique { "UNIQUE " } else { "" },
         quote_identifier(&relation.name),
         quote_identifier(&table.name),
@@ -40,9 +57,22 @@ pub fn index_definition_text(state: &CatalogState, relation: &Relation) -> Optio
         text.push_str(&format!(" WITH ({})", options.join(", ")));
     }
     if let Some(predicate) = &index.predicate {
-        text.push_str(&format!(" WHERE {}", predicate.shown));
+        text.push_str(&format!(" WHERE {}", shown(predicate)));
     }
     Some(text)
+}
+
+/// An expression as it is shown with all brackets, or without the needless ones.
+fn expression_text(
+    expression: &StoredExpression,
+    table: &Arc<Relation>,
+    state: &CatalogState,
+    pretty: Option<&SearchPath>,
+) -> String {
+    let text = pretty.and_then(|path| {
+        crate::shown::show(&expression.text, Some(table), None, state, path, true).ok()
+    });
+    text.unwrap_or_else(|| expression.shown.clone())
 }
 
 /// One key column of an index, by its number from 1; INCLUDE columns follow. `None` past the end.
@@ -51,11 +81,22 @@ pub fn index_column_text(
     relation: &Relation,
     number: usize,
 ) -> Option<String> {
+    column_text(state, relation, number, None)
+}
+
+/// [`index_column_text`], without needless brackets if there is a search path.
+pub(crate) fn column_text(
+    state: &CatalogState,
+    relation: &Relation,
+    number: usize,
+    pretty: Option<&SearchPath>,
+) -> Option<String> {
     let index = relation.index.as_ref()?;
     let table = state.relation(index.table)?;
     let position = number.checked_sub(1)?;
     if let Some(key) = index.key.get(position) {
-        return Some(source_text(key, table));
+        let shown = |e: &StoredExpression| expression_text(e, table, state, pretty);
+        return Some(source_text(key, table, &shown));
     }
     let column = index.include.get(position - index.key.len())?;
     Some(quote_identifier(&table.columns.get(usize::from(*column))?.name))
@@ -70,9 +111,13 @@ fn option_text(name: &str, value: &str) -> String {
     )
 }
 
-fn source_text(key: &IndexColumn, table: &Relation) -> String {
+fn source_text(
+    key: &IndexColumn,
+    table: &Relation,
+    shown: &dyn Fn(&StoredExpression) -> String,
+) -> String {
     match &key.expression {
-        Some(expression) => expression.shown.clone(),
+        Some(expression) => shown(expression),
         None => quote_identifier(key.shown(table)),
     }
 }
@@ -85,8 +130,12 @@ fn is_call(text: &str) -> bool {
         })
 }
 
-fn key_text(key: &IndexColumn, table: &Relation) -> String {
-    let mut text = source_text(key, table);
+fn key_text(
+    key: &IndexColumn,
+    table: &Relation,
+    shown: &dyn Fn(&StoredExpression) -> String,
+) -> String {
+    let mut text = source_text(key, table, shown);
     if key.expression.is_some() && !is_call(&text) {
         text = format!("({text})");
     }

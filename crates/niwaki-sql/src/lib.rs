@@ -21,8 +21,10 @@ mod plan;
 mod query;
 mod regexp;
 mod rewrite;
+mod sequence_row;
 mod sessionless;
 pub mod settings;
+mod shown;
 mod statement;
 pub mod store;
 pub mod types;
@@ -37,8 +39,11 @@ pub use context::{
 };
 pub use error::{ErrorFields, Result, Severity, SqlError};
 pub use explain::ExplainOptions;
+pub use expr::object_input as object_number;
+pub use functions::{is_function_shown, is_operator_shown};
 pub use index_expression::{
     IndexExpressions, IndexKey, read_index_key, read_index_predicate, rename_in_expression,
 };
 pub use index_text::{index_column_text, index_definition_text};
+pub use shown::shown_expression;
 pub use statement::{Execution, Planned, Progress, Statement};

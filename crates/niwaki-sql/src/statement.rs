@@ -54,7 +54,7 @@ impl Planned {
         let names: Vec<usize> = columns
             .iter()
             .enumerate()
-            .filter(|(_, column)| column.oid() == TypeOid::REGCLASS)
+            .filter(|(_, column)| crate::expr::shows_names(column.oid()))
             .map(|(number, _)| number)
             .collect();
         let point = PointPlan::of(&root, columns.len()).filter(|_| names.is_empty());
@@ -256,8 +256,10 @@ impl Execution {
             for number in &planned.names {
                 if let Some(value) = self.row.get_mut(*number)
                     && !value.is_null()
+                    && !sink.takes_numbers(*number)
                 {
-                    let name = crate::expr::value_text(value, TypeOid::REGCLASS, rt.exec);
+                    let name =
+                        crate::expr::value_text(value, planned.columns[*number].oid(), rt.exec);
                     *value = Datum::Text(name.into());
                 }
             }

@@ -1,6 +1,7 @@
 //! PostgreSQL's types as analysis sees them: names, categories, arrays, and which conversion may
 //! happen where.
 
+use niwaki_catalog::builtin_types;
 use niwaki_types::{ColumnType, TypeOid};
 
 /// `any[]`: stands for every array type in a signature.
@@ -17,8 +18,6 @@ pub(crate) const ANY_COMPATIBLE_ARRAY: TypeOid = TypeOid(5078);
 pub(crate) const ANY: TypeOid = TypeOid(2276);
 /// A row of anonymous type.
 pub(crate) const RECORD: TypeOid = TypeOid(2249);
-/// `regtype`
-pub(crate) const REGTYPE: TypeOid = TypeOid(2206);
 
 /// Name, oid, category, preferred, oid of the array type. Names are the internal ones (`pg_type.typname`).
 const TYPES: &[(&str, TypeOid, char, bool, u32)] = &[
@@ -48,6 +47,14 @@ const TYPES: &[(&str, TypeOid, char, bool, u32)] = &[
     ("numeric", TypeOid::NUMERIC, 'N', false, 1231),
     ("pg_lsn", TypeOid::PG_LSN, 'U', false, 3221),
     ("regclass", TypeOid::REGCLASS, 'N', false, 2210),
+    ("regproc", TypeOid::REGPROC, 'N', false, 1008),
+    ("regprocedure", TypeOid::REGPROCEDURE, 'N', false, 2207),
+    ("regoper", TypeOid::REGOPER, 'N', false, 2208),
+    ("regoperator", TypeOid::REGOPERATOR, 'N', false, 2209),
+    ("regtype", TypeOid::REGTYPE, 'N', false, 2211),
+    ("regrole", TypeOid::REGROLE, 'N', false, 4097),
+    ("regnamespace", TypeOid::REGNAMESPACE, 'N', false, 4090),
+    ("regcollation", TypeOid::REGCOLLATION, 'N', false, 4192),
     ("json", TypeOid::JSON, 'U', false, 199),
     ("jsonb", TypeOid::JSONB, 'U', false, 3807),
     ("void", TypeOid::VOID, 'P', false, 0),
@@ -59,6 +66,19 @@ const TYPES: &[(&str, TypeOid, char, bool, u32)] = &[
     ("anycompatiblearray", ANY_COMPATIBLE_ARRAY, 'P', false, 0),
 ];
 
+/// Types that only system relations have in their columns: no column of a user's can be of them.
+const SYSTEM_TYPES: &[(&str, TypeOid, char, bool, u32)] = &[
+    ("int2vector", TypeOid::INT2VECTOR, 'A', false, 1006),
+    ("oidvector", TypeOid::OIDVECTOR, 'A', false, 1013),
+    ("pg_node_tree", TypeOid::PG_NODE_TREE, 'Z', false, 0),
+    ("aclitem", TypeOid::ACLITEM, 'U', false, 1034),
+    ("inet", TypeOid::INET, 'I', true, 1041),
+];
+
+fn every() -> impl Iterator<Item = &'static (&'static str, TypeOid, char, bool, u32)> {
+    TYPES.iter().chain(SYSTEM_TYPES)
+}
+
 /// The type of an internal name (`int4`, `_text`), as the grammar writes `integer` and `text[]`.
 pub fn type_by_name(name: &str) -> Option<TypeOid> {
     if let Some(element) = name.strip_prefix('_') {
@@ -69,6 +89,9 @@ pub fn type_by_name(name: &str) -> Option<TypeOid> {
 
 /// `pg_type.typname`.
 pub fn type_name(oid: TypeOid) -> String {
+    if let Some(builtin) = builtin_types().by_oid(oid.0) {
+        return builtin.name.to_owned();
+    }
     if let Some(element) = element_of(oid) {
         return format!("_{}", type_name(element));
     }
@@ -77,12 +100,15 @@ pub fn type_name(oid: TypeOid) -> String {
 
 /// The array type whose elements are `oid`.
 pub fn array_of(oid: TypeOid) -> Option<TypeOid> {
-    TYPES.iter().find(|t| t.1 == oid && t.4 != 0).map(|t| TypeOid(t.4))
+    every().find(|t| t.1 == oid && t.4 != 0).map(|t| TypeOid(t.4))
 }
 
 /// The element type of an array type.
 pub fn element_of(oid: TypeOid) -> Option<TypeOid> {
-    TYPES.iter().find(|t| t.4 != 0 && t.4 == oid.0).map(|t| t.1)
+    if oid.is_vector() {
+        return oid.element();
+    }
+    every().find(|t| t.4 != 0 && t.4 == oid.0).map(|t| t.1)
 }
 
 /// `pg_type.typcategory`.
@@ -90,7 +116,7 @@ pub(crate) fn category(oid: TypeOid) -> char {
     if element_of(oid).is_some() {
         return 'A';
     }
-    TYPES.iter().find(|t| t.1 == oid).map_or('U', |t| t.2)
+    every().find(|t| t.1 == oid).map_or('U', |t| t.2)
 }
 
 /// `pg_type.typispreferred`.
@@ -100,11 +126,14 @@ pub(crate) fn is_preferred(oid: TypeOid) -> bool {
 
 /// Whether a value of the type can be stored, shown and read.
 pub(crate) fn is_known(oid: TypeOid) -> bool {
-    category(oid) == 'A' || TYPES.iter().any(|t| t.1 == oid)
+    category(oid) == 'A' || every().any(|t| t.1 == oid)
 }
 
 /// The name PostgreSQL shows: `integer`, `character varying(10)`, `text[]`.
 pub fn format_type(column: ColumnType) -> String {
+    if column.oid.is_vector() {
+        return column.oid.display_name().to_owned();
+    }
     if let Some(element) = element_of(column.oid) {
         return format!("{}[]", format_type(ColumnType { oid: element, typmod: column.typmod }));
     }
@@ -132,8 +161,22 @@ pub fn format_type(column: ColumnType) -> String {
         ANY_NONARRAY => "anynonarray".to_owned(),
         ANY_COMPATIBLE => "anycompatible".to_owned(),
         ANY_COMPATIBLE_ARRAY => "anycompatiblearray".to_owned(),
-        REGTYPE => "regtype".to_owned(),
-        oid => oid.display_name().to_owned(),
+        ANY => "\"any\"".to_owned(),
+        oid => match oid.display_name() {
+            "unsupported type" => format_builtin(oid),
+            name => name.to_owned(),
+        },
+    }
+}
+
+/// The name of a type that PostgreSQL has and Niwaki does not; `???` of no type at all.
+fn format_builtin(oid: TypeOid) -> String {
+    let Some(kind) = builtin_types().by_oid(oid.0) else { return "???".to_owned() };
+    match (kind.category, kind.element) {
+        ('A', element) if element != 0 => format!("{}[]", format_oid(TypeOid(element))),
+        _ if kind.name == "varbit" => "bit varying".to_owned(),
+        _ if kind.name == "bit" => "bit".to_owned(),
+        _ => crate::functions::quote_identifier(kind.name),
     }
 }
 
@@ -177,12 +220,9 @@ pub(crate) fn cast_path(from: TypeOid, to: TypeOid, context: CastContext) -> Opt
         return Some(CastPath::Relabel);
     }
     let (needed, path) = match (from, to) {
-        (
-            T::INT2,
-            T::INT4 | T::INT8 | T::FLOAT4 | T::FLOAT8 | T::NUMERIC | T::OID | T::REGCLASS,
-        )
-        | (T::INT4, T::INT8 | T::FLOAT4 | T::FLOAT8 | T::NUMERIC | T::OID | T::REGCLASS)
-        | (T::INT8, T::FLOAT4 | T::FLOAT8 | T::NUMERIC | T::OID | T::REGCLASS)
+        (T::INT2, T::INT4 | T::INT8 | T::FLOAT4 | T::FLOAT8 | T::NUMERIC | T::OID)
+        | (T::INT4, T::INT8 | T::FLOAT4 | T::FLOAT8 | T::NUMERIC | T::OID)
+        | (T::INT8, T::FLOAT4 | T::FLOAT8 | T::NUMERIC | T::OID)
         | (T::FLOAT4, T::FLOAT8)
         | (T::NUMERIC, T::FLOAT4 | T::FLOAT8)
         | (T::DATE, T::TIMESTAMP | T::TIMESTAMPTZ)
@@ -193,7 +233,7 @@ pub(crate) fn cast_path(from: TypeOid, to: TypeOid, context: CastContext) -> Opt
         | (T::FLOAT4, T::INT2 | T::INT4 | T::INT8 | T::NUMERIC)
         | (T::FLOAT8, T::INT2 | T::INT4 | T::INT8 | T::FLOAT4 | T::NUMERIC)
         | (T::NUMERIC, T::INT2 | T::INT4 | T::INT8)
-        | (T::OID | T::REGCLASS, T::INT4 | T::INT8)
+        | (T::OID, T::INT4 | T::INT8)
         | (T::TIMESTAMP | T::TIMESTAMPTZ, T::DATE)
         | (T::TIMESTAMPTZ, T::TIMESTAMP | T::TIMETZ)
         | (T::TIMESTAMP | T::TIMESTAMPTZ | T::TIMETZ | T::INTERVAL, T::TIME)
@@ -205,8 +245,17 @@ pub(crate) fn cast_path(from: TypeOid, to: TypeOid, context: CastContext) -> Opt
         (T::JSONB, T::BOOL | T::INT2 | T::INT4 | T::INT8 | T::FLOAT4 | T::FLOAT8 | T::NUMERIC) => {
             (Explicit, CastPath::Function)
         }
-        (T::OID, T::REGCLASS) | (T::REGCLASS, T::OID) => (Implicit, CastPath::Relabel),
-        (T::OID, REGTYPE) | (REGTYPE, T::OID) => (Implicit, CastPath::Relabel),
+        (T::INT2 | T::INT4 | T::INT8, object) if object.is_object_name() => {
+            (Implicit, CastPath::Function)
+        }
+        (object, T::INT4 | T::INT8) if object.is_object_name() => (Assignment, CastPath::Function),
+        (T::OID, object) | (object, T::OID) if object.is_object_name() => {
+            (Implicit, CastPath::Relabel)
+        }
+        (T::REGPROC, T::REGPROCEDURE)
+        | (T::REGPROCEDURE, T::REGPROC)
+        | (T::REGOPER, T::REGOPERATOR)
+        | (T::REGOPERATOR, T::REGOPER) => (Implicit, CastPath::Relabel),
         (T::TEXT, T::BPCHAR | T::VARCHAR) | (T::VARCHAR, T::TEXT | T::BPCHAR) => {
             (Implicit, CastPath::Relabel)
         }

@@ -180,9 +180,7 @@ fn read_other(kind: ColumnType, bytes: &[u8]) -> Result<Datum> {
             Datum::TimeTz(TimeTz { time: datetime::round_time(time, kind.typmod), west })
         }
         TypeOid::UUID => Datum::Uuid(exactly(bytes)?),
-        TypeOid::OID | TypeOid::XID | TypeOid::REGCLASS => {
-            Datum::Oid(u32::from_be_bytes(exactly(bytes)?))
-        }
+        number if number.is_number_of_object() => Datum::Oid(u32::from_be_bytes(exactly(bytes)?)),
         TypeOid::TID => {
             let [a, b, c, d, e, f] = exactly(bytes)?;
             Datum::Tid(u32::from_be_bytes([a, b, c, d]), u16::from_be_bytes([e, f]))

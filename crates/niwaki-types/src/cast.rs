@@ -93,7 +93,7 @@ fn convert(
             }
             Ok(Datum::Numeric(Arc::new(number.apply_typmod(to.typmod)?)))
         }
-        TypeOid::OID | TypeOid::REGCLASS | TypeOid::XID => match value {
+        number if number.is_number_of_object() => match value {
             Datum::Oid(value) => Ok(Datum::Oid(*value)),
             // The four bytes of an int4 are taken as they are.
             Datum::Int4(value) => Ok(Datum::Oid(*value as u32)),

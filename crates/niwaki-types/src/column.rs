@@ -70,7 +70,10 @@ impl TypeOid {
             Self::PG_LSN_ARRAY => Self::PG_LSN,
             Self::JSON_ARRAY => Self::JSON,
             Self::JSONB_ARRAY => Self::JSONB,
-            _ => return None,
+            Self::INT2VECTOR => Self::INT2,
+            Self::OIDVECTOR => Self::OID,
+            Self::ACLITEM_ARRAY => Self::ACLITEM,
+            other => return other.object_element(),
         })
     }
 
@@ -104,7 +107,8 @@ impl TypeOid {
             Self::PG_LSN => Self::PG_LSN_ARRAY,
             Self::JSON => Self::JSON_ARRAY,
             Self::JSONB => Self::JSONB_ARRAY,
-            _ => return None,
+            Self::ACLITEM => Self::ACLITEM_ARRAY,
+            other => return other.object_array(),
         })
     }
 
@@ -167,7 +171,10 @@ impl TypeOid {
             Self::JSONB_ARRAY => "jsonb[]",
             Self::REGCLASS => "regclass",
             Self::VOID => "void",
-            _ => "unsupported type",
+            other => match other.object_type_name() {
+                Some(name) => name,
+                None => "unsupported type",
+            },
         }
     }
 
@@ -178,9 +185,8 @@ impl TypeOid {
         match self {
             Self::BOOL => Some(1),
             Self::INT2 => Some(2),
-            Self::INT4 | Self::FLOAT4 | Self::DATE | Self::OID | Self::XID | Self::REGCLASS => {
-                Some(4)
-            }
+            Self::INT4 | Self::FLOAT4 | Self::DATE | Self::OID | Self::XID => Some(4),
+            object if object.is_object_name() => Some(4),
             Self::TID => Some(6),
             Self::INT8
             | Self::FLOAT8

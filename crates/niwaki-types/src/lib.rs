@@ -16,6 +16,7 @@ mod json;
 mod key;
 mod layout;
 mod numeric;
+mod object_types;
 #[cfg(test)]
 mod operations_tests;
 #[cfg(test)]

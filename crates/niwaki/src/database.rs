@@ -22,7 +22,7 @@ use crate::gardener::{Gardener, GardenerThread};
 use crate::log::Log;
 use crate::progress::{Builds, Vacuums};
 use crate::session::Session;
-use crate::{Result, SqlError, views};
+use crate::{Result, SqlError, system};
 
 /// How to open a database: settings by PostgreSQL's names, as `niwaki serve --set` takes them.
 #[derive(Clone, Debug, Default)]
@@ -463,7 +463,7 @@ fn open_catalog(engine: &Arc<Engine>) -> Result<Arc<Catalog>> {
     }
     let transaction = begin()?;
     let catalog =
-        Catalog::open(engine, &transaction, views::all(), Arc::new(niwaki_sql::IndexExpressions))?;
+        Catalog::open(engine, &transaction, system::all(), Arc::new(niwaki_sql::IndexExpressions))?;
     transaction.commit(Durability::Async)?;
     Ok(catalog)
 }

@@ -15,9 +15,9 @@ mod read_ahead;
 mod result;
 mod session;
 mod snapshots;
+mod system;
 mod table_counters;
 mod vacuum_options;
-mod views;
 
 pub use api::{
     FromValue, Params, PreparedQuery, Query, QuerySource, Row, Rows, ToValue, Transaction,
@@ -30,7 +30,7 @@ pub use niwaki_txn::SessionControl;
 pub use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
 pub use result::{ExecuteOutcome, ResultSink};
 pub use session::{Prepared, Session, Terminator};
-pub use views::type_length;
+pub use system::type_length;
 
 /// Result of everything in this crate.
 pub type Result<T> = std::result::Result<T, SqlError>;

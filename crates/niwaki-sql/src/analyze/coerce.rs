@@ -4,7 +4,7 @@ use niwaki_types::{ColumnType, Datum, InputContext, TypeOid};
 
 use super::Analyzer;
 use crate::error::{Result, SqlError};
-use crate::expr::{Expr, ExprKind, regclass_input};
+use crate::expr::{Expr, ExprKind, object_input, shows_names};
 use crate::types::{CastContext, CastPath, cast_path, category, format_oid, is_preferred};
 
 impl Analyzer<'_> {
@@ -26,7 +26,10 @@ impl Analyzer<'_> {
             return Ok(None);
         };
         let location = expr.location;
-        if path == CastPath::Relabel {
+        // A cast does what its type says: another type would make it another cast.
+        let is_cast = matches!(expr.kind, ExprKind::Cast { .. } | ExprKind::Length { .. })
+            && (shows_names(expr.ty) || shows_names(to));
+        if path == CastPath::Relabel && !is_cast {
             if matches!(expr.kind, ExprKind::Const(_)) {
                 expr.ty = to;
                 expr.typmod = -1;
@@ -104,7 +107,9 @@ impl Analyzer<'_> {
     /// Reads a literal.
     pub(super) fn input(&self, text: &str, to: TypeOid) -> Result<Datum> {
         match to {
-            TypeOid::REGCLASS => regclass_input(text, self.context.catalog, self.context.path),
+            to if to.is_object_name() => {
+                object_input(text, to, self.context.catalog, self.context.path)
+            }
             TypeOid::TEXT | TypeOid::VARCHAR | TypeOid::BPCHAR | TypeOid::UNKNOWN => {
                 Ok(Datum::text(text))
             }

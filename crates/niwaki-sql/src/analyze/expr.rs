@@ -335,6 +335,9 @@ impl Analyzer<'_> {
 
     /// One element of an array, or a slice of it.
     fn subscript(&mut self, value: Expr, indices: &protobuf::AIndices) -> Result<Expr> {
+        if value.ty == TypeOid::NAME && !indices.is_slice {
+            return self.letter_of_name(value, indices);
+        }
         let element = element_of(value.ty).ok_or_else(|| {
             self.error(
                 "42804",
@@ -345,12 +348,14 @@ impl Analyzer<'_> {
                 value.location,
             )
         })?;
+        // Vectors begin at 0.
+        let first = i32::from(!value.ty.is_vector());
         let array = Box::new(value);
         if indices.is_slice {
             let mut bounds = [None, None];
             for (bound, node) in bounds.iter_mut().zip([&indices.lidx, &indices.uidx]) {
                 if let Some(node) = node {
-                    *bound = Some(self.subscript_number(node)?);
+                    *bound = Some(self.subscript_number(node, first)?);
                 }
             }
             let (ty, location) = (array.ty, array.location);
@@ -360,22 +365,39 @@ impl Analyzer<'_> {
         let Some(node) = indices.uidx.as_deref() else {
             return Err(SqlError::internal("a subscript without a number"));
         };
-        let index = self.subscript_number(node)?;
+        let index = self.subscript_number(node, first)?;
         let location = index.location;
         let kind = ExprKind::Subscript { array, index: Box::new(index) };
         Ok(Expr::new(kind, element, location))
     }
 
-    fn subscript_number(&mut self, node: &Node) -> Result<Expr> {
+    /// `name[n]`: a letter, counted from 0. Names are text here, so that only the first of them is at hand.
+    fn letter_of_name(&mut self, value: Expr, indices: &protobuf::AIndices) -> Result<Expr> {
+        let location = value.location;
+        let index = self.expr_of(indices.uidx.as_deref())?;
+        let ExprKind::Const(Datum::Int4(0)) = index.kind else {
+            return Err(self.unsupported("a letter of a name other than the first", location));
+        };
+        self.cast(value, ColumnType::new(TypeOid::CHAR), location)
+    }
+
+    /// The number of an element, counted from 1, of an array whose first has the number `first`.
+    fn subscript_number(&mut self, node: &Node, first: i32) -> Result<Expr> {
         let index = self.expr(node)?;
         let (from, location) = (index.ty, index.location);
-        self.coerce(index, TypeOid::INT4, CastContext::Assignment)?.ok_or_else(|| {
-            self.error(
-                "42804",
-                format!("array subscript must have type integer, not {}", format_oid(from)),
-                location,
-            )
-        })
+        let index =
+            self.coerce(index, TypeOid::INT4, CastContext::Assignment)?.ok_or_else(|| {
+                self.error(
+                    "42804",
+                    format!("array subscript must have type integer, not {}", format_oid(from)),
+                    location,
+                )
+            })?;
+        if first == 1 {
+            return Ok(index);
+        }
+        let distance = Expr::constant(Datum::Int4(1 - first), TypeOid::INT4, location);
+        self.operator("+", Some(index), distance, location)
     }
 
     fn type_cast(&mut self, cast: &protobuf::TypeCast) -> Result<Expr> {

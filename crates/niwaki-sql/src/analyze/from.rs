@@ -26,6 +26,51 @@ enum Kept {
     All,
 }
 
+/// Which row it is of those of several arrays side by side: from 1 to the length of the longest.
+fn numbers_of_rows(unnest: &protobuf::FuncCall) -> Node {
+    let node = |node: NodeEnum| Node { node: Some(node) };
+    let string = |text: &str| node(NodeEnum::String(protobuf::String { sval: text.to_owned() }));
+    let call = |name: &str, args: Vec<Node>| {
+        let funcname = vec![string("pg_catalog"), string(name)];
+        node(NodeEnum::FuncCall(Box::new(protobuf::FuncCall {
+            funcname,
+            args,
+            location: unnest.location,
+            ..protobuf::FuncCall::default()
+        })))
+    };
+    let bigint = |value: Node| {
+        let name = protobuf::TypeName {
+            names: vec![string("pg_catalog"), string("int8")],
+            typemod: -1,
+            location: -1,
+            ..protobuf::TypeName::default()
+        };
+        node(NodeEnum::TypeCast(Box::new(protobuf::TypeCast {
+            arg: Some(Box::new(value)),
+            type_name: Some(name),
+            location: -1,
+        })))
+    };
+    let lengths = unnest.args.iter().map(|array| call("cardinality", vec![array.clone()]));
+    let longest = node(NodeEnum::MinMaxExpr(Box::new(protobuf::MinMaxExpr {
+        op: protobuf::MinMaxOp::IsGreatest.into(),
+        args: lengths.collect(),
+        location: unnest.location,
+        ..protobuf::MinMaxExpr::default()
+    })));
+    let first = node(NodeEnum::AConst(protobuf::AConst {
+        val: Some(protobuf::a_const::Val::Ival(protobuf::Integer { ival: 1 })),
+        ..protobuf::AConst::default()
+    }));
+    let numbers = call("generate_series", vec![bigint(first), bigint(longest)]);
+    node(NodeEnum::ResTarget(Box::new(protobuf::ResTarget {
+        name: "ordinality".to_owned(),
+        val: Some(Box::new(numbers)),
+        ..protobuf::ResTarget::default()
+    })))
+}
+
 impl Analyzer<'_> {
     /// All FROM items, joined in the order they are written.
     pub(super) fn from_clause(&mut self, nodes: &[Node]) -> Result<Option<JoinTree>> {
@@ -95,7 +140,10 @@ impl Analyzer<'_> {
                 Ok(self.scope()?.add_source(ItemKind::View(relation), name, start))
             }
             RelationKind::Sequence => {
-                Err(self.unsupported("reading from a sequence", var.location))
+                let relation = Arc::new(crate::sequence_row::relation_of(&relation));
+                let start = self.scope()?.add_relation(&relation, &name, schema);
+                self.rename_item(alias, &name)?;
+                Ok(self.scope()?.add_source(ItemKind::View(relation), name, start))
             }
             RelationKind::Index => Err(self
                 .error("42809", format!("cannot open relation \"{}\"", relation.name), var.location)
@@ -282,9 +330,6 @@ impl Analyzer<'_> {
         range: &protobuf::RangeFunction,
         call: &protobuf::FuncCall,
     ) -> Result<JoinTree> {
-        if range.ordinality {
-            return Err(self.unsupported("WITH ORDINALITY of several arrays", call.location));
-        }
         let target = |argument: &Node| {
             let one = protobuf::FuncCall { args: vec![argument.clone()], ..call.clone() };
             let call = Node { node: Some(NodeEnum::FuncCall(Box::new(one))) };
@@ -296,7 +341,12 @@ impl Analyzer<'_> {
             Node { node: Some(NodeEnum::ResTarget(Box::new(target))) }
         };
         let select = protobuf::SelectStmt {
-            target_list: call.args.iter().map(target).collect(),
+            target_list: call
+                .args
+                .iter()
+                .map(target)
+                .chain(range.ordinality.then(|| numbers_of_rows(call)))
+                .collect(),
             op: protobuf::SetOperation::SetopNone.into(),
             limit_option: protobuf::LimitOption::Default.into(),
             ..protobuf::SelectStmt::default()

@@ -10,7 +10,9 @@ use super::{Analyzer, names_of};
 use crate::aggregates::{AggregateKind, aggregates_named, is_aggregate};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::functions::{Eval, Function, compare_function, functions_named, variadic_forms};
+use crate::functions::{
+    Eval, Function, compare_function, functions_named, variadic_forms, vector_forms,
+};
 use crate::plan::{AggregateCall, SetCall};
 use crate::types::{ANY, ANY_ELEMENT, CastContext, element_of, format_oid, type_by_name};
 
@@ -62,7 +64,7 @@ impl Analyzer<'_> {
         };
         let types: Vec<TypeOid> = arguments.iter().map(|a| a.ty).collect();
         if name == "pg_typeof" && arguments.len() == 1 {
-            return Ok(Expr::constant(Datum::text(&format_oid(types[0])), TypeOid::TEXT, location));
+            return Ok(Expr::constant(Datum::Oid(types[0].0), TypeOid::REGTYPE, location));
         }
         if matches!((name, types.as_slice()), ("to_json" | "to_jsonb", [TypeOid::UNKNOWN])) {
             return Err(self.polymorphic_unknown(location));
@@ -73,7 +75,10 @@ impl Analyzer<'_> {
             }
             variadic_forms(name)
         } else {
-            functions_named(name)
+            match vector_forms(name) {
+                forms if !forms.is_empty() && types.first().is_some_and(|t| t.is_vector()) => forms,
+                _ => functions_named(name),
+            }
         };
         let resolved = match choose(candidates, &types) {
             Ok(resolved) => resolved,
@@ -255,7 +260,7 @@ fn shown_as_text(function: &Function, number: usize, given: TypeOid) -> bool {
     let shows = matches!(function.name, "concat" | "concat_ws" | "format");
     match declared.copied() {
         Some(ANY_ELEMENT) => quotes,
-        Some(ANY) => shows && given == TypeOid::REGCLASS,
+        Some(ANY) => shows && given.is_object_name(),
         _ => false,
     }
 }

@@ -267,6 +267,42 @@ pub(crate) fn table_expression(
     given_expression(text, relation, &context, target)
 }
 
+/// Analyzes a stored expression to be shown: over the columns of a table, or of a column's type where it has none of
+/// its own.
+///
+/// # Errors
+/// As [`analyze`].
+pub(crate) fn stored_expression(
+    text: &str,
+    relation: Option<&Arc<Relation>>,
+    context: &AnalyzeContext<'_>,
+    target: Option<niwaki_types::ColumnType>,
+) -> Result<Expr> {
+    let query = format!("SELECT {text}");
+    let statements = crate::parse::parse(&query)?;
+    let mut analyzer = Analyzer::new(context, &query, Vec::new());
+    let Some(NodeEnum::SelectStmt(select)) = statements.first().map(|s| &*s.node) else {
+        return Err(SqlError::internal("a stored expression is no expression"));
+    };
+    let Some(NodeEnum::ResTarget(node)) =
+        select.target_list.first().and_then(|node| node.node.as_ref())
+    else {
+        return Err(SqlError::internal("a stored expression is empty"));
+    };
+    let mut scope = Scope::default();
+    if let Some(relation) = relation {
+        scope.add_relation(relation, &relation.name, None);
+    }
+    analyzer.scopes.push(scope);
+    let value = analyzer.expr_of(node.val.as_deref())?;
+    match target {
+        Some(column) if value.ty == TypeOid::UNKNOWN => {
+            analyzer.cast(value, niwaki_types::ColumnType::new(column.oid), -1)
+        }
+        _ => analyzer.to_output(value),
+    }
+}
+
 /// Whether literals are read as by default.
 fn has_default_styles(text: &TextSettings) -> bool {
     text.date_order == DateOrder::default() && text.interval_style == IntervalStyle::default()

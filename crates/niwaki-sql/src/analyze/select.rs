@@ -850,25 +850,33 @@ pub(super) fn column_info(target: &Target) -> ColumnInfo {
     }
 }
 
+/// The name that an expression gives to a cast or a CASE around it: not one that is itself a cast's or a CASE's.
+fn own_name(node: &Node) -> Option<String> {
+    match node.node.as_ref()? {
+        NodeEnum::TypeCast(cast) => own_name(cast.arg.as_deref()?),
+        NodeEnum::CaseExpr(case) => own_name(case.defresult.as_deref()?),
+        NodeEnum::CollateClause(collate) => own_name(collate.arg.as_deref()?),
+        _ => figure_name(node),
+    }
+}
+
 /// The name of an output column without AS.
 fn figure_name(node: &Node) -> Option<String> {
     match node.node.as_ref()? {
         NodeEnum::ColumnRef(column) => names_of(&column.fields).last().map(|n| (*n).to_owned()),
         NodeEnum::FuncCall(call) => names_of(&call.funcname).last().map(|n| (*n).to_owned()),
-        NodeEnum::TypeCast(cast) => cast.arg.as_deref().and_then(figure_name).or_else(|| {
+        NodeEnum::TypeCast(cast) => cast.arg.as_deref().and_then(own_name).or_else(|| {
             let names = names_of(&cast.type_name.as_ref()?.names);
             names.last().map(|n| (*n).to_owned())
         }),
-        NodeEnum::AIndirection(indirection) => indirection.arg.as_deref().and_then(figure_name),
+        NodeEnum::AIndirection(indirection) => {
+            let field = names_of(&indirection.indirection).last().map(|n| (*n).to_owned());
+            field.or_else(|| indirection.arg.as_deref().and_then(figure_name))
+        }
         NodeEnum::CollateClause(collate) => collate.arg.as_deref().and_then(figure_name),
-        NodeEnum::CaseExpr(case) => case
-            .defresult
-            .as_deref()
-            .and_then(|default| match default.node.as_ref() {
-                Some(NodeEnum::ColumnRef(_)) => figure_name(default),
-                _ => None,
-            })
-            .or_else(|| Some("case".to_owned())),
+        NodeEnum::CaseExpr(case) => {
+            case.defresult.as_deref().and_then(own_name).or_else(|| Some("case".to_owned()))
+        }
         NodeEnum::CoalesceExpr(_) => Some("coalesce".to_owned()),
         NodeEnum::MinMaxExpr(expr) => Some(
             if expr.op() == protobuf::MinMaxOp::IsGreatest { "greatest" } else { "least" }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_catalog::Key;
 use niwaki_types::{Datum, Numeric, datetime};
 
 use super::Step;
@@ -254,13 +255,26 @@ impl RowSource {
     fn start(&mut self, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
         let list = |rows: Vec<Vec<Datum>>| Rows::List { rows: Arc::new(rows), next: 0 };
         self.rows = match &*self.plan {
-            PlanNode::Virtual { relation, .. } => {
+            PlanNode::Virtual { relation, key, .. } => {
+                let wanted = match key {
+                    Some((column, value)) => {
+                        let value = value.eval(row, rt)?;
+                        // Nothing equals NULL.
+                        if value.is_null() {
+                            self.rows = list(Vec::new());
+                            return Ok(());
+                        }
+                        Some((*column, value))
+                    }
+                    None => None,
+                };
+                let wanted = wanted.as_ref().map(|(column, value)| Key { column: *column, value });
                 let view = relation
                     .view
                     .as_ref()
                     .ok_or_else(|| SqlError::internal("a view without rows"))?;
                 let mut rows = Vec::new();
-                view.rows(rt.exec.catalog, rt.exec.source, &mut |row| {
+                view.rows(rt.exec.catalog, rt.exec.source, wanted, &mut |row| {
                     rows.push(row.to_vec());
                     Ok(())
                 })?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use niwaki_types::{ColumnType, Datum, InputContext, Numeric, TypeError, TypeOid, datetime};
 
+use super::object_names::{object_input, object_name};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::types::{CastContext, CastPath, cast_path, element_of};
@@ -92,7 +93,7 @@ pub(crate) fn cast_value(
             let now = exec.environment.transaction_timestamp();
             crate::functions::convert_time_of_day(value, to, exec.text, now)
         }
-        (Datum::Text(v), T::REGCLASS) => regclass_input(v, exec.catalog, exec.path),
+        (Datum::Text(v), to) if to.is_object_name() => object_input(v, to, exec.catalog, exec.path),
         (Datum::Text(v), _) => {
             let text = if from == T::BPCHAR { v.trim_end_matches(' ') } else { v };
             let context =
@@ -111,28 +112,33 @@ pub(crate) fn cast_value(
     }
 }
 
-/// A value as text, with names for regclass.
+/// A value as text, with names for numbers of objects.
 pub(crate) fn value_text(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) -> String {
-    if let (TypeOid::REGCLASS, Datum::Oid(number)) = (oid, value) {
-        return regclass_output(*number, exec);
+    match value {
+        Datum::Oid(number) if oid.is_object_name() => object_name(*number, oid, exec),
+        Datum::Array(element, values) if element.is_object_name() => {
+            let names = values.iter().map(|value| match value {
+                Datum::Null => Datum::Null,
+                value => Datum::Text(value_text(value, *element, exec).into()),
+            });
+            let names = Datum::array(TypeOid::TEXT, names.collect::<Vec<_>>());
+            niwaki_types::to_text(&names, TypeOid::TEXT_ARRAY, exec.text)
+        }
+        value => niwaki_types::to_text(value, oid, exec.text),
     }
-    niwaki_types::to_text(value, oid, exec.text)
+}
+
+/// Whether values of the type can be shown only with the catalog at hand.
+pub(crate) fn shows_names(oid: TypeOid) -> bool {
+    oid.is_object_name() || element_of(oid).is_some_and(TypeOid::is_object_name)
 }
 
 fn is_number(oid: TypeOid) -> bool {
     use TypeOid as T;
     matches!(
         oid,
-        T::INT2
-            | T::INT4
-            | T::INT8
-            | T::FLOAT4
-            | T::FLOAT8
-            | T::NUMERIC
-            | T::OID
-            | T::REGCLASS
-            | T::CHAR
-    )
+        T::INT2 | T::INT4 | T::INT8 | T::FLOAT4 | T::FLOAT8 | T::NUMERIC | T::OID | T::CHAR
+    ) || oid.is_object_name()
 }
 
 fn int_to(value: i64, to: TypeOid) -> Result<Datum> {
@@ -147,7 +153,7 @@ fn int_to(value: i64, to: TypeOid) -> Result<Datum> {
         #[expect(clippy::cast_precision_loss, reason = "what the conversion means")]
         T::FLOAT8 => Datum::Float8(value as f64),
         T::NUMERIC => Datum::Numeric(Arc::new(Numeric::from(value))),
-        T::OID | T::REGCLASS => Datum::Oid(match u32::try_from(value) {
+        to if to.is_number_of_object() => Datum::Oid(match u32::try_from(value) {
             Ok(number) => number,
             // A negative int4 keeps its bits, as PostgreSQL's cast does.
             Err(_) => {
@@ -275,24 +281,6 @@ pub(crate) fn split_identifier(text: &str) -> Option<Vec<String>> {
             return Some(parts);
         }
         rest = rest.strip_prefix('.')?.trim_start();
-    }
-}
-
-fn regclass_output(number: u32, exec: &ExecContext<'_>) -> String {
-    if number == 0 {
-        return "-".to_owned();
-    }
-    let Some(relation) = exec.catalog.relation(niwaki_catalog::Oid(number)) else {
-        return number.to_string();
-    };
-    let found = exec.catalog.resolve(exec.path, None, &relation.name).ok();
-    let name = crate::functions::quote_identifier(&relation.name);
-    if found.is_some_and(|f| f.oid == relation.oid) {
-        return name;
-    }
-    match exec.catalog.schema(relation.schema) {
-        Some(schema) => format!("{}.{name}", crate::functions::quote_identifier(&schema.name)),
-        None => name,
     }
 }
 

@@ -4,6 +4,7 @@ mod batch;
 mod cast;
 mod eval;
 mod hashed;
+mod object_names;
 mod walk;
 
 use std::sync::Arc;
@@ -15,9 +16,11 @@ use crate::plan::SubPlan;
 use crate::query::Query;
 
 pub(crate) use batch::{Batch, Rows, Values};
-pub(crate) use cast::{cast_value, coerce_length, regclass_input, value_text};
+pub(crate) use cast::{cast_value, coerce_length, shows_names, value_text};
 pub(crate) use eval::{Runtime, State, is_true};
 pub(crate) use hashed::is_hashed;
+pub(crate) use object_names::ROLES;
+pub use object_names::object_input;
 
 /// An expression with its type and where it stands in the query text (bytes, -1 for nowhere).
 #[derive(Clone, Debug)]

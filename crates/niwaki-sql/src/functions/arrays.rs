@@ -280,6 +280,37 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "width_bucket" (COMPATIBLE, COMPATIBLES) INT4 strict single immutable Binary(width_bucket);
 };
 
+/// From 0, as vectors are counted.
+fn vector_subscripts(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<Datum>> {
+    let less_one = |value: Datum| match value {
+        Datum::Int4(number) => Datum::Int4(number.saturating_sub(1)),
+        other => other,
+    };
+    Ok(generate_subscripts(exec, values)?.into_iter().map(less_one).collect())
+}
+
+fn vector_lower(a: &Datum, dimension: &Datum) -> Result<Datum> {
+    Ok(match array_lower(a, dimension)? {
+        Datum::Int4(number) => Datum::Int4(number - 1),
+        other => other,
+    })
+}
+
+fn vector_upper(a: &Datum, dimension: &Datum) -> Result<Datum> {
+    Ok(match array_upper(a, dimension)? {
+        Datum::Int4(number) => Datum::Int4(number - 1),
+        other => other,
+    })
+}
+
+/// What is told of vectors, which begin at 0, in the place of what is told of arrays.
+pub(super) const OF_VECTORS: &[Function] = functions! {
+    "generate_subscripts" (ARRAY, INT4) INT4 strict single immutable Set(vector_subscripts);
+    "generate_subscripts" (ARRAY, INT4, BOOL) INT4 strict single immutable Set(vector_subscripts);
+    "array_upper" (ARRAY, INT4) INT4 strict single immutable Binary(vector_upper);
+    "array_lower" (ARRAY, INT4) INT4 strict single immutable Binary(vector_lower);
+};
+
 pub(super) const OPERATORS: &[Function] = functions! {
     "@>" (ARRAY, ARRAY) BOOL strict single immutable Binary(contains);
     "<@" (ARRAY, ARRAY) BOOL strict single immutable Binary(contained);

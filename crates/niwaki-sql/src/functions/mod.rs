@@ -2,6 +2,8 @@
 
 mod arrays;
 mod binary;
+pub(crate) mod catalog;
+mod definitions;
 mod format;
 mod formatting;
 mod information;
@@ -13,9 +15,11 @@ mod operators;
 mod overlaps;
 mod pattern;
 mod prewarm;
+mod privileges;
 mod quote;
 mod random;
 mod regexp;
+mod shown;
 mod sizes;
 mod system;
 #[cfg(test)]
@@ -164,6 +168,16 @@ impl T {
     pub(crate) const UUID: TypeOid = TypeOid::UUID;
     pub(crate) const LSN: TypeOid = TypeOid::PG_LSN;
     pub(crate) const REGCLASS: TypeOid = TypeOid::REGCLASS;
+    pub(crate) const REGPROC: TypeOid = TypeOid::REGPROC;
+    pub(crate) const REGPROCEDURE: TypeOid = TypeOid::REGPROCEDURE;
+    pub(crate) const REGOPER: TypeOid = TypeOid::REGOPER;
+    pub(crate) const REGOPERATOR: TypeOid = TypeOid::REGOPERATOR;
+    pub(crate) const REGTYPE: TypeOid = TypeOid::REGTYPE;
+    pub(crate) const REGROLE: TypeOid = TypeOid::REGROLE;
+    pub(crate) const REGNAMESPACE: TypeOid = TypeOid::REGNAMESPACE;
+    pub(crate) const REGCOLLATION: TypeOid = TypeOid::REGCOLLATION;
+    pub(crate) const NODE_TREE: TypeOid = TypeOid::PG_NODE_TREE;
+    pub(crate) const ACL: TypeOid = TypeOid::ACLITEM_ARRAY;
     pub(crate) const JSON: TypeOid = TypeOid::JSON;
     pub(crate) const JSONB: TypeOid = TypeOid::JSONB;
     pub(crate) const VOID: TypeOid = TypeOid::VOID;
@@ -232,7 +246,14 @@ const GROUPS: &[(&str, &[&[Function]])] = &[
     ("JSON", &[json::FUNCTIONS]),
     (
         "The session, the catalog and the server",
-        &[information::FUNCTIONS, sizes::FUNCTIONS, system::FUNCTIONS],
+        &[
+            information::FUNCTIONS,
+            sizes::FUNCTIONS,
+            system::FUNCTIONS,
+            catalog::FUNCTIONS,
+            definitions::FUNCTIONS,
+            privileges::FUNCTIONS,
+        ],
     ),
     ("Looking at what is stored", &[inspect::FUNCTIONS, prewarm::FUNCTIONS]),
 ];
@@ -255,6 +276,24 @@ fn all_functions() -> ByName {
 pub(crate) fn functions_named(name: &str) -> &'static [&'static Function] {
     static MAP: OnceLock<ByName> = OnceLock::new();
     MAP.get_or_init(all_functions).get(name).map_or(&[], Vec::as_slice)
+}
+
+/// The functions of this name that take vectors, where these are told from other arrays.
+pub(crate) fn vector_forms(name: &str) -> &'static [&'static Function] {
+    static MAP: OnceLock<ByName> = OnceLock::new();
+    MAP.get_or_init(|| index(&[arrays::OF_VECTORS])).get(name).map_or(&[], Vec::as_slice)
+}
+
+/// Whether `pg_proc` shows PostgreSQL's function with this number: one that Niwaki has, or one that catalogs refer to.
+pub fn is_function_shown(number: u32) -> bool {
+    static SHOWN: OnceLock<std::collections::HashSet<u32>> = OnceLock::new();
+    SHOWN.get_or_init(shown::functions).contains(&number)
+}
+
+/// Whether `pg_operator` shows PostgreSQL's operator with this number: one that Niwaki has.
+pub fn is_operator_shown(number: u32) -> bool {
+    static SHOWN: OnceLock<std::collections::HashSet<u32>> = OnceLock::new();
+    SHOWN.get_or_init(shown::operators).contains(&number)
 }
 
 /// The functions of this name that take their last arguments as one array: `f(VARIADIC array)`.

@@ -392,7 +392,7 @@ pub(crate) fn compare_function(name: &str, oid: TypeOid) -> Option<&'static Func
     let is_array = element.is_some();
     let oid = match oid {
         TypeOid::VARCHAR | TypeOid::UNKNOWN => TypeOid::TEXT,
-        TypeOid::REGCLASS => TypeOid::OID,
+        object if object.is_object_name() => TypeOid::OID,
         _ if is_array => crate::types::ANY_ARRAY,
         oid => oid,
     };

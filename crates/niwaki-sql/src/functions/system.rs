@@ -170,15 +170,19 @@ fn pg_sleep(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
 fn index_definition(exec: &mut ExecContext<'_>, arguments: &[Datum]) -> Result<Datum> {
     let Some(Datum::Oid(oid)) = arguments.first() else { return Ok(Datum::Null) };
     let Some(relation) = exec.catalog.relation(Oid(*oid)) else { return Ok(Datum::Null) };
+    let pretty = matches!(arguments.get(2), Some(Datum::Bool(true))).then_some(exec.path);
     let text = match arguments.get(1) {
         Some(Datum::Int4(number)) if *number != 0 => {
             usize::try_from(*number).ok().and_then(|number| {
-                crate::index_text::index_column_text(exec.catalog, relation, number)
+                crate::index_text::column_text(exec.catalog, relation, number, pretty)
             })
         }
-        _ => crate::index_text::index_definition_text(exec.catalog, relation),
+        _ => crate::index_text::definition_text(exec.catalog, relation, pretty),
     };
-    Ok(text.map_or(Datum::Null, |text| Datum::Text(text.into())))
+    // A column that there is not has no text; what is no index has no definition.
+    let is_column = matches!(arguments.get(1), Some(Datum::Int4(number)) if *number != 0);
+    let nothing = if is_column && relation.index.is_some() { Datum::text("") } else { Datum::Null };
+    Ok(text.map_or(nothing, |text| Datum::Text(text.into())))
 }
 
 fn table_is_visible(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
@@ -295,8 +299,11 @@ fn is_in_recovery(_: &[Datum]) -> Result<Datum> {
 
 fn user_by_id(values: &[Datum]) -> Result<Datum> {
     let number = oid(&values[0])?;
-    // The one role there is until roles exist.
-    Ok(string(if number == 10 { "postgres".to_owned() } else { format!("unknown (OID={number})") }))
+    let role = crate::expr::ROLES.iter().find(|(oid, _)| *oid == number);
+    Ok(string(match role {
+        Some((_, name)) => (*name).to_owned(),
+        None => format!("unknown (OID={number})"),
+    }))
 }
 
 fn format_type(values: &[Datum]) -> Result<Datum> {
@@ -309,9 +316,6 @@ fn format_type(values: &[Datum]) -> Result<Datum> {
         _ => -1,
     };
     let oid = TypeOid(oid(number)?);
-    if !crate::types::is_known(oid) {
-        return Ok(Datum::text("???"));
-    }
     // With a NULL modifier char means what the SQL name says.
     if values[1].is_null() {
         return Ok(string(crate::types::format_oid(oid)));

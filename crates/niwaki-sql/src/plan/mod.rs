@@ -13,6 +13,7 @@ mod planner;
 mod scan;
 mod selectivity;
 mod tid_path;
+mod virtual_key;
 
 use std::sync::Arc;
 
@@ -225,6 +226,8 @@ pub(crate) enum PlanNode {
         relation: Arc<Relation>,
         name: String,
         start: usize,
+        /// A column, by its position, and the one value of it that is wanted.
+        key: Option<(usize, Expr)>,
         filter: Option<Expr>,
     },
     SubQuery {

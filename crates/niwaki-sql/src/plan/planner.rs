@@ -273,7 +273,9 @@ impl Planner {
             ItemKind::Table(relation) => {
                 return Ok(Leaf { kind: LeafKind::Table { relation, name }, slots, reads });
             }
-            ItemKind::View(relation) => PlanNode::Virtual { relation, name, start, filter: None },
+            ItemKind::View(relation) => {
+                PlanNode::Virtual { relation, name, start, key: None, filter: None }
+            }
             ItemKind::Query(query) => {
                 let plan = self.nested(*query)?;
                 reads.extend(&plan.reads);

@@ -411,7 +411,7 @@ fn decode_value(bytes: &[u8], order: KeyOrder) -> Result<(Option<Datum>, usize)>
             (Some(Datum::TimeTz(TimeTz { time: datetime::stored_time(time)?, west })), 12)
         }
         TypeOid::UUID => (Some(Datum::Uuid(take(bytes, order)?)), 16),
-        TypeOid::OID | TypeOid::XID | TypeOid::REGCLASS => {
+        number if number.is_number_of_object() => {
             (Some(Datum::Oid(u32::from_be_bytes(take(bytes, order)?))), 4)
         }
         TypeOid::TID => {

@@ -55,7 +55,7 @@ fn write_other(oid: TypeOid, value: &Datum, out: &mut Vec<u8>) {
             out.extend_from_slice(&value.days.to_le_bytes());
             out.extend_from_slice(&value.months.to_le_bytes());
         }
-        (TypeOid::OID | TypeOid::XID | TypeOid::REGCLASS, Datum::Oid(value)) => {
+        (number, Datum::Oid(value)) if number.is_number_of_object() => {
             out.extend_from_slice(&value.to_le_bytes());
         }
         (TypeOid::TID, Datum::Tid(block, offset)) => {
@@ -348,9 +348,7 @@ impl<'a> Cursor<'a> {
                 west: i32::from_le_bytes(self.take()?),
             }),
             TypeOid::UUID => Datum::Uuid(self.take()?),
-            TypeOid::OID | TypeOid::XID | TypeOid::REGCLASS => {
-                Datum::Oid(u32::from_le_bytes(self.take()?))
-            }
+            number if number.is_number_of_object() => Datum::Oid(u32::from_le_bytes(self.take()?)),
             TypeOid::TID => {
                 let block = u32::from_le_bytes(self.take()?);
                 Datum::Tid(block, u16::from_le_bytes(self.take()?))

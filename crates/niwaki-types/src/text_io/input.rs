@@ -50,9 +50,9 @@ pub fn input(kind: ColumnType, text: &str, context: &InputContext<'_>) -> Result
         TypeOid::NAME => Datum::Text(Arc::from(truncated_name(check_text(text)?))),
         TypeOid::CHAR => Datum::Text(Arc::from(parse_char(check_text(text)?)?)),
         // How a relation that is none is shown.
-        TypeOid::REGCLASS if text == "-" => Datum::Oid(0),
-        TypeOid::OID | TypeOid::REGCLASS => Datum::Oid(parse_u32(text, "oid")?),
+        object if object.is_object_name() && text == "-" => Datum::Oid(0),
         TypeOid::XID => Datum::Oid(parse_u32(text, "xid")?),
+        number if number.is_number_of_object() => Datum::Oid(parse_u32(text, "oid")?),
         TypeOid::TID => parse_tid(text)?,
         TypeOid::PG_LSN => Datum::Lsn(parse_lsn(text)?),
         TypeOid::DATE => Datum::Date(datetime::parse_date(text, context)?),
@@ -78,6 +78,14 @@ pub fn input(kind: ColumnType, text: &str, context: &InputContext<'_>) -> Result
         }
         TypeOid::UUID => Datum::Uuid(parse_uuid(text)?),
         TypeOid::VOID => Datum::Text(Arc::from("")),
+        TypeOid::INT2VECTOR | TypeOid::OIDVECTOR => {
+            let element =
+                if kind.oid == TypeOid::INT2VECTOR { TypeOid::INT2 } else { TypeOid::OID };
+            let values = text
+                .split_ascii_whitespace()
+                .map(|value| input(ColumnType::new(element), value, context));
+            Datum::vector(element, values.collect::<Result<Vec<Datum>>>()?)
+        }
         array => match array.element() {
             Some(element) => {
                 parse_array(ColumnType::with_typmod(element, kind.typmod), text, context)?

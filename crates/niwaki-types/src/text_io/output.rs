@@ -51,7 +51,7 @@ fn write_other(value: &Datum, oid: TypeOid, settings: &TextSettings, out: &mut V
         Datum::Time(value) => datetime::write_time_of_day(*value, out),
         Datum::TimeTz(value) => datetime::write_timetz(value, out),
         Datum::Uuid(value) => write_uuid(value, out),
-        Datum::Oid(0) if oid == TypeOid::REGCLASS => out.push(b'-'),
+        Datum::Oid(0) if oid.is_object_name() => out.push(b'-'),
         Datum::Oid(value) => {
             out.extend_from_slice(itoa::Buffer::new().format(*value).as_bytes());
         }
@@ -68,6 +68,14 @@ fn write_other(value: &Datum, oid: TypeOid, settings: &TextSettings, out: &mut V
             );
         }
         Datum::Jsonb(value) => value.write_text(out),
+        Datum::Array(element, values) if oid.is_vector() => {
+            for (number, value) in values.iter().enumerate() {
+                if number > 0 {
+                    out.push(b' ');
+                }
+                write_text(value, *element, settings, out);
+            }
+        }
         Datum::Array(element, values) => write_array(*element, values, settings, out),
     }
 }

@@ -138,7 +138,7 @@ impl Session {
     }
 
     /// Makes a portal of a prepared statement. `parameter` is called once for each parameter in
-    /// order, with its number from 0 and its type.
+    /// order, with its number from 0 and its type; it may give the name of an object for the object's number.
     ///
     /// # Errors
     /// 26000, 08P01 when `count` is not the statement's, 42P03 when the portal exists, `parameter`'s.
@@ -173,7 +173,14 @@ impl Session {
         let mut parameters = std::mem::take(&mut self.spare_parameters);
         parameters.clear();
         for (i, type_oid) in types.iter().enumerate() {
-            parameters.push(parameter(i, *type_oid)?);
+            let value = match parameter(i, *type_oid)? {
+                Datum::Text(name) if type_oid.is_object_name() => {
+                    let path = self.search_path();
+                    niwaki_sql::object_number(&name, *type_oid, &self.catalog.state(), &path)?
+                }
+                value => value,
+            };
+            parameters.push(value);
         }
         let portal_entry = self.new_portal(found, parameters);
         self.portals.insert(portal.to_owned(), portal_entry);

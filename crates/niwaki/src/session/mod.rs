@@ -40,6 +40,7 @@ use constraints::Deferred;
 use environment::SequenceValues;
 use extended::Portal;
 pub(crate) use extended::Statement;
+pub(crate) use query::columns_of_expression;
 pub(crate) use source::{DATABASE_OID, schema_name};
 use transaction::{Block, Level};
 

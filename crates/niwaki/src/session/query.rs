@@ -325,17 +325,24 @@ impl Session {
 
     /// Names of the columns that an expression reads.
     pub(super) fn columns_of_expression(&self, expression: &str) -> Result<Vec<String>> {
-        let mut names = Vec::new();
-        each_node(expression, |node| {
-            if let NodeEnum::ColumnRef(column) = node
-                && let Some(NodeEnum::String(s)) =
-                    column.fields.last().and_then(|n| n.node.as_ref())
-            {
-                names.push(s.sval.clone());
-            }
-        })?;
-        Ok(names)
+        columns_of_expression(expression)
     }
+}
+
+/// Names of the columns that an expression reads, as often as it reads them.
+///
+/// # Errors
+/// Those of the grammar.
+pub(crate) fn columns_of_expression(expression: &str) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    each_node(expression, |node| {
+        if let NodeEnum::ColumnRef(column) = node
+            && let Some(NodeEnum::String(s)) = column.fields.last().and_then(|n| n.node.as_ref())
+        {
+            names.push(s.sval.clone());
+        }
+    })?;
+    Ok(names)
 }
 
 /// Gives up to `max_rows` rows (0: all) of a query that has run.

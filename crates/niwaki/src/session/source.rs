@@ -9,7 +9,7 @@ use niwaki_sql::settings::{Context, Kind, Settings, Unit};
 use niwaki_storage::{BlockNumber, BlocksAhead, Fork, PageId, ReadAhead, RelFileId};
 use niwaki_table::Visits;
 use niwaki_txn::LockKey;
-use niwaki_types::{Datum, Numeric};
+use niwaki_types::{Datum, Numeric, TypeOid};
 
 use super::environment::UNIX_TO_POSTGRES_US;
 use crate::activity::BackendType;
@@ -17,8 +17,8 @@ use crate::database::Database;
 use crate::index_counters::{self, STAT_INDEXES};
 use crate::read_ahead::{self, READ_AHEAD};
 use crate::snapshots::{self, SNAPSHOTS};
+use crate::system::{PROGRESS, PROGRESS_VACUUM};
 use crate::table_counters::{self, STAT_TABLES};
-use crate::views::{PROGRESS, PROGRESS_VACUUM};
 
 type Result<T> = niwaki_catalog::Result<T>;
 
@@ -196,7 +196,10 @@ impl SessionSource<'_> {
                 text(if setting.plain == setting.boot { "default" } else { "session" }),
                 optional(min),
                 optional(max),
-                words.map_or(Datum::Null, |w| text(format!("{{{}}}", w.join(",")))),
+                words.map_or(Datum::Null, |words| {
+                    let words: Vec<Datum> = words.iter().map(text).collect();
+                    Datum::array(TypeOid::TEXT, words)
+                }),
                 text(&setting.boot),
                 text(&setting.reset),
                 Datum::Bool(false),

@@ -205,4 +205,12 @@ impl Unit {
     pub(super) fn is_table(&self) -> bool {
         matches!(&self.source, Source::Leaf(leaf) if matches!(leaf.kind, LeafKind::Table { .. }))
     }
+
+    /// Whether it is a system relation, whose rows are computed.
+    pub(super) fn is_virtual(&self) -> bool {
+        let is_virtual = |kind: &LeafKind| {
+            matches!(kind, LeafKind::Other(crate::plan::PlanNode::Virtual { .. }))
+        };
+        matches!(&self.source, Source::Leaf(leaf) if is_virtual(&leaf.kind))
+    }
 }

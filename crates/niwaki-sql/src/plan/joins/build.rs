@@ -12,8 +12,9 @@ use crate::expr::{Expr, ExprKind};
 use crate::plan::conditions::{conjunction, is_volatile, split_conjuncts};
 use crate::plan::estimate::{Estimate, estimate};
 use crate::plan::scan::{ScanContext, ScanPath, plan_scan};
+use crate::plan::virtual_key::virtual_key;
 use crate::plan::{JoinKey, JoinKind, JoinPlan, PlanNode, SortKey};
-use crate::query::JoinType;
+use crate::query::{JoinType, reads_slots};
 
 /// Most sets of units that a table is probed with.
 const PROBES_MAX: usize = 12;
@@ -58,7 +59,13 @@ impl Joins<'_> {
                     plan_scan(relation, name, start, self.used, filters, &context);
                 (PlanNode::Scan(plan), ordered)
             }
-            LeafKind::Other(node) => (filtered(node.clone(), filters), scan.order.is_empty()),
+            LeafKind::Other(node) => {
+                let mut node = node.clone();
+                if let PlanNode::Virtual { relation, start, key, .. } = &mut node {
+                    *key = virtual_key(relation, *start, &filters, scan.available);
+                }
+                (filtered(node, filters), scan.order.is_empty())
+            }
         }
     }
 
@@ -270,7 +277,7 @@ impl Search<'_, '_> {
             .collect();
         let mut found = Vec::new();
         match &unit.source {
-            Source::Leaf(leaf) if unit.is_table() => {
+            Source::Leaf(leaf) if unit.is_table() || unit.is_virtual() => {
                 for needs in self.probing_sets(&candidates, own) {
                     let with: Vec<usize> = candidates
                         .iter()
@@ -312,7 +319,7 @@ impl Search<'_, '_> {
         sets
     }
 
-    /// A scan of a table with values of other units, if it uses them.
+    /// A scan of a table, or of a system relation, with values of other units, if it uses them.
     fn probe(
         &self,
         leaf: &Leaf,
@@ -331,15 +338,22 @@ impl Search<'_, '_> {
         let joined = with.iter().map(|c| self.conditions[*c].expr.clone());
         let filters: Vec<Expr> = unit.filters.iter().cloned().chain(joined).collect();
         let (node, _) = self.joins.leaf(leaf, filters, &scan);
-        let PlanNode::Scan(plan) = &node else { return None };
-        if matches!(plan.path, ScanPath::Sequential) {
-            return None;
-        }
-        let mut left = Vec::new();
-        if let Some(filter) = plan.filter.clone() {
-            split_conjuncts(filter, &mut left);
-        }
-        let used = with.iter().any(|c| !left.iter().any(|e| e.same(&self.conditions[*c].expr)));
+        let used = match &node {
+            PlanNode::Scan(plan) => {
+                let mut left = Vec::new();
+                if let Some(filter) = plan.filter.clone() {
+                    split_conjuncts(filter, &mut left);
+                }
+                let is_left = |c: &usize| left.iter().any(|e| e.same(&self.conditions[*c].expr));
+                !matches!(plan.path, ScanPath::Sequential) && !with.iter().all(is_left)
+            }
+            PlanNode::Virtual { key: Some((_, value)), .. } => {
+                let mut reads = false;
+                reads_slots(value, &mut |_| reads = true);
+                reads
+            }
+            _ => false,
+        };
         if !used {
             return None;
         }

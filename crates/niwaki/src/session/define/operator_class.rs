@@ -11,6 +11,20 @@ type Class = (&'static str, &'static [TypeOid], bool);
 
 const STRINGS: &[TypeOid] = &[TypeOid::TEXT, TypeOid::VARCHAR];
 
+/// Numbers of objects, shown as numbers or as names.
+const OBJECTS: &[TypeOid] = &[
+    TypeOid::OID,
+    TypeOid::REGCLASS,
+    TypeOid::REGTYPE,
+    TypeOid::REGPROC,
+    TypeOid::REGPROCEDURE,
+    TypeOid::REGOPER,
+    TypeOid::REGOPERATOR,
+    TypeOid::REGROLE,
+    TypeOid::REGNAMESPACE,
+    TypeOid::REGCOLLATION,
+];
+
 /// Text compares by code points, as in the C locale, so that the pattern classes order as the others.
 const CLASSES: &[Class] = &[
     ("bool_ops", &[TypeOid::BOOL], true),
@@ -26,7 +40,7 @@ const CLASSES: &[Class] = &[
     ("varchar_pattern_ops", STRINGS, false),
     ("bpchar_ops", &[TypeOid::BPCHAR], true),
     ("bpchar_pattern_ops", &[TypeOid::BPCHAR], false),
-    ("oid_ops", &[TypeOid::OID, TypeOid::REGCLASS], true),
+    ("oid_ops", OBJECTS, true),
     ("tid_ops", &[TypeOid::TID], true),
     ("float4_ops", &[TypeOid::FLOAT4], true),
     ("float8_ops", &[TypeOid::FLOAT8], true),

@@ -1,0 +1,158 @@
+//! Numbers of what has none of its own in the catalog: constraints and defaults.
+
+use std::sync::Arc;
+
+use niwaki_types::TypeOid;
+
+use crate::definition::{Check, Column, Oid};
+use crate::relation::Relation;
+use crate::state::CatalogState;
+
+/// No table has more columns (PostgreSQL's limit); more checks than that have numbers that others have, too.
+const PARTS: u32 = 1600;
+/// Numbers of parts begin here: no object is likely to get there.
+const FIRST_PART: u32 = 1 << 31;
+
+/// A number for a part of a table, the same as long as the definition of the table is the same.
+fn part_number(table: Oid, number: usize) -> Oid {
+    let number = u32::try_from(number).unwrap_or(0) % PARTS;
+    Oid(FIRST_PART + table.0 % (FIRST_PART / PARTS) * PARTS + number)
+}
+
+/// The number of the default of a column, by the column's position from 0.
+pub fn default_oid(table: Oid, column: usize) -> Oid {
+    part_number(table, column)
+}
+
+/// The number of a CHECK constraint, by its position in the table's list.
+pub fn check_oid(table: Oid, position: usize) -> Oid {
+    part_number(table, position)
+}
+
+/// What the one row of a sequence tells.
+pub const SEQUENCE_COLUMNS: [(&str, TypeOid); 3] =
+    [("last_value", TypeOid::INT8), ("log_cnt", TypeOid::INT8), ("is_called", TypeOid::BOOL)];
+
+/// A constraint of a table.
+#[derive(Clone, Copy, Debug)]
+pub enum TableConstraint<'c> {
+    /// PRIMARY KEY or UNIQUE; its number and name are those of the index.
+    Index(&'c Arc<Relation>),
+    /// CHECK
+    Check(&'c Check),
+}
+
+/// A constraint with its number and table.
+#[derive(Clone, Copy, Debug)]
+pub struct NumberedConstraint<'c> {
+    /// Number.
+    pub oid: Oid,
+    /// The table.
+    pub table: &'c Arc<Relation>,
+    /// What it is.
+    pub constraint: TableConstraint<'c>,
+}
+
+impl NumberedConstraint<'_> {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self.constraint {
+            TableConstraint::Index(index) => &index.name,
+            TableConstraint::Check(check) => &check.name,
+        }
+    }
+}
+
+impl CatalogState {
+    /// The constraints of a table: first those that stand on indexes.
+    pub fn constraints_of<'c>(&'c self, table: &'c Arc<Relation>) -> Vec<NumberedConstraint<'c>> {
+        let held = table.indexes.iter().filter(|entry| entry.definition.constraint.is_some());
+        let held = held.filter_map(|entry| self.relation(entry.oid)).map(|index| {
+            let constraint = TableConstraint::Index(index);
+            NumberedConstraint { oid: index.oid, table, constraint }
+        });
+        let checks = table.checks.iter().enumerate().map(|(position, check)| {
+            let constraint = TableConstraint::Check(check);
+            NumberedConstraint { oid: check_oid(table.oid, position), table, constraint }
+        });
+        held.chain(checks).collect()
+    }
+
+    /// The constraint with this number.
+    pub fn constraint(&self, oid: Oid) -> Option<NumberedConstraint<'_>> {
+        if oid.0 < FIRST_PART {
+            let index = self.relation(oid)?.index.as_ref()?;
+            let table = self.relation(index.table)?;
+            return self.constraints_of(table).into_iter().find(|found| found.oid == oid);
+        }
+        self.tables()
+            .flat_map(|table| self.constraints_of(table))
+            .find(|constraint| constraint.oid == oid)
+    }
+
+    /// Relations in the order of their numbers.
+    pub fn in_order(&self) -> Vec<&Arc<Relation>> {
+        let mut all: Vec<_> = self.relations().collect();
+        all.sort_unstable_by_key(|relation| relation.oid);
+        all
+    }
+}
+
+impl Relation {
+    /// The columns that rows of it have, dropped ones included: of an index its keys and INCLUDE columns, under the names
+    /// and with the types that `pg_attribute` has for them.
+    pub fn shown_columns(&self, state: &CatalogState) -> Vec<Column> {
+        let own = |name: String, type_oid: u32, typmod: i32| Column {
+            name,
+            type_oid,
+            typmod,
+            not_null: self.sequence.is_some(),
+            default: None,
+            identity: None,
+            sequence: None,
+            missing: None,
+            dropped: false,
+        };
+        if self.sequence.is_some() {
+            return SEQUENCE_COLUMNS.map(|(name, kind)| own(name.to_owned(), kind.0, -1)).into();
+        }
+        let Some(index) = &self.index else { return self.columns.clone() };
+        let Some(table) = state.relation(index.table) else { return Vec::new() };
+        let keys = index.key.iter().map(|key| (key.column, key.expression.as_ref()));
+        let included = index.include.iter().map(|column| (*column, None));
+        let mut columns: Vec<Column> = Vec::new();
+        for (position, expression) in keys.chain(included) {
+            let (base, type_oid, typmod) =
+                match (expression, table.columns.get(usize::from(position))) {
+                    (Some(expression), _) => (called(&expression.shown), expression.type_oid, -1),
+                    (None, Some(column)) => (column.name.as_str(), column.type_oid, column.typmod),
+                    (None, None) => continue,
+                };
+            // A name that comes twice gets a number.
+            let mut name = base.to_owned();
+            let mut count = 0u32;
+            while columns.iter().any(|column| column.name == name) {
+                count += 1;
+                name = format!("{base}{count}");
+            }
+            columns.push(own(name, type_oid, typmod));
+        }
+        columns
+    }
+}
+
+/// What the column of an expression is called: the function that is called, else `expr`.
+fn called(expression: &str) -> &str {
+    match expression.split_once('(') {
+        Some((name, _))
+            if expression.ends_with(')')
+                && !name.is_empty()
+                && name
+                    .chars()
+                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') =>
+        {
+            name
+        }
+        _ => "expr",
+    }
+}

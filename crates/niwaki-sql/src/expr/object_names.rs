@@ -1,0 +1,264 @@
+//! Names of catalog objects as values: `regclass`, `regtype`, `regproc` and their like, in and out.
+
+use niwaki_catalog::{
+    CatalogState, Oid, SearchPath, builtin_functions, builtin_operators, builtin_rows,
+    builtin_types,
+};
+use niwaki_types::{Datum, TypeOid};
+use pg_query::NodeEnum;
+
+use super::cast::{regclass_input, split_identifier};
+use crate::context::ExecContext;
+use crate::error::{Result, SqlError};
+use crate::functions::quote_identifier;
+use crate::types::{array_of, format_oid, type_by_name};
+
+/// The roles there are: the one that owns everything, and the one that stands for whoever owns the database.
+pub(crate) const ROLES: [(u32, &str); 2] = [(10, "postgres"), (6171, "pg_database_owner")];
+
+/// Reads the name (or the number) of an object of this kind.
+///
+/// # Errors
+/// `42P01`, `42704`, `42883`, `3F000` by kind when there is none of this name; `42725` when there are several.
+pub fn object_input(
+    text: &str,
+    kind: TypeOid,
+    catalog: &CatalogState,
+    path: &SearchPath,
+) -> Result<Datum> {
+    if kind == TypeOid::REGCLASS {
+        return regclass_input(text, catalog, path);
+    }
+    let trimmed = text.trim();
+    if trimmed == "-" {
+        return Ok(Datum::Oid(0));
+    }
+    if !trimmed.is_empty() && trimmed.bytes().all(|b| b.is_ascii_digit()) {
+        return trimmed.parse().map(Datum::Oid).map_err(|_| {
+            SqlError::new("22003", format!("value \"{trimmed}\" is out of range for type oid"))
+        });
+    }
+    let found = match kind {
+        TypeOid::REGTYPE => regtype(text)?,
+        TypeOid::REGPROC => regproc(trimmed)?,
+        TypeOid::REGPROCEDURE => regprocedure(trimmed)?,
+        TypeOid::REGOPER => regoper(trimmed)?,
+        TypeOid::REGOPERATOR => regoperator(trimmed)?,
+        TypeOid::REGROLE => regrole(trimmed)?,
+        TypeOid::REGNAMESPACE => regnamespace(trimmed, catalog)?,
+        TypeOid::REGCOLLATION => regcollation(trimmed)?,
+        _ => return Err(SqlError::internal("an object of no known kind")),
+    };
+    Ok(Datum::Oid(found))
+}
+
+/// An object's name, as its type shows it; its number when there is no such object.
+pub(crate) fn object_name(number: u32, kind: TypeOid, exec: &ExecContext<'_>) -> String {
+    if number == 0 {
+        return "-".to_owned();
+    }
+    let known = match kind {
+        TypeOid::REGCLASS => relation_name(number, exec),
+        TypeOid::REGTYPE => builtin_types().by_oid(number).map(|_| format_oid(TypeOid(number))),
+        TypeOid::REGPROC => {
+            builtin_functions().by_oid(number).map(|function| quote_identifier(function.name))
+        }
+        TypeOid::REGPROCEDURE => builtin_functions().by_oid(number).map(|function| {
+            let arguments: Vec<String> =
+                function.arguments.iter().map(|kind| format_oid(*kind)).collect();
+            format!("{}({})", quote_identifier(function.name), arguments.join(","))
+        }),
+        TypeOid::REGOPER => {
+            builtin_operators().by_oid(number).map(|operator| operator.name.to_owned())
+        }
+        TypeOid::REGOPERATOR => builtin_operators().by_oid(number).map(|operator| {
+            let side = |kind: u32| match kind {
+                0 => "NONE".to_owned(),
+                kind => format_oid(TypeOid(kind)),
+            };
+            format!("{}({},{})", operator.name, side(operator.left), side(operator.right))
+        }),
+        TypeOid::REGROLE => {
+            ROLES.iter().find(|(oid, _)| *oid == number).map(|(_, name)| quote_identifier(name))
+        }
+        TypeOid::REGNAMESPACE => {
+            exec.catalog.schema(Oid(number)).map(|schema| quote_identifier(&schema.name))
+        }
+        TypeOid::REGCOLLATION => {
+            collations().find(|(oid, _)| *oid == number).map(|(_, name)| quote_identifier(name))
+        }
+        _ => None,
+    };
+    known.unwrap_or_else(|| number.to_string())
+}
+
+fn relation_name(number: u32, exec: &ExecContext<'_>) -> Option<String> {
+    let relation = exec.catalog.relation(Oid(number))?;
+    let found = exec.catalog.resolve(exec.path, None, &relation.name).ok();
+    let name = quote_identifier(&relation.name);
+    if found.is_some_and(|f| f.oid == relation.oid) {
+        return Some(name);
+    }
+    Some(match exec.catalog.schema(relation.schema) {
+        Some(schema) => format!("{}.{name}", quote_identifier(&schema.name)),
+        None => name,
+    })
+}
+
+/// Numbers and names of collations.
+fn collations() -> impl Iterator<Item = (u32, &'static str)> {
+    let rows = builtin_rows("pg_collation").into_iter().flat_map(|rows| rows.rows());
+    rows.filter_map(|mut row| {
+        let oid = row.next().flatten()?.parse().ok()?;
+        Some((oid, row.next().flatten()?))
+    })
+}
+
+/// The name without a schema, if the schema is where built-in things are.
+fn builtin_part(text: &str, kind: &str) -> Result<String> {
+    let parts =
+        split_identifier(text).ok_or_else(|| SqlError::new("42602", "invalid name syntax"))?;
+    match parts.as_slice() {
+        [name] => Ok(name.clone()),
+        [schema, name] if schema == "pg_catalog" => Ok(name.clone()),
+        [schema, _] if schema != "public" && schema != "information_schema" => {
+            Err(SqlError::new("3F000", format!("schema \"{schema}\" does not exist")))
+        }
+        _ => Err(SqlError::new("42883", format!("{kind} \"{text}\" does not exist"))),
+    }
+}
+
+/// The type that an SQL type name means, one that Niwaki does not have among them.
+fn regtype(text: &str) -> Result<u32> {
+    let undefined = || SqlError::new("42704", format!("type \"{}\" does not exist", text.trim()));
+    let syntax = || SqlError::new("42601", format!("invalid type name \"{text}\""));
+    let parsed = crate::parse::parse(&format!("SELECT NULL::{text}")).map_err(|_| syntax())?;
+    let Some(NodeEnum::SelectStmt(select)) = parsed.first().map(|statement| &*statement.node)
+    else {
+        return Err(syntax());
+    };
+    let target = select.target_list.first().and_then(|node| node.node.as_ref());
+    let Some(NodeEnum::ResTarget(target)) = target else { return Err(syntax()) };
+    let value = target.val.as_ref().and_then(|value| value.node.as_ref());
+    let Some(NodeEnum::TypeCast(cast)) = value else { return Err(syntax()) };
+    let name = cast.type_name.as_ref().ok_or_else(syntax)?;
+    let strings: Vec<&str> = name
+        .names
+        .iter()
+        .filter_map(|node| match node.node.as_ref() {
+            Some(NodeEnum::String(string)) => Some(string.sval.as_str()),
+            _ => None,
+        })
+        .collect();
+    let base = match strings.as_slice() {
+        [base] | ["pg_catalog", base] => *base,
+        _ => return Err(undefined()),
+    };
+    let known = type_by_name(base).map(|oid| oid.0);
+    let found = known.or_else(|| builtin_types().named(base).next().map(|kind| kind.oid));
+    let found = found.ok_or_else(undefined)?;
+    if name.array_bounds.is_empty() {
+        return Ok(found);
+    }
+    let array = builtin_types().by_oid(found).map(|kind| kind.array).filter(|array| *array != 0);
+    array.or_else(|| array_of(TypeOid(found)).map(|array| array.0)).ok_or_else(undefined)
+}
+
+fn only<T>(
+    mut found: impl Iterator<Item = T>,
+    missing: impl FnOnce() -> SqlError,
+    several: impl FnOnce() -> SqlError,
+) -> Result<T> {
+    let first = found.next().ok_or_else(missing)?;
+    if found.next().is_some() { Err(several()) } else { Ok(first) }
+}
+
+fn regproc(text: &str) -> Result<u32> {
+    let name = builtin_part(text, "function")?;
+    let missing = || SqlError::new("42883", format!("function \"{text}\" does not exist"));
+    let several = || SqlError::new("42725", format!("more than one function named \"{text}\""));
+    only(builtin_functions().named(&name).map(|function| function.oid), missing, several)
+}
+
+/// The types between the brackets of `name(type, …)`.
+fn signature(text: &str) -> Result<(&str, Vec<TypeOid>)> {
+    let (name, rest) = text
+        .split_once('(')
+        .ok_or_else(|| SqlError::new("22P02", "expected a left parenthesis"))?;
+    let inner = rest
+        .trim_end()
+        .strip_suffix(')')
+        .ok_or_else(|| SqlError::new("22P02", "expected a right parenthesis"))?;
+    // Commas inside of brackets belong to a type.
+    let mut depth = 0i32;
+    let parts = inner.split(|c: char| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        c == ',' && depth == 0
+    });
+    let parts = parts.map(str::trim).filter(|part| !part.is_empty());
+    let kinds = parts.map(|part| match part {
+        "NONE" | "none" => Ok(TypeOid(0)),
+        part => regtype(part).map(TypeOid),
+    });
+    Ok((name.trim(), kinds.collect::<Result<Vec<_>>>()?))
+}
+
+fn regprocedure(text: &str) -> Result<u32> {
+    let (name, arguments) = signature(text)?;
+    let name = builtin_part(name, "function")?;
+    let mut all = builtin_functions().named(&name);
+    all.find(|function| function.arguments == arguments)
+        .map(|function| function.oid)
+        .ok_or_else(|| SqlError::new("42883", format!("function \"{text}\" does not exist")))
+}
+
+fn operator_name(text: &str) -> &str {
+    text.strip_prefix("pg_catalog.").unwrap_or(text)
+}
+
+fn regoper(text: &str) -> Result<u32> {
+    let missing = || SqlError::new("42883", format!("operator does not exist: {text}"));
+    let several = || SqlError::new("42725", format!("more than one operator named {text}"));
+    let all = builtin_operators().named(operator_name(text));
+    only(all.map(|operator| operator.oid), missing, several)
+}
+
+fn regoperator(text: &str) -> Result<u32> {
+    let (name, arguments) = signature(text)?;
+    let [left, right] = arguments.as_slice() else {
+        return Err(SqlError::new("22P02", "expected two argument types of an operator"));
+    };
+    let mut all = builtin_operators().named(operator_name(name));
+    all.find(|operator| (operator.left, operator.right) == (left.0, right.0))
+        .map(|operator| operator.oid)
+        .ok_or_else(|| SqlError::new("42883", format!("operator does not exist: {text}")))
+}
+
+fn single(text: &str) -> Result<String> {
+    let mut parts =
+        split_identifier(text).ok_or_else(|| SqlError::new("42602", "invalid name syntax"))?;
+    match (parts.pop(), parts.is_empty()) {
+        (Some(name), true) => Ok(name),
+        _ => Err(SqlError::new("42602", "invalid name syntax")),
+    }
+}
+
+fn regrole(text: &str) -> Result<u32> {
+    let name = single(text)?;
+    let found = ROLES.iter().find(|(_, role)| *role == name).map(|(oid, _)| *oid);
+    found.ok_or_else(|| SqlError::new("42704", format!("role \"{name}\" does not exist")))
+}
+
+fn regnamespace(text: &str, catalog: &CatalogState) -> Result<u32> {
+    let name = single(text)?;
+    let found = catalog.schema_by_name(&name).map(|schema| schema.oid.0);
+    found.ok_or_else(|| SqlError::new("3F000", format!("schema \"{name}\" does not exist")))
+}
+
+fn regcollation(text: &str) -> Result<u32> {
+    let name = builtin_part(text, "collation")?;
+    let found = collations().find(|(_, collation)| *collation == name).map(|(oid, _)| oid);
+    found.ok_or_else(|| {
+        SqlError::new("42704", format!("collation \"{name}\" for encoding \"UTF8\" does not exist"))
+    })
+}

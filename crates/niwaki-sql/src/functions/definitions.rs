@@ -1,0 +1,256 @@
+//! Objects as the statements that make them: `pg_get_constraintdef`, `pg_get_expr`, ….
+
+use std::fmt::Write as _;
+
+use niwaki_catalog::{
+    CatalogState, ConstraintKind, ConstraintTime, NumberedConstraint, Oid, TableConstraint,
+    builtin_functions, builtin_rows,
+};
+use niwaki_types::{Datum, TypeOid};
+
+use super::{Function, functions, quote_identifier};
+use crate::context::ExecContext;
+use crate::error::{Result, SqlError};
+use crate::types::format_oid;
+
+fn wrong() -> SqlError {
+    SqlError::internal("a catalog function was given values of other types")
+}
+
+fn string(text: String) -> Datum {
+    Datum::Text(text.into())
+}
+
+/// Whether the last argument asks for a text without needless brackets.
+fn is_pretty(values: &[Datum]) -> bool {
+    matches!(values.last(), Some(Datum::Bool(true)))
+}
+
+/// `pg_get_expr(expression, relation [, pretty])`: the catalog keeps expressions as text.
+fn expression(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let [Datum::Text(text), Datum::Oid(relation), ..] = values else { return Err(wrong()) };
+    let pretty = is_pretty(values);
+    let Some(relation) = exec.catalog.relation(Oid(*relation)) else { return Ok(Datum::Null) };
+    let column = relation.columns.iter().find(|column| column.default.as_deref() == Some(text));
+    let target = column.map(|column| (column.column_type(), column.name.as_str()));
+    // Expressions of indexes are read over their table.
+    let table = match &relation.index {
+        Some(index) => exec.catalog.relation(index.table).unwrap_or(relation),
+        None => relation,
+    };
+    let over = target.is_none().then_some(table);
+    let shown = crate::shown::show(text, over, target, exec.catalog, exec.path, pretty);
+    Ok(string(shown.unwrap_or_else(|_| text.to_string())))
+}
+
+/// `pg_get_constraintdef(constraint [, pretty])`
+fn constraint_definition(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let [Datum::Oid(oid), ..] = values else { return Err(wrong()) };
+    let Some(found) = exec.catalog.constraint(Oid(*oid)) else { return Ok(Datum::Null) };
+    Ok(string(constraint_text(&found, exec, is_pretty(values))))
+}
+
+fn constraint_text(found: &NumberedConstraint<'_>, exec: &ExecContext<'_>, pretty: bool) -> String {
+    let index = match found.constraint {
+        TableConstraint::Check(check) => {
+            let text = &check.expression;
+            let over = Some(found.table);
+            let shown = crate::shown::show(text, over, None, exec.catalog, exec.path, pretty);
+            return format!("CHECK ({})", shown.unwrap_or_else(|_| text.clone()));
+        }
+        TableConstraint::Index(index) => index,
+    };
+    let Some(definition) = &index.index else { return String::new() };
+    let names = |columns: &mut dyn Iterator<Item = u16>| {
+        let named = columns.filter_map(|column| found.table.columns.get(usize::from(column)));
+        named.map(|column| quote_identifier(&column.name)).collect::<Vec<_>>().join(", ")
+    };
+    let kind = match definition.constraint {
+        Some(ConstraintKind::PrimaryKey) => "PRIMARY KEY",
+        _ if definition.nulls_not_distinct => "UNIQUE NULLS NOT DISTINCT",
+        _ => "UNIQUE",
+    };
+    let key = names(&mut definition.key.iter().map(|key| key.column));
+    let mut text = format!("{kind} ({key})");
+    if !definition.include.is_empty() {
+        let included = names(&mut definition.include.iter().copied());
+        // Writing to a string cannot fail.
+        let _ = write!(text, " INCLUDE ({included})");
+    }
+    text.push_str(match definition.check_time {
+        ConstraintTime::AtOnce => "",
+        ConstraintTime::Statement => " DEFERRABLE",
+        ConstraintTime::Transaction => " DEFERRABLE INITIALLY DEFERRED",
+    });
+    text
+}
+
+/// `pg_get_viewdef`: system views are computed, and have no text; nothing else is a view.
+fn view_definition(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let oid = match values.first() {
+        Some(Datum::Oid(oid)) => *oid,
+        Some(Datum::Text(name)) => {
+            match crate::expr::object_input(name, TypeOid::REGCLASS, exec.catalog, exec.path)? {
+                Datum::Oid(oid) => oid,
+                _ => return Err(wrong()),
+            }
+        }
+        _ => return Err(wrong()),
+    };
+    match exec.catalog.relation(Oid(oid)) {
+        Some(relation) if relation.view.is_some() => {
+            Err(SqlError::unsupported("the definition of a system view"))
+        }
+        _ => Ok(Datum::Null),
+    }
+}
+
+/// There are no rules, triggers, statistics objects and partitions that could be asked about.
+fn no_definition(_: &[Datum]) -> Result<Datum> {
+    Ok(Datum::Null)
+}
+
+/// What `pg_proc` says about the parameters of a function.
+struct Parameters {
+    /// All types, those of results among them.
+    types: Vec<TypeOid>,
+    /// A letter each, none where all are given by the caller.
+    modes: Vec<char>,
+    names: Vec<&'static str>,
+    result: TypeOid,
+    returns_set: bool,
+    is_variadic: bool,
+}
+
+/// Reads the parameters of the function with this number.
+fn parameters(number: u32) -> Option<Parameters> {
+    const COLUMNS: [&str; 7] = [
+        "oid",
+        "provariadic",
+        "proretset",
+        "prorettype",
+        "proallargtypes",
+        "proargmodes",
+        "proargnames",
+    ];
+    let function = builtin_functions().by_oid(number)?;
+    let rows = builtin_rows("pg_proc")?;
+    let places =
+        COLUMNS.map(|name| rows.columns().iter().position(|column| *column == name).unwrap_or(0));
+    let wanted = number.to_string();
+    let row = rows.rows().find_map(|row| {
+        let row: Vec<Option<&'static str>> = row.collect();
+        (row.first().copied().flatten() == Some(wanted.as_str())).then_some(row)
+    })?;
+    let [_, variadic, set, result, types, modes, names] =
+        places.map(|place| row.get(place).copied().flatten().unwrap_or(""));
+    let list = |text: &'static str| {
+        let text = text.trim_matches(['{', '}']);
+        text.split(',').filter(|part| !part.is_empty()).map(|part| part.trim_matches('"'))
+    };
+    let all: Vec<TypeOid> = list(types).filter_map(|oid| oid.parse().ok()).map(TypeOid).collect();
+    Some(Parameters {
+        types: if all.is_empty() { function.arguments.clone() } else { all },
+        modes: list(modes).filter_map(|mode| mode.chars().next()).collect(),
+        names: list(names).collect(),
+        result: TypeOid(result.parse().ok()?),
+        returns_set: set == "t",
+        is_variadic: variadic != "0",
+    })
+}
+
+impl Parameters {
+    /// Parameters of some modes, each with its name and type.
+    fn shown(&self, wanted: impl Fn(char) -> bool, with_modes: bool) -> String {
+        let mut parts = Vec::new();
+        for (at, kind) in self.types.iter().enumerate() {
+            let mode = self.modes.get(at).copied().unwrap_or('i');
+            if !wanted(mode) {
+                continue;
+            }
+            let last = at + 1 == self.types.len() && self.modes.is_empty() && self.is_variadic;
+            let word = match mode {
+                'v' => "VARIADIC ",
+                _ if last => "VARIADIC ",
+                'o' if with_modes => "OUT ",
+                'b' if with_modes => "INOUT ",
+                _ => "",
+            };
+            let name = self.names.get(at).copied().filter(|name| !name.is_empty());
+            let name = name.map(|name| format!("{} ", quote_identifier(name))).unwrap_or_default();
+            parts.push(format!("{word}{name}{}", format_oid(*kind)));
+        }
+        parts.join(", ")
+    }
+}
+
+fn of_function(values: &[Datum], show: impl Fn(&Parameters) -> String) -> Result<Datum> {
+    let [Datum::Oid(number)] = values else { return Err(wrong()) };
+    Ok(parameters(*number).map_or(Datum::Null, |found| string(show(&found))))
+}
+
+fn function_arguments(values: &[Datum]) -> Result<Datum> {
+    of_function(values, |found| found.shown(|mode| mode != 't', true))
+}
+
+fn function_result(values: &[Datum]) -> Result<Datum> {
+    of_function(values, |found| {
+        if found.modes.contains(&'t') {
+            return format!("TABLE({})", found.shown(|mode| mode == 't', false));
+        }
+        let set = if found.returns_set { "SETOF " } else { "" };
+        format!("{set}{}", format_oid(found.result))
+    })
+}
+
+/// The column a sequence belongs to: `pg_get_serial_sequence(table, column)`.
+fn serial_sequence(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let [Datum::Text(table), Datum::Text(name)] = values else { return Err(wrong()) };
+    let oid = crate::expr::object_input(table, TypeOid::REGCLASS, exec.catalog, exec.path)?;
+    let Datum::Oid(oid) = oid else { return Err(wrong()) };
+    let relation = exec.catalog.relation(Oid(oid)).ok_or_else(wrong)?;
+    let Some((_, column)) = relation.visible_columns().find(|(_, c)| c.name == **name) else {
+        return Err(SqlError::new(
+            "42703",
+            format!("column \"{name}\" of relation \"{}\" does not exist", relation.name),
+        ));
+    };
+    let sequence = column.sequence.and_then(|sequence| exec.catalog.relation(sequence));
+    Ok(sequence.map_or(Datum::Null, |sequence| {
+        string(qualified(exec.catalog, sequence.schema, &sequence.name))
+    }))
+}
+
+/// `schema.name`
+fn qualified(catalog: &CatalogState, schema: Oid, name: &str) -> String {
+    let name = quote_identifier(name);
+    match catalog.schema(schema) {
+        Some(schema) => format!("{}.{name}", quote_identifier(&schema.name)),
+        None => name,
+    }
+}
+
+pub(super) const FUNCTIONS: &[Function] = functions! {
+    "pg_get_expr" (NODE_TREE, OID) TEXT strict single stable Context(expression);
+    "pg_get_expr" (NODE_TREE, OID, BOOL) TEXT strict single stable Context(expression);
+    "pg_get_constraintdef" (OID) TEXT strict single stable Context(constraint_definition);
+    "pg_get_constraintdef" (OID, BOOL) TEXT strict single stable Context(constraint_definition);
+    "pg_get_viewdef" (OID) TEXT strict single stable Context(view_definition);
+    "pg_get_viewdef" (OID, BOOL) TEXT strict single stable Context(view_definition);
+    "pg_get_viewdef" (OID, INT4) TEXT strict single stable Context(view_definition);
+    "pg_get_viewdef" (TEXT) TEXT strict single stable Context(view_definition);
+    "pg_get_viewdef" (TEXT, BOOL) TEXT strict single stable Context(view_definition);
+    "pg_get_triggerdef" (OID) TEXT strict single stable Pure(no_definition);
+    "pg_get_triggerdef" (OID, BOOL) TEXT strict single stable Pure(no_definition);
+    "pg_get_ruledef" (OID) TEXT strict single stable Pure(no_definition);
+    "pg_get_ruledef" (OID, BOOL) TEXT strict single stable Pure(no_definition);
+    "pg_get_statisticsobjdef" (OID) TEXT strict single stable Pure(no_definition);
+    "pg_get_statisticsobjdef_columns" (OID) TEXT strict single stable Pure(no_definition);
+    "pg_get_partkeydef" (OID) TEXT strict single stable Pure(no_definition);
+    "pg_get_partition_constraintdef" (OID) TEXT strict single stable Pure(no_definition);
+    "pg_get_function_sqlbody" (OID) TEXT strict single stable Pure(no_definition);
+    "pg_get_function_arguments" (OID) TEXT strict single stable Pure(function_arguments);
+    "pg_get_function_identity_arguments" (OID) TEXT strict single stable Pure(function_arguments);
+    "pg_get_function_result" (OID) TEXT strict single stable Pure(function_result);
+    "pg_get_serial_sequence" (TEXT, TEXT) TEXT strict single stable Context(serial_sequence);
+};

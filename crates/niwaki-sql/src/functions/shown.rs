@@ -1,0 +1,76 @@
+//! Which of PostgreSQL's functions and operators the catalog shows: what is there.
+
+use std::collections::HashSet;
+
+use niwaki_catalog::{builtin_functions, builtin_operators, builtin_rows};
+use niwaki_types::TypeOid;
+
+use super::{Function, functions_named, operators_named};
+use crate::aggregates::aggregates_named;
+use crate::types::array_of;
+
+/// Columns of other catalogs that name functions.
+const REFERENCES: &[(&str, &[&str])] = &[
+    (
+        "pg_type",
+        &[
+            "typinput",
+            "typoutput",
+            "typreceive",
+            "typsend",
+            "typmodin",
+            "typmodout",
+            "typanalyze",
+            "typsubscript",
+        ],
+    ),
+    ("pg_am", &["amhandler"]),
+    ("pg_amproc", &["amproc"]),
+    ("pg_cast", &["castfunc"]),
+    ("pg_language", &["lanvalidator"]),
+    ("pg_operator", &["oprcode", "oprrest", "oprjoin"]),
+];
+
+/// Types as a declaration lists them: of those that may come any number of times, their array.
+fn declared(function: &Function) -> Vec<TypeOid> {
+    let mut arguments = function.arguments.to_vec();
+    if let (true, Some(last)) = (function.variadic, function.arguments.last())
+        && let Some(array) = array_of(*last)
+    {
+        arguments.pop();
+        arguments.push(array);
+    }
+    arguments
+}
+
+/// Numbers of functions.
+pub(super) fn functions() -> HashSet<u32> {
+    let own = builtin_functions().all().iter().filter(|builtin| {
+        let all = functions_named(builtin.name).iter().chain(aggregates_named(builtin.name));
+        all.into_iter().any(|function| declared(function) == builtin.arguments)
+    });
+    let mut shown: HashSet<u32> = own.map(|builtin| builtin.oid).collect();
+    for (catalog, columns) in REFERENCES {
+        let Some(rows) = builtin_rows(catalog) else { continue };
+        let places: Vec<usize> = columns
+            .iter()
+            .filter_map(|name| rows.columns().iter().position(|column| column == name))
+            .collect();
+        for row in rows.rows() {
+            let row: Vec<Option<&str>> = row.collect();
+            let named = places.iter().filter_map(|at| row.get(*at).copied().flatten());
+            shown.extend(named.filter_map(|oid| oid.parse::<u32>().ok()));
+        }
+    }
+    shown
+}
+
+/// Numbers of operators.
+pub(super) fn operators() -> HashSet<u32> {
+    let own = builtin_operators().all().iter().filter(|builtin| {
+        let operands: Vec<TypeOid> =
+            [builtin.left, builtin.right].into_iter().filter(|o| *o != 0).map(TypeOid).collect();
+        operators_named(builtin.name).iter().any(|operator| operator.arguments == operands)
+    });
+    own.map(|builtin| builtin.oid).collect()
+}

@@ -1,0 +1,49 @@
+//! Which one value of a column a scan of a system relation wants, so that not all of its rows are computed.
+
+use niwaki_catalog::Relation;
+use niwaki_types::TypeOid;
+
+use super::conditions::{is_volatile, reads_only};
+use crate::expr::{Expr, ExprKind};
+
+/// The column (by position) and its wanted value, from the first condition `column = value` whose value is known before
+/// the scan starts. The condition must still be judged: the relation may give more rows.
+pub(crate) fn virtual_key(
+    relation: &Relation,
+    start: usize,
+    conditions: &[Expr],
+    available: &dyn Fn(usize) -> bool,
+) -> Option<(usize, Expr)> {
+    let view = relation.view.as_ref()?;
+    conditions.iter().find_map(|condition| {
+        let ExprKind::Call { function, arguments } = &condition.kind else { return None };
+        let [left, right] = arguments.as_slice() else { return None };
+        if function.name != "=" {
+            return None;
+        }
+        [(left, right), (right, left)].into_iter().find_map(|(column, value)| {
+            let column = column_of(column)?.checked_sub(start)?;
+            let known = !is_volatile(value)
+                && reads_only(value, &mut |slot| available(slot))
+                && is_plain(value.ty);
+            let has_key = column < relation.columns.len() && view.has_key(column);
+            (known && has_key).then(|| (column, value.clone()))
+        })
+    })
+}
+
+/// The slot of a column, which may be compared as a text or as a number.
+fn column_of(expr: &Expr) -> Option<usize> {
+    match &expr.kind {
+        ExprKind::Slot { depth: 0, slot } => Some(*slot),
+        ExprKind::Cast { argument, from, .. } if is_plain(*from) && is_plain(expr.ty) => {
+            column_of(argument)
+        }
+        _ => None,
+    }
+}
+
+/// Whether equal values have equal images, under any other plain type, too.
+fn is_plain(kind: TypeOid) -> bool {
+    matches!(kind, TypeOid::OID | TypeOid::NAME | TypeOid::TEXT) || kind.is_object_name()
+}

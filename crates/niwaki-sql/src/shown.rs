@@ -1,0 +1,333 @@
+//! Stored expressions as PostgreSQL shows them: defaults, checks, keys and predicates of indexes.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{CatalogState, Relation, SearchPath};
+use niwaki_types::{ColumnType, Datum, TypeOid};
+
+use crate::analyze::stored_expression;
+use crate::context::{AnalyzeContext, ExecContext};
+use crate::error::Result;
+use crate::expr::{BoolTest, Expr, ExprKind};
+use crate::functions::quote_identifier;
+use crate::sessionless;
+use crate::types::{format_oid, format_type};
+
+/// Values of the session that have names of their own, which functions do not show.
+const VALUE_FUNCTIONS: &[&str] = &[
+    "CURRENT_DATE",
+    "CURRENT_TIME",
+    "CURRENT_TIMESTAMP",
+    "LOCALTIME",
+    "LOCALTIMESTAMP",
+    "CURRENT_USER",
+    "SESSION_USER",
+];
+
+/// An expression over the columns of `relation`, or the default of a column (`target`: type and name), as PostgreSQL shows
+/// it with all brackets.
+///
+/// # Errors
+/// Analysis's, when the text cannot be read any more.
+pub fn shown_expression(
+    text: &str,
+    relation: Option<&Arc<Relation>>,
+    target: Option<(ColumnType, &str)>,
+    catalog: &CatalogState,
+    path: &SearchPath,
+) -> Result<String> {
+    show(text, relation, target, catalog, path, false)
+}
+
+/// [`shown_expression`], without needless brackets if `pretty`.
+pub(crate) fn show(
+    text: &str,
+    relation: Option<&Arc<Relation>>,
+    target: Option<(ColumnType, &str)>,
+    catalog: &CatalogState,
+    path: &SearchPath,
+    pretty: bool,
+) -> Result<String> {
+    let word = text.trim().to_ascii_uppercase();
+    if VALUE_FUNCTIONS.contains(&word.as_str()) {
+        return Ok(word);
+    }
+    let context = AnalyzeContext { catalog, path, ..sessionless::analyze_context(0) };
+    let expr = stored_expression(text, relation, &context, target.map(|(column, _)| column))?;
+    Ok(sessionless::with_context(|exec| {
+        let exec = ExecContext {
+            catalog,
+            path,
+            store: exec.store,
+            environment: exec.environment,
+            source: exec.source,
+            text: exec.text,
+            memory_limit: exec.memory_limit,
+            work_mem: exec.work_mem,
+            scratch: exec.scratch,
+        };
+        let writer = Writer { relation, pretty, exec: &exec };
+        // What an assignment would convert, is not shown to be converted.
+        let expr = match &expr.kind {
+            ExprKind::Cast { argument, explicit: false, .. }
+            | ExprKind::Length { argument, explicit: false } => argument,
+            _ => &expr,
+        };
+        writer.show(expr, Parent::None)
+    }))
+}
+
+/// An analyzed expression over the columns of a table, with all brackets.
+pub(crate) fn shown_over(expr: &Expr, relation: &Arc<Relation>) -> String {
+    sessionless::with_context(|exec| {
+        let writer = Writer { relation: Some(relation), pretty: false, exec };
+        writer.show(expr, Parent::None)
+    })
+}
+
+/// What an expression stands in: decides whether brackets are needless.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Parent<'p> {
+    /// Nothing, or something that has brackets of its own.
+    None,
+    And,
+    Or,
+    Not,
+    /// An operator; whether it is the left operand.
+    Operator(&'p str, bool),
+    /// Something that binds tighter than all operators.
+    Tight,
+}
+
+struct Writer<'w, 'e> {
+    relation: Option<&'w Arc<Relation>>,
+    pretty: bool,
+    exec: &'w ExecContext<'e>,
+}
+
+/// The integer that a constant of another type was written as.
+fn written_as_integer(value: &Datum) -> Option<i32> {
+    match value {
+        // Written with a point, it would have digits behind it, or be no integer.
+        Datum::Numeric(number) => {
+            let text = number.to_string();
+            text.parse().ok()
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "compared with the integer right away")]
+        Datum::Float8(number) => {
+            let integer = *number as i32;
+            (f64::from(integer).to_bits() == number.to_bits()).then_some(integer)
+        }
+        _ => None,
+    }
+}
+
+/// How tight an arithmetic operator binds.
+fn tightness(operator: &str) -> Option<u8> {
+    match operator {
+        "+" | "-" => Some(1),
+        "*" | "/" | "%" => Some(2),
+        _ => None,
+    }
+}
+
+impl Writer<'_, '_> {
+    /// Puts brackets around, unless they are needless and to be left out.
+    fn bracketed(&self, text: String, needed: bool) -> String {
+        if needed || !self.pretty { format!("({text})") } else { text }
+    }
+
+    fn list(&self, exprs: &[Expr]) -> String {
+        exprs.iter().map(|e| self.show(e, Parent::None)).collect::<Vec<_>>().join(", ")
+    }
+
+    fn operator(&self, name: &str, operands: &[Expr], parent: Parent<'_>) -> String {
+        let text = match operands {
+            [left, right] => format!(
+                "{} {name} {}",
+                self.show(left, Parent::Operator(name, true)),
+                self.show(right, Parent::Operator(name, false))
+            ),
+            operands => {
+                let shown = operands.iter().map(|e| self.show(e, Parent::Operator(name, false)));
+                format!("{name} {}", shown.collect::<Vec<_>>().join(" "))
+            }
+        };
+        let needed = match parent {
+            Parent::None | Parent::And | Parent::Or | Parent::Not => false,
+            Parent::Tight => true,
+            Parent::Operator(outer, left) => match (tightness(outer), tightness(name)) {
+                (Some(outer), Some(own)) => !(own > outer || (own == outer && left)),
+                _ => true,
+            },
+        };
+        self.bracketed(text, needed)
+    }
+
+    fn show(&self, expr: &Expr, parent: Parent<'_>) -> String {
+        match &expr.kind {
+            ExprKind::Slot { depth: 0, slot } => {
+                let Some(column) = self.relation.and_then(|table| table.columns.get(*slot)) else {
+                    return self.plain(expr);
+                };
+                let name = quote_identifier(&column.name);
+                if expr.ty.0 == column.type_oid {
+                    return name;
+                }
+                // Another type for the same bytes.
+                let kind = format_type(expr.column_type());
+                if self.pretty { format!("{name}::{kind}") } else { format!("({name})::{kind}") }
+            }
+            ExprKind::Const(value) => match written_as_integer(value) {
+                Some(integer) => {
+                    let text = match integer {
+                        0.. => integer.to_string(),
+                        _ => format!("'{integer}'::integer"),
+                    };
+                    let text = if self.pretty { text } else { format!("({text})") };
+                    format!("{text}::{}", format_oid(expr.ty))
+                }
+                None => self.constant(value, expr),
+            },
+            ExprKind::Call { function, arguments } => {
+                if function.name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+                    return format!("{}({})", function.name, self.list(arguments));
+                }
+                self.operator(function.name, arguments, parent)
+            }
+            ExprKind::Cast { argument, .. } | ExprKind::Length { argument, .. } => {
+                let inner = self.show(argument, Parent::Tight);
+                // A typed literal has a cast of its own; the others are bracketed unless pretty.
+                let simple = matches!(argument.kind, ExprKind::Slot { .. } | ExprKind::Const(_));
+                let text = if simple && !self.pretty { format!("({inner})") } else { inner };
+                let call = matches!(&argument.kind, ExprKind::Call { function, .. }
+                    if function.name.starts_with(|c: char| c.is_ascii_alphabetic()));
+                let text = if call && !self.pretty { format!("({text})") } else { text };
+                format!("{text}::{}", format_type(expr.column_type()))
+            }
+            ExprKind::And(parts) => {
+                let shown = parts.iter().map(|part| self.show(part, Parent::And));
+                let text = shown.collect::<Vec<_>>().join(" AND ");
+                self.bracketed(text, !matches!(parent, Parent::None | Parent::And | Parent::Or))
+            }
+            ExprKind::Or(parts) => {
+                let shown = parts.iter().map(|part| self.show(part, Parent::Or));
+                let text = shown.collect::<Vec<_>>().join(" OR ");
+                self.bracketed(text, !matches!(parent, Parent::None | Parent::Or))
+            }
+            ExprKind::Not(part) => {
+                let text = format!("NOT {}", self.show(part, Parent::Not));
+                self.bracketed(text, matches!(parent, Parent::Operator(..) | Parent::Tight))
+            }
+            ExprKind::IsNull { argument, negated } => {
+                let word = if *negated { "IS NOT NULL" } else { "IS NULL" };
+                let text = format!("{} {word}", self.show(argument, Parent::Tight));
+                self.bracketed(text, matches!(parent, Parent::Operator(..) | Parent::Tight))
+            }
+            ExprKind::BoolTest { argument, test } => {
+                let word = match test {
+                    BoolTest::True => "IS TRUE",
+                    BoolTest::NotTrue => "IS NOT TRUE",
+                    BoolTest::False => "IS FALSE",
+                    BoolTest::NotFalse => "IS NOT FALSE",
+                    BoolTest::Unknown => "IS UNKNOWN",
+                    BoolTest::NotUnknown => "IS NOT UNKNOWN",
+                };
+                let text = format!("{} {word}", self.show(argument, Parent::Tight));
+                self.bracketed(text, matches!(parent, Parent::Operator(..) | Parent::Tight))
+            }
+            ExprKind::Coalesce(parts) => format!("COALESCE({})", self.list(parts)),
+            ExprKind::MinMax { greatest, arguments } => {
+                let name = if *greatest { "GREATEST" } else { "LEAST" };
+                format!("{name}({})", self.list(arguments))
+            }
+            ExprKind::Array(parts) if parts.is_empty() => {
+                format!("'{{}}'::{}", format_oid(expr.ty))
+            }
+            ExprKind::Array(parts) => format!("ARRAY[{}]", self.list(parts)),
+            ExprKind::ArrayCompare { function, any, left, right } => {
+                let word = if *any { "ANY" } else { "ALL" };
+                let left = self.show(left, Parent::Operator(function.name, true));
+                let right = self.show(right, Parent::None);
+                let text = format!("{left} {} {word} ({right})", function.name);
+                self.bracketed(text, matches!(parent, Parent::Operator(..) | Parent::Tight))
+            }
+            ExprKind::Case { operand, branches, default } => {
+                self.case(expr.ty, operand.as_deref(), branches, default.as_deref())
+            }
+            _ => self.plain(expr),
+        }
+    }
+
+    /// A constant; of the integers, only type `integer` is not said.
+    fn constant(&self, value: &Datum, expr: &Expr) -> String {
+        match value {
+            // An operator of two types of integers takes the literal as it is.
+            Datum::Int2(v) if *v >= 0 => v.to_string(),
+            Datum::Int8(v) if (0..=i64::from(i32::MAX)).contains(v) => v.to_string(),
+            _ => self.plain(expr),
+        }
+    }
+
+    /// A CASE, each part on a line of its own.
+    fn case(
+        &self,
+        ty: TypeOid,
+        operand: Option<&Expr>,
+        branches: &[(Expr, Expr)],
+        default: Option<&Expr>,
+    ) -> String {
+        let mut text = "\nCASE".to_owned();
+        if let Some(operand) = operand {
+            text.push_str(&format!(" {}", self.show(operand, Parent::None)));
+        }
+        for (condition, result) in branches {
+            // With an operand, the condition compares it with what stands in the text.
+            let condition = match (operand, &condition.kind) {
+                (Some(_), ExprKind::Call { arguments, .. }) => {
+                    arguments.last().unwrap_or(condition)
+                }
+                _ => condition,
+            };
+            let condition = self.show(condition, Parent::None);
+            let result = self.show(result, Parent::None);
+            text.push_str(&format!("\n    WHEN {condition} THEN {result}"));
+        }
+        let otherwise = match default {
+            Some(default) => self.show(default, Parent::None),
+            None => format!("NULL::{}", format_oid(ty)),
+        };
+        text.push_str(&format!("\n    ELSE {otherwise}\nEND"));
+        text
+    }
+
+    /// What has no rule of its own here.
+    fn plain(&self, expr: &Expr) -> String {
+        match self.relation {
+            Some(relation) => crate::explain::table_expression(expr, relation, self.exec),
+            None => {
+                let nothing = Relation::unopened(nothing());
+                crate::explain::table_expression(expr, &nothing, self.exec)
+            }
+        }
+    }
+}
+
+/// A relation without columns: what an expression reads that reads none.
+fn nothing() -> niwaki_catalog::RelationDefinition {
+    niwaki_catalog::RelationDefinition {
+        oid: niwaki_catalog::Oid::INVALID,
+        schema: niwaki_catalog::Oid::INVALID,
+        name: String::new(),
+        kind: niwaki_catalog::RelationKind::View,
+        file: 0,
+        values: None,
+        logged: true,
+        columns: Vec::new(),
+        checks: Vec::new(),
+        options: niwaki_catalog::RelationOptions::default(),
+        index: None,
+        sequence: None,
+        stats: niwaki_catalog::RelationStats::default(),
+    }
+}

@@ -1,0 +1,196 @@
+//! `pg_catalog` and `information_schema`: every relation that PostgreSQL 15 has there, with its columns, over the
+//! catalog of the database. What nothing fills is empty because there is nothing of its kind; what there is and
+//! cannot be shown yet is refused.
+
+mod information_schema;
+mod objects;
+mod own;
+mod relations;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use niwaki_catalog::{
+    BuiltinColumn, BuiltinRelation, Oid, PUBLIC_SCHEMA, Relation, RelationDefinition, RelationKind,
+    RelationOptions, RelationStats, builtin_relations, builtin_types,
+};
+use niwaki_types::TypeOid;
+
+pub(crate) use own::{PROGRESS, PROGRESS_VACUUM};
+use table::{Computed, Rows, SystemTable};
+
+/// The role that owns everything, and may do everything.
+const OWNER: Oid = Oid(10);
+const OWNER_NAME: &str = "postgres";
+/// The role that stands for whoever owns the database: it owns schema `public`.
+const DATABASE_OWNER: (Oid, &str) = (Oid(6171), "pg_database_owner");
+/// All roles, with their numbers.
+const ROLES: [(Oid, &str); 2] = [(OWNER, OWNER_NAME), DATABASE_OWNER];
+const DATABASE: &str = "postgres";
+
+/// The owner of a schema.
+fn owner_of(schema: Oid) -> &'static str {
+    if schema == PUBLIC_SCHEMA { DATABASE_OWNER.1 } else { OWNER_NAME }
+}
+
+/// The relations of `pg_catalog` whose rows are computed from the catalog.
+const CATALOGS: &[&Computed] = &[
+    &relations::PG_CLASS,
+    &relations::PG_ATTRIBUTE,
+    &relations::PG_ATTRDEF,
+    &relations::PG_INDEX,
+    &relations::PG_CONSTRAINT,
+    &relations::PG_SEQUENCE,
+    &relations::PG_DEPEND,
+    &objects::PG_NAMESPACE,
+    &objects::PG_DATABASE,
+    &objects::PG_AUTHID,
+    &objects::PG_ROLES,
+    &objects::PG_USER,
+    &objects::PG_SHADOW,
+    &objects::PG_TABLES,
+    &objects::PG_VIEWS,
+    &objects::PG_INDEXES,
+    &objects::PG_SEQUENCES,
+    &objects::PG_STATS,
+];
+
+/// Those of `information_schema`.
+const INFORMATION: &[&Computed] = &[
+    &information_schema::TABLES,
+    &information_schema::COLUMNS,
+    &information_schema::SCHEMATA,
+    &information_schema::TABLE_CONSTRAINTS,
+    &information_schema::CHECK_CONSTRAINTS,
+    &information_schema::KEY_COLUMN_USAGE,
+    &information_schema::CONSTRAINT_COLUMN_USAGE,
+    &information_schema::CONSTRAINT_TABLE_USAGE,
+    &information_schema::SEQUENCES,
+    &information_schema::VIEWS,
+    &information_schema::TABLE_PRIVILEGES,
+    &information_schema::ROLE_TABLE_GRANTS,
+    &information_schema::CATALOG_NAME,
+    &information_schema::ENABLED_ROLES,
+    &information_schema::CHARACTER_SETS,
+];
+
+/// Catalogs whose recorded rows are shown whole.
+const RECORDED: &[&str] = &[
+    "pg_am",
+    "pg_amop",
+    "pg_amproc",
+    "pg_cast",
+    "pg_collation",
+    "pg_language",
+    "pg_opclass",
+    "pg_opfamily",
+    "pg_range",
+    "pg_tablespace",
+    "pg_type",
+];
+
+/// Relations that would not be empty in PostgreSQL, whatever the database has in it or does.
+const REFUSED: &[&str] = &[
+    "pg_aggregate",
+    "pg_backend_memory_contexts",
+    "pg_config",
+    "pg_cursors",
+    "pg_file_settings",
+    "pg_hba_file_rules",
+    "pg_prepared_statements",
+    "pg_shmem_allocations",
+    "pg_stat_database",
+    "pg_stat_slru",
+    "pg_stat_sys_indexes",
+    "pg_stat_sys_tables",
+    "pg_stat_xact_all_tables",
+    "pg_stat_xact_user_tables",
+    "pg_statio_all_sequences",
+    "pg_statio_user_sequences",
+    "pg_statistic",
+    "pg_timezone_abbrevs",
+    "pg_timezone_names",
+    "sql_features",
+    "sql_implementation_info",
+    "sql_parts",
+    "sql_sizing",
+];
+
+/// All system relations, Niwaki's own among them.
+pub(crate) fn all() -> Vec<Relation> {
+    builtin_relations().iter().map(builtin).chain(own::all()).collect()
+}
+
+fn builtin(relation: &'static BuiltinRelation) -> Relation {
+    let information = relation.schema != niwaki_catalog::PG_CATALOG;
+    let computed = if information { INFORMATION } else { CATALOGS };
+    let name = relation.name;
+    let rows = if let Some(computed) = computed.iter().find(|computed| computed.name == name) {
+        Rows::Computed(computed)
+    } else if REFUSED.contains(&name) {
+        Rows::Refused(name)
+    } else if information {
+        Rows::None
+    } else if RECORDED.contains(&name) {
+        Rows::Recorded(name, |_| true)
+    } else if name == "pg_proc" {
+        Rows::Recorded(name, niwaki_sql::is_function_shown)
+    } else if name == "pg_operator" {
+        Rows::Recorded(name, niwaki_sql::is_operator_shown)
+    } else if let Some((source, columns)) = own::source_of(name) {
+        Rows::Source(source, columns.iter().map(|(name, _)| *name).collect())
+    } else {
+        Rows::None
+    };
+    let more = own::more_columns(name);
+    let columns: Vec<&BuiltinColumn> = relation.columns.iter().chain(more).collect();
+    view(relation.oid, relation.schema, name, &columns, rows)
+}
+
+/// `r` or `v`, if it is one of PostgreSQL's own relations.
+pub(crate) fn builtin_kind(oid: Oid) -> Option<&'static str> {
+    if oid >= Oid::FIRST_USER {
+        return None;
+    }
+    builtin_relations().iter().find(|relation| relation.oid == oid).map(|relation| relation.kind)
+}
+
+fn view(oid: Oid, schema: Oid, name: &str, columns: &[&BuiltinColumn], rows: Rows) -> Relation {
+    let definition = RelationDefinition {
+        oid,
+        schema,
+        name: name.to_owned(),
+        kind: RelationKind::View,
+        file: 0,
+        values: None,
+        logged: true,
+        columns: columns
+            .iter()
+            .map(|column| niwaki_catalog::Column {
+                name: column.name.to_owned(),
+                type_oid: column.type_oid.0,
+                typmod: column.typmod,
+                not_null: column.not_null,
+                default: None,
+                identity: None,
+                sequence: None,
+                missing: None,
+                dropped: false,
+            })
+            .collect(),
+        checks: Vec::new(),
+        options: RelationOptions::default(),
+        index: None,
+        sequence: None,
+        stats: RelationStats::default(),
+    };
+    Relation::of_view(definition, Arc::new(SystemTable::new(columns, rows)))
+}
+
+/// Bytes of a value of fixed length, -1 for variable ones, -2 for an untyped literal:
+/// `pg_type.typlen`, and the size in a RowDescription.
+pub fn type_length(oid: TypeOid) -> i16 {
+    builtin_types().by_oid(oid.0).map_or(-1, |kind| kind.length)
+}

@@ -1,0 +1,267 @@
+//! What is no relation: schemas, roles, databases; and the views that show catalogs to people.
+
+use niwaki_catalog::Oid;
+use niwaki_types::{Datum, TypeOid};
+
+use super::relations::kind_letter;
+use super::table::{Computed, Emit, Reader, Result, array, number, optional, text};
+use super::{OWNER, OWNER_NAME, ROLES};
+use crate::session::{DATABASE_OID, schema_name};
+
+pub(super) const PG_NAMESPACE: Computed = Computed {
+    name: "pg_namespace",
+    columns: &["oid", "nspname", "nspowner", "nspacl"],
+    keys: &[],
+    rows: pg_namespace,
+};
+
+fn pg_namespace(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    let mut all: Vec<_> = reader.state.schemas().collect();
+    all.sort_by_key(|schema| schema.oid);
+    for schema in all {
+        let owner = super::owner_of(schema.oid);
+        let oid = ROLES.iter().find(|(_, name)| *name == owner).map_or(OWNER, |(oid, _)| *oid);
+        // Everybody may use the schemas that are always there.
+        let privileges = if schema.oid < Oid::FIRST_USER {
+            let items = [format!("{owner}=UC/{owner}"), format!("=U/{owner}")];
+            array(TypeOid::ACLITEM, items.into_iter().map(text))
+        } else {
+            Datum::Null
+        };
+        emit(&[number(schema.oid), text(&schema.name), number(oid), privileges])?;
+    }
+    Ok(())
+}
+
+pub(super) const PG_DATABASE: Computed = Computed {
+    name: "pg_database",
+    columns: &[
+        "oid",
+        "datname",
+        "datdba",
+        "encoding",
+        "datlocprovider",
+        "datallowconn",
+        "datconnlimit",
+        "dattablespace",
+        "datcollate",
+        "datctype",
+    ],
+    keys: &[],
+    rows: pg_database,
+};
+
+/// The default tablespace.
+const TABLESPACE: u32 = 1663;
+
+fn pg_database(_: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    emit(&[
+        Datum::Oid(DATABASE_OID),
+        text("postgres"),
+        number(OWNER),
+        // UTF8
+        Datum::Int4(6),
+        text("c"),
+        Datum::Bool(true),
+        Datum::Int4(-1),
+        Datum::Oid(TABLESPACE),
+        text("C.UTF-8"),
+        text("C.UTF-8"),
+    ])
+}
+
+/// Roles: the one that may do everything, and the one that stands for whoever owns the database.
+fn roles(_: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for (oid, name) in ROLES {
+        let all = Datum::Bool(oid == OWNER);
+        emit(&[
+            number(oid),
+            text(name),
+            all.clone(),
+            Datum::Bool(true),
+            all.clone(),
+            all.clone(),
+            all.clone(),
+            all.clone(),
+            all,
+            Datum::Int4(-1),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) const PG_AUTHID: Computed = Computed {
+    name: "pg_authid",
+    columns: &[
+        "oid",
+        "rolname",
+        "rolsuper",
+        "rolinherit",
+        "rolcreaterole",
+        "rolcreatedb",
+        "rolcanlogin",
+        "rolreplication",
+        "rolbypassrls",
+        "rolconnlimit",
+    ],
+    keys: &[],
+    rows: roles,
+};
+
+pub(super) const PG_ROLES: Computed = Computed { name: "pg_roles", ..PG_AUTHID };
+
+fn user(_: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    let yes = Datum::Bool(true);
+    emit(&[text(OWNER_NAME), number(OWNER), yes.clone(), yes.clone(), yes.clone(), yes])
+}
+
+pub(super) const PG_USER: Computed = Computed {
+    name: "pg_user",
+    columns: &["usename", "usesysid", "usecreatedb", "usesuper", "userepl", "usebypassrls"],
+    keys: &[],
+    rows: user,
+};
+
+pub(super) const PG_SHADOW: Computed = Computed { name: "pg_shadow", ..PG_USER };
+
+pub(super) const PG_TABLES: Computed = Computed {
+    name: "pg_tables",
+    columns: &[
+        "schemaname",
+        "tablename",
+        "tableowner",
+        "hasindexes",
+        "hasrules",
+        "hastriggers",
+        "rowsecurity",
+    ],
+    keys: &[],
+    rows: pg_tables,
+};
+
+fn pg_tables(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for relation in reader.state.in_order() {
+        if kind_letter(relation) != "r" {
+            continue;
+        }
+        emit(&[
+            text(schema_name(reader.state, relation.schema)),
+            text(&relation.name),
+            text(OWNER_NAME),
+            Datum::Bool(!relation.indexes.is_empty()),
+            Datum::Bool(false),
+            Datum::Bool(false),
+            Datum::Bool(false),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) const PG_VIEWS: Computed = Computed {
+    name: "pg_views",
+    columns: &["schemaname", "viewname", "viewowner"],
+    keys: &[],
+    rows: pg_views,
+};
+
+fn pg_views(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for relation in reader.state.in_order() {
+        if kind_letter(relation) == "v" {
+            let schema = text(schema_name(reader.state, relation.schema));
+            emit(&[schema, text(&relation.name), text(OWNER_NAME)])?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) const PG_INDEXES: Computed = Computed {
+    name: "pg_indexes",
+    columns: &["schemaname", "tablename", "indexname", "indexdef"],
+    keys: &[],
+    rows: pg_indexes,
+};
+
+fn pg_indexes(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for relation in reader.state.in_order() {
+        let Some(index) = &relation.index else { continue };
+        let Some(table) = reader.state.relation(index.table) else { continue };
+        let definition = niwaki_sql::index_definition_text(reader.state, relation);
+        emit(&[
+            text(schema_name(reader.state, table.schema)),
+            text(&table.name),
+            text(&relation.name),
+            optional(definition),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) const PG_SEQUENCES: Computed = Computed {
+    name: "pg_sequences",
+    columns: &[
+        "schemaname",
+        "sequencename",
+        "sequenceowner",
+        "data_type",
+        "start_value",
+        "min_value",
+        "max_value",
+        "increment_by",
+        "cycle",
+        "cache_size",
+        "last_value",
+    ],
+    keys: &[],
+    rows: pg_sequences,
+};
+
+fn pg_sequences(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for relation in reader.state.in_order() {
+        let (Some(sequence), Some(generator)) = (&relation.sequence, &relation.number_generator)
+        else {
+            continue;
+        };
+        let (last, is_called) = generator.state()?;
+        emit(&[
+            text(schema_name(reader.state, relation.schema)),
+            text(&relation.name),
+            text(OWNER_NAME),
+            Datum::Oid(sequence.type_oid),
+            Datum::Int8(sequence.start),
+            Datum::Int8(sequence.minimum),
+            Datum::Int8(sequence.maximum),
+            Datum::Int8(sequence.increment),
+            Datum::Bool(sequence.cycle),
+            Datum::Int8(sequence.cache),
+            if is_called { Datum::Int8(last) } else { Datum::Null },
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) const PG_STATS: Computed = Computed {
+    name: "pg_stats",
+    columns: &["schemaname", "tablename", "attname", "inherited", "null_frac", "n_distinct"],
+    keys: &[],
+    rows: pg_stats,
+};
+
+#[expect(clippy::cast_possible_truncation, reason = "shares, real in PostgreSQL")]
+fn pg_stats(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for relation in reader.state.in_order() {
+        for (column, stats) in relation.columns.iter().zip(&relation.stats.columns) {
+            if column.dropped {
+                continue;
+            }
+            emit(&[
+                text(schema_name(reader.state, relation.schema)),
+                text(&relation.name),
+                text(&column.name),
+                Datum::Bool(false),
+                Datum::Float4(stats.null_fraction as f32),
+                Datum::Float4(stats.distinct as f32),
+            ])?;
+        }
+    }
+    Ok(())
+}

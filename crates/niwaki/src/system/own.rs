@@ -1,0 +1,237 @@
+//! Views that the running database fills: sessions, locks, counters, progress; Niwaki's own among them.
+
+use std::sync::OnceLock;
+
+use niwaki_catalog::{BuiltinColumn, Oid, PG_CATALOG, Relation};
+use niwaki_types::TypeOid;
+
+use super::table::Rows;
+use super::view;
+use crate::index_counters::{self, STAT_INDEXES};
+use crate::read_ahead::{self, READ_AHEAD};
+use crate::snapshots::{self, SNAPSHOTS};
+use crate::table_counters::{self, STAT_TABLES};
+
+const OID: TypeOid = TypeOid::OID;
+const NAME: TypeOid = TypeOid::NAME;
+const TEXT: TypeOid = TypeOid::TEXT;
+const BOOL: TypeOid = TypeOid::BOOL;
+const INT2: TypeOid = TypeOid::INT2;
+const INT4: TypeOid = TypeOid::INT4;
+const INT8: TypeOid = TypeOid::INT8;
+
+type Columns = &'static [(&'static str, TypeOid)];
+
+/// The name by which the session's source knows a view of PostgreSQL's, and the columns that it fills.
+pub(super) fn source_of(name: &str) -> Option<(&'static str, Columns)> {
+    Some(match name {
+        "pg_settings" => ("pg_settings", PG_SETTINGS),
+        "pg_stat_activity" => ("pg_stat_activity", PG_STAT_ACTIVITY),
+        "pg_locks" => ("pg_locks", PG_LOCKS),
+        "pg_stat_user_tables" | "pg_stat_all_tables" => ("pg_stat_user_tables", PG_STAT_TABLES),
+        "pg_stat_user_indexes" | "pg_stat_all_indexes" => ("pg_stat_user_indexes", PG_STAT_INDEXES),
+        "pg_statio_user_tables" | "pg_statio_all_tables" => {
+            ("pg_statio_user_tables", PG_STATIO_TABLES)
+        }
+        "pg_statio_user_indexes" | "pg_statio_all_indexes" => {
+            ("pg_statio_user_indexes", PG_STATIO_INDEXES)
+        }
+        PROGRESS => (PROGRESS, PG_STAT_PROGRESS),
+        PROGRESS_VACUUM => (PROGRESS_VACUUM, PG_STAT_PROGRESS_VACUUM),
+        "pg_stat_wal" => ("pg_stat_wal", PG_STAT_WAL),
+        "pg_stat_bgwriter" => ("pg_stat_bgwriter", PG_STAT_BGWRITER),
+        _ => return None,
+    })
+}
+
+/// What such a view has beyond PostgreSQL 15's columns.
+pub(super) fn more_columns(name: &str) -> &'static [BuiltinColumn] {
+    static OF_VACUUM: OnceLock<Vec<BuiltinColumn>> = OnceLock::new();
+    if name != PROGRESS_VACUUM {
+        return &[];
+    }
+    OF_VACUUM.get_or_init(|| {
+        let columns = PG_STAT_PROGRESS_VACUUM.iter().skip(VACUUM_COLUMNS);
+        columns.map(|(name, kind)| column(name, *kind)).collect()
+    })
+}
+
+const fn column(name: &'static str, type_oid: TypeOid) -> BuiltinColumn {
+    BuiltinColumn { name, type_oid, typmod: -1, not_null: false }
+}
+
+/// Niwaki's own views.
+pub(super) fn all() -> Vec<Relation> {
+    let own = |oid: u32, name: &'static str, columns: &[(&'static str, TypeOid)]| {
+        let built: Vec<BuiltinColumn> =
+            columns.iter().map(|(name, kind)| column(name, *kind)).collect();
+        let columns: Vec<&BuiltinColumn> = built.iter().collect();
+        let filled = built.iter().map(|column| column.name).collect();
+        view(Oid(oid), PG_CATALOG, name, &columns, Rows::Source(name, filled))
+    };
+    // Behind all numbers that PostgreSQL gives to its own.
+    vec![
+        own(16_000, STAT_INDEXES, &index_counters::columns()),
+        own(16_001, STAT_TABLES, &table_counters::columns()),
+        own(16_002, SNAPSHOTS, snapshots::COLUMNS),
+        own(16_003, READ_AHEAD, &read_ahead::columns()),
+    ]
+}
+
+const PG_SETTINGS: Columns = &[
+    ("name", TEXT),
+    ("setting", TEXT),
+    ("unit", TEXT),
+    ("category", TEXT),
+    ("short_desc", TEXT),
+    ("context", TEXT),
+    ("vartype", TEXT),
+    ("source", TEXT),
+    ("min_val", TEXT),
+    ("max_val", TEXT),
+    ("enumvals", TEXT),
+    ("boot_val", TEXT),
+    ("reset_val", TEXT),
+    ("pending_restart", BOOL),
+];
+const PG_STAT_ACTIVITY: Columns = &[
+    ("datid", OID),
+    ("datname", NAME),
+    ("pid", INT4),
+    ("usesysid", OID),
+    ("usename", NAME),
+    ("application_name", TEXT),
+    ("wait_event_type", TEXT),
+    ("wait_event", TEXT),
+    ("state", TEXT),
+    ("backend_xid", TypeOid::XID),
+    ("query", TEXT),
+    ("backend_type", TEXT),
+];
+const PG_LOCKS: Columns = &[
+    ("locktype", TEXT),
+    ("database", OID),
+    ("relation", OID),
+    ("page", INT4),
+    ("tuple", INT2),
+    ("transactionid", TypeOid::XID),
+    ("pid", INT4),
+    ("mode", TEXT),
+    ("granted", BOOL),
+    ("fastpath", BOOL),
+];
+const PG_STAT_TABLES: Columns = &[
+    ("relid", OID),
+    ("schemaname", NAME),
+    ("relname", NAME),
+    ("seq_scan", INT8),
+    ("seq_tup_read", INT8),
+    ("idx_scan", INT8),
+    ("idx_tup_fetch", INT8),
+    ("n_tup_ins", INT8),
+    ("n_tup_upd", INT8),
+    ("n_tup_del", INT8),
+    ("n_tup_hot_upd", INT8),
+    ("n_live_tup", INT8),
+    ("n_dead_tup", INT8),
+    ("n_mod_since_analyze", INT8),
+    ("n_ins_since_vacuum", INT8),
+    ("last_vacuum", TypeOid::TIMESTAMPTZ),
+    ("last_autovacuum", TypeOid::TIMESTAMPTZ),
+    ("last_analyze", TypeOid::TIMESTAMPTZ),
+    ("last_autoanalyze", TypeOid::TIMESTAMPTZ),
+    ("vacuum_count", INT8),
+    ("autovacuum_count", INT8),
+    ("analyze_count", INT8),
+    ("autoanalyze_count", INT8),
+];
+const PG_STAT_INDEXES: Columns = &[
+    ("relid", OID),
+    ("indexrelid", OID),
+    ("schemaname", NAME),
+    ("relname", NAME),
+    ("indexrelname", NAME),
+    ("idx_scan", INT8),
+    ("idx_tup_read", INT8),
+];
+const PG_STATIO_TABLES: Columns = &[
+    ("relid", OID),
+    ("schemaname", NAME),
+    ("relname", NAME),
+    ("heap_blks_read", INT8),
+    ("heap_blks_hit", INT8),
+    ("idx_blks_read", INT8),
+    ("idx_blks_hit", INT8),
+];
+const PG_STATIO_INDEXES: Columns = &[
+    ("relid", OID),
+    ("indexrelid", OID),
+    ("schemaname", NAME),
+    ("relname", NAME),
+    ("indexrelname", NAME),
+    ("idx_blks_read", INT8),
+    ("idx_blks_hit", INT8),
+];
+/// Name of the view of index builds.
+pub(crate) const PROGRESS: &str = "pg_stat_progress_create_index";
+const PG_STAT_PROGRESS: Columns = &[
+    ("pid", INT4),
+    ("datid", OID),
+    ("datname", NAME),
+    ("relid", OID),
+    ("index_relid", OID),
+    ("command", TEXT),
+    ("phase", TEXT),
+    ("lockers_total", INT8),
+    ("lockers_done", INT8),
+    ("current_locker_pid", INT8),
+    ("blocks_total", INT8),
+    ("blocks_done", INT8),
+    ("tuples_total", INT8),
+    ("tuples_done", INT8),
+    ("partitions_total", INT8),
+    ("partitions_done", INT8),
+];
+/// Name of the view of vacuums.
+pub(crate) const PROGRESS_VACUUM: &str = "pg_stat_progress_vacuum";
+/// As many of the columns below are PostgreSQL 15's; the others 17 has.
+const VACUUM_COLUMNS: usize = 11;
+const PG_STAT_PROGRESS_VACUUM: Columns = &[
+    ("pid", INT4),
+    ("datid", OID),
+    ("datname", NAME),
+    ("relid", OID),
+    ("phase", TEXT),
+    ("heap_blks_total", INT8),
+    ("heap_blks_scanned", INT8),
+    ("heap_blks_vacuumed", INT8),
+    ("index_vacuum_count", INT8),
+    ("max_dead_tuples", INT8),
+    ("num_dead_tuples", INT8),
+    ("max_dead_tuple_bytes", INT8),
+    ("dead_tuple_bytes", INT8),
+    ("num_dead_item_ids", INT8),
+    ("indexes_total", INT8),
+    ("indexes_processed", INT8),
+];
+/// As in PostgreSQL 15; later versions moved half of it to `pg_stat_checkpointer`.
+const PG_STAT_BGWRITER: Columns = &[
+    ("checkpoints_timed", INT8),
+    ("checkpoints_req", INT8),
+    ("checkpoint_write_time", TypeOid::FLOAT8),
+    ("checkpoint_sync_time", TypeOid::FLOAT8),
+    ("buffers_checkpoint", INT8),
+    ("buffers_clean", INT8),
+    ("maxwritten_clean", INT8),
+    ("buffers_backend", INT8),
+    ("buffers_backend_fsync", INT8),
+    ("buffers_alloc", INT8),
+    ("stats_reset", TypeOid::TIMESTAMPTZ),
+];
+const PG_STAT_WAL: Columns = &[
+    ("wal_records", INT8),
+    ("wal_fpi", INT8),
+    ("wal_bytes", TypeOid::NUMERIC),
+    ("wal_write", INT8),
+    ("wal_sync", INT8),
+];

@@ -1,0 +1,578 @@
+//! Relations and what belongs to them: `pg_class`, `pg_attribute`, `pg_index`, `pg_constraint`, ….
+
+use std::sync::Arc;
+
+use niwaki_catalog::{
+    Column, ConstraintKind, ConstraintTime, Identity, IndexColumn, NumberedConstraint, Oid,
+    Relation, RelationKind, TableConstraint, builtin_operator_classes, builtin_types, default_oid,
+};
+use niwaki_types::{Datum, TypeOid};
+
+use super::table::{Computed, Emit, Reader, Result, array, int4, number, small, text, vector};
+use super::{OWNER, builtin_kind};
+
+/// Oids of access methods.
+const HEAP: Oid = Oid(2);
+pub(super) const BTREE: Oid = Oid(403);
+
+/// Relations that all databases of a PostgreSQL server share.
+const SHARED: &[&str] = &[
+    "pg_auth_members",
+    "pg_authid",
+    "pg_database",
+    "pg_db_role_setting",
+    "pg_parameter_acl",
+    "pg_replication_origin",
+    "pg_shdepend",
+    "pg_shdescription",
+    "pg_shseclabel",
+    "pg_subscription",
+    "pg_tablespace",
+];
+
+/// The relations that a reader wants: those with the number or name of its key, or all.
+pub(super) fn wanted<'r>(
+    reader: &Reader<'r>,
+    oid: &str,
+    name: Option<&str>,
+) -> Vec<&'r Arc<Relation>> {
+    let state = reader.state;
+    if let Some(number) = reader.wanted_oid(oid) {
+        return state.relation(Oid(number)).into_iter().collect();
+    }
+    if let Some(name) = name.and_then(|column| reader.wanted_text(column)) {
+        let mut found: Vec<_> =
+            state.schemas().filter_map(|schema| state.lookup(schema.oid, name)).collect();
+        found.sort_unstable_by_key(|relation| relation.oid);
+        return found;
+    }
+    state.in_order()
+}
+
+pub(super) const PG_CLASS: Computed = Computed {
+    name: "pg_class",
+    columns: &[
+        "oid",
+        "relname",
+        "relnamespace",
+        "relowner",
+        "relam",
+        "relfilenode",
+        "relpages",
+        "reltuples",
+        "relallvisible",
+        "relhasindex",
+        "relisshared",
+        "relpersistence",
+        "relkind",
+        "relnatts",
+        "relchecks",
+        "relhasrules",
+        "relispopulated",
+        "relreplident",
+        "reloptions",
+    ],
+    keys: &["oid", "relname"],
+    rows: pg_class,
+};
+
+/// `pg_class.relkind`: system relations are computed, but show as what they are in PostgreSQL.
+pub(super) fn kind_letter(relation: &Relation) -> &'static str {
+    builtin_kind(relation.oid).unwrap_or_else(|| relation.kind.letter())
+}
+
+fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    let state = reader.state;
+    for relation in wanted(reader, "oid", Some("relname")) {
+        let kind = kind_letter(relation);
+        let method = match kind {
+            "r" => HEAP,
+            "i" => BTREE,
+            _ => Oid(0),
+        };
+        let stored = relation.view.is_none();
+        let options = if relation.options.0.is_empty() {
+            Datum::Null
+        } else {
+            let all = relation.options.0.iter().map(|(n, v)| text(format!("{n}={v}")));
+            array(TypeOid::TEXT, all)
+        };
+        let all_visible = relation.table.as_ref().and_then(|table| table.all_visible_pages().ok());
+        let (pages, rows) = match relation.kind {
+            RelationKind::Sequence => (1, 1.0),
+            _ => (relation.stats.pages, relation.stats.tuples),
+        };
+        #[expect(clippy::cast_possible_truncation, reason = "an estimate, real in PostgreSQL")]
+        let rows = Datum::Float4(rows as f32);
+        emit(&[
+            number(relation.oid),
+            text(&relation.name),
+            number(relation.schema),
+            number(OWNER),
+            number(method),
+            Datum::Oid(u32::try_from(relation.file).unwrap_or(0)),
+            Datum::Int4(i32::try_from(pages).unwrap_or(i32::MAX)),
+            rows,
+            Datum::Int4(all_visible.and_then(|pages| i32::try_from(pages).ok()).unwrap_or(0)),
+            Datum::Bool(!relation.indexes.is_empty()),
+            Datum::Bool(!stored && SHARED.contains(&relation.name.as_str())),
+            text(match () {
+                () if state.temporary_schema() == Some(relation.schema) => "t",
+                () if relation.logged => "p",
+                () => "u",
+            }),
+            text(kind),
+            small(relation.shown_columns(state).len()),
+            small(relation.checks.len()),
+            Datum::Bool(kind == "v"),
+            Datum::Bool(true),
+            text(if kind == "r" && stored { "d" } else { "n" }),
+            options,
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) const PG_ATTRIBUTE: Computed = Computed {
+    name: "pg_attribute",
+    columns: &[
+        "attrelid",
+        "attname",
+        "atttypid",
+        "attstattarget",
+        "attlen",
+        "attnum",
+        "attndims",
+        "attcacheoff",
+        "atttypmod",
+        "attbyval",
+        "attalign",
+        "attstorage",
+        "attnotnull",
+        "atthasdef",
+        "atthasmissing",
+        "attidentity",
+        "attisdropped",
+        "attislocal",
+        "attcollation",
+    ],
+    keys: &["attrelid"],
+    rows: pg_attribute,
+};
+
+/// The columns that every stored table has, with their numbers.
+const SYSTEM_COLUMNS: [(&str, TypeOid, i16); 6] = [
+    ("tableoid", TypeOid::OID, -6),
+    ("cmax", TypeOid(29), -5),
+    ("xmax", TypeOid::XID, -4),
+    ("cmin", TypeOid(29), -3),
+    ("xmin", TypeOid::XID, -2),
+    ("ctid", TypeOid::TID, -1),
+];
+
+fn pg_attribute(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for relation in wanted(reader, "attrelid", None) {
+        if matches!(kind_letter(relation), "r" | "S") {
+            for (name, kind, position) in SYSTEM_COLUMNS {
+                let column = Column {
+                    name: name.to_owned(),
+                    type_oid: kind.0,
+                    typmod: -1,
+                    not_null: true,
+                    default: None,
+                    identity: None,
+                    sequence: None,
+                    missing: None,
+                    dropped: false,
+                };
+                attribute(relation.oid, &column, position, 0, emit)?;
+            }
+        }
+        for (at, column) in relation.shown_columns(reader.state).iter().enumerate() {
+            let position = i16::try_from(at + 1).unwrap_or(i16::MAX);
+            attribute(relation.oid, column, position, -1, emit)?;
+        }
+    }
+    Ok(())
+}
+
+fn attribute(
+    relation: Oid,
+    column: &Column,
+    position: i16,
+    target: i32,
+    emit: Emit<'_>,
+) -> Result<()> {
+    let kind = builtin_types().by_oid(column.type_oid);
+    let letter = |letter: Option<&'static str>| text(letter.unwrap_or("i"));
+    let oid = if column.dropped { 0 } else { column.type_oid };
+    let is_array = TypeOid(oid).element().is_some() && !TypeOid(oid).is_vector();
+    let collation = kind.map_or(0, |kind| kind.collation);
+    emit(&[
+        number(relation),
+        text(&column.name),
+        Datum::Oid(oid),
+        Datum::Int4(target),
+        Datum::Int2(kind.map_or(-1, |kind| kind.length)),
+        Datum::Int2(position),
+        Datum::Int4(i32::from(is_array)),
+        Datum::Int4(-1),
+        Datum::Int4(column.typmod),
+        Datum::Bool(kind.is_some_and(|kind| kind.by_value)),
+        letter(kind.map(|kind| kind.align)),
+        letter(kind.map(|kind| kind.storage)),
+        Datum::Bool(column.not_null),
+        Datum::Bool(column.default.is_some() && column.identity.is_none()),
+        Datum::Bool(column.missing.is_some()),
+        text(match column.identity {
+            Some(Identity::Always) => "a",
+            Some(Identity::ByDefault) => "d",
+            None => "",
+        }),
+        Datum::Bool(column.dropped),
+        Datum::Bool(true),
+        Datum::Oid(if column.dropped { 0 } else { collation }),
+    ])
+}
+
+pub(super) const PG_ATTRDEF: Computed = Computed {
+    name: "pg_attrdef",
+    columns: &["oid", "adrelid", "adnum", "adbin"],
+    keys: &["adrelid"],
+    rows: pg_attrdef,
+};
+
+fn pg_attrdef(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for relation in wanted(reader, "adrelid", None) {
+        for (at, column) in relation.visible_columns() {
+            let Some(default) = column.default.as_ref().filter(|_| column.identity.is_none())
+            else {
+                continue;
+            };
+            let oid = number(default_oid(relation.oid, at));
+            emit(&[oid, number(relation.oid), small(at + 1), text(default)])?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) const PG_INDEX: Computed = Computed {
+    name: "pg_index",
+    columns: &[
+        "indexrelid",
+        "indrelid",
+        "indnatts",
+        "indnkeyatts",
+        "indisunique",
+        "indnullsnotdistinct",
+        "indisprimary",
+        "indimmediate",
+        "indisvalid",
+        "indisready",
+        "indislive",
+        "indkey",
+        "indcollation",
+        "indclass",
+        "indoption",
+        "indexprs",
+        "indpred",
+    ],
+    keys: &["indexrelid", "indrelid"],
+    rows: pg_index,
+};
+
+/// The operator class of a key column: that of its name, or the default one of its type, or of what is stored like it.
+pub(super) fn operator_class(key: &IndexColumn, kind: TypeOid) -> u32 {
+    let classes = builtin_operator_classes();
+    let stored_as = match kind {
+        TypeOid::VARCHAR => TypeOid::TEXT,
+        kind if kind.is_object_name() => TypeOid::OID,
+        // `anyarray`
+        kind if kind.element().is_some() => TypeOid(2277),
+        kind => kind,
+    };
+    match &key.operator_class {
+        Some(name) => classes.named(name).next(),
+        None => classes.all().iter().find(|class| class.is_default && class.input == stored_as.0),
+    }
+    .map_or(0, |class| class.oid)
+}
+
+fn pg_index(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    let state = reader.state;
+    let wanted_table = reader.wanted_oid("indrelid");
+    let relations = match wanted_table.and_then(|oid| state.relation(Oid(oid))) {
+        Some(table) => table.indexes.iter().filter_map(|entry| state.relation(entry.oid)).collect(),
+        None if wanted_table.is_some() => Vec::new(),
+        None => wanted(reader, "indexrelid", None),
+    };
+    for relation in relations {
+        let Some(index) = &relation.index else { continue };
+        let Some(table) = state.relation(index.table) else { continue };
+        let columns = index.key.iter().map(|key| key.column).chain(index.include.iter().copied());
+        // An expression has number 0.
+        let columns: Vec<Datum> =
+            columns.map(|c| Datum::Int2(c.wrapping_add(1).cast_signed())).collect();
+        let kinds: Vec<TypeOid> = index.key.iter().map(|key| key.type_oid(table)).collect();
+        let collation = |kind: &TypeOid| {
+            Datum::Oid(builtin_types().by_oid(kind.0).map_or(0, |kind| kind.collation))
+        };
+        let classes = index.key.iter().zip(&kinds);
+        let classes = classes.map(|(key, kind)| Datum::Oid(operator_class(key, *kind)));
+        let options = index
+            .key
+            .iter()
+            .map(|k| Datum::Int2(i16::from(k.descending) + 2 * i16::from(k.nulls_first)));
+        let shown: Vec<&str> = index
+            .key
+            .iter()
+            .filter_map(|k| k.expression.as_ref())
+            .map(|e| e.shown.as_str())
+            .collect();
+        emit(&[
+            number(relation.oid),
+            number(index.table),
+            small(columns.len()),
+            small(index.key.len()),
+            Datum::Bool(index.unique),
+            Datum::Bool(index.nulls_not_distinct),
+            Datum::Bool(index.constraint == Some(ConstraintKind::PrimaryKey)),
+            Datum::Bool(index.check_time == ConstraintTime::AtOnce),
+            Datum::Bool(index.valid),
+            Datum::Bool(index.ready),
+            Datum::Bool(true),
+            vector(TypeOid::INT2, columns),
+            vector(TypeOid::OID, kinds.iter().map(collation)),
+            vector(TypeOid::OID, classes),
+            vector(TypeOid::INT2, options),
+            if shown.is_empty() { Datum::Null } else { text(shown.join(", ")) },
+            index.predicate.as_ref().map_or(Datum::Null, |p| text(&p.shown)),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) const PG_CONSTRAINT: Computed = Computed {
+    name: "pg_constraint",
+    columns: &[
+        "oid",
+        "conname",
+        "connamespace",
+        "contype",
+        "condeferrable",
+        "condeferred",
+        "convalidated",
+        "conrelid",
+        "conindid",
+        "confupdtype",
+        "confdeltype",
+        "confmatchtype",
+        "conislocal",
+        "connoinherit",
+        "conkey",
+        "conbin",
+    ],
+    keys: &["oid", "conrelid"],
+    rows: pg_constraint,
+};
+
+/// The constraints that a reader wants.
+pub(super) fn constraints<'r>(
+    reader: &Reader<'r>,
+    oid: &str,
+    table: &str,
+) -> Vec<NumberedConstraint<'r>> {
+    let state = reader.state;
+    if let Some(number) = reader.wanted_oid(oid) {
+        return state.constraint(Oid(number)).into_iter().collect();
+    }
+    let tables = wanted(reader, table, None);
+    tables.into_iter().flat_map(|relation| state.constraints_of(relation)).collect()
+}
+
+/// Numbers of the columns that a constraint is about, in its order.
+pub(super) fn constraint_columns(constraint: &NumberedConstraint<'_>) -> Vec<usize> {
+    match constraint.constraint {
+        TableConstraint::Index(index) => {
+            let keys = index.index.iter().flat_map(|index| &index.key);
+            keys.map(|key| usize::from(key.column) + 1).collect()
+        }
+        TableConstraint::Check(check) => {
+            let names = crate::session::columns_of_expression(&check.expression);
+            let mut columns = Vec::new();
+            for name in names.unwrap_or_default() {
+                if let Some(at) = constraint.table.column_position(&name)
+                    && !columns.contains(&(at + 1))
+                {
+                    columns.push(at + 1);
+                }
+            }
+            columns
+        }
+    }
+}
+
+/// `pg_constraint.contype`.
+pub(super) fn constraint_letter(constraint: &NumberedConstraint<'_>) -> &'static str {
+    match constraint.constraint {
+        TableConstraint::Check(_) => "c",
+        TableConstraint::Index(index) => {
+            let kind = index.index.as_ref().and_then(|index| index.constraint);
+            if kind == Some(ConstraintKind::PrimaryKey) { "p" } else { "u" }
+        }
+    }
+}
+
+fn pg_constraint(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for found in constraints(reader, "oid", "conrelid") {
+        let (index, time) = match found.constraint {
+            TableConstraint::Index(index) => {
+                let time = index.index.as_ref().map(|index| index.check_time);
+                (index.oid, time.unwrap_or_default())
+            }
+            TableConstraint::Check(_) => (Oid(0), ConstraintTime::AtOnce),
+        };
+        let columns = constraint_columns(&found);
+        let expression = match found.constraint {
+            TableConstraint::Check(check) => text(&check.expression),
+            TableConstraint::Index(_) => Datum::Null,
+        };
+        emit(&[
+            number(found.oid),
+            text(found.name()),
+            number(found.table.schema),
+            text(constraint_letter(&found)),
+            Datum::Bool(time != ConstraintTime::AtOnce),
+            Datum::Bool(time == ConstraintTime::Transaction),
+            Datum::Bool(true),
+            number(found.table.oid),
+            number(index),
+            text(" "),
+            text(" "),
+            text(" "),
+            Datum::Bool(true),
+            Datum::Bool(index.0 != 0),
+            if columns.is_empty() {
+                Datum::Null
+            } else {
+                array(TypeOid::INT2, columns.into_iter().map(small))
+            },
+            expression,
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) const PG_SEQUENCE: Computed = Computed {
+    name: "pg_sequence",
+    columns: &[
+        "seqrelid",
+        "seqtypid",
+        "seqstart",
+        "seqincrement",
+        "seqmax",
+        "seqmin",
+        "seqcache",
+        "seqcycle",
+    ],
+    keys: &["seqrelid"],
+    rows: pg_sequence,
+};
+
+fn pg_sequence(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for relation in wanted(reader, "seqrelid", None) {
+        let Some(sequence) = &relation.sequence else { continue };
+        emit(&[
+            number(relation.oid),
+            Datum::Oid(sequence.type_oid),
+            Datum::Int8(sequence.start),
+            Datum::Int8(sequence.increment),
+            Datum::Int8(sequence.maximum),
+            Datum::Int8(sequence.minimum),
+            Datum::Int8(sequence.cache),
+            Datum::Bool(sequence.cycle),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) const PG_DEPEND: Computed = Computed {
+    name: "pg_depend",
+    columns: &["classid", "objid", "objsubid", "refclassid", "refobjid", "refobjsubid", "deptype"],
+    keys: &["objid"],
+    rows: pg_depend,
+};
+
+/// Oids of the catalogs whose rows depend on each other.
+const CLASS: Oid = Oid(1259);
+const ATTRDEF: Oid = Oid(2604);
+const CONSTRAINT: Oid = Oid(2606);
+const NAMESPACE: Oid = Oid(2615);
+
+/// An object: its catalog, its number, and the number of its column.
+type Object = (Oid, Oid, usize);
+
+fn pg_depend(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    // A number may be that of a relation or of a constraint; the one of a default or a check is looked for everywhere.
+    let wanted = match reader.wanted_oid("objid") {
+        Some(oid) => reader.state.relation(Oid(oid)).map_or_else(
+            || reader.state.in_order(),
+            |relation| {
+                let owner = relation.sequence.as_ref().and_then(|s| s.owned_by);
+                let owner = owner.and_then(|(table, _)| reader.state.relation(table));
+                owner.into_iter().chain([relation]).collect()
+            },
+        ),
+        None => reader.state.in_order(),
+    };
+    for relation in wanted.into_iter().filter(|relation| relation.view.is_none()) {
+        dependencies(reader, relation, emit)?;
+    }
+    Ok(())
+}
+
+fn dependencies(reader: &Reader<'_>, relation: &Arc<Relation>, emit: Emit<'_>) -> Result<()> {
+    let mut depends = |on: Object, object: Object, kind: &str| {
+        let [class, oid, column] = [number(object.0), number(object.1), int4(object.2)];
+        emit(&[class, oid, column, number(on.0), number(on.1), int4(on.2), text(kind)])
+    };
+    let own = (CLASS, relation.oid, 0);
+    match &relation.index {
+        Some(index) if index.constraint.is_some() => {
+            depends((CONSTRAINT, relation.oid, 0), own, "i")?;
+        }
+        Some(index) => {
+            for key in &index.key {
+                // An expression depends on the table as a whole: close enough for whoever drops in order.
+                let column = if key.expression.is_some() { 0 } else { usize::from(key.column) + 1 };
+                depends((CLASS, index.table, column), own, "a")?;
+            }
+        }
+        None => depends((NAMESPACE, relation.schema, 0), own, "n")?,
+    }
+    if let Some((table, column)) = relation.sequence.as_ref().and_then(|s| s.owned_by) {
+        let owner = reader.state.relation(table);
+        let identity = owner
+            .and_then(|table| table.columns.get(usize::from(column)))
+            .is_some_and(|column| column.identity.is_some());
+        let kind = if identity { "i" } else { "a" };
+        depends((CLASS, table, usize::from(column) + 1), own, kind)?;
+    }
+    for (at, column) in relation.visible_columns() {
+        if column.default.is_none() || column.identity.is_some() {
+            continue;
+        }
+        let default = (ATTRDEF, default_oid(relation.oid, at), 0);
+        depends((CLASS, relation.oid, at + 1), default, "a")?;
+        if let Some(sequence) = column.sequence {
+            depends((CLASS, sequence, 0), default, "n")?;
+        }
+    }
+    for constraint in reader.state.constraints_of(relation) {
+        let object = (CONSTRAINT, constraint.oid, 0);
+        for column in constraint_columns(&constraint) {
+            depends((CLASS, relation.oid, column), object, "a")?;
+        }
+    }
+    Ok(())
+}

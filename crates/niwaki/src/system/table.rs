@@ -1,0 +1,230 @@
+//! A system relation: PostgreSQL's columns over rows that say which of them they fill.
+
+use std::fmt;
+
+use niwaki_catalog::{
+    BuiltinColumn, CatalogState, Error, Key, SystemSource, VirtualTable, builtin_rows,
+    builtin_value,
+};
+use niwaki_types::{Datum, TypeOid};
+
+pub(super) type Result<T> = niwaki_catalog::Result<T>;
+/// Takes one row, in the order of the columns that its [`Computed`] lists.
+pub(super) type Emit<'e> = &'e mut dyn FnMut(&[Datum]) -> Result<()>;
+
+/// What rows are computed from, and the one value that is wanted.
+pub(super) struct Reader<'r> {
+    pub(super) state: &'r CatalogState,
+    key: Option<(&'r str, &'r Datum)>,
+}
+
+impl Reader<'_> {
+    /// The number that is wanted in this column.
+    pub(super) fn wanted_oid(&self, column: &str) -> Option<u32> {
+        match self.key {
+            Some((name, Datum::Oid(number))) if name == column => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The text that is wanted in this column.
+    pub(super) fn wanted_text(&self, column: &str) -> Option<&str> {
+        match self.key {
+            Some((name, Datum::Text(text))) if name == column => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// Rows that a function computes.
+pub(super) struct Computed {
+    pub(super) name: &'static str,
+    /// The columns that it fills; the others are NULL, or 0, or false, or empty, where they may not be NULL.
+    pub(super) columns: &'static [&'static str],
+    /// Columns of which one value can be asked for.
+    pub(super) keys: &'static [&'static str],
+    pub(super) rows: fn(&Reader<'_>, Emit<'_>) -> Result<()>,
+}
+
+/// Where the rows of a relation come from.
+pub(super) enum Rows {
+    /// There are none.
+    None,
+    /// There would be some, which cannot be shown.
+    Refused(&'static str),
+    Computed(&'static Computed),
+    /// The rows that the session's source gives under this name, which fill these columns.
+    Source(&'static str, Vec<&'static str>),
+    /// Those recorded under the relation's name for which this holds.
+    Recorded(&'static str, fn(u32) -> bool),
+}
+
+/// A system relation with rows.
+pub(super) struct SystemTable {
+    columns: Vec<(&'static str, TypeOid)>,
+    /// A row in which nothing is filled.
+    empty: Vec<Datum>,
+    /// Which column each value of a computed row belongs to.
+    places: Vec<usize>,
+    rows: Rows,
+}
+
+impl fmt::Debug for SystemTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SystemTable").finish_non_exhaustive()
+    }
+}
+
+impl SystemTable {
+    pub(super) fn new(columns: &[&BuiltinColumn], rows: Rows) -> Self {
+        let filled: &[&str] = match &rows {
+            Rows::Computed(computed) => computed.columns,
+            Rows::Source(_, filled) => filled,
+            Rows::None | Rows::Refused(_) | Rows::Recorded(..) => &[],
+        };
+        let place = |name: &&str| columns.iter().position(|column| column.name == *name);
+        // A name that is no column would shift all behind it; a test holds that there is none.
+        let places = filled.iter().filter_map(place).collect();
+        Self {
+            columns: columns.iter().map(|column| (column.name, column.type_oid)).collect(),
+            empty: columns.iter().map(|column| nothing(column)).collect(),
+            places,
+            rows,
+        }
+    }
+
+    /// The recorded rows, converted anew each time they are read: they are read seldom, and by key mostly.
+    fn recorded(
+        &self,
+        catalog: &str,
+        wanted: fn(u32) -> bool,
+        key: Option<Key<'_>>,
+        row: Emit<'_>,
+    ) -> Result<()> {
+        let Some(recorded) = builtin_rows(catalog) else { return Ok(()) };
+        let key = key.and_then(|key| {
+            let text = match key.value {
+                Datum::Oid(number) => number.to_string(),
+                Datum::Text(text) => text.to_string(),
+                _ => return None,
+            };
+            Some((key.column, text))
+        });
+        for cells in recorded.rows() {
+            let cells: Vec<Option<&str>> = cells.collect();
+            if key.as_ref().is_some_and(|(at, text)| cells.get(*at) != Some(&Some(text))) {
+                continue;
+            }
+            let number = cells.first().copied().flatten().and_then(|text| text.parse().ok());
+            if !number.is_some_and(wanted) {
+                continue;
+            }
+            let values: Vec<Datum> = cells
+                .iter()
+                .zip(&self.columns)
+                .map(|(cell, (_, kind))| builtin_value(*cell, *kind))
+                .collect();
+            row(&values)?;
+        }
+        Ok(())
+    }
+}
+
+/// What stands in a column that nothing fills.
+fn nothing(column: &BuiltinColumn) -> Datum {
+    if !column.not_null {
+        return Datum::Null;
+    }
+    match column.type_oid {
+        TypeOid::BOOL => Datum::Bool(false),
+        TypeOid::INT2 => Datum::Int2(0),
+        TypeOid::INT4 => Datum::Int4(0),
+        TypeOid::INT8 => Datum::Int8(0),
+        TypeOid::FLOAT4 => Datum::Float4(0.0),
+        TypeOid::FLOAT8 => Datum::Float8(0.0),
+        kind if kind.is_number_of_object() => Datum::Oid(0),
+        TypeOid::NAME | TypeOid::TEXT | TypeOid::CHAR => Datum::text(""),
+        kind => match kind.element() {
+            Some(element) => Datum::array(element, []),
+            None => Datum::Null,
+        },
+    }
+}
+
+impl VirtualTable for SystemTable {
+    fn rows(
+        &self,
+        state: &CatalogState,
+        source: &dyn SystemSource,
+        key: Option<Key<'_>>,
+        row: &mut dyn FnMut(&[Datum]) -> Result<()>,
+    ) -> Result<()> {
+        let mut whole = self.empty.clone();
+        let mut emit = |values: &[Datum]| {
+            debug_assert_eq!(values.len(), self.places.len(), "of {:?}", self.columns.first());
+            for (place, value) in self.places.iter().zip(values) {
+                if let Some(slot) = whole.get_mut(*place) {
+                    slot.clone_from(value);
+                }
+            }
+            row(&whole)
+        };
+        match &self.rows {
+            Rows::None => Ok(()),
+            Rows::Refused(name) => Err(Error::Unsupported { what: format!("relation {name}") }),
+            Rows::Source(name, _) => source.view_rows(name, state, &mut emit),
+            Rows::Recorded(name, wanted) => self.recorded(name, *wanted, key, row),
+            Rows::Computed(computed) => {
+                let key = key.and_then(|key| {
+                    let (name, _) = self.columns.get(key.column)?;
+                    Some((*name, key.value))
+                });
+                (computed.rows)(&Reader { state, key }, &mut emit)
+            }
+        }
+    }
+
+    fn has_key(&self, column: usize) -> bool {
+        let Some((name, _)) = self.columns.get(column) else { return false };
+        match &self.rows {
+            Rows::Computed(computed) => computed.keys.contains(name),
+            Rows::Recorded(..) => column < 2,
+            Rows::None | Rows::Refused(_) | Rows::Source(..) => false,
+        }
+    }
+}
+
+pub(super) fn text(value: impl AsRef<str>) -> Datum {
+    Datum::Text(value.as_ref().into())
+}
+
+pub(super) fn optional(value: Option<impl AsRef<str>>) -> Datum {
+    value.map_or(Datum::Null, text)
+}
+
+pub(super) fn small(value: usize) -> Datum {
+    Datum::Int2(i16::try_from(value).unwrap_or(i16::MAX))
+}
+
+pub(super) fn int4(value: usize) -> Datum {
+    Datum::Int4(i32::try_from(value).unwrap_or(i32::MAX))
+}
+
+pub(super) fn number(oid: niwaki_catalog::Oid) -> Datum {
+    Datum::Oid(oid.0)
+}
+
+/// An array of one dimension.
+pub(super) fn array(element: TypeOid, values: impl IntoIterator<Item = Datum>) -> Datum {
+    Datum::array(element, values.into_iter().collect::<Vec<_>>())
+}
+
+/// An `int2vector` or `oidvector`.
+pub(super) fn vector(element: TypeOid, values: impl IntoIterator<Item = Datum>) -> Datum {
+    Datum::vector(element, values.into_iter().collect::<Vec<_>>())
+}
+
+/// `yes_or_no` of `information_schema`.
+pub(super) fn yes_or_no(value: bool) -> Datum {
+    Datum::text(if value { "YES" } else { "NO" })
+}
