@@ -183,7 +183,7 @@ impl Index {
         let bytes = self.delete_allowed(leaf, &gone, entry.xid, removes, oracle)?;
         count(&counters.bottom_up_wal_bytes, bytes as u64);
         count(&counters.bottom_up_deleted_entries, gone.len() as u64);
-        let enough = leaf.free_bytes() >= ENOUGH_BYTES.max(needed);
+        let enough = leaf.room() >= ENOUGH_BYTES.max(needed);
         Ok(if enough || !duplicates { BottomUp::Done } else { BottomUp::Failed })
     }
 }

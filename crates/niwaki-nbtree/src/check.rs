@@ -272,7 +272,7 @@ impl Checker<'_> {
         let high = self.high_key(block, page);
         if level == 0 {
             self.report.leaf_pages += 1;
-            self.report.leaf_free_bytes += page.free_bytes() as u64;
+            self.report.leaf_free_bytes += page.room() as u64;
         } else {
             self.report.inner_pages += 1;
             if page.entry_count() == 0 {

@@ -250,7 +250,7 @@ impl Index {
     ) -> Result<bool> {
         let plan = Merge::plan(leaf, entry.key, self.tids_max());
         let items = usize::from(leaf.entry_count()) - plan.freed_items;
-        let free = leaf.free_bytes() + plan.freed_bytes;
+        let free = leaf.room() + plan.freed_bytes;
         let in_vain = plan.freed_bytes < at_least;
         if in_vain || tuple_bytes + LINE_POINTER > free || items >= self.items_max() {
             return Ok(false);

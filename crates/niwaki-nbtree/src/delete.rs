@@ -75,12 +75,14 @@ impl Index {
         let mut deleted = 0;
         let mut next = 0;
         let mut path = Path::new();
+        let mut places = Vec::with_capacity(entries.len());
         // Ends: the leaf is that of the entry at `next`, which is gone past.
         while let Some(&(key, tid)) = entries.get(next) {
             let Some(mut leaf) = self.write_leaf_of(&Target::entry(key, tid), &mut path)? else {
                 break;
             };
-            let (mut places, mut removes) = (Vec::new(), None);
+            let mut removes = None;
+            places.clear();
             while let Some(&(key, tid)) = entries.get(next) {
                 if is_beyond(&leaf, &Target::entry(key, tid)) {
                     break;
@@ -282,7 +284,7 @@ impl Index {
     /// Gives the entry at `offset` another payload, logged; false if that does not fit the leaf.
     fn set_payload(&self, leaf: &mut PageWrite<'_>, offset: u16, payload: &[u8]) -> Result<bool> {
         let item = self.leaf_tuple(leaf, leaf.id().block, offset)?;
-        let room = item.payload.len() + leaf.free_bytes();
+        let room = item.payload.len() + leaf.room();
         if payload.len() > room.min(ENTRY_MAX - TUPLE_HEADER - item.key.len()) {
             return Ok(false);
         }

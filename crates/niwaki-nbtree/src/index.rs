@@ -260,10 +260,12 @@ impl Index {
         self.options().page_items_max.map_or(usize::MAX, |max| usize::from(max.max(3)))
     }
 
-    /// Whether a tuple of these bytes can be put on the page as it is.
+    /// Whether a tuple of these bytes can be put on the page as it is, or compacted.
     #[inline]
     pub(crate) fn fits(&self, page: &Page, tuple_bytes: usize) -> bool {
-        tuple_bytes + crate::page::LINE_POINTER <= page.free_bytes()
+        let bytes = tuple_bytes + crate::page::LINE_POINTER;
+        // Seldom more than one look: a page is compacted for many entries at once.
+        (bytes <= page.free_bytes() || bytes <= page.room())
             && usize::from(page.entry_count()) < self.items_max()
     }
 }

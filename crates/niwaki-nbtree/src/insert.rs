@@ -387,8 +387,7 @@ impl Index {
         gap: Gap,
         entry: &NewEntry<'_>,
     ) -> Result<Option<u16>> {
-        let no_room = leaf.free_bytes() < TID_SIZE;
-        if no_room || !entry.logically_unchanged || !entry.payload.is_empty() {
+        if !entry.logically_unchanged || !entry.payload.is_empty() || leaf.room() < TID_SIZE {
             return Ok(None);
         }
         let options = self.options();

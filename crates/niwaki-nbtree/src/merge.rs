@@ -91,7 +91,7 @@ impl Index {
 
     /// How many parts of a leaf's room are full, those begun included.
     pub(crate) fn parts_full(&self, leaf: &Page) -> usize {
-        let bytes = USABLE_BYTES.saturating_sub(leaf.free_bytes());
+        let bytes = USABLE_BYTES.saturating_sub(leaf.room());
         self.parts(bytes, leaf.entry_count().into())
     }
 
@@ -105,7 +105,7 @@ impl Index {
         if right.is_half_dead() || right.is_rightmost() {
             return false;
         }
-        let bytes = [leaf, right].map(|page| USABLE_BYTES.saturating_sub(page.free_bytes()));
+        let bytes = [leaf, right].map(|page| USABLE_BYTES.saturating_sub(page.room()));
         let entries = [leaf, right].map(|page| usize::from(page.entry_count()));
         self.parts(bytes.iter().sum(), entries.iter().sum()) <= parts
     }

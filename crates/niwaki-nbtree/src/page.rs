@@ -86,6 +86,9 @@ pub(crate) trait IndexPage {
     /// Checks that this is a page of an index and of the level that was expected.
     fn verify(&self, id: PageId, level: Option<u16>) -> Result<(), Box<Corruption>>;
 
+    /// Bytes for line pointers and tuples that are free, once those that are stored lie together.
+    fn room(&self) -> usize;
+
     #[inline]
     fn prev(&self) -> BlockNumber {
         BlockNumber(read_u32(self.area(), PREV_AT))
@@ -175,6 +178,11 @@ impl IndexPage for Page {
     #[inline]
     fn tuple(&self, offset: u16) -> &[u8] {
         self.item(OffsetNumber(offset)).unwrap_or(&[])
+    }
+
+    #[inline]
+    fn room(&self) -> usize {
+        self.free_bytes_compacted()
     }
 
     #[inline]

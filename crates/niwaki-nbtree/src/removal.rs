@@ -103,7 +103,7 @@ impl Removal {
         numbers.is_at_end().then_some(Self { items, tids })
     }
 
-    /// Makes the change and compacts the page; false, with nothing changed, where the page has no
+    /// Makes the change; false, with nothing changed, where the page has no
     /// such entries.
     pub(crate) fn apply(&self, page: &mut Page) -> bool {
         let there = page.first_entry()..=page.item_count();
@@ -209,14 +209,14 @@ mod tests {
         assert_eq!(bytes, [0b1101_1110, 0b0110_1011, 0b0110_0000]);
         assert!((0..bytes.len()).all(|end| Removal::decode(&bytes[..end]).is_none()));
         assert!(Removal::decode(&[&bytes[..], &[0]].concat()).is_none());
-        let free = page.free_bytes();
+        let free = page.room();
         assert!(removal.apply(&mut page));
         assert_eq!(page.item_count(), 2);
         assert_eq!(page.tuple(1), posting_bytes(b"b", &tids(&[1, 3])));
         assert_eq!(page.tuple(2), posting_bytes(b"c", &tids(&[8])), "one TID: a plain entry");
         assert_eq!(page.item_id(OffsetNumber(1)).state(), ItemState::Dead, "the mark stays");
         // Two items (9 and 21 bytes) with their line pointers, two TIDs, and a list of two.
-        assert_eq!(page.free_bytes() - free, 9 + 21 + 2 * 4 + 12 + 12, "compacted");
+        assert_eq!(page.room() - free, 9 + 21 + 2 * 4 + 12 + 12);
     }
 
     #[test]

@@ -101,7 +101,7 @@ impl Index {
             return Room { bytes: 0, items: 0 };
         }
         Room {
-            bytes: leaf.free_bytes(),
+            bytes: leaf.room(),
             items: self.items_max().saturating_sub(leaf.entry_count().into()),
         }
     }

@@ -232,7 +232,8 @@ impl Table {
     fn delete_stale(&self, index: usize, taken: &Taken, horizon: &Horizon) -> Result<()> {
         let blocks = self.heap().blocks()?;
         let memo = KeyMemo::default();
-        let (mut suspects, mut records) = (Vec::new(), Vec::new());
+        let most = taken.len();
+        let (mut suspects, mut records) = (Vec::with_capacity(most), Vec::with_capacity(most));
         for (key, Found { root, record, arrived }) in taken.iter() {
             if root.block.0 >= blocks {
                 continue;

@@ -175,8 +175,11 @@ impl Suspects {
         }
         let Lists { due, taken, .. } = &mut *lists;
         let end = due.suspects.len().min(*taken + TAKEN);
-        let mut out = List::default();
-        for suspect in &due.suspects[*taken..end] {
+        let handed = &due.suspects[*taken..end];
+        let bytes = handed.iter().map(|suspect| usize::from(suspect.len)).sum();
+        let mut out =
+            List { suspects: Vec::with_capacity(handed.len()), keys: Vec::with_capacity(bytes) };
+        for suspect in handed {
             out.push(due.key(suspect), suspect.found);
         }
         *taken = end;
@@ -185,6 +188,11 @@ impl Suspects {
 }
 
 impl Taken {
+    /// How many.
+    pub(crate) fn len(&self) -> usize {
+        self.0.suspects.len()
+    }
+
     /// Key bytes, and what is known of the root, of each, ascending by key and root.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Found)> {
         self.0.suspects.iter().map(|it| (self.0.key(it), it.found))

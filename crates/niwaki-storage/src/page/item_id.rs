@@ -164,19 +164,6 @@ impl ItemId {
         (self.0 >> 13) & FIELD & self.stored_mask()
     }
 
-    /// All ones if its tuple begins below `start`.
-    #[inline]
-    pub(crate) fn below(self, start: u32) -> u32 {
-        // Both are small; signed ones are what older processors compare many of at once.
-        u32::from(((self.0 & FIELD) as i32) < start as i32).wrapping_neg()
-    }
-
-    /// The same, if a tuple is stored for it, `by` bytes further up, which is on the page.
-    #[inline]
-    pub(crate) fn moved_up(self, by: u32) -> Self {
-        Self(self.0.wrapping_add(by & self.stored_mask()))
-    }
-
     /// The same flags (mixed, moved in) on another place and length.
     #[inline]
     pub(crate) fn with_offset(self, offset: u16) -> Self {

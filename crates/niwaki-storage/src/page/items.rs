@@ -9,31 +9,10 @@ use crate::ids::OffsetNumber;
 /// Bytes of a line pointer.
 pub const ITEM_ID_SIZE: usize = 4;
 
-/// Closing up so many gaps costs less than compacting the page, which handles tuple after tuple.
-const CLOSED_UP_MAX: usize = 32;
-/// Line pointers that are handled together: the compiler makes one wide operation of theirs.
-const LANES: usize = 8;
-
 /// Where line pointer `number` (from 1) is stored.
 #[inline]
 fn slot(number: u16) -> usize {
     HEADER_SIZE + (usize::from(number).wrapping_sub(1)) * ITEM_ID_SIZE
-}
-
-/// Line pointers whose tuples moved up, each by the bytes that went above it: `gone` has (start, length) of those.
-#[inline]
-fn move_up(slots: &mut [[u8; ITEM_ID_SIZE]; LANES], gone: &[(u32, u32)]) {
-    let ids = slots.map(|slot| ItemId(u32::from_le_bytes(slot)));
-    let mut by = [0u32; LANES];
-    for &(start, len) in gone {
-        for (by, id) in by.iter_mut().zip(ids) {
-            // Checked sums are not made wide; none exceeds a page.
-            *by = by.wrapping_add(id.below(start) & len);
-        }
-    }
-    for ((slot, id), by) in slots.iter_mut().zip(ids).zip(by) {
-        *slot = id.moved_up(by).0.to_le_bytes();
-    }
 }
 
 impl Page {
@@ -134,7 +113,8 @@ impl Page {
 
     /// Bytes of all stored tuples; `special_offset - lower - stored_bytes` is free after compacting.
     pub fn stored_bytes(&self) -> usize {
-        self.item_ids().map(ItemId::stored_len).sum::<u32>() as usize
+        // Checked sums are not made wide; none exceeds a line pointer's field for each of a page's line pointers.
+        self.item_ids().map(ItemId::stored_len).fold(0, u32::wrapping_add) as usize
     }
 
     /// Bytes that would lie between line pointers and tuples after [`Page::compact`].
@@ -218,13 +198,13 @@ impl Page {
     }
 
     /// Stores a tuple at `number` (in `1..=item_count() + 1`), moving the line pointers from there on
-    /// up by one (nbtree). False, and nothing changed, when it does not fit.
+    /// up by one (nbtree), after compacting where that helps. False, and nothing visible changed, when it does not fit.
     pub fn insert_item(&mut self, number: OffsetNumber, bytes: &[u8]) -> bool {
         let count = self.item_count();
         if bytes.is_empty()
             || number.0 == 0
             || number.0 > count + 1
-            || bytes.len() + ITEM_ID_SIZE > self.free_bytes()
+            || !self.make_free(bytes.len() + ITEM_ID_SIZE)
         {
             return false;
         }
@@ -254,8 +234,9 @@ impl Page {
         true
     }
 
-    /// Removes several line pointers, given in ascending order, moves the rest together, and compacts
-    /// the page once. False, and nothing changed, when one does not exist or the order is wrong.
+    /// Removes several line pointers, given in ascending order, and moves the rest together (nbtree). The tuples' bytes come
+    /// back when the page is compacted: where there is much coming and going, that is once for many. False, and
+    /// nothing changed, when one does not exist or the order is wrong.
     pub fn remove_items(&mut self, numbers: &[OffsetNumber]) -> bool {
         let count = self.item_count();
         if !self.offsets_fit()
@@ -264,68 +245,7 @@ impl Page {
         {
             return false;
         }
-        if self.remove_closing_up(numbers) {
-            return true;
-        }
-        let mut kept = 0u16;
-        let mut gone = numbers.iter().peekable();
-        for number in 1..=count {
-            if gone.next_if(|n| n.0 == number).is_some() {
-                continue;
-            }
-            kept += 1;
-            if kept != number {
-                let id = self.item_id(OffsetNumber(number));
-                let at = slot(kept);
-                self.0[at..at + ITEM_ID_SIZE].copy_from_slice(&id.0.to_le_bytes());
-            }
-        }
-        self.set_lower(slot(kept + 1) as u16);
-        self.compact();
-        true
-    }
-
-    /// Whether tuples fill all between where they begin and the special area.
-    fn has_no_gaps(&self) -> bool {
-        usize::from(self.upper()) + self.stored_bytes() == usize::from(self.special_offset())
-    }
-
-    /// Removes a few line pointers of a page without gaps, which has none then: what is stored below their tuples moves
-    /// up. False, and nothing changed, if there are gaps, or too many to remove. `numbers` exist, and ascend.
-    fn remove_closing_up(&mut self, numbers: &[OffsetNumber]) -> bool {
-        let (lower, upper) = (usize::from(self.lower()), usize::from(self.upper()));
-        // (start, length) of the tuples that go, the lowest first.
-        let mut gone = [(0u32, 0u32); CLOSED_UP_MAX];
-        let Some(gone) = gone.get_mut(..numbers.len()) else { return false };
-        for (place, number) in gone.iter_mut().zip(numbers) {
-            let id = self.item_id(*number);
-            *place = match id.has_storage() {
-                true => (id.offset().into(), id.len().into()),
-                false => (upper as u32, 0),
-            };
-        }
-        gone.sort_unstable();
-        // Where tuples overlap (damage that the pool refuses to read in) compacting decides.
-        let mut free_from = upper as u32;
-        for &(start, len) in &*gone {
-            if start < free_from || start + len > self.special_offset().into() {
-                return false;
-            }
-            free_from = start + len;
-        }
-        if !self.has_no_gaps() {
-            return false;
-        }
-        // What lies below each moves up by all that goes above it: the highest first.
-        let mut by = 0;
-        for (place, &(start, len)) in gone.iter().enumerate().rev() {
-            by += len as usize;
-            let from = gone[..place].last().map_or(upper, |(start, len)| (start + len) as usize);
-            self.0.copy_within(from..start as usize, from + by);
-        }
-        self.0[upper..upper + by].fill(0);
-        self.set_upper((upper + by) as u16);
-        // Likewise their line pointers, downward.
+        let lower = usize::from(self.lower());
         for (place, number) in numbers.iter().enumerate() {
             let from = slot(number.0 + 1);
             let end = numbers.get(place + 1).map_or(lower, |next| slot(next.0));
@@ -334,16 +254,16 @@ impl Page {
         let end = lower - numbers.len() * ITEM_ID_SIZE;
         self.0[end..lower].fill(0);
         self.set_lower(end as u16);
-        let slots = self.0.get_mut(HEADER_SIZE..end).unwrap_or(&mut []);
-        let (wide, rest) = slots.as_chunks_mut::<ITEM_ID_SIZE>().0.as_chunks_mut::<LANES>();
-        for lanes in wide {
-            move_up(lanes, gone);
-        }
-        let mut lanes = [[0; ITEM_ID_SIZE]; LANES];
-        lanes[..rest.len()].copy_from_slice(rest);
-        move_up(&mut lanes, gone);
-        rest.copy_from_slice(&lanes[..rest.len()]);
         true
+    }
+
+    /// Whether `bytes` more fit between line pointers and tuples, after compacting where that helps.
+    fn make_free(&mut self, bytes: usize) -> bool {
+        if self.free_bytes() < bytes && self.free_bytes_compacted() >= bytes {
+            self.compact();
+        }
+        // Still less where tuples overlap, which the pool lets in no more than the rest.
+        self.free_bytes() >= bytes
     }
 
     /// Replaces a stored tuple by other bytes; state and flags of the line pointer stay. A longer one
@@ -380,14 +300,17 @@ impl Page {
     }
 
     /// Puts bytes into a stored tuple before its byte `at`, which makes it longer: what is stored below that
-    /// place moves down. False, and nothing changed, when there is no such tuple or no room.
+    /// place moves down. False, and nothing visible changed, when there is no such tuple or no room.
     pub fn grow_item(&mut self, number: OffsetNumber, at: usize, bytes: &[u8]) -> bool {
+        let id = self.item_id(number);
+        if !id.has_storage() || at > usize::from(id.len()) || !self.make_free(bytes.len()) {
+            return false;
+        }
         let id = self.item_id(number);
         let (start, len) = (usize::from(id.offset()), usize::from(id.len()));
         let upper = usize::from(self.upper());
-        let is_sound = id.has_storage() && self.offsets_fit() && upper <= start;
         let grown = len + bytes.len();
-        if !is_sound || at > len || bytes.len() > self.free_bytes() || start + len > PAGE_SIZE {
+        if upper > start || start + len > PAGE_SIZE {
             return false;
         }
         let by = bytes.len();
