@@ -1,5 +1,6 @@
 //! PostgreSQL's own pgbench and psql against the released binary.
 
+mod notify;
 mod psql;
 mod record;
 mod trace;

@@ -6,12 +6,14 @@ mod catalog;
 mod compile;
 mod definition;
 mod error;
+mod foreign_key;
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
 mod objects;
 mod overlay;
 mod relation;
+mod remark;
 mod scan;
 mod state;
 mod system;
@@ -28,6 +30,7 @@ pub use definition::{
     RelationStats, SequenceDefinition, StoredExpression,
 };
 pub use error::{Error, Result};
+pub use foreign_key::{ForeignKey, ReferentialAction};
 pub use relation::{IndexEntry, Relation};
 pub use state::{
     CatalogState, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry, SearchPath,

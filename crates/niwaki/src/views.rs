@@ -115,19 +115,16 @@ fn view(
         logged: true,
         columns: columns
             .iter()
-            .map(|(name, oid)| niwaki_catalog::Column {
-                name: (*name).to_owned(),
-                type_oid: oid.0,
-                typmod: -1,
-                not_null: false,
-                default: None,
-                identity: None,
-                sequence: None,
-                missing: None,
-                dropped: false,
+            .map(|(name, oid)| {
+                niwaki_catalog::Column::new(
+                    *name,
+                    niwaki_types::ColumnType { oid: *oid, typmod: -1 },
+                )
             })
             .collect(),
         checks: Vec::new(),
+        foreign_keys: Vec::new(),
+        comment: None,
         options: RelationOptions::default(),
         index: None,
         sequence: None,
@@ -290,6 +287,9 @@ const PG_LOCKS: Columns = &[
     ("page", INT4),
     ("tuple", INT2),
     ("transactionid", TypeOid::XID),
+    ("classid", OID),
+    ("objid", OID),
+    ("objsubid", INT2),
     ("pid", INT4),
     ("mode", TEXT),
     ("granted", BOOL),

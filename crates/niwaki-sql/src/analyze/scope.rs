@@ -50,6 +50,8 @@ pub(super) enum Place {
     Returning,
     IndexExpression,
     IndexPredicate,
+    /// GENERATED ALWAYS AS (…)
+    Generation,
 }
 
 impl Place {
@@ -69,6 +71,7 @@ impl Place {
             Self::Returning => "RETURNING",
             Self::IndexExpression => "index expressions",
             Self::IndexPredicate => "index predicates",
+            Self::Generation => "column generation expressions",
         }
     }
 

@@ -1,5 +1,6 @@
 //! Functions and operators: their signatures, and how a call finds the one it means.
 
+mod advisory;
 mod arrays;
 mod binary;
 mod format;
@@ -232,7 +233,7 @@ const GROUPS: &[(&str, &[&[Function]])] = &[
     ("JSON", &[json::FUNCTIONS]),
     (
         "The session, the catalog and the server",
-        &[information::FUNCTIONS, sizes::FUNCTIONS, system::FUNCTIONS],
+        &[information::FUNCTIONS, sizes::FUNCTIONS, system::FUNCTIONS, advisory::FUNCTIONS],
     ),
     ("Looking at what is stored", &[inspect::FUNCTIONS, prewarm::FUNCTIONS]),
 ];

@@ -60,15 +60,11 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
         }
         NodeEnum::DropStmt(s) => drop_objects(s)?,
         NodeEnum::RenameStmt(s) => rename(s, source)?,
-        NodeEnum::TruncateStmt(s) => {
-            if s.behavior == DropBehavior::DropCascade as i32 {
-                // Nothing references a table yet, so CASCADE reaches nothing more.
-            }
-            Utility::Truncate {
-                names: names(&s.relations, source)?,
-                restart_identity: s.restart_seqs,
-            }
-        }
+        NodeEnum::TruncateStmt(s) => Utility::Truncate {
+            names: names(&s.relations, source)?,
+            restart_identity: s.restart_seqs,
+            cascade: s.behavior == DropBehavior::DropCascade as i32,
+        },
         NodeEnum::VacuumStmt(s) => Utility::Vacuum(vacuum(s, source)?),
         NodeEnum::CheckPointStmt(_) => Utility::Checkpoint,
         NodeEnum::CopyStmt(s) => Utility::Copy(Box::new(read_copy::copy(s, source)?)),
@@ -130,7 +126,20 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
             Utility::CloseCursor((!s.portalname.is_empty()).then(|| s.portalname.clone()))
         }
         NodeEnum::CreateExtensionStmt(s) => extension(&s.extname)?,
-        NodeEnum::CommentStmt(_) => Utility::Nothing("COMMENT"),
+        NodeEnum::CommentStmt(s) => super::comment::comment(s)?,
+        NodeEnum::AlterObjectSchemaStmt(s) => Utility::SetSchema {
+            relation: relation_name(s.relation.as_ref(), source)?,
+            kind: kind_of(s.object_type, "SET SCHEMA of")?,
+            schema: s.newschema.clone(),
+            if_exists: s.missing_ok,
+        },
+        NodeEnum::ListenStmt(s) => Utility::Listen(s.conditionname.clone()),
+        NodeEnum::UnlistenStmt(s) => {
+            Utility::Unlisten((!s.conditionname.is_empty()).then(|| s.conditionname.clone()))
+        }
+        NodeEnum::NotifyStmt(s) => {
+            Utility::Notify { channel: s.conditionname.clone(), payload: s.payload.clone() }
+        }
         NodeEnum::GrantStmt(_) => return Err(SqlError::unsupported("GRANT or REVOKE")),
         other => return Err(SqlError::unsupported(statement_name(other))),
     };
@@ -319,17 +328,25 @@ fn drop_objects(s: &protobuf::DropStmt) -> Result<Utility> {
     }))
 }
 
-fn rename(s: &protobuf::RenameStmt, source: &str) -> Result<Utility> {
-    let kind_of = |object: i32| match ObjectType::try_from(object) {
+/// The kind of relation that a statement names; `what` is said of others.
+fn kind_of(object: i32, what: &str) -> Result<RelationKind> {
+    match ObjectType::try_from(object) {
         Ok(ObjectType::ObjectTable) => Ok(RelationKind::Table),
         Ok(ObjectType::ObjectIndex) => Ok(RelationKind::Index),
         Ok(ObjectType::ObjectSequence) => Ok(RelationKind::Sequence),
         Ok(other) => {
             let word = other.as_str_name().trim_start_matches("OBJECT_").to_owned();
-            Err(SqlError::unsupported(format!("RENAME of {word}")))
+            Err(SqlError::unsupported(format!("{what} {word}")))
         }
-        Err(_) => Err(unexpected("RENAME")),
-    };
+        Err(_) => Err(unexpected(what)),
+    }
+}
+
+fn rename(s: &protobuf::RenameStmt, source: &str) -> Result<Utility> {
+    if s.rename_type == ObjectType::ObjectSchema as i32 {
+        return Ok(Utility::RenameSchema { name: s.subname.clone(), to: s.newname.clone() });
+    }
+    let kind_of = |object: i32| kind_of(object, "RENAME of");
     let (kind, target) = match ObjectType::try_from(s.rename_type) {
         Ok(ObjectType::ObjectColumn) => {
             (kind_of(s.relation_type)?, RenameTarget::Column(s.subname.clone()))
