@@ -99,7 +99,7 @@ fn refer_and_remove() {
 
 #[test]
 fn no_row_refers_to_nothing_and_the_row_lock_is_needed() {
-    simulate(schedules(60), refer_and_remove);
+    simulate(schedules(300), refer_and_remove);
     // Planting is for the whole process, so it comes last, in this one test.
     plant(Some("reference_without_lock"));
     let found = catch_unwind(AssertUnwindSafe(|| simulate(400, refer_and_remove)));

@@ -10,10 +10,10 @@ use niwaki_sql::store::{
 };
 use niwaki_storage::{ReadAhead, Tid};
 use niwaki_table::{
-    BitmapScan, ChangedRow, Direction, IndexScan, LockOutcome, Lookup, Modify, PageRows,
-    RowLockMode, RowTarget, SeqScan, Table, Upsert, Workspace,
+    BitmapScan, ChangedRow, Direction, Error as TableError, IndexScan, LockOutcome, Lookup, Modify,
+    PageRows, RowLockMode, RowTarget, SeqScan, Table, Upsert, Workspace,
 };
-use niwaki_txn::{Snapshot, TableId, TableLockMode, Transaction, WaitPolicy};
+use niwaki_txn::{Error as TxnError, Snapshot, TableId, TableLockMode, Transaction, WaitPolicy};
 use niwaki_types::{ColumnMask, Datum, Vector};
 
 use super::errors::of_table;
@@ -165,7 +165,7 @@ impl TableStore<'_> {
 }
 
 fn not_serializable(cause: &'static str) -> SqlError {
-    niwaki_txn::Error::SerializationFailure { cause }.into()
+    TxnError::SerializationFailure { cause }.into()
 }
 
 impl Store for TableStore<'_> {
@@ -496,7 +496,13 @@ impl Store for TableStore<'_> {
         };
         let outcome = table(relation)?
             .lock_row(self.transaction, self.snapshot, target, strength(lock), wait)
-            .map_err(|e| of_table(e, relation, self.state))?;
+            .map_err(|e| match e {
+                // As PostgreSQL says it of locks, deleted or changed.
+                TableError::Transaction(TxnError::SerializationFailure { .. }) => {
+                    not_serializable("update")
+                }
+                e => of_table(e, relation, self.state),
+            })?;
         Ok(match outcome {
             LockOutcome::Locked => RowOutcome::Done(tid),
             LockOutcome::Changed(changed) => return self.changed(relation, changed),
