@@ -133,6 +133,7 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
             schema: s.newschema.clone(),
             if_exists: s.missing_ok,
         },
+        NodeEnum::AlterOwnerStmt(s) => schema_owner(s)?,
         NodeEnum::ListenStmt(s) => Utility::Listen(s.conditionname.clone()),
         NodeEnum::UnlistenStmt(s) => {
             Utility::Unlisten((!s.conditionname.is_empty()).then(|| s.conditionname.clone()))
@@ -326,6 +327,28 @@ fn drop_objects(s: &protobuf::DropStmt) -> Result<Utility> {
         cascade: s.behavior == DropBehavior::DropCascade as i32,
         concurrently: s.concurrent,
     }))
+}
+
+fn schema_owner(s: &protobuf::AlterOwnerStmt) -> Result<Utility> {
+    let object = s.object.as_deref().and_then(|node| node.node.as_ref());
+    match (ObjectType::try_from(s.object_type), object) {
+        (Ok(ObjectType::ObjectSchema), Some(NodeEnum::String(name))) => {
+            let role = role_name(s.newowner.as_ref())?;
+            Ok(Utility::SchemaOwner { name: name.sval.clone(), role })
+        }
+        (Ok(other), _) => {
+            let word = other.as_str_name().trim_start_matches("OBJECT_").to_owned();
+            Err(SqlError::unsupported(format!("OWNER TO of {word}")))
+        }
+        (Err(_), _) => Err(unexpected("OWNER TO")),
+    }
+}
+
+/// The role that a statement names; CURRENT_USER and its like have no name, and mean the one there is.
+pub(super) fn role_name(role: Option<&protobuf::RoleSpec>) -> Result<String> {
+    let role = role.ok_or_else(|| unexpected("OWNER TO"))?;
+    let name = if role.rolename.is_empty() { "postgres" } else { &role.rolename };
+    Ok(name.to_owned())
 }
 
 /// The kind of relation that a statement names; `what` is said of others.

@@ -9,7 +9,7 @@ use pg_query::protobuf::{
 
 use super::foreign_key::foreign_key;
 use super::read::{
-    expression_text, options, persistence, relation_name, string_of, strings, unexpected,
+    expression_text, options, persistence, relation_name, role_name, string_of, strings, unexpected,
 };
 use super::read_definition::sequence_options;
 use super::statement::{
@@ -457,15 +457,7 @@ fn alter_command(c: &AlterTableCmd, table: &str, source: &str) -> Result<AlterCo
         T::AtResetRelOptions => {
             Ok(AlterCommand::ResetOptions(options(list()).into_iter().map(|(n, _)| n).collect()))
         }
-        T::AtChangeOwner => {
-            let role = c.newowner.as_ref().ok_or_else(|| unexpected("OWNER TO"))?;
-            // CURRENT_USER and its like have no name.
-            let name = match role.rolename.as_str() {
-                "" => "postgres",
-                name => name,
-            };
-            Ok(AlterCommand::Owner(name.to_owned()))
-        }
+        T::AtChangeOwner => Ok(AlterCommand::Owner(role_name(c.newowner.as_ref())?)),
         // There are no rows with system oids, and nothing clusters.
         T::AtDropOids | T::AtDropCluster => Ok(AlterCommand::Nothing),
         other => {

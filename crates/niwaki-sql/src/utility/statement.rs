@@ -640,6 +640,13 @@ pub enum Utility {
         /// New name.
         to: String,
     },
+    /// ALTER SCHEMA … OWNER TO
+    SchemaOwner {
+        /// Name.
+        name: String,
+        /// The role.
+        role: String,
+    },
     /// ALTER … SET SCHEMA
     SetSchema {
         /// The relation.

@@ -182,6 +182,7 @@ impl Session {
             | Utility::Rename(_)
             | Utility::Reindex(_)
             | Utility::RenameSchema { .. }
+            | Utility::SchemaOwner { .. }
             | Utility::SetSchema { .. }
             | Utility::Comment { .. }
             | Utility::Truncate { .. } => define::run(self, utility, out)?,
@@ -236,7 +237,7 @@ impl Session {
             Utility::Drop(_) => "DROP TABLE",
             Utility::Reindex(_) => "REINDEX",
             Utility::Alter { .. } | Utility::Rename(_) | Utility::SetSchema { .. } => "ALTER TABLE",
-            Utility::RenameSchema { .. } => "ALTER SCHEMA",
+            Utility::RenameSchema { .. } | Utility::SchemaOwner { .. } => "ALTER SCHEMA",
             Utility::Comment { .. } => "COMMENT",
             Utility::Truncate { .. } => "TRUNCATE TABLE",
             Utility::Copy(copy) if copy.direction == niwaki_sql::utility::CopyDirection::From => {

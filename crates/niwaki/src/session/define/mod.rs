@@ -77,6 +77,14 @@ pub(super) fn run(
             definer.rename_schema(name, to)?;
             Ok("ALTER SCHEMA")
         }
+        Utility::SchemaOwner { name, role } => {
+            if definer.state().schema_by_name(name).is_none() {
+                let message = format!("schema \"{name}\" does not exist");
+                return Err(SqlError::new("3F000", message));
+            }
+            definer.may_own(role)?;
+            Ok("ALTER SCHEMA")
+        }
         Utility::SetSchema { relation, kind, schema, if_exists } => {
             definer.set_schema(relation, *kind, schema, *if_exists)
         }
