@@ -131,6 +131,26 @@ pub struct Scratch {
     pub(crate) random: Option<crate::functions::SeededRandom>,
 }
 
+/// What an advisory lock is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdvisoryNumber {
+    /// One number.
+    One(i64),
+    /// Two numbers, which are never the same as one.
+    Two(i32, i32),
+}
+
+/// An advisory lock that a function asks for, or gives back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdvisoryLock {
+    /// On what.
+    pub number: AdvisoryNumber,
+    /// Others may share it.
+    pub shared: bool,
+    /// Until the transaction ends, rather than the session.
+    pub transaction: bool,
+}
+
 /// Session services that functions and system tables use.
 pub trait Environment {
     /// Fails when the session was cancelled, terminated or is out of time.
@@ -198,6 +218,42 @@ pub trait Environment {
     /// Those of a wait; `0A000` where there are no transactions.
     fn lock_for_reading(&mut self, _table: u32) -> Result<()> {
         Err(crate::SqlError::unsupported("a table lock outside of a session"))
+    }
+    /// Takes an advisory lock; false only when it is not free and `wait` says not to wait.
+    ///
+    /// # Errors
+    /// Those of a wait; `0A000` where there are no sessions.
+    fn advisory_lock(&mut self, _lock: AdvisoryLock, _wait: bool) -> Result<bool> {
+        Err(crate::SqlError::unsupported("an advisory lock outside of a session"))
+    }
+    /// Gives back an advisory lock of the session; false, after a warning, when it has none.
+    ///
+    /// # Errors
+    /// `0A000` where there are no sessions.
+    fn advisory_unlock(&mut self, _lock: AdvisoryLock) -> Result<bool> {
+        Err(crate::SqlError::unsupported("an advisory lock outside of a session"))
+    }
+    /// Gives back all advisory locks of the session.
+    ///
+    /// # Errors
+    /// `0A000` where there are no sessions.
+    fn advisory_unlock_all(&mut self) -> Result<()> {
+        Err(crate::SqlError::unsupported("an advisory lock outside of a session"))
+    }
+    /// `NOTIFY channel, payload`: when the transaction commits.
+    ///
+    /// # Errors
+    /// `22023` for a bad channel or payload; `0A000` where there are no sessions.
+    fn notify(&mut self, _channel: &str, _payload: &str) -> Result<()> {
+        Err(crate::SqlError::unsupported("a notification outside of a session"))
+    }
+    /// Channels that the session listens to.
+    fn listening_channels(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// How full the queue of notifications is, from 0 to 1.
+    fn notification_queue_usage(&self) -> f64 {
+        0.0
     }
     /// Name of the current user.
     fn current_user(&self) -> String;

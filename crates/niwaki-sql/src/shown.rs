@@ -325,6 +325,8 @@ fn nothing() -> niwaki_catalog::RelationDefinition {
         logged: true,
         columns: Vec::new(),
         checks: Vec::new(),
+        foreign_keys: Vec::new(),
+        comment: None,
         options: niwaki_catalog::RelationOptions::default(),
         index: None,
         sequence: None,

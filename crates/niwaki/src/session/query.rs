@@ -173,9 +173,19 @@ impl Session {
     }
 
     /// Calls `run` with everything that a statement needs while it runs.
-    fn with_context<T>(
+    pub(super) fn with_context<T>(
         &mut self,
         snapshot: &Snapshot,
+        run: &mut dyn FnMut(&mut ExecContext<'_>) -> Result<T>,
+    ) -> Result<T> {
+        self.with_checked_context(snapshot, None, run)
+    }
+
+    /// [`Session::with_context`]; rows that `crosscheck` does not see as they are refuse to be changed.
+    pub(super) fn with_checked_context<T>(
+        &mut self,
+        snapshot: &Snapshot,
+        crosscheck: Option<&Snapshot>,
         run: &mut dyn FnMut(&mut ExecContext<'_>) -> Result<T>,
     ) -> Result<T> {
         let path = self.search_path();
@@ -202,6 +212,8 @@ impl Session {
             },
             locked: true,
             pending: None,
+            noted: &mut self.foreign_keys.noted,
+            crosscheck,
         };
         let settings = RefCell::new(&mut self.settings);
         let source = SessionSource {
@@ -217,6 +229,10 @@ impl Session {
             path: &path,
             settings: &settings,
             sequences: &mut self.sequences,
+            advisory: &mut self.advisory,
+            pending: &mut self.pending,
+            notifications: self.database.notifications(),
+            warnings: &mut self.warnings,
             user: &self.user,
             database: &self.database_name,
             statement_started_us: self.statement_started_us,

@@ -214,6 +214,8 @@ impl SessionSource<'_> {
                 LockKey::Table(_) => "relation",
                 LockKey::Row(_) | LockKey::Tuple { .. } => "tuple",
                 LockKey::Transaction(_) => "transactionid",
+                LockKey::Advisory(_) => "advisory",
+                LockKey::Notifications => "object",
             });
             // The gardener has none.
             let activity = self.database.activities().of(session.backend);
@@ -255,6 +257,12 @@ impl SessionSource<'_> {
                 LockKey::Row(key) => ("tuple", None, Some(key.root), None),
                 LockKey::Tuple { tid, .. } => ("tuple", None, Some(tid), None),
                 LockKey::Transaction(xid) => ("transactionid", None, None, Some(xid)),
+                LockKey::Advisory(_) => ("advisory", None, None, None),
+                LockKey::Notifications => ("object", None, None, None),
+            };
+            let number = match lock.key {
+                LockKey::Advisory(key) => Some(key),
+                _ => None,
             };
             row(&[
                 text(kind),
@@ -263,6 +271,9 @@ impl SessionSource<'_> {
                 tid.map_or(Datum::Null, |tid| Datum::Int4(tid.block.0 as i32)),
                 tid.map_or(Datum::Null, |tid| Datum::Int2(tid.offset.0 as i16)),
                 xid.map_or(Datum::Null, |xid| Datum::Oid(xid.0 as u32)),
+                number.map_or(Datum::Null, |key| Datum::Oid(key.class)),
+                number.map_or(Datum::Null, |key| Datum::Oid(key.object)),
+                number.map_or(Datum::Null, |key| Datum::Int2(key.parts.cast_signed())),
                 Datum::Int4(lock.backend),
                 text(lock.mode),
                 Datum::Bool(lock.granted),

@@ -16,7 +16,7 @@ use niwaki_catalog::{
     BuiltinColumn, BuiltinRelation, Oid, PUBLIC_SCHEMA, Relation, RelationDefinition, RelationKind,
     RelationOptions, RelationStats, builtin_relations, builtin_types,
 };
-use niwaki_types::TypeOid;
+use niwaki_types::{ColumnType, TypeOid};
 
 pub(crate) use own::{PROGRESS, PROGRESS_VACUUM};
 use table::{Computed, Rows, SystemTable};
@@ -168,19 +168,17 @@ fn view(oid: Oid, schema: Oid, name: &str, columns: &[&BuiltinColumn], rows: Row
         logged: true,
         columns: columns
             .iter()
-            .map(|column| niwaki_catalog::Column {
-                name: column.name.to_owned(),
-                type_oid: column.type_oid.0,
-                typmod: column.typmod,
-                not_null: column.not_null,
-                default: None,
-                identity: None,
-                sequence: None,
-                missing: None,
-                dropped: false,
+            .map(|column| {
+                let kind = ColumnType { oid: column.type_oid, typmod: column.typmod };
+                niwaki_catalog::Column {
+                    not_null: column.not_null,
+                    ..niwaki_catalog::Column::new(column.name, kind)
+                }
             })
             .collect(),
         checks: Vec::new(),
+        foreign_keys: Vec::new(),
+        comment: None,
         options: RelationOptions::default(),
         index: None,
         sequence: None,

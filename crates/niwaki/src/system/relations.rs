@@ -6,7 +6,7 @@ use niwaki_catalog::{
     Column, ConstraintKind, ConstraintTime, Identity, IndexColumn, NumberedConstraint, Oid,
     Relation, RelationKind, TableConstraint, builtin_operator_classes, builtin_types, default_oid,
 };
-use niwaki_types::{Datum, TypeOid};
+use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use super::table::{Computed, Emit, Reader, Result, array, int4, number, small, text, vector};
 use super::{OWNER, builtin_kind};
@@ -174,17 +174,8 @@ fn pg_attribute(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for relation in wanted(reader, "attrelid", None) {
         if matches!(kind_letter(relation), "r" | "S") {
             for (name, kind, position) in SYSTEM_COLUMNS {
-                let column = Column {
-                    name: name.to_owned(),
-                    type_oid: kind.0,
-                    typmod: -1,
-                    not_null: true,
-                    default: None,
-                    identity: None,
-                    sequence: None,
-                    missing: None,
-                    dropped: false,
-                };
+                let kind = ColumnType { oid: kind, typmod: -1 };
+                let column = Column { not_null: true, ..Column::new(name, kind) };
                 attribute(relation.oid, &column, position, 0, emit)?;
             }
         }
