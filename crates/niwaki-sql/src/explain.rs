@@ -403,7 +403,10 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             } else if hashed {
                 node_type = "Hash Join";
                 inner = inner.below("Hash");
-            } else if !join.inner_depends && !matches!(&*join.inner, PlanNode::Result) {
+            } else if !join.inner_depends
+                && outer.rows > 1.0
+                && !matches!(&*join.inner, PlanNode::Result)
+            {
                 inner = inner.below("Materialize");
             }
             let mut shown = Shown::new(node_type, rows, cost, vec![outer, inner]);
