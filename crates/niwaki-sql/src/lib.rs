@@ -46,6 +46,6 @@ pub use generated::{RowExpression, read_generated};
 pub use index_expression::{
     IndexExpressions, IndexKey, read_index_key, read_index_predicate, rename_in_expression,
 };
-pub use index_text::{index_column_text, index_definition_text};
+pub use index_text::index_definition_text;
 pub use shown::shown_expression;
 pub use statement::{Execution, Planned, Progress, Statement};

@@ -34,6 +34,11 @@ fn catalog() {
 }
 
 #[test]
+fn system_catalogs() {
+    check("system_catalogs", include_str!("../testscripts/system_catalogs.test"));
+}
+
+#[test]
 fn columns() {
     check("columns", include_str!("../testscripts/columns.test"));
 }

@@ -102,7 +102,6 @@ fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             RelationKind::Sequence => (1, 1.0),
             _ => (relation.stats.pages, relation.stats.tuples),
         };
-        #[expect(clippy::cast_possible_truncation, reason = "an estimate, real in PostgreSQL")]
         let rows = Datum::Float4(rows as f32);
         emit(&[
             number(relation.oid),
@@ -504,17 +503,16 @@ const NAMESPACE: Oid = Oid(2615);
 type Object = (Oid, Oid, usize);
 
 fn pg_depend(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
-    // A number may be that of a relation or of a constraint; the one of a default or a check is looked for everywhere.
-    let wanted = match reader.wanted_oid("objid") {
-        Some(oid) => reader.state.relation(Oid(oid)).map_or_else(
-            || reader.state.in_order(),
-            |relation| {
-                let owner = relation.sequence.as_ref().and_then(|s| s.owned_by);
-                let owner = owner.and_then(|(table, _)| reader.state.relation(table));
-                owner.into_iter().chain([relation]).collect()
-            },
-        ),
-        None => reader.state.in_order(),
+    let state = reader.state;
+    let named = reader.wanted_oid("objid").and_then(|oid| state.relation(Oid(oid)));
+    let wanted = match named {
+        // The number of an index may be that of a constraint, which its table has.
+        Some(relation) => {
+            let table = relation.index.as_ref().and_then(|index| state.relation(index.table));
+            table.into_iter().chain([relation]).collect()
+        }
+        // A default or a check may be anywhere.
+        None => state.in_order(),
     };
     for relation in wanted.into_iter().filter(|relation| relation.view.is_none()) {
         dependencies(reader, relation, emit)?;
