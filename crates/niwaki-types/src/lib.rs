@@ -26,7 +26,7 @@ mod test_values;
 mod text_io;
 mod vector;
 
-pub use arith::{ArithmeticOperator, absolute, arithmetic, negate};
+pub use arith::{ArithmeticOperator, absolute, arithmetic, negate, zoned_arithmetic};
 pub use binary_io::{read_binary, write_binary};
 pub use cast::cast;
 pub use column::ColumnType;

@@ -96,9 +96,9 @@ impl Accumulator {
                     Self::SumInt8 { sum: 0, count: 0, average }
                 }
             }
-            K::SumFloat4 | K::SumFloat8 | K::AverageFloat => {
-                Self::SumFloat { sum: 0.0, count: 0, kind }
-            }
+            K::AverageFloat => Self::SumFloat { sum: 0.0, count: 0, kind },
+            // A sum of nothing but -0 is -0, an average is not.
+            K::SumFloat4 | K::SumFloat8 => Self::SumFloat { sum: -0.0, count: 0, kind },
             K::SumInterval | K::AverageInterval => {
                 Self::SumInterval { sum: None, count: 0, average: kind == K::AverageInterval }
             }

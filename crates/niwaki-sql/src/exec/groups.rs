@@ -267,13 +267,15 @@ enum States {
 /// Sums, and how many values each is of.
 #[derive(Default)]
 struct Sums<T> {
+    /// What a sum begins with.
+    zero: T,
     sums: Vec<T>,
     counts: Vec<i64>,
 }
 
 impl<T: Copy + Default> Sums<T> {
     fn grow(&mut self, groups: usize) {
-        self.sums.resize(groups, T::default());
+        self.sums.resize(groups, self.zero);
         self.counts.resize(groups, 0);
     }
 
@@ -324,8 +326,10 @@ impl States {
             (K::SumNumeric | K::AverageNumeric, Some(TypeOid::NUMERIC)) => {
                 Self::Decimals(Sums::default(), None)
             }
-            (K::SumFloat8 | K::AverageFloat, Some(TypeOid::FLOAT8)) => {
-                Self::Floats(Sums::default())
+            (K::AverageFloat, Some(TypeOid::FLOAT8)) => Self::Floats(Sums::default()),
+            // A sum of nothing but -0 is -0, an average is not.
+            (K::SumFloat8, Some(TypeOid::FLOAT8)) => {
+                Self::Floats(Sums { zero: -0.0, ..Sums::default() })
             }
             _ => Self::Others(Vec::new()),
         }
