@@ -31,9 +31,10 @@ pub use analyze::{analyze, analyze_without_parameters, check_stored_expression};
 pub use column_names::rename_column;
 pub use context::{
     AnalyzeContext, ColumnInfo, CommandTag, Completion, CostSettings, Environment, ExecContext,
-    PlannerSettings, RowSink, Scratch,
+    PlannerSettings, RowSink, Scratch, TEMP_CHUNK_BYTES,
 };
 pub use error::{ErrorFields, Result, Severity, SqlError};
+pub use exec::kept_rows::{KeptReader, KeptRows, RowKeeper};
 pub use explain::ExplainOptions;
 pub use index_expression::{
     IndexExpressions, IndexKey, read_index_key, read_index_predicate, rename_in_expression,

@@ -2,15 +2,19 @@
 
 mod script;
 
+use std::sync::Arc;
+
 use niwaki_catalog::{CatalogState, Oid, Relation, SearchPath, SystemSource};
+use niwaki_env::Env;
 use niwaki_sql::store::{
     InsertOutcome, LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState, Store, TableLock,
 };
 use niwaki_sql::{
     AnalyzeContext, Environment, ExecContext, PlannerSettings, Result, Scratch, SqlError,
-    Statement, analyze_without_parameters,
+    Statement, TEMP_CHUNK_BYTES, analyze_without_parameters,
 };
 use niwaki_storage::Tid;
+use niwaki_table::TempSpace;
 use niwaki_types::{ColumnMask, Datum, TextSettings};
 
 struct NoStore;
@@ -168,7 +172,7 @@ impl SystemSource for FixedSession {
     }
 }
 
-fn run(sql: &str) -> Result<String> {
+fn run(sql: &str, memory: usize, temp: &TempSpace) -> Result<String> {
     let catalog = CatalogState::default();
     let path = SearchPath { schemas: Vec::new(), creation: None };
     let text = TextSettings::default();
@@ -193,7 +197,10 @@ fn run(sql: &str) -> Result<String> {
             source: &FixedSession,
             text: &text,
             memory_limit: 64 << 20,
-            work_mem: 4 << 20,
+            work_mem: memory,
+            hash_mem: memory,
+            temp: Some(temp),
+            temp_chunk: if memory == 0 { 64 } else { TEMP_CHUNK_BYTES },
             scratch: &mut Scratch::default(),
         };
         planned.execute(&mut exec, &[], &mut rows)?;
@@ -213,8 +220,8 @@ fn run(sql: &str) -> Result<String> {
     Ok(lines.join("\n"))
 }
 
-fn shown(sql: &str) -> String {
-    match run(sql) {
+fn shown(sql: &str, memory: usize, temp: &TempSpace) -> String {
+    match run(sql, memory, temp) {
         Ok(rows) => rows,
         Err(error) => {
             let mut text = format!("error {}: {}", error.sqlstate, error.message);
@@ -232,8 +239,33 @@ fn shown(sql: &str) -> String {
     }
 }
 
+/// Memory that everything in the scripts fits in.
+const PLENTY: usize = 4 << 20;
+
+fn temporary(env: &Env) -> TempSpace {
+    TempSpace::new(env.clone(), Arc::default(), Arc::default(), "query")
+}
+
 fn check(name: &str, script: &str) {
-    script::check(name, script, shown);
+    let env = Env::memory();
+    let temp = temporary(&env);
+    script::check(name, script, |statement| shown(statement, PLENTY, &temp));
+    assert!(!env.vfs.exists("tmp").unwrap(), "nothing is too large for the memory");
+    // Without memory every sort, hash table and kept row goes to temporary files. Where the order of rows is not said it is
+    // another one then.
+    let sorted = |answer: &str| {
+        let mut lines: Vec<String> = answer.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    script::check(&format!("{name} without memory"), script, |statement| {
+        let (usual, found) = (shown(statement, PLENTY, &temp), shown(statement, 0, &temp));
+        let same = !statement.contains("order by") && sorted(&usual) == sorted(&found);
+        if same { usual } else { found }
+    });
+    let left = env.vfs.list("tmp").unwrap_or_default();
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(temp.quota().used(), 0);
 }
 
 #[test]
@@ -283,7 +315,7 @@ fn json_that_is_not_there_is_refused_by_name() {
         ("select to_json(v) from (values (1, 2)) v(a, b)", "a whole row as a value"),
         ("select json_each('{}')", "json_each has several columns"),
     ] {
-        let error = run(statement).expect_err(statement);
+        let error = run(statement, PLENTY, &temporary(&Env::memory())).expect_err(statement);
         assert_eq!(error.sqlstate, "0A000", "{statement}: {error}");
         assert!(error.message.starts_with(name), "{statement}: {error}");
     }
@@ -298,7 +330,8 @@ fn json_beyond_its_depth_is_an_error() {
         ("select jsonb_build_array((repeat('[', 1000) || repeat(']', 1000))::jsonb)", "54001"),
         ("select '1'::jsonb || (repeat('[', 1000) || repeat(']', 1000))::jsonb", ""),
     ] {
-        let found = run(statement).map_err(|error| error.sqlstate);
+        let found = run(statement, PLENTY, &temporary(&Env::memory()));
+        let found = found.map_err(|error| error.sqlstate);
         assert_eq!(found.err().unwrap_or_default(), sqlstate, "{statement}");
     }
 }

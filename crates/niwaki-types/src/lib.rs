@@ -44,8 +44,8 @@ pub use key::{
 };
 pub use layout::{
     Apart, ColumnMask, Compression, Field, IMAGE_MAX, KeyPart, RowView, ValuePointer, can_be_apart,
-    compress, compressed_size_in_row, decompress, form_row, form_row_apart, image, size_in_row,
-    value_of_image,
+    compress, compressed_size_in_row, decompress, form_row, form_row_apart, image,
+    read_tagged_into, read_tagged_row, size_in_row, value_of_image, write_tagged, write_tagged_row,
 };
 pub use numeric::{
     Numeric, Spread, float4_to_char, float8_to_char, int4_to_char, int8_to_char,

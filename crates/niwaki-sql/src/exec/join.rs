@@ -1,47 +1,36 @@
-//! Joins: nested loop, and hash where equalities allow it.
+//! Joins: nested loop, and hash where equalities allow it (`hash_join.rs`).
 
-use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
-use hashbrown::DefaultHashBuilder;
-use hashbrown::HashMap;
-use niwaki_types::{Datum, TypeOid, equal, hash};
+use niwaki_types::Datum;
 
-use super::{Step, row_bytes, start};
+use super::hash_join::HashJoin;
+use super::kept_rows::{KeptReader, RowKeeper};
+use super::{Step, start};
 use crate::error::{Result, SqlError};
-use crate::expr::{Expr, Runtime, State};
+use crate::expr::{Runtime, State};
 use crate::plan::{JoinKind, JoinPlan, PlanNode};
 
-/// The inner rows, kept, with their hash keys.
-struct Kept {
-    /// Values of the inner slots, and of the keys.
-    rows: Vec<(Vec<Datum>, Vec<Datum>)>,
-    /// Rows by the hash of their keys; only with hash keys.
-    by_key: HashMap<u64, Vec<usize>>,
-}
-
 enum Inner {
+    /// Nothing was read yet.
+    New,
     /// Runs anew for each outer row.
     Running(Box<dyn Step>),
-    /// Positions in the kept rows that are still to be tried: a range, or a list.
-    Range(usize),
-    List {
-        list: Vec<usize>,
-        next: usize,
-    },
+    /// All rows, kept.
+    Kept(KeptReader),
+    Hashed(Box<HashJoin>),
 }
 
 /// A join of two inputs.
 pub(super) struct Join {
     plan: Arc<PlanNode>,
     outer: Box<dyn Step>,
-    kept: Option<Kept>,
-    /// What is tried with the current outer row; `None` when the next one is due.
-    inner: Option<Inner>,
+    inner: Inner,
+    /// Whether there is an outer row at hand.
+    open: bool,
     matched: bool,
     /// Memory accounted before an inner side that runs anew for each outer row.
     memory: usize,
-    hasher: DefaultHashBuilder,
 }
 
 impl Join {
@@ -50,87 +39,52 @@ impl Join {
             PlanNode::Join(join) => start(&join.outer, state),
             _ => Box::new(super::source::OneRow { done: true }),
         };
-        Self {
-            plan: Arc::clone(plan),
-            outer,
-            kept: None,
-            inner: None,
-            matched: false,
-            memory: 0,
-            hasher: DefaultHashBuilder::default(),
-        }
+        let plan = Arc::clone(plan);
+        Self { plan, outer, inner: Inner::New, open: false, matched: false, memory: 0 }
     }
 
-    fn keep(&mut self, join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
-        let mut step = start(&join.inner, rt.state);
-        let mut own = row.to_vec();
-        let mut kept = Kept { rows: Vec::new(), by_key: HashMap::new() };
-        let slots = join.inner_slots;
-        while step.next(&mut own, rt)? {
-            rt.tick()?;
-            if own.len() < slots.end {
-                own.resize(slots.end, Datum::Null);
+    /// Gets the next outer row, and finds what is to be tried with it; false when there is none.
+    fn open(
+        &mut self,
+        join: &JoinPlan,
+        row: &mut Vec<Datum>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<bool> {
+        self.matched = false;
+        let first = match &mut self.inner {
+            Inner::Hashed(joining) if joining.reads_partitions() => None,
+            _ => Some(self.outer.next(row, rt)?),
+        };
+        match (first, &mut self.inner) {
+            (Some(true), _) => {}
+            (Some(false) | None, Inner::Hashed(joining)) => {
+                match joining.next_outer(&self.plan, row, rt)? {
+                    Some(matched) => self.matched = matched,
+                    None => return Ok(false),
+                }
             }
-            let mut keys = Vec::with_capacity(join.hash.len());
-            for (_, key) in &join.hash {
-                keys.push(key.eval(&own, rt)?);
+            _ => return Ok(false),
+        }
+        if row.len() < join.inner_slots.end {
+            row.resize(join.inner_slots.end, Datum::Null);
+        }
+        match &mut self.inner {
+            Inner::New | Inner::Running(_) if join.inner_depends => {
+                self.memory = rt.state.memory;
+                self.inner = Inner::Running(start(&join.inner, rt.state));
             }
-            // NULL equals nothing.
-            if keys.iter().any(Datum::is_null) {
-                continue;
+            Inner::New | Inner::Running(_) if join.hash.is_empty() => {
+                self.inner = Inner::Kept(keep(join, row, rt)?);
             }
-            let values = own[slots.start..slots.end].to_vec();
-            rt.charge(row_bytes(&values) + row_bytes(&keys))?;
-            if !join.hash.is_empty() {
-                let hash = self.hash(&join.hash, &keys);
-                kept.by_key.entry(hash).or_default().push(kept.rows.len());
+            Inner::New | Inner::Running(_) => {
+                let mut joining = Box::new(HashJoin::new(join, row, rt)?);
+                joining.open(join, row, rt)?;
+                self.inner = Inner::Hashed(joining);
             }
-            kept.rows.push((values, keys));
+            Inner::Kept(reader) => reader.rewind(),
+            Inner::Hashed(joining) => joining.open(join, row, rt)?,
         }
-        self.kept = Some(kept);
-        Ok(())
-    }
-
-    fn hash(&self, pairs: &[(Expr, Expr)], keys: &[Datum]) -> u64 {
-        let mut state = self.hasher.build_hasher();
-        for ((expr, _), key) in pairs.iter().zip(keys) {
-            hash(expr.ty, key, &mut state);
-        }
-        state.finish()
-    }
-
-    /// Finds what is to be tried with a new outer row.
-    fn open(&mut self, join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Inner> {
-        if join.inner_depends {
-            self.memory = rt.state.memory;
-            return Ok(Inner::Running(start(&join.inner, rt.state)));
-        }
-        if self.kept.is_none() {
-            self.keep(join, row, rt)?;
-        }
-        if join.hash.is_empty() {
-            return Ok(Inner::Range(0));
-        }
-        let mut keys = Vec::with_capacity(join.hash.len());
-        for (key, _) in &join.hash {
-            keys.push(key.eval(row, rt)?);
-        }
-        let mut list = Vec::new();
-        if !keys.iter().any(Datum::is_null)
-            && let Some(kept) = &self.kept
-            && let Some(candidates) = kept.by_key.get(&self.hash(&join.hash, &keys))
-        {
-            let types: Vec<TypeOid> = join.hash.iter().map(|(e, _)| e.ty).collect();
-            list.extend(candidates.iter().copied().filter(|number| {
-                kept.rows[*number]
-                    .1
-                    .iter()
-                    .zip(&keys)
-                    .zip(&types)
-                    .all(|((a, b), ty)| equal(*ty, a, b))
-            }));
-        }
-        Ok(Inner::List { list, next: 0 })
+        Ok(true)
     }
 
     /// Puts the next inner row that may match into the row.
@@ -141,25 +95,30 @@ impl Join {
         rt: &mut Runtime<'_, '_>,
     ) -> Result<bool> {
         rt.tick()?;
-        let number = match &mut self.inner {
-            None => return Ok(false),
-            Some(Inner::Running(step)) => return step.next(row, rt),
-            Some(Inner::Range(next)) => {
-                *next += 1;
-                *next - 1
-            }
-            Some(Inner::List { list, next }) => {
-                let Some(number) = list.get(*next) else { return Ok(false) };
-                *next += 1;
-                *number
-            }
-        };
-        let Some((values, _)) = self.kept.as_ref().and_then(|kept| kept.rows.get(number)) else {
-            return Ok(false);
-        };
-        row[join.inner_slots.start..join.inner_slots.end].clone_from_slice(values);
-        Ok(true)
+        let slots = join.inner_slots.start..join.inner_slots.end;
+        match &mut self.inner {
+            Inner::New => Ok(false),
+            Inner::Running(step) => step.next(row, rt),
+            Inner::Kept(reader) => reader.next(&mut row[slots]),
+            Inner::Hashed(joining) => joining.next_inner(&mut row[slots]),
+        }
     }
+}
+
+/// Keeps all rows of the inner side.
+fn keep(join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<KeptReader> {
+    let mut step = start(&join.inner, rt.state);
+    let mut own = row.to_vec();
+    let mut keeper = RowKeeper::new(rt.exec);
+    let slots = join.inner_slots;
+    while step.next(&mut own, rt)? {
+        rt.tick()?;
+        if own.len() < slots.end {
+            own.resize(slots.end, Datum::Null);
+        }
+        keeper.push(&own[slots.start..slots.end])?;
+    }
+    Ok(keeper.finish()?.read())
 }
 
 impl Step for Join {
@@ -168,16 +127,13 @@ impl Step for Join {
         let PlanNode::Join(join) = &*plan else {
             return Err(SqlError::internal("a join of another plan"));
         };
+        let slots = join.inner_slots.start..join.inner_slots.end;
         loop {
-            if self.inner.is_none() {
-                if !self.outer.next(row, rt)? {
+            if !self.open {
+                if !self.open(join, row, rt)? {
                     return Ok(false);
                 }
-                if row.len() < join.inner_slots.end {
-                    row.resize(join.inner_slots.end, Datum::Null);
-                }
-                self.inner = Some(self.open(join, row, rt)?);
-                self.matched = false;
+                self.open = true;
             }
             while self.next_inner(join, row, rt)? {
                 if let Some(condition) = &join.condition
@@ -188,12 +144,17 @@ impl Step for Join {
                 self.matched = true;
                 return Ok(true);
             }
+            self.open = false;
             if join.inner_depends {
                 rt.state.memory = self.memory;
             }
-            self.inner = None;
+            row[slots.clone()].fill(Datum::Null);
+            if let Inner::Hashed(joining) = &mut self.inner
+                && joining.put_off(row, self.matched, rt)?
+            {
+                continue;
+            }
             if join.kind == JoinKind::Left && !self.matched {
-                row[join.inner_slots.start..join.inner_slots.end].fill(Datum::Null);
                 return Ok(true);
             }
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use niwaki_types::{Datum, Numeric, datetime};
 
 use super::Step;
+use super::kept_rows::KeptReader;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
 use crate::functions::{Eval, Function};
@@ -235,7 +236,8 @@ fn function_rows(
 
 enum Rows {
     NotStarted,
-    List { rows: Arc<Vec<Vec<Datum>>>, next: usize },
+    List { rows: Vec<Vec<Datum>>, next: usize },
+    Kept(KeptReader),
     Set { values: SetValues, number: i64 },
     Running { step: Box<dyn Step>, outer: Vec<Datum>, inner: Vec<Datum> },
 }
@@ -252,7 +254,7 @@ impl RowSource {
     }
 
     fn start(&mut self, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
-        let list = |rows: Vec<Vec<Datum>>| Rows::List { rows: Arc::new(rows), next: 0 };
+        let list = |rows: Vec<Vec<Datum>>| Rows::List { rows, next: 0 };
         self.rows = match &*self.plan {
             PlanNode::Virtual { relation, .. } => {
                 let view = relation
@@ -271,9 +273,7 @@ impl RowSource {
                 outer: if plan.correlated { row.to_vec() } else { Vec::new() },
                 inner: Vec::new(),
             },
-            PlanNode::Shared { plan, .. } => {
-                Rows::List { rows: super::sub_query_rows(plan, row, usize::MAX, rt)?, next: 0 }
-            }
+            PlanNode::Shared { plan, .. } => Rows::Kept(super::shared_rows(plan, row, rt)?.read()),
             PlanNode::Function { function, arguments, .. } if function.columns().is_some() => {
                 list(function_rows(function, arguments, row, rt)?)
             }
@@ -326,6 +326,15 @@ impl Step for RowSource {
                     }
                     if ordinality {
                         row[end] = Datum::Int8(i64::try_from(*next).unwrap_or(i64::MAX));
+                    }
+                }
+                Rows::Kept(reader) => {
+                    let end = start + reader.width();
+                    if row.len() < end {
+                        row.resize(end, Datum::Null);
+                    }
+                    if !reader.next(&mut row[start..end])? {
+                        return Ok(false);
                     }
                 }
                 Rows::Set { values, number } => {

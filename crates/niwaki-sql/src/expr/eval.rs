@@ -5,6 +5,7 @@ use niwaki_types::{Datum, TypeOid, compare};
 use super::{BoolTest, Expr, ExprKind, SubQuery, SubQueryKind, cast_value, coerce_length};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
+use crate::exec::kept_rows::KeptRows;
 use crate::exec::measure::Measures;
 use crate::functions::{Eval, Function};
 
@@ -27,9 +28,11 @@ pub(crate) struct State {
     pub(crate) case_operands: Vec<Datum>,
     /// Results of nested queries that do not depend on outer rows, by number of the nested query.
     pub(crate) results: Vec<Option<std::sync::Arc<Vec<Vec<Datum>>>>>,
+    /// Rows of WITH queries that do not depend on outer rows, likewise.
+    pub(crate) shared: Vec<Option<KeptRows>>,
     /// Rows since the last check for interrupts.
     pub(crate) ticks: u32,
-    /// Bytes held for sorts, hash tables and kept rows.
+    /// Bytes held that cannot go to temporary files.
     pub(crate) memory: usize,
     /// Rows that INSERT, UPDATE or DELETE changed.
     pub(crate) modified: u64,

@@ -1,0 +1,302 @@
+//! The hash table of a join, and what it does when that does not fit in memory.
+//!
+//! Inner rows go into the table until its memory is used up, the rest into partitions. Each outer row is tried with the table;
+//! if the partition of its key has inner rows, it goes to that partition of outer rows, with the word whether it has matched.
+//! Then the same is done with each pair of partitions.
+
+use std::sync::Arc;
+
+use niwaki_table::{KeyedRows, RunReader};
+use niwaki_types::{
+    Datum, KeyOrder, encode_key, read_tagged_into, read_tagged_row, write_tagged_row,
+};
+
+use super::key_table::KeyTable;
+use super::spill::{Partition, Partitions, SpaceUse, reader};
+use super::start;
+use crate::error::Result;
+use crate::expr::{Expr, Runtime};
+use crate::plan::{JoinPlan, PlanNode};
+
+/// The end of a chain.
+const END: u32 = u32::MAX;
+
+/// Inner rows by key.
+#[derive(Default)]
+struct JoinTable {
+    keys: KeyTable,
+    /// The first and the last row of each key.
+    chains: Vec<(u32, u32)>,
+    /// The row behind each, of the same key.
+    next: Vec<u32>,
+    rows: Vec<u8>,
+    /// Where each row ends.
+    ends: Vec<usize>,
+}
+
+fn grown<T>(vector: &Vec<T>, more: usize) -> usize {
+    let wanted = vector.len() + more;
+    let capacity = vector.capacity();
+    size_of::<T>() * if wanted > capacity { wanted.max(capacity * 2) } else { capacity }
+}
+
+impl JoinTable {
+    fn memory(&self) -> usize {
+        self.keys.memory()
+            + grown(&self.chains, 0)
+            + grown(&self.next, 0)
+            + grown(&self.rows, 0)
+            + grown(&self.ends, 0)
+    }
+
+    /// Whether there is room for one more row. For the first there is.
+    fn has_room(&self, key: &[u8], row: &[u8], budget: usize) -> bool {
+        let rows = grown(&self.chains, 1)
+            + grown(&self.next, 1)
+            + grown(&self.rows, row.len())
+            + grown(&self.ends, 1);
+        self.ends.is_empty()
+            || (rows < budget
+                && self.keys.has_room(key.len(), budget - rows)
+                && self.ends.len() < END as usize)
+    }
+
+    fn add(&mut self, key: &[u8], row: &[u8]) {
+        let number = self.ends.len() as u32;
+        self.rows.extend_from_slice(row);
+        self.ends.push(self.rows.len());
+        self.next.push(END);
+        let hash = self.keys.hash(key);
+        match self.keys.find(hash, key) {
+            Some(chain) => {
+                let (_, last) = &mut self.chains[chain as usize];
+                self.next[*last as usize] = number;
+                *last = number;
+            }
+            None => {
+                self.keys.add(hash, key, &[]);
+                self.chains.push((number, number));
+            }
+        }
+    }
+
+    /// The first row of a key.
+    fn first(&self, key: &[u8]) -> u32 {
+        let chain = self.keys.find(self.keys.hash(key), key);
+        chain.map_or(END, |chain| self.chains[chain as usize].0)
+    }
+
+    fn row(&self, number: u32) -> &[u8] {
+        let number = number as usize;
+        let begin = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.rows[begin..self.ends[number]]
+    }
+}
+
+/// A hash join that has begun.
+pub(super) struct HashJoin {
+    table: JoinTable,
+    /// Inner rows that are not in the table.
+    later: Vec<Partition>,
+    /// Outer rows that are to meet them.
+    probes: Option<Partitions>,
+    pending: Vec<(Partition, Partition)>,
+    /// The outer rows of a partition; the first outer rows come from a step.
+    outer: Option<RunReader<KeyedRows>>,
+    level: u32,
+    /// The key of the outer row at hand; none if some part of it is NULL.
+    key: Option<Vec<u8>>,
+    /// The inner row that is tried next with it.
+    next: u32,
+    bytes: Vec<u8>,
+    space: SpaceUse,
+}
+
+/// Puts the key of a row into `out`; false if a part of it is NULL, which equals nothing.
+fn encode_parts<'e>(
+    parts: impl Iterator<Item = &'e Expr>,
+    row: &[Datum],
+    out: &mut Vec<u8>,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<bool> {
+    out.clear();
+    let mut complete = true;
+    for part in parts {
+        let value = part.eval(row, rt)?;
+        complete &= !value.is_null();
+        encode_key(&value, KeyOrder::ascending(part.ty), out);
+    }
+    Ok(complete)
+}
+
+impl HashJoin {
+    /// Reads the inner side.
+    pub(super) fn new(join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Self> {
+        let mut joining = Self {
+            table: JoinTable::default(),
+            later: Vec::new(),
+            probes: None,
+            pending: Vec::new(),
+            outer: None,
+            level: 0,
+            key: None,
+            next: END,
+            bytes: Vec::new(),
+            space: SpaceUse::default(),
+        };
+        let mut step = start(&join.inner, rt.state);
+        let mut own = row.to_vec();
+        let slots = join.inner_slots;
+        let (mut key, mut bytes, mut later) = (Vec::new(), Vec::new(), None);
+        while step.next(&mut own, rt)? {
+            rt.tick()?;
+            if own.len() < slots.end {
+                own.resize(slots.end, Datum::Null);
+            }
+            let parts = join.hash.iter().map(|(_, inner)| inner);
+            if encode_parts(parts, &own, &mut key, rt)? {
+                bytes.clear();
+                write_tagged_row(&own[slots.start..slots.end], &mut bytes);
+                joining.add(&key, &bytes, &mut later, rt)?;
+            }
+        }
+        joining.built(later)?;
+        Ok(joining)
+    }
+
+    /// Puts an inner row into the table, or into a partition.
+    fn add(
+        &mut self,
+        key: &[u8],
+        row: &[u8],
+        later: &mut Option<Partitions>,
+        rt: &Runtime<'_, '_>,
+    ) -> Result<()> {
+        let count = Partitions::count(rt, rt.exec.hash_mem);
+        let budget = rt.exec.hash_mem.saturating_sub(Partitions::buffers(rt, count));
+        match later {
+            None if self.table.has_room(key, row, budget) => self.table.add(key, row),
+            None => later.insert(Partitions::new(rt, count, self.level)?).push(key, 0, row)?,
+            Some(later) => later.push(key, 0, row)?,
+        }
+        Ok(())
+    }
+
+    fn built(&mut self, later: Option<Partitions>) -> Result<()> {
+        self.space.table(self.table.memory(), self.table.ends.len());
+        self.later = later.map(Partitions::finish).transpose()?.unwrap_or_default();
+        self.space.wrote(&self.later);
+        Ok(())
+    }
+
+    /// Whether outer rows come from partitions already.
+    pub(super) fn reads_partitions(&self) -> bool {
+        self.outer.is_some()
+    }
+
+    /// The next outer row of a partition, and whether it has matched already; `None` when all is done.
+    pub(super) fn next_outer(
+        &mut self,
+        plan: &Arc<PlanNode>,
+        row: &mut Vec<Datum>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<Option<bool>> {
+        loop {
+            if let Some(outer) = &mut self.outer
+                && let Some(record) = outer.record()
+            {
+                row.clear();
+                read_tagged_row(record.row, row)?;
+                let matched = record.number != 0;
+                outer.advance()?;
+                return Ok(Some(matched));
+            }
+            if !self.next_pair(rt)? {
+                if let Some(measures) = &mut rt.state.measures {
+                    measures.add_space(plan, std::mem::take(&mut self.space));
+                }
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Goes on with the next pair of partitions; false if there is none.
+    fn next_pair(&mut self, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        let later = std::mem::take(&mut self.later);
+        if let Some(probes) = self.probes.take() {
+            let probes = probes.finish()?;
+            self.space.wrote(&probes);
+            let pairs = later.into_iter().zip(probes);
+            self.pending.extend(
+                pairs.filter(|(inner, outer)| inner.rows.records() > 0 && outer.rows.records() > 0),
+            );
+        }
+        self.table = JoinTable::default();
+        let Some((inner, outer)) = self.pending.pop() else {
+            self.outer = None;
+            return Ok(false);
+        };
+        self.level = inner.level;
+        let mut rows = reader(inner.rows, rt)?;
+        let mut later = None;
+        while let Some(record) = rows.record() {
+            rt.tick()?;
+            self.add(record.key, record.row, &mut later, rt)?;
+            rows.advance()?;
+        }
+        self.built(later)?;
+        self.outer = Some(reader(outer.rows, rt)?);
+        Ok(true)
+    }
+
+    /// Finds what is to be tried with an outer row.
+    pub(super) fn open(
+        &mut self,
+        join: &JoinPlan,
+        row: &[Datum],
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<()> {
+        let mut key = self.key.take().unwrap_or_default();
+        self.next = END;
+        if encode_parts(join.hash.iter().map(|(outer, _)| outer), row, &mut key, rt)? {
+            self.next = self.table.first(&key);
+            self.key = Some(key);
+        }
+        Ok(())
+    }
+
+    /// Puts the next inner row with the outer row's key into its slots.
+    pub(super) fn next_inner(&mut self, slots: &mut [Datum]) -> Result<bool> {
+        if self.next == END {
+            return Ok(false);
+        }
+        read_tagged_into(self.table.row(self.next), slots)?;
+        self.next = self.table.next[self.next as usize];
+        Ok(true)
+    }
+
+    /// The outer row has met the whole table; true if it is to meet more inner rows later, for which it was written.
+    pub(super) fn put_off(
+        &mut self,
+        row: &[Datum],
+        matched: bool,
+        rt: &Runtime<'_, '_>,
+    ) -> Result<bool> {
+        if self.later.is_empty() {
+            return Ok(false);
+        }
+        let Some(key) = &self.key else { return Ok(false) };
+        let probes = match &mut self.probes {
+            Some(probes) => probes,
+            none => none.insert(Partitions::new(rt, self.later.len(), self.level)?),
+        };
+        let inner = self.later.get(probes.place(key));
+        if inner.is_none_or(|inner| inner.rows.records() == 0) {
+            return Ok(false);
+        }
+        self.bytes.clear();
+        write_tagged_row(row, &mut self.bytes);
+        probes.push(key, matched.into(), &self.bytes)?;
+        Ok(true)
+    }
+}
