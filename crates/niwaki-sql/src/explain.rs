@@ -214,6 +214,8 @@ fn add_space(shown: &mut Shown, space: SpaceUse) {
         "Sort" => {
             let (method, kind, used) = if spilled {
                 ("external merge", "Disk", disk)
+            } else if space.top {
+                ("top-N heapsort", "Memory", memory)
             } else {
                 ("quicksort", "Memory", memory)
             };

@@ -16,6 +16,7 @@ use niwaki_sql::{
 use niwaki_storage::Tid;
 use niwaki_table::TempSpace;
 use niwaki_types::{ColumnMask, Datum, TextSettings};
+use proptest::prelude::*;
 
 struct NoStore;
 
@@ -200,7 +201,7 @@ fn run(sql: &str, memory: usize, temp: &TempSpace) -> Result<String> {
             work_mem: memory,
             hash_mem: memory,
             temp: Some(temp),
-            temp_chunk: if memory == 0 { 64 } else { TEMP_CHUNK_BYTES },
+            temp_chunk: if memory < PLENTY { 64 } else { TEMP_CHUNK_BYTES },
             scratch: &mut Scratch::default(),
         };
         planned.execute(&mut exec, &[], &mut rows)?;
@@ -369,4 +370,62 @@ fn aggregates() {
 #[test]
 fn regexp_random() {
     check("regexp_random", include_str!("../testscripts/regexp_random.test"));
+}
+
+/// Queries on rows (x, y, z) that are given for `{}`; `order by` only where it is complete.
+const RANDOM: &[&str] = &[
+    "select * from {} order by y desc, x nulls first, z",
+    "select * from {} order by z, x, y limit 7 offset 3",
+    "select x, count(*), sum(y), min(z), array_agg(y order by y, z desc) from {} group by x",
+    "select y % 3, z, count(distinct x), string_agg(distinct z, ',') filter (where y > 5) from {} group by 1, 2",
+    "select count(distinct x), count(distinct z), sum(distinct y) from {}",
+    "select distinct x, z from {}",
+    "select x, z from {} union select y, z from {}",
+    "select x from {} intersect all select y from {}",
+    "select x, z from {} except select y, z from {}",
+    "select z from {} except all select left(z, 1) from {}",
+    "select a.x, a.y, b.z from {} a join {} b on a.x = b.y",
+    "select a.x, b.y, b.z from {} a left join {} b on a.x = b.x and a.z < b.z",
+    "select a.x, b.y, b.z from {} a right join {} b on a.z = b.z and a.x = b.y",
+    "select a.x, count(b.y) from {} a left join {} b on a.x < b.y group by a.x",
+    "with w as materialized (select x, y from {}) select a.x, b.y from w a, w b where a.x = b.y and a.y < b.x",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// However little memory there is, whatever repeats: the answers are those of plenty.
+    #[test]
+    fn memory_makes_no_difference(
+        rows in proptest::collection::vec((proptest::option::weighted(0.9, 0i32..40), 0i32..40, "[ab]{0,3}"), 0..120),
+        memory in 0usize..12_000,
+    ) {
+        let mut values: Vec<String> = vec!["(null::int, 1, '')".to_owned()];
+        values.extend(rows.iter().map(|(x, y, z)| match x {
+            Some(x) => format!("({x}, {y}, '{z}')"),
+            None => format!("(null, {y}, '{z}')"),
+        }));
+        let table = format!("(select * from (values {}) v(x, y, z)) t", values.join(", "));
+        let env = Env::memory();
+        let temp = temporary(&env);
+        for query in RANDOM {
+            // Each table has its alias where the query gives none.
+            let query = query.replace("{} a", "{a}").replace("{} b", "{b}").replace("{}", &table);
+            let named = |name: &str| format!("{}{name}", table.trim_end_matches('t'));
+            let query = query.replace("{a}", &named("a")).replace("{b}", &named("b"));
+            let lines = |memory| {
+                let answer = shown(&query, memory, &temp);
+                let mut lines: Vec<String> = answer.lines().map(str::to_owned).collect();
+                if !query.contains("order by z, x") && !query.contains("order by y desc") {
+                    lines.sort();
+                }
+                lines
+            };
+            let expected = lines(PLENTY);
+            prop_assert!(!expected.concat().starts_with("error"), "{}: {:?}", query, expected);
+            prop_assert_eq!(lines(memory), expected, "{}", query);
+        }
+        prop_assert_eq!(temp.quota().used(), 0);
+        prop_assert!(env.vfs.list("tmp").unwrap_or_default().is_empty());
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  push ──> buffer ──full──> sorted run 0 │ run 1 │ run 2 …   ──merge──> next, next, next …
-//!                            (a file each; too many for one pass are merged into fewer, longer ones)
+//!                            (a file each; as soon as there are too many of about one length they are merged into one)
 //! ```
 //!
 //! The buffer, its list of records and the read buffers of a merge together stay within the limit. A
@@ -21,6 +21,8 @@ const CHUNK_BYTES_MIN: usize = 16 << 10;
 const CHUNK_BYTES_MAX: usize = 256 << 10;
 /// Records that are sorted in one go: some milliseconds.
 const SLICE_RECORDS: usize = 32 << 10;
+/// Most runs that are merged at once: each is an open file.
+const WAYS_MAX: usize = 64;
 /// Records between two checks for interrupts.
 const RECORDS_PER_CHECK: u32 = 1024;
 
@@ -43,6 +45,11 @@ impl SortSpace {
     /// As [`SortSpace::new`], with smaller or larger chunks.
     pub fn with_chunks(files: TempSpace, memory_bytes: usize, chunk_bytes: usize) -> Self {
         Self { files, memory_bytes: memory_bytes.max(4 * chunk_bytes), chunk_bytes }
+    }
+
+    /// How many runs are merged at once; one chunk is for writing.
+    fn ways(&self) -> usize {
+        (self.memory_bytes / self.chunk_bytes).saturating_sub(1).clamp(2, WAYS_MAX)
     }
 }
 
@@ -77,15 +84,59 @@ impl Held {
 pub struct Sorter<L> {
     space: SortSpace,
     held: Held,
-    runs: Vec<Run<L>>,
+    /// With how often its records have been merged; the lower, the later.
+    runs: Vec<(u32, Run<L>)>,
     /// Most bytes that were held at once.
     peak_bytes: usize,
+    first: Option<First>,
+}
+
+/// Only the first records of a sort are wanted.
+#[derive(Debug)]
+struct First {
+    count: usize,
+    /// A record that so many come before: what comes behind it is not wanted.
+    bound: Option<Vec<u8>>,
 }
 
 impl<L: Layout> Sorter<L> {
     /// A sort of nothing yet.
     pub fn new(space: SortSpace) -> Self {
-        Self { space, held: Held::default(), runs: Vec::new(), peak_bytes: 0 }
+        Self { space, held: Held::default(), runs: Vec::new(), peak_bytes: 0, first: None }
+    }
+
+    /// Of the result at most the first `count` records will be read. Nothing was pushed yet.
+    pub fn only_first(&mut self, count: usize) {
+        // A larger number would need more than one slice.
+        if (1..=SLICE_RECORDS / 4).contains(&count) {
+            self.first = Some(First { count, bound: None });
+        }
+    }
+
+    /// Whether records were left out as not wanted.
+    fn leaves_out(&self) -> bool {
+        self.first.as_ref().is_some_and(|first| first.bound.is_some())
+    }
+
+    /// Forgets held records that are not wanted, if there are many.
+    fn leave_out(&mut self) {
+        let Some(First { count, bound }) = &mut self.first else { return };
+        if self.held.starts.len() < *count * 2 {
+            return;
+        }
+        self.held.sort_last::<L>();
+        let mut kept = Held { bytes: Vec::new(), starts: Vec::with_capacity(*count * 2) };
+        for number in 0..*count {
+            if let Some(record) = self.held.record::<L>(number) {
+                kept.starts.push(kept.bytes.len());
+                L::write(&record, &mut kept.bytes);
+            }
+        }
+        if let Some(last) = kept.starts.last() {
+            *bound = Some(kept.bytes[*last..].to_vec());
+        }
+        self.note_peak(kept.bytes.capacity());
+        self.held = kept;
     }
 
     /// Takes a record; may write a run. `check` is called now and then, and may end it.
@@ -97,6 +148,12 @@ impl<L: Layout> Sorter<L> {
         record: &L::Record<'_>,
         check: &mut dyn FnMut() -> Result<(), E>,
     ) -> Result<(), E> {
+        if let Some(First { bound: Some(bound), .. }) = &self.first
+            && L::read(bound).is_some_and(|bound| L::order(record, &bound).is_gt())
+        {
+            return Ok(());
+        }
+        self.leave_out();
         let size = L::stored_bytes(record);
         self.make_room::<E>(size, check)?;
         self.held.starts.push(self.held.bytes.len());
@@ -167,13 +224,34 @@ impl<L: Layout> Sorter<L> {
         held.sort_last::<L>();
         let held = Arc::new(held);
         let mut sorted = Sorted::<L>::of(Cursor::slices(&held).collect());
-        self.runs.push(sorted.write::<E>(&self.space, check)?);
+        self.runs.push((0, sorted.write::<E>(&self.space, check)?));
         drop(sorted);
         // The buffers are used again.
         if let Ok(mut held) = Arc::try_unwrap(held) {
             held.bytes.clear();
             held.starts.clear();
             self.held = held;
+        }
+        self.merge_equals(check)
+    }
+
+    /// Merges the last runs while there are so many that were merged as often as one another.
+    fn merge_equals<E: From<Error>>(
+        &mut self,
+        check: &mut dyn FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
+        // Ends: every turn makes fewer runs.
+        while let Some(&(level, _)) = self.runs.last() {
+            let count = self.runs.iter().rev().take_while(|(other, _)| *other == level).count();
+            if count < self.space.ways() {
+                break;
+            }
+            // Its memory goes to the merge.
+            self.held = Held::default();
+            let group = self.runs.split_off(self.runs.len() - count);
+            let group = group.into_iter().map(|(_, run)| run).collect();
+            let mut merged = Sorted::of_runs(group, self.space.chunk_bytes)?;
+            self.runs.push((level + 1, merged.write::<E>(&self.space, check)?));
         }
         Ok(())
     }
@@ -192,6 +270,7 @@ impl<L: Layout> Sorter<L> {
         };
         let memory_bytes: usize = sorters.iter().map(|sorter| sorter.space.memory_bytes).sum();
         let peak_bytes = sorters.iter().map(|sorter| sorter.peak_bytes).sum();
+        let left_out = sorters.iter().any(Self::leaves_out);
         let spilled = sorters.iter().any(|sorter| !sorter.runs.is_empty());
         let mut cursors = Vec::new();
         if !spilled {
@@ -200,7 +279,7 @@ impl<L: Layout> Sorter<L> {
                 held.sort_last::<L>();
                 cursors.extend(Cursor::slices(&Arc::new(held)));
             }
-            return Ok(Sorted { peak_bytes, ..Sorted::of(cursors) });
+            return Ok(Sorted { peak_bytes, left_out, ..Sorted::of(cursors) });
         }
         let mut runs = Vec::new();
         for sorter in &mut sorters {
@@ -211,19 +290,23 @@ impl<L: Layout> Sorter<L> {
         }
         // Their memory goes to the merge.
         drop(sorters);
-        let disk_bytes = runs.iter().map(Run::bytes).sum();
-        let chunk_bytes = space.chunk_bytes;
-        // One chunk is for writing.
-        let ways = (memory_bytes / chunk_bytes).saturating_sub(1).max(2);
-        // Ends: every turn makes `ways` runs into one.
+        let disk_bytes = runs.iter().map(|(_, run)| run.bytes()).sum();
+        let space = SortSpace { memory_bytes, ..space };
+        let (chunk_bytes, ways) = (space.chunk_bytes, space.ways());
+        // The shortest are merged first, and no more of them than must be. Ends: every turn makes fewer runs.
+        let mut runs: Vec<Run<L>> = runs.into_iter().map(|(_, run)| run).collect();
+        runs.sort_by_key(Run::bytes);
         while runs.len() > ways {
-            let group: Vec<Run<L>> = runs.drain(..ways).collect();
+            let count = (runs.len() - ways + 1).min(ways);
+            let group: Vec<Run<L>> = runs.drain(..count).collect();
             let mut merged = Sorted::of_runs(group, chunk_bytes)?;
-            runs.push(merged.write::<E>(&space, check)?);
+            let run = merged.write::<E>(&space, check)?;
+            let place = runs.partition_point(|other| other.bytes() < run.bytes());
+            runs.insert(place, run);
         }
         let most = CHUNK_BYTES_MAX.max(chunk_bytes);
         let chunk = (memory_bytes / runs.len().max(1)).clamp(chunk_bytes, most);
-        Ok(Sorted { peak_bytes, disk_bytes, ..Sorted::of_runs(runs, chunk)? })
+        Ok(Sorted { peak_bytes, disk_bytes, left_out, ..Sorted::of_runs(runs, chunk)? })
     }
 }
 
@@ -279,11 +362,19 @@ pub struct Sorted<L> {
     primed: bool,
     peak_bytes: usize,
     disk_bytes: u64,
+    left_out: bool,
 }
 
 impl<L: Layout> Sorted<L> {
     fn of(cursors: Vec<Cursor<L>>) -> Self {
-        Self { cursors, heap: Vec::new(), primed: false, peak_bytes: 0, disk_bytes: 0 }
+        Self {
+            cursors,
+            heap: Vec::new(),
+            primed: false,
+            peak_bytes: 0,
+            disk_bytes: 0,
+            left_out: false,
+        }
     }
 
     fn of_runs(runs: Vec<Run<L>>, chunk_bytes: usize) -> Result<Self> {
@@ -304,6 +395,11 @@ impl<L: Layout> Sorted<L> {
     /// Bytes of the runs that were written; 0 if there was no need.
     pub fn disk_bytes(&self) -> u64 {
         self.disk_bytes
+    }
+
+    /// Whether records were left out because only the first were wanted.
+    pub fn left_out(&self) -> bool {
+        self.left_out
     }
 
     /// Writes all records into a run.
@@ -493,12 +589,20 @@ mod tests {
     fn an_interrupt_ends_a_merge_and_leaves_no_file() {
         let space = space(0);
         let mut sorter = Sorter::new(space.sort.clone());
+        let (mut checks, mut stopped) = (0, None);
         for (key, tid) in keys(30_000) {
-            push(&mut sorter, &key, tid);
+            let record = SortEntry { key: &key, payload: &[], tid, live: false };
+            let mut stop = || {
+                checks += 1;
+                if checks > 20 { Err(Error::Limit("stop".to_owned())) } else { Ok(()) }
+            };
+            stopped = sorter.push(&record, &mut stop).err();
+            if stopped.is_some() {
+                break;
+            }
         }
-        assert!(sorter.runs.len() > 3);
-        let stop = || Err(Error::Limit("stop".to_owned()));
-        assert!(Sorter::finish(vec![sorter], &mut { stop }).is_err());
+        assert!(matches!(stopped, Some(Error::Limit(_))), "{stopped:?}");
+        drop(sorter);
         assert!(space.env.vfs.list(DIR_FOR_TESTS).unwrap().is_empty());
     }
 
@@ -515,28 +619,50 @@ mod tests {
         assert!(space.env.vfs.list(DIR_FOR_TESTS).unwrap().is_empty());
     }
 
+    #[test]
+    fn few_files_are_open_however_many_runs_are_written() {
+        let space = space(0);
+        let mut sorter = Sorter::new(space.sort.clone());
+        let mut most = 0;
+        for n in 0..400_000u32 {
+            let key = n.wrapping_mul(2_654_435_761).to_be_bytes();
+            push(&mut sorter, &key, Tid::new(n, 1));
+            if n % 5_000 == 0 {
+                let files = space.env.vfs.list(DIR_FOR_TESTS).unwrap_or_default();
+                most = most.max(files.len());
+            }
+        }
+        assert!(space.files.made() > 200 && most < 20, "{most} of {}", space.files.made());
+        let found = sorted(vec![sorter]);
+        assert!(found.len() == 400_000 && found.is_sorted());
+    }
+
     proptest! {
         #[test]
         fn rows_are_sorted_and_keep_their_order(
             rows in proptest::collection::vec((proptest::collection::vec(0u8..3, 0..4), proptest::collection::vec(any::<u8>(), 0..40)), 0..300),
             memory in 0usize..4000,
             chunk in 32usize..200,
+            wanted in 1usize..400,
         ) {
             let Space { env, sort, quota, .. } = space(0);
             let sort = SortSpace::with_chunks(sort.files, memory, chunk);
             let mut sorter = super::Sorter::<KeyedRows>::new(sort);
+            sorter.only_first(wanted);
             for (number, (key, row)) in rows.iter().enumerate() {
                 let record = KeyedRow { key, number: number as u64, row };
                 sorter.push(&record, &mut never()).unwrap();
             }
             let mut sorted = super::Sorter::finish(vec![sorter], &mut never()).unwrap();
             let mut found = Vec::new();
-            while let Some(record) = sorted.next().unwrap() {
+            while found.len() < wanted && let Some(record) = sorted.next().unwrap() {
                 found.push((record.key.to_vec(), record.row.to_vec()));
             }
-            prop_assert!(sorted.peak_bytes() <= memory.max(4 * chunk));
+            // While records are left out, those that stay are there twice.
+            prop_assert!(sorted.peak_bytes() <= 2 * memory.max(4 * chunk));
             let mut expected = rows.clone();
             expected.sort_by(|a, b| a.0.cmp(&b.0));
+            expected.truncate(wanted);
             prop_assert_eq!(found, expected);
             drop(sorted);
             prop_assert_eq!(quota.used(), 0);

@@ -73,6 +73,9 @@ impl Aggregate {
         self.pending.extend(partitions.into_iter().filter(|part| part.rows.records() > 0));
         self.groups = Some(groups);
         self.next = 0;
+        if let Some(measures) = &mut rt.state.measures {
+            measures.add_space(&self.plan, self.space);
+        }
         Ok(())
     }
 }
@@ -94,12 +97,7 @@ impl Step for Aggregate {
                 self.next += 1;
                 return Ok(true);
             }
-            let Some(part) = self.pending.pop() else {
-                if let Some(measures) = &mut rt.state.measures {
-                    measures.add_space(&plan, std::mem::take(&mut self.space));
-                }
-                return Ok(false);
-            };
+            let Some(part) = self.pending.pop() else { return Ok(false) };
             // These groups are done, and so is what they took.
             rt.state.memory = rt.state.memory.saturating_sub(groups.charged());
             self.groups = None;

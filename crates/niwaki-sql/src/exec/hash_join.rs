@@ -95,6 +95,8 @@ impl JoinTable {
 
 /// A hash join that has begun.
 pub(super) struct HashJoin {
+    /// The join's node.
+    plan: Arc<PlanNode>,
     table: JoinTable,
     /// Inner rows that are not in the table.
     later: Vec<Partition>,
@@ -131,8 +133,14 @@ fn encode_parts<'e>(
 
 impl HashJoin {
     /// Reads the inner side.
-    pub(super) fn new(join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Self> {
+    pub(super) fn new(
+        plan: &Arc<PlanNode>,
+        join: &JoinPlan,
+        row: &[Datum],
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<Self> {
         let mut joining = Self {
+            plan: Arc::clone(plan),
             table: JoinTable::default(),
             later: Vec::new(),
             probes: None,
@@ -160,7 +168,7 @@ impl HashJoin {
                 joining.add(&key, &bytes, &mut later, rt)?;
             }
         }
-        joining.built(later)?;
+        joining.built(later, rt)?;
         Ok(joining)
     }
 
@@ -182,10 +190,13 @@ impl HashJoin {
         Ok(())
     }
 
-    fn built(&mut self, later: Option<Partitions>) -> Result<()> {
+    fn built(&mut self, later: Option<Partitions>, rt: &mut Runtime<'_, '_>) -> Result<()> {
         self.space.table(self.table.memory(), self.table.ends.len());
         self.later = later.map(Partitions::finish).transpose()?.unwrap_or_default();
         self.space.wrote(&self.later);
+        if let Some(measures) = &mut rt.state.measures {
+            measures.add_space(&self.plan, self.space);
+        }
         Ok(())
     }
 
@@ -197,7 +208,6 @@ impl HashJoin {
     /// The next outer row of a partition, and whether it has matched already; `None` when all is done.
     pub(super) fn next_outer(
         &mut self,
-        plan: &Arc<PlanNode>,
         row: &mut Vec<Datum>,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<Option<bool>> {
@@ -212,9 +222,6 @@ impl HashJoin {
                 return Ok(Some(matched));
             }
             if !self.next_pair(rt)? {
-                if let Some(measures) = &mut rt.state.measures {
-                    measures.add_space(plan, std::mem::take(&mut self.space));
-                }
                 return Ok(None);
             }
         }
@@ -244,7 +251,7 @@ impl HashJoin {
             self.add(record.key, record.row, &mut later, rt)?;
             rows.advance()?;
         }
-        self.built(later)?;
+        self.built(later, rt)?;
         self.outer = Some(reader(outer.rows, rt)?);
         Ok(true)
     }

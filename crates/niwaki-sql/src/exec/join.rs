@@ -57,12 +57,10 @@ impl Join {
         };
         match (first, &mut self.inner) {
             (Some(true), _) => {}
-            (Some(false) | None, Inner::Hashed(joining)) => {
-                match joining.next_outer(&self.plan, row, rt)? {
-                    Some(matched) => self.matched = matched,
-                    None => return Ok(false),
-                }
-            }
+            (Some(false) | None, Inner::Hashed(joining)) => match joining.next_outer(row, rt)? {
+                Some(matched) => self.matched = matched,
+                None => return Ok(false),
+            },
             _ => return Ok(false),
         }
         if row.len() < join.inner_slots.end {
@@ -77,7 +75,7 @@ impl Join {
                 self.inner = Inner::Kept(keep(join, row, rt)?);
             }
             Inner::New | Inner::Running(_) => {
-                let mut joining = Box::new(HashJoin::new(join, row, rt)?);
+                let mut joining = Box::new(HashJoin::new(&self.plan, join, row, rt)?);
                 joining.open(join, row, rt)?;
                 self.inner = Inner::Hashed(joining);
             }

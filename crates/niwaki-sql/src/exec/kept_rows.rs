@@ -1,5 +1,5 @@
-//! Rows that are kept in their order, to be read later or more than once: in memory, or in a temporary file when they are
-//! too many.
+//! Rows that are kept in their order, to be read later or more than once: the first in memory, and in a temporary file those
+//! that there is no room for.
 
 use std::sync::Arc;
 
@@ -44,9 +44,11 @@ impl Memory {
 #[derive(Clone)]
 pub struct KeptRows(Arc<Kept>);
 
-enum Kept {
-    Memory(Memory),
-    File { rows: Run<KeyedRows>, width: usize, chunk_bytes: usize },
+struct Kept {
+    rows: Memory,
+    /// What comes behind those.
+    file: Option<Run<KeyedRows>>,
+    chunk_bytes: usize,
 }
 
 impl RowKeeper {
@@ -82,23 +84,10 @@ impl RowKeeper {
                 self.rows.count += 1;
                 return Ok(());
             }
-            self.move_out()?;
+            let temp = self.temp.clone();
+            self.file = temp.map(|temp| RunWriter::new(temp, self.chunk_bytes));
         }
         self.write(row)
-    }
-
-    /// Writes what is in memory.
-    fn move_out(&mut self) -> Result<()> {
-        let Some(temp) = &self.temp else { return Ok(()) };
-        self.file = Some(RunWriter::new(temp.clone(), self.chunk_bytes));
-        let rows = std::mem::take(&mut self.rows);
-        self.rows.width = rows.width;
-        for number in 0..rows.count {
-            if let Some(row) = rows.row(number) {
-                self.write(row)?;
-            }
-        }
-        Ok(())
     }
 
     fn write(&mut self, row: &[Datum]) -> Result<()> {
@@ -115,11 +104,9 @@ impl RowKeeper {
     /// # Errors
     /// Those of writing to a temporary file.
     pub fn finish(self) -> Result<KeptRows> {
-        let width = self.rows.width;
-        Ok(KeptRows(Arc::new(match self.file {
-            None => Kept::Memory(self.rows),
-            Some(file) => Kept::File { rows: file.finish()?, width, chunk_bytes: self.chunk_bytes },
-        })))
+        let file = self.file.map(RunWriter::finish).transpose()?;
+        let (rows, chunk_bytes) = (self.rows, self.chunk_bytes);
+        Ok(KeptRows(Arc::new(Kept { rows, file, chunk_bytes })))
     }
 }
 
@@ -132,24 +119,8 @@ impl RowSink for RowKeeper {
 impl KeptRows {
     /// Reads them from the first on.
     pub fn read(&self) -> KeptReader {
-        let run = match &*self.0 {
-            Kept::Memory(_) => None,
-            Kept::File { rows, chunk_bytes, .. } => Some(rows.read(*chunk_bytes)),
-        };
+        let run = self.0.file.as_ref().map(|rows| rows.read(self.0.chunk_bytes));
         KeptReader { rows: self.clone(), next: 0, run }
-    }
-
-    /// Values of each row; 0 if there is none.
-    pub fn width(&self) -> usize {
-        match &*self.0 {
-            Kept::Memory(rows) => rows.width,
-            Kept::File { width, .. } => *width,
-        }
-    }
-
-    /// Whether they are in a temporary file.
-    pub fn is_in_file(&self) -> bool {
-        matches!(&*self.0, Kept::File { .. })
     }
 }
 
@@ -163,7 +134,7 @@ pub struct KeptReader {
 impl KeptReader {
     /// Values of each row; 0 if there is none.
     pub fn width(&self) -> usize {
-        self.rows.width()
+        self.rows.0.rows.width
     }
 
     /// Puts the next row into the first places of `row`, which has as many as it is wide; false at the end.
@@ -171,26 +142,21 @@ impl KeptReader {
     /// # Errors
     /// Those of reading a temporary file.
     pub fn next(&mut self, row: &mut [Datum]) -> Result<bool> {
-        if let Some(run) = &mut self.run {
-            if self.next == 0 {
-                run.fill()?;
-            }
-            let Some(record) = run.record() else { return Ok(false) };
-            read_tagged_into(record.row, row)?;
+        let held = &self.rows.0.rows;
+        if let Some(kept) = held.row(self.next) {
             self.next += 1;
-            run.advance()?;
+            row.iter_mut().zip(kept).for_each(|(place, value)| place.clone_from(value));
             return Ok(true);
         }
-        let Kept::Memory(rows) = &*self.rows.0 else { return Ok(false) };
-        let Some(kept) = rows.row(self.next) else { return Ok(false) };
+        let Some(run) = &mut self.run else { return Ok(false) };
+        if self.next == held.count {
+            run.fill()?;
+        }
+        let Some(record) = run.record() else { return Ok(false) };
+        read_tagged_into(record.row, row)?;
         self.next += 1;
-        row.iter_mut().zip(kept).for_each(|(place, value)| place.clone_from(value));
+        run.advance()?;
         Ok(true)
-    }
-
-    /// How many rows were given.
-    pub fn given(&self) -> usize {
-        self.next
     }
 
     /// Goes back to the first row.

@@ -86,6 +86,7 @@ impl Measures {
         most.memory = most.memory.max(space.memory);
         most.disk = most.disk.max(space.disk);
         most.keys = most.keys.max(space.keys);
+        most.top |= space.top;
     }
 
     /// Adds what a scan had to do from `before` to `now`.

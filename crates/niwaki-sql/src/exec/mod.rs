@@ -93,6 +93,16 @@ pub(crate) fn start(plan: &Arc<PlanNode>, state: &State) -> Box<dyn Step> {
     if state.measures.is_some() { Box::new(measure::Measured::new(plan, step)) } else { step }
 }
 
+/// As [`start`], for a step of whose rows at most `wanted` will be read.
+fn start_first(plan: &Arc<PlanNode>, wanted: Option<u64>, state: &State) -> Box<dyn Step> {
+    let wanted = wanted.and_then(|wanted| usize::try_from(wanted).ok());
+    let (PlanNode::Sort { .. }, Some(wanted)) = (&**plan, wanted) else {
+        return start(plan, state);
+    };
+    let step = Box::new(sort::Sort::of_first(plan, wanted));
+    if state.measures.is_some() { Box::new(measure::Measured::new(plan, step)) } else { step }
+}
+
 fn plain(plan: &Arc<PlanNode>, state: &State) -> Box<dyn Step> {
     match &**plan {
         PlanNode::Result => Box::new(source::OneRow { done: false }),

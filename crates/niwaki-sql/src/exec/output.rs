@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_types::Datum;
 
 use super::source::SetValues;
-use super::{Step, start};
+use super::{Step, start, start_first};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
 use crate::plan::PlanNode;
@@ -154,7 +154,8 @@ impl Step for Limit {
         if self.input.is_none() {
             let skip = bound(offset.as_ref(), "OFFSET", "2201X", rt)?.unwrap_or(0);
             self.left = bound(count.as_ref(), "LIMIT", "2201W", rt)?;
-            let mut step = start(input, rt.state);
+            let wanted = self.left.and_then(|left| left.checked_add(skip));
+            let mut step = start_first(input, wanted, rt.state);
             if self.left != Some(0) {
                 for _ in 0..skip {
                     if !step.next(row, rt)? {

@@ -15,11 +15,18 @@ use crate::plan::PlanNode;
 pub(super) struct Sort {
     plan: Arc<PlanNode>,
     sorted: Option<Sorted<KeyedRows>>,
+    /// How many rows will be read, if that is known.
+    wanted: Option<usize>,
 }
 
 impl Sort {
     pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
-        Self { plan: Arc::clone(plan), sorted: None }
+        Self { plan: Arc::clone(plan), sorted: None, wanted: None }
+    }
+
+    /// A sort of which at most `wanted` rows will be read.
+    pub(super) fn of_first(plan: &Arc<PlanNode>, wanted: usize) -> Self {
+        Self { wanted: Some(wanted), ..Self::new(plan) }
     }
 
     fn run(&self, rt: &mut Runtime<'_, '_>) -> Result<Sorted<KeyedRows>> {
@@ -29,6 +36,9 @@ impl Sort {
         let mut step = start(input, rt.state);
         let (mut row, mut key, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
         let mut sorter = rt.sorter(rt.exec.work_mem)?;
+        if let Some(wanted) = self.wanted {
+            sorter.only_first(wanted);
+        }
         let mut number = 0u64;
         while step.next(&mut row, rt)? {
             rt.tick()?;
@@ -51,7 +61,8 @@ impl Sort {
         let sorted = Sorter::finish(vec![sorter], &mut || rt.exec.environment.check_interrupts())?;
         if let Some(measures) = &mut rt.state.measures {
             let (memory, disk) = (sorted.peak_bytes(), sorted.disk_bytes());
-            measures.add_space(&self.plan, SpaceUse { batches: 1, memory, disk, keys: 0 });
+            let top = sorted.left_out();
+            measures.add_space(&self.plan, SpaceUse { batches: 1, memory, disk, keys: 0, top });
         }
         Ok(sorted)
     }

@@ -130,6 +130,8 @@ pub(crate) struct SpaceUse {
     pub(crate) disk: u64,
     /// Keys in its table, the most there were.
     pub(crate) keys: usize,
+    /// A sort left out rows behind those that are wanted.
+    pub(crate) top: bool,
 }
 
 impl SpaceUse {
