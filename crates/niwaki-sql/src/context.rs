@@ -72,6 +72,10 @@ pub struct PlannerSettings {
     pub enable_hashjoin: bool,
     /// `enable_nestloop`
     pub enable_nestloop: bool,
+    /// `enable_mergejoin`
+    pub enable_mergejoin: bool,
+    /// Bytes that a hash table may take in memory: `work_mem` times `hash_mem_multiplier`.
+    pub hash_memory: f64,
     /// Costs.
     pub costs: CostSettings,
 }
@@ -87,6 +91,8 @@ impl Default for PlannerSettings {
             enable_tidscan: true,
             enable_hashjoin: true,
             enable_nestloop: true,
+            enable_mergejoin: true,
+            hash_memory: 8.0 * 1024.0 * 1024.0,
             costs: CostSettings::default(),
         }
     }

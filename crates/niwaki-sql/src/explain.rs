@@ -2,7 +2,7 @@
 
 mod deparse;
 
-use niwaki_types::{ColumnType, TypeOid};
+use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::a_const;
 use pg_query::{Node, NodeEnum};
 
@@ -10,10 +10,10 @@ use crate::context::{ColumnInfo, ExecContext};
 use crate::error::{Result, SqlError};
 use crate::exec::measure::{Measure, Measures};
 use crate::exec::spill::SpaceUse;
-use crate::expr::{Expr, ExprKind, SubQueryKind};
+use crate::expr::{Expr, ExprKind, Nested, SubQueryKind};
 use crate::plan::{
-    BitmapPlan, ConflictPlan, JoinKind, ModifyKind, ModifyPlan, PathPlan, PlanNode, ScanPlan,
-    SetKind,
+    BitmapPlan, ConflictPlan, JoinKey, JoinKind, ModifyKind, ModifyPlan, PathPlan, PlanNode,
+    ScanPlan, SetKind,
 };
 use crate::store::ScanEffort;
 
@@ -452,12 +452,7 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             let outer = describe_child(&join.outer, names, with);
             let mut inner = describe_child(&join.inner, names, with);
             let hashed = !join.hash.is_empty();
-            let rows = (outer.rows * inner.rows * 0.1).max(1.0);
-            let cost = if join.inner_depends {
-                outer.cost + outer.rows * inner.cost.max(0.5)
-            } else {
-                outer.cost + inner.cost + rows * 0.01
-            };
+            let (rows, cost) = (join.estimate.rows, join.estimate.total % 1.0e10);
             let mut node_type = "Nested Loop";
             if hashed {
                 node_type = "Hash Join";
@@ -469,13 +464,21 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
                 inner = inner.below("Materialize");
             }
             let mut shown = Shown::new(node_type, rows, cost, vec![outer, inner]);
-            if join.kind == JoinKind::Left {
-                shown.title =
-                    if hashed { "Hash Left Join" } else { "Nested Loop Left Join" }.to_owned();
+            let word = match join.kind {
+                JoinKind::Inner => "",
+                JoinKind::Left => " Left",
+                JoinKind::Right => " Right",
+                JoinKind::Full => " Full",
+                JoinKind::Semi => " Semi",
+                JoinKind::Anti => " Anti",
+            };
+            if !word.is_empty() {
+                let method = if hashed { "Hash" } else { "Nested Loop" };
+                shown.title = format!("{method}{word} Join");
             }
             if hashed {
-                let parts: Vec<String> =
-                    join.hash.iter().map(|(l, r)| format!("({} = {})", show(l), show(r))).collect();
+                let pair = |key: &JoinKey| format!("({} = {})", show(&key.outer), show(&key.inner));
+                let parts: Vec<String> = join.hash.iter().map(pair).collect();
                 let text = if parts.len() == 1 {
                     parts[0].clone()
                 } else {
@@ -492,6 +495,15 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             let mut child = describe_child(input, names, with);
             child.detail("Filter", show(condition));
             child
+        }
+        PlanNode::Gate { input, condition } => {
+            let child = describe_child(input, names, with);
+            let never = matches!(condition.kind, ExprKind::Const(Datum::Bool(false) | Datum::Null));
+            let (rows, cost) = if never { (0.0, 0.0) } else { (child.rows, child.cost) };
+            let children = if never { Vec::new() } else { vec![child] };
+            let mut shown = Shown::new("Result", rows, cost, children);
+            shown.detail("One-Time Filter", show(condition));
+            shown
         }
         PlanNode::Aggregate { input, groups, .. } => {
             let child = describe(input, with);
@@ -546,7 +558,7 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
         PlanNode::Limit { input, count, .. } => {
             let child = describe(input, with);
             let rows = match count.as_ref().map(|c| &c.kind) {
-                Some(ExprKind::Const(niwaki_types::Datum::Int8(n))) => child.rows.min(*n as f64),
+                Some(ExprKind::Const(Datum::Int8(n))) => child.rows.min(*n as f64),
                 _ => child.rows,
             };
             let cost = child.cost * rows / child.rows.max(1.0);
@@ -626,6 +638,7 @@ fn describe_child(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> 
         PlanNode::Scan(_)
         | PlanNode::Join(_)
         | PlanNode::Filter { .. }
+        | PlanNode::Gate { .. }
         | PlanNode::Virtual { .. } => describe_named(node, names, with),
         _ => describe(node, with),
     }
@@ -714,7 +727,10 @@ fn add_nested(node: &PlanNode, shown: &mut Shown, with: &Describing<'_, '_>) {
     let mut exprs: Vec<&Expr> = Vec::new();
     match node {
         PlanNode::Project { exprs: list, .. } => exprs.extend(list),
-        PlanNode::Filter { condition, .. } => exprs.push(condition),
+        PlanNode::Filter { condition, .. } | PlanNode::Gate { condition, .. } => {
+            exprs.push(condition);
+        }
+        PlanNode::Join(join) => exprs.extend(&join.condition),
         PlanNode::Scan(scan) => exprs.extend(&scan.filter),
         PlanNode::Modify(modify) => {
             exprs.extend(modify.values.iter().flatten());
@@ -730,13 +746,14 @@ fn add_nested(node: &PlanNode, shown: &mut Shown, with: &Describing<'_, '_>) {
         nested(expr, &mut found);
     }
     for sub in found {
-        let mut child = describe(&sub.plan.root, with);
+        let Nested::Plan(plan) = &sub.query else { continue };
+        let mut child = describe(&plan.root, with);
         let kind = match sub.kind {
             SubQueryKind::Exists | SubQueryKind::Compare { .. } => "SubPlan",
-            _ if sub.plan.correlated => "SubPlan",
+            _ if plan.correlated => "SubPlan",
             _ => "InitPlan",
         };
-        child.title = format!("{kind} {}: {}", sub.plan.number + 1, child.title);
+        child.title = format!("{kind} {}: {}", plan.number + 1, child.title);
         shown.children.push(child);
     }
 }

@@ -18,6 +18,7 @@ mod index_expression;
 mod index_text;
 pub mod parse;
 mod plan;
+mod query;
 mod regexp;
 mod sessionless;
 pub mod settings;

@@ -387,6 +387,8 @@ const RANDOM: &[&str] = &[
     "select a.x, a.y, b.z from {} a join {} b on a.x = b.y",
     "select a.x, b.y, b.z from {} a left join {} b on a.x = b.x and a.z < b.z",
     "select a.x, b.y, b.z from {} a right join {} b on a.z = b.z and a.x = b.y",
+    "select a.x, b.y, b.z from {} a full join {} b on a.z = b.z and a.x = b.y",
+    "select count(*), sum(a.y), sum(b.y) from {} a full join {} b on a.x = b.x and a.y < b.y",
     "select a.x, count(b.y) from {} a left join {} b on a.x < b.y group by a.x",
     "with w as materialized (select x, y from {}) select a.x, b.y from w a, w b where a.x = b.y and a.y < b.x",
 ];

@@ -9,15 +9,13 @@ use pg_query::{Node, NodeEnum};
 
 use super::conflict::EXCLUDED;
 use super::scope::{Place, Scope};
-use super::select::{Target, column_info, output_width};
+use super::select::{Target, column_info};
 use super::{Analyzer, table_expression};
 use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
 use crate::expr::Expr;
-use crate::plan::{
-    ConflictPlan, FromTree, JoinKind, JoinTree, ModifyKind, ModifyPlan, PlanNode, TreeLeaf,
-    conjunction, plan_from, split_conjuncts,
-};
+use crate::plan::{ConflictPlan, ModifyKind, split_conjuncts};
+use crate::query::{From, ItemKind, JoinTree, ModifyQuery, ModifySource};
 
 /// Where the rows of an INSERT go.
 struct InsertTarget {
@@ -45,7 +43,7 @@ impl Analyzer<'_> {
     pub(super) fn insert(
         &mut self,
         insert: &protobuf::InsertStmt,
-    ) -> Result<(PlanNode, Vec<ColumnInfo>)> {
+    ) -> Result<(ModifyQuery, Vec<ColumnInfo>)> {
         if let Some(with) = &insert.with_clause {
             self.with_clause(with)?;
         }
@@ -60,8 +58,8 @@ impl Analyzer<'_> {
         };
         let width = relation.columns.len();
         let mut values: Vec<Option<Expr>> = vec![None; width];
-        let (input, start) = match insert.select_stmt.as_ref().and_then(|s| s.node.as_ref()) {
-            None => (PlanNode::Result, 0),
+        let (source, start) = match insert.select_stmt.as_ref().and_then(|s| s.node.as_ref()) {
+            None => (ModifySource::Row, 0),
             Some(NodeEnum::SelectStmt(select)) => {
                 let plain_values = !select.values_lists.is_empty()
                     && select.sort_clause.is_empty()
@@ -91,9 +89,8 @@ impl Analyzer<'_> {
         let (conflict, returning, infos) = output?;
         let name = alias.to_owned();
         let kind = ModifyKind::Insert;
-        let plan = self.modify(kind, relation, name, input, start, values, returning, None)?;
-        let plan = ModifyPlan { conflict, input_width, ..plan };
-        Ok((PlanNode::Modify(Box::new(plan)), infos))
+        let query = self.modify(kind, relation, name, source, start, values, returning)?;
+        Ok((ModifyQuery { conflict, width: input_width, ..query }, infos))
     }
 
     /// ON CONFLICT and RETURNING, in a scope that has the table.
@@ -221,7 +218,7 @@ impl Analyzer<'_> {
         target: &InsertTarget,
         select: &protobuf::SelectStmt,
         values: &mut [Option<Expr>],
-    ) -> Result<(PlanNode, usize)> {
+    ) -> Result<(ModifySource, usize)> {
         self.scopes.push(Scope { place: Place::Values, ..Scope::default() });
         let rows = self.insert_rows(target, select);
         self.scopes.pop();
@@ -232,13 +229,13 @@ impl Analyzer<'_> {
             for (place, value) in values.iter_mut().zip(row) {
                 *place = Some(value);
             }
-            return Ok((PlanNode::Result, 0));
+            return Ok((ModifySource::Row, 0));
         }
         let width = values.len();
         for (number, value) in values.iter_mut().enumerate() {
             *value = Some(Expr::slot(number, target.relation.columns[number].column_type()));
         }
-        Ok((PlanNode::Values { rows }, width))
+        Ok((ModifySource::Rows(rows), width))
     }
 
     /// Complete rows, defaults filled in.
@@ -285,18 +282,18 @@ impl Analyzer<'_> {
         target: &InsertTarget,
         select: &protobuf::SelectStmt,
         values: &mut [Option<Expr>],
-    ) -> Result<(PlanNode, usize)> {
+    ) -> Result<(ModifySource, usize)> {
         let columns = target.columns.iter();
         let wanted: Vec<ColumnType> =
             columns.map(|column| target.relation.columns[*column].column_type()).collect();
-        let (node, outputs) = self.query(select, Some(&wanted), true)?;
-        self.check_count(outputs.len(), target)?;
-        for (number, output) in outputs.iter().enumerate() {
+        let query = self.query(select, Some(&wanted), true)?;
+        self.check_count(query.columns.len(), target)?;
+        for (number, output) in query.columns.iter().enumerate() {
             let value = Expr::slot(number, output.column_type);
             self.place(target, number, value, -1, |column, value| values[column] = Some(value))?;
         }
-        let width = output_width(&node).unwrap_or(outputs.len());
-        Ok((node, width))
+        let width = query.width();
+        Ok((ModifySource::Query(Box::new(query)), width))
     }
 
     /// What a column gets when nothing is given.
@@ -332,18 +329,17 @@ impl Analyzer<'_> {
         Ok((targets.into_iter().map(|t: Target| t.expr).collect(), infos))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of one plan node")]
+    #[expect(clippy::too_many_arguments, reason = "the parts of one statement")]
     fn modify(
         &mut self,
         kind: ModifyKind,
         relation: Arc<Relation>,
         name: String,
-        input: PlanNode,
+        source: ModifySource,
         start: usize,
         values: Vec<Option<Expr>>,
         returning: Vec<Expr>,
-        recheck: Option<Expr>,
-    ) -> Result<ModifyPlan> {
+    ) -> Result<ModifyQuery> {
         let mut checks = Vec::new();
         if kind != ModifyKind::Delete {
             for check in &relation.checks {
@@ -352,18 +348,17 @@ impl Analyzer<'_> {
                 checks.push((check.name.clone(), condition));
             }
         }
-        let input_width = start + relation.columns.len() + super::scope::SYSTEM_COLUMNS.len();
-        Ok(ModifyPlan {
+        let width = start + relation.columns.len() + super::scope::SYSTEM_COLUMNS.len();
+        Ok(ModifyQuery {
             kind,
             relation,
             name,
-            input: Arc::new(input),
-            input_width,
+            source,
+            width,
             start,
             values,
             checks,
             returning,
-            recheck,
             conflict: None,
         })
     }
@@ -371,7 +366,7 @@ impl Analyzer<'_> {
     pub(super) fn update(
         &mut self,
         update: &protobuf::UpdateStmt,
-    ) -> Result<(PlanNode, Vec<ColumnInfo>)> {
+    ) -> Result<(ModifyQuery, Vec<ColumnInfo>)> {
         self.change(&Change {
             kind: ModifyKind::Update,
             with: update.with_clause.as_ref(),
@@ -386,7 +381,7 @@ impl Analyzer<'_> {
     pub(super) fn delete(
         &mut self,
         delete: &protobuf::DeleteStmt,
-    ) -> Result<(PlanNode, Vec<ColumnInfo>)> {
+    ) -> Result<(ModifyQuery, Vec<ColumnInfo>)> {
         self.change(&Change {
             kind: ModifyKind::Delete,
             with: delete.with_clause.as_ref(),
@@ -398,7 +393,7 @@ impl Analyzer<'_> {
         })
     }
 
-    fn change(&mut self, change: &Change<'_>) -> Result<(PlanNode, Vec<ColumnInfo>)> {
+    fn change(&mut self, change: &Change<'_>) -> Result<(ModifyQuery, Vec<ColumnInfo>)> {
         if let Some(with) = change.with {
             self.with_clause(with)?;
         }
@@ -417,20 +412,30 @@ impl Analyzer<'_> {
         change: &Change<'_>,
         var: &protobuf::RangeVar,
         relation: &Arc<Relation>,
-    ) -> Result<(PlanNode, Vec<ColumnInfo>)> {
+    ) -> Result<(ModifyQuery, Vec<ColumnInfo>)> {
         let name = var.alias.as_ref().map_or(&relation.name, |a| &a.aliasname).clone();
-        self.scope()?.add_relation(relation, &name, None);
+        let scope = self.scope()?;
+        let start = scope.add_relation(relation, &name, None);
+        let target = scope.add_source(ItemKind::Table(Arc::clone(relation)), name.clone(), start);
         self.set_place(Place::From)?;
-        let from = self.from_clause(change.from)?;
+        let tree = match self.from_clause(change.from)? {
+            Some(from) => JoinTree::inner(target, from),
+            None => target,
+        };
         let values = match change.kind {
             ModifyKind::Update => self.assignments(relation, change.assignments)?,
             _ => Vec::new(),
         };
         let conditions = self.where_conditions(change.condition)?;
         let (returning, infos) = self.returning(change.returning)?;
-        let node =
-            self.changed_rows(change.kind, relation, name, from, conditions, values, returning)?;
-        Ok((node, infos))
+        let scope = self.scope()?;
+        let items = std::mem::take(&mut scope.sources);
+        let width = scope.width();
+        let from = From { items, tree: Some(tree), conditions, width, recheck: None };
+        let source = ModifySource::From(Box::new(from));
+        let relation = Arc::clone(relation);
+        let query = self.modify(change.kind, relation, name, source, 0, values, returning)?;
+        Ok((ModifyQuery { width, ..query }, infos))
     }
 
     /// The new values of the columns that UPDATE sets.
@@ -507,47 +512,5 @@ impl Analyzer<'_> {
             split_conjuncts(self.to_bool(condition, "WHERE")?, &mut conditions);
         }
         Ok(conditions)
-    }
-
-    /// The plan of UPDATE and DELETE: find the rows, change them.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one statement")]
-    fn changed_rows(
-        &mut self,
-        kind: ModifyKind,
-        relation: &Arc<Relation>,
-        name: String,
-        from: Option<FromTree>,
-        conditions: Vec<Expr>,
-        values: Vec<Option<Expr>>,
-        returning: Vec<Expr>,
-    ) -> Result<PlanNode> {
-        let recheck = conjunction(conditions.clone());
-        let settings = self.context.planner;
-        let columns = relation.columns.len();
-        let scope = self.scope()?;
-        // The old row is needed whole: unchanged columns are copied, indexes compare keys.
-        scope.used[..=columns].fill(true);
-        let used = scope.used.clone();
-        let width = scope.width();
-        let end = columns + super::scope::SYSTEM_COLUMNS.len();
-        let table = FromTree::Leaf(TreeLeaf::Table {
-            relation: Arc::clone(relation),
-            name: name.clone(),
-            start: 0,
-            end,
-        });
-        let tree = match from {
-            None => table,
-            Some(from) => FromTree::Join(Box::new(JoinTree {
-                kind: JoinKind::Inner,
-                left: table,
-                right: from,
-                condition: None,
-            })),
-        };
-        let (input, _) = plan_from(tree, conditions, &used, &[], None, settings);
-        let plan =
-            self.modify(kind, Arc::clone(relation), name, input, 0, values, returning, recheck)?;
-        Ok(PlanNode::Modify(Box::new(ModifyPlan { input_width: width, ..plan })))
     }
 }

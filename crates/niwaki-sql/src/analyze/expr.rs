@@ -12,7 +12,7 @@ use pg_query::{Node, NodeEnum};
 use super::scope::Place;
 use super::{Analyzer, IndexPart, names_of};
 use crate::error::{Result, SqlError};
-use crate::expr::{BoolTest, Expr, ExprKind, SubQuery, SubQueryKind};
+use crate::expr::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind};
 use crate::functions::{compare_function, functions_named};
 use crate::types::{CastContext, array_of, cast_path, element_of, format_oid};
 
@@ -441,12 +441,12 @@ impl Analyzer<'_> {
             return Err(SqlError::internal("a nested query that is no SELECT"));
         };
         let kind = link.sub_link_type();
-        let plan = Arc::new(self.nested_query(select, None)?);
-        let one_column = |this: &Self| match plan.columns.as_slice() {
+        let query = self.nested_query(select, None)?;
+        let one_column = |this: &Self| match query.columns.as_slice() {
             [only] => Ok(only.column_type),
             _ => Err(this.error("42601", "subquery must return only one column", location)),
         };
-        let (query, ty, typmod) = match kind {
+        let (kind, ty, typmod) = match kind {
             SubLinkType::ExistsSublink => (SubQueryKind::Exists, TypeOid::BOOL, -1),
             SubLinkType::ExprSublink => {
                 let column = one_column(self)?;
@@ -460,7 +460,7 @@ impl Analyzer<'_> {
             }
             SubLinkType::AnySublink | SubLinkType::AllSublink => {
                 let left = self.expr_of(link.testexpr.as_deref())?;
-                let [column] = plan.columns.as_slice() else {
+                let [column] = query.columns.as_slice() else {
                     return Err(self.error("42601", "subquery has too many columns", location));
                 };
                 let names = names_of(&link.oper_name);
@@ -480,7 +480,10 @@ impl Analyzer<'_> {
             _ => return Err(self.unsupported("this kind of nested query", location)),
         };
         Ok(Expr {
-            kind: ExprKind::SubQuery(Box::new(SubQuery { kind: query, plan })),
+            kind: ExprKind::SubQuery(Box::new(SubQuery {
+                kind,
+                query: Nested::Query(Box::new(query)),
+            })),
             ty,
             typmod,
             location,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation, RelationKind};
 use niwaki_types::{ColumnType, Datum, TypeOid};
-use pg_query::protobuf::{self, JoinType};
+use pg_query::protobuf::{self, JoinType as JoinWord};
 use pg_query::{Node, NodeEnum};
 
 use super::scope::{Item, ItemColumn, Place};
@@ -12,29 +12,35 @@ use super::{Analyzer, names_of};
 use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::plan::{FromTree, JoinKind, JoinTree, PlanNode, TreeLeaf};
+use crate::plan::split_conjuncts;
+use crate::query::{ItemKind, JoinNode, JoinTree, JoinType};
 use crate::store::TableLock;
+
+/// Which side's rows a join keeps where they match nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Neither,
+    Left,
+    Right,
+    /// Both: a full join.
+    All,
+}
 
 impl Analyzer<'_> {
     /// All FROM items, joined in the order they are written.
-    pub(super) fn from_clause(&mut self, nodes: &[Node]) -> Result<Option<FromTree>> {
-        let mut tree: Option<FromTree> = None;
+    pub(super) fn from_clause(&mut self, nodes: &[Node]) -> Result<Option<JoinTree>> {
+        let mut tree: Option<JoinTree> = None;
         for node in nodes {
             let next = self.from_item(node)?;
             tree = Some(match tree {
                 None => next,
-                Some(left) => FromTree::Join(Box::new(JoinTree {
-                    kind: JoinKind::Inner,
-                    left,
-                    right: next,
-                    condition: None,
-                })),
+                Some(left) => JoinTree::inner(left, next),
             });
         }
         Ok(tree)
     }
 
-    fn from_item(&mut self, node: &Node) -> Result<FromTree> {
+    fn from_item(&mut self, node: &Node) -> Result<JoinTree> {
         self.check_stack()?;
         match node.node.as_ref() {
             Some(NodeEnum::RangeVar(var)) => self.range_var(var),
@@ -60,7 +66,7 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    fn range_var(&mut self, var: &protobuf::RangeVar) -> Result<FromTree> {
+    fn range_var(&mut self, var: &protobuf::RangeVar) -> Result<JoinTree> {
         let alias = var.alias.as_ref();
         let name = alias.map_or(var.relname.as_str(), |a| a.aliasname.as_str()).to_owned();
         if var.schemaname.is_empty()
@@ -69,9 +75,9 @@ impl Analyzer<'_> {
             self.check_alias(&name)?;
             let columns = self.renamed(cte.columns.clone(), alias, &name)?;
             let start = self.scope()?.add_columns(&name, &columns);
-            let end = start + columns.len();
-            let node = PlanNode::Shared { plan: cte.plan, name, start, filter: None };
-            return Ok(FromTree::Leaf(TreeLeaf::Other { node, start, end, depends: false }));
+            self.shared[cte.number].references += 1;
+            let kind = ItemKind::Shared { number: cte.number, columns };
+            return Ok(self.scope()?.add_source(kind, name, start));
         }
         let relation = self.find_relation(var)?;
         self.check_alias(&name)?;
@@ -81,15 +87,12 @@ impl Analyzer<'_> {
                 self.note_relation(&relation, TableLock::AccessShare);
                 let start = self.scope()?.add_relation(&relation, &name, schema);
                 self.rename_item(alias, &name)?;
-                let end = self.scope()?.width();
-                Ok(FromTree::Leaf(TreeLeaf::Table { relation, name, start, end }))
+                Ok(self.scope()?.add_source(ItemKind::Table(relation), name, start))
             }
             RelationKind::View => {
                 let start = self.scope()?.add_relation(&relation, &name, schema);
                 self.rename_item(alias, &name)?;
-                let end = self.scope()?.width();
-                let node = PlanNode::Virtual { relation, name, start, filter: None };
-                Ok(FromTree::Leaf(TreeLeaf::Other { node, start, end, depends: false }))
+                Ok(self.scope()?.add_source(ItemKind::View(relation), name, start))
             }
             RelationKind::Sequence => {
                 Err(self.unsupported("reading from a sequence", var.location))
@@ -150,7 +153,7 @@ impl Analyzer<'_> {
         Ok(columns)
     }
 
-    fn range_subselect(&mut self, sub: &protobuf::RangeSubselect) -> Result<FromTree> {
+    fn range_subselect(&mut self, sub: &protobuf::RangeSubselect) -> Result<JoinTree> {
         let Some(NodeEnum::SelectStmt(select)) =
             sub.subquery.as_ref().and_then(|node| node.node.as_ref())
         else {
@@ -158,7 +161,7 @@ impl Analyzer<'_> {
         };
         let name = sub.alias.as_ref().map_or("", |a| a.aliasname.as_str()).to_owned();
         self.check_alias(&name)?;
-        let plan = if sub.lateral {
+        let query = if sub.lateral {
             self.nested_query(select, None)?
         } else {
             // Without LATERAL the items before it are out of sight.
@@ -172,15 +175,12 @@ impl Analyzer<'_> {
             scope.out_of_sight = before;
             result?
         };
-        let columns = self.renamed(plan.columns.clone(), sub.alias.as_ref(), &name)?;
-        let depends = sub.lateral && plan.correlated;
+        let columns = self.renamed(query.columns.clone(), sub.alias.as_ref(), &name)?;
         let start = self.scope()?.add_columns(&name, &columns);
-        let end = start + columns.len();
-        let node = PlanNode::SubQuery { plan: Arc::new(plan), name, start, filter: None };
-        Ok(FromTree::Leaf(TreeLeaf::Other { node, start, end, depends }))
+        Ok(self.scope()?.add_source(ItemKind::Query(Box::new(query)), name, start))
     }
 
-    fn range_function(&mut self, range: &protobuf::RangeFunction) -> Result<FromTree> {
+    fn range_function(&mut self, range: &protobuf::RangeFunction) -> Result<JoinTree> {
         if range.is_rowsfrom || range.functions.len() != 1 {
             return Err(SqlError::unsupported("ROWS FROM"));
         }
@@ -248,9 +248,7 @@ impl Analyzer<'_> {
         if let Some(item) = scope.items.last_mut() {
             item.lone = several.is_none() && !range.ordinality;
         }
-        let end = start + columns.len();
-        let reads_row = |expr: &Expr| !crate::plan::reads_nothing(expr);
-        let (node, depends) = match expr.kind {
+        let kind = match expr.kind {
             ExprKind::SetReturning(_) => {
                 let set = self
                     .scope()?
@@ -263,27 +261,18 @@ impl Analyzer<'_> {
                 if several.is_some() {
                     self.note_named_tables(&set.arguments);
                 }
-                let depends = set.arguments.iter().any(reads_row);
-                let node = PlanNode::Function {
+                ItemKind::Function {
                     function: set.function,
                     arguments: set.arguments,
-                    name,
-                    start,
                     ordinality: range.ordinality,
-                    filter: None,
-                };
-                (node, depends)
+                }
             }
             _ if self.scope()?.sets.len() != sets_before => {
                 return Err(SqlError::unsupported("a set-returning function inside an expression"));
             }
-            _ => {
-                let depends = reads_row(&expr);
-                let ordinality = range.ordinality;
-                (PlanNode::Single { expr, name, start, ordinality, filter: None }, depends)
-            }
+            _ => ItemKind::Single { expr, ordinality: range.ordinality },
         };
-        Ok(FromTree::Leaf(TreeLeaf::Other { node, start, end, depends }))
+        Ok(self.scope()?.add_source(kind, name, start))
     }
 
     /// `unnest(a, b)`: the arrays side by side, the shorter ones filled up with NULL. That is what sets in the
@@ -292,7 +281,7 @@ impl Analyzer<'_> {
         &mut self,
         range: &protobuf::RangeFunction,
         call: &protobuf::FuncCall,
-    ) -> Result<FromTree> {
+    ) -> Result<JoinTree> {
         if range.ordinality {
             return Err(self.unsupported("WITH ORDINALITY of several arrays", call.location));
         }
@@ -315,13 +304,10 @@ impl Analyzer<'_> {
         let name =
             range.alias.as_ref().map_or("unnest", |alias| alias.aliasname.as_str()).to_owned();
         self.check_alias(&name)?;
-        let plan = self.nested_query(&select, None)?;
-        let columns = self.renamed(plan.columns.clone(), range.alias.as_ref(), &name)?;
-        let depends = plan.correlated;
+        let query = self.nested_query(&select, None)?;
+        let columns = self.renamed(query.columns.clone(), range.alias.as_ref(), &name)?;
         let start = self.scope()?.add_columns(&name, &columns);
-        let end = start + columns.len();
-        let node = PlanNode::SubQuery { plan: Arc::new(plan), name, start, filter: None };
-        Ok(FromTree::Leaf(TreeLeaf::Other { node, start, end, depends }))
+        Ok(self.scope()?.add_source(ItemKind::Query(Box::new(query)), name, start))
     }
 
     /// Tables that a function is told to read are locked like those of the query, so that the plan is made again
@@ -337,12 +323,12 @@ impl Analyzer<'_> {
         }
     }
 
-    fn join(&mut self, join: &protobuf::JoinExpr) -> Result<FromTree> {
+    fn join(&mut self, join: &protobuf::JoinExpr) -> Result<JoinTree> {
         let kind = match join.jointype() {
-            JoinType::JoinInner => JoinKind::Inner,
-            JoinType::JoinLeft => JoinKind::Left,
-            JoinType::JoinRight => JoinKind::Right,
-            JoinType::JoinFull => return Err(SqlError::unsupported("FULL JOIN")),
+            JoinWord::JoinInner => Kept::Neither,
+            JoinWord::JoinLeft => Kept::Left,
+            JoinWord::JoinRight => Kept::Right,
+            JoinWord::JoinFull => Kept::All,
             _ => return Err(SqlError::internal("a join of unknown kind")),
         };
         if join.alias.is_some() || join.join_using_alias.is_some() {
@@ -376,7 +362,17 @@ impl Analyzer<'_> {
         } else {
             None
         };
-        Ok(FromTree::Join(Box::new(JoinTree { kind, left, right, condition })))
+        let mut on = Vec::new();
+        if let Some(condition) = condition {
+            split_conjuncts(condition, &mut on);
+        }
+        let (kind, left, right) = match kind {
+            Kept::Neither => (JoinType::Inner, left, right),
+            Kept::Left => (JoinType::Left, left, right),
+            Kept::Right => (JoinType::Left, right, left),
+            Kept::All => (JoinType::Full, left, right),
+        };
+        Ok(JoinTree::Join(Box::new(JoinNode { kind, left, right, on })))
     }
 
     /// Names that both sides of a NATURAL join have.
@@ -400,7 +396,7 @@ impl Analyzer<'_> {
         first: usize,
         middle: usize,
         names: &[String],
-        kind: JoinKind,
+        kind: Kept,
     ) -> Result<Option<Expr>> {
         let mut parts = Vec::new();
         let mut merged = Vec::new();
@@ -408,7 +404,14 @@ impl Analyzer<'_> {
             let end = self.scope()?.items.len();
             let left = self.using_column(first, middle, name, "left")?;
             let right = self.using_column(middle, end, name, "right")?;
-            let chosen = if kind == JoinKind::Right { right.clone() } else { left.clone() };
+            let mut chosen = if kind == Kept::Right { right.clone() } else { left.clone() };
+            if kind == Kept::All {
+                let sides = vec![left.expr.clone(), right.expr.clone()];
+                let sides = self.unify(sides, "JOIN/USING")?;
+                let ty = sides.first().map_or(chosen.expr.ty, |side| side.ty);
+                chosen.expr = Expr::new(ExprKind::Coalesce(sides), ty, -1);
+                chosen.origin = (0, 0);
+            }
             for side in [&left, &right] {
                 self.use_column(side.expr.clone(), 0, -1);
             }

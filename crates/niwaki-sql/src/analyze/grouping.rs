@@ -2,38 +2,61 @@
 
 use super::Analyzer;
 use crate::error::Result;
-use crate::expr::{Expr, ExprKind};
+use crate::expr::{Expr, ExprKind, Nested};
+use crate::query::{Query, shift_depth};
 
 impl Analyzer<'_> {
     /// Rewrites an expression over the query's rows to one over the rows that grouping makes: group
     /// expressions first, aggregate results behind them.
     pub(super) fn grouped(&self, expr: &mut Expr, groups: &[Expr]) -> Result<()> {
-        if let Some(number) = groups.iter().position(|group| group.same(expr)) {
-            expr.kind = ExprKind::Slot { depth: 0, slot: number };
+        self.grouped_at(expr, groups, 0)
+    }
+
+    /// The same for an expression `level` levels below the grouping, where the groups look like `groups`.
+    fn grouped_at(&self, expr: &mut Expr, groups: &[Expr], level: usize) -> Result<()> {
+        if let Some(slot) = groups.iter().position(|group| group.same(expr)) {
+            expr.kind = ExprKind::Slot { depth: level, slot };
             return Ok(());
         }
-        match &expr.kind {
-            ExprKind::Aggregate(number) => {
-                let slot = groups.len() + number;
+        match &mut expr.kind {
+            ExprKind::Aggregate(number) if level == 0 => {
+                let slot = groups.len() + *number;
                 expr.kind = ExprKind::Slot { depth: 0, slot };
                 return Ok(());
             }
-            ExprKind::Slot { depth: 0, slot } => {
+            ExprKind::Slot { depth, slot } if *depth == level => {
                 let (slot, location) = (*slot, expr.location);
-                return Err(self.ungrouped(slot, location));
+                return Err(self.ungrouped(slot, location, level > 0));
             }
-            ExprKind::SubQuery(sub) if sub.plan.correlated => {
-                return Err(self.unsupported(
-                    "a nested query that reads the outer row in a query with aggregates",
-                    expr.location,
-                ));
+            ExprKind::SubQuery(sub) => {
+                if let Nested::Query(query) = &mut sub.query {
+                    self.grouped_query(query, &one_level_down(groups), level + 1)?;
+                }
             }
             _ => {}
         }
-        expr.for_each_child_mut(&mut |child| self.grouped(child, groups))
+        expr.for_each_child_mut(&mut |child| self.grouped_at(child, groups, level))
     }
 
-    fn ungrouped(&self, slot: usize, location: i32) -> crate::SqlError {
+    fn grouped_query(&self, query: &mut Query, groups: &[Expr], level: usize) -> Result<()> {
+        let mut result = Ok(());
+        query.for_each_expr_mut(&mut |expr| {
+            if result.is_ok() {
+                result = self.grouped_at(expr, groups, level);
+            }
+        });
+        result?;
+        let below = one_level_down(groups);
+        let mut result = Ok(());
+        query.for_each_item_query_mut(&mut |query| {
+            if result.is_ok() {
+                result = self.grouped_query(query, &below, level + 1);
+            }
+        });
+        result
+    }
+
+    fn ungrouped(&self, slot: usize, location: i32, nested: bool) -> crate::SqlError {
         let name = self.scopes.last().and_then(|scope| {
             scope.items.iter().filter(|item| !item.name.is_empty()).find_map(|item| {
                 item.columns
@@ -43,6 +66,10 @@ impl Analyzer<'_> {
             })
         });
         let name = name.unwrap_or_else(|| "ctid".to_owned());
+        if nested {
+            let message = format!("subquery uses ungrouped column \"{name}\" from outer query");
+            return self.error("42803", message, location);
+        }
         self.error(
             "42803",
             format!(
@@ -89,4 +116,11 @@ impl Analyzer<'_> {
             groups.extend(more);
         }
     }
+}
+
+/// The group expressions as a query nested in the place sees them.
+fn one_level_down(groups: &[Expr]) -> Vec<Expr> {
+    let mut groups = groups.to_vec();
+    groups.iter_mut().for_each(|group| shift_depth(group, 1));
+    groups
 }

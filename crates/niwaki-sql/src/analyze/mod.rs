@@ -27,12 +27,13 @@ use niwaki_catalog::{Oid, Relation};
 use niwaki_types::{DateOrder, IntervalStyle, TextSettings, TypeOid};
 use pg_query::{Node, NodeEnum};
 
-use crate::context::{AnalyzeContext, ColumnInfo, CommandTag};
+use crate::context::{AnalyzeContext, CommandTag};
 use crate::error::{Result, SqlError};
 use crate::explain::ExplainOptions;
 use crate::expr::Expr;
 use crate::parse::{ParsedStatement, position_of};
-use crate::plan::{PlanNode, SubPlan};
+use crate::plan::plan_statement;
+use crate::query::{SharedQuery, StatementBody, StatementQuery};
 use crate::statement::{Planned, Statement};
 use crate::store::TableLock;
 
@@ -51,8 +52,8 @@ pub(crate) struct Analyzer<'a> {
     infer_params: bool,
     /// Relations that the statement reads or writes, with the locks it needs.
     relations: Vec<(Arc<Relation>, TableLock)>,
-    /// Number of nested plans made.
-    sub_plans: usize,
+    /// WITH queries of the whole statement.
+    shared: Vec<SharedQuery>,
     /// WITH queries that can be named here, innermost last.
     ctes: Vec<Cte>,
     /// Queries around the expression being analyzed, innermost last.
@@ -138,7 +139,7 @@ impl<'a> Analyzer<'a> {
             params,
             infer_params: false,
             relations: Vec::new(),
-            sub_plans: 0,
+            shared: Vec::new(),
             ctes: Vec::new(),
             scopes: Vec::new(),
             stack_base: (&raw const marker).addr(),
@@ -147,22 +148,23 @@ impl<'a> Analyzer<'a> {
     }
 
     fn statement(&mut self, node: &NodeEnum) -> Result<Planned> {
-        let (root, columns, tag) = match node {
+        let (body, columns, tag) = match node {
             NodeEnum::SelectStmt(select) => {
-                let (root, columns) = self.query(select, None, true)?;
-                (root, columns, CommandTag::Select)
+                let query = self.query(select, None, true)?;
+                let columns = query.columns.clone();
+                (StatementBody::Select(query), columns, CommandTag::Select)
             }
             NodeEnum::InsertStmt(insert) => {
-                let (root, columns) = self.insert(insert)?;
-                (root, columns, CommandTag::Insert)
+                let (query, columns) = self.insert(insert)?;
+                (StatementBody::Modify(Box::new(query)), columns, CommandTag::Insert)
             }
             NodeEnum::UpdateStmt(update) => {
-                let (root, columns) = self.update(update)?;
-                (root, columns, CommandTag::Update)
+                let (query, columns) = self.update(update)?;
+                (StatementBody::Modify(Box::new(query)), columns, CommandTag::Update)
             }
             NodeEnum::DeleteStmt(delete) => {
-                let (root, columns) = self.delete(delete)?;
-                (root, columns, CommandTag::Delete)
+                let (query, columns) = self.delete(delete)?;
+                (StatementBody::Modify(Box::new(query)), columns, CommandTag::Delete)
             }
             _ => return Err(SqlError::unsupported("this statement")),
         };
@@ -172,13 +174,15 @@ impl<'a> Analyzer<'a> {
                 format!("could not determine data type of parameter ${}", number + 1),
             ));
         }
+        let statement = StatementQuery { body, shared: std::mem::take(&mut self.shared) };
+        let (root, sub_plans) = plan_statement(statement, self.context.planner)?;
         Ok(Planned::new(
             Arc::new(root),
             columns,
             tag,
             std::mem::take(&mut self.params),
             std::mem::take(&mut self.relations),
-            self.sub_plans,
+            sub_plans,
             self.context.catalog.version(),
         ))
     }
@@ -214,13 +218,6 @@ impl<'a> Analyzer<'a> {
             return;
         }
         self.relations.push((Arc::clone(relation), lock));
-    }
-
-    /// Wraps the plan of a nested query.
-    fn sub_plan(&mut self, root: PlanNode, columns: Vec<ColumnInfo>, correlated: bool) -> SubPlan {
-        let number = self.sub_plans;
-        self.sub_plans += 1;
-        SubPlan { number, root: Arc::new(root), columns, correlated }
     }
 
     fn scope(&mut self) -> Result<&mut Scope> {

@@ -6,6 +6,7 @@ use super::scope::{ItemColumn, system_column};
 use super::{Analyzer, names_of};
 use crate::error::Result;
 use crate::expr::{Expr, ExprKind};
+use crate::query::shift_depth;
 
 impl Analyzer<'_> {
     /// A column, possibly of an enclosing query.
@@ -82,10 +83,6 @@ impl Analyzer<'_> {
         let level = self.scopes.len() - 1 - depth;
         mark_used(&found, &mut self.scopes[level].used);
         if depth > 0 {
-            for scope in &mut self.scopes[level + 1..] {
-                scope.reads_outer = true;
-            }
-            self.scopes[level].correlated_inside = true;
             shift_depth(&mut found, depth);
         }
         found.location = location;
@@ -159,15 +156,4 @@ fn mark_used(expr: &Expr, used: &mut [bool]) {
         *flag = true;
     }
     expr.for_each_child(&mut |child| mark_used(child, used));
-}
-
-fn shift_depth(expr: &mut Expr, by: usize) {
-    if let ExprKind::Slot { depth, .. } = &mut expr.kind {
-        *depth += by;
-    }
-    // The visitor cannot fail.
-    let _ = expr.for_each_child_mut(&mut |child| {
-        shift_depth(child, by);
-        Ok(())
-    });
 }

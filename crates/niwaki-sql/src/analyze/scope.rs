@@ -7,7 +7,8 @@ use niwaki_types::{ColumnType, TypeOid};
 
 use crate::context::ColumnInfo;
 use crate::expr::Expr;
-use crate::plan::{AggregateCall, SetCall, SubPlan};
+use crate::plan::{AggregateCall, SetCall, SlotRange};
+use crate::query::{FromItem, ItemKind, JoinTree};
 
 /// Names and slots of one query level. Its row is all FROM items' columns side by side.
 #[derive(Default)]
@@ -20,16 +21,14 @@ pub(super) struct Scope {
     pub(super) aggregates: Vec<AggregateCall>,
     /// Set-returning functions met in the target list.
     pub(super) sets: Vec<SetCall>,
-    /// Whether something inside reads a row of a query around this one.
-    pub(super) reads_outer: bool,
     /// What part of the query is being analyzed: decides about aggregates and sets.
     pub(super) place: Place,
     /// Inside an aggregate's arguments.
     pub(super) in_aggregate: bool,
     /// Names of FROM items that a nested query cannot see, because it is not LATERAL.
     pub(super) out_of_sight: Vec<String>,
-    /// A nested query of this level that reads this level's row.
-    pub(super) correlated_inside: bool,
+    /// FROM items as the query has them, named or not.
+    pub(super) sources: Vec<FromItem>,
 }
 
 /// A part of a query.
@@ -114,7 +113,8 @@ pub(super) struct ItemColumn {
 #[derive(Clone)]
 pub(super) struct Cte {
     pub(super) name: String,
-    pub(super) plan: Arc<SubPlan>,
+    /// Its number among the statement's.
+    pub(super) number: usize,
     pub(super) columns: Vec<ColumnInfo>,
 }
 
@@ -158,6 +158,13 @@ impl Scope {
             lone: false,
         });
         start
+    }
+
+    /// Notes what the newest item, whose slots begin at `start`, is.
+    pub(super) fn add_source(&mut self, kind: ItemKind, name: String, start: usize) -> JoinTree {
+        let slots = SlotRange { start, end: self.width() };
+        self.sources.push(FromItem { kind, name, slots });
+        JoinTree::Item(self.sources.len() - 1)
     }
 
     /// Adds the columns of a nested query, a function or VALUES.

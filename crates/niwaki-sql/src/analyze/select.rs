@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::{
-    self, LimitOption, LockClauseStrength, LockWaitPolicy, SetOperation, SortByDir, SortByNulls,
-    a_const,
+    self, CteMaterialize, LimitOption, LockClauseStrength, LockWaitPolicy, SetOperation, SortByDir,
+    SortByNulls, a_const,
 };
 use pg_query::{Node, NodeEnum};
 
@@ -15,8 +15,9 @@ use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::functions::compare_function;
-use crate::plan::{
-    LockTarget, PlanNode, SetKind, SortKey, SubPlan, conjunction, plan_from, split_conjuncts,
+use crate::plan::{LockTarget, SetKind, split_conjuncts};
+use crate::query::{
+    Body, From, Grouping, OrderKey, Query, Select, SetOperation as SetBody, SetSide, SharedQuery,
 };
 use crate::store::{LockWait, RowLock, TableLock};
 use crate::types::{CastContext, format_oid};
@@ -31,35 +32,24 @@ pub(super) struct Target {
 }
 
 impl Analyzer<'_> {
-    /// Plans a query in a scope of its own. `wanted` are types that its untyped columns should get.
+    /// Analyzes a query in a scope of its own. `wanted` are types that its untyped columns should get.
     pub(super) fn nested_query(
         &mut self,
         select: &protobuf::SelectStmt,
         wanted: Option<&[ColumnType]>,
-    ) -> Result<SubPlan> {
-        let (root, columns, correlated) = self.query_in_scope(select, wanted, true)?;
-        Ok(self.sub_plan(root, columns, correlated))
+    ) -> Result<Query> {
+        self.query(select, wanted, true)
     }
 
-    /// The query of a statement.
+    /// The same; untyped columns become text only if `to_text` says so.
     pub(super) fn query(
         &mut self,
         select: &protobuf::SelectStmt,
         wanted: Option<&[ColumnType]>,
         to_text: bool,
-    ) -> Result<(PlanNode, Vec<ColumnInfo>)> {
-        let (root, columns, _) = self.query_in_scope(select, wanted, to_text)?;
-        Ok((root, columns))
-    }
-
-    fn query_in_scope(
-        &mut self,
-        select: &protobuf::SelectStmt,
-        wanted: Option<&[ColumnType]>,
-        to_text: bool,
-    ) -> Result<(PlanNode, Vec<ColumnInfo>, bool)> {
+    ) -> Result<Query> {
         self.check_stack()?;
-        let ctes_before = self.ctes.len();
+        let names_before = self.ctes.len();
         if let Some(with) = &select.with_clause {
             self.with_clause(with)?;
         }
@@ -74,10 +64,9 @@ impl Analyzer<'_> {
             } else {
                 self.set_operation(select)
             };
-        let reads_outer = self.scopes.pop().is_some_and(|scope| scope.reads_outer);
-        self.ctes.truncate(ctes_before);
-        let (root, columns) = result?;
-        Ok((root, columns, reads_outer))
+        self.scopes.pop();
+        self.ctes.truncate(names_before);
+        result
     }
 
     pub(super) fn with_clause(&mut self, with: &protobuf::WithClause) -> Result<()> {
@@ -93,10 +82,10 @@ impl Analyzer<'_> {
             };
             // A WITH query sees nothing of the query it belongs to.
             let scopes = std::mem::take(&mut self.scopes);
-            let plan = self.nested_query(select, None);
+            let query = self.nested_query(select, None);
             self.scopes = scopes;
-            let plan = plan?;
-            let mut columns = plan.columns.clone();
+            let query = query?;
+            let mut columns = query.columns.clone();
             let names = names_of(&cte.aliascolnames);
             if names.len() > columns.len() {
                 return Err(self.error(
@@ -113,7 +102,14 @@ impl Analyzer<'_> {
             for (column, name) in columns.iter_mut().zip(names) {
                 name.clone_into(&mut column.name);
             }
-            self.ctes.push(Cte { name: cte.ctename.clone(), plan: Arc::new(plan), columns });
+            let number = self.shared.len();
+            let materialized = match cte.ctematerialized() {
+                CteMaterialize::Always => Some(true),
+                CteMaterialize::Never => Some(false),
+                _ => None,
+            };
+            self.shared.push(SharedQuery { query, references: 0, materialized });
+            self.ctes.push(Cte { name: cte.ctename.clone(), number, columns });
         }
         Ok(())
     }
@@ -123,7 +119,7 @@ impl Analyzer<'_> {
         select: &protobuf::SelectStmt,
         wanted: Option<&[ColumnType]>,
         to_text: bool,
-    ) -> Result<(PlanNode, Vec<ColumnInfo>)> {
+    ) -> Result<Query> {
         if select.into_clause.is_some() {
             return Err(SqlError::unsupported("SELECT INTO"));
         }
@@ -190,63 +186,10 @@ impl Analyzer<'_> {
             };
             return Err(SqlError::new("0A000", format!("FOR UPDATE is not allowed with {what}")));
         }
-        // The order may come from an index when rows go from the scan to the result one by one.
-        let simple = !grouped && !distinct && self.scope()?.sets.is_empty();
-        let wanted_order: Vec<SortKey> = if simple {
-            order
-                .iter()
-                .map(|(target, descending, nulls_first)| SortKey {
-                    expr: targets[*target].expr.clone(),
-                    descending: *descending,
-                    nulls_first: *nulls_first,
-                })
-                .collect()
-        } else {
-            Vec::new()
-        };
-        let settings = self.context.planner;
-        let wanted_rows = wanted_rows(select).filter(|_| simple);
-        if !locks.is_empty() {
-            for lock in &locks {
-                self.note_relation(&lock.relation, TableLock::RowShare);
-                let scope = self.scope()?;
-                let ctid = lock.start + lock.relation.columns.len();
-                // A newer version replaces every column that the query may read.
-                scope.used[ctid] = true;
-            }
+        for lock in &locks {
+            self.note_relation(&lock.relation, TableLock::RowShare);
         }
-        let scope = self.scope()?;
-        let used = scope.used.clone();
-        let width = scope.width();
-        let single_table =
-            matches!(&tree, Some(crate::plan::FromTree::Leaf(crate::plan::TreeLeaf::Table { .. })));
-        let recheck = conjunction(conditions.clone());
-        let (mut node, ordered) = match tree {
-            Some(tree) => plan_from(tree, conditions, &used, &wanted_order, wanted_rows, settings),
-            None => {
-                let node = match conjunction(conditions) {
-                    Some(condition) => {
-                        PlanNode::Filter { input: Arc::new(PlanNode::Result), condition }
-                    }
-                    None => PlanNode::Result,
-                };
-                (node, wanted_order.is_empty())
-            }
-        };
-        let mut input_width = width;
-        let mut sort_done = simple && ordered;
-        if !locks.is_empty() {
-            if !sort_done && !wanted_order.is_empty() {
-                node = PlanNode::Sort { input: Arc::new(node), keys: wanted_order };
-            }
-            sort_done = true;
-            node = PlanNode::LockRows {
-                input: Arc::new(node),
-                targets: locks,
-                recheck,
-                single: single_table,
-            };
-        }
+        let mut grouping = None;
         if grouped {
             self.add_dependent_groups(&mut groups);
             for target in &mut targets {
@@ -261,37 +204,17 @@ impl Analyzer<'_> {
             }
             self.scope()?.sets = sets;
             let calls = std::mem::take(&mut self.scope()?.aggregates);
-            input_width = groups.len() + calls.len();
-            node = PlanNode::Aggregate { input: Arc::new(node), input_width: width, groups, calls };
-            if let Some(condition) = having {
-                node = PlanNode::Filter { input: Arc::new(node), condition };
-            }
+            grouping = Some(Grouping { groups, calls, having });
         }
-        let sets = std::mem::take(&mut self.scope()?.sets);
-        let types: Vec<ColumnType> = targets.iter().map(|t| t.expr.column_type()).collect();
-        node = PlanNode::Project {
-            input: Arc::new(node),
-            input_width,
-            exprs: targets.into_iter().map(|t| t.expr).collect(),
-            sets,
-        };
-        let keys: Vec<SortKey> = order
-            .iter()
-            .map(|(target, descending, nulls_first)| SortKey {
-                expr: Expr::slot(*target, types[*target]),
-                descending: *descending,
-                nulls_first: *nulls_first,
-            })
-            .collect();
-        if distinct {
-            let distinct_columns: Vec<ColumnType> = types[..columns.len()].to_vec();
-            node = PlanNode::Distinct { input: Arc::new(node), columns: distinct_columns };
-        }
-        if !keys.is_empty() && !sort_done {
-            node = PlanNode::Sort { input: Arc::new(node), keys };
-        }
-        node = self.limit(select, node)?;
-        Ok((node, columns))
+        let (limit, offset) = self.limit(select)?;
+        let scope = self.scope()?;
+        let sets = std::mem::take(&mut scope.sets);
+        let items = std::mem::take(&mut scope.sources);
+        let width = scope.width();
+        let from = From { items, tree, conditions, width, recheck: None };
+        let targets = targets.into_iter().map(|t| t.expr).collect();
+        let body = Select { from, grouping, targets, sets, distinct, locks };
+        Ok(Query { body: Body::Select(Box::new(body)), columns, order, limit, offset })
     }
 
     /// The output columns; `*` becomes all visible ones.
@@ -382,13 +305,9 @@ impl Analyzer<'_> {
     }
 
     /// ORDER BY: for each key the number of its target, which is added when it is no output column.
-    fn sort_clause(
-        &mut self,
-        nodes: &[Node],
-        targets: &mut Vec<Target>,
-    ) -> Result<Vec<(usize, bool, bool)>> {
+    fn sort_clause(&mut self, nodes: &[Node], targets: &mut Vec<Target>) -> Result<Vec<OrderKey>> {
         self.set_place(Place::OrderBy)?;
-        let mut order: Vec<(usize, bool, bool)> = Vec::new();
+        let mut order: Vec<OrderKey> = Vec::new();
         for node in nodes {
             let Some(NodeEnum::SortBy(sort)) = &node.node else { continue };
             let (descending, nulls_first) = self.sort_direction(sort)?;
@@ -429,8 +348,8 @@ impl Analyzer<'_> {
                     )
                     .with_hint("Use an explicit ordering operator or modify the query."));
             }
-            if !order.iter().any(|(t, ..)| *t == target) {
-                order.push((target, descending, nulls_first));
+            if !order.iter().any(|key| key.target == target) {
+                order.push(OrderKey { target, descending, nulls_first });
             }
         }
         Ok(order)
@@ -565,7 +484,7 @@ impl Analyzer<'_> {
         &self,
         select: &protobuf::SelectStmt,
         targets: &[Target],
-        order: &[(usize, bool, bool)],
+        order: &[OrderKey],
     ) -> Result<bool> {
         if select.distinct_clause.is_empty() {
             return Ok(false);
@@ -573,11 +492,11 @@ impl Analyzer<'_> {
         if select.distinct_clause.iter().any(|node| node.node.is_some()) {
             return Err(SqlError::unsupported("DISTINCT ON"));
         }
-        if let Some((target, ..)) = order.iter().find(|(t, ..)| targets[*t].junk) {
+        if let Some(key) = order.iter().find(|key| targets[key.target].junk) {
             return Err(self.error(
                 "42P10",
                 "for SELECT DISTINCT, ORDER BY expressions must appear in select list",
-                targets[*target].expr.location,
+                targets[key.target].expr.location,
             ));
         }
         for target in targets {
@@ -647,7 +566,8 @@ impl Analyzer<'_> {
         Ok(targets)
     }
 
-    fn limit(&mut self, select: &protobuf::SelectStmt, node: PlanNode) -> Result<PlanNode> {
+    /// LIMIT and OFFSET.
+    fn limit(&mut self, select: &protobuf::SelectStmt) -> Result<(Option<Expr>, Option<Expr>)> {
         if select.limit_option() == LimitOption::WithTies {
             return Err(SqlError::unsupported("WITH TIES"));
         }
@@ -687,10 +607,7 @@ impl Analyzer<'_> {
             };
         let count = bound(self, &select.limit_count, "LIMIT")?;
         let offset = bound(self, &select.limit_offset, "OFFSET")?;
-        if count.is_none() && offset.is_none() {
-            return Ok(node);
-        }
-        Ok(PlanNode::Limit { input: Arc::new(node), count, offset })
+        Ok((count, offset))
     }
 
     fn values(
@@ -698,7 +615,7 @@ impl Analyzer<'_> {
         select: &protobuf::SelectStmt,
         wanted: Option<&[ColumnType]>,
         to_text: bool,
-    ) -> Result<(PlanNode, Vec<ColumnInfo>)> {
+    ) -> Result<Query> {
         self.set_place(Place::Values)?;
         let mut columns: Vec<Vec<Expr>> = Vec::new();
         for (number, node) in select.values_lists.iter().enumerate() {
@@ -752,18 +669,16 @@ impl Analyzer<'_> {
                 row.push(value);
             }
         }
-        let node = PlanNode::Values { rows };
-        let node = self.order_and_limit(select, node, &infos)?;
-        Ok((node, infos))
+        self.order_and_limit(select, Body::Values(rows), infos)
     }
 
     /// ORDER BY and LIMIT of VALUES and of set operations, which name output columns only.
     fn order_and_limit(
         &mut self,
         select: &protobuf::SelectStmt,
-        node: PlanNode,
-        columns: &[ColumnInfo],
-    ) -> Result<PlanNode> {
+        body: Body,
+        columns: Vec<ColumnInfo>,
+    ) -> Result<Query> {
         if !select.locking_clause.is_empty() {
             return Err(SqlError::unsupported("FOR UPDATE with VALUES or a set operation"));
         }
@@ -777,7 +692,7 @@ impl Analyzer<'_> {
                 junk: false,
             })
             .collect();
-        let mut keys = Vec::new();
+        let mut order = Vec::new();
         for sort_node in &select.sort_clause {
             let Some(NodeEnum::SortBy(sort)) = &sort_node.node else { continue };
             let (descending, nulls_first) = self.sort_direction(sort)?;
@@ -790,17 +705,13 @@ impl Analyzer<'_> {
                         "Add the expression/function to every SELECT, or move the UNION into a FROM clause.",
                     ));
             };
-            keys.push(SortKey { expr: targets[target].expr.clone(), descending, nulls_first });
+            order.push(OrderKey { target, descending, nulls_first });
         }
-        let node =
-            if keys.is_empty() { node } else { PlanNode::Sort { input: Arc::new(node), keys } };
-        self.limit(select, node)
+        let (limit, offset) = self.limit(select)?;
+        Ok(Query { body, columns, order, limit, offset })
     }
 
-    fn set_operation(
-        &mut self,
-        select: &protobuf::SelectStmt,
-    ) -> Result<(PlanNode, Vec<ColumnInfo>)> {
+    fn set_operation(&mut self, select: &protobuf::SelectStmt) -> Result<Query> {
         let (kind, name) = match select.op() {
             SetOperation::SetopUnion => (SetKind::Union, "UNION"),
             SetOperation::SetopIntersect => (SetKind::Intersect, "INTERSECT"),
@@ -809,17 +720,17 @@ impl Analyzer<'_> {
         let (Some(left), Some(right)) = (&select.larg, &select.rarg) else {
             return Err(SqlError::internal("a set operation with one side"));
         };
-        let (left, left_columns) = self.set_side(left)?;
-        let (right, right_columns) = self.set_side(right)?;
-        if left_columns.len() != right_columns.len() {
+        let left = self.set_side(left)?;
+        let right = self.set_side(right)?;
+        if left.columns.len() != right.columns.len() {
             return Err(SqlError::new(
                 "42601",
                 format!("each {name} query must have the same number of columns"),
             ));
         }
-        let mut columns = Vec::with_capacity(left_columns.len());
+        let mut columns = Vec::with_capacity(left.columns.len());
         let mut exprs: [Vec<Expr>; 2] = [Vec::new(), Vec::new()];
-        for (number, (l, r)) in left_columns.iter().zip(&right_columns).enumerate() {
+        for (number, (l, r)) in left.columns.iter().zip(&right.columns).enumerate() {
             let types = [(l.column_type.oid, -1), (r.column_type.oid, -1)];
             let common = self.common_type(&types, name)?;
             if !select.all && compare_function("=", common).is_none() {
@@ -843,77 +754,27 @@ impl Analyzer<'_> {
                 attribute: 0,
             });
         }
-        let width = columns.len();
         let [left_exprs, right_exprs] = exprs;
-        let side = |node: PlanNode, exprs: Vec<Expr>| {
-            Arc::new(PlanNode::Project {
-                input: Arc::new(node),
-                input_width: width,
-                exprs,
-                sets: Vec::new(),
-            })
-        };
-        let node = PlanNode::SetOperation {
+        let body = SetBody {
             kind,
             all: select.all,
-            left: side(left, left_exprs),
-            right: side(right, right_exprs),
-            columns: columns.iter().map(|c| c.column_type).collect(),
+            left: SetSide { query: left, exprs: left_exprs },
+            right: SetSide { query: right, exprs: right_exprs },
+            types: columns.iter().map(|c| c.column_type).collect(),
         };
-        let node = self.order_and_limit(select, node, &columns)?;
-        Ok((node, columns))
+        self.order_and_limit(select, Body::Set(Box::new(body)), columns)
     }
 
-    /// One side of a set operation, with rows of exactly its columns.
-    fn set_side(&mut self, select: &protobuf::SelectStmt) -> Result<(PlanNode, Vec<ColumnInfo>)> {
-        let (node, columns, reads_outer) = self.query_in_scope(select, None, false)?;
-        if reads_outer {
-            return Err(SqlError::unsupported("a set operation that reads an outer row"));
-        }
-        let width = output_width(&node).unwrap_or(columns.len());
-        if width == columns.len() {
-            return Ok((node, columns));
-        }
-        // Sort keys that are no columns end here.
-        let exprs = columns
-            .iter()
-            .enumerate()
-            .map(|(number, column)| Expr::slot(number, column.column_type))
-            .collect();
-        let node = PlanNode::Project {
-            input: Arc::new(node),
-            input_width: width,
-            exprs,
-            sets: Vec::new(),
-        };
-        Ok((node, columns))
-    }
-}
-
-/// Rows that LIMIT and OFFSET let through; a guess when they are not constants.
-fn wanted_rows(select: &protobuf::SelectStmt) -> Option<f64> {
-    let constant = |node: &Option<Box<Node>>| match node.as_ref()?.node.as_ref()? {
-        NodeEnum::AConst(constant) => match &constant.val {
-            Some(a_const::Val::Ival(integer)) => Some(f64::from(integer.ival)),
-            _ => Some(0.0),
-        },
-        _ => Some(100.0),
-    };
-    let count = constant(&select.limit_count)?;
-    Some(count + constant(&select.limit_offset).unwrap_or(0.0))
-}
-
-/// Values in the rows of a query's plan, sort keys included.
-pub(super) fn output_width(node: &PlanNode) -> Option<usize> {
-    match node {
-        PlanNode::Project { exprs, .. } => Some(exprs.len()),
-        PlanNode::Sort { input, .. }
-        | PlanNode::Limit { input, .. }
-        | PlanNode::Distinct { input, .. } => output_width(input),
-        PlanNode::Values { rows } => rows.first().map(Vec::len),
-        PlanNode::SetOperation { columns, .. } => Some(columns.len()),
-        PlanNode::Modify(plan) => Some(plan.returning.len()),
-        _ => None,
+    /// One side of a set operation, which stands on the level of the operation.
+    fn set_side(&mut self, select: &protobuf::SelectStmt) -> Result<Query> {
+        let mut query = self.query(select, None, false)?;
+        // The operation's own level has no row.
+        query.outer_slots_mut(1, &mut |slot, _| {
+            if let ExprKind::Slot { depth, .. } = &mut slot.kind {
+                *depth -= 1;
+            }
+        });
+        Ok(query)
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Inner rows go into the table until its memory is used up, the rest into partitions. Each outer row is tried with the table;
 //! if the partition of its key has inner rows, it goes to that partition of outer rows, with the word whether it has matched.
-//! Then the same is done with each pair of partitions.
+//! Then the same is done with each pair of partitions. An inner row meets all outer rows that it can match while it is in the
+//! table, so whether it has matched any is known when they are done.
 
 use std::sync::Arc;
 
@@ -11,12 +12,13 @@ use niwaki_types::{
     Datum, KeyOrder, encode_key, read_tagged_into, read_tagged_row, write_tagged_row,
 };
 
+use super::join::{keeps_inner, make_room, put};
 use super::key_table::KeyTable;
 use super::spill::{Partition, Partitions, SpaceUse, reader};
 use super::start;
 use crate::error::Result;
 use crate::expr::{Expr, Runtime};
-use crate::plan::{JoinPlan, PlanNode};
+use crate::plan::{JoinKind, JoinPlan, PlanNode, SlotRange};
 
 /// The end of a chain.
 const END: u32 = u32::MAX;
@@ -32,6 +34,8 @@ struct JoinTable {
     rows: Vec<u8>,
     /// Where each row ends.
     ends: Vec<usize>,
+    /// Rows that some outer row matched; only where those that none did are given too.
+    matched: Vec<bool>,
 }
 
 fn grown<T>(vector: &Vec<T>, more: usize) -> usize {
@@ -47,6 +51,7 @@ impl JoinTable {
             + grown(&self.next, 0)
             + grown(&self.rows, 0)
             + grown(&self.ends, 0)
+            + self.ends.len()
     }
 
     /// Whether there is room for one more row. For the first there is.
@@ -54,18 +59,21 @@ impl JoinTable {
         let rows = grown(&self.chains, 1)
             + grown(&self.next, 1)
             + grown(&self.rows, row.len())
-            + grown(&self.ends, 1);
+            + grown(&self.ends, 1)
+            + self.ends.len();
         self.ends.is_empty()
             || (rows < budget
                 && self.keys.has_room(key.len(), budget - rows)
                 && self.ends.len() < END as usize)
     }
 
-    fn add(&mut self, key: &[u8], row: &[u8]) {
+    /// Adds a row; without a key it matches nothing.
+    fn add(&mut self, key: Option<&[u8]>, row: &[u8]) {
         let number = self.ends.len() as u32;
         self.rows.extend_from_slice(row);
         self.ends.push(self.rows.len());
         self.next.push(END);
+        let Some(key) = key else { return };
         let hash = self.keys.hash(key);
         match self.keys.find(hash, key) {
             Some(chain) => {
@@ -108,9 +116,13 @@ pub(super) struct HashJoin {
     level: u32,
     /// The key of the outer row at hand; none if some part of it is NULL.
     key: Option<Vec<u8>>,
-    /// The inner row that is tried next with it.
+    /// The inner row that is tried next with it, and the one that is tried now.
     next: u32,
+    current: u32,
+    /// The inner row that is looked at next for a match, once the outer rows are done.
+    rest: u32,
     bytes: Vec<u8>,
+    values: Vec<Datum>,
     space: SpaceUse,
 }
 
@@ -149,48 +161,64 @@ impl HashJoin {
             level: 0,
             key: None,
             next: END,
+            current: END,
+            rest: 0,
             bytes: Vec::new(),
+            values: Vec::new(),
             space: SpaceUse::default(),
         };
         let mut step = start(&join.inner, rt.state);
         let mut own = row.to_vec();
-        let slots = join.inner_slots;
         let (mut key, mut bytes, mut later) = (Vec::new(), Vec::new(), None);
         while step.next(&mut own, rt)? {
             rt.tick()?;
-            if own.len() < slots.end {
-                own.resize(slots.end, Datum::Null);
-            }
-            let parts = join.hash.iter().map(|(_, inner)| inner);
-            if encode_parts(parts, &own, &mut key, rt)? {
+            make_room(&mut own, &join.inner_slots);
+            let complete =
+                encode_parts(join.hash.iter().map(|key| &key.inner), &own, &mut key, rt)?;
+            if complete || keeps_inner(join.kind) {
                 bytes.clear();
-                write_tagged_row(&own[slots.start..slots.end], &mut bytes);
-                joining.add(&key, &bytes, &mut later, rt)?;
+                for slots in &join.inner_slots {
+                    write_tagged_row(&own[slots.start..slots.end], &mut bytes);
+                }
+                joining.add(&key, complete, &bytes, &mut later, rt)?;
             }
         }
-        joining.built(later, rt)?;
+        joining.built(join.kind, later, rt)?;
         Ok(joining)
     }
 
-    /// Puts an inner row into the table, or into a partition.
+    /// Puts an inner row into the table, or into a partition. One whose key is not complete matches nothing.
     fn add(
         &mut self,
         key: &[u8],
+        complete: bool,
         row: &[u8],
         later: &mut Option<Partitions>,
         rt: &Runtime<'_, '_>,
     ) -> Result<()> {
         let count = Partitions::count(rt, rt.exec.hash_mem);
         let budget = rt.exec.hash_mem.saturating_sub(Partitions::buffers(rt, count));
-        match later {
-            None if self.table.has_room(key, row, budget) => self.table.add(key, row),
-            None => later.insert(Partitions::new(rt, count, self.level)?).push(key, 0, row)?,
-            Some(later) => later.push(key, 0, row)?,
+        if later.is_none() && self.table.has_room(key, row, budget) {
+            self.table.add(complete.then_some(key), row);
+            return Ok(());
         }
-        Ok(())
+        let partitions = match later {
+            Some(later) => later,
+            none => none.insert(Partitions::new(rt, count, self.level)?),
+        };
+        partitions.push(key, complete.into(), row)
     }
 
-    fn built(&mut self, later: Option<Partitions>, rt: &mut Runtime<'_, '_>) -> Result<()> {
+    fn built(
+        &mut self,
+        kind: JoinKind,
+        later: Option<Partitions>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<()> {
+        if keeps_inner(kind) {
+            self.table.matched = vec![false; self.table.ends.len()];
+        }
+        self.rest = 0;
         self.space.table(self.table.memory(), self.table.ends.len());
         self.later = later.map(Partitions::finish).transpose()?.unwrap_or_default();
         self.space.wrote(&self.later);
@@ -205,38 +233,31 @@ impl HashJoin {
         self.outer.is_some()
     }
 
-    /// The next outer row of a partition, and whether it has matched already; `None` when all is done.
-    pub(super) fn next_outer(
-        &mut self,
-        row: &mut Vec<Datum>,
-        rt: &mut Runtime<'_, '_>,
-    ) -> Result<Option<bool>> {
-        loop {
-            if let Some(outer) = &mut self.outer
-                && let Some(record) = outer.record()
-            {
-                row.clear();
-                read_tagged_row(record.row, row)?;
-                let matched = record.number != 0;
-                outer.advance()?;
-                return Ok(Some(matched));
-            }
-            if !self.next_pair(rt)? {
-                return Ok(None);
-            }
-        }
+    /// The next outer row of the partition, and whether it has matched already; `None` when all have been given.
+    pub(super) fn next_outer(&mut self, row: &mut Vec<Datum>) -> Result<Option<bool>> {
+        let Some(outer) = &mut self.outer else { return Ok(None) };
+        let Some(record) = outer.record() else { return Ok(None) };
+        row.clear();
+        read_tagged_row(record.row, row)?;
+        let matched = record.number != 0;
+        outer.advance()?;
+        Ok(Some(matched))
     }
 
-    /// Goes on with the next pair of partitions; false if there is none.
-    fn next_pair(&mut self, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+    /// The outer rows are done: goes on with the next pair of partitions; false if there is none.
+    pub(super) fn next_pair(&mut self, kind: JoinKind, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         let later = std::mem::take(&mut self.later);
-        if let Some(probes) = self.probes.take() {
+        if !later.is_empty() {
+            let probes = match self.probes.take() {
+                Some(probes) => probes,
+                None => Partitions::new(rt, later.len(), self.level)?,
+            };
             let probes = probes.finish()?;
             self.space.wrote(&probes);
-            let pairs = later.into_iter().zip(probes);
-            self.pending.extend(
-                pairs.filter(|(inner, outer)| inner.rows.records() > 0 && outer.rows.records() > 0),
-            );
+            let wanted = |(inner, outer): &(Partition, Partition)| {
+                inner.rows.records() > 0 && (outer.rows.records() > 0 || keeps_inner(kind))
+            };
+            self.pending.extend(later.into_iter().zip(probes).filter(wanted));
         }
         self.table = JoinTable::default();
         let Some((inner, outer)) = self.pending.pop() else {
@@ -248,10 +269,10 @@ impl HashJoin {
         let mut later = None;
         while let Some(record) = rows.record() {
             rt.tick()?;
-            self.add(record.key, record.row, &mut later, rt)?;
+            self.add(record.key, record.number != 0, record.row, &mut later, rt)?;
             rows.advance()?;
         }
-        self.built(later, rt)?;
+        self.built(kind, later, rt)?;
         self.outer = Some(reader(outer.rows, rt)?);
         Ok(true)
     }
@@ -265,7 +286,7 @@ impl HashJoin {
     ) -> Result<()> {
         let mut key = self.key.take().unwrap_or_default();
         self.next = END;
-        if encode_parts(join.hash.iter().map(|(outer, _)| outer), row, &mut key, rt)? {
+        if encode_parts(join.hash.iter().map(|key| &key.outer), row, &mut key, rt)? {
             self.next = self.table.first(&key);
             self.key = Some(key);
         }
@@ -273,13 +294,46 @@ impl HashJoin {
     }
 
     /// Puts the next inner row with the outer row's key into its slots.
-    pub(super) fn next_inner(&mut self, slots: &mut [Datum]) -> Result<bool> {
+    pub(super) fn next_inner(&mut self, row: &mut [Datum], slots: &[SlotRange]) -> Result<bool> {
         if self.next == END {
             return Ok(false);
         }
-        read_tagged_into(self.table.row(self.next), slots)?;
+        self.current = self.next;
         self.next = self.table.next[self.next as usize];
+        self.put(self.current, row, slots)?;
         Ok(true)
+    }
+
+    /// The inner row at hand is one of the join's.
+    pub(super) fn mark(&mut self) {
+        if let Some(flag) = self.table.matched.get_mut(self.current as usize) {
+            *flag = true;
+        }
+    }
+
+    /// Puts the next inner row of the table that no outer row matched into its slots.
+    pub(super) fn next_rest(&mut self, row: &mut [Datum], slots: &[SlotRange]) -> Result<bool> {
+        while let Some(matched) = self.table.matched.get(self.rest as usize) {
+            let number = self.rest;
+            self.rest += 1;
+            if !matched {
+                self.put(number, row, slots)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn put(&mut self, number: u32, row: &mut [Datum], slots: &[SlotRange]) -> Result<()> {
+        let bytes = self.table.row(number);
+        if let [slots] = slots {
+            read_tagged_into(bytes, &mut row[slots.start..slots.end])?;
+            return Ok(());
+        }
+        self.values.clear();
+        read_tagged_row(bytes, &mut self.values)?;
+        put(row, slots, &self.values);
+        Ok(())
     }
 
     /// The outer row has met the whole table; true if it is to meet more inner rows later, for which it was written.

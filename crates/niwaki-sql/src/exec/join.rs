@@ -9,16 +9,23 @@ use super::kept_rows::{KeptReader, RowKeeper};
 use super::{Step, start};
 use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
-use crate::plan::{JoinKind, JoinPlan, PlanNode};
+use crate::plan::{JoinKind, JoinPlan, PlanNode, SlotRange};
 
 enum Inner {
     /// Nothing was read yet.
     New,
     /// Runs anew for each outer row.
     Running(Box<dyn Step>),
-    /// All rows, kept.
-    Kept(KeptReader),
+    Kept(Kept),
     Hashed(Box<HashJoin>),
+}
+
+/// All inner rows, kept.
+struct Kept {
+    reader: KeptReader,
+    /// Rows that some outer row matched; only where those that none did are given too.
+    matched: Vec<bool>,
+    values: Vec<Datum>,
 }
 
 /// A join of two inputs.
@@ -29,6 +36,9 @@ pub(super) struct Join {
     /// Whether there is an outer row at hand.
     open: bool,
     matched: bool,
+    /// The outer rows are done, and inner rows that none of them matched are given.
+    rest: bool,
+    done: bool,
     /// Memory accounted before an inner side that runs anew for each outer row.
     memory: usize,
 }
@@ -39,50 +49,56 @@ impl Join {
             PlanNode::Join(join) => start(&join.outer, state),
             _ => Box::new(super::source::OneRow { done: true }),
         };
-        let plan = Arc::clone(plan);
-        Self { plan, outer, inner: Inner::New, open: false, matched: false, memory: 0 }
+        Self {
+            plan: Arc::clone(plan),
+            outer,
+            inner: Inner::New,
+            open: false,
+            matched: false,
+            rest: false,
+            done: false,
+            memory: 0,
+        }
     }
 
-    /// Gets the next outer row, and finds what is to be tried with it; false when there is none.
-    fn open(
-        &mut self,
-        join: &JoinPlan,
-        row: &mut Vec<Datum>,
-        rt: &mut Runtime<'_, '_>,
-    ) -> Result<bool> {
+    /// Gets the next outer row; false when there is none before the next pair of partitions.
+    fn next_outer(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         self.matched = false;
-        let first = match &mut self.inner {
-            Inner::Hashed(joining) if joining.reads_partitions() => None,
-            _ => Some(self.outer.next(row, rt)?),
-        };
-        match (first, &mut self.inner) {
-            (Some(true), _) => {}
-            (Some(false) | None, Inner::Hashed(joining)) => match joining.next_outer(row, rt)? {
-                Some(matched) => self.matched = matched,
-                None => return Ok(false),
-            },
-            _ => return Ok(false),
-        }
-        if row.len() < join.inner_slots.end {
-            row.resize(join.inner_slots.end, Datum::Null);
-        }
         match &mut self.inner {
-            Inner::New | Inner::Running(_) if join.inner_depends => {
+            Inner::Hashed(joining) if joining.reads_partitions() => {
+                let matched = joining.next_outer(row)?;
+                self.matched = matched.unwrap_or(false);
+                Ok(matched.is_some())
+            }
+            _ => self.outer.next(row, rt),
+        }
+    }
+
+    /// Reads the inner side, if it is kept and was not read yet.
+    fn begin(&mut self, join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
+        if matches!(self.inner, Inner::New) && !join.inner_depends {
+            self.inner = if join.hash.is_empty() {
+                Inner::Kept(keep(join, row, rt)?)
+            } else {
+                Inner::Hashed(Box::new(HashJoin::new(&self.plan, join, row, rt)?))
+            };
+        }
+        Ok(())
+    }
+
+    /// Finds what is to be tried with a new outer row.
+    fn open(&mut self, join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
+        self.begin(join, row, rt)?;
+        match &mut self.inner {
+            Inner::New | Inner::Running(_) => {
                 self.memory = rt.state.memory;
                 self.inner = Inner::Running(start(&join.inner, rt.state));
             }
-            Inner::New | Inner::Running(_) if join.hash.is_empty() => {
-                self.inner = Inner::Kept(keep(join, row, rt)?);
-            }
-            Inner::New | Inner::Running(_) => {
-                let mut joining = Box::new(HashJoin::new(&self.plan, join, row, rt)?);
-                joining.open(join, row, rt)?;
-                self.inner = Inner::Hashed(joining);
-            }
-            Inner::Kept(reader) => reader.rewind(),
+            Inner::Kept(kept) => kept.reader.rewind(),
             Inner::Hashed(joining) => joining.open(join, row, rt)?,
         }
-        Ok(true)
+        self.open = true;
+        Ok(())
     }
 
     /// Puts the next inner row that may match into the row.
@@ -93,30 +109,168 @@ impl Join {
         rt: &mut Runtime<'_, '_>,
     ) -> Result<bool> {
         rt.tick()?;
-        let slots = join.inner_slots.start..join.inner_slots.end;
         match &mut self.inner {
             Inner::New => Ok(false),
             Inner::Running(step) => step.next(row, rt),
-            Inner::Kept(reader) => reader.next(&mut row[slots]),
-            Inner::Hashed(joining) => joining.next_inner(&mut row[slots]),
+            Inner::Kept(kept) => kept.next(row, &join.inner_slots),
+            Inner::Hashed(joining) => joining.next_inner(row, &join.inner_slots),
+        }
+    }
+
+    /// Tries the inner rows of the current outer row; whether the row is one of the join's.
+    fn try_inner(
+        &mut self,
+        join: &JoinPlan,
+        row: &mut Vec<Datum>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<bool> {
+        while self.next_inner(join, row, rt)? {
+            if let Some(condition) = &join.condition
+                && !condition.holds(row, rt)?
+            {
+                continue;
+            }
+            self.matched = true;
+            if matches!(join.kind, JoinKind::Semi | JoinKind::Anti) {
+                self.close(join, rt);
+                return Ok(join.kind == JoinKind::Semi);
+            }
+            match &mut self.inner {
+                Inner::Kept(kept) => kept.mark(),
+                Inner::Hashed(joining) => joining.mark(),
+                Inner::New | Inner::Running(_) => {}
+            }
+            return Ok(true);
+        }
+        self.close(join, rt);
+        clear(row, &join.inner_slots);
+        if let Inner::Hashed(joining) = &mut self.inner
+            && joining.put_off(row, self.matched, rt)?
+        {
+            return Ok(false);
+        }
+        Ok(!self.matched && matches!(join.kind, JoinKind::Left | JoinKind::Full | JoinKind::Anti))
+    }
+
+    /// The outer row is done.
+    fn close(&mut self, join: &JoinPlan, rt: &mut Runtime<'_, '_>) {
+        if join.inner_depends {
+            rt.state.memory = self.memory;
+            self.inner = Inner::New;
+        }
+        self.open = false;
+    }
+
+    /// The next inner row that no outer row matched.
+    fn next_rest(
+        &mut self,
+        join: &JoinPlan,
+        row: &mut Vec<Datum>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<bool> {
+        rt.tick()?;
+        make_room(row, &join.outer_slots);
+        make_room(row, &join.inner_slots);
+        clear(row, &join.outer_slots);
+        match &mut self.inner {
+            Inner::Kept(kept) => kept.next_rest(row, &join.inner_slots),
+            Inner::Hashed(joining) => joining.next_rest(row, &join.inner_slots),
+            Inner::New | Inner::Running(_) => Ok(false),
+        }
+    }
+
+    /// All outer rows that were to be tried with the inner rows in memory are done: gets others; false if there are none.
+    fn next_pass(&mut self, join: &JoinPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        match &mut self.inner {
+            Inner::Hashed(joining) => joining.next_pair(join.kind, rt),
+            _ => Ok(false),
+        }
+    }
+}
+
+impl Kept {
+    fn next(&mut self, row: &mut [Datum], slots: &[SlotRange]) -> Result<bool> {
+        if let [slots] = slots {
+            return self.reader.next(&mut row[slots.start..slots.end]);
+        }
+        self.values.resize(self.reader.width(), Datum::Null);
+        let found = self.reader.next(&mut self.values)?;
+        if found {
+            put(row, slots, &self.values);
+        }
+        Ok(found)
+    }
+
+    /// The inner row at hand is one of the join's.
+    fn mark(&mut self) {
+        let number = self.reader.given().saturating_sub(1);
+        if let Some(flag) = self.matched.get_mut(number) {
+            *flag = true;
+        }
+    }
+
+    /// Puts the next row that no outer row matched into its slots.
+    fn next_rest(&mut self, row: &mut [Datum], slots: &[SlotRange]) -> Result<bool> {
+        loop {
+            let matched = self.matched.get(self.reader.given()).copied().unwrap_or(false);
+            if !self.next(row, slots)? {
+                return Ok(false);
+            }
+            if !matched {
+                return Ok(true);
+            }
         }
     }
 }
 
 /// Keeps all rows of the inner side.
-fn keep(join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<KeptReader> {
+fn keep(join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Kept> {
     let mut step = start(&join.inner, rt.state);
     let mut own = row.to_vec();
     let mut keeper = RowKeeper::new(rt.exec);
-    let slots = join.inner_slots;
+    let mut count = 0;
     while step.next(&mut own, rt)? {
         rt.tick()?;
-        if own.len() < slots.end {
-            own.resize(slots.end, Datum::Null);
+        make_room(&mut own, &join.inner_slots);
+        match join.inner_slots.as_slice() {
+            [slots] => keeper.push(&own[slots.start..slots.end])?,
+            slots => keeper.push(&taken(&own, slots))?,
         }
-        keeper.push(&own[slots.start..slots.end])?;
+        count += 1;
     }
-    Ok(keeper.finish()?.read())
+    let matched = if keeps_inner(join.kind) { vec![false; count] } else { Vec::new() };
+    Ok(Kept { reader: keeper.finish()?.read(), matched, values: Vec::new() })
+}
+
+/// Whether inner rows without a match are rows of the join.
+pub(super) fn keeps_inner(kind: JoinKind) -> bool {
+    matches!(kind, JoinKind::Right | JoinKind::Full)
+}
+
+pub(super) fn make_room(row: &mut Vec<Datum>, slots: &[SlotRange]) {
+    let end = slots.iter().map(|range| range.end).max().unwrap_or(0);
+    if row.len() < end {
+        row.resize(end, Datum::Null);
+    }
+}
+
+fn clear(row: &mut [Datum], slots: &[SlotRange]) {
+    for range in slots {
+        row[range.start..range.end].fill(Datum::Null);
+    }
+}
+
+/// The values of some slots, side by side.
+fn taken(row: &[Datum], slots: &[SlotRange]) -> Vec<Datum> {
+    slots.iter().flat_map(|range| row[range.start..range.end].iter().cloned()).collect()
+}
+
+pub(super) fn put(row: &mut [Datum], slots: &[SlotRange], mut values: &[Datum]) {
+    for range in slots {
+        let (here, rest) = values.split_at(range.end - range.start);
+        row[range.start..range.end].clone_from_slice(here);
+        values = rest;
+    }
 }
 
 impl Step for Join {
@@ -125,36 +279,30 @@ impl Step for Join {
         let PlanNode::Join(join) = &*plan else {
             return Err(SqlError::internal("a join of another plan"));
         };
-        let slots = join.inner_slots.start..join.inner_slots.end;
-        loop {
-            if !self.open {
-                if !self.open(join, row, rt)? {
-                    return Ok(false);
+        while !self.done {
+            if self.rest {
+                if self.next_rest(join, row, rt)? {
+                    return Ok(true);
                 }
-                self.open = true;
-            }
-            while self.next_inner(join, row, rt)? {
-                if let Some(condition) = &join.condition
-                    && !condition.holds(row, rt)?
-                {
-                    continue;
+                self.rest = false;
+                self.done = !self.next_pass(join, rt)?;
+            } else if self.open {
+                if self.try_inner(join, row, rt)? {
+                    return Ok(true);
                 }
-                self.matched = true;
-                return Ok(true);
-            }
-            self.open = false;
-            if join.inner_depends {
-                rt.state.memory = self.memory;
-            }
-            row[slots.clone()].fill(Datum::Null);
-            if let Inner::Hashed(joining) = &mut self.inner
-                && joining.put_off(row, self.matched, rt)?
-            {
-                continue;
-            }
-            if join.kind == JoinKind::Left && !self.matched {
-                return Ok(true);
+            } else if self.next_outer(row, rt)? {
+                make_room(row, &join.inner_slots);
+                self.open(join, row, rt)?;
+            } else if keeps_inner(join.kind) {
+                self.begin(join, row, rt)?;
+                if let Inner::Kept(kept) = &mut self.inner {
+                    kept.reader.rewind();
+                }
+                self.rest = true;
+            } else {
+                self.done = !self.next_pass(join, rt)?;
             }
         }
+        Ok(false)
     }
 }

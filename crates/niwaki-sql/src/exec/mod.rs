@@ -4,6 +4,7 @@ mod aggregate;
 mod batches;
 mod conflict;
 mod distinct;
+mod gate;
 mod groups;
 mod hash_join;
 mod join;
@@ -115,6 +116,7 @@ fn plain(plan: &Arc<PlanNode>, state: &State) -> Box<dyn Step> {
         PlanNode::Values { .. } => Box::new(source::Values::new(plan)),
         PlanNode::Join(_) => Box::new(join::Join::new(plan, state)),
         PlanNode::Filter { .. } => Box::new(output::Filter::new(plan)),
+        PlanNode::Gate { .. } => Box::new(gate::Gate::new(plan)),
         PlanNode::Aggregate { .. } => Box::new(aggregate::Aggregate::new(plan)),
         PlanNode::Project { .. } => Box::new(output::Project::new(plan)),
         PlanNode::Sort { .. } => Box::new(sort::Sort::new(plan)),

@@ -6,7 +6,7 @@ use niwaki_catalog::Relation;
 use niwaki_types::{Datum, TypeOid};
 
 use crate::context::ExecContext;
-use crate::expr::{BoolTest, Expr, ExprKind, value_text};
+use crate::expr::{BoolTest, Expr, ExprKind, Nested, value_text};
 use crate::functions::quote_string;
 use crate::plan::{ConflictUpdate, ModifyPlan, PlanNode};
 use crate::types::{format_oid, format_type};
@@ -70,6 +70,7 @@ impl Names {
                 self.collect(&join.inner);
             }
             PlanNode::Filter { input, .. }
+            | PlanNode::Gate { input, .. }
             | PlanNode::LockRows { input, .. }
             | PlanNode::Limit { input, .. }
             | PlanNode::Distinct { input, .. } => self.collect(input),
@@ -249,7 +250,10 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
             let word = if *any { "ANY" } else { "ALL" };
             format!("({} {} {word} ({}))", show(left), function.name, show(right))
         }
-        ExprKind::SubQuery(sub) => format!("(SubPlan {})", sub.plan.number + 1),
+        ExprKind::SubQuery(sub) => match &sub.query {
+            Nested::Plan(plan) => format!("(SubPlan {})", plan.number + 1),
+            Nested::Query(_) => "(SubPlan)".to_owned(),
+        },
         ExprKind::Aggregate(_) | ExprKind::SetReturning(_) => "…".to_owned(),
     }
 }

@@ -2,7 +2,7 @@
 
 use niwaki_types::{Datum, TypeOid, compare};
 
-use super::{BoolTest, Expr, ExprKind, SubQuery, SubQueryKind, cast_value, coerce_length};
+use super::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind, cast_value, coerce_length};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::exec::kept_rows::KeptRows;
@@ -377,7 +377,10 @@ fn eval_sub_query(sub: &SubQuery, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Re
         SubQueryKind::Scalar => 2,
         _ => usize::MAX,
     };
-    let rows = crate::exec::sub_query_rows(&sub.plan, row, limit, rt)?;
+    let Nested::Plan(plan) = &sub.query else {
+        return Err(SqlError::internal("a nested query that was not planned"));
+    };
+    let rows = crate::exec::sub_query_rows(plan, row, limit, rt)?;
     match &sub.kind {
         SubQueryKind::Exists => Ok(Datum::Bool(!rows.is_empty())),
         SubQueryKind::Scalar => match rows.as_slice() {
@@ -389,7 +392,7 @@ fn eval_sub_query(sub: &SubQuery, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Re
             )),
         },
         SubQueryKind::Array => {
-            let element = sub.plan.columns.first().map_or(TypeOid::TEXT, |c| c.column_type.oid);
+            let element = plan.columns.first().map_or(TypeOid::TEXT, |c| c.column_type.oid);
             let values: Vec<Datum> =
                 rows.iter().map(|r| r.first().cloned().unwrap_or(Datum::Null)).collect();
             Ok(Datum::Array(element, values.into()))

@@ -11,6 +11,7 @@ use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use crate::functions::Function;
 use crate::plan::SubPlan;
+use crate::query::Query;
 
 pub(crate) use batch::{Batch, Rows, Values};
 pub(crate) use cast::{cast_value, coerce_length, regclass_input, value_text};
@@ -130,7 +131,14 @@ pub(crate) enum BoolTest {
 #[derive(Clone, Debug)]
 pub(crate) struct SubQuery {
     pub(crate) kind: SubQueryKind,
-    pub(crate) plan: Arc<SubPlan>,
+    pub(crate) query: Nested,
+}
+
+/// A nested query before and after it is planned.
+#[derive(Clone, Debug)]
+pub(crate) enum Nested {
+    Query(Box<Query>),
+    Plan(Arc<SubPlan>),
 }
 
 /// What is asked of a nested query.

@@ -1,6 +1,7 @@
 //! Conditions as lists of parts that must all hold, and which slots a part reads.
 
 use crate::expr::{Expr, ExprKind};
+use crate::query::{reads_slots, volatile_inside};
 
 /// Slots `start..end` of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,14 +33,11 @@ pub(crate) fn conjunction(mut parts: Vec<Expr>) -> Option<Expr> {
     }
 }
 
-/// Whether every slot of the current row that the expression reads satisfies `test`. A nested query
-/// that reads the current row counts as reading everything.
+/// Whether every slot of the current row that the expression, or a query inside it, reads satisfies `test`.
 pub(crate) fn reads_only(expr: &Expr, test: &mut dyn FnMut(usize) -> bool) -> bool {
-    !expr.any(&mut |part| match &part.kind {
-        ExprKind::Slot { depth: 0, slot } => !test(*slot),
-        ExprKind::SubQuery(sub) => sub.plan.correlated,
-        _ => false,
-    })
+    let mut only = true;
+    reads_slots(expr, &mut |slot| only = only && test(slot));
+    only
 }
 
 /// Whether the expression reads nothing of the current row.
@@ -49,10 +47,5 @@ pub(crate) fn reads_nothing(expr: &Expr) -> bool {
 
 /// Whether evaluating the expression twice, or at another time, can make a difference.
 pub(crate) fn is_volatile(expr: &Expr) -> bool {
-    expr.any(&mut |part| match &part.kind {
-        ExprKind::Call { function, .. } => {
-            function.volatility == crate::functions::Volatility::Volatile
-        }
-        _ => false,
-    })
+    volatile_inside(expr)
 }

@@ -1,6 +1,8 @@
 //! What reading costs: PostgreSQL's units (one page read in sequence is 1) and settings.
 
+use super::estimate::estimate;
 use crate::context::CostSettings;
+use crate::expr::{Expr, ExprKind, Nested};
 
 /// Levels of an index above its leaves that a descent is charged for, each as so many operators.
 const DESCENT_OPERATORS: f64 = 50.0;
@@ -50,6 +52,16 @@ pub(super) struct IndexRead {
     /// Pages of the index, and its entries.
     pub(super) index_pages: f64,
     pub(super) index_entries: f64,
+    /// How often the scan is repeated: pages that one has read are there for the next.
+    pub(super) loops: f64,
+}
+
+/// Pages that each of `loops` scans reads of `pages`, if each asks for `asked` of them anywhere.
+fn pages_each(asked: f64, pages: f64, loops: f64, costs: &CostSettings) -> f64 {
+    if loops <= 1.0 {
+        return asked;
+    }
+    (pages_fetched(asked * loops, pages, costs.effective_cache_size) / loops).min(asked)
 }
 
 /// Reading the entries alone.
@@ -58,6 +70,7 @@ pub(super) fn index_entries(read: &IndexRead, costs: &CostSettings) -> f64 {
     // A leaf for each range at least, though many ranges may share one.
     let leaves =
         (share * read.index_pages).ceil().max(read.descents.min(read.index_pages)).max(1.0);
+    let leaves = pages_each(leaves, read.index_pages, read.loops, costs);
     let height = read.index_pages.max(1.0).log(100.0).floor() + 1.0;
     let descent =
         (read.index_entries.max(2.0).log2() + height * DESCENT_OPERATORS) * costs.cpu_operator_cost;
@@ -75,12 +88,18 @@ pub(super) fn heap_by_index(
     read: f64,
     correlation: f64,
     operators: f64,
+    loops: f64,
     costs: &CostSettings,
 ) -> f64 {
-    let scattered = pages_fetched(rows, size.pages, costs.effective_cache_size);
-    let worst = (scattered * read).ceil() * costs.random_page_cost;
+    let mut worst = costs.random_page_cost;
+    if loops > 1.0 {
+        worst *= pages_each(rows, size.pages, loops, costs) * read;
+    } else {
+        let scattered = pages_fetched(rows, size.pages, costs.effective_cache_size);
+        worst *= (scattered * read).ceil();
+    }
     let together = (rows / size.rows.max(1.0) * size.pages).ceil().max(1.0);
-    let together = (together * read).ceil();
+    let together = (pages_each(together, size.pages, loops, costs) * read).ceil();
     let first = together.min(1.0) * costs.random_page_cost;
     let best = first + (together - 1.0).max(0.0) * costs.seq_page_cost;
     let share = correlation * correlation;
@@ -114,6 +133,28 @@ pub(super) fn bitmap_insert(rows: f64, costs: &CostSettings) -> f64 {
     0.1 * costs.cpu_operator_cost * rows
 }
 
+/// Judging a condition once.
+pub(super) fn judging(condition: &Expr, costs: &CostSettings) -> f64 {
+    let mut cost = 0.0;
+    // Every operator and function, and what a nested query costs each time.
+    condition.any(&mut |part| {
+        match &part.kind {
+            ExprKind::Call { .. } | ExprKind::ArrayCompare { .. } | ExprKind::Distinct { .. } => {
+                cost += costs.cpu_operator_cost;
+            }
+            ExprKind::SubQuery(sub) => {
+                if let Nested::Plan(plan) = &sub.query {
+                    let below = estimate(&plan.root);
+                    cost += if plan.correlated { below.total } else { costs.cpu_operator_cost };
+                }
+            }
+            _ => {}
+        }
+        false
+    });
+    cost.max(costs.cpu_operator_cost)
+}
+
 /// Sorting.
 pub(super) fn sort(rows: f64, costs: &CostSettings) -> f64 {
     let rows = rows.max(2.0);
@@ -142,13 +183,15 @@ mod tests {
             operators: 1.0,
             index_pages: 2_800.0,
             index_entries: size.rows,
+            loops: 1.0,
         };
         let by_index = |rows: f64, correlation: f64| {
             index_entries(&read(rows), &costs)
-                + heap_by_index(rows, size, 1.0, correlation, 0.0, &costs)
+                + heap_by_index(rows, size, 1.0, correlation, 0.0, 1.0, &costs)
         };
         let by_index_alone = |rows: f64| {
-            index_entries(&read(rows), &costs) + heap_by_index(rows, size, 0.0, 0.0, 0.0, &costs)
+            index_entries(&read(rows), &costs)
+                + heap_by_index(rows, size, 0.0, 0.0, 0.0, 1.0, &costs)
         };
         let by_bitmap = |rows: f64| {
             index_entries(&read(rows), &costs)

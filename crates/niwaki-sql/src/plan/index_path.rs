@@ -126,14 +126,17 @@ impl IndexMatch {
             .table
             .as_ref()
             .and_then(|stored| stored.index(self.position).blocks().ok());
+        let (read, selectivity) =
+            if self.point { (0.0, 0.0) } else { (self.read, self.selectivity) };
         IndexRead {
-            entries: (rows * self.read).max(1.0),
-            rows: (rows * self.selectivity).max(1.0),
+            entries: (rows * read).max(1.0),
+            rows: (rows * selectivity).max(1.0),
             descents: self.descents,
             operators: self.covered.len() as f64,
             // The metapage is not read.
             index_pages: pages.map_or(rows / 250.0, f64::from).max(2.0) - 1.0,
             index_entries: rows.max(1.0),
+            loops: table.context.loops,
         }
     }
 
@@ -146,7 +149,7 @@ impl IndexMatch {
     ) -> IndexPath {
         let costs = &table.context.settings.costs;
         // The plan of a point statement says nothing about costs, and is made without looking.
-        let (rows, cost) = if self.point {
+        let (rows, cost) = if self.point && table.context.loops <= 1.0 {
             (1.0, 0.0)
         } else {
             let read = self.reads(table);
@@ -368,7 +371,8 @@ pub(super) fn index_candidates(table: &Table<'_>, matches: &[IndexMatch]) -> Vec
         }
         // A point of a unique index always wins: it stays right however the table grows.
         let path = found.path(table, table.conditions, order.unwrap_or(true), only);
-        let cost = if found.point {
+        let loops = table.context.loops;
+        let cost = if found.point && loops <= 1.0 {
             0.0
         } else {
             let first = columns.first().map(|column| usize::from(column.column));
@@ -379,7 +383,15 @@ pub(super) fn index_candidates(table: &Table<'_>, matches: &[IndexMatch]) -> Vec
             let filters = (table.conditions.len() - found.satisfied().len()) as f64;
             let read = if only { 1.0 - table.size.all_visible } else { 1.0 };
             path.cost
-                + cost::heap_by_index(path.rows, table.size, read, correlation, filters, costs)
+                + cost::heap_by_index(
+                    path.rows,
+                    table.size,
+                    read,
+                    correlation,
+                    filters,
+                    loops,
+                    costs,
+                )
         };
         candidates.push(Candidate {
             path: ScanPath::Index(path),

@@ -5,9 +5,11 @@ mod bitmap_path;
 mod comparison;
 mod conditions;
 mod cost;
+mod estimate;
 mod implication;
 mod index_path;
-mod join;
+mod joins;
+mod planner;
 mod scan;
 mod selectivity;
 mod tid_path;
@@ -23,9 +25,10 @@ use crate::expr::{Expr, ExprKind};
 use crate::functions::Function;
 use crate::store::{LockWait, RowLock};
 
-pub(crate) use conditions::{SlotRange, conjunction, is_volatile, reads_nothing, split_conjuncts};
+pub(crate) use conditions::{SlotRange, conjunction, is_volatile, split_conjuncts};
+pub(crate) use estimate::Estimate;
 pub(crate) use implication::implies;
-pub(crate) use join::{FromTree, JoinTree, TreeLeaf, plan_from};
+pub(crate) use planner::plan_statement;
 pub(crate) use scan::{BitmapPlan, IndexPath, KeyCondition, ScanPath as PathPlan, ScanPlan};
 
 /// A nested query with its own rows.
@@ -37,6 +40,10 @@ pub(crate) struct SubPlan {
     pub(crate) columns: Vec<ColumnInfo>,
     /// Whether it reads rows of the queries around it.
     pub(crate) correlated: bool,
+    /// Slots of the row directly around it that it reads.
+    pub(crate) reads: Vec<usize>,
+    /// Whether asking it twice can give other rows.
+    pub(crate) volatile: bool,
 }
 
 impl PlanNode {
@@ -88,8 +95,23 @@ pub(crate) struct SortKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JoinKind {
     Inner,
+    /// Every outer row.
     Left,
+    /// Every inner row.
     Right,
+    /// Every row of both.
+    Full,
+    /// Outer rows that have a match, once.
+    Semi,
+    /// Outer rows that have none.
+    Anti,
+}
+
+/// An equality that joins: its side over the outer row, and that over the inner row. Their types hash alike.
+#[derive(Clone, Debug)]
+pub(crate) struct JoinKey {
+    pub(crate) outer: Expr,
+    pub(crate) inner: Expr,
 }
 
 /// How two inputs are joined. Both write their own slots of one row.
@@ -98,14 +120,16 @@ pub(crate) struct JoinPlan {
     pub(crate) kind: JoinKind,
     pub(crate) outer: Arc<PlanNode>,
     pub(crate) inner: Arc<PlanNode>,
-    /// Slots of the inner side, filled with NULL where nothing matches.
-    pub(crate) inner_slots: SlotRange,
+    /// Slots of the sides, filled with NULL where nothing matches.
+    pub(crate) outer_slots: Vec<SlotRange>,
+    pub(crate) inner_slots: Vec<SlotRange>,
     /// The inner side reads the outer side's row, so it runs anew for each.
     pub(crate) inner_depends: bool,
-    /// Equalities: expressions over the outer row, and over the inner row, of types that hash alike.
-    pub(crate) hash: Vec<(Expr, Expr)>,
+    /// Equalities by which the inner rows are hashed; without any, each outer row meets every inner row.
+    pub(crate) hash: Vec<JoinKey>,
     /// Every condition of the join that is not checked below it.
     pub(crate) condition: Option<Expr>,
+    pub(crate) estimate: Estimate,
 }
 
 /// Set operations of rows.
@@ -228,6 +252,11 @@ pub(crate) enum PlanNode {
     },
     Join(JoinPlan),
     Filter {
+        input: Arc<PlanNode>,
+        condition: Expr,
+    },
+    /// A condition that reads nothing of the rows: asked once, it lets all or none of them through.
+    Gate {
         input: Arc<PlanNode>,
         condition: Expr,
     },

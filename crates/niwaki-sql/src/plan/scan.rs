@@ -39,7 +39,11 @@ pub(crate) struct ScanPlan {
     /// Conditions that the path does not ensure.
     pub(crate) filter: Option<Expr>,
     pub(crate) rows: f64,
+    /// Cost before the first row, and in all.
+    pub(crate) startup: f64,
     pub(crate) cost: f64,
+    /// Bytes of a row's values, roughly.
+    pub(crate) width: f64,
 }
 
 /// How rows are reached.
@@ -137,6 +141,10 @@ pub(crate) struct ScanContext<'a> {
     pub(crate) order: &'a [SortKey],
     /// Rows that the query wants at most, once they are in order.
     pub(crate) limit: Option<f64>,
+    /// Only paths in the wanted order count, if there is one.
+    pub(crate) forced: bool,
+    /// How often the scan is repeated with other values.
+    pub(crate) loops: f64,
 }
 
 /// The table of a scan, with everything that choosing a path reads.
@@ -196,6 +204,11 @@ fn table_size(relation: &Relation) -> TableSize {
     TableSize { pages, rows, all_visible }
 }
 
+/// Rows that a table has, as far as that is known.
+pub(super) fn table_rows(relation: &Relation) -> f64 {
+    table_size(relation).rows
+}
+
 /// Bytes of a value about which nothing is known.
 fn usual_width(column: ColumnType) -> f64 {
     match column.oid {
@@ -241,6 +254,10 @@ pub(crate) fn plan_scan(
         needed: (!system.contains(&true)).then_some(&columns),
         output_rows: (size.rows * estimator.all(conditions.iter())).max(1.0),
     };
+    let mut row_bytes = 0.0;
+    for column in columns.iter() {
+        row_bytes += usual_width(relation.columns[column].column_type());
+    }
     let best = choose(&table);
     let (path, rows, ordered) = (best.path, best.rows, best.ordered);
     let cost = best.cost % DISABLED_COST;
@@ -259,7 +276,9 @@ pub(crate) fn plan_scan(
         path,
         filter: conjunction(remaining),
         rows,
+        startup: best.startup % DISABLED_COST,
         cost,
+        width: row_bytes,
     };
     (plan, ordered)
 }
@@ -282,6 +301,9 @@ fn choose(table: &Table<'_>) -> Candidate {
         if table.context.order.is_empty() { 0.0 } else { cost::sort(table.output_rows, costs) };
     let total = |candidate: &Candidate| {
         if !candidate.ordered {
+            if table.context.forced {
+                return f64::INFINITY;
+            }
             return candidate.cost + sort;
         }
         match table.context.limit {

@@ -51,6 +51,12 @@ pub struct HotSettings {
     pub enable_skipscan: bool,
     /// `enable_tidscan`
     pub enable_tidscan: bool,
+    /// `enable_hashjoin`
+    pub enable_hashjoin: bool,
+    /// `enable_mergejoin`
+    pub enable_mergejoin: bool,
+    /// `enable_nestloop`
+    pub enable_nestloop: bool,
     /// `enable_sort`
     pub enable_sort: bool,
     /// What the planner takes reading to cost (`*_cost`, `effective_cache_size`).
@@ -141,6 +147,9 @@ impl Settings {
             enable_bitmapscan: true,
             enable_skipscan: true,
             enable_tidscan: true,
+            enable_hashjoin: true,
+            enable_mergejoin: true,
+            enable_nestloop: true,
             enable_sort: true,
             costs: CostSettings::default(),
             work_mem_bytes: 0,
@@ -486,6 +495,9 @@ impl Settings {
             enable_bitmapscan: self.bool("enable_bitmapscan"),
             enable_skipscan: self.bool("enable_skipscan"),
             enable_tidscan: self.bool("enable_tidscan"),
+            enable_hashjoin: self.bool("enable_hashjoin"),
+            enable_mergejoin: self.bool("enable_mergejoin"),
+            enable_nestloop: self.bool("enable_nestloop"),
             enable_sort: self.bool("enable_sort"),
             costs: CostSettings {
                 seq_page_cost: self.float("seq_page_cost"),

@@ -343,7 +343,7 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ),
     ignored("enable_gathermerge", Bool(true), User),
     ignored("enable_hashagg", Bool(true), User),
-    ignored("enable_hashjoin", Bool(true), User),
+    setting("enable_hashjoin", Bool(true), User, "Enables the planner's use of hash join plans."),
     setting(
         "enable_indexonlyscan",
         Bool(true),
@@ -353,8 +353,8 @@ pub static SETTINGS: &[SettingDefinition] = &[
     setting("enable_indexscan", Bool(true), User, "Enables the planner's use of index-scan plans."),
     ignored("enable_material", Bool(true), User),
     ignored("enable_memoize", Bool(true), User),
-    ignored("enable_mergejoin", Bool(true), User),
-    ignored("enable_nestloop", Bool(true), User),
+    setting("enable_mergejoin", Bool(true), User, "Enables the planner's use of merge join plans."),
+    setting("enable_nestloop", Bool(true), User, "Enables the planner's use of nested-loop plans."),
     ignored("enable_partition_pruning", Bool(true), User),
     setting(
         "enable_seqscan",

@@ -67,6 +67,10 @@ impl Session {
                 enable_bitmapscan: hot.enable_bitmapscan,
                 enable_skipscan: hot.enable_skipscan,
                 enable_tidscan: hot.enable_tidscan,
+                enable_hashjoin: hot.enable_hashjoin,
+                enable_mergejoin: hot.enable_mergejoin,
+                enable_nestloop: hot.enable_nestloop,
+                hash_memory: hot.hash_mem_bytes as f64,
                 costs: hot.costs,
                 ..PlannerSettings::default()
             },

@@ -1,0 +1,46 @@
+//! A condition that reads nothing of the rows.
+
+use std::sync::Arc;
+
+use niwaki_types::Datum;
+
+use super::{Step, start};
+use crate::error::{Result, SqlError};
+use crate::expr::Runtime;
+use crate::plan::PlanNode;
+
+/// Lets all rows of its input through, or none.
+pub(super) struct Gate {
+    plan: Arc<PlanNode>,
+    state: State,
+}
+
+enum State {
+    NotAsked,
+    Open(Box<dyn Step>),
+    Closed,
+}
+
+impl Gate {
+    pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
+        Self { plan: Arc::clone(plan), state: State::NotAsked }
+    }
+}
+
+impl Step for Gate {
+    fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        if matches!(self.state, State::NotAsked) {
+            let PlanNode::Gate { input, condition } = &*self.plan else {
+                return Err(SqlError::internal("a gate of another plan"));
+            };
+            self.state = match condition.holds(row, rt)? {
+                true => State::Open(start(input, rt.state)),
+                false => State::Closed,
+            };
+        }
+        match &mut self.state {
+            State::Open(step) => step.next(row, rt),
+            State::NotAsked | State::Closed => Ok(false),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! How many rows a step gives, and what they cost.
+
+use niwaki_types::Datum;
+
+use super::{PlanNode, SetKind};
+use crate::expr::{Expr, ExprKind};
+
+/// What is expected of a step.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Estimate {
+    /// Spent before the first row, and in all: PostgreSQL's unit.
+    pub(crate) startup: f64,
+    pub(crate) total: f64,
+    pub(crate) rows: f64,
+    /// Bytes of a row's values.
+    pub(crate) width: f64,
+}
+
+/// Rows of a function about which nothing is known.
+const FUNCTION_ROWS: f64 = 1_000.0;
+/// Bytes of a value about which nothing is known.
+const VALUE_BYTES: f64 = 16.0;
+
+/// The estimate of a step, from those of its tables and joins.
+pub(crate) fn estimate(node: &PlanNode) -> Estimate {
+    let leaf = |rows: f64, total: f64, columns: usize| Estimate {
+        startup: 0.0,
+        total,
+        rows: rows.max(1.0),
+        width: columns as f64 * VALUE_BYTES,
+    };
+    match node {
+        PlanNode::Result => leaf(1.0, 0.01, 0),
+        PlanNode::Scan(scan) => Estimate {
+            startup: scan.startup,
+            total: scan.cost,
+            rows: scan.rows.max(1.0),
+            width: scan.width,
+        },
+        PlanNode::Virtual { relation, .. } => leaf(100.0, 10.0, relation.columns.len()),
+        PlanNode::SubQuery { plan, .. } | PlanNode::Shared { plan, .. } => {
+            let below = estimate(&plan.root);
+            Estimate { total: below.total + below.rows * 0.01, ..below }
+        }
+        PlanNode::Function { function, arguments, .. } => {
+            let rows = match function.name {
+                "generate_series" => series_rows(arguments).unwrap_or(FUNCTION_ROWS),
+                _ => FUNCTION_ROWS,
+            };
+            leaf(rows, rows * 0.01, 1)
+        }
+        PlanNode::Single { .. } => leaf(1.0, 0.01, 1),
+        PlanNode::Values { rows } => {
+            let count = rows.len() as f64;
+            leaf(count, count * 0.0125, rows.first().map_or(0, Vec::len))
+        }
+        PlanNode::Join(join) => join.estimate,
+        PlanNode::Filter { input, .. } => {
+            let below = estimate(input);
+            Estimate { rows: (below.rows / 3.0).max(1.0), ..below }
+        }
+        PlanNode::Gate { input, .. } => estimate(input),
+        PlanNode::Aggregate { input, groups, calls, .. } => {
+            let below = estimate(input);
+            let rows = if groups.is_empty() { 1.0 } else { (below.rows / 5.0).max(1.0) };
+            let total = below.total + below.rows * 0.0125;
+            let width = (groups.len() + calls.len()) as f64 * VALUE_BYTES;
+            Estimate { startup: total, total, rows, width }
+        }
+        PlanNode::Project { input, exprs, sets, .. } => {
+            let below = estimate(input);
+            let times = if sets.is_empty() { 1.0 } else { FUNCTION_ROWS };
+            let width = exprs.len() as f64 * VALUE_BYTES;
+            Estimate { rows: below.rows * times, width, ..below }
+        }
+        PlanNode::Sort { input, .. } => {
+            let below = estimate(input);
+            let total = below.total + below.rows * below.rows.max(2.0).log2() * 0.02;
+            Estimate { startup: total, total, ..below }
+        }
+        PlanNode::Distinct { input, .. } => {
+            let below = estimate(input);
+            Estimate { total: below.total + below.rows * 0.0125, ..below }
+        }
+        PlanNode::Limit { input, count, .. } => {
+            let below = estimate(input);
+            let rows = match count.as_ref().map(|count| &count.kind) {
+                Some(ExprKind::Const(Datum::Int8(number))) => below.rows.min(*number as f64),
+                _ => below.rows,
+            };
+            let part = rows / below.rows.max(1.0);
+            let total = below.startup + (below.total - below.startup) * part;
+            Estimate { rows: rows.max(1.0), total, ..below }
+        }
+        PlanNode::LockRows { input, .. } => {
+            let below = estimate(input);
+            Estimate { total: below.total + below.rows * 0.01, ..below }
+        }
+        PlanNode::SetOperation { kind, all, left, right, .. } => {
+            let (left, right) = (estimate(left), estimate(right));
+            let rows = match kind {
+                SetKind::Union => left.rows + right.rows,
+                SetKind::Intersect => left.rows.min(right.rows),
+                SetKind::Except => left.rows,
+            };
+            let total = left.total + right.total;
+            if *kind == SetKind::Union && *all {
+                return Estimate { startup: left.startup, total, rows, width: left.width };
+            }
+            let total = total + (left.rows + right.rows) * 0.0125;
+            Estimate { startup: total, total, rows, width: left.width }
+        }
+        PlanNode::Modify(modify) => estimate(&modify.input),
+    }
+}
+
+/// Values of a series of integers whose bounds are known.
+fn series_rows(arguments: &[Expr]) -> Option<f64> {
+    let number = |expr: &Expr| match expr.kind {
+        ExprKind::Const(Datum::Int4(number)) => Some(f64::from(number)),
+        ExprKind::Const(Datum::Int8(number)) => Some(number as f64),
+        _ => None,
+    };
+    let (from, to) = (number(arguments.first()?)?, number(arguments.get(1)?)?);
+    let step = match arguments.get(2) {
+        Some(step) => number(step)?,
+        None => 1.0,
+    };
+    (step != 0.0).then(|| ((to - from) / step).floor() + 1.0).map(|rows| rows.max(0.0))
+}

@@ -1,0 +1,175 @@
+//! What may be joined in any order.
+
+use super::{Leaf, LeafKind};
+use crate::error::{Result, SqlError};
+use crate::expr::Expr;
+use crate::plan::conditions::{SlotRange, is_volatile, reads_nothing, reads_only};
+use crate::query::{JoinTree, JoinType, reads_slots};
+
+/// Units, and what must hold of their combinations.
+#[derive(Clone, Default)]
+pub(super) struct Block {
+    pub(super) units: Vec<Unit>,
+    pub(super) conditions: Vec<Expr>,
+}
+
+/// Something that is joined as a whole.
+#[derive(Clone)]
+pub(super) struct Unit {
+    pub(super) source: Source,
+    /// Its slots.
+    pub(super) slots: Vec<SlotRange>,
+    /// Conditions that hold of its rows before they are joined.
+    pub(super) filters: Vec<Expr>,
+    pub(super) link: Link,
+}
+
+/// What a unit is made of.
+#[derive(Clone)]
+pub(super) enum Source {
+    Leaf(Box<Leaf>),
+    Block(Box<Block>),
+    /// A full join of two blocks.
+    Full(Box<FullJoin>),
+}
+
+/// A full join.
+#[derive(Clone)]
+pub(super) struct FullJoin {
+    pub(super) left: Block,
+    pub(super) right: Block,
+    pub(super) on: Vec<Expr>,
+}
+
+/// How a unit comes to the others.
+#[derive(Clone)]
+pub(super) enum Link {
+    /// Any way round.
+    Inner,
+    /// On the right of a left, semi or anti join, with its ON condition.
+    Outer(JoinType, Vec<Expr>),
+}
+
+impl Block {
+    /// The block of a tree of joins; takes the items out of `leaves`.
+    pub(super) fn of(tree: JoinTree, leaves: &mut [Option<Leaf>]) -> Result<Self> {
+        let mut block = Self::default();
+        block.add(tree, leaves)?;
+        Ok(block)
+    }
+
+    fn add(&mut self, tree: JoinTree, leaves: &mut [Option<Leaf>]) -> Result<()> {
+        let join = match tree {
+            JoinTree::Item(number) => {
+                let leaf = leaves
+                    .get_mut(number)
+                    .and_then(Option::take)
+                    .ok_or_else(|| SqlError::internal("a FROM item is joined twice"))?;
+                let slots = vec![leaf.slots];
+                self.units.push(Unit::inner(Source::Leaf(Box::new(leaf)), slots));
+                return Ok(());
+            }
+            JoinTree::Join(join) => *join,
+        };
+        match join.kind {
+            JoinType::Inner => {
+                self.add(join.left, leaves)?;
+                self.add(join.right, leaves)?;
+                self.conditions.extend(join.on);
+            }
+            JoinType::Full => {
+                let left = Self::of(join.left, leaves)?;
+                let right = Self::of(join.right, leaves)?;
+                let slots = left.slots().into_iter().chain(right.slots()).collect();
+                let full = FullJoin { left, right, on: join.on };
+                self.units.push(Unit::inner(Source::Full(Box::new(full)), slots));
+            }
+            JoinType::Left | JoinType::Semi | JoinType::Anti => {
+                self.add(join.left, leaves)?;
+                let right = Self::of(join.right, leaves)?;
+                self.link(join.kind, right, join.on);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the right side of a join that keeps its left side's rows.
+    fn link(&mut self, kind: JoinType, mut right: Self, on: Vec<Expr>) {
+        let slots = right.slots();
+        let inside = |slot: usize| slots.iter().any(|range| range.contains(slot));
+        let mut link = Vec::new();
+        for part in on {
+            let fixed = is_volatile(&part) || reads_nothing(&part);
+            if !fixed && reads_only(&part, &mut |slot| inside(slot)) {
+                right.conditions.push(part);
+            } else if !fixed
+                && kind == JoinType::Semi
+                && reads_only(&part, &mut |slot| !inside(slot))
+            {
+                self.conditions.push(part);
+            } else {
+                link.push(part);
+            }
+        }
+        let link = Link::Outer(kind, link);
+        let alone = right.units.len() == 1 && matches!(right.units[0].link, Link::Inner);
+        let unit = match right.units.pop() {
+            Some(unit) if alone => {
+                let filters = [unit.filters, right.conditions].concat();
+                Unit { filters, link, ..unit }
+            }
+            unit => {
+                right.units.extend(unit);
+                let source = Source::Block(Box::new(right));
+                Unit { source, slots, filters: Vec::new(), link }
+            }
+        };
+        self.units.push(unit);
+    }
+
+    /// All slots of its units.
+    pub(super) fn slots(&self) -> Vec<SlotRange> {
+        self.units.iter().flat_map(|unit| unit.slots.iter().copied()).collect()
+    }
+
+    /// Slots that anything inside reads, its own or others.
+    fn reads(&self, visit: &mut dyn FnMut(usize)) {
+        self.conditions.iter().for_each(|expr| reads_slots(expr, visit));
+        for unit in &self.units {
+            unit.reads(visit);
+            if let Link::Outer(_, on) = &unit.link {
+                on.iter().for_each(|expr| reads_slots(expr, visit));
+            }
+        }
+    }
+}
+
+impl Unit {
+    fn inner(source: Source, slots: Vec<SlotRange>) -> Self {
+        Self { source, slots, filters: Vec::new(), link: Link::Inner }
+    }
+
+    /// Slots that its source reads, its own or others.
+    pub(super) fn reads(&self, visit: &mut dyn FnMut(usize)) {
+        self.filters.iter().for_each(|expr| reads_slots(expr, visit));
+        match &self.source {
+            Source::Leaf(leaf) => leaf.reads.iter().copied().for_each(visit),
+            Source::Block(block) => block.reads(visit),
+            Source::Full(full) => {
+                full.left.reads(visit);
+                full.right.reads(visit);
+                full.on.iter().for_each(|expr| reads_slots(expr, visit));
+            }
+        }
+    }
+
+    /// Whether a slot is one of its own.
+    pub(super) fn has(&self, slot: usize) -> bool {
+        self.slots.iter().any(|range| range.contains(slot))
+    }
+
+    /// Whether it is a stored table.
+    pub(super) fn is_table(&self) -> bool {
+        matches!(&self.source, Source::Leaf(leaf) if matches!(leaf.kind, LeafKind::Table { .. }))
+    }
+}

@@ -1,0 +1,345 @@
+//! Paths of single units, and plans out of paths.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::block::{Block, FullJoin, Link, Source, Unit};
+use super::path::{JoinShape, Pairing, Path, Paths, Shape, hash_join};
+use super::search::{Search, Set, members, reads_ranges, sides_of};
+use super::{Finished, Joins, Leaf, LeafKind};
+use crate::error::{Result, SqlError};
+use crate::expr::Expr;
+use crate::plan::conditions::{conjunction, is_volatile, split_conjuncts};
+use crate::plan::estimate::{Estimate, estimate};
+use crate::plan::scan::{ScanContext, ScanPath, plan_scan};
+use crate::plan::{JoinKey, JoinKind, JoinPlan, PlanNode, SortKey};
+use crate::query::JoinType;
+
+/// Most sets of units that a table is probed with.
+const PROBES_MAX: usize = 12;
+
+impl Joins<'_> {
+    /// The plan of a unit that nothing is joined with. What it reads of others is there.
+    pub(super) fn alone(
+        &self,
+        unit: &Unit,
+        order: &[SortKey],
+        limit: Option<f64>,
+    ) -> Result<Finished> {
+        match &unit.source {
+            Source::Leaf(leaf) => {
+                let available = |slot: usize| !unit.has(slot);
+                let scan = Scan { order, limit, available: &available, forced: false, loops: 1.0 };
+                let (node, ordered) = self.leaf(leaf, unit.filters.clone(), &scan);
+                Ok(Finished { estimate: estimate(&node), node, ordered })
+            }
+            Source::Block(block) => {
+                let mut block = Block::clone(block);
+                block.conditions.extend(unit.filters.iter().cloned());
+                self.best(&block, order, limit)
+            }
+            Source::Full(full) => self.full(full, &unit.filters, order),
+        }
+    }
+
+    fn leaf(&self, leaf: &Leaf, filters: Vec<Expr>, scan: &Scan<'_>) -> (PlanNode, bool) {
+        match &leaf.kind {
+            LeafKind::Table { relation, name } => {
+                let context = ScanContext {
+                    settings: self.settings,
+                    available: scan.available,
+                    order: scan.order,
+                    limit: scan.limit,
+                    forced: scan.forced,
+                    loops: scan.loops,
+                };
+                let start = leaf.slots.start;
+                let (plan, ordered) =
+                    plan_scan(relation, name, start, self.used, filters, &context);
+                (PlanNode::Scan(plan), ordered)
+            }
+            LeafKind::Other(node) => (filtered(node.clone(), filters), scan.order.is_empty()),
+        }
+    }
+
+    /// A full join, by hash.
+    fn full(&self, full: &FullJoin, filters: &[Expr], order: &[SortKey]) -> Result<Finished> {
+        let sides = [self.best(&full.left, &[], None)?, self.best(&full.right, &[], None)?];
+        let slots = [full.left.slots(), full.right.slots()];
+        let units_of = |expr: &Expr| -> Set {
+            match (reads_ranges(expr, &slots[0]), reads_ranges(expr, &slots[1])) {
+                (true, true) => 0,
+                (true, false) => 1,
+                (false, true) => 2,
+                (false, false) => 3,
+            }
+        };
+        let (mut hash, mut rest) = (Vec::new(), Vec::new());
+        for part in &full.on {
+            match sides_of(part, &units_of, 1, 2) {
+                Some((outer, inner)) => {
+                    hash.push(JoinKey { outer: outer.clone(), inner: inner.clone() });
+                }
+                None => rest.push(part.clone()),
+            }
+        }
+        let constant = |expr: &Expr| units_of(expr) == 0 && !is_volatile(expr);
+        if hash.is_empty() && !rest.iter().all(constant) {
+            return Err(SqlError::new(
+                "0A000",
+                "FULL JOIN is only supported with merge-joinable or hash-joinable join conditions",
+            ));
+        }
+        let [left, right] = sides;
+        let exprs: Vec<&Expr> = full.on.iter().collect();
+        let is_inner = |slot: usize| slots[1].iter().any(|range| range.contains(slot));
+        let (outer_rows, inner_rows) = (left.estimate.rows, right.estimate.rows);
+        let rows = self.tables.joined(JoinType::Full, outer_rows, inner_rows, &exprs, &is_inner);
+        let (outer, inner) = (ready(&left), ready(&right));
+        let pairing = Pairing { kind: JoinKind::Full, rows, matched: 1.0, judge: 0.0 };
+        let keys = hash.len() as f64;
+        let share = 1.0 / right.estimate.rows.max(1.0);
+        let (startup, total) = hash_join(&outer, &inner, keys, share, &pairing, &self.settings);
+        let width = left.estimate.width + right.estimate.width;
+        let [outer_slots, inner_slots] = slots;
+        let node = PlanNode::Join(JoinPlan {
+            kind: JoinKind::Full,
+            outer: Arc::new(left.node),
+            inner: Arc::new(right.node),
+            outer_slots,
+            inner_slots,
+            inner_depends: false,
+            hash,
+            condition: conjunction(rest),
+            estimate: Estimate { startup, total, rows, width },
+        });
+        let share = self.tables.all(filters.iter());
+        let node = filtered(node, filters.to_vec());
+        let rows = (rows * share).max(1.0);
+        let estimate = Estimate { startup, total, rows, width };
+        Ok(Finished { node, estimate, ordered: order.is_empty() })
+    }
+}
+
+/// How a leaf is to be scanned.
+struct Scan<'a> {
+    order: &'a [SortKey],
+    limit: Option<f64>,
+    available: &'a dyn Fn(usize) -> bool,
+    /// Only paths in the order count.
+    forced: bool,
+    /// How often the scan is repeated.
+    loops: f64,
+}
+
+/// The path of something that is planned.
+fn ready(finished: &Finished) -> Path {
+    let Estimate { startup, total, rows, width } = finished.estimate;
+    Path {
+        shape: Shape::Ready(Arc::new(finished.node.clone())),
+        rows,
+        width,
+        startup,
+        total,
+        needs: 0,
+        enforced: Rc::from([]),
+        order: Rc::from([]),
+    }
+}
+
+/// Puts conditions on top of a step, into it if it has a place for them.
+fn filtered(mut node: PlanNode, conditions: Vec<Expr>) -> PlanNode {
+    let Some(condition) = conjunction(conditions) else { return node };
+    match &mut node {
+        PlanNode::Virtual { filter, .. }
+        | PlanNode::SubQuery { filter, .. }
+        | PlanNode::Shared { filter, .. }
+        | PlanNode::Function { filter, .. }
+        | PlanNode::Single { filter, .. }
+            if filter.is_none() =>
+        {
+            *filter = Some(condition);
+            node
+        }
+        _ => PlanNode::Filter { input: Arc::new(node), condition },
+    }
+}
+
+impl Search<'_, '_> {
+    pub(super) fn estimate(path: &Path) -> Estimate {
+        Estimate { startup: path.startup, total: path.total, rows: path.rows, width: path.width }
+    }
+
+    /// The paths of a unit by itself, and its rows.
+    pub(super) fn unit_paths(&self, number: usize, order: &[SortKey]) -> Result<(Paths, f64)> {
+        let unit = &self.units[number];
+        let needs = self.lateral[number];
+        let mut paths = Paths::default();
+        let finished = self.joins.alone(unit, &[], None)?;
+        let rows = match &unit.source {
+            // Their own estimates know nothing of the conditions on top of them.
+            Source::Leaf(leaf) if matches!(leaf.kind, LeafKind::Other(_)) => {
+                finished.estimate.rows * self.joins.tables.all(unit.filters.iter())
+            }
+            _ => finished.estimate.rows,
+        };
+        let rows = rows.max(1.0);
+        paths.add(Path { needs, rows, ..ready(&finished) });
+        let own = |key: &SortKey| reads_ranges(&key.expr, &unit.slots);
+        if !order.is_empty()
+            && let Source::Leaf(leaf) = &unit.source
+            && unit.is_table()
+            && matches!(unit.link, Link::Inner)
+            && order.iter().all(own)
+        {
+            let available = |slot: usize| self.units_of_slot(slot) == 0;
+            let scan = Scan { order, limit: None, available: &available, forced: true, loops: 1.0 };
+            let (node, ordered) = self.joins.leaf(leaf, unit.filters.clone(), &scan);
+            if ordered {
+                let finished = Finished { estimate: estimate(&node), node, ordered };
+                paths.add(Path { needs, rows, order: order.into(), ..ready(&finished) });
+            }
+        }
+        Ok((paths, rows))
+    }
+
+    /// The paths of a unit that take values of other units: `rows` are those of each unit.
+    pub(super) fn probing_paths(&self, number: usize, rows: &[f64]) -> Result<Vec<Path>> {
+        let unit = &self.units[number];
+        let own: Set = 1 << number;
+        let owner = match unit.link {
+            Link::Inner => None,
+            Link::Outer(..) => Some(number),
+        };
+        let candidates: Vec<usize> = (0..self.conditions.len())
+            .filter(|condition| {
+                let condition = &self.conditions[*condition];
+                condition.owner == owner
+                    && condition.units & own != 0
+                    && condition.units != own
+                    && !is_volatile(&condition.expr)
+            })
+            .collect();
+        let mut found = Vec::new();
+        match &unit.source {
+            Source::Leaf(leaf) if unit.is_table() => {
+                for needs in self.probing_sets(&candidates, own) {
+                    let with: Vec<usize> = candidates
+                        .iter()
+                        .copied()
+                        .filter(|c| self.conditions[*c].units & !(needs | own) == 0)
+                        .collect();
+                    found.extend(self.probe(leaf, unit, needs, &with, rows));
+                }
+            }
+            Source::Block(block) if owner.is_some() && !candidates.is_empty() => {
+                let mut block = Block::clone(block);
+                let exprs = candidates.iter().map(|c| self.conditions[*c].expr.clone());
+                block.conditions.extend(exprs);
+                let needs = candidates.iter().fold(self.lateral[number], |needs, c| {
+                    needs | (self.conditions[*c].units & !own)
+                });
+                let finished = self.joins.best(&block, &[], None)?;
+                found.push(Path { needs, enforced: candidates.into(), ..ready(&finished) });
+            }
+            _ => {}
+        }
+        Ok(found)
+    }
+
+    /// The sets of other units that conditions connect a unit with, each by itself and two together.
+    fn probing_sets(&self, candidates: &[usize], own: Set) -> Vec<Set> {
+        let mut sets: Vec<Set> = Vec::new();
+        let mut add = |set: Set| {
+            if !sets.contains(&set) && sets.len() < PROBES_MAX {
+                sets.push(set);
+            }
+        };
+        let single: Vec<Set> =
+            candidates.iter().map(|c| self.conditions[*c].units & !own).collect();
+        single.iter().for_each(|set| add(*set));
+        for first in &single {
+            single.iter().for_each(|second| add(first | second));
+        }
+        sets
+    }
+
+    /// A scan of a table with values of other units, if it uses them.
+    fn probe(
+        &self,
+        leaf: &Leaf,
+        unit: &Unit,
+        needs: Set,
+        with: &[usize],
+        rows: &[f64],
+    ) -> Option<Path> {
+        let available = |slot: usize| {
+            let units = self.units_of_slot(slot);
+            units & !needs == 0
+        };
+        let loops = members(needs).map(|unit| rows[unit]).fold(f64::INFINITY, f64::min);
+        let loops = if loops.is_finite() { loops.max(1.0) } else { 1.0 };
+        let scan = Scan { order: &[], limit: None, available: &available, forced: false, loops };
+        let joined = with.iter().map(|c| self.conditions[*c].expr.clone());
+        let filters: Vec<Expr> = unit.filters.iter().cloned().chain(joined).collect();
+        let (node, _) = self.joins.leaf(leaf, filters, &scan);
+        let PlanNode::Scan(plan) = &node else { return None };
+        if matches!(plan.path, ScanPath::Sequential) {
+            return None;
+        }
+        let mut left = Vec::new();
+        if let Some(filter) = plan.filter.clone() {
+            split_conjuncts(filter, &mut left);
+        }
+        let used = with.iter().any(|c| !left.iter().any(|e| e.same(&self.conditions[*c].expr)));
+        if !used {
+            return None;
+        }
+        let finished = Finished { estimate: estimate(&node), node, ordered: true };
+        Some(Path { needs, enforced: with.into(), ..ready(&finished) })
+    }
+
+    /// The steps of a path.
+    pub(super) fn node(&self, path: &Path) -> PlanNode {
+        match &path.shape {
+            Shape::Ready(node) => PlanNode::clone(node),
+            Shape::Join(join) => self.join_node(join, path),
+        }
+    }
+
+    fn join_node(&self, join: &JoinShape, path: &Path) -> PlanNode {
+        let expr = |number: &usize| self.conditions[*number].expr.clone();
+        let set = |ranges: &[crate::plan::SlotRange]| {
+            ranges.iter().fold(0, |set, range| {
+                (range.start..range.end).fold(set, |set, slot| set | self.units_of_slot(slot))
+            })
+        };
+        let (outer, inner) = (set(&join.outer_slots), set(&join.inner_slots));
+        let mut condition: Vec<Expr> = join.condition.iter().map(expr).collect();
+        let mut hash = Vec::new();
+        for number in &join.hash {
+            let part = &self.conditions[*number].expr;
+            match sides_of(part, &|expr| self.units_of(expr), outer, inner) {
+                Some((outer, inner)) => {
+                    hash.push(JoinKey { outer: outer.clone(), inner: inner.clone() });
+                }
+                None => condition.push(part.clone()),
+            }
+        }
+        let node = PlanNode::Join(JoinPlan {
+            kind: join.kind,
+            outer: Arc::new(self.node(&join.outer)),
+            inner: Arc::new(self.node(&join.inner)),
+            outer_slots: join.outer_slots.clone(),
+            inner_slots: join.inner_slots.clone(),
+            inner_depends: join.depends,
+            hash,
+            condition: conjunction(condition),
+            estimate: Self::estimate(path),
+        });
+        match conjunction(join.above.iter().map(expr).collect()) {
+            Some(condition) => PlanNode::Filter { input: Arc::new(node), condition },
+            None => node,
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! How many rows joins give.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{ColumnStats, Relation};
+use niwaki_types::TypeOid;
+
+use super::{Leaf, LeafKind};
+use crate::expr::{Expr, ExprKind};
+use crate::plan::scan::table_rows;
+use crate::plan::selectivity::Estimator;
+use crate::query::{JoinType, reads_slots};
+
+/// Values of something about which nothing is known.
+const DISTINCT: f64 = 200.0;
+
+/// The stored tables of a query level, by their slots.
+pub(super) struct Tables {
+    tables: Vec<Table>,
+}
+
+struct Table {
+    relation: Arc<Relation>,
+    start: usize,
+    end: usize,
+    rows: f64,
+}
+
+/// What is known of the values of one side of an equality.
+struct Side<'t> {
+    distinct: f64,
+    null: f64,
+    /// Whether `distinct` was counted or follows from a unique index.
+    known: bool,
+    stats: Option<&'t ColumnStats>,
+    ty: TypeOid,
+}
+
+impl Tables {
+    pub(super) fn of(leaves: &[Leaf]) -> Self {
+        let mut tables = Vec::new();
+        for leaf in leaves {
+            if let LeafKind::Table { relation, .. } = &leaf.kind {
+                let rows = if leaves.len() > 1 { table_rows(relation) } else { 0.0 };
+                let (start, end) = (leaf.slots.start, leaf.slots.end);
+                tables.push(Table { relation: Arc::clone(relation), start, end, rows });
+            }
+        }
+        Self { tables }
+    }
+
+    fn of_slot(&self, slot: usize) -> Option<&Table> {
+        self.tables.iter().find(|table| (table.start..table.end).contains(&slot))
+    }
+
+    /// The share of combinations that satisfy all conditions.
+    pub(super) fn all<'e>(&self, conditions: impl Iterator<Item = &'e Expr>) -> f64 {
+        conditions.map(|condition| self.condition(condition)).product()
+    }
+
+    /// The share of combinations that satisfy a condition.
+    pub(super) fn condition(&self, condition: &Expr) -> f64 {
+        let mut found: Option<usize> = None;
+        let mut one = true;
+        reads_slots(condition, &mut |slot| match (self.of_slot(slot), found) {
+            (None, _) => one = false,
+            (Some(table), None) => found = Some(table.start),
+            (Some(table), Some(start)) => one = one && table.start == start,
+        });
+        if let Some(table) = found.filter(|_| one).and_then(|start| self.of_slot(start)) {
+            let Table { relation, start, rows, .. } = table;
+            return Estimator { relation, start: *start, rows: *rows }.condition(condition);
+        }
+        match &condition.kind {
+            ExprKind::Call { function, arguments } => match (function.name, arguments.as_slice()) {
+                ("=", [left, right]) => self.equal(left, right),
+                ("<>", [left, right]) => 1.0 - self.equal(left, right),
+                ("<" | "<=" | ">" | ">=", _) => 1.0 / 3.0,
+                _ => 0.1,
+            },
+            ExprKind::And(parts) => self.all(parts.iter()),
+            ExprKind::Or(parts) => parts.iter().fold(0.0, |share, part| {
+                let part = self.condition(part);
+                share + part - share * part
+            }),
+            ExprKind::Not(part) => 1.0 - self.condition(part),
+            ExprKind::IsNull { negated, .. } => {
+                if *negated {
+                    0.995
+                } else {
+                    0.005
+                }
+            }
+            ExprKind::Const(_) => 1.0,
+            _ => 0.5,
+        }
+    }
+
+    fn side(&self, expr: &Expr) -> Side<'_> {
+        match &expr.kind {
+            ExprKind::Slot { depth: 0, slot } => {
+                let Some(table) = self.of_slot(*slot) else {
+                    return Side {
+                        distinct: DISTINCT,
+                        null: 0.0,
+                        known: false,
+                        stats: None,
+                        ty: expr.ty,
+                    };
+                };
+                let column = slot - table.start;
+                let relation = &table.relation;
+                let estimator = Estimator { relation, start: table.start, rows: table.rows };
+                let stats = relation.stats.columns.get(column);
+                let null = stats.map_or(0.0, |stats| stats.null_fraction);
+                let unique = relation.indexes.iter().any(|index| {
+                    let definition = &index.definition;
+                    definition.is_unique_at_once()
+                        && definition.predicate.is_none()
+                        && matches!(definition.key.as_slice(), [key] if usize::from(key.column) == column && key.expression.is_none())
+                });
+                let counted = estimator.distinct(Some(column));
+                let distinct = match counted {
+                    _ if unique => table.rows.max(1.0),
+                    Some(distinct) => distinct,
+                    None => DISTINCT.min(table.rows.max(1.0)),
+                };
+                Side { distinct, null, known: unique || counted.is_some(), stats, ty: expr.ty }
+            }
+            ExprKind::Cast { argument, .. } | ExprKind::Length { argument, .. } => {
+                Side { stats: None, ..self.side(argument) }
+            }
+            ExprKind::Const(_) | ExprKind::Param(_) => {
+                Side { distinct: 1.0, null: 0.0, known: true, stats: None, ty: expr.ty }
+            }
+            _ => Side { distinct: DISTINCT, null: 0.0, known: false, stats: None, ty: expr.ty },
+        }
+    }
+
+    /// The share of pairs in which two things are equal: one in as many as there are values on the side that has
+    /// more of them; common values are matched with one another.
+    fn equal(&self, left: &Expr, right: &Expr) -> f64 {
+        let (left, right) = (self.side(left), self.side(right));
+        let usual =
+            (1.0 - left.null) * (1.0 - right.null) / left.distinct.max(right.distinct).max(1.0);
+        let (Some(l), Some(r)) = (left.stats, right.stats) else { return usual };
+        if l.common.is_empty() || r.common.is_empty() || left.ty != right.ty {
+            return usual;
+        }
+        let (mut both, mut left_matched, mut right_matched, mut matches) = (0.0, 0.0, 0.0, 0.0);
+        for (key, share) in &l.common {
+            if let Some((_, other)) = r.common.iter().find(|(other, _)| other.0 == key.0) {
+                both += share * other;
+                left_matched += share;
+                right_matched += other;
+                matches += 1.0;
+            }
+        }
+        let sum = |stats: &ColumnStats| stats.common.iter().map(|(_, share)| share).sum::<f64>();
+        let (left_common, right_common) = (sum(l), sum(r));
+        let left_other = (1.0 - left.null - left_common).max(0.0);
+        let right_other = (1.0 - right.null - right_common).max(0.0);
+        let left_unmatched = (left_common - left_matched).max(0.0);
+        let right_unmatched = (right_common - right_matched).max(0.0);
+        // Common values that are not common on the other side meet its other values.
+        let values = |side: f64, stats: &ColumnStats| (side - stats.common.len() as f64).max(1.0);
+        let from_left = both
+            + left_unmatched * right_other / values(right.distinct, r)
+            + left_other * (right_other + right_unmatched) / (right.distinct - matches).max(1.0);
+        let from_right = both
+            + right_unmatched * left_other / values(left.distinct, l)
+            + right_other * (left_other + left_unmatched) / (left.distinct - matches).max(1.0);
+        from_left.min(from_right).clamp(0.0, 1.0)
+    }
+
+    /// The share of the left side's rows that have a match among `inner_rows` of the right side.
+    pub(super) fn matched<'e>(
+        &self,
+        on: impl Iterator<Item = &'e Expr>,
+        is_inner: &dyn Fn(usize) -> bool,
+        inner_rows: f64,
+    ) -> f64 {
+        let mut share = 1.0;
+        for condition in on {
+            let part = match &condition.kind {
+                ExprKind::Call { function, arguments }
+                    if function.name == "=" && arguments.len() == 2 =>
+                {
+                    let mut first_inner = false;
+                    reads_slots(&arguments[0], &mut |slot| first_inner |= is_inner(slot));
+                    let (outer, inner) = if first_inner { (1, 0) } else { (0, 1) };
+                    let (outer, inner) =
+                        (self.side(&arguments[outer]), self.side(&arguments[inner]));
+                    let distinct = inner.distinct.min(inner_rows).max(1.0);
+                    let part = match outer.known && inner.known {
+                        true => (distinct / outer.distinct.max(1.0)).min(1.0),
+                        false => 0.5,
+                    };
+                    part * (1.0 - outer.null)
+                }
+                _ => (self.condition(condition) * inner_rows).min(1.0),
+            };
+            share *= part;
+        }
+        if inner_rows < 1.0 { share * inner_rows } else { share }
+    }
+
+    /// Rows of a join of `outer` and `inner` rows.
+    pub(super) fn joined(
+        &self,
+        kind: JoinType,
+        outer: f64,
+        inner: f64,
+        on: &[&Expr],
+        is_inner: &dyn Fn(usize) -> bool,
+    ) -> f64 {
+        let pairs = || outer * inner * self.all(on.iter().copied());
+        let rows = match kind {
+            JoinType::Inner => pairs(),
+            JoinType::Left => pairs().max(outer),
+            JoinType::Full => pairs().max(outer).max(inner),
+            JoinType::Semi => outer * self.matched(on.iter().copied(), is_inner, inner),
+            JoinType::Anti => outer * (1.0 - self.matched(on.iter().copied(), is_inner, inner)),
+        };
+        rows.max(1.0)
+    }
+}

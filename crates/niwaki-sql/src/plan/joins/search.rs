@@ -1,0 +1,523 @@
+//! The search for the order of joins.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::block::{Block, Link, Unit};
+use super::path::{JoinShape, Pairing, Path, Paths, Shape, hash_join, nested_loop};
+use super::{Finished, Joins};
+use crate::error::{Result, SqlError};
+use crate::expr::{Expr, ExprKind};
+use crate::plan::conditions::{SlotRange, is_volatile, reads_only};
+use crate::plan::{JoinKind, SortKey, cost};
+use crate::query::{JoinType, reads_slots};
+
+/// Units, one bit each.
+pub(super) type Set = u128;
+
+/// Most units that one block can have.
+const UNITS_MAX: usize = 120;
+/// Most units of which every order is looked at.
+const SEARCHED_MAX: usize = 10;
+
+/// A condition of the block or of a link.
+pub(super) struct Condition {
+    pub(super) expr: Expr,
+    /// Units that it reads.
+    pub(super) units: Set,
+    /// The linked unit whose ON it is part of.
+    pub(super) owner: Option<usize>,
+}
+
+/// A set of units that can be joined.
+struct Relation {
+    rows: f64,
+    paths: Paths,
+}
+
+/// The search in one block.
+pub(super) struct Search<'s, 'j> {
+    pub(super) joins: &'s Joins<'j>,
+    pub(super) units: Vec<Unit>,
+    pub(super) conditions: Vec<Condition>,
+    /// For each unit, those that it reads: LATERAL.
+    pub(super) lateral: Vec<Set>,
+    /// For each linked unit, those that must be there before it.
+    before: Vec<Set>,
+    relations: HashMap<Set, Relation>,
+}
+
+fn bit(unit: usize) -> Set {
+    1 << unit
+}
+
+/// The units of a set.
+pub(super) fn members(set: Set) -> impl Iterator<Item = usize> {
+    (0..UNITS_MAX).filter(move |unit| set & bit(*unit) != 0)
+}
+
+impl Joins<'_> {
+    /// The best plan of a block.
+    pub(super) fn best(
+        &self,
+        block: &Block,
+        order: &[SortKey],
+        limit: Option<f64>,
+    ) -> Result<Finished> {
+        if let [unit] = block.units.as_slice() {
+            let mut unit = unit.clone();
+            unit.filters.extend(block.conditions.iter().cloned());
+            return self.alone(&unit, order, limit);
+        }
+        let mut search = Search::new(self, block)?;
+        search.run(order)?;
+        let all = (1 << search.units.len()) - 1;
+        let relation = search
+            .relations
+            .get(&all)
+            .ok_or_else(|| SqlError::internal("no order of joins was found"))?;
+        let costs = &self.settings.costs;
+        let price = |path: &Path| {
+            let ordered = super::path::has_order(&path.order, order);
+            let sorted = if ordered { 0.0 } else { cost::sort(path.rows, costs) };
+            match limit {
+                Some(limit) if ordered => {
+                    let part = (limit / path.rows.max(1.0)).clamp(0.0, 1.0);
+                    path.startup + (path.total - path.startup) * part
+                }
+                _ => path.total + sorted,
+            }
+        };
+        let path = relation
+            .paths
+            .list
+            .iter()
+            .filter(|path| path.needs == 0)
+            .min_by(|a, b| price(a).total_cmp(&price(b)))
+            .ok_or_else(|| SqlError::internal("no order of joins was found"))?;
+        let ordered = super::path::has_order(&path.order, order);
+        Ok(Finished { node: search.node(path), estimate: Search::estimate(path), ordered })
+    }
+}
+
+impl<'s, 'j> Search<'s, 'j> {
+    fn new(joins: &'s Joins<'j>, block: &Block) -> Result<Self> {
+        if block.units.len() > UNITS_MAX {
+            return Err(SqlError::unsupported(format!(
+                "a query that joins more than {UNITS_MAX} tables"
+            )));
+        }
+        let mut search = Self {
+            joins,
+            units: block.units.clone(),
+            conditions: Vec::new(),
+            lateral: Vec::new(),
+            before: Vec::new(),
+            relations: HashMap::new(),
+        };
+        let all: Set = (1 << search.units.len()) - 1;
+        for unit in 0..search.units.len() {
+            let mut read = 0;
+            search.units[unit].reads(&mut |slot| read |= search.units_of_slot(slot));
+            search.lateral.push(read & !bit(unit));
+            search.before.push(read & !bit(unit));
+        }
+        for expr in &block.conditions {
+            let units = search.units_of(expr);
+            if units == 0 || is_volatile(expr) {
+                search.add_condition(expr.clone(), all, None);
+                continue;
+            }
+            let mut one = members(units);
+            match (one.next(), one.next()) {
+                (Some(unit), None) if matches!(search.units[unit].link, Link::Inner) => {
+                    search.units[unit].filters.push(expr.clone());
+                }
+                _ => search.add_condition(expr.clone(), units, None),
+            }
+        }
+        for unit in 0..search.units.len() {
+            if let Link::Outer(_, on) = search.units[unit].link.clone() {
+                for expr in on {
+                    let units = search.units_of(&expr) | bit(unit);
+                    search.before[unit] |= units & !bit(unit);
+                    search.add_condition(expr, units, Some(unit));
+                }
+            }
+        }
+        Ok(search)
+    }
+
+    fn add_condition(&mut self, expr: Expr, units: Set, owner: Option<usize>) {
+        self.conditions.push(Condition { expr, units, owner });
+    }
+
+    pub(super) fn units_of_slot(&self, slot: usize) -> Set {
+        self.units.iter().position(|unit| unit.has(slot)).map_or(0, bit)
+    }
+
+    /// Units of this block that an expression reads.
+    pub(super) fn units_of(&self, expr: &Expr) -> Set {
+        let mut units = 0;
+        reads_slots(expr, &mut |slot| units |= self.units_of_slot(slot));
+        units
+    }
+
+    fn is_linked(&self, set: Set) -> Option<usize> {
+        let unit = members(set).next()?;
+        (set == bit(unit) && matches!(self.units[unit].link, Link::Outer(..))).then_some(unit)
+    }
+
+    fn run(&mut self, order: &[SortKey]) -> Result<()> {
+        let count = self.units.len();
+        // Those that others are probed with come first, so that their rows are known.
+        let mut rows = vec![1.0; count];
+        for unit in 0..count {
+            let (paths, unit_rows) = self.unit_paths(unit, order)?;
+            rows[unit] = unit_rows;
+            self.relations.insert(bit(unit), Relation { rows: unit_rows, paths });
+        }
+        for unit in 0..count {
+            for path in self.probing_paths(unit, &rows)? {
+                if let Some(relation) = self.relations.get_mut(&bit(unit)) {
+                    relation.paths.add(path);
+                }
+            }
+        }
+        if count <= SEARCHED_MAX { self.search_all(count) } else { self.search_greedily(count) }
+    }
+
+    /// Every set of units that conditions connect, the smaller ones first; products of unconnected ones only if
+    /// there is no other way to join all.
+    fn search_all(&mut self, count: usize) -> Result<()> {
+        let all: Set = (1 << count) - 1;
+        for connected in [true, false] {
+            let mut sets: Vec<Set> = (1..=all).filter(|set| set.count_ones() > 1).collect();
+            sets.sort_by_key(|set| set.count_ones());
+            for set in sets {
+                // Each division once: the part with the lowest unit is the first.
+                let lowest = set & set.wrapping_neg();
+                let rest = set & !lowest;
+                let mut part = rest;
+                loop {
+                    let (first, second) = (lowest | (rest & !part), part);
+                    if second != 0 {
+                        self.join(first, second, connected)?;
+                    }
+                    if part == 0 {
+                        break;
+                    }
+                    part = (part - 1) & rest;
+                }
+            }
+            if self.relations.get(&all).is_some_and(|found| has_free_path(&found.paths)) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The two sets whose join gives the fewest rows, again and again.
+    fn search_greedily(&mut self, count: usize) -> Result<()> {
+        let mut clusters: Vec<Set> = (0..count).map(bit).collect();
+        while clusters.len() > 1 {
+            let mut best: Option<(bool, f64, usize, usize)> = None;
+            for connected in [true, false] {
+                for first in 0..clusters.len() {
+                    for second in first + 1..clusters.len() {
+                        let (a, b) = (clusters[first], clusters[second]);
+                        self.join(a, b, connected)?;
+                        let Some(found) = self.relations.get(&(a | b)) else { continue };
+                        if !has_free_path(&found.paths) {
+                            continue;
+                        }
+                        if best.is_none_or(|(_, rows, ..)| found.rows < rows) {
+                            best = Some((connected, found.rows, first, second));
+                        }
+                    }
+                }
+                if best.is_some() {
+                    break;
+                }
+            }
+            let Some((_, _, first, second)) = best else {
+                return Err(SqlError::internal("no order of joins was found"));
+            };
+            let joined = clusters.swap_remove(second);
+            clusters[first] |= joined;
+        }
+        Ok(())
+    }
+
+    /// Joins two sets in every way that there is, if that is right.
+    fn join(&mut self, first: Set, second: Set, only_connected: bool) -> Result<()> {
+        if !self.relations.contains_key(&first) || !self.relations.contains_key(&second) {
+            return Ok(());
+        }
+        let (outer, inner, kind) = match (self.is_linked(first), self.is_linked(second)) {
+            (Some(_), Some(_)) => return Ok(()),
+            (Some(unit), None) => (second, first, Some(unit)),
+            (None, Some(unit)) => (first, second, Some(unit)),
+            (None, None) => (first, second, None),
+        };
+        let kind = match kind {
+            Some(unit) => {
+                if self.before[unit] & !outer != 0 {
+                    return Ok(());
+                }
+                match self.units[unit].link {
+                    Link::Outer(kind, _) => kind,
+                    Link::Inner => JoinType::Inner,
+                }
+            }
+            None => JoinType::Inner,
+        };
+        let both = outer | inner;
+        // What becomes known here: the ON conditions of the linked unit, or those that both sides are needed for.
+        let linked = self.is_linked(inner);
+        let (mut on, mut above) = (Vec::new(), Vec::new());
+        let mut connected = linked.is_some();
+        for (number, condition) in self.conditions.iter().enumerate() {
+            match condition.owner {
+                Some(owner) => {
+                    if linked == Some(owner) {
+                        on.push(number);
+                    }
+                }
+                None => {
+                    if condition.units & outer != 0 && condition.units & inner != 0 {
+                        connected |= condition.units & !both == 0;
+                    }
+                    let new = condition.units & !both == 0
+                        && condition.units & !outer != 0
+                        && condition.units & !inner != 0;
+                    // A linked unit's own conditions wait for it.
+                    let own = linked.is_some()
+                        && condition.units & !both == 0
+                        && condition.units & inner != 0;
+                    match linked {
+                        Some(_) if own => above.push(number),
+                        None if new => on.push(number),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        connected |= self.reads_of(outer) & inner != 0 || self.reads_of(inner) & outer != 0;
+        if only_connected && !connected {
+            return Ok(());
+        }
+        self.join_as(kind, outer, inner, &on, &above)
+    }
+
+    /// Units that members of a set read.
+    fn reads_of(&self, set: Set) -> Set {
+        members(set).fold(0, |read, unit| read | self.lateral[unit])
+    }
+
+    fn slots_of(&self, set: Set) -> Vec<SlotRange> {
+        let mut slots: Vec<SlotRange> =
+            members(set).flat_map(|unit| self.units[unit].slots.iter().copied()).collect();
+        slots.sort_by_key(|range| range.start);
+        let mut merged: Vec<SlotRange> = Vec::new();
+        for range in slots {
+            match merged.last_mut() {
+                Some(last) if last.end == range.start => last.end = range.end,
+                _ => merged.push(range),
+            }
+        }
+        merged
+    }
+
+    fn join_as(
+        &mut self,
+        kind: JoinType,
+        outer: Set,
+        inner: Set,
+        on: &[usize],
+        above: &[usize],
+    ) -> Result<()> {
+        let both = outer | inner;
+        let (Some(left), Some(right)) = (self.relations.get(&outer), self.relations.get(&inner))
+        else {
+            return Ok(());
+        };
+        let tables = &self.joins.tables;
+        let exprs: Vec<&Expr> = on.iter().map(|number| &self.conditions[*number].expr).collect();
+        let inner_slot = |slot: usize| self.units_of_slot(slot) & inner != 0;
+        let rows = match self.relations.get(&both) {
+            Some(known) => known.rows,
+            None => {
+                let joined = tables.joined(kind, left.rows, right.rows, &exprs, &inner_slot);
+                let shares = above.iter().map(|number| &self.conditions[*number].expr);
+                (joined * tables.all(shares)).max(1.0)
+            }
+        };
+        let mut found = Paths::default();
+        let mut sides = vec![(outer, inner, kind_of(kind, false))];
+        match kind {
+            JoinType::Inner => sides.push((inner, outer, JoinKind::Inner)),
+            JoinType::Left => sides.push((inner, outer, kind_of(kind, true))),
+            _ => {}
+        }
+        let matched = match kind {
+            JoinType::Semi | JoinType::Anti => {
+                tables.matched(exprs.iter().copied(), &inner_slot, right.rows)
+            }
+            _ => 1.0,
+        };
+        for (outer, inner, kind) in sides {
+            self.pair(kind, outer, inner, on, above, (rows, matched), &mut found);
+        }
+        if found.list.is_empty() {
+            return Ok(());
+        }
+        let relation = self
+            .relations
+            .entry(both)
+            .or_insert_with(|| Relation { rows, paths: Paths::default() });
+        found.list.into_iter().for_each(|path| relation.paths.add(path));
+        Ok(())
+    }
+
+    /// Every method for two sides in this order.
+    #[expect(clippy::too_many_arguments, reason = "one join")]
+    fn pair(
+        &self,
+        kind: JoinKind,
+        outer: Set,
+        inner: Set,
+        on: &[usize],
+        above: &[usize],
+        (rows, matched): (f64, f64),
+        out: &mut Paths,
+    ) {
+        let both = outer | inner;
+        let settings = &self.joins.settings;
+        let (Some(left), Some(right)) = (self.relations.get(&outer), self.relations.get(&inner))
+        else {
+            return;
+        };
+        let hashable: Vec<usize> =
+            on.iter().copied().filter(|number| self.is_key(*number, outer, inner)).collect();
+        let share = hashable
+            .iter()
+            .map(|number| self.joins.tables.condition(&self.conditions[*number].expr))
+            .fold(1.0, f64::min);
+        for first in &left.paths.list {
+            if first.needs & inner != 0 || !first.enforced.is_empty() {
+                continue;
+            }
+            for second in &right.paths.list {
+                let needs = (first.needs | second.needs) & !both;
+                let depends = second.needs & outer != 0;
+                if !second.enforced.is_empty() && second.needs & !outer != 0 {
+                    continue;
+                }
+                let condition: Vec<usize> =
+                    on.iter().copied().filter(|n| !second.enforced.contains(n)).collect();
+                let width = first.width + second.width;
+                let judge = |numbers: &[usize]| self.judge(numbers) + self.judge(above);
+                let shape = |hash: Vec<usize>, condition: Vec<usize>| {
+                    Shape::Join(Rc::new(JoinShape {
+                        kind,
+                        outer: first.clone(),
+                        inner: second.clone(),
+                        outer_slots: self.slots_of(outer),
+                        inner_slots: self.slots_of(inner),
+                        depends,
+                        hash,
+                        condition,
+                        above: above.to_vec(),
+                    }))
+                };
+                if !matches!(kind, JoinKind::Right | JoinKind::Full) {
+                    let pairing = Pairing { kind, rows, matched, judge: judge(&condition) };
+                    let (startup, total) = nested_loop(first, second, depends, &pairing, settings);
+                    let path = Path {
+                        shape: shape(Vec::new(), condition.clone()),
+                        rows,
+                        width,
+                        startup,
+                        total,
+                        needs,
+                        enforced: Rc::from([]),
+                        order: Rc::clone(&first.order),
+                    };
+                    out.add(path);
+                }
+                if !hashable.is_empty() && !depends && second.enforced.is_empty() {
+                    let rest: Vec<usize> =
+                        condition.iter().copied().filter(|n| !hashable.contains(n)).collect();
+                    let pairing = Pairing { kind, rows, matched, judge: judge(&rest) };
+                    let keys = hashable.len() as f64;
+                    let (startup, total) =
+                        hash_join(first, second, keys, share, &pairing, settings);
+                    out.add(Path {
+                        shape: shape(hashable.clone(), rest),
+                        rows,
+                        width,
+                        startup,
+                        total,
+                        needs,
+                        enforced: Rc::from([]),
+                        order: Rc::from([]),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Whether a condition is an equality whose sides are read from the two sides of a join, and hash alike.
+    fn is_key(&self, number: usize, outer: Set, inner: Set) -> bool {
+        sides_of(&self.conditions[number].expr, &|expr| self.units_of(expr), outer, inner).is_some()
+    }
+
+    /// What judging conditions once costs.
+    fn judge(&self, numbers: &[usize]) -> f64 {
+        let costs = &self.joins.settings.costs;
+        numbers.iter().map(|number| cost::judging(&self.conditions[*number].expr, costs)).sum()
+    }
+}
+
+/// The sides of an equality: that of the outer and that of the inner side of a join.
+pub(super) fn sides_of<'e>(
+    condition: &'e Expr,
+    units_of: &dyn Fn(&Expr) -> Set,
+    outer: Set,
+    inner: Set,
+) -> Option<(&'e Expr, &'e Expr)> {
+    let ExprKind::Call { function, arguments } = &condition.kind else { return None };
+    let [left, right] = arguments.as_slice() else { return None };
+    // char(n) compares without its trailing blanks, which its own hash knows.
+    if function.name != "=" || left.ty != right.ty || is_volatile(condition) {
+        return None;
+    }
+    let (l, r) = (units_of(left), units_of(right));
+    let within = |units: Set, side: Set| units != 0 && units & !side == 0;
+    if within(l, outer) && within(r, inner) {
+        return Some((left, right));
+    }
+    (within(r, outer) && within(l, inner)).then_some((right, left))
+}
+
+fn kind_of(kind: JoinType, swapped: bool) -> JoinKind {
+    match kind {
+        JoinType::Inner => JoinKind::Inner,
+        JoinType::Left if swapped => JoinKind::Right,
+        JoinType::Left => JoinKind::Left,
+        JoinType::Full => JoinKind::Full,
+        JoinType::Semi => JoinKind::Semi,
+        JoinType::Anti => JoinKind::Anti,
+    }
+}
+
+/// Whether a path needs nothing more.
+fn has_free_path(paths: &Paths) -> bool {
+    paths.list.iter().any(|path| path.needs == 0)
+}
+
+/// Whether an expression reads slots of these ranges only.
+pub(super) fn reads_ranges(expr: &Expr, ranges: &[SlotRange]) -> bool {
+    reads_only(expr, &mut |slot| ranges.iter().any(|range| range.contains(slot)))
+}

@@ -1,0 +1,381 @@
+//! From a query to the steps that answer it.
+
+use std::sync::Arc;
+
+use niwaki_types::{ColumnType, Datum};
+
+use super::joins::{Leaf, LeafKind, Wanted, plan_joins};
+use super::{ModifyPlan, PlanNode, SortKey, SubPlan, conjunction};
+use crate::context::{ColumnInfo, PlannerSettings};
+use crate::error::{Result, SqlError};
+use crate::expr::{Expr, ExprKind, Nested};
+use crate::query::{
+    Body, From, FromItem, ItemKind, JoinTree, ModifyQuery, ModifySource, OrderKey, Query, Select,
+    SetSide, SharedQuery, StatementBody, StatementQuery, reads_slots,
+};
+
+/// Plans a statement. Returns its root, and how many nested plans it has.
+///
+/// # Errors
+/// `0A000` for what no plan can do.
+pub(crate) fn plan_statement(
+    statement: StatementQuery,
+    settings: PlannerSettings,
+) -> Result<(PlanNode, usize)> {
+    let shared = statement.shared.into_iter().map(Shared::Query).collect();
+    let mut planner = Planner { settings, shared, sub_plans: 0 };
+    let root = match statement.body {
+        StatementBody::Select(query) => planner.query(query)?,
+        StatementBody::Modify(modify) => planner.modify(*modify)?,
+    };
+    Ok((root, planner.sub_plans))
+}
+
+/// A WITH query before and after it is planned.
+enum Shared {
+    Query(SharedQuery),
+    Plan(Arc<SubPlan>),
+    /// Being planned: it cannot name itself.
+    Taken,
+}
+
+/// State of the planning of one statement.
+struct Planner {
+    settings: PlannerSettings,
+    shared: Vec<Shared>,
+    sub_plans: usize,
+}
+
+impl Planner {
+    /// Plans a query whose rows the plan hands up: its columns, and behind them what they are sorted by.
+    fn query(&mut self, query: Query) -> Result<PlanNode> {
+        let Query { body, columns, order, mut limit, mut offset } = query;
+        for expr in limit.iter_mut().chain(&mut offset) {
+            self.expr(expr)?;
+        }
+        let node = match body {
+            Body::Select(select) => {
+                let wanted = wanted_rows(limit.as_ref(), offset.as_ref());
+                self.select(*select, columns.len(), &order, wanted)?
+            }
+            Body::Values(mut rows) => {
+                for expr in rows.iter_mut().flatten() {
+                    self.expr(expr)?;
+                }
+                sorted(PlanNode::Values { rows }, &order, &types_of(&columns))
+            }
+            Body::Set(set) => {
+                let node = PlanNode::SetOperation {
+                    kind: set.kind,
+                    all: set.all,
+                    left: self.set_side(set.left)?,
+                    right: self.set_side(set.right)?,
+                    columns: set.types,
+                };
+                sorted(node, &order, &types_of(&columns))
+            }
+        };
+        if limit.is_none() && offset.is_none() {
+            return Ok(node);
+        }
+        Ok(PlanNode::Limit { input: Arc::new(node), count: limit, offset })
+    }
+
+    /// One side of a set operation, with rows of exactly the operation's columns.
+    fn set_side(&mut self, side: SetSide) -> Result<Arc<PlanNode>> {
+        let input_width = side.query.width();
+        let input = Arc::new(self.query(side.query)?);
+        let (exprs, sets) = (side.exprs, Vec::new());
+        Ok(Arc::new(PlanNode::Project { input, input_width, exprs, sets }))
+    }
+
+    fn select(
+        &mut self,
+        select: Select,
+        columns: usize,
+        order: &[OrderKey],
+        wanted_rows: Option<f64>,
+    ) -> Result<PlanNode> {
+        let Select { from, mut grouping, mut targets, mut sets, distinct, locks } = select;
+        for expr in targets.iter_mut().chain(sets.iter_mut().flat_map(|set| &mut set.arguments)) {
+            self.expr(expr)?;
+        }
+        // The order may come from an index when rows go from the scan to the result one by one.
+        let simple = grouping.is_none() && !distinct && sets.is_empty();
+        let types: Vec<ColumnType> = targets.iter().map(Expr::column_type).collect();
+        let key = |key: &OrderKey, expr: Expr| SortKey {
+            expr,
+            descending: key.descending,
+            nulls_first: key.nulls_first,
+        };
+        let wanted_order: Vec<SortKey> = if simple {
+            order.iter().map(|wanted| key(wanted, targets[wanted.target].clone())).collect()
+        } else {
+            Vec::new()
+        };
+        let mut used = vec![false; from.width];
+        match &mut grouping {
+            Some(grouping) => {
+                for expr in grouping.groups.iter_mut().chain(&mut grouping.having) {
+                    self.expr(expr)?;
+                }
+                for call in &mut grouping.calls {
+                    let order = call.order.iter_mut().map(|(expr, ..)| expr);
+                    for expr in call.arguments.iter_mut().chain(&mut call.filter).chain(order) {
+                        self.expr(expr)?;
+                        mark(expr, &mut used);
+                    }
+                }
+                grouping.groups.iter().for_each(|group| mark(group, &mut used));
+            }
+            None => {
+                let arguments = sets.iter().flat_map(|set| &set.arguments);
+                targets.iter().chain(arguments).for_each(|expr| mark(expr, &mut used));
+            }
+        }
+        for lock in &locks {
+            used[lock.start + lock.relation.columns.len()] = true;
+        }
+        let width = from.width;
+        let single = matches!(&from.tree, Some(JoinTree::Item(_)));
+        let recheck = if locks.is_empty() { None } else { self.recheck(&from)? };
+        let limit = wanted_rows.filter(|_| simple);
+        let (mut node, ordered) = self.from(from, &mut used, &wanted_order, limit)?;
+        let mut input_width = width;
+        let mut sort_done = simple && ordered;
+        if !locks.is_empty() {
+            if !sort_done && !wanted_order.is_empty() {
+                node = PlanNode::Sort { input: Arc::new(node), keys: wanted_order };
+            }
+            sort_done = true;
+            node = PlanNode::LockRows { input: Arc::new(node), targets: locks, recheck, single };
+        }
+        if let Some(grouping) = grouping {
+            input_width = grouping.groups.len() + grouping.calls.len();
+            node = PlanNode::Aggregate {
+                input: Arc::new(node),
+                input_width: width,
+                groups: grouping.groups,
+                calls: grouping.calls,
+            };
+            if let Some(condition) = grouping.having {
+                node = PlanNode::Filter { input: Arc::new(node), condition };
+            }
+        }
+        node = PlanNode::Project { input: Arc::new(node), input_width, exprs: targets, sets };
+        if distinct {
+            let columns = types[..columns].to_vec();
+            node = PlanNode::Distinct { input: Arc::new(node), columns };
+        }
+        if sort_done { Ok(node) } else { Ok(sorted(node, order, &types)) }
+    }
+
+    /// What a newer version of a locked or changed row is judged by.
+    fn recheck(&mut self, from: &From) -> Result<Option<Expr>> {
+        let mut conditions = from.recheck.as_ref().unwrap_or(&from.conditions).clone();
+        for condition in &mut conditions {
+            self.expr(condition)?;
+        }
+        Ok(conjunction(conditions))
+    }
+
+    /// Plans FROM and WHERE. `used` are the slots that something above reads. Returns the plan, and whether the
+    /// wanted order holds.
+    fn from(
+        &mut self,
+        from: From,
+        used: &mut [bool],
+        order: &[SortKey],
+        limit: Option<f64>,
+    ) -> Result<(PlanNode, bool)> {
+        let From { items, tree, mut conditions, .. } = from;
+        for condition in &mut conditions {
+            self.expr(condition)?;
+            mark(condition, used);
+        }
+        let Some(mut tree) = tree else {
+            let node = PlanNode::Result;
+            let node = match conjunction(conditions) {
+                Some(condition) => PlanNode::Filter { input: Arc::new(node), condition },
+                None => node,
+            };
+            return Ok((node, order.is_empty()));
+        };
+        let mut leaves = Vec::with_capacity(items.len());
+        for item in items {
+            leaves.push(self.item(item, used)?);
+        }
+        self.tree(&mut tree, used)?;
+        let wanted = Wanted { used, order, limit };
+        plan_joins(tree, leaves, conditions, wanted, self.settings)
+    }
+
+    /// Plans the queries inside the conditions of joins.
+    fn tree(&mut self, tree: &mut JoinTree, used: &mut [bool]) -> Result<()> {
+        let JoinTree::Join(join) = tree else { return Ok(()) };
+        for part in &mut join.on {
+            self.expr(part)?;
+            mark(part, used);
+        }
+        self.tree(&mut join.left, used)?;
+        self.tree(&mut join.right, used)
+    }
+
+    fn item(&mut self, item: FromItem, used: &mut [bool]) -> Result<Leaf> {
+        let FromItem { kind, name, slots } = item;
+        let start = slots.start;
+        let mut reads: Vec<usize> = Vec::new();
+        let node = match kind {
+            ItemKind::Table(relation) => {
+                return Ok(Leaf { kind: LeafKind::Table { relation, name }, slots, reads });
+            }
+            ItemKind::View(relation) => PlanNode::Virtual { relation, name, start, filter: None },
+            ItemKind::Query(query) => {
+                let plan = self.nested(*query)?;
+                reads.extend(&plan.reads);
+                PlanNode::SubQuery { plan, name, start, filter: None }
+            }
+            ItemKind::Shared { number, .. } => {
+                let plan = self.shared(number)?;
+                PlanNode::Shared { plan, name, start, filter: None }
+            }
+            ItemKind::Function { function, mut arguments, ordinality } => {
+                for argument in &mut arguments {
+                    self.expr(argument)?;
+                    reads_slots(argument, &mut |slot| reads.push(slot));
+                }
+                PlanNode::Function { function, arguments, name, start, ordinality, filter: None }
+            }
+            ItemKind::Single { mut expr, ordinality } => {
+                self.expr(&mut expr)?;
+                reads_slots(&expr, &mut |slot| reads.push(slot));
+                PlanNode::Single { expr, name, start, ordinality, filter: None }
+            }
+        };
+        reads.iter().for_each(|slot| used[*slot] = true);
+        Ok(Leaf { kind: LeafKind::Other(node), slots, reads })
+    }
+
+    /// Plans a query that is nested in a row.
+    fn nested(&mut self, query: Query) -> Result<Arc<SubPlan>> {
+        let (columns, reads) = (query.columns.clone(), query.reads());
+        let (correlated, volatile) = (query.is_correlated(), query.is_volatile());
+        let root = Arc::new(self.query(query)?);
+        let number = self.sub_plans;
+        self.sub_plans += 1;
+        Ok(Arc::new(SubPlan { number, root, columns, correlated, reads, volatile }))
+    }
+
+    /// The plan of a WITH query.
+    fn shared(&mut self, number: usize) -> Result<Arc<SubPlan>> {
+        let plan = match std::mem::replace(&mut self.shared[number], Shared::Taken) {
+            Shared::Plan(plan) => plan,
+            Shared::Query(shared) => self.nested(shared.query)?,
+            Shared::Taken => return Err(SqlError::internal("a WITH query that names itself")),
+        };
+        self.shared[number] = Shared::Plan(Arc::clone(&plan));
+        Ok(plan)
+    }
+
+    /// Plans the queries inside an expression.
+    fn expr(&mut self, expr: &mut Expr) -> Result<()> {
+        if let ExprKind::SubQuery(sub) = &mut expr.kind
+            && let Nested::Query(query) = &mut sub.query
+        {
+            let query = std::mem::replace(&mut **query, Query::empty());
+            sub.query = Nested::Plan(self.nested(query)?);
+        }
+        expr.for_each_child_mut(&mut |child| self.expr(child))
+    }
+
+    /// INSERT, UPDATE, DELETE.
+    fn modify(&mut self, query: ModifyQuery) -> Result<PlanNode> {
+        let ModifyQuery { kind, relation, name, source, width, start, .. } = query;
+        let (mut values, checks, mut returning) = (query.values, query.checks, query.returning);
+        for expr in values.iter_mut().flatten().chain(&mut returning) {
+            self.expr(expr)?;
+        }
+        let mut conflict = query.conflict;
+        if let Some(update) = conflict.as_mut().and_then(|conflict| conflict.update.as_mut()) {
+            for expr in update.values.iter_mut().flatten().chain(&mut update.condition) {
+                self.expr(expr)?;
+            }
+        }
+        let mut recheck = None;
+        let input = match source {
+            ModifySource::Row => PlanNode::Result,
+            ModifySource::Rows(mut rows) => {
+                for expr in rows.iter_mut().flatten() {
+                    self.expr(expr)?;
+                }
+                PlanNode::Values { rows }
+            }
+            ModifySource::Query(query) => self.query(*query)?,
+            ModifySource::From(from) => {
+                recheck = self.recheck(&from)?;
+                let mut used = vec![false; from.width];
+                // The old row is needed whole: unchanged columns are copied, indexes compare keys.
+                used[..=relation.columns.len()].fill(true);
+                values
+                    .iter()
+                    .flatten()
+                    .chain(&returning)
+                    .chain(&recheck)
+                    .for_each(|expr| mark(expr, &mut used));
+                self.from(*from, &mut used, &[], None)?.0
+            }
+        };
+        Ok(PlanNode::Modify(Box::new(ModifyPlan {
+            kind,
+            relation,
+            name,
+            input: Arc::new(input),
+            input_width: width,
+            start,
+            values,
+            checks,
+            returning,
+            recheck,
+            conflict,
+        })))
+    }
+}
+
+/// Notes the slots that an expression reads.
+fn mark(expr: &Expr, used: &mut [bool]) {
+    reads_slots(expr, &mut |slot| {
+        if let Some(flag) = used.get_mut(slot) {
+            *flag = true;
+        }
+    });
+}
+
+fn types_of(columns: &[ColumnInfo]) -> Vec<ColumnType> {
+    columns.iter().map(|column| column.column_type).collect()
+}
+
+/// Puts rows in the order that their values are to have.
+fn sorted(node: PlanNode, order: &[OrderKey], types: &[ColumnType]) -> PlanNode {
+    if order.is_empty() {
+        return node;
+    }
+    let keys = order
+        .iter()
+        .map(|key| SortKey {
+            expr: Expr::slot(key.target, types[key.target]),
+            descending: key.descending,
+            nulls_first: key.nulls_first,
+        })
+        .collect();
+    PlanNode::Sort { input: Arc::new(node), keys }
+}
+
+/// Rows that LIMIT and OFFSET let through; a guess when they are not constants.
+fn wanted_rows(limit: Option<&Expr>, offset: Option<&Expr>) -> Option<f64> {
+    let number = |expr: &Expr| match &expr.kind {
+        ExprKind::Const(Datum::Int8(number)) => *number as f64,
+        ExprKind::Const(_) => 0.0,
+        _ => 100.0,
+    };
+    Some(number(limit?) + offset.map_or(0.0, number))
+}

@@ -1,0 +1,254 @@
+//! What a statement asks for: names resolved, types known, nothing decided about how rows are found.
+//!
+//! The analyzer makes it, [`crate::rewrite`] turns it into one that is easier to answer well, and
+//! [`crate::plan`] decides how. Rows are those of the crate's README: FROM items have slots of one row per query
+//! level, an expression reads `Slot { depth, slot }`.
+
+mod walk;
+
+use std::sync::Arc;
+
+use niwaki_catalog::Relation;
+use niwaki_types::ColumnType;
+
+use crate::context::ColumnInfo;
+use crate::expr::Expr;
+use crate::functions::Function;
+use crate::plan::{
+    AggregateCall, ConflictPlan, LockTarget, ModifyKind, SetCall, SetKind, SlotRange,
+};
+
+pub(crate) use walk::{
+    expr_outer_slots, expr_outer_slots_mut, reads_slots, shift_depth, volatile_inside,
+};
+
+/// A statement that returns or changes rows.
+#[derive(Debug)]
+pub(crate) struct StatementQuery {
+    pub(crate) body: StatementBody,
+    /// WITH queries, by the number that [`ItemKind::Shared`] has.
+    pub(crate) shared: Vec<SharedQuery>,
+}
+
+/// What a statement does.
+#[derive(Debug)]
+pub(crate) enum StatementBody {
+    Select(Query),
+    Modify(Box<ModifyQuery>),
+}
+
+/// A WITH query. It reads no rows of the queries around it.
+#[derive(Debug)]
+pub(crate) struct SharedQuery {
+    pub(crate) query: Query,
+    /// How many FROM items name it.
+    pub(crate) references: usize,
+    /// What MATERIALIZED or NOT MATERIALIZED says.
+    pub(crate) materialized: Option<bool>,
+}
+
+/// A query that gives rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Query {
+    pub(crate) body: Body,
+    /// Its columns. Rows may be longer: behind the columns stand values that they are only sorted by.
+    pub(crate) columns: Vec<ColumnInfo>,
+    pub(crate) order: Vec<OrderKey>,
+    pub(crate) limit: Option<Expr>,
+    pub(crate) offset: Option<Expr>,
+}
+
+/// One key of ORDER BY.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OrderKey {
+    /// Which value of the query's rows.
+    pub(crate) target: usize,
+    pub(crate) descending: bool,
+    pub(crate) nulls_first: bool,
+}
+
+/// Where a query's rows come from.
+#[derive(Clone, Debug)]
+pub(crate) enum Body {
+    Select(Box<Select>),
+    Values(Vec<Vec<Expr>>),
+    Set(Box<SetOperation>),
+}
+
+/// UNION, INTERSECT or EXCEPT. Its sides stand on the level of the operation itself: what they read of outer
+/// rows has the depth that it would have there.
+#[derive(Clone, Debug)]
+pub(crate) struct SetOperation {
+    pub(crate) kind: SetKind,
+    pub(crate) all: bool,
+    pub(crate) left: SetSide,
+    pub(crate) right: SetSide,
+    pub(crate) types: Vec<ColumnType>,
+}
+
+/// One side of a set operation.
+#[derive(Clone, Debug)]
+pub(crate) struct SetSide {
+    pub(crate) query: Query,
+    /// The operation's columns, over the rows of the query.
+    pub(crate) exprs: Vec<Expr>,
+}
+
+/// SELECT … FROM … WHERE … GROUP BY … HAVING.
+#[derive(Clone, Debug)]
+pub(crate) struct Select {
+    pub(crate) from: From,
+    pub(crate) grouping: Option<Grouping>,
+    /// Values of the result, then those that are only sorted by; over the row of FROM, or over that of the
+    /// grouping if there is one.
+    pub(crate) targets: Vec<Expr>,
+    /// Set-returning functions of the targets, over the same row.
+    pub(crate) sets: Vec<SetCall>,
+    pub(crate) distinct: bool,
+    pub(crate) locks: Vec<LockTarget>,
+}
+
+/// GROUP BY and aggregates. The row above has the groups and behind them the aggregates' results.
+#[derive(Clone, Debug)]
+pub(crate) struct Grouping {
+    pub(crate) groups: Vec<Expr>,
+    pub(crate) calls: Vec<AggregateCall>,
+    /// Over the row above.
+    pub(crate) having: Option<Expr>,
+}
+
+/// FROM and WHERE: one row per combination of its items that the conditions admit.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct From {
+    pub(crate) items: Vec<FromItem>,
+    /// How the items are joined; `None` for a query without FROM, which has one row.
+    pub(crate) tree: Option<JoinTree>,
+    /// What must hold.
+    pub(crate) conditions: Vec<Expr>,
+    /// Slots of the row.
+    pub(crate) width: usize,
+    /// What a newer version of a locked row is judged by, when rewriting has taken nested queries out of the
+    /// conditions: the conditions as they were.
+    pub(crate) recheck: Option<Vec<Expr>>,
+}
+
+/// One FROM item.
+#[derive(Clone, Debug)]
+pub(crate) struct FromItem {
+    pub(crate) kind: ItemKind,
+    /// Alias or name.
+    pub(crate) name: String,
+    pub(crate) slots: SlotRange,
+}
+
+/// What a FROM item is.
+#[derive(Clone, Debug)]
+pub(crate) enum ItemKind {
+    Table(Arc<Relation>),
+    /// A system view, computed by code.
+    View(Arc<Relation>),
+    Query(Box<Query>),
+    /// A WITH query, by its number.
+    Shared {
+        number: usize,
+        columns: Vec<ColumnInfo>,
+    },
+    Function {
+        function: &'static Function,
+        arguments: Vec<Expr>,
+        ordinality: bool,
+    },
+    /// A function that gives one value.
+    Single {
+        expr: Expr,
+        ordinality: bool,
+    },
+}
+
+/// Items and joins of them.
+#[derive(Clone, Debug)]
+pub(crate) enum JoinTree {
+    /// An item, by its number.
+    Item(usize),
+    Join(Box<JoinNode>),
+}
+
+/// A join of two parts of FROM.
+#[derive(Clone, Debug)]
+pub(crate) struct JoinNode {
+    pub(crate) kind: JoinType,
+    pub(crate) left: JoinTree,
+    pub(crate) right: JoinTree,
+    /// Parts that must all hold.
+    pub(crate) on: Vec<Expr>,
+}
+
+/// Which rows a join keeps. A right join is a left join of its sides the other way round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JoinType {
+    Inner,
+    /// Every row of the left side, with NULLs where nothing on the right matches.
+    Left,
+    /// Every row of both sides.
+    Full,
+    /// Rows of the left side that have a match; the right side's slots mean nothing above.
+    Semi,
+    /// Rows of the left side that have none.
+    Anti,
+}
+
+/// INSERT, UPDATE or DELETE.
+#[derive(Debug)]
+pub(crate) struct ModifyQuery {
+    pub(crate) kind: ModifyKind,
+    pub(crate) relation: Arc<Relation>,
+    /// Alias or name.
+    pub(crate) name: String,
+    pub(crate) source: ModifySource,
+    /// Slots of the source's row with those of the target.
+    pub(crate) width: usize,
+    /// First slot of the target in that row.
+    pub(crate) start: usize,
+    /// The new row: for each column its expression; `None` keeps the old value.
+    pub(crate) values: Vec<Option<Expr>>,
+    /// CHECK constraints over the new row: name, condition.
+    pub(crate) checks: Vec<(String, Expr)>,
+    pub(crate) returning: Vec<Expr>,
+    pub(crate) conflict: Option<ConflictPlan>,
+}
+
+/// Where the rows that are inserted or changed come from.
+#[derive(Debug)]
+pub(crate) enum ModifySource {
+    /// INSERT of one row, whose values read nothing.
+    Row,
+    Rows(Vec<Vec<Expr>>),
+    /// INSERT … SELECT.
+    Query(Box<Query>),
+    /// UPDATE and DELETE: item 0 is the target.
+    From(Box<From>),
+}
+
+impl Query {
+    /// One row without columns.
+    pub(crate) fn empty() -> Self {
+        let (columns, order) = (Vec::new(), Vec::new());
+        Self { body: Body::Values(Vec::new()), columns, order, limit: None, offset: None }
+    }
+
+    /// Values in its rows, those that are only sorted by included.
+    pub(crate) fn width(&self) -> usize {
+        match &self.body {
+            Body::Select(select) => select.targets.len(),
+            Body::Values(_) | Body::Set(_) => self.columns.len(),
+        }
+    }
+}
+
+impl JoinTree {
+    /// `left` and `right` side by side.
+    pub(crate) fn inner(left: Self, right: Self) -> Self {
+        let kind = JoinType::Inner;
+        Self::Join(Box::new(JoinNode { kind, left, right, on: Vec::new() }))
+    }
+}

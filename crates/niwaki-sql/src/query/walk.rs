@@ -1,0 +1,288 @@
+//! Which slots expressions and queries read, whatever the level they stand on.
+
+use super::{Body, From, ItemKind, JoinTree, Query};
+use crate::expr::{Expr, ExprKind, Nested};
+use crate::functions::Volatility;
+
+type Visit<'v> = &'v mut dyn FnMut(&Expr, usize);
+type VisitMut<'v> = &'v mut dyn FnMut(&mut Expr, usize);
+
+impl Query {
+    /// Calls `visit` with every expression of this level. FROM items that are queries, and queries inside
+    /// expressions, are not entered.
+    pub(crate) fn for_each_expr<'q>(&'q self, visit: &mut dyn FnMut(&'q Expr)) {
+        match &self.body {
+            Body::Select(select) => {
+                select.from.for_each_expr(visit);
+                if let Some(grouping) = &select.grouping {
+                    grouping.groups.iter().for_each(&mut *visit);
+                    for call in &grouping.calls {
+                        call.arguments.iter().for_each(&mut *visit);
+                        call.filter.iter().for_each(&mut *visit);
+                        call.order.iter().for_each(|(expr, ..)| visit(expr));
+                    }
+                    grouping.having.iter().for_each(&mut *visit);
+                }
+                select.targets.iter().for_each(&mut *visit);
+                select.sets.iter().flat_map(|set| &set.arguments).for_each(&mut *visit);
+            }
+            Body::Values(rows) => rows.iter().flatten().for_each(&mut *visit),
+            Body::Set(set) => {
+                for side in [&set.left, &set.right] {
+                    side.query.for_each_expr(visit);
+                    side.exprs.iter().for_each(&mut *visit);
+                }
+            }
+        }
+        self.limit.iter().chain(&self.offset).for_each(visit);
+    }
+
+    /// The same with the right to change them.
+    pub(crate) fn for_each_expr_mut(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
+        match &mut self.body {
+            Body::Select(select) => {
+                select.from.for_each_expr_mut(visit);
+                if let Some(grouping) = &mut select.grouping {
+                    grouping.groups.iter_mut().for_each(&mut *visit);
+                    for call in &mut grouping.calls {
+                        call.arguments.iter_mut().for_each(&mut *visit);
+                        call.filter.iter_mut().for_each(&mut *visit);
+                        call.order.iter_mut().for_each(|(expr, ..)| visit(expr));
+                    }
+                    grouping.having.iter_mut().for_each(&mut *visit);
+                }
+                select.targets.iter_mut().for_each(&mut *visit);
+                select.sets.iter_mut().flat_map(|set| &mut set.arguments).for_each(&mut *visit);
+            }
+            Body::Values(rows) => rows.iter_mut().flatten().for_each(&mut *visit),
+            Body::Set(set) => {
+                for side in [&mut set.left, &mut set.right] {
+                    side.query.for_each_expr_mut(visit);
+                    side.exprs.iter_mut().for_each(&mut *visit);
+                }
+            }
+        }
+        self.limit.iter_mut().chain(&mut self.offset).for_each(visit);
+    }
+
+    /// Calls `visit` with every query among its FROM items.
+    pub(crate) fn for_each_item_query<'q>(&'q self, visit: &mut dyn FnMut(&'q Query)) {
+        match &self.body {
+            Body::Select(select) => select.from.for_each_item_query(visit),
+            Body::Values(_) => {}
+            Body::Set(set) => {
+                set.left.query.for_each_item_query(visit);
+                set.right.query.for_each_item_query(visit);
+            }
+        }
+    }
+
+    /// The same with the right to change them.
+    pub(crate) fn for_each_item_query_mut(&mut self, visit: &mut dyn FnMut(&mut Query)) {
+        match &mut self.body {
+            Body::Select(select) => select.from.for_each_item_query_mut(visit),
+            Body::Values(_) => {}
+            Body::Set(set) => {
+                set.left.query.for_each_item_query_mut(visit);
+                set.right.query.for_each_item_query_mut(visit);
+            }
+        }
+    }
+
+    /// Calls `visit` with every slot that stands anywhere inside and is read from a row `level` or more levels up,
+    /// and with the level of the place: the slot's depth less this level says which row around the start is meant.
+    /// `level` is that of the query's own row, 1 where it is nested directly in the row in question.
+    pub(crate) fn outer_slots(&self, level: usize, visit: Visit<'_>) {
+        self.for_each_expr(&mut |expr| expr_outer_slots(expr, level, visit));
+        self.for_each_item_query(&mut |query| query.outer_slots(level + 1, visit));
+    }
+
+    /// The same with the right to change them.
+    pub(crate) fn outer_slots_mut(&mut self, level: usize, visit: VisitMut<'_>) {
+        self.for_each_expr_mut(&mut |expr| expr_outer_slots_mut(expr, level, visit));
+        self.for_each_item_query_mut(&mut |query| query.outer_slots_mut(level + 1, visit));
+    }
+
+    /// Whether it reads rows of queries around it.
+    pub(crate) fn is_correlated(&self) -> bool {
+        let mut found = false;
+        self.outer_slots(1, &mut |_, _| found = true);
+        found
+    }
+
+    /// Slots of the row directly around it that it reads.
+    pub(crate) fn reads(&self) -> Vec<usize> {
+        let mut slots = Vec::new();
+        self.outer_slots(1, &mut |expr, level| {
+            if let ExprKind::Slot { depth, slot } = expr.kind
+                && depth == level
+            {
+                slots.push(slot);
+            }
+        });
+        slots.sort_unstable();
+        slots.dedup();
+        slots
+    }
+
+    /// Whether anything inside, at any level, is volatile.
+    pub(crate) fn is_volatile(&self) -> bool {
+        let mut found = false;
+        self.for_each_expr(&mut |expr| found = found || volatile_inside(expr));
+        self.for_each_item_query(&mut |query| found = found || query.is_volatile());
+        found
+    }
+}
+
+impl From {
+    /// Every expression of FROM and WHERE, over its row.
+    pub(crate) fn for_each_expr<'q>(&'q self, visit: &mut dyn FnMut(&'q Expr)) {
+        for item in &self.items {
+            match &item.kind {
+                ItemKind::Function { arguments, .. } => arguments.iter().for_each(&mut *visit),
+                ItemKind::Single { expr, .. } => visit(expr),
+                _ => {}
+            }
+        }
+        if let Some(tree) = &self.tree {
+            tree.for_each_expr(visit);
+        }
+        self.conditions.iter().for_each(&mut *visit);
+        self.recheck.iter().flatten().for_each(visit);
+    }
+
+    /// The same with the right to change them.
+    pub(crate) fn for_each_expr_mut(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
+        for item in &mut self.items {
+            match &mut item.kind {
+                ItemKind::Function { arguments, .. } => arguments.iter_mut().for_each(&mut *visit),
+                ItemKind::Single { expr, .. } => visit(expr),
+                _ => {}
+            }
+        }
+        if let Some(tree) = &mut self.tree {
+            tree.for_each_expr_mut(visit);
+        }
+        self.conditions.iter_mut().for_each(&mut *visit);
+        self.recheck.iter_mut().flatten().for_each(visit);
+    }
+
+    pub(crate) fn for_each_item_query<'q>(&'q self, visit: &mut dyn FnMut(&'q Query)) {
+        for item in &self.items {
+            if let ItemKind::Query(query) = &item.kind {
+                visit(query);
+            }
+        }
+    }
+
+    pub(crate) fn for_each_item_query_mut(&mut self, visit: &mut dyn FnMut(&mut Query)) {
+        for item in &mut self.items {
+            if let ItemKind::Query(query) = &mut item.kind {
+                visit(query);
+            }
+        }
+    }
+}
+
+impl JoinTree {
+    fn for_each_expr<'q>(&'q self, visit: &mut dyn FnMut(&'q Expr)) {
+        if let Self::Join(join) = self {
+            join.left.for_each_expr(visit);
+            join.right.for_each_expr(visit);
+            join.on.iter().for_each(visit);
+        }
+    }
+
+    fn for_each_expr_mut(&mut self, visit: &mut dyn FnMut(&mut Expr)) {
+        if let Self::Join(join) = self {
+            join.left.for_each_expr_mut(visit);
+            join.right.for_each_expr_mut(visit);
+            join.on.iter_mut().for_each(visit);
+        }
+    }
+
+    /// The numbers of its items, in order.
+    pub(crate) fn items(&self, out: &mut Vec<usize>) {
+        match self {
+            Self::Item(number) => out.push(*number),
+            Self::Join(join) => {
+                join.left.items(out);
+                join.right.items(out);
+            }
+        }
+    }
+}
+
+/// As [`Query::outer_slots`], for an expression whose own row is `level` levels down.
+pub(crate) fn expr_outer_slots(expr: &Expr, level: usize, visit: Visit<'_>) {
+    match &expr.kind {
+        ExprKind::Slot { depth, .. } => {
+            if *depth >= level {
+                visit(expr, level);
+            }
+        }
+        ExprKind::SubQuery(sub) => {
+            if let Nested::Query(query) = &sub.query {
+                query.outer_slots(level + 1, visit);
+            }
+            expr.for_each_child(&mut |child| expr_outer_slots(child, level, visit));
+        }
+        _ => expr.for_each_child(&mut |child| expr_outer_slots(child, level, visit)),
+    }
+}
+
+/// The same with the right to change them.
+pub(crate) fn expr_outer_slots_mut(expr: &mut Expr, level: usize, visit: VisitMut<'_>) {
+    if let ExprKind::Slot { depth, .. } = &expr.kind {
+        if *depth >= level {
+            visit(expr, level);
+        }
+        return;
+    }
+    if let ExprKind::SubQuery(sub) = &mut expr.kind
+        && let Nested::Query(query) = &mut sub.query
+    {
+        query.outer_slots_mut(level + 1, visit);
+    }
+    // Cannot fail: the visit does not.
+    let _ = expr.for_each_child_mut(&mut |child| {
+        expr_outer_slots_mut(child, level, visit);
+        Ok(())
+    });
+}
+
+/// Calls `visit` with every slot of the current row that the expression or a query inside it reads.
+pub(crate) fn reads_slots(expr: &Expr, visit: &mut dyn FnMut(usize)) {
+    match &expr.kind {
+        ExprKind::Slot { depth: 0, slot } => visit(*slot),
+        ExprKind::SubQuery(sub) => {
+            match &sub.query {
+                Nested::Query(query) => query.reads().into_iter().for_each(&mut *visit),
+                Nested::Plan(plan) => plan.reads.iter().copied().for_each(&mut *visit),
+            }
+            expr.for_each_child(&mut |child| reads_slots(child, visit));
+        }
+        _ => expr.for_each_child(&mut |child| reads_slots(child, visit)),
+    }
+}
+
+/// The same expression for a place `by` levels further down.
+pub(crate) fn shift_depth(expr: &mut Expr, by: usize) {
+    expr_outer_slots_mut(expr, 0, &mut |slot, _| {
+        if let ExprKind::Slot { depth, .. } = &mut slot.kind {
+            *depth += by;
+        }
+    });
+}
+
+/// Whether the expression, or a query inside it that is not planned yet, is volatile.
+pub(crate) fn volatile_inside(expr: &Expr) -> bool {
+    expr.any(&mut |part| match &part.kind {
+        ExprKind::Call { function, .. } => function.volatility == Volatility::Volatile,
+        ExprKind::SubQuery(sub) => match &sub.query {
+            Nested::Query(query) => query.is_volatile(),
+            Nested::Plan(plan) => plan.volatile,
+        },
+        _ => false,
+    })
+}
