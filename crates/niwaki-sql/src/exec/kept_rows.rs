@@ -159,6 +159,11 @@ impl KeptReader {
         Ok(true)
     }
 
+    /// How many rows were given since the first.
+    pub(crate) fn given(&self) -> usize {
+        self.next
+    }
+
     /// Goes back to the first row.
     pub fn rewind(&mut self) {
         self.next = 0;
