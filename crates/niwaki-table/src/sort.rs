@@ -113,6 +113,13 @@ impl<L: Layout> Sorter<L> {
         }
     }
 
+    /// Whether a record may be among those that will be read; if not, pushing it does nothing.
+    pub fn wants(&self, record: &L::Record<'_>) -> bool {
+        let bound = self.first.as_ref().and_then(|first| first.bound.as_deref());
+        let bound = bound.and_then(|bound| L::read(bound));
+        bound.is_none_or(|bound| L::order(record, &bound).is_le())
+    }
+
     /// Whether records were left out as not wanted.
     fn leaves_out(&self) -> bool {
         self.first.as_ref().is_some_and(|first| first.bound.is_some())
@@ -148,9 +155,7 @@ impl<L: Layout> Sorter<L> {
         record: &L::Record<'_>,
         check: &mut dyn FnMut() -> Result<(), E>,
     ) -> Result<(), E> {
-        if let Some(First { bound: Some(bound), .. }) = &self.first
-            && L::read(bound).is_some_and(|bound| L::order(record, &bound).is_gt())
-        {
+        if !self.wants(record) {
             return Ok(());
         }
         self.leave_out();

@@ -52,6 +52,10 @@ const QUERIES: &[(&str, &str)] = &[
         "select count(*), sum(a.n) from (select * from t where id % 50 = 0) a, t b where a.id < b.id",
         "",
     ),
+    (
+        "select count(*), min(e.n), max(e.n), max(e.value::text) from json_each((select json_object_agg(id, s) from t)) with ordinality e(key, value, n)",
+        "",
+    ),
 ];
 
 fn fill(session: &mut Session) {

@@ -13,7 +13,7 @@ use super::batches::{BatchStep, Kept};
 use super::key_table::KeyTable;
 use super::ordered_input::OrderedInput;
 use super::spill::{Partitions, SpaceUse};
-use super::states::{GroupOf, States};
+use super::states::{GroupOf, Growth, States};
 use crate::error::{Result, SqlError};
 use crate::expr::{Batch, Expr, Rows, Runtime, Values, is_true};
 use crate::plan::AggregateCall;
@@ -70,8 +70,8 @@ pub(super) struct Groups {
     partitions: usize,
     /// Bytes for keys and states.
     budget: usize,
-    /// Bytes of the states beyond their own size, charged to the statement.
-    grown: usize,
+    /// What the states hold beyond their own size.
+    grown: Growth,
     /// The key of the row at hand, and a row to be written.
     key: Vec<u8>,
     row: Vec<u8>,
@@ -104,7 +104,7 @@ impl Groups {
             level,
             partitions,
             budget: rt.exec.hash_mem.saturating_sub(Partitions::buffers(rt, partitions)),
-            grown: 0,
+            grown: Growth::default(),
             key: Vec::new(),
             row: Vec::new(),
         };
@@ -132,7 +132,7 @@ impl Groups {
             let of_states: usize = self.states.iter().map(States::bytes).sum();
             let count = self.keys.len() + 1;
             // Vectors of states may be as large again as what is in them.
-            let taken = (2 * count).saturating_mul(of_states) + self.grown;
+            let taken = (2 * count).saturating_mul(of_states) + self.grown.bytes;
             let size = self.key.len() + self.row.len();
             if self.keys.has_room(size, self.budget.saturating_sub(taken)) {
                 return Ok(self.keys.add(hash, &self.key, &self.row));
@@ -151,9 +151,9 @@ impl Groups {
     }
 
     /// Charges what the states have grown by.
-    fn charge(&mut self, bytes: usize, rt: &mut Runtime<'_, '_>) -> Result<()> {
-        self.grown += bytes;
-        if bytes > 0 { rt.charge(bytes) } else { Ok(()) }
+    fn charge(&mut self, growth: Growth, rt: &mut Runtime<'_, '_>) -> Result<()> {
+        self.grown += growth;
+        if growth.charged > 0 { rt.charge(growth.charged) } else { Ok(()) }
     }
 
     /// Takes all rows of `input`.
@@ -234,7 +234,7 @@ impl Groups {
         groups: GroupOf<'_>,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<()> {
-        let mut grown = 0;
+        let mut grown = Growth::default();
         for ((call, states), input) in calls.iter().zip(&mut self.states).zip(&mut self.inputs) {
             let Some(filter) = &call.filter else {
                 grown += states.add(call, input, batch, rows, groups, rt)?;
@@ -345,7 +345,7 @@ impl Groups {
                 self.grow(calls);
             }
         }
-        let mut grown = 0;
+        let mut grown = Growth::default();
         for ((call, states), input) in calls.iter().zip(&mut self.states).zip(&mut self.inputs) {
             if let Some(filter) = &call.filter
                 && !is_true(&filter.eval(row, rt)?)
@@ -417,7 +417,7 @@ impl Groups {
         if self.keys.len() > known {
             self.grow(grouping.calls);
         }
-        let mut grown = 0;
+        let mut grown = Growth::default();
         let parts = grouping.calls.iter().zip(&mut self.states).zip(&mut self.inputs);
         for ((call, states), input) in parts {
             let (counts, behind) = rest.split_first().ok_or_else(damaged)?;
@@ -441,7 +441,7 @@ impl Groups {
         rt: &mut Runtime<'_, '_>,
     ) -> Result<Vec<super::spill::Partition>> {
         let of_states: usize = self.states.iter().map(States::bytes).sum();
-        let memory = self.keys.memory() + self.keys.len() * of_states + self.grown;
+        let memory = self.keys.memory() + self.keys.len() * of_states + self.grown.bytes;
         space.table(memory, self.keys.len());
         for input in self.inputs.iter_mut().flatten() {
             input.finish(rt)?;
@@ -476,7 +476,7 @@ impl Groups {
 
     /// Bytes that were charged to the statement.
     pub(super) fn charged(&self) -> usize {
-        self.grown
+        self.grown.charged
     }
 }
 

@@ -74,7 +74,7 @@ pub(crate) fn row_bytes(row: &[Datum]) -> usize {
 }
 
 /// Bytes a value takes besides its own size, roughly: what it points to, its counters, what the allocator adds.
-fn value_bytes(value: &Datum) -> usize {
+pub(crate) fn value_bytes(value: &Datum) -> usize {
     const OVERHEAD: usize = 32;
     match value {
         Datum::Text(text) => text.len() + OVERHEAD,

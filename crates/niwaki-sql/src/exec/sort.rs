@@ -51,11 +51,15 @@ impl Sort {
                 };
                 encode_key(&part.expr.eval(&row, rt)?, order, &mut key);
             }
+            number += 1;
+            // The order is one of keys, so the row need not be written if it is not wanted.
+            if !sorter.wants(&checked(&key, number, &[])?) {
+                continue;
+            }
             bytes.clear();
             write_tagged_row(&row, &mut bytes);
             let record = checked(&key, number, &bytes)?;
             sorter.push(&record, &mut || rt.exec.environment.check_interrupts())?;
-            number += 1;
         }
         drop(step);
         let sorted = Sorter::finish(vec![sorter], &mut || rt.exec.environment.check_interrupts())?;

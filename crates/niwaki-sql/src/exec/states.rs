@@ -85,6 +85,21 @@ impl<T: Copy + Default> Sums<T> {
     }
 }
 
+/// What states grew by besides their own size.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Growth {
+    pub(super) bytes: usize,
+    /// Those of them that the statement is charged for, as nothing else limits them.
+    pub(super) charged: usize,
+}
+
+impl std::ops::AddAssign for Growth {
+    fn add_assign(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.charged += other.charged;
+    }
+}
+
 impl States {
     /// States that take batches.
     pub(super) fn of(call: &AggregateCall) -> Self {
@@ -138,7 +153,7 @@ impl States {
         }
     }
 
-    /// Takes the rows of a batch, or gives them to `input`, if the call has one; returns the bytes that the states grew by.
+    /// Takes the rows of a batch, or gives them to `input`, if the call has one; returns what the states grew by.
     pub(super) fn add(
         &mut self,
         call: &AggregateCall,
@@ -147,7 +162,7 @@ impl States {
         rows: Rows<'_>,
         groups: GroupOf<'_>,
         rt: &mut Runtime<'_, '_>,
-    ) -> Result<usize> {
+    ) -> Result<Growth> {
         let mut values = Vec::with_capacity(call.arguments.len());
         for argument in &call.arguments {
             values.push(argument.eval_rows(batch, rows, rt)?);
@@ -165,13 +180,13 @@ impl States {
                 let group = groups.get(row) as u32;
                 input.take(group, call, &of_row(&values, row), &of_row(&keys, row), rt)?;
             }
-            return Ok(0);
+            return Ok(Growth::default());
         }
         if self.add_vector(values.first(), rows.len(), groups) {
-            return Ok(0);
+            return Ok(Growth::default());
         }
         self.loosen(call.kind);
-        let mut grown = 0;
+        let mut grown = Growth::default();
         for row in 0..rows.len() {
             rt.tick()?;
             grown += self.add_row(groups.get(row) as u32, &of_row(&values, row), rt.exec)?;
@@ -179,20 +194,21 @@ impl States {
         Ok(grown)
     }
 
-    /// Takes the arguments of one row; returns the bytes that the state grew by. The states are those for rows one by one.
+    /// Takes the arguments of one row; returns what the state grew by. The states are those for rows one by one.
     pub(super) fn add_row(
         &mut self,
         group: u32,
         values: &[Datum],
         exec: &ExecContext<'_>,
-    ) -> Result<usize> {
+    ) -> Result<Growth> {
         let Self::Others(states) = self else {
             return Err(SqlError::internal("a row for the states of batches"));
         };
         let state = &mut states[group as usize];
         let before = state.bytes();
         state.add(values, exec)?;
-        Ok(state.bytes().saturating_sub(before))
+        let bytes = state.bytes().saturating_sub(before);
+        Ok(Growth { bytes, charged: if state.grows() { bytes } else { 0 } })
     }
 
     /// Takes all rows at once; false, and none is taken, if these are no values for that.
