@@ -20,6 +20,7 @@ pub mod parse;
 mod plan;
 mod query;
 mod regexp;
+mod rewrite;
 mod sessionless;
 pub mod settings;
 mod statement;

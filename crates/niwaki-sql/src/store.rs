@@ -146,6 +146,18 @@ pub enum RowLock {
     Update,
 }
 
+impl RowLock {
+    /// The clause that asks for it.
+    pub(crate) fn clause(self) -> &'static str {
+        match self {
+            Self::KeyShare => "FOR KEY SHARE",
+            Self::Share => "FOR SHARE",
+            Self::NoKeyUpdate => "FOR NO KEY UPDATE",
+            Self::Update => "FOR UPDATE",
+        }
+    }
+}
+
 /// What to do when a row is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockWait {

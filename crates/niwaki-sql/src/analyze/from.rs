@@ -76,7 +76,7 @@ impl Analyzer<'_> {
             let columns = self.renamed(cte.columns.clone(), alias, &name)?;
             let start = self.scope()?.add_columns(&name, &columns);
             self.shared[cte.number].references += 1;
-            let kind = ItemKind::Shared { number: cte.number, columns };
+            let kind = ItemKind::Shared { number: cte.number };
             return Ok(self.scope()?.add_source(kind, name, start));
         }
         let relation = self.find_relation(var)?;

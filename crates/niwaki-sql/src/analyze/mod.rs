@@ -34,6 +34,7 @@ use crate::expr::Expr;
 use crate::parse::{ParsedStatement, position_of};
 use crate::plan::plan_statement;
 use crate::query::{SharedQuery, StatementBody, StatementQuery};
+use crate::rewrite::rewrite;
 use crate::statement::{Planned, Statement};
 use crate::store::TableLock;
 
@@ -174,7 +175,8 @@ impl<'a> Analyzer<'a> {
                 format!("could not determine data type of parameter ${}", number + 1),
             ));
         }
-        let statement = StatementQuery { body, shared: std::mem::take(&mut self.shared) };
+        let mut statement = StatementQuery { body, shared: std::mem::take(&mut self.shared) };
+        rewrite(&mut statement);
         let (root, sub_plans) = plan_statement(statement, self.context.planner)?;
         Ok(Planned::new(
             Arc::new(root),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_catalog::Relation;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::{
     self, CteMaterialize, LimitOption, LockClauseStrength, LockWaitPolicy, SetOperation, SortByDir,
@@ -17,7 +18,8 @@ use crate::expr::{Expr, ExprKind};
 use crate::functions::compare_function;
 use crate::plan::{LockTarget, SetKind, split_conjuncts};
 use crate::query::{
-    Body, From, Grouping, OrderKey, Query, Select, SetOperation as SetBody, SetSide, SharedQuery,
+    Body, From, FromItem, Grouping, ItemKind, OrderKey, Query, Select, SetOperation as SetBody,
+    SetSide, SharedQuery,
 };
 use crate::store::{LockWait, RowLock, TableLock};
 use crate::types::{CastContext, format_oid};
@@ -535,9 +537,22 @@ impl Analyzer<'_> {
                     names.push((var.relname.clone(), var.location));
                 }
             }
+            let mut inside = Vec::new();
             let scope = self.scope()?;
+            for source in &mut scope.sources {
+                if let ItemKind::Query(query) = &mut source.kind
+                    && (names.is_empty() || names.iter().any(|(name, _)| *name == source.name))
+                {
+                    lock_inside(query, lock, wait, &mut inside)?;
+                }
+            }
             for (name, location) in &names {
-                if !scope.items.iter().any(|item| item.name == *name && item.relation.is_some()) {
+                let query = |source: &FromItem| {
+                    source.name == *name && matches!(source.kind, ItemKind::Query(_))
+                };
+                if !scope.items.iter().any(|item| item.name == *name && item.relation.is_some())
+                    && !scope.sources.iter().any(query)
+                {
                     let message = format!(
                         "relation \"{name}\" in FOR UPDATE clause not found in FROM clause"
                     );
@@ -561,6 +576,9 @@ impl Analyzer<'_> {
                     lock,
                     wait,
                 });
+            }
+            for relation in &inside {
+                self.note_relation(relation, TableLock::RowShare);
             }
         }
         Ok(targets)
@@ -776,6 +794,50 @@ impl Analyzer<'_> {
         });
         Ok(query)
     }
+}
+
+/// Locks the rows of the tables of a query among the FROM items, as if it said so itself.
+fn lock_inside(
+    query: &mut Query,
+    lock: RowLock,
+    wait: LockWait,
+    relations: &mut Vec<Arc<Relation>>,
+) -> Result<()> {
+    let refused = |what: &str| {
+        Err(SqlError::new("0A000", format!("{} is not allowed with {what}", lock.clause())))
+    };
+    let select = match &mut query.body {
+        Body::Select(select) => select,
+        Body::Values(_) => return Ok(()),
+        Body::Set(_) => return refused("UNION/INTERSECT/EXCEPT"),
+    };
+    if select.distinct {
+        return refused("DISTINCT clause");
+    }
+    if let Some(grouping) = &select.grouping {
+        return refused(if grouping.groups.is_empty() {
+            "aggregate functions"
+        } else {
+            "GROUP BY clause"
+        });
+    }
+    for item in &mut select.from.items {
+        match &mut item.kind {
+            ItemKind::Table(relation) => {
+                let start = item.slots.start;
+                if let Some(known) = select.locks.iter_mut().find(|known| known.start == start) {
+                    known.lock = known.lock.max(lock);
+                    continue;
+                }
+                relations.push(Arc::clone(relation));
+                let relation = Arc::clone(relation);
+                select.locks.push(LockTarget { relation, start, lock, wait });
+            }
+            ItemKind::Query(query) => lock_inside(query, lock, wait, relations)?,
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// The row description of an output column.

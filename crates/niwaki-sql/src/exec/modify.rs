@@ -249,7 +249,7 @@ impl LockRows {
 impl Step for LockRows {
     fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         let plan = Arc::clone(&self.plan);
-        let PlanNode::LockRows { input, targets, recheck, single } = &*plan else {
+        let PlanNode::LockRows { input, targets, outer, recheck } = &*plan else {
             return Err(SqlError::internal("a lock of another plan"));
         };
         if self.input.is_none() {
@@ -269,15 +269,17 @@ impl Step for LockRows {
                 match outcome {
                     RowOutcome::Done(_) => {}
                     RowOutcome::Changed { tid, row: newest } => {
-                        if !single {
-                            return Err(SqlError::unsupported(
-                                "judging a join again after a concurrent update",
-                            ));
-                        }
                         for (slot, value) in newest.into_iter().enumerate().take(width) {
                             row[target.start + slot] = value;
                         }
                         row[ctid] = Datum::Tid(tid.block.0, tid.offset.0);
+                        for check in outer {
+                            if !check.on.holds(row, rt)? {
+                                for range in &check.slots {
+                                    row[range.start..range.end].fill(Datum::Null);
+                                }
+                            }
+                        }
                         if !recheck.as_ref().map_or(Ok(true), |r: &Expr| r.holds(row, rt))? {
                             continue 'rows;
                         }

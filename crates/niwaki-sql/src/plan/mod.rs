@@ -149,6 +149,14 @@ pub(crate) struct LockTarget {
     pub(crate) wait: LockWait,
 }
 
+/// A left join as a newer version of one of its rows is judged by it: where ON does not hold, the slots of its right
+/// side become NULL.
+#[derive(Clone, Debug)]
+pub(crate) struct OuterCheck {
+    pub(crate) slots: Vec<SlotRange>,
+    pub(crate) on: Expr,
+}
+
 /// INSERT, UPDATE or DELETE.
 #[derive(Clone, Debug)]
 pub(crate) struct ModifyPlan {
@@ -290,8 +298,9 @@ pub(crate) enum PlanNode {
     LockRows {
         input: Arc<PlanNode>,
         targets: Vec<LockTarget>,
+        /// What a newer version of a row is judged by: first the left joins from the inside out, then the conditions.
+        outer: Vec<OuterCheck>,
         recheck: Option<Expr>,
-        single: bool,
     },
     SetOperation {
         kind: SetKind,

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use niwaki_types::{ColumnType, Datum};
 
 use super::joins::{Leaf, LeafKind, Wanted, plan_joins};
-use super::{ModifyPlan, PlanNode, SortKey, SubPlan, conjunction};
+use super::{LockTarget, ModifyPlan, OuterCheck, PlanNode, SortKey, SubPlan, conjunction};
 use crate::context::{ColumnInfo, PlannerSettings};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, Nested};
 use crate::query::{
-    Body, From, FromItem, ItemKind, JoinTree, ModifyQuery, ModifySource, OrderKey, Query, Select,
-    SetSide, SharedQuery, StatementBody, StatementQuery, reads_slots,
+    Body, From, FromItem, ItemKind, JoinTree, JoinType, ModifyQuery, ModifySource, OrderKey, Query,
+    Select, SetSide, SharedQuery, StatementBody, StatementQuery, reads_slots,
 };
 
 /// Plans a statement. Returns its root, and how many nested plans it has.
@@ -137,8 +137,15 @@ impl Planner {
             used[lock.start + lock.relation.columns.len()] = true;
         }
         let width = from.width;
-        let single = matches!(&from.tree, Some(JoinTree::Item(_)));
-        let recheck = if locks.is_empty() { None } else { self.recheck(&from)? };
+        let (mut recheck, mut outer) = (None, Vec::new());
+        if !locks.is_empty() {
+            refuse_nullable(&from, &locks)?;
+            recheck = self.recheck(&from)?;
+            recheck.iter().for_each(|expr| mark(expr, &mut used));
+            if let Some(tree) = &from.tree {
+                self.outer_checks(tree, &from.items, &mut outer)?;
+            }
+        }
         let limit = wanted_rows.filter(|_| simple);
         let (mut node, ordered) = self.from(from, &mut used, &wanted_order, limit)?;
         let mut input_width = width;
@@ -148,7 +155,7 @@ impl Planner {
                 node = PlanNode::Sort { input: Arc::new(node), keys: wanted_order };
             }
             sort_done = true;
-            node = PlanNode::LockRows { input: Arc::new(node), targets: locks, recheck, single };
+            node = PlanNode::LockRows { input: Arc::new(node), targets: locks, outer, recheck };
         }
         if let Some(grouping) = grouping {
             input_width = grouping.groups.len() + grouping.calls.len();
@@ -179,6 +186,36 @@ impl Planner {
         Ok(conjunction(conditions))
     }
 
+    /// The left joins whose left sides newer versions can come from, from the inside out.
+    fn outer_checks(
+        &mut self,
+        tree: &JoinTree,
+        items: &[FromItem],
+        out: &mut Vec<OuterCheck>,
+    ) -> Result<()> {
+        let JoinTree::Join(join) = tree else { return Ok(()) };
+        match join.kind {
+            JoinType::Inner => {
+                self.outer_checks(&join.left, items, out)?;
+                self.outer_checks(&join.right, items, out)
+            }
+            JoinType::Semi | JoinType::Anti => self.outer_checks(&join.left, items, out),
+            JoinType::Left => {
+                self.outer_checks(&join.left, items, out)?;
+                let mut on = join.on.clone();
+                for part in &mut on {
+                    self.expr(part)?;
+                }
+                let mut numbers = Vec::new();
+                join.right.items(&mut numbers);
+                let slots = numbers.into_iter().map(|number| items[number].slots).collect();
+                out.extend(conjunction(on).map(|on| OuterCheck { slots, on }));
+                Ok(())
+            }
+            JoinType::Full => Ok(()),
+        }
+    }
+
     /// Plans FROM and WHERE. `used` are the slots that something above reads. Returns the plan, and whether the
     /// wanted order holds.
     fn from(
@@ -201,9 +238,16 @@ impl Planner {
             };
             return Ok((node, order.is_empty()));
         };
+        // What was flattened is part of the tree no more.
+        let mut wanted = Vec::new();
+        tree.items(&mut wanted);
         let mut leaves = Vec::with_capacity(items.len());
-        for item in items {
-            leaves.push(self.item(item, used)?);
+        for (number, item) in items.into_iter().enumerate() {
+            let leaf = match wanted.contains(&number) {
+                true => Some(self.item(item, used)?),
+                false => None,
+            };
+            leaves.push(leaf);
         }
         self.tree(&mut tree, used)?;
         let wanted = Wanted { used, order, limit };
@@ -235,7 +279,7 @@ impl Planner {
                 reads.extend(&plan.reads);
                 PlanNode::SubQuery { plan, name, start, filter: None }
             }
-            ItemKind::Shared { number, .. } => {
+            ItemKind::Shared { number } => {
                 let plan = self.shared(number)?;
                 PlanNode::Shared { plan, name, start, filter: None }
             }
@@ -339,6 +383,23 @@ impl Planner {
             conflict,
         })))
     }
+}
+
+/// Refuses to lock rows that an outer join can fill up with NULLs.
+fn refuse_nullable(from: &From, locks: &[LockTarget]) -> Result<()> {
+    for lock in locks {
+        let number = from.items.iter().position(|item| item.slots.start == lock.start);
+        if let (Some(tree), Some(number)) = (&from.tree, number)
+            && tree.is_nullable(number)
+        {
+            let message = format!(
+                "{} cannot be applied to the nullable side of an outer join",
+                lock.lock.clause()
+            );
+            return Err(SqlError::new("0A000", message));
+        }
+    }
+    Ok(())
 }
 
 /// Notes the slots that an expression reads.

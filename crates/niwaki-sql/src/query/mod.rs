@@ -151,7 +151,6 @@ pub(crate) enum ItemKind {
     /// A WITH query, by its number.
     Shared {
         number: usize,
-        columns: Vec<ColumnInfo>,
     },
     Function {
         function: &'static Function,
@@ -234,6 +233,13 @@ impl Query {
     pub(crate) fn empty() -> Self {
         let (columns, order) = (Vec::new(), Vec::new());
         Self { body: Body::Values(Vec::new()), columns, order, limit: None, offset: None }
+    }
+
+    /// Whether it, or a query among its FROM items, locks rows.
+    pub(crate) fn locks_rows(&self) -> bool {
+        let mut locks = matches!(&self.body, Body::Select(select) if !select.locks.is_empty());
+        self.for_each_item_query(&mut |query| locks = locks || query.locks_rows());
+        locks
     }
 
     /// Values in its rows, those that are only sorted by included.

@@ -1,6 +1,6 @@
 //! Which slots expressions and queries read, whatever the level they stand on.
 
-use super::{Body, From, ItemKind, JoinTree, Query};
+use super::{Body, From, ItemKind, JoinTree, JoinType, Query};
 use crate::expr::{Expr, ExprKind, Nested};
 use crate::functions::Volatility;
 
@@ -198,6 +198,23 @@ impl JoinTree {
             join.left.for_each_expr_mut(visit);
             join.right.for_each_expr_mut(visit);
             join.on.iter_mut().for_each(visit);
+        }
+    }
+
+    /// Whether some join of the tree can fill up the item with NULLs.
+    pub(crate) fn is_nullable(&self, item: usize) -> bool {
+        let Self::Join(join) = self else { return false };
+        match join.kind {
+            JoinType::Full => join.left.has(item) || join.right.has(item),
+            JoinType::Left | JoinType::Anti if join.right.has(item) => true,
+            _ => join.left.is_nullable(item) || join.right.is_nullable(item),
+        }
+    }
+
+    fn has(&self, item: usize) -> bool {
+        match self {
+            Self::Item(number) => *number == item,
+            Self::Join(join) => join.left.has(item) || join.right.has(item),
         }
     }
 

@@ -72,13 +72,12 @@ pub(super) struct Wanted<'a> {
 /// `0A000` for joins that there is no method for.
 pub(super) fn plan_joins(
     tree: JoinTree,
-    leaves: Vec<Leaf>,
+    mut leaves: Vec<Option<Leaf>>,
     conditions: Vec<Expr>,
     wanted: Wanted<'_>,
     settings: PlannerSettings,
 ) -> Result<(PlanNode, bool)> {
     let tables = Tables::of(&leaves);
-    let mut leaves: Vec<Option<Leaf>> = leaves.into_iter().map(Some).collect();
     let mut block = block::Block::of(tree, &mut leaves)?;
     // Conditions that read nothing of the row are asked once.
     let (mut gates, mut rest) = (Vec::new(), Vec::new());

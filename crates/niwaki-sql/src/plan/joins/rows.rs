@@ -37,11 +37,12 @@ struct Side<'t> {
 }
 
 impl Tables {
-    pub(super) fn of(leaves: &[Leaf]) -> Self {
+    pub(super) fn of(leaves: &[Option<Leaf>]) -> Self {
         let mut tables = Vec::new();
-        for leaf in leaves {
+        let several = leaves.iter().flatten().count() > 1;
+        for leaf in leaves.iter().flatten() {
             if let LeafKind::Table { relation, .. } = &leaf.kind {
-                let rows = if leaves.len() > 1 { table_rows(relation) } else { 0.0 };
+                let rows = if several { table_rows(relation) } else { 0.0 };
                 let (start, end) = (leaf.slots.start, leaf.slots.end);
                 tables.push(Table { relation: Arc::clone(relation), start, end, rows });
             }

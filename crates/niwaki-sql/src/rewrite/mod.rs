@@ -1,0 +1,167 @@
+//! From a query to one that asks the same and is easier to answer well.
+//!
+//! In this order, the innermost queries first:
+//! 1. a WITH query that is named once becomes a FROM item ([`shared`]);
+//! 2. EXISTS, IN and = ANY under AND become semi joins, NOT EXISTS becomes an anti join ([`sublinks`]);
+//! 3. simple queries among the FROM items become part of the query ([`flatten`]);
+//! 4. an outer join becomes an inner one where a condition refuses the rows that it adds ([`outer_joins`]);
+//! 5. conditions go into the queries among the FROM items ([`push_down`]).
+
+mod flatten;
+mod nulls;
+mod outer_joins;
+mod push_down;
+mod shared;
+mod sublinks;
+
+use crate::expr::{Expr, ExprKind, Nested};
+use crate::query::{
+    Body, From, JoinTree, JoinType, ModifySource, Query, Select, SharedQuery, StatementBody,
+    StatementQuery,
+};
+
+/// Rewrites all queries of a statement.
+pub(crate) fn rewrite(statement: &mut StatementQuery) {
+    let mut rewriter = Rewriter { shared: &mut statement.shared };
+    match &mut statement.body {
+        StatementBody::Select(query) => rewriter.query(query),
+        StatementBody::Modify(modify) => {
+            let values = modify.values.iter_mut().flatten();
+            let mut exprs: Vec<&mut Expr> = values.chain(&mut modify.returning).collect();
+            match &mut modify.source {
+                ModifySource::Row => rewriter.exprs(&mut exprs),
+                ModifySource::Rows(rows) => {
+                    rewriter.exprs(&mut exprs);
+                    rewriter.exprs(&mut rows.iter_mut().flatten().collect::<Vec<_>>());
+                }
+                ModifySource::Query(query) => {
+                    rewriter.exprs(&mut exprs);
+                    rewriter.query(query);
+                }
+                ModifySource::From(from) => {
+                    rewriter.exprs(&mut exprs);
+                    rewriter.level(&mut Level { from, exprs, locks: true });
+                }
+            }
+            let update = modify.conflict.as_mut().and_then(|conflict| conflict.update.as_mut());
+            if let Some(update) = update {
+                let values = update.values.iter_mut().flatten();
+                rewriter.exprs(&mut values.chain(&mut update.condition).collect::<Vec<_>>());
+            }
+        }
+    }
+    // Those that are still shared.
+    for number in 0..statement.shared.len() {
+        let mut query = std::mem::replace(&mut statement.shared[number].query, Query::empty());
+        Rewriter { shared: &mut statement.shared }.query(&mut query);
+        statement.shared[number].query = query;
+    }
+}
+
+struct Rewriter<'s> {
+    shared: &'s mut Vec<SharedQuery>,
+}
+
+/// FROM and WHERE of one level, with the other expressions over their row.
+struct Level<'q> {
+    from: &'q mut From,
+    exprs: Vec<&'q mut Expr>,
+    /// Rows of it are locked or changed: newer versions of them are judged again.
+    locks: bool,
+}
+
+impl Rewriter<'_> {
+    fn query(&mut self, query: &mut Query) {
+        query.for_each_expr_mut(&mut |expr| self.expr(expr));
+        self.body(query);
+    }
+
+    /// The queries among the FROM items of a query whose expressions are done, then the query itself.
+    fn body(&mut self, query: &mut Query) {
+        match &mut query.body {
+            Body::Select(select) => self.level(&mut level_of(select)),
+            Body::Values(_) => {}
+            Body::Set(set) => {
+                self.body(&mut set.left.query);
+                self.body(&mut set.right.query);
+            }
+        }
+    }
+
+    fn exprs(&mut self, exprs: &mut [&mut Expr]) {
+        exprs.iter_mut().for_each(|expr| self.expr(expr));
+    }
+
+    /// The queries inside an expression.
+    fn expr(&mut self, expr: &mut Expr) {
+        if let ExprKind::SubQuery(sub) = &mut expr.kind
+            && let Nested::Query(query) = &mut sub.query
+        {
+            self.query(query);
+        }
+        // Cannot fail: the visit does not.
+        let _ = expr.for_each_child_mut(&mut |child| {
+            self.expr(child);
+            Ok(())
+        });
+    }
+
+    /// One level, whose expressions are done.
+    fn level(&mut self, level: &mut Level<'_>) {
+        self.inline(level.from);
+        level.from.for_each_item_query_mut(&mut |query| self.query(query));
+        hoist(level.from);
+        sublinks::pull_up(level);
+        flatten::flatten(level);
+        hoist(level.from);
+        outer_joins::reduce(level.from);
+        hoist(level.from);
+        push_down::push_down(level.from);
+    }
+}
+
+/// The level of a SELECT: its FROM, and what reads its rows.
+fn level_of(select: &mut Select) -> Level<'_> {
+    let mut exprs: Vec<&mut Expr> = Vec::new();
+    match &mut select.grouping {
+        Some(grouping) => {
+            exprs.extend(&mut grouping.groups);
+            for call in &mut grouping.calls {
+                exprs.extend(&mut call.arguments);
+                exprs.extend(&mut call.filter);
+                exprs.extend(call.order.iter_mut().map(|(expr, ..)| expr));
+            }
+        }
+        None => {
+            exprs.extend(&mut select.targets);
+            exprs.extend(select.sets.iter_mut().flat_map(|set| &mut set.arguments));
+        }
+    }
+    Level { from: &mut select.from, exprs, locks: !select.locks.is_empty() }
+}
+
+/// Moves conditions of inner joins to WHERE, where they mean the same.
+fn hoist(from: &mut From) {
+    fn walk(tree: &mut JoinTree, conditions: &mut Vec<Expr>) {
+        let JoinTree::Join(join) = tree else { return };
+        match join.kind {
+            JoinType::Inner => {
+                walk(&mut join.left, conditions);
+                walk(&mut join.right, conditions);
+                conditions.append(&mut join.on);
+            }
+            JoinType::Left | JoinType::Semi | JoinType::Anti => walk(&mut join.left, conditions),
+            JoinType::Full => {}
+        }
+    }
+    let mut found = Vec::new();
+    if let Some(tree) = &mut from.tree {
+        walk(tree, &mut found);
+    }
+    if let Some(recheck) = &mut from.recheck {
+        recheck.extend(found.iter().cloned());
+    }
+    // Join conditions first, as they are written.
+    found.append(&mut from.conditions);
+    from.conditions = found;
+}

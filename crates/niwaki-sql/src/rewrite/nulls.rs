@@ -1,0 +1,76 @@
+//! What NULL does to expressions.
+
+use crate::expr::{BoolTest, Expr, ExprKind};
+use crate::query::{From, ItemKind};
+
+/// Appends the slots of the current row that cannot be NULL where the condition holds.
+pub(super) fn refused(condition: &Expr, out: &mut Vec<usize>) {
+    match &condition.kind {
+        ExprKind::And(parts) => parts.iter().for_each(|part| refused(part, out)),
+        ExprKind::Or(parts) => {
+            let mut sides = parts.iter().map(|part| {
+                let mut slots = Vec::new();
+                refused(part, &mut slots);
+                slots
+            });
+            let Some(first) = sides.next() else { return };
+            let rest: Vec<Vec<usize>> = sides.collect();
+            out.extend(first.into_iter().filter(|slot| rest.iter().all(|r| r.contains(slot))));
+        }
+        ExprKind::IsNull { argument, negated: true } => strict_slots(argument, out),
+        ExprKind::BoolTest { argument, test } => match test {
+            BoolTest::True => refused(argument, out),
+            BoolTest::False | BoolTest::NotUnknown => strict_slots(argument, out),
+            BoolTest::NotTrue | BoolTest::NotFalse | BoolTest::Unknown => {}
+        },
+        _ => strict_slots(condition, out),
+    }
+}
+
+/// Appends the slots of the current row whose being NULL makes the expression NULL.
+pub(super) fn strict_slots(expr: &Expr, out: &mut Vec<usize>) {
+    match &expr.kind {
+        ExprKind::Slot { depth: 0, slot } => out.push(*slot),
+        ExprKind::Call { function, arguments } if function.strict => {
+            arguments.iter().for_each(|argument| strict_slots(argument, out));
+        }
+        ExprKind::Cast { argument, .. }
+        | ExprKind::Length { argument, .. }
+        | ExprKind::Not(argument) => strict_slots(argument, out),
+        // With an empty array it is false or true whatever the value is; but not with a list of values.
+        ExprKind::ArrayCompare { left, right, .. } => {
+            if matches!(&right.kind, ExprKind::Array(values) if !values.is_empty()) {
+                strict_slots(left, out);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether the expression is NULL when all slots of the current row that satisfy `inside` are.
+pub(super) fn null_with(expr: &Expr, inside: &dyn Fn(usize) -> bool) -> bool {
+    let mut slots = Vec::new();
+    strict_slots(expr, &mut slots);
+    slots.into_iter().any(inside)
+}
+
+/// Whether an expression over the rows of FROM is never NULL: a column that cannot be, of a table that no outer join
+/// fills up.
+pub(super) fn is_never_null(expr: &Expr, from: &From) -> bool {
+    match &expr.kind {
+        ExprKind::Const(value) => !value.is_null(),
+        ExprKind::Cast { argument, .. } | ExprKind::Length { argument, .. } => {
+            is_never_null(argument, from)
+        }
+        ExprKind::Slot { depth: 0, slot } => {
+            let found = from.items.iter().position(|item| item.slots.contains(*slot));
+            let Some(number) = found else { return false };
+            let item = &from.items[number];
+            let ItemKind::Table(relation) = &item.kind else { return false };
+            let column = relation.columns.get(slot - item.slots.start);
+            column.is_some_and(|column| column.not_null)
+                && from.tree.as_ref().is_some_and(|tree| !tree.is_nullable(number))
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,165 @@
+//! Conditions that go into the queries among the FROM items.
+
+use super::flatten::reads_inside;
+use super::outer_joins::reduce;
+use crate::expr::{Expr, ExprKind};
+use crate::query::{
+    Body, From, ItemKind, JoinTree, Query, expr_outer_slots_mut, reads_slots, shift_depth,
+    volatile_inside,
+};
+
+/// Moves conditions that read the columns of one query only into it, where they mean the same.
+pub(super) fn push_down(from: &mut From) {
+    let Some(tree) = from.tree.take() else { return };
+    let mut numbers = Vec::new();
+    tree.items(&mut numbers);
+    for number in numbers {
+        if !tree.is_nullable(number) && !is_hidden(&tree, number) {
+            push_into(from, number);
+        }
+    }
+    from.tree = Some(tree);
+}
+
+/// Whether an item stands on the right of a semi join, whose columns conditions above do not read.
+fn is_hidden(tree: &JoinTree, number: usize) -> bool {
+    let JoinTree::Join(join) = tree else { return false };
+    let mut right = Vec::new();
+    join.right.items(&mut right);
+    if right.contains(&number) {
+        return join.kind == crate::query::JoinType::Semi || is_hidden(&join.right, number);
+    }
+    is_hidden(&join.left, number)
+}
+
+fn push_into(from: &mut From, number: usize) {
+    let item = &mut from.items[number];
+    let slots = item.slots;
+    let ItemKind::Query(query) = &mut item.kind else { return };
+    let inside = |slot: usize| slots.contains(slot);
+    let mut pushed = false;
+    let mut kept = Vec::new();
+    for condition in std::mem::take(&mut from.conditions) {
+        let mut reads = false;
+        reads_slots(&condition, &mut |_| reads = true);
+        let plain = reads
+            && reads_inside(&condition, &inside)
+            && !volatile_inside(&condition)
+            && !condition.any(&mut |part| matches!(part.kind, ExprKind::SubQuery(_)));
+        if !plain {
+            kept.push(condition);
+            continue;
+        }
+        // Over the query's own rows, one level further down.
+        let mut own = condition.clone();
+        expr_outer_slots_mut(&mut own, 0, &mut |slot, level| {
+            if let ExprKind::Slot { depth, slot } = &mut slot.kind {
+                match *depth == level {
+                    true => *slot -= slots.start,
+                    false => *depth += 1,
+                }
+            }
+        });
+        if accepts(query, &own) {
+            push(query, own);
+            pushed = true;
+        } else {
+            kept.push(condition);
+        }
+    }
+    from.conditions = kept;
+    if pushed {
+        settle(query);
+    }
+}
+
+/// Looks again at what the new conditions allow.
+fn settle(query: &mut Query) {
+    match &mut query.body {
+        Body::Select(select) => {
+            reduce(&mut select.from);
+            super::hoist(&mut select.from);
+            push_down(&mut select.from);
+        }
+        Body::Values(_) => {}
+        Body::Set(set) => {
+            settle(&mut set.left.query);
+            settle(&mut set.right.query);
+        }
+    }
+}
+
+/// Whether a condition over the rows of a query can be judged inside it.
+fn accepts(query: &Query, condition: &Expr) -> bool {
+    if query.limit.is_some() || query.offset.is_some() {
+        return false;
+    }
+    match &query.body {
+        Body::Select(select) => {
+            let mut fits = select.sets.is_empty()
+                && select.locks.is_empty()
+                && select.from.recheck.is_none()
+                && (select.from.tree.is_some() || select.grouping.is_some());
+            reads_slots(condition, &mut |slot| {
+                fits = fits
+                    && slot < query.columns.len()
+                    && select.targets.get(slot).is_some_and(|target| !volatile_inside(target));
+            });
+            fits
+        }
+        Body::Values(_) => false,
+        Body::Set(set) => [&set.left, &set.right].into_iter().all(|side| {
+            let own = substituted(condition, &side.exprs);
+            accepts(&side.query, &own)
+        }),
+    }
+}
+
+/// Puts a condition over the rows of a query into it.
+fn push(query: &mut Query, condition: Expr) {
+    match &mut query.body {
+        Body::Select(select) => {
+            let own = substituted(&condition, &select.targets);
+            let Some(grouping) = &mut select.grouping else {
+                select.from.conditions.push(own);
+                return;
+            };
+            let groups = grouping.groups.len();
+            // A condition on groups can be judged before there are any; the results of aggregates cannot. Without
+            // groups there is a row even where nothing is left.
+            if groups > 0 && reads_inside(&own, &|slot| slot < groups) {
+                select.from.conditions.push(substituted(&own, &grouping.groups));
+                return;
+            }
+            grouping.having = Some(match grouping.having.take() {
+                Some(having) => {
+                    let ty = having.ty;
+                    Expr::new(ExprKind::And(vec![having, own]), ty, -1)
+                }
+                None => own,
+            });
+        }
+        Body::Values(_) => {}
+        Body::Set(set) => {
+            for side in [&mut set.left, &mut set.right] {
+                let own = substituted(&condition, &side.exprs);
+                push(&mut side.query, own);
+            }
+        }
+    }
+}
+
+/// The expression with what its slots stand for.
+fn substituted(expr: &Expr, by: &[Expr]) -> Expr {
+    let mut expr = expr.clone();
+    expr_outer_slots_mut(&mut expr, 0, &mut |slot, level| {
+        if let ExprKind::Slot { depth, slot: number } = slot.kind
+            && depth == level
+            && let Some(value) = by.get(number)
+        {
+            *slot = value.clone();
+            shift_depth(slot, level);
+        }
+    });
+    expr
+}

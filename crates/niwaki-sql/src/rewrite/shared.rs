@@ -1,0 +1,32 @@
+//! WITH queries that are computed where they are named.
+
+use super::Rewriter;
+use crate::query::{From, ItemKind, Query, SharedQuery};
+
+impl Rewriter<'_> {
+    /// Puts WITH queries that are named once, or are NOT MATERIALIZED, in the place of their names. What is volatile
+    /// or locks rows is done once, so it stays.
+    pub(super) fn inline(&mut self, from: &mut From) {
+        for item in &mut from.items {
+            let ItemKind::Shared { number } = item.kind else { continue };
+            let Some(shared) = self.shared.get_mut(number) else { continue };
+            if !can_be_inlined(shared) {
+                continue;
+            }
+            let query = if shared.references == 1 {
+                std::mem::replace(&mut shared.query, Query::empty())
+            } else {
+                shared.query.clone()
+            };
+            item.kind = ItemKind::Query(Box::new(query));
+        }
+    }
+}
+
+fn can_be_inlined(shared: &SharedQuery) -> bool {
+    let wanted = match shared.materialized {
+        Some(materialized) => !materialized,
+        None => shared.references == 1,
+    };
+    wanted && !shared.query.is_volatile() && !shared.query.locks_rows()
+}

@@ -1,0 +1,175 @@
+//! EXISTS, IN and = ANY as joins.
+
+use super::flatten::{merge, moved};
+use super::nulls::is_never_null;
+use super::{Level, hoist};
+use crate::expr::{Expr, ExprKind, Nested, SubQuery, SubQueryKind};
+use crate::plan::{SlotRange, is_volatile};
+use crate::query::{
+    Body, From, FromItem, ItemKind, JoinNode, JoinTree, JoinType, Query, Select,
+    expr_outer_slots_mut, reads_slots, volatile_inside,
+};
+use niwaki_types::Datum;
+
+/// Turns the conditions of a level that ask for the existence of rows into joins where that is right.
+pub(super) fn pull_up(level: &mut Level<'_>) {
+    if level.from.tree.is_none() {
+        return;
+    }
+    let before = level.locks.then(|| level.from.conditions.clone());
+    let mut pulled = false;
+    for condition in std::mem::take(&mut level.from.conditions) {
+        match pull_one(level.from, condition) {
+            None => pulled = true,
+            Some(condition) => level.from.conditions.push(condition),
+        }
+    }
+    if pulled && level.from.recheck.is_none() {
+        level.from.recheck = before;
+    }
+}
+
+/// Gives the condition back where it cannot be a join.
+fn pull_one(from: &mut From, condition: Expr) -> Option<Expr> {
+    let (sub, negated) = match &condition.kind {
+        ExprKind::SubQuery(sub) => (sub, false),
+        ExprKind::Not(inner) => match &inner.kind {
+            ExprKind::SubQuery(sub) => (sub, true),
+            _ => return Some(condition),
+        },
+        _ => return Some(condition),
+    };
+    let fits = match &sub.kind {
+        SubQueryKind::Exists => exists_fits(sub),
+        SubQueryKind::Compare { any: true, left, function, .. } => {
+            any_fits(sub, left) && (!negated || (function.name == "=" && no_nulls(sub, left, from)))
+        }
+        _ => false,
+    };
+    if !fits {
+        return Some(condition);
+    }
+    let sub = match condition.kind {
+        ExprKind::SubQuery(sub) => sub,
+        ExprKind::Not(inner) => match inner.kind {
+            ExprKind::SubQuery(sub) => sub,
+            kind => return Some(Expr { kind, ..*inner }),
+        },
+        _ => return Some(condition),
+    };
+    let kind = if negated { JoinType::Anti } else { JoinType::Semi };
+    let SubQuery { kind: question, query: Nested::Query(query) } = *sub else { return None };
+    let (right, on) = match (question, *query) {
+        (SubQueryKind::Compare { function, left, right_cast, .. }, query) => {
+            any_join(from, query, function, left, right_cast)
+        }
+        (_, Query { body: Body::Select(select), .. }) => {
+            let mut inner = select.from;
+            hoist(&mut inner);
+            let conditions = std::mem::take(&mut inner.conditions);
+            let offset = from.width;
+            let right = merge(from, inner)?;
+            let on = conditions.into_iter().map(|condition| moved(condition, offset)).collect();
+            (right, on)
+        }
+        _ => return None,
+    };
+    let left = from.tree.take()?;
+    from.tree = Some(JoinTree::Join(Box::new(JoinNode { kind, left, right, on })));
+    None
+}
+
+/// `left op ANY (query)` as a join with the query.
+fn any_join(
+    from: &mut From,
+    query: Query,
+    function: &'static crate::functions::Function,
+    left: Expr,
+    mut right: Expr,
+) -> (JoinTree, Vec<Expr>) {
+    let slots = SlotRange { start: from.width, end: from.width + query.columns.len() };
+    expr_outer_slots_mut(&mut right, 0, &mut |slot, level| {
+        if let ExprKind::Slot { depth, slot } = &mut slot.kind
+            && *depth == level
+        {
+            *slot += slots.start;
+        }
+    });
+    let location = left.location;
+    let on = Expr::call(function, vec![left, right], niwaki_types::TypeOid::BOOL, location);
+    let name = "ANY_subquery".to_owned();
+    from.items.push(FromItem { kind: ItemKind::Query(Box::new(query)), name, slots });
+    from.width = slots.end;
+    (JoinTree::Item(from.items.len() - 1), vec![on])
+}
+
+/// Whether the rows of the query do not depend on what is above FROM and WHERE.
+fn is_plain(select: &Select) -> bool {
+    select.grouping.is_none() && select.sets.is_empty() && select.locks.is_empty()
+}
+
+fn exists_fits(sub: &SubQuery) -> bool {
+    let Nested::Query(query) = &sub.query else { return false };
+    let Body::Select(select) = &query.body else { return false };
+    let limited = match query.limit.as_ref().map(|limit| &limit.kind) {
+        None | Some(ExprKind::Const(Datum::Null)) => false,
+        Some(ExprKind::Const(Datum::Int8(number))) => *number < 1,
+        Some(_) => true,
+    };
+    if !is_plain(select) || limited || query.offset.is_some() || select.from.tree.is_none() {
+        return false;
+    }
+    // What reads no row of the query around is asked once, which is better; and only WHERE may read one.
+    let from = &select.from;
+    let mut reads = false;
+    for condition in &from.conditions {
+        reads = reads || reads_parent(condition);
+    }
+    let mut other = false;
+    from.for_each_item_query(&mut |query| {
+        query.outer_slots(1, &mut |slot, level| {
+            other |= matches!(slot.kind, ExprKind::Slot { depth, .. } if depth == level + 1);
+        });
+        other |= query.is_volatile();
+    });
+    let mut everywhere = 0;
+    let mut in_conditions = 0;
+    from.for_each_expr(&mut |expr| {
+        everywhere += usize::from(reads_parent(expr));
+        other |= volatile_inside(expr);
+    });
+    from.conditions.iter().for_each(|expr| in_conditions += usize::from(reads_parent(expr)));
+    reads && !other && everywhere == in_conditions && from.recheck.is_none()
+}
+
+/// Whether an expression of a nested query reads the row directly around the query.
+fn reads_parent(expr: &Expr) -> bool {
+    let mut found = false;
+    crate::query::expr_outer_slots(expr, 0, &mut |slot, level| {
+        found |= matches!(slot.kind, ExprKind::Slot { depth, .. } if depth == level + 1);
+    });
+    found
+}
+
+fn any_fits(sub: &SubQuery, left: &Expr) -> bool {
+    let Nested::Query(query) = &sub.query else { return false };
+    let mut reads = false;
+    reads_slots(left, &mut |_| reads = true);
+    reads && !is_volatile(left) && query.reads().is_empty() && !query.is_volatile()
+}
+
+/// Whether neither side of `left = ANY (query)` can be NULL.
+fn no_nulls(sub: &SubQuery, left: &Expr, from: &From) -> bool {
+    let (Nested::Query(query), SubQueryKind::Compare { right_cast, .. }) = (&sub.query, &sub.kind)
+    else {
+        return false;
+    };
+    let Body::Select(select) = &query.body else { return false };
+    let plain = matches!(right_cast.kind, ExprKind::Slot { .. })
+        || matches!(&right_cast.kind, ExprKind::Cast { argument, .. } if matches!(argument.kind, ExprKind::Slot { .. }));
+    select.grouping.is_none()
+        && select.sets.is_empty()
+        && plain
+        && select.targets.first().is_some_and(|target| is_never_null(target, &select.from))
+        && is_never_null(left, from)
+}

@@ -1,0 +1,516 @@
+//! Joins give what a naive evaluation gives: random trees of joins, nested queries in FROM and conditions with EXISTS
+//! and IN, over small tables with NULLs, under every method of joining.
+//!
+//! `NIWAKI_JOINS_SCRIPT=file` writes the statements for psql to `file`, and what they must print to `file.expected`:
+//! so PostgreSQL judges the naive evaluation.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use common::run;
+use niwaki::{Database, Session};
+use niwaki_env::rng::SeededRng;
+
+/// Databases tried, and queries for each.
+const DATABASES: u64 = 12;
+const QUERIES: u64 = 40;
+const COLUMNS: [&str; 3] = ["a", "b", "c"];
+
+type Value = Option<i64>;
+type Row = [Value; 3];
+/// The rows of the aliases that are joined.
+type Env = BTreeMap<usize, Row>;
+
+/// A number.
+#[derive(Clone)]
+enum Term {
+    Column(usize, usize),
+    Constant(i64),
+    Plus(Box<Term>, i64),
+    Coalesce(Box<Term>, i64),
+}
+
+/// A condition.
+#[derive(Clone)]
+enum Condition {
+    True,
+    Compare(Term, &'static str, Term),
+    IsNull(Term, bool),
+    And(Vec<Condition>),
+    Or(Vec<Condition>),
+    Not(Box<Condition>),
+    Exists(Box<Nested>),
+    In(Term, Box<Nested>),
+}
+
+/// A query in a condition: `SELECT term FROM … WHERE …`.
+#[derive(Clone)]
+struct Nested {
+    term: Term,
+    from: From,
+    condition: Condition,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Inner,
+    Left,
+    Right,
+    Full,
+}
+
+#[derive(Clone)]
+enum From {
+    Table(usize, usize),
+    Query(usize, Box<Derived>),
+    Join(Kind, Box<From>, Box<From>, Condition),
+}
+
+/// A query in FROM, of three columns.
+#[derive(Clone)]
+struct Derived {
+    columns: [Term; 3],
+    from: From,
+    condition: Condition,
+    shape: Shape,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Plain,
+    Distinct,
+    /// `SELECT first, count(*), max(third) … GROUP BY first`.
+    Grouped,
+}
+
+/// Makes queries.
+struct Maker<'r> {
+    rng: &'r SeededRng,
+    aliases: usize,
+    tables: usize,
+}
+
+impl Maker<'_> {
+    fn below(&self, bound: usize) -> usize {
+        self.rng.below(bound as u64) as usize
+    }
+
+    fn term(&self, sight: &[usize]) -> Term {
+        let column = || Term::Column(sight[self.below(sight.len())], self.below(3));
+        match self.below(12) {
+            0 => Term::Constant(self.below(5) as i64),
+            1 => Term::Plus(Box::new(column()), self.below(3) as i64),
+            2 => Term::Coalesce(Box::new(column()), self.below(4) as i64),
+            _ => column(),
+        }
+    }
+
+    fn comparison(&self, left: &[usize], right: &[usize]) -> Condition {
+        let word = ["=", "=", "=", "=", "<", "<>", ">="][self.below(7)];
+        Condition::Compare(self.term(left), word, self.term(right))
+    }
+
+    fn condition(&mut self, sight: &[usize], depth: usize) -> Condition {
+        match self.below(if depth == 0 { 4 } else { 10 }) {
+            0..=2 => self.comparison(sight, sight),
+            3 => Condition::IsNull(self.term(sight), self.rng.chance(1, 2)),
+            4 => Condition::And(vec![
+                self.condition(sight, depth - 1),
+                self.condition(sight, depth - 1),
+            ]),
+            5 => Condition::Or(vec![
+                self.condition(sight, depth - 1),
+                self.condition(sight, depth - 1),
+            ]),
+            6 => Condition::Not(Box::new(self.condition(sight, depth - 1))),
+            _ => self.nested(sight, depth - 1),
+        }
+    }
+
+    fn nested(&mut self, sight: &[usize], depth: usize) -> Condition {
+        let size = 1 + self.below(2);
+        let (from, inner) = self.from(size, depth);
+        let all: Vec<usize> = sight.iter().chain(&inner).copied().collect();
+        let mut parts = vec![self.comparison(sight, &inner)];
+        if self.rng.chance(1, 2) {
+            parts.push(self.condition(&all, depth));
+        }
+        let exists = self.rng.chance(1, 2);
+        if !exists && self.rng.chance(2, 3) {
+            // Most of them read nothing of the query around.
+            parts = vec![self.condition(&inner, depth)];
+        }
+        let nested =
+            Box::new(Nested { term: self.term(&inner), from, condition: Condition::And(parts) });
+        let found = if exists {
+            Condition::Exists(nested)
+        } else {
+            Condition::In(self.term(sight), nested)
+        };
+        if self.rng.chance(1, 2) { Condition::Not(Box::new(found)) } else { found }
+    }
+
+    /// FROM with so many items; returns their aliases too.
+    fn from(&mut self, size: usize, depth: usize) -> (From, Vec<usize>) {
+        if size <= 1 {
+            let alias = self.aliases;
+            self.aliases += 1;
+            if depth > 0 && self.rng.chance(1, 4) {
+                return (From::Query(alias, Box::new(self.derived(depth - 1))), vec![alias]);
+            }
+            return (From::Table(alias, self.below(self.tables)), vec![alias]);
+        }
+        let part = 1 + self.below(size - 1);
+        let (left, left_sight) = self.from(part, depth);
+        let (right, right_sight) = self.from(size - part, depth);
+        let kind = [Kind::Inner, Kind::Inner, Kind::Left, Kind::Left, Kind::Right, Kind::Full]
+            [self.below(6)];
+        let sight: Vec<usize> = left_sight.iter().chain(&right_sight).copied().collect();
+        let mut on = vec![match kind {
+            // PostgreSQL has full joins by equalities only.
+            Kind::Full => Condition::Compare(
+                Term::Column(left_sight[self.below(left_sight.len())], self.below(3)),
+                "=",
+                Term::Column(right_sight[self.below(right_sight.len())], self.below(3)),
+            ),
+            _ => self.comparison(&left_sight, &right_sight),
+        }];
+        if self.rng.chance(1, 3) {
+            let depth = if kind == Kind::Full { 0 } else { depth.min(1) };
+            on.push(self.condition(&sight, depth));
+        }
+        if kind == Kind::Inner && self.rng.chance(1, 8) {
+            on = vec![Condition::True];
+        }
+        let on = Condition::And(on);
+        (From::Join(kind, Box::new(left), Box::new(right), on), sight)
+    }
+
+    fn derived(&mut self, depth: usize) -> Derived {
+        let size = 1 + self.below(3);
+        let (from, sight) = self.from(size, depth);
+        let columns = [self.term(&sight), self.term(&sight), self.term(&sight)];
+        let condition = match self.rng.chance(1, 2) {
+            true => self.condition(&sight, depth),
+            false => Condition::True,
+        };
+        let shape = [Shape::Plain, Shape::Plain, Shape::Plain, Shape::Distinct, Shape::Grouped]
+            [self.below(5)];
+        Derived { columns, from, condition, shape }
+    }
+}
+
+impl Term {
+    fn sql(&self) -> String {
+        match self {
+            Self::Column(alias, column) => format!("r{alias}.{}", COLUMNS[*column]),
+            Self::Constant(number) => number.to_string(),
+            Self::Plus(term, number) => format!("({} + {number})", term.sql()),
+            Self::Coalesce(term, number) => format!("coalesce({}, {number})", term.sql()),
+        }
+    }
+
+    fn value(&self, env: &Env) -> Value {
+        match self {
+            Self::Column(alias, column) => env[alias][*column],
+            Self::Constant(number) => Some(*number),
+            Self::Plus(term, number) => term.value(env).map(|value| value + number),
+            Self::Coalesce(term, number) => term.value(env).or(Some(*number)),
+        }
+    }
+}
+
+impl Condition {
+    fn sql(&self) -> String {
+        let joined = |parts: &[Condition], word: &str| {
+            let parts: Vec<String> = parts.iter().map(Condition::sql).collect();
+            format!("({})", parts.join(word))
+        };
+        match self {
+            Self::True => "true".to_owned(),
+            Self::Compare(left, word, right) => format!("{} {word} {}", left.sql(), right.sql()),
+            Self::IsNull(term, negated) => {
+                format!("{} is {}null", term.sql(), if *negated { "not " } else { "" })
+            }
+            Self::And(parts) => joined(parts, " and "),
+            Self::Or(parts) => joined(parts, " or "),
+            Self::Not(part) => format!("not ({})", part.sql()),
+            Self::Exists(nested) => format!("exists ({})", nested.sql()),
+            Self::In(term, nested) => format!("{} in ({})", term.sql(), nested.sql()),
+        }
+    }
+
+    fn holds(&self, env: &Env, tables: &[Vec<Row>]) -> Option<bool> {
+        match self {
+            Self::True => Some(true),
+            Self::Compare(left, word, right) => {
+                let (left, right) = (left.value(env)?, right.value(env)?);
+                Some(match *word {
+                    "=" => left == right,
+                    "<" => left < right,
+                    "<>" => left != right,
+                    _ => left >= right,
+                })
+            }
+            Self::IsNull(term, negated) => Some(term.value(env).is_none() != *negated),
+            Self::And(parts) => three(parts.iter().map(|part| part.holds(env, tables)), false),
+            Self::Or(parts) => three(parts.iter().map(|part| part.holds(env, tables)), true),
+            Self::Not(part) => part.holds(env, tables).map(|holds| !holds),
+            Self::Exists(nested) => Some(!nested.values(env, tables).is_empty()),
+            Self::In(term, nested) => {
+                let term = term.value(env);
+                let values = nested.values(env, tables).into_iter();
+                three(values.map(|value| Some(term? == value?)), true)
+            }
+        }
+    }
+}
+
+/// AND (`decides` false) or OR (true) of three-valued conditions.
+fn three(parts: impl Iterator<Item = Option<bool>>, decides: bool) -> Option<bool> {
+    let mut unknown = false;
+    for part in parts {
+        match part {
+            Some(part) if part == decides => return Some(decides),
+            Some(_) => {}
+            None => unknown = true,
+        }
+    }
+    if unknown { None } else { Some(!decides) }
+}
+
+impl Nested {
+    fn sql(&self) -> String {
+        let (term, from) = (self.term.sql(), self.from.sql());
+        format!("select {term} from {from} where {}", self.condition.sql())
+    }
+
+    fn values(&self, env: &Env, tables: &[Vec<Row>]) -> Vec<Value> {
+        let rows = self.from.rows(env, tables);
+        let kept = rows.iter().filter(|env| self.condition.holds(env, tables) == Some(true));
+        kept.map(|env| self.term.value(env)).collect()
+    }
+}
+
+impl Derived {
+    fn sql(&self) -> String {
+        let [a, b, c] = self.columns.each_ref().map(Term::sql);
+        let (from, condition) = (self.from.sql(), self.condition.sql());
+        let tail = format!("from {from} where {condition}");
+        match self.shape {
+            Shape::Plain => format!("select {a} as a, {b} as b, {c} as c {tail}"),
+            Shape::Distinct => format!("select distinct {a} as a, {b} as b, {c} as c {tail}"),
+            Shape::Grouped => {
+                format!("select {a} as a, count(*)::int as b, max({c}) as c {tail} group by 1")
+            }
+        }
+    }
+
+    fn rows(&self, tables: &[Vec<Row>]) -> Vec<Row> {
+        let rows = self.from.rows(&Env::new(), tables);
+        let kept = rows.iter().filter(|env| self.condition.holds(env, tables) == Some(true));
+        let mut rows: Vec<Row> =
+            kept.map(|env| self.columns.each_ref().map(|term| term.value(env))).collect();
+        match self.shape {
+            Shape::Plain => {}
+            Shape::Distinct => {
+                rows.sort_unstable();
+                rows.dedup();
+            }
+            Shape::Grouped => {
+                let mut groups: BTreeMap<Value, (i64, Value)> = BTreeMap::new();
+                for [a, _, c] in rows {
+                    let group = groups.entry(a).or_default();
+                    group.0 += 1;
+                    group.1 = group.1.max(c);
+                }
+                rows = groups.into_iter().map(|(a, (b, c))| [a, Some(b), c]).collect();
+            }
+        }
+        rows
+    }
+}
+
+impl From {
+    fn sql(&self) -> String {
+        match self {
+            Self::Table(alias, table) => format!("t{table} r{alias}"),
+            Self::Query(alias, derived) => format!("({}) r{alias}", derived.sql()),
+            Self::Join(kind, left, right, on) => {
+                let word = match kind {
+                    Kind::Inner => "join",
+                    Kind::Left => "left join",
+                    Kind::Right => "right join",
+                    Kind::Full => "full join",
+                };
+                format!("({} {word} {} on {})", left.sql(), right.sql(), on.sql())
+            }
+        }
+    }
+
+    fn aliases(&self, out: &mut Vec<usize>) {
+        match self {
+            Self::Table(alias, _) | Self::Query(alias, _) => out.push(*alias),
+            Self::Join(_, left, right, _) => {
+                left.aliases(out);
+                right.aliases(out);
+            }
+        }
+    }
+
+    /// The rows, each with what is around.
+    fn rows(&self, around: &Env, tables: &[Vec<Row>]) -> Vec<Env> {
+        let with = |alias: usize, row: &Row| {
+            let mut env = around.clone();
+            env.insert(alias, *row);
+            env
+        };
+        let (kind, left, right, on) = match self {
+            Self::Table(alias, table) => {
+                return tables[*table].iter().map(|row| with(*alias, row)).collect();
+            }
+            Self::Query(alias, derived) => {
+                return derived.rows(tables).iter().map(|row| with(*alias, row)).collect();
+            }
+            Self::Join(kind, left, right, on) => (*kind, left, right, on),
+        };
+        let (left_rows, right_rows) = (left.rows(around, tables), right.rows(around, tables));
+        let nulls = |from: &From, env: &Env| {
+            let (mut env, mut aliases) = (env.clone(), Vec::new());
+            from.aliases(&mut aliases);
+            aliases.into_iter().for_each(|alias| drop(env.insert(alias, [None; 3])));
+            env
+        };
+        let mut met = vec![false; right_rows.len()];
+        let mut found = Vec::new();
+        for l in &left_rows {
+            let mut matched = false;
+            for (number, r) in right_rows.iter().enumerate() {
+                let both: Env = l.iter().chain(r).map(|(alias, row)| (*alias, *row)).collect();
+                if on.holds(&both, tables) == Some(true) {
+                    matched = true;
+                    met[number] = true;
+                    found.push(both);
+                }
+            }
+            if !matched && matches!(kind, Kind::Left | Kind::Full) {
+                found.push(nulls(right, l));
+            }
+        }
+        for (r, met) in right_rows.iter().zip(met) {
+            if !met && matches!(kind, Kind::Right | Kind::Full) {
+                found.push(nulls(left, r));
+            }
+        }
+        found
+    }
+}
+
+/// A database and what is in it.
+fn database(rng: &SeededRng, script: &mut String) -> (Session, Vec<Vec<Row>>) {
+    let database = Database::in_memory().unwrap();
+    let mut session = database.session();
+    let mut tables = Vec::new();
+    for number in 0..4 {
+        let mut setup = format!("create table t{number} (a int, b int, c int not null); ");
+        let rows: Vec<Row> = (0..rng.below(9))
+            .map(|_| {
+                let value = || if rng.chance(1, 6) { None } else { Some(rng.below(5) as i64) };
+                [value(), value(), Some(rng.below(4) as i64)]
+            })
+            .collect();
+        for row in &rows {
+            let values = row.map(|v| v.map_or_else(|| "null".to_owned(), |v| v.to_string()));
+            write!(setup, "insert into t{number} values ({}); ", values.join(", ")).unwrap();
+        }
+        if rng.chance(1, 2) {
+            write!(setup, "create index on t{number} (a); ").unwrap();
+        }
+        if rng.chance(1, 3) {
+            write!(setup, "create index on t{number} (c, b); ").unwrap();
+        }
+        if rng.chance(1, 2) {
+            write!(setup, "analyze t{number}; ").unwrap();
+        }
+        assert_eq!(run(&mut session, setup.trim_end_matches("; ")), "");
+        writeln!(script, "drop table if exists t{number}; {setup}").unwrap();
+        tables.push(rows);
+    }
+    (session, tables)
+}
+
+/// Settings under which every query is run.
+const WAYS: [&str; 5] = [
+    "set enable_hashjoin = on; set enable_mergejoin = on; set enable_nestloop = on; \
+     set enable_seqscan = on",
+    "set enable_hashjoin = off",
+    "set enable_mergejoin = off",
+    "set enable_hashjoin = on; set enable_nestloop = off",
+    "set enable_hashjoin = off; set enable_mergejoin = on; set enable_seqscan = off",
+];
+
+#[test]
+fn joins_give_what_a_naive_evaluation_gives() {
+    let out = std::env::var("NIWAKI_JOINS_SCRIPT").ok();
+    let (mut script, mut expected) = (String::new(), String::new());
+    let rng = SeededRng::new(5_003);
+    for _ in 0..DATABASES {
+        let (mut session, tables) = database(&rng, &mut script);
+        for _ in 0..QUERIES {
+            let mut maker = Maker { rng: &rng, aliases: 0, tables: tables.len() };
+            let size = 1 + maker.below(4);
+            let (from, sight) = maker.from(size, 2);
+            let condition = match rng.chance(3, 4) {
+                true => maker.condition(&sight, 2),
+                false => Condition::True,
+            };
+            let condition = match rng.chance(1, 3) {
+                true => Condition::And(vec![condition, maker.nested(&sight, 1)]),
+                false => condition,
+            };
+            let terms: Vec<Term> = (0..3).map(|_| maker.term(&sight)).collect();
+            let list: Vec<String> = terms.iter().map(Term::sql).collect();
+            let query = format!(
+                "select {} from {} where {} order by 1, 2, 3",
+                list.join(", "),
+                from.sql(),
+                condition.sql()
+            );
+            let rows = from.rows(&Env::new(), &tables);
+            let kept = rows.iter().filter(|env| condition.holds(env, &tables) == Some(true));
+            let mut rows: Vec<Vec<Value>> =
+                kept.map(|env| terms.iter().map(|term| term.value(env)).collect()).collect();
+            // NULLs come last.
+            rows.sort_by_key(|row| {
+                row.iter().map(|v| (v.is_none(), v.unwrap_or(0))).collect::<Vec<_>>()
+            });
+            let lines: Vec<String> = rows
+                .iter()
+                .map(|row| {
+                    let values = row.iter();
+                    let shown = values.map(|v| v.map_or("NULL".to_owned(), |v| v.to_string()));
+                    shown.collect::<Vec<_>>().join("|")
+                })
+                .collect();
+            for way in WAYS {
+                assert_eq!(run(&mut session, way), "");
+                let found = run(&mut session, &query);
+                if found != lines.join("\n") {
+                    let plan = run(&mut session, &format!("explain (costs off) {query}"));
+                    panic!(
+                        "{way}\n{query}\n{plan}\nexpected:\n{}\nfound:\n{found}",
+                        lines.join("\n")
+                    );
+                }
+            }
+            writeln!(script, "{query};").unwrap();
+            lines.iter().for_each(|line| writeln!(expected, "{line}").unwrap());
+        }
+    }
+    if let Some(out) = out {
+        std::fs::write(format!("{out}.expected"), expected).unwrap();
+        std::fs::write(out, script).unwrap();
+    }
+}
