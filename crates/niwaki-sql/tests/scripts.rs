@@ -389,6 +389,10 @@ const RANDOM: &[&str] = &[
     "select a.x, b.y, b.z from {} a right join {} b on a.z = b.z and a.x = b.y",
     "select a.x, b.y, b.z from {} a full join {} b on a.z = b.z and a.x = b.y",
     "select count(*), sum(a.y), sum(b.y) from {} a full join {} b on a.x = b.x and a.y < b.y",
+    "select a.x, a.z from {} a where exists (select 1 from {} b where b.x = a.y and b.z <> a.z)",
+    "select a.x, a.z from {} a where not exists (select 1 from {} b where b.x = a.y and b.z < a.z)",
+    "select a.x, a.z from {} a where a.x in (select b.y from {} b where b.z <> '')",
+    "select a.x, a.z from {} a where not exists (select 1 from {} b where b.x < a.y)",
     "select a.x, count(b.y) from {} a left join {} b on a.x < b.y group by a.x",
     "with w as materialized (select x, y from {}) select a.x, b.y from w a, w b where a.x = b.y and a.y < b.x",
 ];
