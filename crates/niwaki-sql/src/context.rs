@@ -1,6 +1,7 @@
 //! What a statement gets from the session that runs it, and where its rows go.
 
 use niwaki_catalog::{CatalogState, SearchPath, SystemSource};
+use niwaki_table::TempSpace;
 use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
 
 use crate::error::Result;
@@ -97,6 +98,9 @@ impl Default for PlannerSettings {
     }
 }
 
+/// What [`ExecContext::temp_chunk`] usually is.
+pub const TEMP_CHUNK_BYTES: usize = 8 << 10;
+
 /// Everything a statement needs while it runs. Borrowed anew for every call, so that a suspended
 /// portal holds no borrow.
 pub struct ExecContext<'a> {
@@ -112,10 +116,18 @@ pub struct ExecContext<'a> {
     pub source: &'a dyn SystemSource,
     /// How values are read and shown as text.
     pub text: &'a TextSettings,
-    /// Bytes that a sort, a hash table or a materialized result may take before `53200`.
+    /// Bytes that may be taken, before `53200`, by what must stay in memory: states of aggregates such as `array_agg`, results
+    /// of nested queries in expressions.
     pub memory_limit: usize,
-    /// `work_mem` in bytes: what a bitmap takes before it becomes lossy.
+    /// `work_mem` in bytes: what a sort or kept rows take before they go to temporary files, and a bitmap before it becomes
+    /// lossy.
     pub work_mem: usize,
+    /// The same for hash tables: `work_mem` times `hash_mem_multiplier`.
+    pub hash_mem: usize,
+    /// Where temporary files go; without it only statements that need none can run.
+    pub temp: Option<&'a TempSpace>,
+    /// Bytes that temporary files are read and written by at a time, at least.
+    pub temp_chunk: usize,
     /// Buffers of the session that point statements reuse.
     pub scratch: &'a mut Scratch,
 }

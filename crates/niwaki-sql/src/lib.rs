@@ -36,9 +36,10 @@ pub use analyze::{analyze, analyze_without_parameters, check_stored_expression};
 pub use column_names::rename_column;
 pub use context::{
     AdvisoryLock, AdvisoryNumber, AnalyzeContext, ColumnInfo, CommandTag, Completion, CostSettings,
-    Environment, ExecContext, PlannerSettings, RowSink, Scratch,
+    Environment, ExecContext, PlannerSettings, RowSink, Scratch, TEMP_CHUNK_BYTES,
 };
 pub use error::{ErrorFields, Result, Severity, SqlError};
+pub use exec::kept_rows::{KeptReader, KeptRows, RowKeeper};
 pub use explain::ExplainOptions;
 pub use expr::object_input as object_number;
 pub use functions::{is_function_shown, is_operator_shown};

@@ -64,6 +64,9 @@ pub(crate) fn show(
             text: exec.text,
             memory_limit: exec.memory_limit,
             work_mem: exec.work_mem,
+            hash_mem: exec.hash_mem,
+            temp: exec.temp,
+            temp_chunk: exec.temp_chunk,
             scratch: exec.scratch,
         };
         let writer = Writer { relation, pretty, exec: &exec };

@@ -81,7 +81,7 @@ fn write_other(oid: TypeOid, value: &Datum, out: &mut Vec<u8>) {
 }
 
 /// Appends what `body` writes with its length before it.
-fn write_counted(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
+pub(super) fn write_counted(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     // Most are short: leave one byte for the length, and make room if it was not enough.
     out.push(0);
@@ -93,7 +93,7 @@ fn write_counted(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
     out.splice(start..body_start, header);
 }
 
-fn write_array(element: TypeOid, values: &[Datum], out: &mut Vec<u8>) {
+pub(super) fn write_array(element: TypeOid, values: &[Datum], out: &mut Vec<u8>) {
     let count = u32::try_from(values.len()).expect("an array has fewer than 2^32 elements");
     out.extend_from_slice(&element.0.to_le_bytes());
     out.extend_from_slice(&count.to_le_bytes());
@@ -385,7 +385,7 @@ fn read_text(image: &[u8]) -> Result<Datum> {
     Ok(Datum::Text(Arc::from(str_of(image)?)))
 }
 
-fn read_array(element: TypeOid, bytes: &[u8]) -> Result<Datum> {
+pub(super) fn read_array(element: TypeOid, bytes: &[u8]) -> Result<Datum> {
     let mut cursor = Cursor::new(bytes);
     let stored = TypeOid(u32::from_le_bytes(cursor.take()?));
     if stored != element {

@@ -28,7 +28,7 @@ use niwaki_heap::FreeingPaused;
 use niwaki_sql::settings::Settings;
 use niwaki_sql::utility::{Name, OnCommit};
 use niwaki_sql::{ColumnInfo, Scratch, Severity, SqlError};
-use niwaki_table::{Engine, Lookup, Workspace};
+use niwaki_table::{Engine, Lookup, TempSpace, Workspace};
 use niwaki_txn::{AdvisoryLocks, SessionControl, TableId, TableLockMode, Transaction, WaitPolicy};
 use niwaki_types::{Datum, TextSettings, TypeOid};
 
@@ -111,6 +111,8 @@ pub struct Session {
     work: Workspace,
     lookup: Lookup,
     scratch: Scratch,
+    /// Where its statements put what memory has no room for.
+    temp: TempSpace,
     user: String,
     database_name: String,
     /// When the running statement began, in microseconds since 1970.
@@ -146,6 +148,7 @@ impl Session {
     ) -> Self {
         let catalog = CatalogTransaction::new(Arc::clone(database.catalog()));
         let activity = database.activities().add(control.backend(), BackendType::Client);
+        let temp = database.engine().temporary_space(Arc::default());
         let mut session = Self {
             advisory: AdvisoryLocks::new(&control),
             pending: Pending::default(),
@@ -174,6 +177,7 @@ impl Session {
             work: Workspace::default(),
             lookup: Lookup::default(),
             scratch: Scratch::default(),
+            temp,
             user: user.to_owned(),
             database_name: database_name.to_owned(),
             statement_started_us: 0,
