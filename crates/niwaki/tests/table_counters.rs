@@ -184,12 +184,8 @@ fn chains_that_become_mixed_and_settle_are_counted() {
     let fill = "insert into t select g, g, repeat('x', 150) from generate_series(21, 60) g";
     each(&mut session, &[fill]);
     // Nobody looks at the rows again: none of them has got another version.
-    let expected = [
-        "pruned_by_horizon 20",
-        "chains_mixed 20",
-        "gardener_deleted 20",
-        "gardener_told 20",
-    ];
+    let expected =
+        ["pruned_by_horizon 20", "chains_mixed 20", "gardener_deleted 20", "gardener_told 20"];
     assert_eq!(counters(&mut session)[3..], expected);
     let of_index = "select gardener_deleted from niwaki_stat_indexes where indexrelname = 't_k'";
     assert_eq!(run(&mut session, of_index), "20");

@@ -71,7 +71,7 @@ pub fn write_tagged(value: &Datum, out: &mut Vec<u8>) {
         Datum::Null => {}
         Datum::Array(element, values) => {
             out.extend_from_slice(&element.0.to_le_bytes());
-            value::write_counted(out, |out| value::write_array(*element, values, out));
+            value::write_counted(out, |out| write_tagged_row(values, out));
         }
         _ => value::write(oid, value, out),
     }
@@ -121,21 +121,41 @@ fn damaged() -> TypeError {
     TypeError::corrupt("a temporary row has a value of no known kind, or too many values")
 }
 
+/// Elements are tagged themselves: of some types, those of the catalog alone, no row can be stored.
+fn read_elements(bytes: &[u8], values: &mut Vec<Datum>) -> Result<()> {
+    let mut cursor = Cursor::new(bytes);
+    while !cursor.is_empty() {
+        values.push(match cursor.take()? {
+            [ARRAY] => return Err(damaged()),
+            [tag] => take_plain(tag, &mut cursor)?,
+        });
+    }
+    Ok(())
+}
+
+/// A value that is no array, behind its tag.
+#[inline]
+fn take_plain(tag: u8, cursor: &mut Cursor<'_>) -> Result<Datum> {
+    if tag == NULL {
+        return Ok(Datum::Null);
+    }
+    let place = usize::from(tag).checked_sub(2).ok_or_else(damaged)?;
+    let (_, oid) = KINDS.get(place).ok_or_else(damaged)?;
+    cursor.take_value(*oid)
+}
+
 #[inline]
 fn take(cursor: &mut Cursor<'_>) -> Result<Datum> {
     match cursor.take()? {
-        [NULL] => Ok(Datum::Null),
         [ARRAY] => {
             let element = TypeOid(u32::from_le_bytes(cursor.take()?));
             if element.element().is_some() {
                 return Err(damaged());
             }
-            value::read_array(element, cursor.take_counted()?)
+            let mut values = Vec::new();
+            read_elements(cursor.take_counted()?, &mut values)?;
+            Ok(Datum::Array(element, values.into()))
         }
-        [tag] => {
-            let place = usize::from(tag).checked_sub(2).ok_or_else(damaged)?;
-            let (_, oid) = KINDS.get(place).ok_or_else(damaged)?;
-            cursor.take_value(*oid)
-        }
+        [tag] => take_plain(tag, cursor),
     }
 }
