@@ -74,7 +74,6 @@ impl Session {
                 enable_nestloop: hot.enable_nestloop,
                 hash_memory: hot.work_mem_bytes as f64 * HASH_MEMORY_MULTIPLIER,
                 costs: hot.costs,
-                ..PlannerSettings::default()
             },
         };
         run(&context)
