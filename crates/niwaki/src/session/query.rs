@@ -72,7 +72,6 @@ impl Session {
                 enable_nestloop: hot.enable_nestloop,
                 hash_memory: hot.hash_mem_bytes as f64,
                 costs: hot.costs,
-                ..PlannerSettings::default()
             },
         };
         run(&context)
