@@ -97,7 +97,7 @@ fn to_regcollation(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum
     to_object(exec, values, TypeOid::REGCOLLATION)
 }
 
-/// What cannot be there: no standby, no partition, no other description.
+/// What cannot be there: no standby, no partition.
 fn null(_: &[Datum]) -> Result<Datum> {
     Ok(Datum::Null)
 }
