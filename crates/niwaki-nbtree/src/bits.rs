@@ -20,33 +20,30 @@ const BIAS: u32 = 1 << (SHORTEST - 1);
 #[derive(Debug, Default)]
 pub(crate) struct NumberWriter {
     bytes: Vec<u8>,
-    /// Bits of the last byte that are free.
-    free: u32,
+    /// Bits that do not fill a byte yet, from the highest one on, and how many.
+    begun: u64,
+    count: u32,
 }
 
 impl NumberWriter {
+    #[inline]
     pub(crate) fn push(&mut self, number: u16) {
-        let biased = u32::from(number) + BIAS;
-        let length = u32::BITS - biased.leading_zeros();
+        let biased = u64::from(number) + u64::from(BIAS);
+        let length = u64::BITS - biased.leading_zeros();
         // The zeros in front are those that the biased number has anyway.
-        let mut left = length + (length - SHORTEST);
-        while left > 0 {
-            if self.free == 0 {
-                self.bytes.push(0);
-                self.free = u8::BITS;
-            }
-            let taken = left.min(self.free);
-            left -= taken;
-            let bits = (u64::from(biased) >> left) as u32 & ((1 << taken) - 1);
-            self.free -= taken;
-            if let Some(last) = self.bytes.last_mut() {
-                *last |= (bits << self.free) as u8;
-            }
-        }
+        self.count += length + (length - SHORTEST);
+        self.begun |= biased << (u64::BITS - self.count);
+        let whole = self.count / u8::BITS;
+        self.bytes.extend_from_slice(&self.begun.to_be_bytes()[..whole as usize]);
+        self.begun <<= whole * u8::BITS;
+        self.count %= u8::BITS;
     }
 
     /// What was written; the last byte is filled up with zeros.
-    pub(crate) fn finish(self) -> Vec<u8> {
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        if self.count > 0 {
+            self.bytes.push(self.begun.to_be_bytes()[0]);
+        }
         self.bytes
     }
 }

@@ -17,7 +17,7 @@ use crate::leaf::Found;
 use crate::pack::Fullness;
 use crate::page::{IndexPage, META_BLOCK};
 use crate::recycle::Pass;
-use crate::search::{Target, is_beyond};
+use crate::search::{Target, is_beyond, lower_bounds};
 use crate::stats::{Counters, count};
 use crate::table::{EntryDecision, EntryVisitor, NextVisit, RemovedInterval};
 use crate::tuple::{ENTRY_MAX, TUPLE_HEADER};
@@ -76,22 +76,25 @@ impl Index {
         let mut next = 0;
         let mut path = Path::new();
         let mut places = Vec::with_capacity(entries.len());
+        let (mut targets, mut bounds) = (Vec::new(), Vec::new());
         // Ends: the leaf is that of the entry at `next`, which is gone past.
         while let Some(&(key, tid)) = entries.get(next) {
             let Some(mut leaf) = self.write_leaf_of(&Target::entry(key, tid), &mut path)? else {
                 break;
             };
+            let (first, block) = (next, leaf.id().block);
+            let here = entries[first..].iter().map(|&(key, tid)| Target::entry(key, tid));
+            targets.clear();
+            targets.extend(here.take_while(|target| !is_beyond(&leaf, target)));
+            next += targets.len();
+            lower_bounds(&leaf, leaf.first_entry(), &targets, &mut bounds);
             let mut removes = None;
             places.clear();
-            while let Some(&(key, tid)) = entries.get(next) {
-                if is_beyond(&leaf, &Target::entry(key, tid)) {
-                    break;
-                }
-                next += 1;
-                let Found::There(place) = self.find_entry(&leaf, leaf.id().block, key, tid)? else {
+            for (at, &bound) in (first..).zip(&bounds) {
+                let Found::There(place) = self.entry_at(&leaf, block, entries[at], bound)? else {
                     continue;
                 };
-                let (decision, removed) = decide(next - 1)?;
+                let (decision, removed) = decide(at)?;
                 // Listed twice it goes once.
                 if decision == EntryDecision::Delete && places.last() != Some(&place) {
                     places.push(place);
@@ -101,12 +104,13 @@ impl Index {
             if places.is_empty() {
                 continue;
             }
-            let parts = self.parts_full(&leaf);
+            let sparse = self.may_become_sparse(&leaf, &places);
+            let parts = if sparse { self.parts_full(&leaf) } else { 0 };
             self.delete_entries(&mut leaf, &places, xid, removes)?;
             deleted += places.len() as u64;
             if leaf.entry_count() == 0 {
                 self.delete_page(leaf)?;
-            } else if self.parts_full(&leaf) < parts {
+            } else if sparse && self.parts_full(&leaf) < parts {
                 self.merge_sparse(leaf)?;
             }
         }

@@ -62,12 +62,24 @@ impl Index {
         tid: Tid,
     ) -> Result<Found> {
         let target = Target::entry(key, tid);
-        let first = leaf.first_entry();
-        let offset = lower_bound(leaf, first, &target);
+        let offset = lower_bound(leaf, leaf.first_entry(), &target);
+        self.entry_at(leaf, block, (key, tid), offset)
+    }
+
+    /// [`Index::find_entry`], given the entry's lower bound on the leaf.
+    #[inline]
+    pub(crate) fn entry_at(
+        &self,
+        leaf: &Page,
+        block: niwaki_storage::BlockNumber,
+        (key, tid): (&[u8], Tid),
+        offset: u16,
+    ) -> Result<Found> {
+        let target = Target::entry(key, tid);
         if offset <= leaf.item_count() && target.order_of(leaf.tuple(offset)).is_eq() {
             return Ok(Found::There(EntryPlace { offset, place: 0 }));
         }
-        if offset == first {
+        if offset == leaf.first_entry() {
             return Ok(Found::NotThere(Gap::Before(offset)));
         }
         // An item is found by its first TID; the one before may be a list that reaches beyond.

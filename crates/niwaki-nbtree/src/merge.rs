@@ -27,11 +27,12 @@ use niwaki_storage::buffer::PageWrite;
 use niwaki_storage::record::LoggedPage;
 use niwaki_storage::{Page, Xid};
 
+use crate::batch::EntryPlace;
 use crate::bottom_up::tids_on;
 use crate::change;
 use crate::error::Result;
 use crate::index::Index;
-use crate::page::{IndexPage, USABLE_BYTES};
+use crate::page::{IndexPage, LINE_POINTER, USABLE_BYTES};
 use crate::page_delete::may_go;
 use crate::search::downlink_item;
 use crate::stats::count;
@@ -93,6 +94,15 @@ impl Index {
     pub(crate) fn parts_full(&self, leaf: &Page) -> usize {
         let bytes = USABLE_BYTES.saturating_sub(leaf.room());
         self.parts(bytes, leaf.entry_count().into())
+    }
+
+    /// Whether a leaf may be sparse once these entries are gone. Mostly not, which one look at its line pointers tells.
+    pub(crate) fn may_become_sparse(&self, leaf: &Page, gone: &[EntryPlace]) -> bool {
+        // Of a posting list goes as much at most.
+        let item = |entry: &EntryPlace| leaf.tuple(entry.offset).len() + LINE_POINTER;
+        let free = leaf.room() + gone.iter().map(item).sum::<usize>();
+        let entries = usize::from(leaf.entry_count()).saturating_sub(gone.len());
+        self.parts(USABLE_BYTES.saturating_sub(free), entries) <= SPARSE_PARTS
     }
 
     fn parts(&self, bytes: usize, entries: usize) -> usize {
