@@ -1,6 +1,8 @@
 //! Values in the binary format of the wire protocol.
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
+mod array;
+
 use std::sync::Arc;
 
 use crate::error::{Result, TypeError};
@@ -51,30 +53,7 @@ pub fn write_binary(value: &Datum, oid: TypeOid, out: &mut Vec<u8>) {
             out.push(JSONB_VERSION);
             value.write_text(out);
         }
-        Datum::Array(element, values) => write_array(*element, values, out),
-    }
-}
-
-fn write_array(element: TypeOid, values: &[Datum], out: &mut Vec<u8>) {
-    let dimensions = i32::from(!values.is_empty());
-    let has_nulls = i32::from(values.iter().any(Datum::is_null));
-    out.extend_from_slice(&dimensions.to_be_bytes());
-    out.extend_from_slice(&has_nulls.to_be_bytes());
-    out.extend_from_slice(&element.0.to_be_bytes());
-    if values.is_empty() {
-        return;
-    }
-    out.extend_from_slice(&length_word(values.len()));
-    out.extend_from_slice(&1i32.to_be_bytes());
-    for value in values {
-        if value.is_null() {
-            out.extend_from_slice(&(-1i32).to_be_bytes());
-            continue;
-        }
-        let mut item = Vec::new();
-        write_binary(value, element, &mut item);
-        out.extend_from_slice(&length_word(item.len()));
-        out.extend_from_slice(&item);
+        Datum::Array(element, values) => array::write_array(*element, values, out),
     }
 }
 
@@ -189,7 +168,9 @@ fn read_other(kind: ColumnType, bytes: &[u8]) -> Result<Datum> {
         }
         TypeOid::PG_LSN => Datum::Lsn(u64::from_be_bytes(exactly(bytes)?)),
         array => match array.element() {
-            Some(element) => read_array(ColumnType::with_typmod(element, kind.typmod), bytes)?,
+            Some(element) => {
+                array::read_array(ColumnType::with_typmod(element, kind.typmod), bytes)?
+            }
             None => {
                 return Err(TypeError::unsupported(format!(
                     "binary input of type oid {}",
@@ -198,58 +179,6 @@ fn read_other(kind: ColumnType, bytes: &[u8]) -> Result<Datum> {
             }
         },
     })
-}
-
-fn read_array(element: ColumnType, bytes: &[u8]) -> Result<Datum> {
-    let mut reader = Reader(bytes);
-    let dimensions = i32::from_be_bytes(reader.take()?);
-    let flags = i32::from_be_bytes(reader.take()?);
-    let sent = TypeOid(u32::from_be_bytes(reader.take()?));
-    if !(0..=6).contains(&dimensions) {
-        return Err(TypeError::invalid_binary(format!(
-            "invalid number of dimensions: {dimensions}"
-        )));
-    }
-    if flags != 0 && flags != 1 {
-        return Err(TypeError::invalid_binary("invalid array flags"));
-    }
-    if sent != element.oid {
-        return Err(TypeError::new(
-            "42804",
-            format!(
-                "binary data has array element type {} ({}) instead of expected {} ({})",
-                sent.0,
-                sent.display_name(),
-                element.oid.0,
-                element.oid.display_name()
-            ),
-        ));
-    }
-    if dimensions > 1 {
-        return Err(TypeError::unsupported("multidimensional arrays"));
-    }
-    let mut values = Vec::new();
-    if dimensions == 1 {
-        let count = i32::from_be_bytes(reader.take()?);
-        let lower_bound = i32::from_be_bytes(reader.take()?);
-        let count =
-            u32::try_from(count).map_err(|_| TypeError::invalid_binary("invalid array size"))?;
-        if lower_bound != 1 {
-            return Err(TypeError::unsupported("arrays with a lower bound other than 1"));
-        }
-        for _ in 0..count {
-            let length = i32::from_be_bytes(reader.take()?);
-            values.push(match usize::try_from(length) {
-                Ok(length) => read_binary(element, reader.take_slice(length)?)?,
-                Err(_) if length == -1 => Datum::Null,
-                Err(_) => return Err(TypeError::invalid_binary("invalid array element length")),
-            });
-        }
-    }
-    if !reader.0.is_empty() {
-        return Err(left_over());
-    }
-    Ok(Datum::Array(element.oid, values.into()))
 }
 
 struct Reader<'a>(&'a [u8]);
@@ -420,9 +349,9 @@ mod tests {
 
     #[test]
     fn an_array_cannot_ask_for_more_than_it_brings() {
-        // One dimension of 2^31 - 1 elements in twenty bytes.
+        // One dimension of a hundred million elements in twenty bytes.
         let mut bytes = Vec::new();
-        for word in [1i32, 0, 23, i32::MAX, 1] {
+        for word in [1i32, 0, 23, 100_000_000, 1] {
             bytes.extend_from_slice(&word.to_be_bytes());
         }
         let error = read_binary(TypeOid::INT4_ARRAY.into(), &bytes).expect_err("no elements");

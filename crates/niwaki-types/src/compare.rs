@@ -50,12 +50,7 @@ fn compare_any(oid: TypeOid, a: &Datum, b: &Datum) -> Ordering {
         (Datum::Tid(a, c), Datum::Tid(b, d)) => (a, c).cmp(&(b, d)),
         (Datum::Lsn(a), Datum::Lsn(b)) => a.cmp(b),
         (Datum::Jsonb(a), Datum::Jsonb(b)) => a.compare(b),
-        (Datum::Array(element, a), Datum::Array(_, b)) => a
-            .iter()
-            .zip(b.iter())
-            .map(|(a, b)| compare(*element, a, b))
-            .find(|order| *order != Ordering::Equal)
-            .unwrap_or_else(|| a.len().cmp(&b.len())),
+        (Datum::Array(element, a), Datum::Array(_, b)) => a.compare(*element, b),
         // Values of different types never meet: the analyzer has converted them. Their order is
         // still total, so that a mistake there cannot break a sort.
         _ => variant_rank(a).cmp(&variant_rank(b)),

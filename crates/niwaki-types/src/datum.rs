@@ -185,8 +185,8 @@ pub enum Datum {
     Lsn(u64),
     /// `jsonb`
     Jsonb(Arc<crate::Jsonb>),
-    /// An array: element type and elements, one dimension, lower bound 1.
-    Array(TypeOid, Arc<[Datum]>),
+    /// An array: element type, elements and dimensions
+    Array(TypeOid, Arc<crate::Array>),
 }
 
 // Rows in memory are made of these; a type that needs more goes behind an `Arc`.

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arith;
+mod array;
 mod binary_io;
 mod cast;
 mod column;
@@ -27,6 +28,7 @@ mod text_io;
 mod vector;
 
 pub use arith::{ArithmeticOperator, absolute, arithmetic, negate};
+pub use array::{ARRAY_DIMENSIONS_MAX, ARRAY_ELEMENTS_MAX, Array, Bounds, Dimension};
 pub use binary_io::{read_binary, write_binary};
 pub use cast::cast;
 pub use column::ColumnType;

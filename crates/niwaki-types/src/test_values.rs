@@ -7,7 +7,7 @@ use proptest::strategy::Union;
 
 use crate::json::tests::{any_json_text, any_jsonb};
 use crate::numeric::tests::any_numeric;
-use crate::{Datum, Interval, TimeTz, TypeOid};
+use crate::{Array, Datum, Dimension, Interval, TimeTz, TypeOid};
 
 /// Every type that a column can have.
 pub(crate) const TYPES: [TypeOid; 37] = [
@@ -157,9 +157,20 @@ fn any_moment() -> impl Strategy<Value = i64> {
 }
 
 fn array_of(element: TypeOid) -> BoxedStrategy<Datum> {
-    proptest::collection::vec(value_or_null(element), 0..4)
-        .prop_map(move |values| Datum::Array(element, values.into()))
-        .boxed()
+    let list = proptest::collection::vec(value_or_null(element), 0..4)
+        .prop_map(move |values| Datum::array(element, values));
+    let dimension = || (1..3u32, prop_oneof![Just(1), -1..3i32]);
+    let shaped = proptest::collection::vec(dimension(), 1..4).prop_flat_map(move |shape| {
+        let count = shape.iter().map(|(length, _)| *length as usize).product::<usize>();
+        proptest::collection::vec(value_or_null(element), count).prop_map(move |values| {
+            let dimensions: Vec<Dimension> = shape
+                .iter()
+                .map(|(length, lower)| Dimension { length: *length, lower: *lower })
+                .collect();
+            Datum::Array(element, Arc::new(Array::new(&dimensions, values).expect("an array")))
+        })
+    });
+    prop_oneof![2 => list, 1 => shaped].boxed()
 }
 
 /// A value of `oid` or NULL.
@@ -177,7 +188,9 @@ pub(crate) fn same_image(a: &Datum, b: &Datum) -> bool {
         (Datum::Interval(a), Datum::Interval(b)) => a.same_image(b),
         (Datum::Jsonb(a), Datum::Jsonb(b)) => a.to_string() == b.to_string(),
         (Datum::Array(a, x), Datum::Array(b, y)) => {
-            a == b && x.len() == y.len() && x.iter().zip(y.iter()).all(|(x, y)| same_image(x, y))
+            a == b
+                && x.dimensions() == y.dimensions()
+                && x.iter().zip(y.iter()).all(|(x, y)| same_image(x, y))
         }
         // Text compares all its bytes under this type.
         _ => crate::equal(TypeOid::TEXT, a, b),

@@ -444,7 +444,7 @@ fn pg_class(state: &CatalogState, emit: Emit<'_>) -> Result<()> {
             Datum::Null
         } else {
             let all = relation.options.0.iter().map(|(n, v)| text(format!("{n}={v}")));
-            Datum::Array(TypeOid::TEXT, all.collect())
+            Datum::array(TypeOid::TEXT, all)
         };
         emit(&[
             Datum::Oid(relation.oid.0),
@@ -591,8 +591,8 @@ fn pg_index(state: &CatalogState, emit: Emit<'_>) -> Result<()> {
             Datum::Bool(index.ready),
             Datum::Bool(true),
             Datum::Bool(false),
-            Datum::Array(TypeOid::INT4, columns.into()),
-            Datum::Array(TypeOid::INT4, options.collect()),
+            Datum::array(TypeOid::INT4, columns),
+            Datum::array(TypeOid::INT4, options),
             expressions,
             index.predicate.as_ref().map_or(Datum::Null, |p| text(&p.shown)),
         ])?;

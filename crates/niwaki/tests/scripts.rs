@@ -108,3 +108,8 @@ fn uuid_and_time() {
 fn json_tables() {
     check("json_tables", include_str!("../testscripts/json_tables.test"));
 }
+
+#[test]
+fn array_columns() {
+    check("array_columns", include_str!("../testscripts/array_columns.test"));
+}

@@ -177,6 +177,7 @@ pub(crate) const AGGREGATES: &[Function] = functions! {
     "string_agg" (TEXT, TEXT) TEXT nullable single immutable Aggregate(K::StringAgg);
     "string_agg" (BYTEA, BYTEA) BYTEA nullable single immutable Aggregate(K::BytesAgg);
     "array_agg" (NONARRAY) ARRAY nullable single immutable Aggregate(K::ArrayAgg);
+    "array_agg" (ARRAY) ARRAY nullable single immutable Aggregate(K::ArrayAgg);
     "json_agg" (ELEMENT) JSON nullable single stable Aggregate(K::Json { binary: false, object: false });
     "jsonb_agg" (ELEMENT) JSONB nullable single stable Aggregate(K::Json { binary: true, object: false });
     "json_object_agg" (ANY, ANY) JSON nullable single stable Aggregate(K::Json { binary: false, object: true });

@@ -225,57 +225,20 @@ impl Analyzer<'_> {
         Ok(Expr::new(ExprKind::Case { operand, branches, default }, ty, case.location))
     }
 
-    fn array(&mut self, array: &protobuf::AArrayExpr, wanted: Option<ColumnType>) -> Result<Expr> {
-        let elements = self.exprs(&array.elements)?;
-        if elements.is_empty() && wanted.is_none() {
-            return Err(self
-                .error("42P18", "cannot determine type of empty array", array.location)
-                .with_hint(
-                    "Explicitly cast to the desired type, for example ARRAY[]::integer[].",
-                ));
-        }
-        let elements = match wanted {
-            Some(element) => elements
-                .into_iter()
-                .map(|e| self.cast(e, element, array.location))
-                .collect::<Result<Vec<Expr>>>()?,
-            None => self.unify(elements, "ARRAY")?,
-        };
-        let element = wanted
-            .map(|wanted| wanted.oid)
-            .or_else(|| elements.first().map(|e| e.ty))
-            .unwrap_or(TypeOid::TEXT);
-        if element_of(element).is_some() {
-            return Err(self.unsupported("an array of arrays", array.location));
-        }
-        let ty = array_of(element).ok_or_else(|| {
-            self.error(
-                "42704",
-                format!("could not find array type for data type {}", format_oid(element)),
-                array.location,
-            )
-        })?;
-        Ok(Expr::new(ExprKind::Array(elements), ty, array.location))
-    }
-
     fn indirection(&mut self, indirection: &protobuf::AIndirection) -> Result<Expr> {
         let mut value = self.expr_of(indirection.arg.as_deref())?;
         if value.ty == TypeOid::JSONB {
             return self.json_subscripts(value, &indirection.indirection);
         }
-        if indirection.indirection.len() > 1
-            && indirection
-                .indirection
-                .iter()
-                .all(|step| matches!(step.node, Some(NodeEnum::AIndices(_))))
-        {
-            return Err(SqlError::unsupported("an array of several dimensions"));
-        }
-        for step in &indirection.indirection {
-            match &step.node {
-                Some(NodeEnum::AIndices(indices)) => value = self.subscript(value, indices)?,
-                _ => return Err(SqlError::unsupported("a field of a composite value")),
+        let mut steps = indirection.indirection.as_slice();
+        while let Some(step) = steps.first() {
+            if !matches!(step.node, Some(NodeEnum::AIndices(_))) {
+                return Err(SqlError::unsupported("a field of a composite value"));
             }
+            let indices = |step: &&Node| matches!(step.node, Some(NodeEnum::AIndices(_)));
+            let (subscripts, rest) = steps.split_at(steps.iter().take_while(indices).count());
+            value = self.subscripted(value, subscripts)?;
+            steps = rest;
         }
         Ok(value)
     }
@@ -331,51 +294,6 @@ impl Analyzer<'_> {
             .copied()
             .ok_or_else(|| SqlError::internal("no function jsonb_extract_path"))?;
         Ok(Expr::call(function, arguments, TypeOid::JSONB, location))
-    }
-
-    /// One element of an array, or a slice of it.
-    fn subscript(&mut self, value: Expr, indices: &protobuf::AIndices) -> Result<Expr> {
-        let element = element_of(value.ty).ok_or_else(|| {
-            self.error(
-                "42804",
-                format!(
-                    "cannot subscript type {} because it does not support subscripting",
-                    format_oid(value.ty)
-                ),
-                value.location,
-            )
-        })?;
-        let array = Box::new(value);
-        if indices.is_slice {
-            let mut bounds = [None, None];
-            for (bound, node) in bounds.iter_mut().zip([&indices.lidx, &indices.uidx]) {
-                if let Some(node) = node {
-                    *bound = Some(self.subscript_number(node)?);
-                }
-            }
-            let (ty, location) = (array.ty, array.location);
-            let kind = ExprKind::Slice { array, bounds: Box::new(bounds) };
-            return Ok(Expr::new(kind, ty, location));
-        }
-        let Some(node) = indices.uidx.as_deref() else {
-            return Err(SqlError::internal("a subscript without a number"));
-        };
-        let index = self.subscript_number(node)?;
-        let location = index.location;
-        let kind = ExprKind::Subscript { array, index: Box::new(index) };
-        Ok(Expr::new(kind, element, location))
-    }
-
-    fn subscript_number(&mut self, node: &Node) -> Result<Expr> {
-        let index = self.expr(node)?;
-        let (from, location) = (index.ty, index.location);
-        self.coerce(index, TypeOid::INT4, CastContext::Assignment)?.ok_or_else(|| {
-            self.error(
-                "42804",
-                format!("array subscript must have type integer, not {}", format_oid(from)),
-                location,
-            )
-        })
     }
 
     fn type_cast(&mut self, cast: &protobuf::TypeCast) -> Result<Expr> {
@@ -454,8 +372,11 @@ impl Analyzer<'_> {
             }
             SubLinkType::ArraySublink => {
                 let column = one_column(self)?;
-                let array = array_of(column.oid)
-                    .ok_or_else(|| self.unsupported("an array of this type", location))?;
+                // Arrays make an array of one dimension more.
+                let array = element_of(column.oid)
+                    .map_or_else(|| array_of(column.oid), |_| Some(column.oid));
+                let array =
+                    array.ok_or_else(|| self.unsupported("an array of this type", location))?;
                 (SubQueryKind::Array, array, -1)
             }
             SubLinkType::AnySublink | SubLinkType::AllSublink => {

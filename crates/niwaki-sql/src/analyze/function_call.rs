@@ -178,9 +178,6 @@ impl Analyzer<'_> {
                 location,
             ));
         } else {
-            if name == "array_agg" && types.first().is_some_and(|t| element_of(*t).is_some()) {
-                return Err(self.unsupported("an array of arrays", location));
-            }
             let resolved = choose(aggregates_named(name), &types)
                 .map_err(|reason| self.function_error(name, &types, location, &reason))?;
             let Eval::Aggregate(kind) = resolved.function.eval else {

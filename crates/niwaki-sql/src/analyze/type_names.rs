@@ -64,9 +64,6 @@ impl Analyzer<'_> {
             })?
         };
         if !name.array_bounds.is_empty() {
-            if name.array_bounds.len() > 1 {
-                return Err(self.unsupported("an array of several dimensions", location));
-            }
             oid = array_of(oid).ok_or_else(undefined)?;
         }
         Ok(ColumnType { oid, typmod })

@@ -239,11 +239,17 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
                 None => format!("ARRAY[{}]", list(parts)),
             }
         }
-        ExprKind::Subscript { array, index } => format!("{}[{}]", show(array), show(index)),
-        ExprKind::Slice { array, bounds } => {
-            let bounds: Vec<String> =
-                bounds.iter().map(|b| b.as_ref().map_or_else(String::new, &show)).collect();
-            format!("{}[{}]", show(array), bounds.join(":"))
+        ExprKind::Subscript { array, subscripts }
+        | ExprKind::AssignPart { array, subscripts, .. } => {
+            let mut text = show(array);
+            for [lower, upper] in &subscripts.bounds {
+                let shown = |bound: &Option<Expr>| bound.as_ref().map_or_else(String::new, &show);
+                text.push_str(&match subscripts.slice {
+                    true => format!("[{}:{}]", shown(lower), shown(upper)),
+                    false => format!("[{}]", shown(upper)),
+                });
+            }
+            text
         }
         ExprKind::ArrayCompare { function, any, left, right } => {
             let word = if *any { "ANY" } else { "ALL" };

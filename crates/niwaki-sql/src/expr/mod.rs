@@ -3,6 +3,7 @@
 mod batch;
 mod cast;
 mod eval;
+mod subscript;
 mod walk;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use crate::plan::SubPlan;
 pub(crate) use batch::{Batch, Rows, Values};
 pub(crate) use cast::{cast_value, coerce_length, regclass_input, value_text};
 pub(crate) use eval::{Runtime, State, is_true};
+pub(crate) use subscript::Subscripts;
 
 /// An expression with its type and where it stands in the query text (bytes, -1 for nowhere).
 #[derive(Clone, Debug)]
@@ -89,16 +91,18 @@ pub(crate) enum ExprKind {
         right: Box<Expr>,
         negated: bool,
     },
+    /// `ARRAY[…]`; of arrays it is one with a dimension more.
     Array(Vec<Expr>),
+    /// `array[1][2]`, `array[1:2]`
     Subscript {
         array: Box<Expr>,
-        index: Box<Expr>,
+        subscripts: Box<Subscripts>,
     },
-    /// `array[lower:upper]`
-    Slice {
+    /// The array with another value in a part of it: what an assignment to the part stores.
+    AssignPart {
         array: Box<Expr>,
-        /// Lower and upper bound; one that is left out is the array's.
-        bounds: Box<[Option<Expr>; 2]>,
+        subscripts: Box<Subscripts>,
+        value: Box<Expr>,
     },
     /// `left op ANY (array)` or ALL
     ArrayCompare {

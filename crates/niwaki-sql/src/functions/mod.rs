@@ -36,7 +36,6 @@ use niwaki_types::{Datum, TypeOid};
 use crate::context::ExecContext;
 use crate::error::Result;
 
-pub(crate) use arrays::slice;
 pub(crate) use json::{JsonAggregate, is_unsupported};
 pub(crate) use operators::compare_function;
 pub(crate) use quote::{quote_identifier, quote_string};

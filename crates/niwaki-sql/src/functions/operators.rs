@@ -295,21 +295,9 @@ fn blank_order(a: &Datum, b: &Datum) -> Ordering {
     compare(TypeOid::BPCHAR, a, b)
 }
 
-/// Order of two arrays: element by element, then by length; NULL elements are equal and last.
+/// Order of two arrays, which know the type of their elements.
 fn array_order(a: &Datum, b: &Datum) -> Ordering {
-    let (Datum::Array(_, x), Datum::Array(_, y)) = (a, b) else { return Ordering::Equal };
-    for (x, y) in x.iter().zip(y.iter()) {
-        let order = match (x.is_null(), y.is_null()) {
-            (true, true) => Ordering::Equal,
-            (true, false) => Ordering::Greater,
-            (false, true) => Ordering::Less,
-            (false, false) => order(x, y),
-        };
-        if order.is_ne() {
-            return order;
-        }
-    }
-    x.len().cmp(&y.len())
+    compare(TypeOid::TEXT_ARRAY, a, b)
 }
 
 macro_rules! comparisons {

@@ -144,7 +144,7 @@ fn current_schema(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
 fn current_schemas(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [Datum::Bool(implicit)] = values else { return Err(wrong()) };
     let names: Vec<Datum> = schemas(exec, *implicit).into_iter().map(string).collect();
-    Ok(Datum::Array(TypeOid::NAME, names.into()))
+    Ok(Datum::array(TypeOid::NAME, names))
 }
 
 fn backend_pid(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
@@ -286,7 +286,7 @@ fn terminate_backend(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Dat
 fn blocking_pids(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [Datum::Int4(session)] = values else { return Err(wrong()) };
     let pids: Vec<Datum> = exec.source.blocking(*session).into_iter().map(Datum::Int4).collect();
-    Ok(Datum::Array(TypeOid::INT4, pids.into()))
+    Ok(Datum::array(TypeOid::INT4, pids))
 }
 
 fn is_in_recovery(_: &[Datum]) -> Result<Datum> {

@@ -363,7 +363,7 @@ fn parts(values: &[Datum]) -> Result<Option<Vec<Datum>>> {
 }
 
 fn string_to_array(values: &[Datum]) -> Result<Datum> {
-    Ok(parts(values)?.map_or(Datum::Null, |parts| Datum::Array(TypeOid::TEXT, parts.into())))
+    Ok(parts(values)?.map_or(Datum::Null, |parts| Datum::array(TypeOid::TEXT, parts)))
 }
 
 fn string_to_table(_: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<Datum>> {

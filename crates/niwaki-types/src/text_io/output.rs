@@ -68,7 +68,7 @@ fn write_other(value: &Datum, oid: TypeOid, settings: &TextSettings, out: &mut V
             );
         }
         Datum::Jsonb(value) => value.write_text(out),
-        Datum::Array(element, values) => write_array(*element, values, settings, out),
+        Datum::Array(element, array) => write_array(*element, array, settings, out),
     }
 }
 
