@@ -16,6 +16,7 @@ mod scan;
 mod state;
 mod system;
 mod temporary;
+mod types;
 
 pub use build::missing_text;
 pub use catalog::Catalog;
@@ -33,3 +34,4 @@ pub use state::{
     CatalogState, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry, SearchPath,
 };
 pub use system::{SystemSource, VirtualTable};
+pub use types::{StoredLabel, TypeDefinition, TypeKind};

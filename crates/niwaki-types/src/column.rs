@@ -70,7 +70,7 @@ impl TypeOid {
             Self::PG_LSN_ARRAY => Self::PG_LSN,
             Self::JSON_ARRAY => Self::JSON,
             Self::JSONB_ARRAY => Self::JSONB,
-            _ => return None,
+            other => return other.user_element(),
         })
     }
 
@@ -104,7 +104,7 @@ impl TypeOid {
             Self::PG_LSN => Self::PG_LSN_ARRAY,
             Self::JSON => Self::JSON_ARRAY,
             Self::JSONB => Self::JSONB_ARRAY,
-            _ => return None,
+            other => return other.user_array(),
         })
     }
 
@@ -167,12 +167,12 @@ impl TypeOid {
             Self::JSONB_ARRAY => "jsonb[]",
             Self::REGCLASS => "regclass",
             Self::VOID => "void",
+            other if other.is_enum() => "enum",
             _ => "unsupported type",
         }
     }
 
-    /// Bytes a value takes in the stored row and on the wire (`pg_type.typlen`); `None` when it
-    /// varies in the stored row.
+    /// Bytes a value takes in the stored row, and but for enums on the wire; `None` when it varies in the stored row.
     #[inline]
     pub const fn fixed_length(self) -> Option<usize> {
         match self {
@@ -190,6 +190,7 @@ impl TypeOid {
             | Self::PG_LSN => Some(8),
             Self::TIMETZ => Some(12),
             Self::INTERVAL | Self::UUID => Some(16),
+            other if other.is_enum() => Some(8),
             _ => None,
         }
     }

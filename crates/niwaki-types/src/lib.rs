@@ -25,6 +25,7 @@ mod settings;
 #[cfg(test)]
 mod test_values;
 mod text_io;
+mod user_types;
 mod vector;
 
 pub use arith::{ArithmeticOperator, absolute, arithmetic, negate};
@@ -58,4 +59,5 @@ pub use text_io::{
     input, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8, to_text, write_float4,
     write_float8, write_text,
 };
+pub use user_types::{EnumLabel, EnumType, LabelPlace, UserTypes};
 pub use vector::{Decimals, Texts, Vector, VectorData};

@@ -9,8 +9,14 @@ use crate::json::tests::{any_json_text, any_jsonb};
 use crate::numeric::tests::any_numeric;
 use crate::{Array, Datum, Dimension, Interval, TimeTz, TypeOid};
 
+/// An enum of which nobody knows the labels, so that positions are shown.
+const ENUM: TypeOid = TypeOid::of_enum(16_400);
+
+/// Its array type.
+const ENUM_ARRAY: TypeOid = TypeOid(ENUM.0 | 1 << 30);
+
 /// Every type that a column can have.
-pub(crate) const TYPES: [TypeOid; 37] = [
+pub(crate) const TYPES: [TypeOid; 39] = [
     TypeOid::BOOL,
     TypeOid::BYTEA,
     TypeOid::CHAR,
@@ -48,6 +54,8 @@ pub(crate) const TYPES: [TypeOid; 37] = [
     TypeOid::JSON,
     TypeOid::JSONB,
     TypeOid::JSONB_ARRAY,
+    ENUM,
+    ENUM_ARRAY,
 ];
 
 /// A type.
@@ -100,6 +108,8 @@ pub(crate) fn value_of(oid: TypeOid) -> BoxedStrategy<Datum> {
         TypeOid::JSON => any_json_text().prop_map(|text| Datum::text(&text)).boxed(),
         TypeOid::JSONB => any_jsonb().prop_map(Datum::Jsonb).boxed(),
         TypeOid::JSONB_ARRAY => array_of(TypeOid::JSONB),
+        ENUM => prop_oneof![any::<u64>(), 0..3u64].prop_map(|at| Datum::Enum(ENUM, at)).boxed(),
+        ENUM_ARRAY => array_of(ENUM),
         TypeOid::DATE => {
             prop_oneof![-2_451_545..2_145_031_949i32, -400..400i32, Just(i32::MAX), Just(i32::MIN)]
                 .prop_map(Datum::Date)

@@ -496,6 +496,8 @@ fn pg_namespace(state: &CatalogState, emit: Emit<'_>) -> Result<()> {
 /// `pg_type.typlen`, and the size in a RowDescription.
 pub fn type_length(oid: TypeOid) -> i16 {
     match oid {
+        // PostgreSQL's number of a label.
+        oid if oid.is_enum() => 4,
         TypeOid::BOOL | TypeOid::CHAR => 1,
         TypeOid::INT2 => 2,
         TypeOid::INT4

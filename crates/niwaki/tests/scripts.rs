@@ -113,3 +113,8 @@ fn json_tables() {
 fn array_columns() {
     check("array_columns", include_str!("../testscripts/array_columns.test"));
 }
+
+#[test]
+fn enums() {
+    check("enums", include_str!("../testscripts/enums.test"));
+}

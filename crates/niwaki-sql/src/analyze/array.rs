@@ -7,7 +7,7 @@ use pg_query::{Node, NodeEnum};
 use super::Analyzer;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, Subscripts};
-use crate::types::{CastContext, array_of, element_of, format_oid};
+use crate::types::{CastContext, array_of, element_of};
 
 impl Analyzer<'_> {
     /// `ARRAY[…]`; of arrays it makes one with a dimension more. `wanted` is the type of elements that a cast asks for.
@@ -29,7 +29,7 @@ impl Analyzer<'_> {
         }
         let no_array = |this: &Self, element: TypeOid| {
             let message =
-                format!("could not find array type for data type {}", format_oid(element));
+                format!("could not find array type for data type {}", this.format_oid(element));
             this.error("42704", message, location)
         };
         if let Some(element) = wanted {
@@ -72,7 +72,7 @@ impl Analyzer<'_> {
         let element = element_of(array).ok_or_else(|| {
             let message = format!(
                 "cannot subscript type {} because it does not support subscripting",
-                format_oid(array)
+                self.format_oid(array)
             );
             self.error("42804", message, location)
         })?;
@@ -139,8 +139,8 @@ impl Analyzer<'_> {
         let value = self.coerce(value, ty, CastContext::Assignment)?.ok_or_else(|| {
             let message = format!(
                 "subscripted assignment to \"{name}\" requires type {} but expression is of type {}",
-                format_oid(ty),
-                format_oid(from)
+                self.format_oid(ty),
+                self.format_oid(from)
             );
             self.error("42804", message, place)
                 .with_hint("You will need to rewrite or cast the expression.")

@@ -14,7 +14,7 @@ use super::{Analyzer, IndexPart, names_of};
 use crate::error::{Result, SqlError};
 use crate::expr::{BoolTest, Expr, ExprKind, SubQuery, SubQueryKind};
 use crate::functions::{compare_function, functions_named};
-use crate::types::{CastContext, array_of, cast_path, element_of, format_oid};
+use crate::types::{CastContext, array_of, cast_path, element_of};
 
 impl Analyzer<'_> {
     /// The expression in an optional node.
@@ -84,7 +84,7 @@ impl Analyzer<'_> {
                         "42883",
                         format!(
                             "could not identify a comparison function for type {}",
-                            format_oid(ty)
+                            self.format_oid(ty)
                         ),
                         expr.location,
                     ));
@@ -278,7 +278,7 @@ impl Analyzer<'_> {
                 return Err(self
                     .error(
                         "42804",
-                        format!("subscript type {} is not supported", format_oid(from)),
+                        format!("subscript type {} is not supported", self.format_oid(from)),
                         place,
                     )
                     .with_hint("jsonb subscript must be coercible to either integer or text."));

@@ -12,7 +12,7 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::functions::{Eval, Function, compare_function, functions_named, variadic_forms};
 use crate::plan::{AggregateCall, SetCall};
-use crate::types::{ANY, ANY_ELEMENT, CastContext, element_of, format_oid, type_by_name};
+use crate::types::{ANY, ANY_ELEMENT, CastContext, element_of, type_by_name};
 
 impl Analyzer<'_> {
     pub(super) fn function_call(&mut self, call: &protobuf::FuncCall) -> Result<Expr> {
@@ -62,7 +62,11 @@ impl Analyzer<'_> {
         };
         let types: Vec<TypeOid> = arguments.iter().map(|a| a.ty).collect();
         if name == "pg_typeof" && arguments.len() == 1 {
-            return Ok(Expr::constant(Datum::text(&format_oid(types[0])), TypeOid::TEXT, location));
+            return Ok(Expr::constant(
+                Datum::text(&self.format_oid(types[0])),
+                TypeOid::TEXT,
+                location,
+            ));
         }
         if matches!((name, types.as_slice()), ("to_json" | "to_jsonb", [TypeOid::UNKNOWN])) {
             return Err(self.polymorphic_unknown(location));
@@ -192,7 +196,7 @@ impl Analyzer<'_> {
         if call.agg_distinct
             && let Some(argument) = converted.iter().find(|a| compare_function("=", a.ty).is_none())
         {
-            let ty = format_oid(argument.ty);
+            let ty = self.format_oid(argument.ty);
             let message = format!("could not identify an equality operator for type {ty}");
             return Err(self.error("42883", message, argument.location));
         }
@@ -231,7 +235,7 @@ impl Analyzer<'_> {
             let expr = self.expr_of(sort.node.as_deref())?;
             let expr = self.to_output(expr)?;
             if compare_function("<", expr.ty).is_none() {
-                let ty = format_oid(expr.ty);
+                let ty = self.format_oid(expr.ty);
                 let message = format!("could not identify an ordering operator for type {ty}");
                 return Err(self
                     .error("42883", message, expr.location)

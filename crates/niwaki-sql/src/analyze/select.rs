@@ -19,7 +19,7 @@ use crate::plan::{
     LockTarget, PlanNode, SetKind, SortKey, SubPlan, conjunction, plan_from, split_conjuncts,
 };
 use crate::store::{LockWait, RowLock, TableLock};
-use crate::types::{CastContext, format_oid};
+use crate::types::CastContext;
 
 /// One output column, or an expression that is only sorted by.
 pub(super) struct Target {
@@ -423,7 +423,7 @@ impl Analyzer<'_> {
                         "42883",
                         format!(
                             "could not identify an ordering operator for type {}",
-                            format_oid(ty)
+                            self.format_oid(ty)
                         ),
                         targets[target].expr.location,
                     )
@@ -549,7 +549,7 @@ impl Analyzer<'_> {
                     "42883",
                     format!(
                         "could not identify an equality operator for type {}",
-                        format_oid(expr.ty)
+                        self.format_oid(expr.ty)
                     ),
                     expr.location,
                 ));
@@ -586,7 +586,7 @@ impl Analyzer<'_> {
                     "42883",
                     format!(
                         "could not identify an equality operator for type {}",
-                        format_oid(target.expr.ty)
+                        self.format_oid(target.expr.ty)
                     ),
                     target.expr.location,
                 ));
@@ -679,7 +679,7 @@ impl Analyzer<'_> {
                         "42804",
                         format!(
                             "argument of {name} must be type bigint, not type {}",
-                            format_oid(from)
+                            this.format_oid(from)
                         ),
                         location,
                     )
@@ -827,7 +827,7 @@ impl Analyzer<'_> {
                     "42883",
                     format!(
                         "could not identify an equality operator for type {}",
-                        format_oid(common)
+                        self.format_oid(common)
                     ),
                 ));
             }

@@ -169,7 +169,9 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
             }
         }
         ExprKind::Cast { argument, .. } | ExprKind::Length { argument, .. } => {
-            format!("({})::{}", show(argument), format_type(expr.column_type()))
+            let shown = exec.text.types.shown(expr.ty);
+            let shown = shown.unwrap_or_else(|| format_type(expr.column_type()));
+            format!("({})::{shown}", show(argument))
         }
         ExprKind::And(parts) => joined(parts, " AND "),
         ExprKind::Or(parts) => joined(parts, " OR "),
@@ -203,9 +205,10 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
                 };
                 text.push_str(&format!(" WHEN {shown} THEN {}", show(result)));
             }
-            let otherwise = default
-                .as_ref()
-                .map_or_else(|| format!("NULL::{}", format_oid(expr.ty)), |default| show(default));
+            let otherwise = default.as_ref().map_or_else(
+                || format!("NULL::{}", shown_type(expr.ty, exec)),
+                |default| show(default),
+            );
             text.push_str(&format!(" ELSE {otherwise} END"));
             text
         }
@@ -235,7 +238,9 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
                 })
                 .collect();
             match constants {
-                Some(values) => format!("'{{{}}}'::{}", values.join(","), format_oid(expr.ty)),
+                Some(values) => {
+                    format!("'{{{}}}'::{}", values.join(","), shown_type(expr.ty, exec))
+                }
                 None => format!("ARRAY[{}]", list(parts)),
             }
         }
@@ -262,10 +267,16 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
 
 fn constant(value: &Datum, ty: TypeOid, exec: &ExecContext<'_>) -> String {
     match value {
-        Datum::Null => format!("NULL::{}", format_oid(ty)),
+        Datum::Null => format!("NULL::{}", shown_type(ty, exec)),
         Datum::Int4(v) if *v >= 0 => v.to_string(),
         Datum::Numeric(_) => value_text(value, ty, exec),
         Datum::Bool(v) => v.to_string(),
-        value => format!("{}::{}", quote_string(&value_text(value, ty, exec)), format_oid(ty)),
+        value => {
+            format!("{}::{}", quote_string(&value_text(value, ty, exec)), shown_type(ty, exec))
+        }
     }
+}
+
+fn shown_type(oid: TypeOid, exec: &ExecContext<'_>) -> String {
+    exec.text.types.shown(oid).unwrap_or_else(|| format_oid(oid))
 }

@@ -2,6 +2,7 @@
 
 mod arrays;
 mod binary;
+mod enums;
 mod format;
 mod formatting;
 mod information;
@@ -173,6 +174,7 @@ impl T {
     pub(crate) const ANY: TypeOid = crate::types::ANY;
     pub(crate) const ELEMENT: TypeOid = crate::types::ANY_ELEMENT;
     pub(crate) const ARRAY: TypeOid = crate::types::ANY_ARRAY;
+    pub(crate) const ENUM: TypeOid = crate::types::ANY_ENUM;
     pub(crate) const NONARRAY: TypeOid = crate::types::ANY_NONARRAY;
     pub(crate) const COMPATIBLE: TypeOid = crate::types::ANY_COMPATIBLE;
     pub(crate) const COMPATIBLES: TypeOid = crate::types::ANY_COMPATIBLE_ARRAY;
@@ -222,6 +224,7 @@ const GROUPS: &[(&str, &[&[Function]])] = &[
     ("Byte strings", &[binary::FUNCTIONS]),
     ("Numbers", &[math::FUNCTIONS, trigonometry::FUNCTIONS, random::FUNCTIONS]),
     ("Arrays", &[arrays::FUNCTIONS]),
+    ("Enums", &[enums::FUNCTIONS]),
     (
         "Date and time",
         &[time::FUNCTIONS, time_of_day::FUNCTIONS, moments::FUNCTIONS, overlaps::FUNCTIONS],

@@ -286,6 +286,7 @@ fn type_of(value: &Datum) -> TypeOid {
         Datum::Tid(..) => TypeOid::TID,
         Datum::Lsn(_) => TypeOid::PG_LSN,
         Datum::Jsonb(_) => TypeOid::JSONB,
+        Datum::Enum(oid, _) => *oid,
         Datum::Array(element, _) => crate::types::array_of(*element).unwrap_or(TypeOid::TEXT_ARRAY),
     }
 }
@@ -382,6 +383,7 @@ pub(crate) fn compare_function(name: &str, oid: TypeOid) -> Option<&'static Func
         TypeOid::VARCHAR | TypeOid::UNKNOWN => TypeOid::TEXT,
         TypeOid::REGCLASS => TypeOid::OID,
         _ if is_array => crate::types::ANY_ARRAY,
+        _ if oid.is_enum() => crate::types::ANY_ENUM,
         oid => oid,
     };
     super::operators_named(name).iter().copied().find(|f| f.arguments == [oid, oid])
@@ -424,6 +426,7 @@ pub(super) const OPERATORS: &[Function] = operator_table! {
         (OID, OID) plain (TID, TID) plain (LSN, LSN) plain
         (JSONB, JSONB) plain
         (ARRAY, ARRAY) array
+        (ENUM, ENUM) plain
     }
     other {
         "=" (XID, XID) BOOL strict single immutable Binary(plain::eq);

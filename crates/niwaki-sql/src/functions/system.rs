@@ -299,7 +299,7 @@ fn user_by_id(values: &[Datum]) -> Result<Datum> {
     Ok(string(if number == 10 { "postgres".to_owned() } else { format!("unknown (OID={number})") }))
 }
 
-fn format_type(values: &[Datum]) -> Result<Datum> {
+fn format_type(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [number, typmod] = values else { return Err(wrong()) };
     if number.is_null() {
         return Ok(Datum::Null);
@@ -309,7 +309,10 @@ fn format_type(values: &[Datum]) -> Result<Datum> {
         _ => -1,
     };
     let oid = TypeOid(oid(number)?);
-    if !crate::types::is_known(oid) {
+    if let Some(shown) = exec.text.types.shown(oid) {
+        return Ok(string(shown));
+    }
+    if !crate::types::is_known(oid) || oid.user_number().is_some() {
         return Ok(Datum::text("???"));
     }
     // With a NULL modifier char means what the SQL name says.
@@ -384,7 +387,7 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "pg_get_indexdef" (OID) TEXT strict single stable Context(index_definition);
     "pg_get_indexdef" (OID, INT4, BOOL) TEXT strict single stable Context(index_definition);
     "pg_get_userbyid" (OID) NAME strict single stable Pure(user_by_id);
-    "format_type" (OID, INT4) TEXT nullable single stable Pure(format_type);
+    "format_type" (OID, INT4) TEXT nullable single stable Context(format_type);
     "to_regclass" (TEXT) REGCLASS strict single stable Context(to_regclass);
     "obj_description" (OID) TEXT strict single stable Pure(no_description);
     "obj_description" (OID, NAME) TEXT strict single stable Pure(no_description);

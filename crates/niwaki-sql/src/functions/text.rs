@@ -311,6 +311,7 @@ pub(super) fn shown_type(value: &Datum) -> TypeOid {
         Datum::Tid(..) => TypeOid::TID,
         Datum::Lsn(_) => TypeOid::PG_LSN,
         Datum::Jsonb(_) => TypeOid::JSONB,
+        Datum::Enum(oid, _) => *oid,
         Datum::Array(element, _) => crate::types::array_of(*element).unwrap_or(TypeOid::TEXT_ARRAY),
         Datum::Text(_) | Datum::Null => TypeOid::TEXT,
     }

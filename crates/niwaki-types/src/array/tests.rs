@@ -1,5 +1,9 @@
 //! Laws of parts, joins and assignments.
-#![allow(clippy::indexing_slicing, reason = "a test that panics has failed, as it should")]
+#![allow(
+    clippy::indexing_slicing,
+    clippy::arithmetic_side_effects,
+    reason = "a test that panics has failed, as it should"
+)]
 
 use proptest::prelude::*;
 

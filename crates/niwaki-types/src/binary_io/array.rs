@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::{Reader, left_over, length_word, read_binary, write_binary};
 use crate::array::{check_dimensions, too_many_dimensions, too_many_elements};
 use crate::error::{Result, TypeError};
-use crate::{ARRAY_DIMENSIONS_MAX, Array, ColumnType, Datum, Dimension, TypeOid};
+use crate::{ARRAY_DIMENSIONS_MAX, Array, ColumnType, Datum, Dimension, TypeOid, UserTypes};
 
-pub(super) fn write_array(element: TypeOid, array: &Array, out: &mut Vec<u8>) {
+pub(super) fn write_array(element: TypeOid, array: &Array, types: &UserTypes, out: &mut Vec<u8>) {
     let dimensions = array.dimensions();
     let count = i32::try_from(dimensions.len()).unwrap_or(0);
     out.extend_from_slice(&count.to_be_bytes());
@@ -23,13 +23,13 @@ pub(super) fn write_array(element: TypeOid, array: &Array, out: &mut Vec<u8>) {
             continue;
         }
         let mut item = Vec::new();
-        write_binary(value, element, &mut item);
+        write_binary(value, element, types, &mut item);
         out.extend_from_slice(&length_word(item.len()));
         out.extend_from_slice(&item);
     }
 }
 
-pub(super) fn read_array(element: ColumnType, bytes: &[u8]) -> Result<Datum> {
+pub(super) fn read_array(element: ColumnType, bytes: &[u8], types: &UserTypes) -> Result<Datum> {
     let mut reader = Reader(bytes);
     let count = i32::from_be_bytes(reader.take()?);
     let count = usize::try_from(count)
@@ -68,7 +68,7 @@ pub(super) fn read_array(element: ColumnType, bytes: &[u8]) -> Result<Datum> {
         values.push(match usize::try_from(length) {
             Ok(length) => {
                 let bytes = reader.take_slice(length).map_err(|_| element_length())?;
-                read_binary(element, bytes)?
+                read_binary(element, bytes, types)?
             }
             Err(_) if length == -1 => Datum::Null,
             Err(_) => return Err(element_length()),

@@ -151,7 +151,9 @@ fn encode_other(value: &Datum, order: KeyOrder, out: &mut Vec<u8>) {
             out.extend_from_slice(&block.to_be_bytes());
             out.extend_from_slice(&offset.to_be_bytes());
         }
-        Datum::Lsn(value) => out.extend_from_slice(&value.to_be_bytes()),
+        Datum::Lsn(value) | Datum::Enum(_, value) => {
+            out.extend_from_slice(&value.to_be_bytes());
+        }
         Datum::Jsonb(value) => jsonb::encode(value, out),
         Datum::Array(element, array) => array::encode(*element, array, out),
     }
@@ -411,6 +413,9 @@ fn decode_value(bytes: &[u8], order: KeyOrder) -> Result<(Option<Datum>, usize)>
             let [a, b, c, d, e, f] = take(bytes, order)?;
             let value = Datum::Tid(u32::from_be_bytes([a, b, c, d]), u16::from_be_bytes([e, f]));
             (Some(value), 6)
+        }
+        oid if oid.is_enum() => {
+            (Some(Datum::Enum(oid, u64::from_be_bytes(take(bytes, order)?))), 8)
         }
         TypeOid::PG_LSN => (Some(Datum::Lsn(u64::from_be_bytes(take(bytes, order)?))), 8),
         array => {

@@ -63,6 +63,9 @@ fn write_other(oid: TypeOid, value: &Datum, out: &mut Vec<u8>) {
             out.extend_from_slice(&block.to_le_bytes());
             out.extend_from_slice(&offset.to_le_bytes());
         }
+        (oid, Datum::Enum(kind, value)) if oid == *kind => {
+            out.extend_from_slice(&value.to_le_bytes());
+        }
         (TypeOid::PG_LSN, Datum::Lsn(value)) => out.extend_from_slice(&value.to_le_bytes()),
         (TypeOid::BYTEA, Datum::Bytea(value)) => {
             write_length(value.len(), out);
@@ -323,6 +326,7 @@ impl<'a> Cursor<'a> {
                 Datum::Tid(block, u16::from_le_bytes(self.take()?))
             }
             TypeOid::PG_LSN => Datum::Lsn(u64::from_le_bytes(self.take()?)),
+            oid if oid.is_enum() => Datum::Enum(oid, u64::from_le_bytes(self.take()?)),
             other => return read_image(other, self.take_counted()?),
         })
     }

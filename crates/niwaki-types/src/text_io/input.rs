@@ -78,6 +78,7 @@ pub fn input(kind: ColumnType, text: &str, context: &InputContext<'_>) -> Result
         }
         TypeOid::UUID => Datum::Uuid(parse_uuid(text)?),
         TypeOid::VOID => Datum::Text(Arc::from("")),
+        oid if oid.is_enum() => context.settings.types.read_label(oid, text)?,
         array => match array.element() {
             Some(element) => {
                 parse_array(ColumnType::with_typmod(element, kind.typmod), text, context)?
