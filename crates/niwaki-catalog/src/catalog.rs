@@ -20,6 +20,7 @@ use crate::objects::{
 use crate::overlay::{Change, apply};
 use crate::relation::Relation;
 use crate::state::{CatalogState, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry};
+use crate::types::TypeDefinition;
 
 /// The catalog of one open database. Statements take [`Catalog::state`]; transactions with DDL go
 /// through a [`crate::CatalogTransaction`].
@@ -101,6 +102,7 @@ impl Catalog {
                 ObjectKind::Schema => {
                     Change::PutSchema(SchemaEntry { oid: object.oid, name: object.name })
                 }
+                ObjectKind::Type => Change::PutType(Arc::new(TypeDefinition::of_object(&object)?)),
                 ObjectKind::Relation => {
                     let definition: RelationDefinition =
                         serde_json::from_str(&object.definition)

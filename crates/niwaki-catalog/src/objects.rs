@@ -44,6 +44,7 @@ const COLUMNS: usize = 6;
 pub(crate) enum ObjectKind {
     Relation = 0,
     Schema = 1,
+    Type = 2,
 }
 
 /// A stored object, its parts joined.
@@ -178,6 +179,7 @@ impl Objects {
                     kind: match row.get(KIND) {
                         Some(Datum::Int2(0)) => ObjectKind::Relation,
                         Some(Datum::Int2(1)) => ObjectKind::Schema,
+                        Some(Datum::Int2(2)) => ObjectKind::Type,
                         other => return Err(damaged(oid, &format!("unknown kind {other:?}"))),
                     },
                     definition: text.to_string(),
@@ -352,6 +354,7 @@ fn duplicate(error: TableError, object: &Object) -> Error {
             kind: match object.kind {
                 ObjectKind::Relation => "relation",
                 ObjectKind::Schema => "schema",
+                ObjectKind::Type => "type",
             },
             name: object.name.clone(),
         },

@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use crate::definition::{Oid, RelationKind};
 use crate::error::{Error, Result};
 use crate::relation::Relation;
+use crate::types::Types;
 
 /// Oid of schema `pg_catalog` (PostgreSQL's).
 pub const PG_CATALOG: Oid = Oid(11);
@@ -46,6 +47,7 @@ pub struct CatalogState {
     schemas: HashMap<Oid, SchemaEntry>,
     /// The schema of the relations that only this session has.
     temporary: Option<Oid>,
+    pub(crate) types: Types,
 }
 
 impl CatalogState {

@@ -75,7 +75,11 @@ impl Temporary {
         changes.into_iter().partition(|change| match change {
             Change::Put(definition) => own.contains(&definition.oid),
             Change::Remove(oid) => own.contains(oid),
-            Change::PutView(_) | Change::PutSchema(_) | Change::RemoveSchema(_) => false,
+            Change::PutView(_)
+            | Change::PutSchema(_)
+            | Change::RemoveSchema(_)
+            | Change::PutType(_)
+            | Change::RemoveType(_) => false,
         })
     }
 

@@ -337,3 +337,13 @@ fn aggregates() {
 fn regexp_random() {
     check("regexp_random", include_str!("../testscripts/regexp_random.test"));
 }
+
+#[test]
+fn array_dimensions() {
+    check("array_dimensions", include_str!("../testscripts/array_dimensions.test"));
+}
+
+#[test]
+fn array_literals() {
+    check("array_literals", include_str!("../testscripts/array_literals.test"));
+}

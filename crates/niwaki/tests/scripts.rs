@@ -118,3 +118,18 @@ fn joins() {
 fn join_plans() {
     check("join_plans", include_str!("../testscripts/join_plans.test"));
 }
+
+#[test]
+fn array_columns() {
+    check("array_columns", include_str!("../testscripts/array_columns.test"));
+}
+
+#[test]
+fn enums() {
+    check("enums", include_str!("../testscripts/enums.test"));
+}
+
+#[test]
+fn system_types() {
+    check("system_types", include_str!("../testscripts/system_types.test"));
+}

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use niwaki_types::{Datum, Interval, Numeric, Spread, TypeError, TypeOid, compare};
+use niwaki_types::{Array, Datum, Interval, Numeric, Spread, TypeError, TypeOid, compare};
 
 use super::regression::{Pairs, Squares};
 use super::{AggregateKind, Regression};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::functions::JsonAggregate;
+use crate::types::element_of;
 
 /// Running state of one aggregate in one group.
 #[derive(Debug)]
@@ -328,7 +329,10 @@ impl Accumulator {
             Self::Strings(text) => text.map_or(Datum::Null, |t| Datum::Text(t.into())),
             Self::Bytes(bytes) => bytes.map_or(Datum::Null, |b| Datum::Bytea(b.into())),
             Self::Array { values, .. } if values.is_empty() => Datum::Null,
-            Self::Array { element, values } => Datum::Array(element, values.into()),
+            Self::Array { element, values } => match element_of(element) {
+                Some(inner) => Datum::Array(inner, Arc::new(Array::accumulated(&values)?)),
+                None => Datum::array(element, values),
+            },
             Self::Json(state, _) => state.finish()?,
         })
     }

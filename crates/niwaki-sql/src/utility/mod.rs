@@ -11,6 +11,7 @@ mod statement;
 #[cfg(test)]
 mod tests;
 mod type_name;
+mod types;
 
 pub use read::{expression_text, read};
 pub use statement::{
@@ -21,3 +22,4 @@ pub use statement::{
     Utility, Vacuum, VacuumTarget,
 };
 pub use type_name::column_type;
+pub use types::{TypeStatement, UserTypeName};

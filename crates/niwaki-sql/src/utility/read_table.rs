@@ -76,9 +76,17 @@ fn column(c: &ColumnDef, source: &str) -> Result<(ColumnSpec, Vec<ConstraintSpec
     let type_name =
         c.type_name.as_ref().ok_or_else(|| unexpected("column definition without a type"))?;
     let serial = serial_type(type_name);
+    let mut user_type = None;
     let stored = match serial {
         Some(oid) => niwaki_types::ColumnType { oid, typmod: -1 },
-        None => column_type(type_name, source)?,
+        None => match column_type(type_name, source) {
+            // What is none of PostgreSQL's own types may be a user's.
+            Err(error) if error.sqlstate == "42704" => {
+                user_type = Some(super::types::user_type(type_name, source).ok_or(error)?);
+                niwaki_types::ColumnType::new(niwaki_types::TypeOid::UNKNOWN)
+            }
+            stored => stored?,
+        },
     };
     if let Some(collation) = &c.coll_clause {
         let name = strings(&collation.collname).pop().unwrap_or_default();
@@ -89,6 +97,7 @@ fn column(c: &ColumnDef, source: &str) -> Result<(ColumnSpec, Vec<ConstraintSpec
     let mut spec = ColumnSpec {
         name: c.colname.clone(),
         column_type: stored,
+        user_type,
         serial: serial.is_some(),
         not_null: serial.is_some() || c.is_not_null,
         default: c.raw_default.as_deref().map(expression_text).transpose()?,

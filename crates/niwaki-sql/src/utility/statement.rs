@@ -102,6 +102,8 @@ pub struct ColumnSpec {
     pub name: String,
     /// Type; of a serial column its integer type.
     pub column_type: ColumnType,
+    /// The type's name, where the catalog alone knows which it is.
+    pub user_type: Option<super::UserTypeName>,
     /// `serial` and its like.
     pub serial: bool,
     /// NOT NULL given, or implied by serial and identity.
@@ -551,6 +553,8 @@ pub enum Utility {
         /// IF NOT EXISTS
         if_not_exists: bool,
     },
+    /// CREATE TYPE, ALTER TYPE, DROP TYPE
+    Type(super::TypeStatement),
     /// CREATE TABLE
     CreateTable(Box<CreateTable>),
     /// CREATE INDEX

@@ -49,6 +49,7 @@ impl Session {
         &mut self,
         run: impl FnOnce(&AnalyzeContext<'_>) -> Result<T>,
     ) -> Result<T> {
+        self.refresh_types();
         let path = self.search_path();
         let state = self.catalog.state();
         let hot = self.settings.hot();
@@ -287,7 +288,10 @@ impl Session {
 
     /// The value of an expression without columns, converted as an assignment to a column would.
     pub(super) fn evaluate_as(&mut self, expression: &str, to: ColumnType) -> Result<Datum> {
-        let mut cast = format!("CAST(({expression}) AS {})", niwaki_sql::types::format_type(to));
+        self.refresh_types();
+        let shown = self.text.types.shown(to.oid);
+        let shown = shown.unwrap_or_else(|| niwaki_sql::types::format_type(to));
+        let mut cast = format!("CAST(({expression}) AS {shown})");
         if to.oid == TypeOid::REGCLASS {
             // A query gives it by its name.
             cast = format!("CAST({cast} AS oid)");

@@ -25,6 +25,13 @@ impl Definer<'_> {
         if !self.name_is_free(schema, name, spec.if_not_exists)? {
             return Ok(());
         }
+        if self.state().lookup_type(schema, name).is_some() {
+            let message = format!("type \"{name}\" already exists");
+            return Err(SqlError::new("42710", message).with_hint(
+                "A relation has an associated type of the same name, so you must use a name that \
+                 doesn't conflict with any existing type.",
+            ));
+        }
         check_columns(&spec.columns)?;
         let mut table_options = RelationOptions::default();
         options::set(RelationKind::Table, &mut table_options, &spec.options)?;
@@ -72,9 +79,13 @@ impl Definer<'_> {
         spec: &ColumnSpec,
         position: usize,
     ) -> Result<Column> {
+        let oid = match &spec.user_type {
+            Some(wanted) => self.column_type_of(wanted)?,
+            None => spec.column_type.oid,
+        };
         let mut column = Column {
             name: spec.name.clone(),
-            type_oid: spec.column_type.oid.0,
+            type_oid: oid.0,
             typmod: spec.column_type.typmod,
             not_null: spec.not_null,
             default: spec.default.clone(),

@@ -17,6 +17,7 @@ mod rename;
 mod sequence;
 mod temporary;
 mod truncate;
+mod types;
 
 use std::sync::Arc;
 
@@ -57,6 +58,7 @@ pub(super) fn run(
             definer.alter_sequence(name, options, *if_exists)?;
             Ok("ALTER SEQUENCE")
         }
+        Utility::Type(statement) => definer.type_statement(statement),
         Utility::Drop(drop) => definer.drop(drop),
         Utility::Reindex(reindex) => {
             definer.reindex(reindex)?;

@@ -63,7 +63,8 @@ const CLASSES: &[Class] = &[
 pub(super) fn choose(oid: TypeOid, name: Option<&str>) -> Result<Option<String>> {
     let array = element_of(oid).is_some();
     let element = element_of(oid).unwrap_or(oid);
-    let indexable = CLASSES.iter().any(|(_, types, _)| types.contains(&element));
+    let indexable =
+        element.is_enum() || CLASSES.iter().any(|(_, types, _)| types.contains(&element));
     let Some(name) = name else {
         if indexable {
             return Ok(None);
@@ -83,6 +84,9 @@ pub(super) fn choose(oid: TypeOid, name: Option<&str>) -> Result<Option<String>>
             format!("operator class \"{name}\" does not accept data type {}", format_oid(oid)),
         )
     };
+    if name == "enum_ops" {
+        return if oid.is_enum() { Ok(None) } else { Err(wrong_type()) };
+    }
     if name == "array_ops" {
         return if array && indexable { Ok(None) } else { Err(wrong_type()) };
     }
