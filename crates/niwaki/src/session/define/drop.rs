@@ -178,7 +178,8 @@ impl Definer<'_> {
             state.relations().filter(|r| r.schema == schema.oid).cloned().collect();
         let types: Vec<_> =
             state.user_types().filter(|found| found.schema == schema.oid).cloned().collect();
-        if !(members.is_empty() && types.is_empty()) && !cascade {
+        let empty = members.is_empty() && types.is_empty();
+        if !empty && !cascade {
             return Err(SqlError::new(
                 "2BP01",
                 format!("cannot drop schema {} because other objects depend on it", schema.name),
