@@ -123,13 +123,23 @@ fn answer(connection: &mut Connection, numbers: &Numbers, question: &Question<'_
     for line in &mut lines {
         *line = numbers.taken_out(line);
     }
+    // Whether the columns are told before a failure is another matter.
+    if lines.iter().any(|line| line.starts_with("E ")) {
+        lines.retain(|line| line.starts_with("E "));
+    }
     if question.compared == "columns" {
         lines.retain(|line| !line.starts_with("D "));
     }
-    if !question.statement.to_ascii_lowercase().contains("order by") {
+    if !is_ordered(question.statement) {
         lines.sort();
     }
     lines.join("\n")
+}
+
+/// Whether the statement says the order of its rows: at its end, behind all nested queries.
+fn is_ordered(statement: &str) -> bool {
+    let end = statement.rsplit(')').next().unwrap_or(statement);
+    end.to_ascii_lowercase().contains("order by")
 }
 
 fn make_objects(client: &mut postgres::Client) {

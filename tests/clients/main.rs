@@ -1,6 +1,7 @@
 //! PostgreSQL's own pgbench and psql against the released binary.
 
 mod catalog;
+mod notify;
 mod psql;
 mod record;
 mod trace;

@@ -19,6 +19,7 @@ use crate::objects::{
 };
 use crate::overlay::{Change, apply};
 use crate::relation::Relation;
+use crate::remark::remark;
 use crate::state::{CatalogState, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry};
 use crate::types::TypeDefinition;
 
@@ -89,19 +90,18 @@ impl Catalog {
         let objects = Objects::open(engine);
         let mut next_oid = Oid::FIRST_USER.0;
         let mut changes = vec![
-            Change::PutSchema(SchemaEntry { oid: PG_CATALOG, name: "pg_catalog".to_owned() }),
-            Change::PutSchema(SchemaEntry {
-                oid: INFORMATION_SCHEMA,
-                name: "information_schema".to_owned(),
-            }),
+            Change::PutSchema(SchemaEntry::new(PG_CATALOG, "pg_catalog")),
+            Change::PutSchema(SchemaEntry::new(INFORMATION_SCHEMA, "information_schema")),
         ];
         changes.extend(views.into_iter().map(|v| Change::PutView(Arc::new(v))));
         for object in objects.read_all(transaction)? {
             next_oid = next_oid.max(object.oid.0.saturating_add(1));
             changes.push(match object.kind {
-                ObjectKind::Schema => {
-                    Change::PutSchema(SchemaEntry { oid: object.oid, name: object.name })
-                }
+                ObjectKind::Schema => Change::PutSchema(SchemaEntry {
+                    comment: remark(&object)?,
+                    ..SchemaEntry::new(object.oid, object.name)
+                }),
+                ObjectKind::Database => Change::DescribeDatabase(remark(&object)?),
                 ObjectKind::Type => Change::PutType(Arc::new(TypeDefinition::of_object(&object)?)),
                 ObjectKind::Relation => {
                     let definition: RelationDefinition =
@@ -112,6 +112,9 @@ impl Catalog {
                         && definition.name == object.name;
                     if !same {
                         return Err(damaged(object.oid.0, "row and definition differ"));
+                    }
+                    for key in &definition.foreign_keys {
+                        next_oid = next_oid.max(key.oid.0.saturating_add(1));
                     }
                     Change::Put(Arc::new(definition))
                 }

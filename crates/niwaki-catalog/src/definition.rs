@@ -5,6 +5,8 @@ use std::fmt;
 use niwaki_types::{ColumnType, TypeOid};
 use serde::{Deserialize, Serialize};
 
+use crate::foreign_key::ForeignKey;
+
 /// Number of an object of the catalog. Below 16384: PostgreSQL's own and Niwaki's; from there: users'.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
@@ -81,7 +83,8 @@ pub struct Column {
     /// NOT NULL (a primary key sets it too).
     #[serde(rename = "nn", default, skip_serializing_if = "is_false")]
     pub not_null: bool,
-    /// SQL text of the DEFAULT expression; of a serial or identity column `nextval('…'::regclass)`.
+    /// SQL text of the DEFAULT expression; of a serial or identity column `nextval('…'::regclass)`; of a
+    /// generated column the expression over the other columns.
     #[serde(rename = "d", default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
     /// Identity column.
@@ -96,9 +99,32 @@ pub struct Column {
     /// DROP COLUMN happened: invisible, always NULL in new rows.
     #[serde(rename = "x", default, skip_serializing_if = "is_false")]
     pub dropped: bool,
+    /// GENERATED ALWAYS AS (…) STORED: the default is computed from the row, and nothing else is stored.
+    #[serde(rename = "g", default, skip_serializing_if = "is_false")]
+    pub generated: bool,
+    /// COMMENT ON COLUMN
+    #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
 }
 
 impl Column {
+    /// A column that may be NULL, without default.
+    pub fn new(name: impl Into<String>, column_type: ColumnType) -> Self {
+        Self {
+            name: name.into(),
+            type_oid: column_type.oid.0,
+            typmod: column_type.typmod,
+            not_null: false,
+            default: None,
+            identity: None,
+            sequence: None,
+            missing: None,
+            dropped: false,
+            generated: false,
+            comment: None,
+        }
+    }
+
     /// The stored type.
     pub fn column_type(&self) -> ColumnType {
         ColumnType { oid: TypeOid(self.type_oid), typmod: self.typmod }
@@ -112,6 +138,12 @@ pub struct Check {
     pub name: String,
     /// SQL text of the condition, over the table's columns.
     pub expression: String,
+    /// NOT VALID: rows that were there before it have not been tested.
+    #[serde(rename = "unproved", default, skip_serializing_if = "is_false")]
+    pub not_valid: bool,
+    /// COMMENT ON CONSTRAINT
+    #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
 }
 
 /// What a constraint that stands on an index promises.
@@ -240,6 +272,9 @@ pub struct IndexDefinition {
     /// When its constraint is checked.
     #[serde(rename = "check", default, skip_serializing_if = "is_at_once")]
     pub check_time: ConstraintTime,
+    /// COMMENT ON CONSTRAINT, which is not the index's own.
+    #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
+    pub constraint_comment: Option<String>,
 }
 
 impl IndexDefinition {
@@ -256,6 +291,7 @@ impl IndexDefinition {
             predicate: None,
             nulls_not_distinct: false,
             check_time: ConstraintTime::AtOnce,
+            constraint_comment: None,
         }
     }
 
@@ -411,6 +447,9 @@ pub struct RelationDefinition {
     /// CHECK constraints in the order of names, as PostgreSQL tests them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
+    /// FOREIGN KEY constraints of this table, in the order of their numbers.
+    #[serde(rename = "foreign", default, skip_serializing_if = "Vec::is_empty")]
+    pub foreign_keys: Vec<ForeignKey>,
     /// WITH options.
     #[serde(default, skip_serializing_if = "is_default")]
     pub options: RelationOptions,
@@ -423,9 +462,22 @@ pub struct RelationDefinition {
     /// Size estimates for the planner.
     #[serde(default)]
     pub stats: RelationStats,
+    /// COMMENT ON it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
 }
 
 impl RelationDefinition {
+    /// The FOREIGN KEY constraint of this name.
+    pub fn foreign_key(&self, name: &str) -> Option<&ForeignKey> {
+        self.foreign_keys.iter().find(|key| key.name == name)
+    }
+
+    /// Whether some column is computed from the others.
+    pub fn has_generated(&self) -> bool {
+        self.columns.iter().any(|column| column.generated && !column.dropped)
+    }
+
     /// Whether some value of a row can be large, so that the table is to have files for them.
     pub fn can_have_large_values(&self) -> bool {
         let columns = self.columns.iter().filter(|column| !column.dropped);
@@ -448,7 +500,7 @@ fn is_no_typmod(v: &i32) -> bool {
     *v == -1
 }
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
-fn is_false(v: &bool) -> bool {
+pub(crate) fn is_false(v: &bool) -> bool {
     !*v
 }
 fn yes() -> bool {
@@ -459,7 +511,7 @@ fn is_yes(v: &bool) -> bool {
     *v
 }
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
-fn is_at_once(v: &ConstraintTime) -> bool {
+pub(crate) fn is_at_once(v: &ConstraintTime) -> bool {
     *v == ConstraintTime::AtOnce
 }
 fn is_default(v: &RelationOptions) -> bool {

@@ -7,6 +7,7 @@ mod catalog;
 mod compile;
 mod definition;
 mod error;
+mod foreign_key;
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
@@ -14,6 +15,7 @@ mod numbering;
 mod objects;
 mod overlay;
 mod relation;
+mod remark;
 mod scan;
 mod state;
 mod system;
@@ -36,6 +38,7 @@ pub use definition::{
     RelationStats, SequenceDefinition, StoredExpression,
 };
 pub use error::{Error, Result};
+pub use foreign_key::{ForeignKey, ReferentialAction};
 pub use numbering::{
     NumberedConstraint, SEQUENCE_COLUMNS, TableConstraint, check_oid, default_oid, label_oid,
 };

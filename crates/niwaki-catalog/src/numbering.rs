@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_types::TypeOid;
+use niwaki_types::{ColumnType, TypeOid};
 
 use crate::definition::{Check, Column, Oid};
 use crate::relation::Relation;
@@ -107,16 +107,9 @@ impl Relation {
     /// The columns that rows of it have, dropped ones included: of an index its keys and INCLUDE columns, under the names
     /// and with the types that `pg_attribute` has for them.
     pub fn shown_columns(&self, state: &CatalogState) -> Vec<Column> {
-        let own = |name: String, type_oid: u32, typmod: i32| Column {
-            name,
-            type_oid,
-            typmod,
-            not_null: self.sequence.is_some(),
-            default: None,
-            identity: None,
-            sequence: None,
-            missing: None,
-            dropped: false,
+        let own = |name: String, type_oid: u32, typmod: i32| {
+            let column_type = ColumnType { oid: TypeOid(type_oid), typmod };
+            Column { not_null: self.sequence.is_some(), ..Column::new(name, column_type) }
         };
         if self.sequence.is_some() {
             return SEQUENCE_COLUMNS.map(|(name, kind)| own(name.to_owned(), kind.0, -1)).into();

@@ -44,7 +44,9 @@ const COLUMNS: usize = 6;
 pub(crate) enum ObjectKind {
     Relation = 0,
     Schema = 1,
-    Type = 2,
+    /// The database itself, once it has something to say of it.
+    Database = 2,
+    Type = 3,
 }
 
 /// A stored object, its parts joined.
@@ -179,7 +181,8 @@ impl Objects {
                     kind: match row.get(KIND) {
                         Some(Datum::Int2(0)) => ObjectKind::Relation,
                         Some(Datum::Int2(1)) => ObjectKind::Schema,
-                        Some(Datum::Int2(2)) => ObjectKind::Type,
+                        Some(Datum::Int2(2)) => ObjectKind::Database,
+                        Some(Datum::Int2(3)) => ObjectKind::Type,
                         other => return Err(damaged(oid, &format!("unknown kind {other:?}"))),
                     },
                     definition: text.to_string(),
@@ -247,6 +250,15 @@ impl Objects {
         }
         transaction.next_command()?;
         Ok(())
+    }
+
+    /// Stores an object, in place of what is there.
+    pub(crate) fn put(&self, transaction: &Transaction, object: &Object) -> Result<()> {
+        let current = CurrentView::new(transaction)?;
+        match self.find(transaction, &current, object.oid, 0, &mut Lookup::default())? {
+            Some(_) => self.update(transaction, object),
+            None => self.insert(transaction, object),
+        }
     }
 
     /// Removes an object.
@@ -355,6 +367,7 @@ fn duplicate(error: TableError, object: &Object) -> Error {
                 ObjectKind::Relation => "relation",
                 ObjectKind::Schema => "schema",
                 ObjectKind::Type => "type",
+                ObjectKind::Database => "database",
             },
             name: object.name.clone(),
         },

@@ -13,6 +13,7 @@ use crate::definition::{Oid, RelationDefinition, RelationKind};
 use crate::error::{Error, Result};
 use crate::objects::{Object, ObjectKind, damaged};
 use crate::relation::{IndexEntry, Relation};
+use crate::remark::definition_of;
 use crate::state::{CatalogState, SchemaEntry};
 use crate::temporary::Temporary;
 use crate::types::TypeDefinition;
@@ -27,6 +28,7 @@ pub(crate) enum Change {
     RemoveSchema(Oid),
     PutType(Arc<TypeDefinition>),
     RemoveType(Oid),
+    DescribeDatabase(Option<String>),
 }
 
 /// What one transaction changes in the catalog. Empty until its first DDL statement; costs nothing
@@ -55,6 +57,9 @@ struct Overlay {
     changes: usize,
     state: Arc<CatalogState>,
 }
+
+/// Number under which what is said of the database itself is stored.
+const DATABASE: Oid = Oid(1);
 
 /// Overlays have versions from here on: no published state ever has one.
 const OVERLAY_VERSIONS: u64 = 1 << 63;
@@ -170,7 +175,7 @@ impl CatalogTransaction {
     pub fn temporary_schema(&mut self, number: i32) -> Oid {
         let catalog = &self.catalog;
         let name = format!("pg_temp_{number}");
-        self.temporary.schema(|| SchemaEntry { oid: catalog.new_oid(), name })
+        self.temporary.schema(|| SchemaEntry::new(catalog.new_oid(), name))
     }
 
     /// The temporary relations that committed transactions of this session left, in the order in which they were made.
@@ -281,8 +286,47 @@ impl CatalogTransaction {
             definition: "{}".to_owned(),
         };
         self.catalog.objects.insert(transaction, &object)?;
-        self.changes.push(Change::PutSchema(SchemaEntry { oid, name: name.to_owned() }));
+        self.changes.push(Change::PutSchema(SchemaEntry::new(oid, name)));
         Ok(oid)
+    }
+
+    /// Replaces a schema's name or comment. The caller keeps others from changing it.
+    ///
+    /// # Errors
+    /// [`crate::Error::Duplicate`] when a new name is taken.
+    pub fn update_schema(&mut self, transaction: &Transaction, schema: SchemaEntry) -> Result<()> {
+        let object = Object {
+            oid: schema.oid,
+            schema: Oid::INVALID,
+            name: schema.name.clone(),
+            kind: ObjectKind::Schema,
+            definition: definition_of(schema.comment.as_deref()),
+        };
+        self.catalog.objects.update(transaction, &object)?;
+        self.changes.push(Change::PutSchema(schema));
+        Ok(())
+    }
+
+    /// COMMENT ON DATABASE.
+    ///
+    /// # Errors
+    /// Storage errors.
+    pub fn describe_database(
+        &mut self,
+        transaction: &Transaction,
+        comment: Option<&str>,
+    ) -> Result<()> {
+        let object = Object {
+            oid: DATABASE,
+            // A number that no schema has, so that its name is in no schema's way.
+            schema: DATABASE,
+            name: String::new(),
+            kind: ObjectKind::Database,
+            definition: definition_of(comment),
+        };
+        self.catalog.objects.put(transaction, &object)?;
+        self.changes.push(Change::DescribeDatabase(comment.map(str::to_owned)));
+        Ok(())
     }
 
     /// Removes a schema, which is empty.
@@ -333,8 +377,13 @@ pub(crate) fn apply(
     let mut types_changed = false;
     for change in changes {
         match change {
-            Change::PutSchema(schema) => state.put_schema(schema.clone()),
+            Change::PutSchema(schema) => {
+                state.put_schema(schema.clone());
+                // Types are shown with the names of their schemas.
+                types_changed = true;
+            }
             Change::RemoveSchema(oid) => state.remove_schema(*oid),
+            Change::DescribeDatabase(comment) => state.set_database_comment(comment.as_deref()),
             Change::PutView(view) => state.put(Arc::clone(view)),
             Change::PutType(definition) => {
                 state.types.put(Arc::clone(definition));

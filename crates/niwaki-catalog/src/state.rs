@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 
 use crate::definition::{Oid, RelationKind};
 use crate::error::{Error, Result};
+use crate::foreign_key::ForeignKey;
 use crate::relation::Relation;
 use crate::types::Types;
 
@@ -23,6 +24,15 @@ pub struct SchemaEntry {
     pub oid: Oid,
     /// Name.
     pub name: String,
+    /// COMMENT ON SCHEMA
+    pub comment: Option<String>,
+}
+
+impl SchemaEntry {
+    /// A schema without a comment.
+    pub fn new(oid: Oid, name: impl Into<String>) -> Self {
+        Self { oid, name: name.into(), comment: None }
+    }
 }
 
 /// The name by which every session calls the schema of its temporary relations.
@@ -48,6 +58,12 @@ pub struct CatalogState {
     /// The schema of the relations that only this session has.
     temporary: Option<Oid>,
     pub(crate) types: Types,
+    /// The referencing table of each foreign key.
+    foreign_keys: HashMap<Oid, Oid>,
+    /// Foreign keys by the table that they reference, in the order of their numbers.
+    referenced: HashMap<Oid, Vec<Oid>>,
+    /// COMMENT ON DATABASE
+    database_comment: Option<Arc<str>>,
 }
 
 impl CatalogState {
@@ -124,6 +140,33 @@ impl CatalogState {
         self.relations.values().filter(|r| r.kind == RelationKind::Table)
     }
 
+    /// A foreign key by its number, and the table that has it.
+    pub fn foreign_key(&self, oid: Oid) -> Option<(&Arc<Relation>, &ForeignKey)> {
+        let table = self.relations.get(self.foreign_keys.get(&oid)?)?;
+        Some((table, table.foreign_keys.iter().find(|key| key.oid == oid)?))
+    }
+
+    /// The foreign keys that reference a table, in the order of their numbers.
+    #[inline]
+    pub fn foreign_keys_to(&self, table: Oid) -> &[Oid] {
+        if self.referenced.is_empty() {
+            return &[];
+        }
+        self.referenced.get(&table).map_or(&[], Vec::as_slice)
+    }
+
+    /// All foreign keys with the tables that have them, in the order of their numbers.
+    pub fn foreign_keys(&self) -> Vec<(&Arc<Relation>, &ForeignKey)> {
+        let mut oids: Vec<Oid> = self.foreign_keys.keys().copied().collect();
+        oids.sort_unstable();
+        oids.into_iter().filter_map(|oid| self.foreign_key(oid)).collect()
+    }
+
+    /// What COMMENT ON DATABASE said.
+    pub fn database_comment(&self) -> Option<&str> {
+        self.database_comment.as_deref()
+    }
+
     /// The search path for a list of schema names, as `SET search_path` gives it; `"$user"` is
     /// replaced by `user`; names of schemas that do not exist are skipped.
     pub fn search_path(&self, names: &[String], user: &str) -> SearchPath {
@@ -159,8 +202,18 @@ impl CatalogState {
         self.schemas.remove(&oid);
     }
 
+    pub(crate) fn set_database_comment(&mut self, comment: Option<&str>) {
+        self.database_comment = comment.map(Arc::from);
+    }
+
     pub(crate) fn put(&mut self, relation: Arc<Relation>) {
         self.remove(relation.oid);
+        for key in &relation.foreign_keys {
+            self.foreign_keys.insert(key.oid, relation.oid);
+            let to = self.referenced.entry(key.references).or_default();
+            let at = to.partition_point(|other| *other < key.oid);
+            to.insert(at, key.oid);
+        }
         self.names
             .entry(relation.schema)
             .or_default()
@@ -169,8 +222,17 @@ impl CatalogState {
     }
 
     pub(crate) fn remove(&mut self, oid: Oid) {
-        if let Some(old) = self.relations.remove(&oid)
-            && let Some(names) = self.names.get_mut(&old.schema)
+        let Some(old) = self.relations.remove(&oid) else { return };
+        for key in &old.foreign_keys {
+            self.foreign_keys.remove(&key.oid);
+            if let Some(to) = self.referenced.get_mut(&key.references) {
+                to.retain(|other| *other != key.oid);
+                if to.is_empty() {
+                    self.referenced.remove(&key.references);
+                }
+            }
+        }
+        if let Some(names) = self.names.get_mut(&old.schema)
             // A rename may already have given the name to another relation.
             && names.get(old.name.as_str()) == Some(&oid)
         {

@@ -79,7 +79,8 @@ impl Temporary {
             | Change::PutSchema(_)
             | Change::RemoveSchema(_)
             | Change::PutType(_)
-            | Change::RemoveType(_) => false,
+            | Change::RemoveType(_)
+            | Change::DescribeDatabase(_) => false,
         })
     }
 

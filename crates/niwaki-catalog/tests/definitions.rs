@@ -10,6 +10,7 @@ use niwaki_env::Env;
 use niwaki_storage::{RelFile, RelFileId, Storage, StorageOptions};
 use niwaki_table::{Engine, ExpressionError, KeyExpression};
 use niwaki_txn::{BeginOptions, Durability, SessionControl, TransactionManager, TxnOptions};
+use niwaki_types::{ColumnType, TypeOid};
 
 /// These definitions have no expressions.
 #[derive(Debug)]
@@ -64,19 +65,14 @@ fn table(world: &World, name: &str, columns: usize) -> RelationDefinition {
         values: None,
         logged: true,
         columns: (0..columns)
-            .map(|i| Column {
-                name: format!("a_column_with_a_rather_long_name_{i}"),
-                type_oid: 23,
-                typmod: -1,
-                not_null: false,
-                default: None,
-                identity: None,
-                sequence: None,
-                missing: None,
-                dropped: false,
+            .map(|i| {
+                let name = format!("a_column_with_a_rather_long_name_{i}");
+                Column::new(name, ColumnType { oid: TypeOid::INT4, typmod: -1 })
             })
             .collect(),
         checks: Vec::new(),
+        foreign_keys: Vec::new(),
+        comment: None,
         options: RelationOptions::default(),
         index: None,
         sequence: None,

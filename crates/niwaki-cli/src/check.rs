@@ -11,6 +11,9 @@ pub(crate) struct Arguments {
     /// One JSON object instead of text.
     #[arg(long)]
     json: bool,
+    /// Also looks for rows that refer to a row that is not there (foreign keys).
+    #[arg(long)]
+    foreign_keys: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
@@ -18,7 +21,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         return Err(format!("\"{}\" does not exist", arguments.data.data_dir.display()));
     }
     let database = arguments.data.open()?;
-    let report = database.check().map_err(|error| error.to_string())?;
+    let mut report = database.check().map_err(|error| error.to_string())?;
+    if arguments.foreign_keys {
+        let found = database.check_foreign_keys().map_err(|error| error.to_string())?;
+        report.violations.extend(found);
+    }
     let problems = &report.violations;
     if arguments.json {
         let list: Vec<_> = problems

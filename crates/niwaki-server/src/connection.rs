@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -50,6 +51,14 @@ impl Socket {
         match self {
             Self::Tcp(stream) => stream.set_write_timeout(timeout),
             Self::Unix(stream) => stream.set_write_timeout(timeout),
+        }
+    }
+
+    /// To wait on.
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
         }
     }
 

@@ -9,6 +9,7 @@ mod report;
 mod server;
 mod session;
 mod startup;
+mod wake;
 mod wire;
 
 pub use server::{Server, ServerOptions, StartError};

@@ -23,6 +23,7 @@ use niwaki_types::{ColumnType, InputContext};
 
 use crate::connection::{Input, Output, Socket};
 use crate::report;
+use crate::wake::{Wake, Woken};
 use crate::wire::backend::{self, Field};
 use crate::wire::frontend::{self, Bind, Integers, Message, ProtocolError};
 
@@ -55,6 +56,8 @@ pub(crate) struct Wire<'c> {
     whole_from: Option<usize>,
     /// A protocol error met while the library read COPY data; ends the session.
     broken: Option<Ending>,
+    /// From the first LISTEN on: what other sessions wake this one by.
+    wake: Option<Wake>,
 }
 
 /// Result format codes: none (all text), one for all, or one per column.
@@ -98,6 +101,7 @@ impl<'c> Wire<'c> {
             types: Vec::new(),
             whole_from: None,
             broken: None,
+            wake: None,
         }
     }
 
@@ -300,6 +304,12 @@ pub(crate) fn serve(session: &mut Session, wire: &mut Wire<'_>) -> Ending {
         }
         if frontend::decode(wire.input.pending()).is_ok_and(|message| message.is_none()) {
             let timeout = session.idle_timeout();
+            if wire.wake.is_some() {
+                match wait_idle(session, wire, timeout) {
+                    Ok(()) => {}
+                    Err(ending) => return ending,
+                }
+            }
             if timeout.is_some() && wire.socket.set_read_timeout(timeout).is_err() {
                 return Ending::Client;
             }
@@ -390,8 +400,54 @@ enum Next {
 
 fn ready(session: &mut Session, wire: &mut Wire<'_>) {
     session.report_settings(wire);
+    if wire.wake.is_none()
+        && session.has_listened()
+        && let Ok(wake) = Wake::new()
+    {
+        session.wake_by(wake.waker());
+        wire.wake = Some(wake);
+    }
+    notify(session, wire);
     backend::ready_for_query(&mut wire.output.bytes, session.transaction_status());
     wire.flush();
+}
+
+/// Sends what other sessions have for this one, unless a transaction is open.
+fn notify(session: &mut Session, wire: &mut Wire<'_>) {
+    if wire.wake.is_none() {
+        return;
+    }
+    while let Some(sent) = session.take_notification() {
+        let out = &mut wire.output.bytes;
+        backend::notification(out, sent.sender, &sent.channel, &sent.payload);
+        wire.flush_if_large();
+    }
+}
+
+/// Waits for the client, and passes on what other sessions have for it meanwhile.
+fn wait_idle(
+    session: &mut Session,
+    wire: &mut Wire<'_>,
+    timeout: Option<Duration>,
+) -> Result<(), Ending> {
+    while let Some(wake) = &wire.wake {
+        match wake.wait(wire.socket, timeout).map_err(Ending::Socket)? {
+            Woken::ByClient => return Ok(()),
+            Woken::TimedOut => {
+                fatal(wire, &session.idle_timeout_error());
+                return Err(Ending::Terminated);
+            }
+            Woken::ByOther => {
+                notify(session, wire);
+                wire.flush();
+            }
+        }
+        if session.is_terminated() || wire.output.failure().is_some() {
+            // Seen to where the next message is waited for.
+            return Ok(());
+        }
+    }
+    Ok(())
 }
 
 /// Reports an error of an extended-protocol message; all up to Sync is skipped.

@@ -1,6 +1,7 @@
 //! What a statement gets from the session that runs it, and where its rows go.
 
 use niwaki_catalog::{CatalogState, SearchPath, SystemSource};
+use niwaki_table::TempSpace;
 use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
 
 use crate::error::Result;
@@ -97,6 +98,9 @@ impl Default for PlannerSettings {
     }
 }
 
+/// What [`ExecContext::temp_chunk`] usually is.
+pub const TEMP_CHUNK_BYTES: usize = 8 << 10;
+
 /// Everything a statement needs while it runs. Borrowed anew for every call, so that a suspended
 /// portal holds no borrow.
 pub struct ExecContext<'a> {
@@ -112,10 +116,18 @@ pub struct ExecContext<'a> {
     pub source: &'a dyn SystemSource,
     /// How values are read and shown as text.
     pub text: &'a TextSettings,
-    /// Bytes that a sort, a hash table or a materialized result may take before `53200`.
+    /// Bytes that may be taken, before `53200`, by what must stay in memory: states of aggregates such as `array_agg`, results
+    /// of nested queries in expressions.
     pub memory_limit: usize,
-    /// `work_mem` in bytes: what a bitmap takes before it becomes lossy.
+    /// `work_mem` in bytes: what a sort or kept rows take before they go to temporary files, and a bitmap before it becomes
+    /// lossy.
     pub work_mem: usize,
+    /// The same for hash tables: `work_mem` times `hash_mem_multiplier`.
+    pub hash_mem: usize,
+    /// Where temporary files go; without it only statements that need none can run.
+    pub temp: Option<&'a TempSpace>,
+    /// Bytes that temporary files are read and written by at a time, at least.
+    pub temp_chunk: usize,
     /// Buffers of the session that point statements reuse.
     pub scratch: &'a mut Scratch,
 }
@@ -129,6 +141,26 @@ pub struct Scratch {
     pub(crate) new: Vec<Datum>,
     pub(crate) output: Vec<Datum>,
     pub(crate) random: Option<crate::functions::SeededRandom>,
+}
+
+/// What an advisory lock is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdvisoryNumber {
+    /// One number.
+    One(i64),
+    /// Two numbers, which are never the same as one.
+    Two(i32, i32),
+}
+
+/// An advisory lock that a function asks for, or gives back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdvisoryLock {
+    /// On what.
+    pub number: AdvisoryNumber,
+    /// Others may share it.
+    pub shared: bool,
+    /// Until the transaction ends, rather than the session.
+    pub transaction: bool,
 }
 
 /// Session services that functions and system tables use.
@@ -198,6 +230,42 @@ pub trait Environment {
     /// Those of a wait; `0A000` where there are no transactions.
     fn lock_for_reading(&mut self, _table: u32) -> Result<()> {
         Err(crate::SqlError::unsupported("a table lock outside of a session"))
+    }
+    /// Takes an advisory lock; false only when it is not free and `wait` says not to wait.
+    ///
+    /// # Errors
+    /// Those of a wait; `0A000` where there are no sessions.
+    fn advisory_lock(&mut self, _lock: AdvisoryLock, _wait: bool) -> Result<bool> {
+        Err(crate::SqlError::unsupported("an advisory lock outside of a session"))
+    }
+    /// Gives back an advisory lock of the session; false, after a warning, when it has none.
+    ///
+    /// # Errors
+    /// `0A000` where there are no sessions.
+    fn advisory_unlock(&mut self, _lock: AdvisoryLock) -> Result<bool> {
+        Err(crate::SqlError::unsupported("an advisory lock outside of a session"))
+    }
+    /// Gives back all advisory locks of the session.
+    ///
+    /// # Errors
+    /// `0A000` where there are no sessions.
+    fn advisory_unlock_all(&mut self) -> Result<()> {
+        Err(crate::SqlError::unsupported("an advisory lock outside of a session"))
+    }
+    /// `NOTIFY channel, payload`: when the transaction commits.
+    ///
+    /// # Errors
+    /// `22023` for a bad channel or payload; `0A000` where there are no sessions.
+    fn notify(&mut self, _channel: &str, _payload: &str) -> Result<()> {
+        Err(crate::SqlError::unsupported("a notification outside of a session"))
+    }
+    /// Channels that the session listens to.
+    fn listening_channels(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// How full the queue of notifications is, from 0 to 1.
+    fn notification_queue_usage(&self) -> f64 {
+        0.0
     }
     /// Name of the current user.
     fn current_user(&self) -> String;

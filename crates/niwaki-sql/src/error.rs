@@ -293,6 +293,7 @@ impl From<niwaki_table::Error> for SqlError {
             E::RowTooBig { .. } | E::ValueTooBig { .. } | E::KeyTooBig { .. } | E::Limit(_) => {
                 "54000"
             }
+            E::TempFileLimit { .. } => "53400",
             E::UniqueViolation(_) => "23505",
             E::RowNotAvailable { .. } => "55P03",
             E::SequenceLimit { .. } => "2200H",

@@ -9,6 +9,7 @@ use pg_query::{Node, NodeEnum};
 use crate::context::{ColumnInfo, ExecContext};
 use crate::error::{Result, SqlError};
 use crate::exec::measure::{Measure, Measures};
+use crate::exec::spill::SpaceUse;
 use crate::expr::{Expr, ExprKind, Nested, SubQueryKind};
 use crate::plan::{
     BitmapPlan, ConflictPlan, JoinKey, JoinKind, ModifyKind, ModifyPlan, PathPlan, PlanNode,
@@ -117,6 +118,9 @@ struct Shown {
     measure: Option<Measure>,
     /// Lines below the title: label, text.
     details: Vec<(&'static str, String)>,
+    /// Lines below those, in text only, and what JSON has of them: label, value.
+    lines: Vec<String>,
+    numbers: Vec<(&'static str, String)>,
     children: Vec<Shown>,
 }
 
@@ -131,6 +135,8 @@ impl Shown {
             cost,
             measure: None,
             details: Vec::new(),
+            lines: Vec::new(),
+            numbers: Vec::new(),
             children,
         }
     }
@@ -140,6 +146,10 @@ impl Shown {
         let measure = self.measure;
         let above = Self::new(node_type, self.rows, self.cost, vec![self]);
         Self { measure, ..above }
+    }
+
+    fn number(&mut self, label: &'static str, value: String) {
+        self.numbers.push((label, value));
     }
 
     fn detail(&mut self, label: &'static str, text: String) {
@@ -192,6 +202,51 @@ fn add_effort(shown: &mut Shown, effort: ScanEffort) {
     }
 }
 
+/// What a sort or a hash table needed, as PostgreSQL shows it.
+fn add_space(shown: &mut Shown, space: SpaceUse) {
+    if space.batches == 0 {
+        return;
+    }
+    let (batches, spilled) = (space.batches, space.disk > 0);
+    let memory = (space.memory as u64).div_ceil(1024);
+    let disk = space.disk.div_ceil(1024);
+    match shown.node_type {
+        "Sort" => {
+            let (method, kind, used) = if spilled {
+                ("external merge", "Disk", disk)
+            } else if space.top {
+                ("top-N heapsort", "Memory", memory)
+            } else {
+                ("quicksort", "Memory", memory)
+            };
+            shown.lines.push(format!("Sort Method: {method}  {kind}: {used}kB"));
+            shown.number("Sort Method", json_string(method));
+            shown.number("Sort Space Used", used.to_string());
+            shown.number("Sort Space Type", json_string(kind));
+        }
+        "HashAggregate" => {
+            let mut line = format!("Batches: {batches}  Memory Usage: {memory}kB");
+            if spilled {
+                line.push_str(&format!("  Disk Usage: {disk}kB"));
+            }
+            shown.lines.push(line);
+            shown.number("HashAgg Batches", batches.to_string());
+            shown.number("Peak Memory Usage", memory.to_string());
+            shown.number("Disk Usage", disk.to_string());
+        }
+        "Hash" => {
+            let buckets = space.keys.next_power_of_two().max(1024);
+            shown
+                .lines
+                .push(format!("Buckets: {buckets}  Batches: {batches}  Memory Usage: {memory}kB"));
+            shown.number("Hash Buckets", buckets.to_string());
+            shown.number("Hash Batches", batches.to_string());
+            shown.number("Peak Memory Usage", memory.to_string());
+        }
+        _ => {}
+    }
+}
+
 fn milliseconds(micros: i64) -> String {
     format!("{}.{:03}", micros / 1000, (micros % 1000).abs())
 }
@@ -223,6 +278,7 @@ fn text(shown: &Shown, depth: usize, options: &ExplainOptions, lines: &mut Vec<S
     for (label, detail) in &shown.details {
         lines.push(format!("{inner}{label}: {detail}"));
     }
+    lines.extend(shown.lines.iter().map(|line| format!("{inner}{line}")));
     for child in &shown.children {
         text(child, depth + 1, options, lines);
     }
@@ -239,7 +295,7 @@ struct Averages {
 impl Averages {
     /// `None` for a step that never ran.
     fn of(measure: Measure) -> Option<Self> {
-        let Measure { loops, rows, first_us, total_us, effort: _ } = measure;
+        let Measure { loops, rows, first_us, total_us, effort: _, space: _ } = measure;
         let runs = i64::try_from(loops).unwrap_or(i64::MAX);
         Some(Self {
             first: milliseconds(first_us.checked_div(runs)?),
@@ -292,6 +348,9 @@ fn json(shown: &Shown, indent: usize, options: &ExplainOptions, out: &mut String
     for (label, detail) in &shown.details {
         fields.push(format!("{}: {}", json_string(label), json_string(detail)));
     }
+    for (label, value) in &shown.numbers {
+        fields.push(format!("{}: {value}", json_string(label)));
+    }
     out.push_str("{\n");
     out.push_str(&fields.iter().map(|f| format!("{pad}{f}")).collect::<Vec<_>>().join(",\n"));
     if !shown.children.is_empty() {
@@ -332,6 +391,9 @@ fn describe_named(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> 
     let mut shown = describe_step(node, names, with);
     // A step that is not shown itself gives its measure to the one below: it has the rows that go up.
     shown.measure = with.measures.map(|measures| measures.of(node));
+    if let Some(measure) = shown.measure {
+        add_space(&mut shown, measure.space);
+    }
     add_nested(node, &mut shown, with);
     shown
 }
@@ -403,7 +465,13 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             } else if hashed {
                 node_type = "Hash Join";
                 inner = inner.below("Hash");
-            } else if !join.inner_depends && !matches!(&*join.inner, PlanNode::Result) {
+                if let Some(measures) = with.measures {
+                    add_space(&mut inner, measures.of(node).space);
+                }
+            } else if !join.inner_depends
+                && outer.rows > 1.0
+                && !matches!(&*join.inner, PlanNode::Result)
+            {
                 inner = inner.below("Materialize");
             }
             let mut shown = Shown::new(node_type, rows, cost, vec![outer, inner]);

@@ -119,7 +119,7 @@ fn checked(
 }
 
 /// Whether an expression gives the same value for the same row, for ever and in every session.
-fn is_immutable(expr: &Expr) -> bool {
+pub(crate) fn is_immutable(expr: &Expr) -> bool {
     let immutable = |function: &Function| function.volatility == Volatility::Immutable;
     !expr.any(&mut |part| match &part.kind {
         ExprKind::Call { function, .. }

@@ -75,16 +75,8 @@ fn expression_text(
     text.unwrap_or_else(|| expression.shown.clone())
 }
 
-/// One key column of an index, by its number from 1; INCLUDE columns follow. `None` past the end.
-pub fn index_column_text(
-    state: &CatalogState,
-    relation: &Relation,
-    number: usize,
-) -> Option<String> {
-    column_text(state, relation, number, None)
-}
-
-/// [`index_column_text`], without needless brackets if there is a search path.
+/// One key column of an index, by its number from 1; INCLUDE columns follow. `None` past the end. Without needless brackets
+/// if there is a search path.
 pub(crate) fn column_text(
     state: &CatalogState,
     relation: &Relation,
@@ -96,7 +88,7 @@ pub(crate) fn column_text(
     let position = number.checked_sub(1)?;
     if let Some(key) = index.key.get(position) {
         let shown = |e: &StoredExpression| expression_text(e, table, state, pretty);
-        return Some(source_text(key, table, &shown));
+        return Some(key_source(key, table, &shown));
     }
     let column = index.include.get(position - index.key.len())?;
     Some(quote_identifier(&table.columns.get(usize::from(*column))?.name))
@@ -111,13 +103,17 @@ fn option_text(name: &str, value: &str) -> String {
     )
 }
 
-fn source_text(
+/// A key as the grammar takes it: a column, a call, or an expression in brackets.
+fn key_source(
     key: &IndexColumn,
     table: &Relation,
     shown: &dyn Fn(&StoredExpression) -> String,
 ) -> String {
     match &key.expression {
-        Some(expression) => shown(expression),
+        Some(expression) => {
+            let text = shown(expression);
+            if is_call(&text) { text } else { format!("({text})") }
+        }
         None => quote_identifier(key.shown(table)),
     }
 }
@@ -135,10 +131,7 @@ fn key_text(
     table: &Relation,
     shown: &dyn Fn(&StoredExpression) -> String,
 ) -> String {
-    let mut text = source_text(key, table, shown);
-    if key.expression.is_some() && !is_call(&text) {
-        text = format!("({text})");
-    }
+    let mut text = key_source(key, table, shown);
     if let Some(class) = &key.operator_class {
         text.push_str(&format!(" {class}"));
     }

@@ -11,6 +11,7 @@ mod exec;
 mod explain;
 mod expr;
 mod functions;
+mod generated;
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
@@ -34,16 +35,18 @@ pub mod walk;
 pub use analyze::{analyze, analyze_without_parameters, check_stored_expression};
 pub use column_names::rename_column;
 pub use context::{
-    AnalyzeContext, ColumnInfo, CommandTag, Completion, CostSettings, Environment, ExecContext,
-    PlannerSettings, RowSink, Scratch,
+    AdvisoryLock, AdvisoryNumber, AnalyzeContext, ColumnInfo, CommandTag, Completion, CostSettings,
+    Environment, ExecContext, PlannerSettings, RowSink, Scratch, TEMP_CHUNK_BYTES,
 };
 pub use error::{ErrorFields, Result, Severity, SqlError};
+pub use exec::kept_rows::{KeptReader, KeptRows, RowKeeper};
 pub use explain::ExplainOptions;
 pub use expr::object_input as object_number;
 pub use functions::{is_function_shown, is_operator_shown};
+pub use generated::{RowExpression, read_generated};
 pub use index_expression::{
     IndexExpressions, IndexKey, read_index_key, read_index_predicate, rename_in_expression,
 };
-pub use index_text::{index_column_text, index_definition_text};
+pub use index_text::index_definition_text;
 pub use shown::shown_expression;
 pub use statement::{Execution, Planned, Progress, Statement};

@@ -55,6 +55,9 @@ pub(crate) fn with_context<T>(run: impl FnOnce(&mut ExecContext<'_>) -> T) -> T 
         text: &fixed.text,
         memory_limit: usize::MAX,
         work_mem: usize::MAX,
+        hash_mem: usize::MAX,
+        temp: None,
+        temp_chunk: crate::context::TEMP_CHUNK_BYTES,
         scratch: &mut Scratch::default(),
     })
 }

@@ -67,6 +67,9 @@ pub(crate) fn show(
             text: &settings,
             memory_limit: exec.memory_limit,
             work_mem: exec.work_mem,
+            hash_mem: exec.hash_mem,
+            temp: exec.temp,
+            temp_chunk: exec.temp_chunk,
             scratch: exec.scratch,
         };
         let writer = Writer { relation, pretty, exec: &exec };
@@ -332,6 +335,8 @@ fn nothing() -> niwaki_catalog::RelationDefinition {
         logged: true,
         columns: Vec::new(),
         checks: Vec::new(),
+        foreign_keys: Vec::new(),
+        comment: None,
         options: niwaki_catalog::RelationOptions::default(),
         index: None,
         sequence: None,

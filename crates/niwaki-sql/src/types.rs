@@ -359,3 +359,22 @@ pub(crate) fn encode_typmod(oid: TypeOid, arguments: &[i64]) -> Result<i32, Stri
         _ => Err(format!("type modifier is not allowed for type \"{}\"", type_name(oid))),
     }
 }
+
+/// Whether a column of type `referencing` can refer to one of type `referenced`: they are compared by one operator family, or
+/// the first becomes the second by itself.
+pub fn can_reference(referenced: TypeOid, referencing: TypeOid) -> bool {
+    are_one_family(referenced, referencing)
+        || cast_path(referencing, referenced, CastContext::Implicit).is_some()
+}
+
+/// Whether values of the two types are compared as they are, by one operator family.
+pub fn are_one_family(one: TypeOid, other: TypeOid) -> bool {
+    use TypeOid as T;
+    const FAMILIES: &[&[TypeOid]] = &[
+        &[T::INT2, T::INT4, T::INT8],
+        &[T::FLOAT4, T::FLOAT8],
+        &[T::TEXT, T::VARCHAR, T::NAME],
+        &[T::DATE, T::TIMESTAMP, T::TIMESTAMPTZ],
+    ];
+    one == other || FAMILIES.iter().any(|all| all.contains(&one) && all.contains(&other))
+}

@@ -2,16 +2,21 @@
 
 mod script;
 
+use std::sync::Arc;
+
 use niwaki_catalog::{CatalogState, Oid, Relation, SearchPath, SystemSource};
+use niwaki_env::Env;
 use niwaki_sql::store::{
     InsertOutcome, LockWait, RowBatch, RowLock, RowOutcome, ScanPath, ScanState, Store, TableLock,
 };
 use niwaki_sql::{
     AnalyzeContext, Environment, ExecContext, PlannerSettings, Result, Scratch, SqlError,
-    Statement, analyze_without_parameters,
+    Statement, TEMP_CHUNK_BYTES, analyze_without_parameters,
 };
 use niwaki_storage::Tid;
+use niwaki_table::TempSpace;
 use niwaki_types::{ColumnMask, Datum, TextSettings};
+use proptest::prelude::*;
 
 struct NoStore;
 
@@ -168,7 +173,7 @@ impl SystemSource for FixedSession {
     }
 }
 
-fn run(sql: &str) -> Result<String> {
+fn run(sql: &str, memory: usize, temp: &TempSpace) -> Result<String> {
     let catalog = CatalogState::default();
     let path = SearchPath { schemas: Vec::new(), creation: None };
     let text = TextSettings::default();
@@ -193,7 +198,10 @@ fn run(sql: &str) -> Result<String> {
             source: &FixedSession,
             text: &text,
             memory_limit: 64 << 20,
-            work_mem: 4 << 20,
+            work_mem: memory,
+            hash_mem: memory,
+            temp: Some(temp),
+            temp_chunk: if memory < PLENTY { 64 } else { TEMP_CHUNK_BYTES },
             scratch: &mut Scratch::default(),
         };
         planned.execute(&mut exec, &[], &mut rows)?;
@@ -213,8 +221,8 @@ fn run(sql: &str) -> Result<String> {
     Ok(lines.join("\n"))
 }
 
-fn shown(sql: &str) -> String {
-    match run(sql) {
+fn shown(sql: &str, memory: usize, temp: &TempSpace) -> String {
+    match run(sql, memory, temp) {
         Ok(rows) => rows,
         Err(error) => {
             let mut text = format!("error {}: {}", error.sqlstate, error.message);
@@ -232,8 +240,33 @@ fn shown(sql: &str) -> String {
     }
 }
 
+/// Memory that everything in the scripts fits in.
+const PLENTY: usize = 4 << 20;
+
+fn temporary(env: &Env) -> TempSpace {
+    TempSpace::new(env.clone(), Arc::default(), Arc::default(), "query")
+}
+
 fn check(name: &str, script: &str) {
-    script::check(name, script, shown);
+    let env = Env::memory();
+    let temp = temporary(&env);
+    script::check(name, script, |statement| shown(statement, PLENTY, &temp));
+    assert!(!env.vfs.exists("tmp").unwrap(), "nothing is too large for the memory");
+    // Without memory every sort, hash table and kept row goes to temporary files. Where the order of rows is not said it is
+    // another one then.
+    let sorted = |answer: &str| {
+        let mut lines: Vec<String> = answer.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    script::check(&format!("{name} without memory"), script, |statement| {
+        let (usual, found) = (shown(statement, PLENTY, &temp), shown(statement, 0, &temp));
+        let same = !statement.contains("order by") && sorted(&usual) == sorted(&found);
+        if same { usual } else { found }
+    });
+    let left = env.vfs.list("tmp").unwrap_or_default();
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(temp.quota().used(), 0);
 }
 
 #[test]
@@ -283,7 +316,7 @@ fn json_that_is_not_there_is_refused_by_name() {
         ("select to_json(v) from (values (1, 2)) v(a, b)", "a whole row as a value"),
         ("select json_each('{}')", "json_each has several columns"),
     ] {
-        let error = run(statement).expect_err(statement);
+        let error = run(statement, PLENTY, &temporary(&Env::memory())).expect_err(statement);
         assert_eq!(error.sqlstate, "0A000", "{statement}: {error}");
         assert!(error.message.starts_with(name), "{statement}: {error}");
     }
@@ -298,7 +331,8 @@ fn json_beyond_its_depth_is_an_error() {
         ("select jsonb_build_array((repeat('[', 1000) || repeat(']', 1000))::jsonb)", "54001"),
         ("select '1'::jsonb || (repeat('[', 1000) || repeat(']', 1000))::jsonb", ""),
     ] {
-        let found = run(statement).map_err(|error| error.sqlstate);
+        let found = run(statement, PLENTY, &temporary(&Env::memory()));
+        let found = found.map_err(|error| error.sqlstate);
         assert_eq!(found.err().unwrap_or_default(), sqlstate, "{statement}");
     }
 }
@@ -346,4 +380,68 @@ fn array_dimensions() {
 #[test]
 fn array_literals() {
     check("array_literals", include_str!("../testscripts/array_literals.test"));
+}
+
+/// Queries on rows (x, y, z) that are given for `{}`; `order by` only where it is complete.
+const RANDOM: &[&str] = &[
+    "select * from {} order by y desc, x nulls first, z",
+    "select * from {} order by z, x, y limit 7 offset 3",
+    "select x, count(*), sum(y), min(z), array_agg(y order by y, z desc) from {} group by x",
+    "select y % 3, z, count(distinct x), string_agg(distinct z, ',') filter (where y > 5) from {} group by 1, 2",
+    "select count(distinct x), count(distinct z), sum(distinct y) from {}",
+    "select distinct x, z from {}",
+    "select x, z from {} union select y, z from {}",
+    "select x from {} intersect all select y from {}",
+    "select x, z from {} except select y, z from {}",
+    "select z from {} except all select left(z, 1) from {}",
+    "select a.x, a.y, b.z from {} a join {} b on a.x = b.y",
+    "select a.x, b.y, b.z from {} a left join {} b on a.x = b.x and a.z < b.z",
+    "select a.x, b.y, b.z from {} a right join {} b on a.z = b.z and a.x = b.y",
+    "select a.x, b.y, b.z from {} a full join {} b on a.z = b.z and a.x = b.y",
+    "select count(*), sum(a.y), sum(b.y) from {} a full join {} b on a.x = b.x and a.y < b.y",
+    "select a.x, a.z from {} a where exists (select 1 from {} b where b.x = a.y and b.z <> a.z)",
+    "select a.x, a.z from {} a where not exists (select 1 from {} b where b.x = a.y and b.z < a.z)",
+    "select a.x, a.z from {} a where a.x in (select b.y from {} b where b.z <> '')",
+    "select a.x, a.z from {} a where not exists (select 1 from {} b where b.x < a.y)",
+    "select a.x, count(b.y) from {} a left join {} b on a.x < b.y group by a.x",
+    "with w as materialized (select x, y from {}) select a.x, b.y from w a, w b where a.x = b.y and a.y < b.x",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// However little memory there is, whatever repeats: the answers are those of plenty.
+    #[test]
+    fn memory_makes_no_difference(
+        rows in proptest::collection::vec((proptest::option::weighted(0.9, 0i32..40), 0i32..40, "[ab]{0,3}"), 0..120),
+        memory in 0usize..12_000,
+    ) {
+        let mut values: Vec<String> = vec!["(null::int, 1, '')".to_owned()];
+        values.extend(rows.iter().map(|(x, y, z)| match x {
+            Some(x) => format!("({x}, {y}, '{z}')"),
+            None => format!("(null, {y}, '{z}')"),
+        }));
+        let table = format!("(select * from (values {}) v(x, y, z)) t", values.join(", "));
+        let env = Env::memory();
+        let temp = temporary(&env);
+        for query in RANDOM {
+            // Each table has its alias where the query gives none.
+            let query = query.replace("{} a", "{a}").replace("{} b", "{b}").replace("{}", &table);
+            let named = |name: &str| format!("{}{name}", table.trim_end_matches('t'));
+            let query = query.replace("{a}", &named("a")).replace("{b}", &named("b"));
+            let lines = |memory| {
+                let answer = shown(&query, memory, &temp);
+                let mut lines: Vec<String> = answer.lines().map(str::to_owned).collect();
+                if !query.contains("order by z, x") && !query.contains("order by y desc") {
+                    lines.sort();
+                }
+                lines
+            };
+            let expected = lines(PLENTY);
+            prop_assert!(!expected.concat().starts_with("error"), "{}: {:?}", query, expected);
+            prop_assert_eq!(lines(memory), expected, "{}", query);
+        }
+        prop_assert_eq!(temp.quota().used(), 0);
+        prop_assert!(env.vfs.list("tmp").unwrap_or_default().is_empty());
+    }
 }

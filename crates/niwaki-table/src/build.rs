@@ -17,7 +17,8 @@ use niwaki_types::{ColumnMask, Datum};
 use crate::error::{Error, Result};
 use crate::insert::RowEntry;
 use crate::progress::{BuildProgress, Phase};
-use crate::sort::{SortEntry, SortSpace, Sorted, Sorter};
+use crate::records::{IndexEntries, SortEntry};
+use crate::sort::{SortSpace, Sorted, Sorter};
 use crate::table::Table;
 use crate::workspace::Workspace;
 
@@ -69,7 +70,7 @@ struct Worker {
     stop: Arc<AtomicBool>,
     progress: Arc<BuildProgress>,
     read_ahead: ReadAhead,
-    sorter: Sorter,
+    sorter: Sorter<IndexEntries>,
 }
 
 impl Table {
@@ -95,7 +96,7 @@ impl Table {
         progress.begin(Phase::Scanning);
         let sorters = self.read_all(tx, index, options)?;
         progress.begin(Phase::Sorting);
-        let mut sorted = Sorter::finish(sorters, check)?;
+        let mut sorted = Sorter::finish::<Error>(sorters, check)?;
         progress.begin(Phase::Loading);
         self.load(tx, index, &mut sorted, progress)
     }
@@ -106,15 +107,11 @@ impl Table {
         tx: &Transaction,
         index: usize,
         options: &BuildOptions,
-    ) -> Result<Vec<Sorter>> {
+    ) -> Result<Vec<Sorter<IndexEntries>>> {
         let end = self.blocks()?;
         options.progress.expect_blocks(end);
         let workers = if end < PARALLEL_BLOCKS_MIN { 1 } else { options.workers.max(1) };
-        let space = SortSpace {
-            env: self.engine.storage().env().clone(),
-            files: Arc::clone(self.engine.temp_files()),
-            memory_bytes: options.memory_bytes / workers,
-        };
+        let space = SortSpace::new(self.engine.sort_space(), options.memory_bytes / workers);
         let own: Arc<[Xid]> = tx.own_xids().into();
         let horizon = Arc::new(self.engine.transactions().horizon());
         let next = Arc::new(AtomicU32::new(0));
@@ -157,7 +154,7 @@ impl Table {
         &self,
         tx: &Transaction,
         index: usize,
-        sorted: &mut Sorted,
+        sorted: &mut Sorted<IndexEntries>,
         progress: &BuildProgress,
     ) -> Result<()> {
         let mut builder = self.indexes[index].handle.builder(tx.write_xid()?)?;
@@ -273,7 +270,7 @@ impl Table {
 
 impl Worker {
     /// Reads chunks of blocks until none is left. `interrupts` may end it.
-    fn run(mut self, interrupts: impl Fn() -> Result<()>) -> Result<Sorter> {
+    fn run(mut self, interrupts: impl Fn() -> Result<()>) -> Result<Sorter<IndexEntries>> {
         let result = self.read_chunks(&interrupts);
         if result.is_err() {
             // Relaxed: who sees it late only works in vain.
@@ -338,7 +335,7 @@ impl Worker {
             }
             for PageEntry { key, payload, tid, live } in &entries {
                 let entry = SortEntry { key, payload, tid: *tid, live: *live };
-                self.sorter.push(&entry)?;
+                self.sorter.push(&entry, &mut || interrupts())?;
             }
             self.progress.read(1, entries.len() as u64);
         }

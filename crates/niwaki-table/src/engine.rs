@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::sequence::{SequenceManager, SequenceState};
 use crate::stats::Counters;
 use crate::suspects::Suspects;
-use crate::temp::TempFiles;
+use crate::temp::{TempFiles, TempQuota, TempSpace};
 
 /// What all who open an index share.
 #[derive(Clone, Debug)]
@@ -137,8 +137,21 @@ impl Engine {
         self.temp_files.bytes_written()
     }
 
-    pub(crate) fn temp_files(&self) -> &Arc<TempFiles> {
-        &self.temp_files
+    /// Temporary files made since the database was opened.
+    pub fn temporary_files(&self) -> u64 {
+        self.temp_files.made()
+    }
+
+    /// Where a session's statements put what memory has no room for; those of its files are counted by `quota`.
+    pub fn temporary_space(&self, quota: Arc<TempQuota>) -> TempSpace {
+        let env = self.storage.env().clone();
+        TempSpace::new(env, Arc::clone(&self.temp_files), quota, "query")
+    }
+
+    /// Where index builds put their runs.
+    pub(crate) fn sort_space(&self) -> TempSpace {
+        let env = self.storage.env().clone();
+        TempSpace::new(env, Arc::clone(&self.temp_files), Arc::default(), "sort")
     }
 
     /// Forgets the in-memory state of files that are gone.

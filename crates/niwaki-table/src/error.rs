@@ -62,6 +62,12 @@ pub enum Error {
         /// That value.
         limit: i64,
     },
+    /// The session's temporary files would be larger than `temp_file_limit` (53400).
+    #[error("temporary file size exceeds temp_file_limit ({kilobytes}kB)")]
+    TempFileLimit {
+        /// The limit.
+        kilobytes: u64,
+    },
     /// A limit of the heap (54000).
     #[error("{0}")]
     Limit(String),
@@ -79,7 +85,7 @@ pub struct UniqueViolation {
 }
 
 /// Result of table operations.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl From<niwaki_heap::Error> for Error {
     fn from(error: niwaki_heap::Error) -> Self {

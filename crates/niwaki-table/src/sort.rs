@@ -1,374 +1,465 @@
-//! Sorting index entries in bounded memory: sorted runs in temporary files, merged k ways.
+//! Sorting records in bounded memory: sorted runs in temporary files, merged k ways.
 //!
 //! ```text
 //!  push ──> buffer ──full──> sorted run 0 │ run 1 │ run 2 …   ──merge──> next, next, next …
-//!                            (a file each; too many for one pass are merged into fewer, longer ones)
+//!                            (a file each; as soon as there are too many of about one length they are merged into one)
 //! ```
 //!
-//! The buffer, its list of entries and the read buffers of a merge together stay within the limit. A
-//! sort that fits never touches a file.
+//! The buffer, its list of records and the read buffers of a merge together stay within the limit. A
+//! sort that fits never touches a file. The buffer is sorted slice by slice, and slices are merged as runs are, so that
+//! no step takes long and a sort can be interrupted.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
-use niwaki_env::Env;
-use niwaki_storage::{BlockNumber, OffsetNumber, Tid};
-
-use crate::error::Result;
-use crate::temp::{TempFile, TempFiles};
+use crate::error::{Error, Result};
+use crate::records::{Layout, Run, RunReader, RunWriter};
+use crate::temp::TempSpace;
 
 /// Least bytes that a run is read or written by at a time.
 const CHUNK_BYTES_MIN: usize = 16 << 10;
 /// Most bytes that a run is read or written by at a time.
 const CHUNK_BYTES_MAX: usize = 256 << 10;
-/// Least memory of a sort: room for a few chunks.
-const MEMORY_BYTES_MIN: usize = 4 * CHUNK_BYTES_MIN;
-/// Key length, payload length, block, offset, flags.
-const HEADER_BYTES: usize = 2 + 2 + 4 + 2 + 1;
+/// Records that are sorted in one go: some milliseconds.
+const SLICE_RECORDS: usize = 32 << 10;
+/// Most runs that are merged at once: each is an open file.
+const WAYS_MAX: usize = 64;
+/// Records between two checks for interrupts.
+const RECORDS_PER_CHECK: u32 = 1024;
 
-/// An entry of an index to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SortEntry<'a> {
-    pub(crate) key: &'a [u8],
-    pub(crate) payload: &'a [u8],
-    pub(crate) tid: Tid,
-    /// Some version with this key is live and the index is unique: two such entries of one key
-    /// violate it.
-    pub(crate) live: bool,
-}
-
-impl SortEntry<'_> {
-    fn order(&self, other: &SortEntry<'_>) -> Ordering {
-        self.key.cmp(other.key).then_with(|| self.tid.cmp(&other.tid))
-    }
-
-    fn stored_bytes(&self) -> usize {
-        HEADER_BYTES + self.key.len() + self.payload.len()
-    }
-
-    /// Lengths fit: callers check them against the index's limits.
-    fn push_to(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&(self.key.len() as u16).to_le_bytes());
-        out.extend_from_slice(&(self.payload.len() as u16).to_le_bytes());
-        out.extend_from_slice(&self.tid.block.0.to_le_bytes());
-        out.extend_from_slice(&self.tid.offset.0.to_le_bytes());
-        out.push(self.live.into());
-        out.extend_from_slice(self.key);
-        out.extend_from_slice(self.payload);
-    }
-
-    /// The entry that begins at the front of `bytes`, if it is there as a whole.
-    fn read(bytes: &[u8]) -> Option<SortEntry<'_>> {
-        let header = bytes.get(..HEADER_BYTES)?;
-        let u16_at = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
-        let key_end = HEADER_BYTES + usize::from(u16_at(0));
-        let end = key_end + usize::from(u16_at(2));
-        Some(SortEntry {
-            key: bytes.get(HEADER_BYTES..key_end)?,
-            payload: bytes.get(key_end..end)?,
-            tid: Tid {
-                block: BlockNumber(u32::from_le_bytes([
-                    header[4], header[5], header[6], header[7],
-                ])),
-                offset: OffsetNumber(u16_at(8)),
-            },
-            live: header[10] != 0,
-        })
-    }
-}
-
-/// What a sort needs besides entries.
+/// What a sort needs besides records.
 #[derive(Clone, Debug)]
-pub(crate) struct SortSpace {
-    pub(crate) env: Env,
-    pub(crate) files: Arc<TempFiles>,
+pub struct SortSpace {
+    files: TempSpace,
     /// Most bytes in memory.
-    pub(crate) memory_bytes: usize,
+    memory_bytes: usize,
+    /// Least bytes that a run is read or written by at a time.
+    chunk_bytes: usize,
 }
 
-/// A sort that takes entries.
-#[derive(Debug)]
-pub(crate) struct Sorter {
-    space: SortSpace,
+impl SortSpace {
+    /// At most about so many bytes in memory, but room for a few chunks.
+    pub fn new(files: TempSpace, memory_bytes: usize) -> Self {
+        Self::with_chunks(files, memory_bytes, CHUNK_BYTES_MIN)
+    }
+
+    /// As [`SortSpace::new`], with smaller or larger chunks.
+    pub fn with_chunks(files: TempSpace, memory_bytes: usize, chunk_bytes: usize) -> Self {
+        Self { files, memory_bytes: memory_bytes.max(4 * chunk_bytes), chunk_bytes }
+    }
+
+    /// How many runs are merged at once; one chunk is for writing.
+    fn ways(&self) -> usize {
+        (self.memory_bytes / self.chunk_bytes).saturating_sub(1).clamp(2, WAYS_MAX)
+    }
+}
+
+/// Records in memory.
+#[derive(Debug, Default)]
+struct Held {
     bytes: Vec<u8>,
-    /// Where each entry begins.
+    /// Where each record begins.
     starts: Vec<usize>,
-    runs: Vec<TempFile>,
+}
+
+impl Held {
+    fn record<L: Layout>(&self, number: usize) -> Option<L::Record<'_>> {
+        L::read(&self.bytes[*self.starts.get(number)?..])
+    }
+
+    /// Sorts the last slice.
+    fn sort_last<L: Layout>(&mut self) {
+        let bytes = &self.bytes;
+        let begin = self.starts.len().saturating_sub(1) / SLICE_RECORDS * SLICE_RECORDS;
+        // What was pushed reads back.
+        let record = |start: usize| L::read(&bytes[start..]);
+        self.starts[begin..].sort_unstable_by(|a, b| match (record(*a), record(*b)) {
+            (Some(a), Some(b)) => L::order(&a, &b),
+            _ => std::cmp::Ordering::Equal,
+        });
+    }
+}
+
+/// A sort that takes records.
+#[derive(Debug)]
+pub struct Sorter<L> {
+    space: SortSpace,
+    held: Held,
+    /// With how often its records have been merged; the lower, the later.
+    runs: Vec<(u32, Run<L>)>,
     /// Most bytes that were held at once.
     peak_bytes: usize,
+    first: Option<First>,
 }
 
-impl Sorter {
-    pub(crate) fn new(space: SortSpace) -> Self {
-        let space = SortSpace { memory_bytes: space.memory_bytes.max(MEMORY_BYTES_MIN), ..space };
-        Self { space, bytes: Vec::new(), starts: Vec::new(), runs: Vec::new(), peak_bytes: 0 }
+/// Only the first records of a sort are wanted.
+#[derive(Debug)]
+struct First {
+    count: usize,
+    /// A record that so many come before: what comes behind it is not wanted.
+    bound: Option<Vec<u8>>,
+}
+
+impl<L: Layout> Sorter<L> {
+    /// A sort of nothing yet.
+    pub fn new(space: SortSpace) -> Self {
+        Self { space, held: Held::default(), runs: Vec::new(), peak_bytes: 0, first: None }
     }
 
-    /// Takes an entry; may write a run.
-    pub(crate) fn push(&mut self, entry: &SortEntry<'_>) -> Result<()> {
-        let size = entry.stored_bytes();
-        self.make_room(size)?;
-        self.starts.push(self.bytes.len());
-        entry.push_to(&mut self.bytes);
+    /// Of the result at most the first `count` records will be read. Nothing was pushed yet.
+    pub fn only_first(&mut self, count: usize) {
+        // A larger number would need more than one slice.
+        if (1..=SLICE_RECORDS / 4).contains(&count) {
+            self.first = Some(First { count, bound: None });
+        }
+    }
+
+    /// Whether a record may be among those that will be read; if not, pushing it does nothing.
+    pub fn wants(&self, record: &L::Record<'_>) -> bool {
+        let bound = self.first.as_ref().and_then(|first| first.bound.as_deref());
+        let bound = bound.and_then(|bound| L::read(bound));
+        bound.is_none_or(|bound| L::order(record, &bound).is_le())
+    }
+
+    /// Whether records were left out as not wanted.
+    fn leaves_out(&self) -> bool {
+        self.first.as_ref().is_some_and(|first| first.bound.is_some())
+    }
+
+    /// Forgets held records that are not wanted, if there are many.
+    fn leave_out(&mut self) {
+        let Some(First { count, bound }) = &mut self.first else { return };
+        if self.held.starts.len() < *count * 2 {
+            return;
+        }
+        self.held.sort_last::<L>();
+        let mut kept = Held { bytes: Vec::new(), starts: Vec::with_capacity(*count * 2) };
+        for number in 0..*count {
+            if let Some(record) = self.held.record::<L>(number) {
+                kept.starts.push(kept.bytes.len());
+                L::write(&record, &mut kept.bytes);
+            }
+        }
+        if let Some(last) = kept.starts.last() {
+            *bound = Some(kept.bytes[*last..].to_vec());
+        }
+        self.note_peak(kept.bytes.capacity());
+        self.held = kept;
+    }
+
+    /// Takes a record; may write a run. `check` is called now and then, and may end it.
+    ///
+    /// # Errors
+    /// Those of writing, and of `check`.
+    pub fn push<E: From<Error>>(
+        &mut self,
+        record: &L::Record<'_>,
+        check: &mut dyn FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
+        if !self.wants(record) {
+            return Ok(());
+        }
+        self.leave_out();
+        let size = L::stored_bytes(record);
+        self.make_room::<E>(size, check)?;
+        self.held.starts.push(self.held.bytes.len());
+        L::write(record, &mut self.held.bytes);
+        if self.held.starts.len().is_multiple_of(SLICE_RECORDS) {
+            self.held.sort_last::<L>();
+        }
         Ok(())
     }
 
-    fn held_entry(&self, number: usize) -> Option<SortEntry<'_>> {
-        SortEntry::read(&self.bytes[*self.starts.get(number)?..])
-    }
-
     /// Most bytes of memory that the sort has held so far.
-    pub(crate) fn peak_bytes(&self) -> usize {
+    pub fn peak_bytes(&self) -> usize {
         self.peak_bytes
     }
 
     /// Grows the buffers within the limit, or empties them into a run.
-    fn make_room(&mut self, size: usize) -> Result<()> {
-        let list_bytes = |entries: usize| entries * size_of::<usize>();
+    fn make_room<E: From<Error>>(
+        &mut self,
+        size: usize,
+        check: &mut dyn FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let list_bytes = |records: usize| records * size_of::<usize>();
         // While a run is written, a chunk is held too.
-        let limit = self.space.memory_bytes - CHUNK_BYTES_MIN;
-        let fits = |bytes: usize, entries: usize| bytes + list_bytes(entries) <= limit;
-        if self.bytes.len() + size > self.bytes.capacity() {
-            let doubled = (self.bytes.capacity() * 2).max(size).max(CHUNK_BYTES_MIN);
-            let most = limit.saturating_sub(list_bytes(self.starts.capacity().max(1)));
+        let limit = self.space.memory_bytes - self.space.chunk_bytes;
+        let fits = |bytes: usize, records: usize| bytes + list_bytes(records) <= limit;
+        let Held { bytes, starts } = &mut self.held;
+        if bytes.len() + size > bytes.capacity() {
+            let doubled = (bytes.capacity() * 2).max(size).max(self.space.chunk_bytes);
+            let most = limit.saturating_sub(list_bytes(starts.capacity().max(1)));
             let wanted = doubled.min(most);
-            if wanted >= self.bytes.len() + size {
-                self.bytes.reserve_exact(wanted - self.bytes.len());
-            } else if !self.starts.is_empty() {
-                return self.write_run().map(|()| self.shrink_for(size));
+            if wanted >= bytes.len() + size {
+                bytes.reserve_exact(wanted - bytes.len());
+            } else if !starts.is_empty() {
+                return self.write_run::<E>(check).map(|()| self.shrink_for(size));
             }
         }
-        if self.starts.len() == self.starts.capacity() {
-            let wanted = (self.starts.capacity() * 2).max(64);
-            if fits(self.bytes.capacity(), wanted) {
-                self.starts.reserve_exact(wanted - self.starts.len());
-            } else if !self.starts.is_empty() {
-                return self.write_run().map(|()| self.shrink_for(size));
+        if starts.len() == starts.capacity() {
+            let wanted = (starts.capacity() * 2).max(64);
+            if fits(bytes.capacity(), wanted) {
+                starts.reserve_exact(wanted - starts.len());
+            } else if !starts.is_empty() {
+                return self.write_run::<E>(check).map(|()| self.shrink_for(size));
             }
         }
         self.note_peak(0);
         Ok(())
     }
 
-    /// An entry larger than the buffers, which are empty now, gets its room alone.
+    /// A record larger than the buffers, which are empty now, gets its room alone.
     fn shrink_for(&mut self, size: usize) {
-        if self.bytes.capacity() < size {
-            self.bytes = Vec::with_capacity(size);
+        if self.held.bytes.capacity() < size {
+            self.held.bytes = Vec::with_capacity(size);
         }
     }
 
     fn note_peak(&mut self, more: usize) {
-        let held = self.bytes.capacity() + self.starts.capacity() * size_of::<usize>() + more;
+        let Held { bytes, starts } = &self.held;
+        let held = bytes.capacity() + starts.capacity() * size_of::<usize>() + more;
         self.peak_bytes = self.peak_bytes.max(held);
     }
 
-    fn sort_held(&mut self) {
-        let bytes = &self.bytes;
-        // What was pushed reads back.
-        let entry = |start: usize| SortEntry::read(&bytes[start..]);
-        self.starts.sort_unstable_by(|a, b| match (entry(*a), entry(*b)) {
-            (Some(a), Some(b)) => a.order(&b),
-            _ => Ordering::Equal,
-        });
+    fn write_run<E: From<Error>>(
+        &mut self,
+        check: &mut dyn FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.note_peak(self.space.chunk_bytes);
+        let mut held = std::mem::take(&mut self.held);
+        held.sort_last::<L>();
+        let held = Arc::new(held);
+        let mut sorted = Sorted::<L>::of(Cursor::slices(&held).collect());
+        self.runs.push((0, sorted.write::<E>(&self.space, check)?));
+        drop(sorted);
+        // The buffers are used again.
+        if let Ok(mut held) = Arc::try_unwrap(held) {
+            held.bytes.clear();
+            held.starts.clear();
+            self.held = held;
+        }
+        self.merge_equals(check)
     }
 
-    fn write_run(&mut self) -> Result<()> {
-        self.sort_held();
-        self.note_peak(CHUNK_BYTES_MIN);
-        let mut run = RunWriter::create(&self.space, CHUNK_BYTES_MIN)?;
-        for start in &self.starts {
-            if let Some(entry) = SortEntry::read(&self.bytes[*start..]) {
-                run.push(&entry)?;
+    /// Merges the last runs while there are so many that were merged as often as one another.
+    fn merge_equals<E: From<Error>>(
+        &mut self,
+        check: &mut dyn FnMut() -> Result<(), E>,
+    ) -> Result<(), E> {
+        // Ends: every turn makes fewer runs.
+        while let Some(&(level, _)) = self.runs.last() {
+            let count = self.runs.iter().rev().take_while(|(other, _)| *other == level).count();
+            if count < self.space.ways() {
+                break;
             }
+            // Its memory goes to the merge.
+            self.held = Held::default();
+            let group = self.runs.split_off(self.runs.len() - count);
+            let group = group.into_iter().map(|(_, run)| run).collect();
+            let mut merged = Sorted::of_runs(group, self.space.chunk_bytes)?;
+            self.runs.push((level + 1, merged.write::<E>(&self.space, check)?));
         }
-        self.runs.push(run.finish()?);
-        self.bytes.clear();
-        self.starts.clear();
         Ok(())
     }
 
-    /// Ends the taking: entries come out in order, those of several sorts together. `check` is called
+    /// Ends the taking: records come out in order, those of several sorts together. `check` is called
     /// now and then while runs are merged, and may end it.
-    pub(crate) fn finish(
+    ///
+    /// # Errors
+    /// Those of reading and writing, and of `check`.
+    pub fn finish<E: From<Error>>(
         mut sorters: Vec<Self>,
-        check: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<Sorted> {
+        check: &mut dyn FnMut() -> Result<(), E>,
+    ) -> Result<Sorted<L>, E> {
         let Some(space) = sorters.first().map(|sorter| sorter.space.clone()) else {
-            return Ok(Sorted { cursors: Vec::new(), heap: Vec::new(), primed: true });
+            return Ok(Sorted::of(Vec::new()));
         };
         let memory_bytes: usize = sorters.iter().map(|sorter| sorter.space.memory_bytes).sum();
+        let peak_bytes = sorters.iter().map(|sorter| sorter.peak_bytes).sum();
+        let left_out = sorters.iter().any(Self::leaves_out);
         let spilled = sorters.iter().any(|sorter| !sorter.runs.is_empty());
         let mut cursors = Vec::new();
         if !spilled {
-            for mut sorter in sorters {
-                sorter.sort_held();
-                cursors.push(Cursor::Memory { sorter, next: 0 });
+            for sorter in sorters {
+                let mut held = sorter.held;
+                held.sort_last::<L>();
+                cursors.extend(Cursor::slices(&Arc::new(held)));
             }
-            return Ok(Sorted { cursors, heap: Vec::new(), primed: false });
+            return Ok(Sorted { peak_bytes, left_out, ..Sorted::of(cursors) });
         }
         let mut runs = Vec::new();
         for sorter in &mut sorters {
-            if !sorter.starts.is_empty() {
-                sorter.write_run()?;
+            if !sorter.held.starts.is_empty() {
+                sorter.write_run::<E>(check)?;
             }
             runs.append(&mut sorter.runs);
         }
         // Their memory goes to the merge.
         drop(sorters);
+        let disk_bytes = runs.iter().map(|(_, run)| run.bytes()).sum();
         let space = SortSpace { memory_bytes, ..space };
-        // One chunk is for writing.
-        let ways = (memory_bytes / CHUNK_BYTES_MIN - 1).max(2);
-        // Ends: every turn makes `ways` runs into one.
+        let (chunk_bytes, ways) = (space.chunk_bytes, space.ways());
+        // The shortest are merged first, and no more of them than must be. Ends: every turn makes fewer runs.
+        let mut runs: Vec<Run<L>> = runs.into_iter().map(|(_, run)| run).collect();
+        runs.sort_by_key(Run::bytes);
         while runs.len() > ways {
-            let group: Vec<TempFile> = runs.drain(..ways).collect();
-            let mut merged = Sorted::of_runs(group, CHUNK_BYTES_MIN)?;
-            let mut run = RunWriter::create(&space, CHUNK_BYTES_MIN)?;
-            let mut number = 0u32;
-            while let Some(entry) = merged.next()? {
-                run.push(&entry)?;
-                number = number.wrapping_add(1);
-                if number.is_multiple_of(4096) {
-                    check()?;
-                }
-            }
-            runs.push(run.finish()?);
+            let count = (runs.len() - ways + 1).min(ways);
+            let group: Vec<Run<L>> = runs.drain(..count).collect();
+            let mut merged = Sorted::of_runs(group, chunk_bytes)?;
+            let run = merged.write::<E>(&space, check)?;
+            let place = runs.partition_point(|other| other.bytes() < run.bytes());
+            runs.insert(place, run);
         }
-        let chunk = (memory_bytes / runs.len().max(1)).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
-        Sorted::of_runs(runs, chunk)
+        let most = CHUNK_BYTES_MAX.max(chunk_bytes);
+        let chunk = (memory_bytes / runs.len().max(1)).clamp(chunk_bytes, most);
+        Ok(Sorted { peak_bytes, disk_bytes, left_out, ..Sorted::of_runs(runs, chunk)? })
     }
 }
 
-/// Writes a run chunk by chunk.
-struct RunWriter {
-    file: TempFile,
-    chunk: Vec<u8>,
-    chunk_bytes: usize,
-}
-
-impl RunWriter {
-    fn create(space: &SortSpace, chunk_bytes: usize) -> Result<Self> {
-        let file = space.files.create(&space.env)?;
-        Ok(Self { file, chunk: Vec::with_capacity(chunk_bytes), chunk_bytes })
-    }
-
-    fn push(&mut self, entry: &SortEntry<'_>) -> Result<()> {
-        if self.chunk.len() + entry.stored_bytes() > self.chunk_bytes {
-            self.file.append(&self.chunk)?;
-            self.chunk.clear();
-        }
-        entry.push_to(&mut self.chunk);
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<TempFile> {
-        self.file.append(&self.chunk)?;
-        Ok(self.file)
-    }
-}
-
-/// A place in sorted entries.
+/// A place in sorted records.
 #[derive(Debug)]
-enum Cursor {
+enum Cursor<L> {
+    /// In a slice of a buffer.
     Memory {
-        sorter: Sorter,
+        held: Arc<Held>,
         next: usize,
+        end: usize,
     },
-    Run {
-        file: TempFile,
-        /// Where in the file the chunk ends.
-        read_to: u64,
-        chunk: Vec<u8>,
-        at: usize,
-        chunk_bytes: usize,
-    },
+    Run(RunReader<L>),
 }
 
-impl Cursor {
-    /// The entry here; `None` at the end.
-    fn entry(&self) -> Option<SortEntry<'_>> {
+impl<L: Layout> Cursor<L> {
+    fn slices(held: &Arc<Held>) -> impl Iterator<Item = Self> {
+        let count = held.starts.len();
+        (0..count).step_by(SLICE_RECORDS).map(move |next| {
+            let end = (next + SLICE_RECORDS).min(count);
+            Self::Memory { held: Arc::clone(held), next, end }
+        })
+    }
+
+    /// The record here; `None` at the end.
+    #[inline]
+    fn record(&self) -> Option<L::Record<'_>> {
         match self {
-            Self::Memory { sorter, next } => sorter.held_entry(*next),
-            Self::Run { chunk, at, .. } => SortEntry::read(chunk.get(*at..)?),
+            Self::Memory { held, next, end } if next < end => held.record::<L>(*next),
+            Self::Memory { .. } => None,
+            Self::Run(reader) => reader.record(),
         }
     }
 
     fn advance(&mut self) -> Result<()> {
-        let size = self.entry().map_or(0, |entry| entry.stored_bytes());
         match self {
-            Self::Memory { next, .. } => *next += 1,
-            Self::Run { at, .. } => {
-                *at += size;
-                self.fill()?;
+            Self::Memory { next, .. } => {
+                *next += 1;
+                Ok(())
+            }
+            Self::Run(reader) => reader.advance(),
+        }
+    }
+}
+
+/// Sorted records, one after the other.
+#[derive(Debug)]
+pub struct Sorted<L> {
+    cursors: Vec<Cursor<L>>,
+    /// Numbers of cursors that have a record, as a binary heap with the least first.
+    heap: Vec<usize>,
+    /// Whether the first cursor of the heap stands on a record not yet given.
+    primed: bool,
+    peak_bytes: usize,
+    disk_bytes: u64,
+    left_out: bool,
+}
+
+impl<L: Layout> Sorted<L> {
+    fn of(cursors: Vec<Cursor<L>>) -> Self {
+        Self {
+            cursors,
+            heap: Vec::new(),
+            primed: false,
+            peak_bytes: 0,
+            disk_bytes: 0,
+            left_out: false,
+        }
+    }
+
+    fn of_runs(runs: Vec<Run<L>>, chunk_bytes: usize) -> Result<Self> {
+        let mut cursors = Vec::with_capacity(runs.len());
+        for run in runs {
+            let mut reader = run.read(chunk_bytes);
+            reader.fill()?;
+            cursors.push(Cursor::Run(reader));
+        }
+        Ok(Self::of(cursors))
+    }
+
+    /// Most bytes of memory that were held while records were taken.
+    pub fn peak_bytes(&self) -> usize {
+        self.peak_bytes
+    }
+
+    /// Bytes of the runs that were written; 0 if there was no need.
+    pub fn disk_bytes(&self) -> u64 {
+        self.disk_bytes
+    }
+
+    /// Whether records were left out because only the first were wanted.
+    pub fn left_out(&self) -> bool {
+        self.left_out
+    }
+
+    /// Writes all records into a run.
+    fn write<E: From<Error>>(
+        &mut self,
+        space: &SortSpace,
+        check: &mut dyn FnMut() -> Result<(), E>,
+    ) -> Result<Run<L>, E> {
+        let mut run = RunWriter::new(space.files.clone(), space.chunk_bytes);
+        let mut number = 0u32;
+        while let Some(record) = self.next()? {
+            run.push(&record)?;
+            number = number.wrapping_add(1);
+            if number.is_multiple_of(RECORDS_PER_CHECK) {
+                check()?;
             }
         }
-        Ok(())
+        Ok(run.finish()?)
     }
 
-    /// Sees to it that the entry here is in memory as a whole.
-    fn fill(&mut self) -> Result<()> {
-        let Self::Run { file, read_to, chunk, at, chunk_bytes } = self else { return Ok(()) };
-        // Ends: every turn reads more, or there is no more.
-        while SortEntry::read(&chunk[*at..]).is_none() && *read_to < file.len() {
-            chunk.drain(..*at);
-            *at = 0;
-            let kept = chunk.len();
-            let more =
-                (*chunk_bytes).min(usize::try_from(file.len() - *read_to).unwrap_or(usize::MAX));
-            chunk.resize(kept + more, 0);
-            file.read_exact_at(&mut chunk[kept..], *read_to)?;
-            *read_to += more as u64;
-        }
-        Ok(())
-    }
-}
-
-/// Sorted entries, one after the other.
-#[derive(Debug)]
-pub(crate) struct Sorted {
-    cursors: Vec<Cursor>,
-    /// Numbers of cursors that have an entry, as a binary heap with the least first.
-    heap: Vec<usize>,
-    /// Whether the first cursor of the heap stands on an entry not yet given.
-    primed: bool,
-}
-
-impl Sorted {
-    fn of_runs(runs: Vec<TempFile>, chunk_bytes: usize) -> Result<Self> {
-        let mut cursors = Vec::with_capacity(runs.len());
-        for file in runs {
-            let mut cursor =
-                Cursor::Run { file, read_to: 0, chunk: Vec::new(), at: 0, chunk_bytes };
-            cursor.fill()?;
-            cursors.push(cursor);
-        }
-        Ok(Self { cursors, heap: Vec::new(), primed: false })
+    /// The record that [`Sorted::next`] gave; `None` before the first and at the end.
+    pub fn current(&self) -> Option<L::Record<'_>> {
+        let first = self.heap.first().filter(|_| self.primed)?;
+        self.cursors[*first].record()
     }
 
-    /// The next entry in order of (key, TID); `None` at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<SortEntry<'_>>> {
+    /// The next record in order; `None` at the end.
+    ///
+    /// # Errors
+    /// Those of reading.
+    #[expect(clippy::should_implement_trait, reason = "what it gives is borrowed, and it can fail")]
+    pub fn next(&mut self) -> Result<Option<L::Record<'_>>> {
         if self.primed {
             if let Some(&first) = self.heap.first() {
                 self.cursors[first].advance()?;
-                if self.cursors[first].entry().is_none() {
+                if self.cursors[first].record().is_none() {
                     self.heap.swap_remove(0);
                 }
                 self.sift_down(0);
             }
         } else {
             self.heap = (0..self.cursors.len())
-                .filter(|number| self.cursors[*number].entry().is_some())
+                .filter(|number| self.cursors[*number].record().is_some())
                 .collect();
             for at in (0..self.heap.len() / 2).rev() {
                 self.sift_down(at);
             }
             self.primed = true;
         }
-        Ok(self.heap.first().and_then(|first| self.cursors[*first].entry()))
+        Ok(self.heap.first().and_then(|first| self.cursors[*first].record()))
     }
 
     fn is_less(&self, a: usize, b: usize) -> bool {
-        match (self.cursors[self.heap[a]].entry(), self.cursors[self.heap[b]].entry()) {
-            (Some(a), Some(b)) => a.order(&b).is_lt(),
+        match (self.cursors[self.heap[a]].record(), self.cursors[self.heap[b]].record()) {
+            (Some(a), Some(b)) => L::order(&a, &b).is_lt(),
             _ => false,
         }
     }
@@ -393,10 +484,34 @@ impl Sorted {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use niwaki_env::Env;
+    use niwaki_storage::Tid;
+    use proptest::prelude::*;
 
-    fn space(memory_bytes: usize) -> SortSpace {
-        SortSpace { env: Env::memory(), files: Arc::new(TempFiles::default()), memory_bytes }
+    use super::*;
+    use crate::records::{IndexEntries, KeyedRow, KeyedRows, SortEntry};
+    use crate::temp::{TempFiles, TempQuota};
+
+    const MEMORY_BYTES_MIN: usize = 4 * CHUNK_BYTES_MIN;
+
+    type Sorter = super::Sorter<IndexEntries>;
+
+    struct Space {
+        env: Env,
+        files: Arc<TempFiles>,
+        quota: Arc<TempQuota>,
+        sort: SortSpace,
+    }
+
+    fn space(memory_bytes: usize) -> Space {
+        let (env, files) = (Env::memory(), Arc::<TempFiles>::default());
+        let quota = Arc::<TempQuota>::default();
+        let space = TempSpace::new(env.clone(), Arc::clone(&files), Arc::clone(&quota), "sort");
+        Space { env, files, quota, sort: SortSpace::new(space, memory_bytes) }
+    }
+
+    fn never() -> impl FnMut() -> Result<()> {
+        || Ok(())
     }
 
     /// Numbers that look random and repeat.
@@ -411,7 +526,7 @@ mod tests {
     }
 
     fn sorted(sorters: Vec<Sorter>) -> Vec<(Vec<u8>, Tid)> {
-        let mut result = Sorter::finish(sorters, &mut || Ok(())).unwrap();
+        let mut result = Sorter::finish(sorters, &mut never()).unwrap();
         let mut found = Vec::new();
         while let Some(entry) = result.next().unwrap() {
             assert_eq!(entry.payload, &entry.key[..1]);
@@ -424,7 +539,8 @@ mod tests {
 
     fn push(sorter: &mut Sorter, key: &[u8], tid: Tid) {
         let live = tid.block.0.is_multiple_of(2);
-        sorter.push(&SortEntry { key, payload: &key[..1], tid, live }).unwrap();
+        let entry = SortEntry { key, payload: &key[..1], tid, live };
+        sorter.push(&entry, &mut never()).unwrap();
     }
 
     #[test]
@@ -435,7 +551,7 @@ mod tests {
             for workers in [1, 2] {
                 let space = space(memory);
                 let mut sorters: Vec<Sorter> =
-                    (0..workers).map(|_| Sorter::new(space.clone())).collect();
+                    (0..workers).map(|_| Sorter::new(space.sort.clone())).collect();
                 for (n, (key, tid)) in keys(30_000).iter().enumerate() {
                     push(&mut sorters[n % workers], key, *tid);
                 }
@@ -457,13 +573,13 @@ mod tests {
 
     #[test]
     fn nothing_sorts_to_nothing() {
-        assert!(sorted(vec![Sorter::new(space(0))]).is_empty());
+        assert!(sorted(vec![Sorter::new(space(0).sort)]).is_empty());
         assert!(sorted(Vec::new()).is_empty());
     }
 
     #[test]
     fn an_entry_larger_than_the_memory_is_sorted_too() {
-        let mut sorter = Sorter::new(space(0));
+        let mut sorter = Sorter::new(space(0).sort);
         let (small, large) = (vec![1u8; 10], vec![2u8; 60_000]);
         for n in 0..40u32 {
             let key = if n % 2 == 0 { &large } else { &small };
@@ -477,13 +593,85 @@ mod tests {
     #[test]
     fn an_interrupt_ends_a_merge_and_leaves_no_file() {
         let space = space(0);
-        let mut sorter = Sorter::new(space.clone());
+        let mut sorter = Sorter::new(space.sort.clone());
+        let (mut checks, mut stopped) = (0, None);
         for (key, tid) in keys(30_000) {
-            push(&mut sorter, &key, tid);
+            let record = SortEntry { key: &key, payload: &[], tid, live: false };
+            let mut stop = || {
+                checks += 1;
+                if checks > 20 { Err(Error::Limit("stop".to_owned())) } else { Ok(()) }
+            };
+            stopped = sorter.push(&record, &mut stop).err();
+            if stopped.is_some() {
+                break;
+            }
         }
-        assert!(sorter.runs.len() > 3);
-        let stop = || Err(crate::Error::Limit("stop".to_owned()));
-        assert!(Sorter::finish(vec![sorter], &mut { stop }).is_err());
+        assert!(matches!(stopped, Some(Error::Limit(_))), "{stopped:?}");
+        drop(sorter);
         assert!(space.env.vfs.list(DIR_FOR_TESTS).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_quota_ends_a_sort() {
+        let space = space(0);
+        space.quota.set_limit(Some(100 << 10));
+        let mut sorter = Sorter::new(space.sort.clone());
+        let record = SortEntry { key: &[7; 1000], payload: &[], tid: Tid::new(1, 1), live: false };
+        let refused = (0..200).find_map(|_| sorter.push(&record, &mut never()).err());
+        assert!(matches!(refused, Some(Error::TempFileLimit { kilobytes: 100 })), "{refused:?}");
+        drop(sorter);
+        assert_eq!(space.quota.used(), 0);
+        assert!(space.env.vfs.list(DIR_FOR_TESTS).unwrap().is_empty());
+    }
+
+    #[test]
+    fn few_files_are_open_however_many_runs_are_written() {
+        let space = space(0);
+        let mut sorter = Sorter::new(space.sort.clone());
+        let mut most = 0;
+        for n in 0..400_000u32 {
+            let key = n.wrapping_mul(2_654_435_761).to_be_bytes();
+            push(&mut sorter, &key, Tid::new(n, 1));
+            if n % 5_000 == 0 {
+                let files = space.env.vfs.list(DIR_FOR_TESTS).unwrap_or_default();
+                most = most.max(files.len());
+            }
+        }
+        assert!(space.files.made() > 200 && most < 20, "{most} of {}", space.files.made());
+        let found = sorted(vec![sorter]);
+        assert!(found.len() == 400_000 && found.is_sorted());
+    }
+
+    proptest! {
+        #[test]
+        fn rows_are_sorted_and_keep_their_order(
+            rows in proptest::collection::vec((proptest::collection::vec(0u8..3, 0..4), proptest::collection::vec(any::<u8>(), 0..40)), 0..300),
+            memory in 0usize..4000,
+            chunk in 32usize..200,
+            wanted in 1usize..400,
+        ) {
+            let Space { env, sort, quota, .. } = space(0);
+            let sort = SortSpace::with_chunks(sort.files, memory, chunk);
+            let mut sorter = super::Sorter::<KeyedRows>::new(sort);
+            sorter.only_first(wanted);
+            for (number, (key, row)) in rows.iter().enumerate() {
+                let record = KeyedRow { key, number: number as u64, row };
+                sorter.push(&record, &mut never()).unwrap();
+            }
+            let mut sorted = super::Sorter::finish(vec![sorter], &mut never()).unwrap();
+            let mut found = Vec::new();
+            while found.len() < wanted && let Some(record) = sorted.next().unwrap() {
+                found.push((record.key.to_vec(), record.row.to_vec()));
+            }
+            // While records are left out, those that stay are there twice.
+            prop_assert!(sorted.peak_bytes() <= 2 * memory.max(4 * chunk));
+            let mut expected = rows.clone();
+            expected.sort_by(|a, b| a.0.cmp(&b.0));
+            expected.truncate(wanted);
+            prop_assert_eq!(found, expected);
+            drop(sorted);
+            prop_assert_eq!(quota.used(), 0);
+            prop_assert!(env.vfs.list(DIR_FOR_TESTS).unwrap_or_default().is_empty());
+        }
     }
 }

@@ -1,58 +1,108 @@
 //! Temporary files: written and read by one operation, never synced, gone when it ends.
 //!
 //! They stand in a folder of their own. A crash leaves them behind; [`crate::Engine::remove_temporary_files`]
-//! empties the folder when the database is opened.
+//! empties the folder when the database is opened. What a session may use of them, and has used, is its [`TempQuota`].
 
 use std::sync::Arc;
 
 use niwaki_env::Env;
 use niwaki_env::sync::plain_atomic::{AtomicU64, Ordering};
 use niwaki_env::vfs::{OpenMode, VfsFile};
-use niwaki_storage::Error;
+use niwaki_storage::Error as StorageError;
+
+use crate::error::{Error, Result};
 
 /// The folder, below the data directory.
 const DIR: &str = "tmp";
+/// No limit.
+const UNLIMITED: u64 = u64::MAX;
 
 /// Makes temporary files; one per engine.
 #[derive(Debug, Default)]
-pub(crate) struct TempFiles {
+pub struct TempFiles {
     next: AtomicU64,
     /// Bytes written to all of them.
     written: AtomicU64,
+    /// How many were made.
+    made: AtomicU64,
+}
+
+/// Temporary files of one session: how many bytes they may hold together, and do.
+#[derive(Debug)]
+pub struct TempQuota {
+    limit: AtomicU64,
+    used: AtomicU64,
+}
+
+impl Default for TempQuota {
+    fn default() -> Self {
+        Self { limit: AtomicU64::new(UNLIMITED), used: AtomicU64::new(0) }
+    }
+}
+
+impl TempQuota {
+    /// From now on at most so many bytes at once; `None` for any number.
+    pub fn set_limit(&self, bytes: Option<u64>) {
+        self.limit.store(bytes.unwrap_or(UNLIMITED), Ordering::Relaxed);
+    }
+
+    /// Bytes of the session's temporary files now.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Takes `bytes` more.
+    fn take(&self, bytes: u64) -> Result<()> {
+        // Relaxed: these are numbers of one session, whose threads are few.
+        let limit = self.limit.load(Ordering::Relaxed);
+        if self.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) > limit {
+            self.used.fetch_sub(bytes, Ordering::Relaxed);
+            return Err(Error::TempFileLimit { kilobytes: limit / 1024 });
+        }
+        Ok(())
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Where an operation puts its temporary files.
+#[derive(Clone, Debug)]
+pub struct TempSpace {
+    env: Env,
+    files: Arc<TempFiles>,
+    quota: Arc<TempQuota>,
+    /// What the files' names begin with.
+    prefix: &'static str,
 }
 
 /// A temporary file, removed with this handle.
 #[derive(Debug)]
-pub(crate) struct TempFile {
-    env: Env,
+pub struct TempFile {
+    space: TempSpace,
     path: String,
     file: Arc<dyn VfsFile>,
     len: u64,
-    files: Arc<TempFiles>,
 }
 
-fn failed(action: &str, path: &str, error: std::io::Error) -> Error {
-    Error::io(format!("could not {action} temporary file {path}"), error)
+fn failed(action: &str, path: &str, error: std::io::Error) -> StorageError {
+    StorageError::io(format!("could not {action} temporary file {path}"), error)
 }
 
 impl TempFiles {
-    pub(crate) fn create(self: &Arc<Self>, env: &Env) -> Result<TempFile, Error> {
-        // Relaxed: only the number's uniqueness matters.
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let path = format!("{DIR}/sort.{number}");
-        env.vfs.create_dir(DIR).map_err(|e| failed("create the folder of", &path, e))?;
-        let file =
-            env.vfs.open(&path, OpenMode::CreateNew).map_err(|e| failed("create", &path, e))?;
-        Ok(TempFile { env: env.clone(), path, file, len: 0, files: Arc::clone(self) })
-    }
-
     /// Bytes written to temporary files since the database was opened.
     pub(crate) fn bytes_written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
+    /// Temporary files made since the database was opened.
+    pub(crate) fn made(&self) -> u64 {
+        self.made.load(Ordering::Relaxed)
+    }
+
     /// Removes what a crash left behind. Nobody uses temporary files yet.
-    pub(crate) fn remove_all(env: &Env) -> Result<(), Error> {
+    pub(crate) fn remove_all(env: &Env) -> Result<(), StorageError> {
         if !env.vfs.exists(DIR).map_err(|e| failed("look for", DIR, e))? {
             return Ok(());
         }
@@ -64,22 +114,70 @@ impl TempFiles {
     }
 }
 
+impl TempSpace {
+    /// Files `tmp/<prefix>.N`, within a session's quota.
+    pub fn new(
+        env: Env,
+        files: Arc<TempFiles>,
+        quota: Arc<TempQuota>,
+        prefix: &'static str,
+    ) -> Self {
+        Self { env, files, quota, prefix }
+    }
+
+    /// What the files count against.
+    pub fn quota(&self) -> &TempQuota {
+        &self.quota
+    }
+
+    /// A new, empty file.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn create(&self) -> Result<TempFile> {
+        // Relaxed: only the number's uniqueness matters.
+        let number = self.files.next.fetch_add(1, Ordering::Relaxed);
+        let path = format!("{DIR}/{}.{number}", self.prefix);
+        let vfs = &self.env.vfs;
+        vfs.create_dir(DIR).map_err(|e| failed("create the folder of", &path, e))?;
+        let file = vfs.open(&path, OpenMode::CreateNew).map_err(|e| failed("create", &path, e))?;
+        self.files.made.fetch_add(1, Ordering::Relaxed);
+        Ok(TempFile { space: self.clone(), path, file, len: 0 })
+    }
+}
+
 impl TempFile {
     /// Appends bytes.
-    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.file.write_at(bytes, self.len).map_err(|e| failed("write to", &self.path, e))?;
-        self.len += bytes.len() as u64;
-        self.files.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    ///
+    /// # Errors
+    /// The file system's; [`Error::TempFileLimit`].
+    pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        let more = bytes.len() as u64;
+        self.space.quota.take(more)?;
+        if let Err(error) = self.file.write_at(bytes, self.len) {
+            self.space.quota.give_back(more);
+            return Err(failed("write to", &self.path, error).into());
+        }
+        self.len += more;
+        self.space.files.written.fetch_add(more, Ordering::Relaxed);
         Ok(())
     }
 
     /// Bytes that it holds.
-    pub(crate) fn len(&self) -> u64 {
+    pub fn len(&self) -> u64 {
         self.len
     }
 
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Reads bytes that were written, `buffer.len()` of them from `offset`.
-    pub(crate) fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// The file system's, also if there are fewer.
+    pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         let mut done = 0;
         // Ends: every turn reads something, or fails.
         while done < buffer.len() {
@@ -89,7 +187,7 @@ impl TempFile {
                 .map_err(|e| failed("read", &self.path, e))?;
             if read == 0 {
                 let short = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
-                return Err(failed("read", &self.path, short));
+                return Err(failed("read", &self.path, short).into());
             }
             done += read;
         }
@@ -99,7 +197,8 @@ impl TempFile {
 
 impl Drop for TempFile {
     fn drop(&mut self) {
+        self.space.quota.give_back(self.len);
         // What cannot be removed now goes at the next start.
-        let _ = self.env.vfs.remove(&self.path);
+        let _ = self.space.env.vfs.remove(&self.path);
     }
 }

@@ -26,8 +26,8 @@ pub use commit::{CommitLog, Durability};
 pub use error::{Error, Interrupted, Result};
 pub use holders::{Holders, RegisteredSnapshot};
 pub use locks::{
-    KeptLock, LockInfo, LockKey, LockManager, RowKey, RowLockMode, TableId, TableLockMode,
-    TupleGuard, WaitPolicy,
+    AdvisoryKey, AdvisoryLocks, KeptLock, LockInfo, LockKey, LockManager, RowKey, RowLockMode,
+    TableId, TableLockMode, TupleGuard, WaitPolicy,
 };
 pub use manager::{TransactionManager, XidStatus};
 pub use options::TxnOptions;

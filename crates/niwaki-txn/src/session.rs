@@ -137,6 +137,11 @@ impl SessionControl {
         self.gives_way.load(Ordering::Relaxed)
     }
 
+    /// Ends the session's nap, if it takes one ([`SessionControl::nap`]); else the next one is short.
+    pub fn wake(&self) {
+        self.parker.unpark();
+    }
+
     fn raise(&self, flag: u32) {
         // Release: whoever sees the flag sees what its setter did before.
         self.flags.fetch_or(flag, Ordering::Release);

@@ -1,10 +1,10 @@
-//! Checked arithmetic. There is one: constant folding, expressions and defaults all come here.
+//! Checked arithmetic. There is one: SQL's operators are calls of it.
 
 use std::sync::Arc;
 
 use crate::datetime;
 use crate::error::{Result, TypeError};
-use crate::{Datum, Numeric, TextSettings};
+use crate::{Datum, Numeric, TimeZone};
 
 /// A binary arithmetic operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,22 +26,47 @@ use ArithmeticOperator::{Add, Divide, Modulo, Multiply, Subtract};
 /// `a operator b`. NULL with anything is NULL. Operands are of one type, or integers of two widths
 /// (the result has the wider), or floats of two widths, or a pair that PostgreSQL has an operator
 /// for: dates with integers and times, times and moments with intervals, intervals with numbers, `pg_lsn` with numeric.
+/// Moments with a time zone and intervals depend on the session's: [`zoned_arithmetic`].
 ///
 /// # Errors
 /// `22003` out of range, `22012` division by zero, `22008` for dates and times, `42883` for a pair
 /// without such an operator.
 #[inline]
-pub fn arithmetic(
-    operator: ArithmeticOperator,
-    a: &Datum,
-    b: &Datum,
-    settings: &TextSettings,
-) -> Result<Datum> {
+pub fn arithmetic(operator: ArithmeticOperator, a: &Datum, b: &Datum) -> Result<Datum> {
     match (a, b) {
         (Datum::Int4(a), Datum::Int4(b)) => int4(operator, *a, *b).map(Datum::Int4),
         (Datum::Int8(a), Datum::Int8(b)) => int8(operator, *a, *b).map(Datum::Int8),
-        _ => mixed(operator, a, b, settings),
+        (Datum::Float8(a), Datum::Float8(b)) => float8(operator, *a, *b).map(Datum::Float8),
+        (Datum::Numeric(a), Datum::Numeric(b)) => numeric(operator, a, b),
+        _ => mixed(operator, a, b),
     }
+}
+
+/// `timestamptz ± interval` and `interval + timestamptz`: months and days are added to what clocks in `zone` show, so a day
+/// may have 23 hours.
+///
+/// # Errors
+/// `22008` when the result cannot be shown, `42883` for another pair.
+pub fn zoned_arithmetic(
+    operator: ArithmeticOperator,
+    a: &Datum,
+    b: &Datum,
+    zone: &TimeZone,
+) -> Result<Datum> {
+    match (operator, a, b) {
+        (_, Datum::Null, _) | (_, _, Datum::Null) => Ok(Datum::Null),
+        (Add, Datum::Interval(span), Datum::TimestampTz(at))
+        | (Add | Subtract, Datum::TimestampTz(at), Datum::Interval(span)) => {
+            let span = signed(operator, span)?;
+            datetime::timestamptz_plus_interval(*at, &span, zone).map(Datum::TimestampTz)
+        }
+        _ => Err(no_operator()),
+    }
+}
+
+#[cold]
+fn no_operator() -> TypeError {
+    TypeError::new("42883", "operator does not exist for these operand types")
 }
 
 macro_rules! checked_integer {
@@ -132,12 +157,7 @@ fn numeric(operator: ArithmeticOperator, a: &Numeric, b: &Numeric) -> Result<Dat
     Ok(Datum::Numeric(Arc::new(result?)))
 }
 
-fn mixed(
-    operator: ArithmeticOperator,
-    a: &Datum,
-    b: &Datum,
-    settings: &TextSettings,
-) -> Result<Datum> {
+fn mixed(operator: ArithmeticOperator, a: &Datum, b: &Datum) -> Result<Datum> {
     match (a, b) {
         (Datum::Null, _) | (_, Datum::Null) => Ok(Datum::Null),
         (Datum::Int2(a), Datum::Int2(b)) => int2(operator, *a, *b).map(Datum::Int2),
@@ -147,7 +167,6 @@ fn mixed(
         (Datum::Int8(a), Datum::Int2(b)) => int8(operator, *a, (*b).into()).map(Datum::Int8),
         (Datum::Int4(a), Datum::Int8(b)) => int8(operator, (*a).into(), *b).map(Datum::Int8),
         (Datum::Int8(a), Datum::Int4(b)) => int8(operator, *a, (*b).into()).map(Datum::Int8),
-        (Datum::Float8(a), Datum::Float8(b)) => float8(operator, *a, *b).map(Datum::Float8),
         (Datum::Float4(a), Datum::Float4(b)) => float4(operator, *a, *b).map(Datum::Float4),
         (Datum::Float4(a), Datum::Float8(b)) => {
             float8(operator, (*a).into(), *b).map(Datum::Float8)
@@ -155,18 +174,12 @@ fn mixed(
         (Datum::Float8(a), Datum::Float4(b)) => {
             float8(operator, *a, (*b).into()).map(Datum::Float8)
         }
-        (Datum::Numeric(a), Datum::Numeric(b)) => numeric(operator, a, b),
-        _ => temporal(operator, a, b, settings),
+        _ => temporal(operator, a, b),
     }
 }
 
 /// Operators on dates, moments, intervals and positions in the log.
-fn temporal(
-    operator: ArithmeticOperator,
-    a: &Datum,
-    b: &Datum,
-    settings: &TextSettings,
-) -> Result<Datum> {
+fn temporal(operator: ArithmeticOperator, a: &Datum, b: &Datum) -> Result<Datum> {
     let interval = |value: datetime::Interval| Datum::Interval(Arc::new(value));
     match (operator, a, b) {
         (Add | Subtract, Datum::Date(date), days) if integer(days).is_some() => {
@@ -184,9 +197,8 @@ fn temporal(
         | (Subtract, Datum::TimestampTz(a), Datum::TimestampTz(b)) => {
             datetime::subtract_timestamps(*a, *b).map(interval)
         }
-        (Add, Datum::Interval(_), Datum::Date(_) | Datum::Timestamp(_) | Datum::TimestampTz(_)) => {
-            temporal(operator, b, a, settings)
-        }
+        (Add, Datum::Interval(_), Datum::Date(_) | Datum::Timestamp(_))
+        | (Add, Datum::Numeric(_), Datum::Lsn(_)) => temporal(operator, b, a),
         (Add | Subtract, Datum::Date(date), Datum::Interval(span)) => {
             let span = signed(operator, span)?;
             let midnight = datetime::date_to_timestamp(*date)?;
@@ -196,14 +208,8 @@ fn temporal(
             let span = signed(operator, span)?;
             datetime::timestamp_plus_interval(*at, &span).map(Datum::Timestamp)
         }
-        (Add | Subtract, Datum::TimestampTz(at), Datum::Interval(span)) => {
-            let span = signed(operator, span)?;
-            datetime::timestamptz_plus_interval(*at, &span, &settings.zone).map(Datum::TimestampTz)
-        }
         (Add, Datum::Interval(_), Datum::Time(_) | Datum::TimeTz(_))
-        | (Add, Datum::Time(_) | Datum::TimeTz(_), Datum::Date(_)) => {
-            temporal(operator, b, a, settings)
-        }
+        | (Add, Datum::Time(_) | Datum::TimeTz(_), Datum::Date(_)) => temporal(operator, b, a),
         (Add | Subtract, Datum::Time(time), Datum::Interval(span)) => {
             Ok(Datum::Time(datetime::add_time(*time, signed_micros(operator, span))))
         }
@@ -245,7 +251,7 @@ fn temporal(
                 .map(Datum::Lsn)
                 .map_err(|_| TypeError::new("22023", "pg_lsn out of range"))
         }
-        _ => Err(TypeError::new("42883", "operator does not exist for these operand types")),
+        _ => Err(no_operator()),
     }
 }
 

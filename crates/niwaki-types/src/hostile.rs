@@ -10,7 +10,8 @@ use crate::{
     RowView, TextSettings, TypeOid, UserTypes, ValuePointer, compare, compress, datetime,
     decode_key, decompress, encode_key, equal, float4_to_char, float8_to_char, form_row,
     form_row_apart, hash, input, int4_to_char, int8_to_char, numeric_to_char, read_binary,
-    to_number, to_text, value_of_image, write_binary,
+    read_tagged_row, to_number, to_text, value_of_image, write_binary, write_tagged,
+    write_tagged_row,
 };
 
 /// Name of a decoder, valid inputs to begin with, and what calls it. The same shape as
@@ -22,6 +23,7 @@ pub const TARGETS: &[Target] = &[
     ("value_text", value_text_seeds, value_text),
     ("value_binary", value_binary_seeds, value_binary),
     ("stored_row", stored_row_seeds, stored_row),
+    ("tagged_row", tagged_row_seeds, tagged_row),
     ("index_key", index_key_seeds, index_key),
     ("numeric", numeric_seeds, numeric),
     ("picture", picture_seeds, picture),
@@ -228,6 +230,29 @@ fn stored_row(bytes: &[u8]) {
         let image = decompress(compression, raw_length, bytes.into());
         let value = image.and_then(|image| value_of_image(columns[column].oid, &image));
         assert!(value.is_ok() || !sound);
+    }
+}
+
+fn tagged_row_seeds() -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    let mut seeds = vec![Vec::new()];
+    for (oid, text) in EXAMPLES {
+        let mut one = vec![0];
+        write_tagged(&value(*oid, text), &mut one);
+        all.extend_from_slice(&one);
+        seeds.push(one);
+    }
+    seeds.push(all);
+    seeds
+}
+
+fn tagged_row(bytes: &[u8]) {
+    let mut row = Vec::new();
+    if read_tagged_row(bytes, &mut row).is_ok() {
+        let (mut out, mut again) = (Vec::new(), Vec::new());
+        write_tagged_row(&row, &mut out);
+        assert!(read_tagged_row(&out, &mut again).is_ok());
+        assert_eq!(row.len(), again.len());
     }
 }
 

@@ -29,7 +29,7 @@ mod text_io;
 mod user_types;
 mod vector;
 
-pub use arith::{ArithmeticOperator, absolute, arithmetic, negate};
+pub use arith::{ArithmeticOperator, absolute, arithmetic, negate, zoned_arithmetic};
 pub use array::{ARRAY_DIMENSIONS_MAX, ARRAY_ELEMENTS_MAX, Array, Bounds, Dimension};
 pub use binary_io::{read_binary, write_binary};
 pub use cast::cast;
@@ -49,7 +49,7 @@ pub use key::{
 pub use layout::{
     Apart, ColumnMask, Compression, Field, IMAGE_MAX, KeyPart, RowView, ValuePointer, can_be_apart,
     compress, compressed_size_in_row, decompress, form_row, form_row_apart, form_tells, image,
-    size_in_row, value_of_image,
+    read_tagged_into, read_tagged_row, size_in_row, value_of_image, write_tagged, write_tagged_row,
 };
 pub use numeric::{
     Numeric, Spread, float4_to_char, float8_to_char, int4_to_char, int8_to_char,

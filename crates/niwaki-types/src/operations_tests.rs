@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::text_io::tests::{column_type, rendered, unescaped};
 use crate::{
     ArithmeticOperator, ColumnType, Datum, InputContext, Result, TextSettings, TypeOid, absolute,
-    arithmetic, cast, datetime, input, negate,
+    arithmetic, cast, datetime, input, negate, zoned_arithmetic,
 };
 
 /// The value that `text::definition` gives.
@@ -65,7 +65,13 @@ fn evaluate(
     }
     let binary = |operator| {
         let b = operand(target, b, context)?;
-        arithmetic(operator, &a, &b, settings)
+        match (&a, &b) {
+            (Datum::TimestampTz(_), Datum::Interval(_))
+            | (Datum::Interval(_), Datum::TimestampTz(_)) => {
+                zoned_arithmetic(operator, &a, &b, &settings.zone)
+            }
+            _ => arithmetic(operator, &a, &b),
+        }
     };
     match operation {
         "+" => binary(ArithmeticOperator::Add),

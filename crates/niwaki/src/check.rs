@@ -63,6 +63,34 @@ impl Database {
     }
 }
 
+impl Database {
+    /// Looks for rows that refer to a row that is not there: of all foreign keys that have been proved, one such row each. Reads
+    /// the tables whole, without locks that keep anybody from writing: what is seen is one snapshot.
+    ///
+    /// # Errors
+    /// Read errors; such rows are no errors but findings.
+    pub fn check_foreign_keys(&self) -> Result<Vec<Violation>> {
+        let mut session = self.session();
+        let state = self.catalog().state_arc();
+        let mut found = Vec::new();
+        for (table, key) in state.foreign_keys() {
+            if key.not_valid {
+                continue;
+            }
+            if let Some(detail) = session.orphan(&state, key.oid)? {
+                found.push(Violation {
+                    file: table.name.clone(),
+                    block: None,
+                    item: None,
+                    invariant: key.name.clone(),
+                    detail,
+                });
+            }
+        }
+        Ok(found)
+    }
+}
+
 fn check_table(name: &str, table: &Table, report: &mut CheckReport) -> Result<()> {
     match table.check() {
         Ok(found) => {

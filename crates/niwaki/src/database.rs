@@ -20,6 +20,7 @@ use crate::activity::Activities;
 use crate::autovacuum::{Autovacuum, AutovacuumReport, LauncherThread, workers_max};
 use crate::gardener::{Gardener, GardenerThread};
 use crate::log::Log;
+use crate::notifications::Notifications;
 use crate::progress::{Builds, Vacuums};
 use crate::session::Session;
 use crate::{Result, SqlError, system};
@@ -88,6 +89,7 @@ struct Inner {
     builds: Arc<Builds>,
     vacuums: Arc<Vacuums>,
     activities: Arc<Activities>,
+    notifications: Notifications,
     autovacuum: Arc<Autovacuum>,
     launcher: Mutex<Option<LauncherThread>>,
     background: Mutex<Option<Background>>,
@@ -198,6 +200,7 @@ impl Database {
                 builds: Arc::default(),
                 vacuums,
                 activities,
+                notifications: Notifications::default(),
                 autovacuum,
                 launcher: Mutex::new(launcher),
                 background: Mutex::new(background),
@@ -240,6 +243,10 @@ impl Database {
         }
         let control = self.inner.transactions.register_session()?;
         Ok(Session::new(self.clone(), control, own, user, database))
+    }
+
+    pub(crate) fn notifications(&self) -> &Notifications {
+        &self.inner.notifications
     }
 
     /// Sessions that may be open at once (`max_connections`).

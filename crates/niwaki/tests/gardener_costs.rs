@@ -59,21 +59,21 @@ const VISITS: [&str; 2] = ["gardener_leaf_pages", "gardener_inner_pages"];
 
 /// One row in two hundred, anywhere: one on a page, and one on each leaf.
 #[test]
-fn deleted_rows_cost_three_pages_a_row_and_index_at_most() {
+fn deleted_rows_cost_two_pages_a_row_and_index_at_most() {
     let (database, mut session) = filled();
     exec(&mut session, "delete from t where id % 200 = 7");
     assert_eq!(of_table(&mut session, ["gardener_told", "gardener_waiting"]), [0, 0]);
     tend(&database);
     let told = ["gardener_told", "gardener_forgotten", "gardener_waiting", "line_pointers_freed"];
     assert_eq!(of_table(&mut session, told), [100, 0, 0, 100]);
-    // The heap page of each row once for each index: under the latch of the leaf, and at no other time.
+    // The pass over their pages saw that nobody has their keys; no row came to their line pointers since.
     let done = ["gardener_deleted", "gardener_heap_pages"];
-    assert_eq!(of_table(&mut session, done), [400, 400]);
+    assert_eq!(of_table(&mut session, done), [400, 0]);
     let [leaf, inner] = of_indexes(&mut session, VISITS);
     assert!((200..=400).contains(&leaf), "{leaf}");
     // All these indexes have one inner page: a look at it for each leaf, and one more where a batch begins.
     assert!((leaf..leaf + 4 * 3).contains(&inner), "{inner} for {leaf}");
-    assert!(leaf + inner + 400 <= 3 * 400, "{leaf} + {inner} + 400");
+    assert!(leaf + inner <= 2 * 400, "{leaf} + {inner}");
     assert_eq!(of_indexes(&mut session, ["gardener_deleted"]), [400]);
     checked(&mut session);
 }
@@ -94,9 +94,10 @@ fn writers_that_tend_visit_as_few() {
     }
     let [deleted, heap] = of_table(&mut session, ["gardener_deleted", "gardener_heap_pages"]);
     assert!((3000..=4000).contains(&deleted), "{deleted}");
-    assert_eq!(heap, deleted);
+    // Where a row came to a line pointer that shares its count with an entry's root.
+    assert!(heap <= deleted / 100, "{heap} of {deleted}");
     let [leaf, inner] = of_indexes(&mut session, VISITS);
-    assert!(leaf + inner + heap <= 3 * deleted + 4, "{leaf} + {inner} + {heap} for {deleted}");
+    assert!(leaf + inner + heap <= 2 * deleted + 4, "{leaf} + {inner} + {heap} for {deleted}");
     checked(&mut session);
 }
 

@@ -34,6 +34,11 @@ fn catalog() {
 }
 
 #[test]
+fn system_catalogs() {
+    check("system_catalogs", include_str!("../testscripts/system_catalogs.test"));
+}
+
+#[test]
 fn columns() {
     check("columns", include_str!("../testscripts/columns.test"));
 }
@@ -132,4 +137,40 @@ fn enums() {
 #[test]
 fn system_types() {
     check("system_types", include_str!("../testscripts/system_types.test"));
+}
+
+#[test]
+fn foreign_keys() {
+    let database = Database::in_memory().unwrap();
+    let mut session = database.session();
+    // Recorded in a session whose schema was the fourth.
+    let own = format!("pg_temp_{}", session.id());
+    script::check("foreign_keys", include_str!("../testscripts/foreign_keys.test"), |statement| {
+        run(&mut session, statement).replace(&own, "pg_temp_4")
+    });
+}
+
+#[test]
+fn identity_and_generated() {
+    check("identity_and_generated", include_str!("../testscripts/identity_and_generated.test"));
+}
+
+#[test]
+fn alter_table() {
+    check("alter_table", include_str!("../testscripts/alter_table.test"));
+}
+
+#[test]
+fn comments() {
+    check("comments", include_str!("../testscripts/comments.test"));
+}
+
+#[test]
+fn locks_and_channels() {
+    check("locks_and_channels", include_str!("../testscripts/locks_and_channels.test"));
+}
+
+#[test]
+fn foreign_keys_random() {
+    check("foreign_keys_random", include_str!("../testscripts/foreign_keys_random.test"));
 }

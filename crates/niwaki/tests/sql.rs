@@ -839,7 +839,8 @@ fn functions_and_views_that_scripts_measure_with() {
     assert_eq!(
         run(
             &mut s,
-            "select relname, relkind, relnatts from pg_class where relname like 't%' order by 1"
+            "select relname, relkind, relnatts from pg_class where relname like 't%'
+             and relnamespace = 'public'::regnamespace order by 1"
         ),
         ["t|r|2", "t_pkey|i|1", "SELECT 2"]
     );

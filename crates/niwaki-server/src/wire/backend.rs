@@ -65,6 +65,14 @@ pub(crate) fn ready_for_query(out: &mut Vec<u8>, status: u8) {
     out.extend_from_slice(&[b'Z', 0, 0, 0, 5, status]);
 }
 
+pub(crate) fn notification(out: &mut Vec<u8>, sender: i32, channel: &str, payload: &str) {
+    message(out, b'A', |out| {
+        out.extend_from_slice(&sender.to_be_bytes());
+        cstring(out, channel);
+        cstring(out, payload);
+    });
+}
+
 pub(crate) fn parse_complete(out: &mut Vec<u8>) {
     out.extend_from_slice(&[b'1', 0, 0, 0, 4]);
 }

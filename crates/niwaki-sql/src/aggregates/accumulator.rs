@@ -8,6 +8,7 @@ use super::regression::{Pairs, Squares};
 use super::{AggregateKind, Regression};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
+use crate::exec::value_bytes;
 use crate::functions::JsonAggregate;
 use crate::types::element_of;
 
@@ -76,6 +77,8 @@ pub(crate) enum Accumulator {
     Array {
         element: TypeOid,
         values: Vec<Datum>,
+        /// What the values take besides their own size.
+        bytes: usize,
     },
     /// With the types of the arguments.
     Json(JsonAggregate, Vec<TypeOid>),
@@ -97,9 +100,9 @@ impl Accumulator {
                     Self::SumInt8 { sum: 0, count: 0, average }
                 }
             }
-            K::SumFloat4 | K::SumFloat8 | K::AverageFloat => {
-                Self::SumFloat { sum: 0.0, count: 0, kind }
-            }
+            K::AverageFloat => Self::SumFloat { sum: 0.0, count: 0, kind },
+            // A sum of nothing but -0 is -0, an average is not.
+            K::SumFloat4 | K::SumFloat8 => Self::SumFloat { sum: -0.0, count: 0, kind },
             K::SumInterval | K::AverageInterval => {
                 Self::SumInterval { sum: None, count: 0, average: kind == K::AverageInterval }
             }
@@ -116,11 +119,16 @@ impl Accumulator {
             K::BitAnd | K::BitOr | K::BitXor => Self::Bits { value: None, kind },
             K::StringAgg => Self::Strings(None),
             K::BytesAgg => Self::Bytes(None),
-            K::ArrayAgg => Self::Array { element: argument, values: Vec::new() },
+            K::ArrayAgg => Self::Array { element: argument, values: Vec::new(), bytes: 0 },
             K::Json { binary, object } => {
                 Self::Json(JsonAggregate::new(binary, object), arguments.to_vec())
             }
         }
+    }
+
+    /// Whether what it holds grows with the rows it takes, so that no budget but the statement's limits it.
+    pub(crate) fn grows(&self) -> bool {
+        matches!(self, Self::Strings(_) | Self::Bytes(_) | Self::Array { .. } | Self::Json(..))
     }
 
     /// Bytes it holds beyond its own size, roughly.
@@ -128,7 +136,9 @@ impl Accumulator {
         match self {
             Self::Strings(Some(text)) => text.len(),
             Self::Bytes(Some(bytes)) => bytes.len(),
-            Self::Array { values, .. } => values.len() * size_of::<Datum>(),
+            Self::Array { values, bytes, .. } => values.len() * size_of::<Datum>() + bytes,
+            Self::Extreme { best: Datum::Text(text), .. } => text.len(),
+            Self::Extreme { best: Datum::Bytea(bytes), .. } => bytes.len(),
             Self::Json(state, _) => state.bytes(),
             _ => 0,
         }
@@ -140,7 +150,8 @@ impl Accumulator {
         if let Self::Json(state, types) = self {
             return state.add(types, arguments, exec);
         }
-        if let Self::Array { values, .. } = self {
+        if let Self::Array { values, bytes, .. } = self {
+            *bytes += value_bytes(first);
             values.push(first.clone());
             return Ok(());
         }
@@ -329,7 +340,7 @@ impl Accumulator {
             Self::Strings(text) => text.map_or(Datum::Null, |t| Datum::Text(t.into())),
             Self::Bytes(bytes) => bytes.map_or(Datum::Null, |b| Datum::Bytea(b.into())),
             Self::Array { values, .. } if values.is_empty() => Datum::Null,
-            Self::Array { element, values } => match element_of(element) {
+            Self::Array { element, values, .. } => match element_of(element) {
                 Some(inner) => Datum::Array(inner, Arc::new(Array::accumulated(&values)?)),
                 None => Datum::array(element, values),
             },

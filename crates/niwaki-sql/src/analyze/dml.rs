@@ -201,18 +201,20 @@ impl Analyzer<'_> {
         let column = target.columns[number];
         let definition = &target.relation.columns[column];
         let override_kind = target.override_kind;
+        let refused = || {
+            let message =
+                format!("cannot insert a non-DEFAULT value into column \"{}\"", definition.name);
+            self.error("428C9", message, location)
+        };
+        if definition.generated {
+            let detail = format!("Column \"{}\" is a generated column.", definition.name);
+            return Err(refused().with_detail(detail));
+        }
         if definition.identity == Some(Identity::Always)
             && override_kind != OverridingKind::OverridingSystemValue
+            && override_kind != OverridingKind::OverridingUserValue
         {
-            return Err(self
-                .error(
-                    "428C9",
-                    format!(
-                        "cannot insert a non-DEFAULT value into column \"{}\"",
-                        definition.name
-                    ),
-                    location,
-                )
+            return Err(refused()
                 .with_detail(format!(
                     "Column \"{}\" is an identity column defined as GENERATED ALWAYS.",
                     definition.name
@@ -343,7 +345,7 @@ impl Analyzer<'_> {
         let definition = &relation.columns[column];
         let column_type = definition.column_type();
         match &definition.default {
-            Some(text) if !definition.dropped => {
+            Some(text) if !definition.dropped && !definition.generated => {
                 table_expression(text, None, self.context, Some((column_type, &definition.name)))
             }
             _ => Ok(Expr::constant(Datum::Null, column_type.oid, -1)),
@@ -383,7 +385,17 @@ impl Analyzer<'_> {
         returning: Vec<Expr>,
     ) -> Result<ModifyQuery> {
         let mut checks = Vec::new();
+        let mut generated = Vec::new();
         if kind != ModifyKind::Delete {
+            for (number, column) in relation.columns.iter().enumerate() {
+                if let (true, false, Some(text)) =
+                    (column.generated, column.dropped, &column.default)
+                {
+                    let target = Some((column.column_type(), column.name.as_str()));
+                    let over = Some(&relation);
+                    generated.push((number, table_expression(text, over, self.context, target)?));
+                }
+            }
             for check in &relation.checks {
                 let condition =
                     table_expression(&check.expression, Some(&relation), self.context, None)?;
@@ -399,6 +411,7 @@ impl Analyzer<'_> {
             width,
             start,
             values,
+            generated,
             checks,
             returning,
             conflict: None,
@@ -507,17 +520,17 @@ impl Analyzer<'_> {
             let value = self.assigned(target.val.as_deref())?;
             let is_default =
                 matches!(value.and_then(|v| v.node.as_ref()), Some(NodeEnum::SetToDefault(_)));
-            if definition.identity == Some(Identity::Always) && !is_default {
+            let always = definition.identity == Some(Identity::Always);
+            if (always || definition.generated) && !is_default {
+                let name = &definition.name;
+                let what = match always {
+                    true => "an identity column defined as GENERATED ALWAYS",
+                    false => "a generated column",
+                };
+                let message = format!("column \"{name}\" can only be updated to DEFAULT");
                 return Err(self
-                    .error(
-                        "428C9",
-                        format!("column \"{}\" can only be updated to DEFAULT", definition.name),
-                        target.location,
-                    )
-                    .with_detail(format!(
-                        "Column \"{}\" is an identity column defined as GENERATED ALWAYS.",
-                        definition.name
-                    )));
+                    .error("428C9", message, target.location)
+                    .with_detail(format!("Column \"{name}\" is {what}.")));
             }
             values[column] = Some(if !part.is_empty() {
                 if is_default {

@@ -345,12 +345,13 @@ impl Analyzer<'_> {
     fn sub_link(&mut self, link: &protobuf::SubLink) -> Result<Expr> {
         let location = link.location;
         let part = match self.scope()?.place {
-            Place::IndexExpression => Some(IndexPart::Key),
-            Place::IndexPredicate => Some(IndexPart::Predicate),
+            Place::IndexExpression => Some(IndexPart::Key.one()),
+            Place::IndexPredicate => Some(IndexPart::Predicate.one()),
+            Place::Generation => Some("column generation expression"),
             _ => None,
         };
         if let Some(part) = part {
-            let message = format!("cannot use subquery in {}", part.one());
+            let message = format!("cannot use subquery in {part}");
             return Err(self.error("0A000", message, location));
         }
         let Some(NodeEnum::SelectStmt(select)) =

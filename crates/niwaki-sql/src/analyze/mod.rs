@@ -39,6 +39,7 @@ use crate::rewrite::rewrite;
 use crate::statement::{Planned, Statement};
 use crate::store::TableLock;
 
+pub(crate) use scope::SYSTEM_COLUMNS;
 use scope::{Cte, Place, Scope};
 
 /// Stack that analysis may use before it answers `54001`.
@@ -391,29 +392,56 @@ pub(crate) fn index_expression(
     context: &AnalyzeContext<'_>,
     part: IndexPart,
 ) -> Result<Expr> {
-    let query = format!("SELECT {text}");
-    let statements = crate::parse::parse(&query)?;
-    let mut analyzer = Analyzer::new(context, &query, Vec::new());
-    let Some(NodeEnum::SelectStmt(select)) = statements.first().map(|s| &*s.node) else {
-        return Err(SqlError::internal("an index expression is no expression"));
-    };
-    let Some(NodeEnum::ResTarget(target)) =
-        select.target_list.first().and_then(|node| node.node.as_ref())
-    else {
-        return Err(SqlError::internal("an index expression is empty"));
-    };
     let place = match part {
         IndexPart::Key => Place::IndexExpression,
         IndexPart::Predicate => Place::IndexPredicate,
     };
+    row_expression(text, relation, context, place, |analyzer, value| match part {
+        IndexPart::Key => analyzer.to_output(value),
+        IndexPart::Predicate => analyzer.to_bool(value, "WHERE"),
+    })
+}
+
+/// Analyzes what GENERATED ALWAYS AS says of a column (`target`, its type and name), over the columns of its
+/// table, which the result reads from slot 0 on.
+///
+/// # Errors
+/// As [`index_expression`].
+pub(crate) fn generation_expression(
+    text: &str,
+    relation: &Arc<Relation>,
+    context: &AnalyzeContext<'_>,
+    (column_type, name): (niwaki_types::ColumnType, &str),
+) -> Result<Expr> {
+    row_expression(text, relation, context, Place::Generation, |analyzer, value| {
+        analyzer.assign(value, column_type, name, -1)
+    })
+}
+
+/// Analyzes an expression over one row of a table; `finish` converts it.
+fn row_expression(
+    text: &str,
+    relation: &Arc<Relation>,
+    context: &AnalyzeContext<'_>,
+    place: Place,
+    finish: impl FnOnce(&mut Analyzer<'_>, Expr) -> Result<Expr>,
+) -> Result<Expr> {
+    let query = format!("SELECT {text}");
+    let statements = crate::parse::parse(&query)?;
+    let mut analyzer = Analyzer::new(context, &query, Vec::new());
+    let Some(NodeEnum::SelectStmt(select)) = statements.first().map(|s| &*s.node) else {
+        return Err(SqlError::internal("an expression over a row is no expression"));
+    };
+    let Some(NodeEnum::ResTarget(target)) =
+        select.target_list.first().and_then(|node| node.node.as_ref())
+    else {
+        return Err(SqlError::internal("an expression over a row is empty"));
+    };
     let mut scope = Scope { place, ..Scope::default() };
     scope.add_relation(relation, &relation.name, None);
     analyzer.scopes.push(scope);
-    let result = analyzer.expr_of(target.val.as_deref()).and_then(|value| match part {
-        IndexPart::Key => analyzer.to_output(value),
-        IndexPart::Predicate => analyzer.to_bool(value, "WHERE"),
-    });
-    result.map_err(|mut error| {
+    let value = analyzer.expr_of(target.val.as_deref());
+    value.and_then(|value| finish(&mut analyzer, value)).map_err(|mut error| {
         error.position = None;
         error
     })

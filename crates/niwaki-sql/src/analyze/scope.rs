@@ -49,6 +49,8 @@ pub(super) enum Place {
     Returning,
     IndexExpression,
     IndexPredicate,
+    /// GENERATED ALWAYS AS (…)
+    Generation,
 }
 
 impl Place {
@@ -68,6 +70,7 @@ impl Place {
             Self::Returning => "RETURNING",
             Self::IndexExpression => "index expressions",
             Self::IndexPredicate => "index predicates",
+            Self::Generation => "column generation expressions",
         }
     }
 

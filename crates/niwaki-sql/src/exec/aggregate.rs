@@ -1,243 +1,108 @@
-//! Grouping and aggregates: rows one by one, or in batches (`groups.rs`).
+//! Grouping and aggregates.
 
-use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
-use hashbrown::{DefaultHashBuilder, HashMap};
-use niwaki_types::{Datum, equal, hash};
+use niwaki_types::Datum;
 
-use super::groups::{self, Groups};
-use super::output::{KeyedRow, sort_rows};
-use super::{Step, batches, row_bytes, start};
-use crate::aggregates::Accumulator;
+use super::groups::{self, Grouping, Groups};
+use super::spill::{Partition, SpaceUse, reader};
+use super::{Step, batches, start};
 use crate::error::{Result, SqlError};
-use crate::expr::{Expr, Runtime, is_true};
-use crate::plan::{AggregateCall, PlanNode};
-
-/// One group.
-pub(super) struct Group {
-    pub(super) keys: Vec<Datum>,
-    pub(super) states: Vec<CallState>,
-}
-
-/// State of one aggregate in one group.
-pub(super) struct CallState {
-    pub(super) accumulator: Accumulator,
-    /// For DISTINCT: the places in `ordered` of rows with the same hash.
-    seen: Option<HashMap<u64, Vec<usize>>>,
-    /// Rows kept for ORDER BY and DISTINCT inside the call: keys, arguments.
-    ordered: Vec<KeyedRow>,
-}
-
-impl CallState {
-    /// The state before the first row.
-    pub(super) fn new(call: &AggregateCall) -> Self {
-        let types: Vec<_> = call.arguments.iter().map(|argument| argument.ty).collect();
-        Self {
-            accumulator: Accumulator::new(call.kind, &types),
-            seen: call.distinct.then(Default::default),
-            ordered: Vec::new(),
-        }
-    }
-
-    /// The state of an aggregate without DISTINCT and ORDER BY.
-    pub(super) fn of(accumulator: Accumulator) -> Self {
-        Self { accumulator, seen: None, ordered: Vec::new() }
-    }
-
-    /// Takes the arguments of a row, and the keys of the order inside the call.
-    pub(super) fn take(
-        &mut self,
-        call: &AggregateCall,
-        values: Vec<Datum>,
-        keys: Vec<Datum>,
-        hasher: &DefaultHashBuilder,
-        rt: &mut Runtime<'_, '_>,
-    ) -> Result<()> {
-        if let Some(seen) = &mut self.seen {
-            let mut state = hasher.build_hasher();
-            for (argument, value) in call.arguments.iter().zip(&values) {
-                hash(argument.ty, value, &mut state);
-            }
-            let places = seen.entry(state.finish()).or_default();
-            let known = places.iter().any(|place| match self.ordered.get(*place) {
-                Some((keys, _)) => same_row(keys, &values, &call.arguments),
-                None => false,
-            });
-            if known {
-                return Ok(());
-            }
-            places.push(self.ordered.len());
-            rt.charge(row_bytes(&values) + size_of::<KeyedRow>())?;
-            // They are taken in their order, as PostgreSQL finds equal ones by sorting.
-            self.ordered.push((values.clone(), values));
-            return Ok(());
-        }
-        if !call.order.is_empty() {
-            rt.charge(row_bytes(&keys) + row_bytes(&values))?;
-            self.ordered.push((keys, values));
-            return Ok(());
-        }
-        let before = self.accumulator.bytes();
-        self.accumulator.add(&values, rt.exec)?;
-        let after = self.accumulator.bytes();
-        if after > before {
-            rt.charge(after - before)?;
-        }
-        Ok(())
-    }
-}
+use crate::expr::Runtime;
+use crate::plan::PlanNode;
 
 /// A step that makes one row per group.
 pub(super) struct Aggregate {
     plan: Arc<PlanNode>,
-    groups: Option<std::vec::IntoIter<Group>>,
-    hasher: DefaultHashBuilder,
+    /// The groups that are in memory.
+    groups: Option<Groups>,
+    /// The group whose row is next.
+    next: u32,
+    /// Rows of groups that there was no room for.
+    pending: Vec<Partition>,
+    space: SpaceUse,
 }
 
 impl Aggregate {
     pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
-        Self { plan: Arc::clone(plan), groups: None, hasher: DefaultHashBuilder::default() }
+        let plan = Arc::clone(plan);
+        Self { plan, groups: None, next: 0, pending: Vec::new(), space: SpaceUse::default() }
     }
 
-    fn new_group(keys: Vec<Datum>, calls: &[AggregateCall]) -> Group {
-        Group { keys, states: calls.iter().map(CallState::new).collect() }
-    }
-
-    fn run(&self, rt: &mut Runtime<'_, '_>) -> Result<Vec<Group>> {
+    /// Takes the input.
+    fn run(&mut self, rt: &mut Runtime<'_, '_>) -> Result<Groups> {
         let PlanNode::Aggregate { input, input_width, groups: exprs, calls } = &*self.plan else {
             return Err(SqlError::internal("an aggregate of another plan"));
         };
+        let grouping = Grouping { exprs, calls };
         if groups::run_in_batches(exprs, calls)
             && let Some(step) = batches::start(input)
         {
-            return Groups::new(exprs, calls).run(step, rt);
-        }
-        let mut step = start(input, rt.state);
-        let mut row = vec![Datum::Null; *input_width];
-        let mut groups: Vec<Group> = Vec::new();
-        if exprs.is_empty() {
-            groups.push(Self::new_group(Vec::new(), calls));
-            while step.next(&mut row, rt)? {
-                rt.tick()?;
-                self.add(&mut groups[0], calls, &row, rt)?;
-            }
+            let mut groups = Groups::new(grouping, true, 0, rt)?;
+            groups.take_batches(grouping, step, rt)?;
             return Ok(groups);
         }
-        let mut by_key: HashMap<u64, Vec<usize>> = HashMap::new();
+        let mut groups = Groups::new(grouping, false, 0, rt)?;
+        let mut step = start(input, rt.state);
+        let mut row = vec![Datum::Null; *input_width];
         while step.next(&mut row, rt)? {
             rt.tick()?;
-            let mut keys = Vec::with_capacity(exprs.len());
-            let mut state = self.hasher.build_hasher();
-            for expr in exprs {
-                let key = expr.eval(&row, rt)?;
-                hash(expr.ty, &key, &mut state);
-                keys.push(key);
-            }
-            let candidates = by_key.entry(state.finish()).or_default();
-            let same = |group: &Group| {
-                group.keys.iter().zip(&keys).zip(exprs).all(|((a, b), expr)| {
-                    match (a.is_null(), b.is_null()) {
-                        (true, true) => true,
-                        (false, false) => equal(expr.ty, a, b),
-                        _ => false,
-                    }
-                })
-            };
-            let found = candidates.iter().copied().find(|number| same(&groups[*number]));
-            let number = match found {
-                Some(number) => number,
-                None => {
-                    candidates.push(groups.len());
-                    rt.charge(row_bytes(&keys) + calls.len() * size_of::<CallState>())?;
-                    groups.push(Self::new_group(keys, calls));
-                    groups.len() - 1
-                }
-            };
-            self.add(&mut groups[number], calls, &row, rt)?;
+            groups.take_row(grouping, &row, rt)?;
         }
         Ok(groups)
     }
 
-    fn add(
-        &self,
-        group: &mut Group,
-        calls: &[AggregateCall],
-        row: &[Datum],
-        rt: &mut Runtime<'_, '_>,
-    ) -> Result<()> {
-        for (call, state) in calls.iter().zip(&mut group.states) {
-            if let Some(filter) = &call.filter
-                && !is_true(&filter.eval(row, rt)?)
-            {
-                continue;
-            }
-            match call.arguments.as_slice() {
-                [] => {
-                    state.accumulator.add(&[], rt.exec)?;
-                    continue;
-                }
-                [argument] if call.order.is_empty() && state.seen.is_none() => {
-                    let before = state.accumulator.bytes();
-                    let value = argument.eval(row, rt)?;
-                    state.accumulator.add(std::slice::from_ref(&value), rt.exec)?;
-                    let after = state.accumulator.bytes();
-                    if after > before {
-                        rt.charge(after - before)?;
-                    }
-                    continue;
-                }
-                _ => {}
-            }
-            let eval = |expr: &Expr, rt: &mut Runtime<'_, '_>| expr.eval(row, rt);
-            let mut values = Vec::with_capacity(call.arguments.len());
-            for argument in &call.arguments {
-                values.push(eval(argument, rt)?);
-            }
-            let mut keys = Vec::with_capacity(call.order.len());
-            for (expr, ..) in &call.order {
-                keys.push(eval(expr, rt)?);
-            }
-            state.take(call, values, keys, &self.hasher, rt)?;
+    /// Takes the rows of a partition.
+    fn run_again(&mut self, part: Partition, rt: &mut Runtime<'_, '_>) -> Result<Groups> {
+        let PlanNode::Aggregate { groups: exprs, calls, .. } = &*self.plan else {
+            return Err(SqlError::internal("an aggregate of another plan"));
+        };
+        let grouping = Grouping { exprs, calls };
+        let mut groups = Groups::new(grouping, false, part.level, rt)?;
+        let mut rows = reader(part.rows, rt)?;
+        while let Some(record) = rows.record() {
+            rt.tick()?;
+            groups.take_written(grouping, record.key, record.row, rt)?;
+            rows.advance()?;
+        }
+        Ok(groups)
+    }
+
+    fn ready(&mut self, mut groups: Groups, rt: &mut Runtime<'_, '_>) -> Result<()> {
+        let partitions = groups.finish(&mut self.space, rt)?;
+        self.pending.extend(partitions.into_iter().filter(|part| part.rows.records() > 0));
+        self.groups = Some(groups);
+        self.next = 0;
+        if let Some(measures) = &mut rt.state.measures {
+            measures.add_space(&self.plan, self.space);
         }
         Ok(())
     }
 }
 
-/// Whether two rows of arguments are the same; NULL is the same as NULL.
-fn same_row(a: &[Datum], b: &[Datum], arguments: &[Expr]) -> bool {
-    a.iter().zip(b).zip(arguments).all(|((a, b), argument)| match (a.is_null(), b.is_null()) {
-        (true, true) => true,
-        (false, false) => equal(argument.ty, a, b),
-        _ => false,
-    })
-}
-
 impl Step for Aggregate {
     fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
-        if self.groups.is_none() {
-            self.groups = Some(self.run(rt)?.into_iter());
-        }
-        let PlanNode::Aggregate { calls, .. } = &*self.plan else {
+        let plan = Arc::clone(&self.plan);
+        let PlanNode::Aggregate { calls, .. } = &*plan else {
             return Err(SqlError::internal("an aggregate of another plan"));
         };
-        let Some(group) = self.groups.as_mut().and_then(Iterator::next) else { return Ok(false) };
-        row.clear();
-        row.extend(group.keys);
-        for (call, mut state) in calls.iter().zip(group.states) {
-            if !call.order.is_empty() || call.distinct {
-                let order: Vec<_> = if call.distinct {
-                    call.arguments.iter().map(|argument| (argument.ty, false, false)).collect()
-                } else {
-                    call.order.iter().map(|(e, d, n)| (e.ty, *d, *n)).collect()
-                };
-                sort_rows(&mut state.ordered, &order);
-                for (_, values) in &state.ordered {
-                    state.accumulator.add(values, rt.exec)?;
-                }
-            }
-            row.push(state.accumulator.finish()?);
+        if self.groups.is_none() {
+            let groups = self.run(rt)?;
+            self.ready(groups, rt)?;
         }
-        Ok(true)
+        loop {
+            let Some(groups) = &mut self.groups else { return Ok(false) };
+            if (self.next as usize) < groups.keys.len() {
+                groups.result(self.next, calls, row, rt)?;
+                self.next += 1;
+                return Ok(true);
+            }
+            let Some(part) = self.pending.pop() else { return Ok(false) };
+            // These groups are done, and so is what they took.
+            rt.state.memory = rt.state.memory.saturating_sub(groups.charged());
+            self.groups = None;
+            let groups = self.run_again(part, rt)?;
+            self.ready(groups, rt)?;
+        }
     }
 }

@@ -1,16 +1,21 @@
-//! Aggregates over batches: the states of a call stand side by side, one for each group, and take many rows at once.
+//! Groups and the states of their aggregates, which stand side by side, one for each group, and take rows one by one or
+//! many at once.
+//!
+//! When the memory for groups is used up, rows of groups that are there still find them; all others are divided into partitions
+//! (`spill.rs`), with their keys and the arguments of the calls, which are evaluated once. What a call wants in an order, or
+//! without repetition, goes to a sort, behind the number of its group.
 
-use std::hash::BuildHasher;
+use niwaki_types::{
+    Datum, KeyOrder, TypeOid, encode_key, read_tagged_row, write_tagged, write_tagged_row,
+};
 
-use hashbrown::{DefaultHashBuilder, HashTable};
-use niwaki_types::{Datum, KeyOrder, Numeric, TypeOid, VectorData};
-
-use super::aggregate::{CallState, Group};
 use super::batches::{BatchStep, Kept};
-use super::row_bytes;
-use crate::aggregates::{Accumulator, AggregateKind};
-use crate::error::Result;
-use crate::expr::{Batch, Expr, Rows, Runtime, Values};
+use super::key_table::KeyTable;
+use super::ordered_input::OrderedInput;
+use super::spill::{Partitions, SpaceUse};
+use super::states::{GroupOf, Growth, States};
+use crate::error::{Result, SqlError};
+use crate::expr::{Batch, Expr, Rows, Runtime, Values, is_true};
 use crate::plan::AggregateCall;
 
 /// Whether the order in which the parts of these expressions are evaluated makes no difference, and the groups have keys
@@ -45,172 +50,194 @@ fn has_key(oid: TypeOid) -> bool {
     )
 }
 
-/// The groups of an aggregation.
-pub(super) struct Groups<'p> {
-    exprs: &'p [Expr],
-    calls: &'p [AggregateCall],
-    states: Vec<States>,
-    keys: Keys,
-    hasher: DefaultHashBuilder,
-}
-
-/// The keys of the groups, and where they are found.
-#[derive(Default)]
-struct Keys {
-    /// As the first row of each group has them.
-    values: Vec<Vec<Datum>>,
-    /// Their encodings, one after the other, and where each ends.
-    encoded: Vec<u8>,
-    ends: Vec<usize>,
-    /// Groups by the hash of their encoding.
-    table: HashTable<u32>,
-}
-
-impl Keys {
-    fn encoding(&self, group: u32) -> &[u8] {
-        let group = group as usize;
-        let begin = group.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.encoded[begin..self.ends[group]]
-    }
-
-    /// The group with this key; `None` if it is new.
-    fn find(&self, hash: u64, key: &[u8]) -> Option<u32> {
-        self.table.find(hash, |group| self.encoding(*group) == key).copied()
-    }
-
-    fn add(
-        &mut self,
-        hash: u64,
-        key: &[u8],
-        values: Vec<Datum>,
-        hasher: &DefaultHashBuilder,
-    ) -> u32 {
-        let group = self.values.len() as u32;
-        self.values.push(values);
-        self.encoded.extend_from_slice(key);
-        self.ends.push(self.encoded.len());
-        let mut table = std::mem::take(&mut self.table);
-        table.insert_unique(hash, group, |group| hasher.hash_one(self.encoding(*group)));
-        self.table = table;
-        group
-    }
-}
-
-/// The group of each row.
+/// What is grouped and computed.
 #[derive(Clone, Copy)]
-enum GroupOf<'g> {
-    /// There is one.
-    First,
-    Each(&'g [u32]),
+pub(super) struct Grouping<'p> {
+    pub(super) exprs: &'p [Expr],
+    pub(super) calls: &'p [AggregateCall],
 }
 
-impl GroupOf<'_> {
-    #[inline]
-    fn get(self, row: usize) -> usize {
-        match self {
-            Self::First => 0,
-            Self::Each(groups) => groups[row] as usize,
+/// The groups of an aggregation.
+pub(super) struct Groups {
+    pub(super) keys: KeyTable,
+    pub(super) states: Vec<States>,
+    /// For each call that wants its rows in an order.
+    pub(super) inputs: Vec<Option<OrderedInput>>,
+    /// Where rows go whose groups there is no room for.
+    later: Option<Partitions>,
+    /// How often the rows that come in have been divided.
+    level: u32,
+    partitions: usize,
+    /// Bytes for keys and states.
+    budget: usize,
+    /// What the states hold beyond their own size.
+    grown: Growth,
+    /// The key of the row at hand, and a row to be written.
+    key: Vec<u8>,
+    row: Vec<u8>,
+}
+
+/// Stands for the group of a row that was written.
+const NO_GROUP: u32 = u32::MAX;
+
+impl Groups {
+    /// No groups yet; without expressions to group by, one. `batches`: rows come in batches.
+    pub(super) fn new(
+        grouping: Grouping<'_>,
+        batches: bool,
+        level: u32,
+        rt: &Runtime<'_, '_>,
+    ) -> Result<Self> {
+        let Grouping { exprs, calls } = grouping;
+        let partitions = Partitions::count(rt, rt.exec.hash_mem);
+        let mut inputs = Vec::with_capacity(calls.len());
+        for call in calls {
+            let ordered = call.distinct || !call.order.is_empty();
+            inputs.push(if ordered { Some(OrderedInput::new(call, rt)?) } else { None });
         }
-    }
-}
-
-impl<'p> Groups<'p> {
-    /// No groups yet; without expressions to group by, one.
-    pub(super) fn new(exprs: &'p [Expr], calls: &'p [AggregateCall]) -> Self {
-        let states = calls.iter().map(States::of).collect();
+        let state = if batches { States::of } else { States::row_by_row };
         let mut groups = Self {
-            exprs,
-            calls,
-            states,
-            keys: Keys::default(),
-            hasher: DefaultHashBuilder::default(),
+            keys: KeyTable::default(),
+            states: calls.iter().map(state).collect(),
+            inputs,
+            later: None,
+            level,
+            partitions,
+            budget: rt.exec.hash_mem.saturating_sub(Partitions::buffers(rt, partitions)),
+            grown: Growth::default(),
+            key: Vec::new(),
+            row: Vec::new(),
         };
         if exprs.is_empty() {
-            groups.keys.values.push(Vec::new());
-            groups.grow();
+            let hash = groups.keys.hash(&[]);
+            groups.keys.add(hash, &[], &[]);
+            groups.grow(calls);
         }
-        groups
+        Ok(groups)
+    }
+
+    /// The group whose key is in `self.key`; one that is not there is made, with these values, if there is room.
+    fn find_or_add(
+        &mut self,
+        values: impl FnOnce(&mut Vec<u8>),
+        rt: &Runtime<'_, '_>,
+    ) -> Result<u32> {
+        let hash = self.keys.hash(&self.key);
+        if let Some(group) = self.keys.find(hash, &self.key) {
+            return Ok(group);
+        }
+        if self.later.is_none() {
+            self.row.clear();
+            values(&mut self.row);
+            let of_states: usize = self.states.iter().map(States::bytes).sum();
+            let count = self.keys.len() + 1;
+            // Vectors of states may be as large again as what is in them.
+            let taken = (2 * count).saturating_mul(of_states) + self.grown.bytes;
+            let size = self.key.len() + self.row.len();
+            if self.keys.has_room(size, self.budget.saturating_sub(taken)) {
+                return Ok(self.keys.add(hash, &self.key, &self.row));
+            }
+            self.later = Some(Partitions::new(rt, self.partitions, self.level)?);
+        }
+        Ok(NO_GROUP)
+    }
+
+    /// Gives each call a state for each group.
+    fn grow(&mut self, calls: &[AggregateCall]) {
+        let count = self.keys.len();
+        for (call, states) in calls.iter().zip(&mut self.states) {
+            states.grow(call, count);
+        }
+    }
+
+    /// Charges what the states have grown by.
+    fn charge(&mut self, growth: Growth, rt: &mut Runtime<'_, '_>) -> Result<()> {
+        self.grown += growth;
+        if growth.charged > 0 { rt.charge(growth.charged) } else { Ok(()) }
     }
 
     /// Takes all rows of `input`.
-    pub(super) fn run(
-        mut self,
+    pub(super) fn take_batches(
+        &mut self,
+        grouping: Grouping<'_>,
         mut input: Box<dyn BatchStep>,
         rt: &mut Runtime<'_, '_>,
-    ) -> Result<Vec<Group>> {
+    ) -> Result<()> {
         let (mut batch, mut kept, mut groups) = (Batch::default(), Kept::default(), Vec::new());
         while input.next(&mut batch, &mut kept, rt)? {
             let rows = kept.rows(&batch);
             if rows.len() == 0 {
                 continue;
             }
-            if self.exprs.is_empty() {
-                self.add(&batch, rows, GroupOf::First, rt)?;
+            if grouping.exprs.is_empty() {
+                self.add(grouping.calls, &batch, rows, GroupOf::First, rt)?;
                 continue;
             }
-            self.assign(&batch, rows, &mut groups, rt)?;
-            self.add(&batch, rows, GroupOf::Each(&groups), rt)?;
-        }
-        Ok(self.finish())
-    }
-
-    /// Finds the group of each row, and makes those that are new.
-    fn assign(
-        &mut self,
-        batch: &Batch,
-        rows: Rows<'_>,
-        groups: &mut Vec<u32>,
-        rt: &mut Runtime<'_, '_>,
-    ) -> Result<()> {
-        let values = self
-            .exprs
-            .iter()
-            .map(|expr| expr.eval_rows(batch, rows, rt))
-            .collect::<Result<Vec<Values<'_>>>>()?;
-        groups.clear();
-        let mut key = Vec::new();
-        let known = self.keys.values.len();
-        for row in 0..rows.len() {
-            key.clear();
-            for (expr, values) in self.exprs.iter().zip(&values) {
-                values.encode_key(row, KeyOrder::ascending(expr.ty), &mut key);
+            let written = self.assign(grouping, &batch, rows, &mut groups, rt)?;
+            if written.is_empty() {
+                self.add(grouping.calls, &batch, rows, GroupOf::Each(&groups), rt)?;
+                continue;
             }
-            let hash = self.hasher.hash_one(key.as_slice());
-            groups.push(match self.keys.find(hash, &key) {
-                Some(group) => group,
-                None => {
-                    let first: Vec<Datum> = values.iter().map(|values| values.get(row)).collect();
-                    rt.charge(
-                        row_bytes(&first) + key.len() + self.calls.len() * size_of::<CallState>(),
-                    )?;
-                    self.keys.add(hash, &key, first, &self.hasher)
-                }
-            });
-        }
-        if self.keys.values.len() > known {
-            self.grow();
+            let held: Vec<u32> = (0..rows.len())
+                .filter(|position| groups[*position] != NO_GROUP)
+                .map(|position| rows.number(position) as u32)
+                .collect();
+            groups.retain(|group| *group != NO_GROUP);
+            self.add(grouping.calls, &batch, Rows::Some(&held), GroupOf::Each(&groups), rt)?;
+            self.write_batch(grouping, &batch, Rows::Some(&written), rt)?;
         }
         Ok(())
     }
 
-    /// Gives each call a state for each group.
-    fn grow(&mut self) {
-        let count = self.keys.values.len();
-        for (call, states) in self.calls.iter().zip(&mut self.states) {
-            states.grow(call, count);
+    /// Finds the group of each row, and makes those that are new; returns the numbers of the rows that have none.
+    fn assign(
+        &mut self,
+        grouping: Grouping<'_>,
+        batch: &Batch,
+        rows: Rows<'_>,
+        groups: &mut Vec<u32>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<Vec<u32>> {
+        let exprs = grouping.exprs;
+        let mut values = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            values.push(expr.eval_rows(batch, rows, rt)?);
         }
+        groups.clear();
+        let mut written = Vec::new();
+        let known = self.keys.len();
+        for row in 0..rows.len() {
+            self.key.clear();
+            for (expr, values) in exprs.iter().zip(&values) {
+                values.encode_key(row, KeyOrder::ascending(expr.ty), &mut self.key);
+            }
+            let first = |out: &mut Vec<u8>| {
+                values.iter().for_each(|values| write_tagged(&values.get(row), out));
+            };
+            let group = self.find_or_add(first, rt)?;
+            if group == NO_GROUP {
+                written.push(rows.number(row) as u32);
+            }
+            groups.push(group);
+        }
+        if self.keys.len() > known {
+            self.grow(grouping.calls);
+        }
+        Ok(written)
     }
 
     fn add(
         &mut self,
+        calls: &[AggregateCall],
         batch: &Batch,
         rows: Rows<'_>,
         groups: GroupOf<'_>,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<()> {
-        for (call, states) in self.calls.iter().zip(&mut self.states) {
+        let mut grown = Growth::default();
+        for ((call, states), input) in calls.iter().zip(&mut self.states).zip(&mut self.inputs) {
             let Some(filter) = &call.filter else {
-                states.add(call, batch, rows, groups, &self.hasher, rt)?;
+                grown += states.add(call, input, batch, rows, groups, rt)?;
                 continue;
             };
             let mut kept = Vec::new();
@@ -231,258 +258,241 @@ impl<'p> Groups<'p> {
                 GroupOf::First => GroupOf::First,
                 GroupOf::Each(_) => GroupOf::Each(&of_kept),
             };
-            states.add(call, batch, Rows::Some(&kept), groups, &self.hasher, rt)?;
+            grown += states.add(call, input, batch, Rows::Some(&kept), groups, rt)?;
         }
-        Ok(())
+        self.charge(grown, rt)
     }
 
-    fn finish(self) -> Vec<Group> {
-        let mut groups: Vec<Group> = self
-            .keys
-            .values
-            .into_iter()
-            .map(|keys| Group { keys, states: Vec::with_capacity(self.calls.len()) })
-            .collect();
-        for (call, states) in self.calls.iter().zip(self.states) {
-            for (group, state) in groups.iter_mut().zip(states.into_each(call.kind)) {
-                group.states.push(state);
-            }
-        }
-        groups
-    }
-}
-
-/// States of one call, by group.
-enum States {
-    Counts(Vec<i64>),
-    /// Sums and averages of integers.
-    Integers(Sums<i128>),
-    /// Those of numerics, as long as all have one scale and are small.
-    Decimals(Sums<i128>, Option<u16>),
-    Floats(Sums<f64>),
-    /// Everything else, row by row.
-    Others(Vec<CallState>),
-}
-
-/// Sums, and how many values each is of.
-#[derive(Default)]
-struct Sums<T> {
-    sums: Vec<T>,
-    counts: Vec<i64>,
-}
-
-impl<T: Copy + Default> Sums<T> {
-    fn grow(&mut self, groups: usize) {
-        self.sums.resize(groups, T::default());
-        self.counts.resize(groups, 0);
-    }
-
-    /// Adds the values that are not NULL.
-    fn add<V: Copy>(
+    /// Writes rows whose groups there is no room for.
+    fn write_batch(
         &mut self,
-        values: &[V],
-        nulls: &[bool],
-        groups: GroupOf<'_>,
-        plus: impl Fn(T, V) -> T,
-    ) {
-        match (groups, nulls.is_empty()) {
-            (GroupOf::First, true) => {
-                self.sums[0] = values.iter().fold(self.sums[0], |sum, value| plus(sum, *value));
-                self.counts[0] += values.len() as i64;
-            }
-            _ => {
-                for (row, value) in values.iter().enumerate() {
-                    if nulls.get(row).copied().unwrap_or(false) {
-                        continue;
-                    }
-                    let group = groups.get(row);
-                    self.sums[group] = plus(self.sums[group], *value);
-                    self.counts[group] += 1;
-                }
-            }
-        }
-    }
-
-    fn each(self) -> impl Iterator<Item = (T, i64)> {
-        self.sums.into_iter().zip(self.counts)
-    }
-}
-
-impl States {
-    fn of(call: &AggregateCall) -> Self {
-        use AggregateKind as K;
-        if call.distinct || !call.order.is_empty() {
-            return Self::Others(Vec::new());
-        }
-        match (call.kind, call.arguments.first().map(|argument| argument.ty)) {
-            (K::CountRows | K::Count, _) => Self::Counts(Vec::new()),
-            (K::SumInt, Some(TypeOid::INT4 | TypeOid::INT2))
-            | (
-                K::SumNumeric | K::AverageNumeric,
-                Some(TypeOid::INT2 | TypeOid::INT4 | TypeOid::INT8),
-            ) => Self::Integers(Sums::default()),
-            (K::SumNumeric | K::AverageNumeric, Some(TypeOid::NUMERIC)) => {
-                Self::Decimals(Sums::default(), None)
-            }
-            (K::SumFloat8 | K::AverageFloat, Some(TypeOid::FLOAT8)) => {
-                Self::Floats(Sums::default())
-            }
-            _ => Self::Others(Vec::new()),
-        }
-    }
-
-    fn grow(&mut self, call: &AggregateCall, groups: usize) {
-        match self {
-            Self::Counts(counts) => counts.resize(groups, 0),
-            Self::Integers(sums) | Self::Decimals(sums, _) => sums.grow(groups),
-            Self::Floats(sums) => sums.grow(groups),
-            Self::Others(states) => states.resize_with(groups, || CallState::new(call)),
-        }
-    }
-
-    /// Takes the rows of a batch.
-    fn add(
-        &mut self,
-        call: &AggregateCall,
+        grouping: Grouping<'_>,
         batch: &Batch,
         rows: Rows<'_>,
-        groups: GroupOf<'_>,
-        hasher: &DefaultHashBuilder,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<()> {
-        let mut values = Vec::with_capacity(call.arguments.len());
-        for argument in &call.arguments {
-            values.push(argument.eval_rows(batch, rows, rt)?);
+        let Rows::Some(numbers) = rows else { return Ok(()) };
+        let mut keys: Vec<Values<'_>> = Vec::with_capacity(grouping.exprs.len());
+        for expr in grouping.exprs {
+            keys.push(expr.eval_rows(batch, rows, rt)?);
         }
-        if self.add_vector(values.first(), rows.len(), groups) {
-            return Ok(());
+        let mut parts = Vec::with_capacity(grouping.calls.len());
+        for call in grouping.calls {
+            let mut kept = Vec::new();
+            match &call.filter {
+                Some(filter) => filter.select(batch, rows, &mut kept, rt)?,
+                None => kept.extend_from_slice(numbers),
+            }
+            let mut values = Vec::new();
+            for expr in call.arguments.iter().chain(call.order.iter().map(|(expr, ..)| expr)) {
+                values.push(expr.eval_rows(batch, Rows::Some(&kept), rt)?);
+            }
+            parts.push((kept, values, 0));
         }
-        self.loosen(call.kind);
-        let mut keys = Vec::with_capacity(call.order.len());
-        for (key, ..) in &call.order {
-            keys.push(key.eval_rows(batch, rows, rt)?);
-        }
-        let Self::Others(states) = self else { return Ok(()) };
-        for row in 0..rows.len() {
+        for (position, number) in numbers.iter().enumerate() {
             rt.tick()?;
-            let of_row = |values: &[Values<'_>]| values.iter().map(|v| v.get(row)).collect();
-            let state = &mut states[groups.get(row)];
-            state.take(call, of_row(&values), of_row(&keys), hasher, rt)?;
+            self.key.clear();
+            self.row.clear();
+            for (expr, values) in grouping.exprs.iter().zip(&keys) {
+                values.encode_key(position, KeyOrder::ascending(expr.ty), &mut self.key);
+                write_tagged(&values.get(position), &mut self.row);
+            }
+            for (kept, values, next) in &mut parts {
+                let counts = kept.get(*next) == Some(number);
+                write_tagged(&Datum::Bool(counts), &mut self.row);
+                for values in values.iter() {
+                    let value = if counts { values.get(*next) } else { Datum::Null };
+                    write_tagged(&value, &mut self.row);
+                }
+                *next += usize::from(counts);
+            }
+            self.write()?;
         }
         Ok(())
     }
 
-    /// Takes all rows at once; false, and none is taken, if these are no values for that.
-    fn add_vector(
+    /// Writes the row at hand to the partition of its key.
+    fn write(&mut self) -> Result<()> {
+        match &mut self.later {
+            Some(later) => later.push(&self.key, 0, &self.row),
+            None => Err(SqlError::internal("a group without room, and no partitions")),
+        }
+    }
+
+    /// Takes one row; the calls' arguments are read from it.
+    pub(super) fn take_row(
         &mut self,
-        values: Option<&Values<'_>>,
-        rows: usize,
-        groups: GroupOf<'_>,
-    ) -> bool {
-        let each = match values {
-            Some(Values::Each(vector)) => Some(vector.as_ref()),
-            _ => None,
-        };
-        match (self, each.map(|vector| (vector.data(), vector.nulls()))) {
-            (Self::Counts(counts), each) => {
-                let null_for_all = matches!(values, Some(Values::One(Datum::Null)));
-                let nulls = each.map_or(&[][..], |(_, nulls)| nulls);
-                match groups {
-                    _ if null_for_all => {}
-                    GroupOf::First if nulls.is_empty() => counts[0] += rows as i64,
-                    _ => {
-                        for row in 0..rows {
-                            let null = nulls.get(row).copied().unwrap_or(false);
-                            counts[groups.get(row)] += i64::from(!null);
-                        }
-                    }
-                }
-                true
+        grouping: Grouping<'_>,
+        row: &[Datum],
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<()> {
+        let Grouping { exprs, calls } = grouping;
+        let mut group = 0;
+        if !exprs.is_empty() {
+            let mut values = Vec::with_capacity(exprs.len());
+            self.key.clear();
+            for expr in exprs {
+                let value = expr.eval(row, rt)?;
+                encode_key(&value, KeyOrder::ascending(expr.ty), &mut self.key);
+                values.push(value);
             }
-            (Self::Integers(sums), Some((data, nulls))) => {
-                match data {
-                    VectorData::Int2(values) => {
-                        sums.add(values, nulls, groups, |sum, value| sum + i128::from(value));
-                    }
-                    VectorData::Int4(values) => {
-                        sums.add(values, nulls, groups, |sum, value| sum + i128::from(value));
-                    }
-                    VectorData::Int8(values) => {
-                        sums.add(values, nulls, groups, |sum, value| sum + i128::from(value));
-                    }
-                    _ => return false,
-                }
-                true
+            let known = self.keys.len();
+            group = self.find_or_add(|out| write_tagged_row(&values, out), rt)?;
+            if group == NO_GROUP {
+                return self.write_row(&values, calls, row, rt);
             }
-            (Self::Decimals(sums, scale), Some((VectorData::Decimal(values), nulls))) => {
-                // NULLs alone have no scale.
-                let some = nulls.is_empty() || nulls.contains(&false);
-                if some && scale.is_some_and(|scale| scale != values.scale()) {
-                    return false;
-                }
-                if some {
-                    *scale = Some(values.scale());
-                }
-                sums.add(values.values(), nulls, groups, |sum, value| sum + i128::from(value));
-                true
+            if self.keys.len() > known {
+                self.grow(calls);
             }
-            (Self::Floats(sums), Some((VectorData::Float8(values), nulls))) => {
-                // A sum that becomes infinite may be an overflow.
-                if !values.iter().all(|value| value.abs() < f64::MAX / 1e6)
-                    || !sums.sums.iter().all(|sum| sum.abs() < f64::MAX / 2.0)
-                {
-                    return false;
-                }
-                sums.add(values, nulls, groups, |sum, value| sum + value);
-                true
-            }
-            _ => false,
         }
+        let mut grown = Growth::default();
+        for ((call, states), input) in calls.iter().zip(&mut self.states).zip(&mut self.inputs) {
+            if let Some(filter) = &call.filter
+                && !is_true(&filter.eval(row, rt)?)
+            {
+                continue;
+            }
+            if let (None, [argument]) = (&input, call.arguments.as_slice()) {
+                let value = argument.eval(row, rt)?;
+                grown += states.add_row(group, std::slice::from_ref(&value), rt.exec)?;
+                continue;
+            }
+            let (values, keys) = arguments(call, row, rt)?;
+            match input {
+                Some(input) => input.take(group, call, &values, &keys, rt)?,
+                None => grown += states.add_row(group, &values, rt.exec)?,
+            }
+        }
+        self.charge(grown, rt)
     }
 
-    /// Goes on row by row from here.
-    fn loosen(&mut self, kind: AggregateKind) {
-        let average = matches!(kind, AggregateKind::AverageNumeric | AggregateKind::AverageFloat);
-        let accumulators: Vec<Accumulator> = match std::mem::replace(self, Self::Others(Vec::new()))
-        {
-            Self::Others(states) => {
-                *self = Self::Others(states);
-                return;
+    fn write_row(
+        &mut self,
+        keys: &[Datum],
+        calls: &[AggregateCall],
+        row: &[Datum],
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<()> {
+        self.row.clear();
+        write_tagged_row(keys, &mut self.row);
+        for call in calls {
+            let counts = match &call.filter {
+                Some(filter) => is_true(&filter.eval(row, rt)?),
+                None => true,
+            };
+            write_tagged(&Datum::Bool(counts), &mut self.row);
+            if counts {
+                let (values, keys) = arguments(call, row, rt)?;
+                write_tagged_row(&values, &mut self.row);
+                write_tagged_row(&keys, &mut self.row);
+            } else {
+                (0..call.arguments.len() + call.order.len())
+                    .for_each(|_| write_tagged(&Datum::Null, &mut self.row));
             }
-            Self::Counts(counts) => counts.into_iter().map(Accumulator::Count).collect(),
-            Self::Integers(sums) if kind == AggregateKind::SumInt => sums
-                .each()
-                .map(|(sum, count)| {
-                    // Sums of int4 fit int8 as long as rows can be counted.
-                    Accumulator::SumInt(
-                        (count > 0).then_some(i64::try_from(sum).unwrap_or(i64::MAX)),
-                    )
-                })
-                .collect(),
-            Self::Integers(sums) => sums
-                .each()
-                .map(|(sum, count)| Accumulator::SumInt8 { sum, count, average })
-                .collect(),
-            Self::Decimals(sums, scale) => sums
-                .each()
-                .map(|(sum, count)| {
-                    let sum = (count > 0).then(|| Numeric::new(sum, scale.unwrap_or(0)));
-                    Accumulator::SumNumeric { sum, count, average }
-                })
-                .collect(),
-            Self::Floats(sums) => {
-                sums.each().map(|(sum, count)| Accumulator::SumFloat { sum, count, kind }).collect()
-            }
-        };
-        *self = Self::Others(accumulators.into_iter().map(CallState::of).collect());
+        }
+        self.write()
     }
 
-    /// The states as they would be had the rows come one by one.
-    fn into_each(mut self, kind: AggregateKind) -> Vec<CallState> {
-        self.loosen(kind);
-        match self {
-            Self::Others(states) => states,
-            _ => Vec::new(),
+    /// Takes a row that was written: its key, its group's values and the calls' arguments.
+    pub(super) fn take_written(
+        &mut self,
+        grouping: Grouping<'_>,
+        key: &[u8],
+        written: &[u8],
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<()> {
+        let mut row = Vec::new();
+        read_tagged_row(written, &mut row)?;
+        let damaged = || SqlError::internal("a written row of another aggregate");
+        let (values, mut rest) = row.split_at_checked(grouping.exprs.len()).ok_or_else(damaged)?;
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        let known = self.keys.len();
+        let group = self.find_or_add(|out| write_tagged_row(values, out), rt)?;
+        if group == NO_GROUP {
+            self.row.clear();
+            self.row.extend_from_slice(written);
+            return self.write();
         }
+        if self.keys.len() > known {
+            self.grow(grouping.calls);
+        }
+        let mut grown = Growth::default();
+        let parts = grouping.calls.iter().zip(&mut self.states).zip(&mut self.inputs);
+        for ((call, states), input) in parts {
+            let (counts, behind) = rest.split_first().ok_or_else(damaged)?;
+            let (values, behind) =
+                behind.split_at_checked(call.arguments.len()).ok_or_else(damaged)?;
+            let (keys, behind) = behind.split_at_checked(call.order.len()).ok_or_else(damaged)?;
+            rest = behind;
+            match input {
+                _ if !is_true(counts) => {}
+                Some(input) => input.take(group, call, values, keys, rt)?,
+                None => grown += states.add_row(group, values, rt.exec)?,
+            }
+        }
+        self.charge(grown, rt)
     }
+
+    /// Ends the taking: the partitions that were written.
+    pub(super) fn finish(
+        &mut self,
+        space: &mut SpaceUse,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<Vec<super::spill::Partition>> {
+        let of_states: usize = self.states.iter().map(States::bytes).sum();
+        let memory = self.keys.memory() + self.keys.len() * of_states + self.grown.bytes;
+        space.table(memory, self.keys.len());
+        for input in self.inputs.iter_mut().flatten() {
+            input.finish(rt)?;
+        }
+        let partitions = self.later.take().map(Partitions::finish).transpose()?;
+        let partitions = partitions.unwrap_or_default();
+        space.wrote(&partitions);
+        Ok(partitions)
+    }
+
+    /// Puts the row of a group into `row`: its values, and the results of the calls. Groups are asked for in the order of
+    /// their numbers, each once.
+    pub(super) fn result(
+        &mut self,
+        group: u32,
+        calls: &[AggregateCall],
+        row: &mut Vec<Datum>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<()> {
+        row.clear();
+        read_tagged_row(self.keys.row(group), row)?;
+        let parts = calls.iter().zip(&mut self.states).zip(&mut self.inputs);
+        for ((call, states), input) in parts {
+            let mut state = states.take(group, call.kind);
+            if let Some(input) = input {
+                input.give(group, call, &mut state, rt)?;
+            }
+            row.push(state.finish()?);
+        }
+        Ok(())
+    }
+
+    /// Bytes that were charged to the statement.
+    pub(super) fn charged(&self) -> usize {
+        self.grown.charged
+    }
+}
+
+/// The arguments of a call, and the keys of its order, for a row.
+fn arguments(
+    call: &AggregateCall,
+    row: &[Datum],
+    rt: &mut Runtime<'_, '_>,
+) -> Result<(Vec<Datum>, Vec<Datum>)> {
+    let mut values = Vec::with_capacity(call.arguments.len());
+    for argument in &call.arguments {
+        values.push(argument.eval(row, rt)?);
+    }
+    let mut keys = Vec::with_capacity(call.order.len());
+    for (expr, ..) in &call.order {
+        keys.push(expr.eval(row, rt)?);
+    }
+    Ok((values, keys))
 }

@@ -1,53 +1,46 @@
-//! Joins: nested loop, and hash where equalities allow it.
+//! Joins: nested loop, and hash where equalities allow it (`hash_join.rs`).
 
-use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
-use hashbrown::DefaultHashBuilder;
-use hashbrown::HashMap;
-use niwaki_types::{Datum, equal, hash};
+use niwaki_types::Datum;
 
-use super::{Step, row_bytes, start};
+use super::hash_join::HashJoin;
+use super::kept_rows::{KeptReader, RowKeeper};
+use super::{Step, start};
 use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
-use crate::plan::{JoinKey, JoinKind, JoinPlan, PlanNode, SlotRange};
-
-/// The inner rows, kept, with their hash keys.
-struct Kept {
-    /// Values of the inner slots, and of the keys.
-    rows: Vec<(Vec<Datum>, Vec<Datum>)>,
-    /// Rows by the hash of their keys; only with hash keys.
-    by_key: HashMap<u64, Vec<usize>>,
-    /// Rows that some outer row matched; only where those that none did are given too.
-    matched: Vec<bool>,
-}
+use crate::plan::{JoinKind, JoinPlan, PlanNode, SlotRange};
 
 enum Inner {
+    /// Nothing was read yet.
+    New,
     /// Runs anew for each outer row.
     Running(Box<dyn Step>),
-    /// Positions in the kept rows that are still to be tried: a range, or a list.
-    Range(usize),
-    List {
-        list: Vec<usize>,
-        next: usize,
-    },
+    Kept(Kept),
+    Hashed(Box<HashJoin>),
+}
+
+/// All inner rows, kept.
+struct Kept {
+    reader: KeptReader,
+    /// Rows that some outer row matched; only where those that none did are given too.
+    matched: Vec<bool>,
+    values: Vec<Datum>,
 }
 
 /// A join of two inputs.
 pub(super) struct Join {
     plan: Arc<PlanNode>,
     outer: Box<dyn Step>,
-    kept: Option<Kept>,
-    /// What is tried with the current outer row; `None` when the next one is due.
-    inner: Option<Inner>,
-    /// Which kept row is being tried.
-    number: usize,
+    inner: Inner,
+    /// Whether there is an outer row at hand.
+    open: bool,
     matched: bool,
-    /// Once the outer rows are done: the next kept row that may have matched none of them.
-    rest: Option<usize>,
+    /// The outer rows are done, and inner rows that none of them matched are given.
+    rest: bool,
+    done: bool,
     /// Memory accounted before an inner side that runs anew for each outer row.
     memory: usize,
-    hasher: DefaultHashBuilder,
 }
 
 impl Join {
@@ -59,86 +52,53 @@ impl Join {
         Self {
             plan: Arc::clone(plan),
             outer,
-            kept: None,
-            inner: None,
-            number: 0,
+            inner: Inner::New,
+            open: false,
             matched: false,
-            rest: None,
+            rest: false,
+            done: false,
             memory: 0,
-            hasher: DefaultHashBuilder::default(),
         }
     }
 
-    fn keep(&mut self, join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
-        let mut step = start(&join.inner, rt.state);
-        let mut own = row.to_vec();
-        let mut kept = Kept { rows: Vec::new(), by_key: HashMap::new(), matched: Vec::new() };
-        while step.next(&mut own, rt)? {
-            rt.tick()?;
-            make_room(&mut own, &join.inner_slots);
-            let mut keys = Vec::with_capacity(join.hash.len());
-            for key in &join.hash {
-                keys.push(key.inner.eval(&own, rt)?);
+    /// Gets the next outer row; false when there is none before the next pair of partitions.
+    fn next_outer(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        self.matched = false;
+        match &mut self.inner {
+            Inner::Hashed(joining) if joining.reads_partitions() => {
+                let matched = joining.next_outer(row)?;
+                self.matched = matched.unwrap_or(false);
+                Ok(matched.is_some())
             }
-            // NULL equals nothing.
-            let hopeless = keys.iter().any(Datum::is_null);
-            if hopeless && !keeps_inner(join.kind) {
-                continue;
-            }
-            let values = taken(&own, &join.inner_slots);
-            rt.charge(row_bytes(&values) + row_bytes(&keys))?;
-            if !join.hash.is_empty() && !hopeless {
-                let hash = self.hash(&join.hash, &keys);
-                kept.by_key.entry(hash).or_default().push(kept.rows.len());
-            }
-            kept.rows.push((values, keys));
+            _ => self.outer.next(row, rt),
         }
-        if keeps_inner(join.kind) {
-            kept.matched = vec![false; kept.rows.len()];
+    }
+
+    /// Reads the inner side, if it is kept and was not read yet.
+    fn begin(&mut self, join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
+        if matches!(self.inner, Inner::New) && !join.inner_depends {
+            self.inner = if join.hash.is_empty() {
+                Inner::Kept(keep(join, row, rt)?)
+            } else {
+                Inner::Hashed(Box::new(HashJoin::new(&self.plan, join, row, rt)?))
+            };
         }
-        self.kept = Some(kept);
         Ok(())
     }
 
-    fn hash(&self, pairs: &[JoinKey], keys: &[Datum]) -> u64 {
-        let mut state = self.hasher.build_hasher();
-        for (pair, key) in pairs.iter().zip(keys) {
-            hash(pair.outer.ty, key, &mut state);
-        }
-        state.finish()
-    }
-
     /// Finds what is to be tried with a new outer row.
-    fn open(&mut self, join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Inner> {
-        if join.inner_depends {
-            self.memory = rt.state.memory;
-            return Ok(Inner::Running(start(&join.inner, rt.state)));
+    fn open(&mut self, join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
+        self.begin(join, row, rt)?;
+        match &mut self.inner {
+            Inner::New | Inner::Running(_) => {
+                self.memory = rt.state.memory;
+                self.inner = Inner::Running(start(&join.inner, rt.state));
+            }
+            Inner::Kept(kept) => kept.reader.rewind(),
+            Inner::Hashed(joining) => joining.open(join, row, rt)?,
         }
-        if self.kept.is_none() {
-            self.keep(join, row, rt)?;
-        }
-        if join.hash.is_empty() {
-            return Ok(Inner::Range(0));
-        }
-        let mut keys = Vec::with_capacity(join.hash.len());
-        for key in &join.hash {
-            keys.push(key.outer.eval(row, rt)?);
-        }
-        let mut list = Vec::new();
-        if !keys.iter().any(Datum::is_null)
-            && let Some(kept) = &self.kept
-            && let Some(candidates) = kept.by_key.get(&self.hash(&join.hash, &keys))
-        {
-            list.extend(candidates.iter().copied().filter(|number| {
-                let known = &kept.rows[*number].1;
-                known
-                    .iter()
-                    .zip(&keys)
-                    .zip(&join.hash)
-                    .all(|((a, b), key)| equal(key.outer.ty, a, b))
-            }));
-        }
-        Ok(Inner::List { list, next: 0 })
+        self.open = true;
+        Ok(())
     }
 
     /// Puts the next inner row that may match into the row.
@@ -149,25 +109,12 @@ impl Join {
         rt: &mut Runtime<'_, '_>,
     ) -> Result<bool> {
         rt.tick()?;
-        self.number = match &mut self.inner {
-            None => return Ok(false),
-            Some(Inner::Running(step)) => return step.next(row, rt),
-            Some(Inner::Range(next)) => {
-                *next += 1;
-                *next - 1
-            }
-            Some(Inner::List { list, next }) => {
-                let Some(number) = list.get(*next) else { return Ok(false) };
-                *next += 1;
-                *number
-            }
-        };
-        let Some((values, _)) = self.kept.as_ref().and_then(|kept| kept.rows.get(self.number))
-        else {
-            return Ok(false);
-        };
-        put(row, &join.inner_slots, values);
-        Ok(true)
+        match &mut self.inner {
+            Inner::New => Ok(false),
+            Inner::Running(step) => step.next(row, rt),
+            Inner::Kept(kept) => kept.next(row, &join.inner_slots),
+            Inner::Hashed(joining) => joining.next_inner(row, &join.inner_slots),
+        }
     }
 
     /// Tries the inner rows of the current outer row; whether the row is one of the join's.
@@ -184,58 +131,119 @@ impl Join {
                 continue;
             }
             self.matched = true;
-            match join.kind {
-                JoinKind::Semi => {
-                    self.close(join, rt);
-                    return Ok(true);
-                }
-                JoinKind::Anti => break,
-                _ => {}
+            if matches!(join.kind, JoinKind::Semi | JoinKind::Anti) {
+                self.close(join, rt);
+                return Ok(join.kind == JoinKind::Semi);
             }
-            if let Some(kept) = &mut self.kept
-                && let Some(flag) = kept.matched.get_mut(self.number)
-            {
-                *flag = true;
+            match &mut self.inner {
+                Inner::Kept(kept) => kept.mark(),
+                Inner::Hashed(joining) => joining.mark(),
+                Inner::New | Inner::Running(_) => {}
             }
             return Ok(true);
         }
         self.close(join, rt);
-        let alone =
-            !self.matched && matches!(join.kind, JoinKind::Left | JoinKind::Full | JoinKind::Anti);
-        if alone {
-            clear(row, &join.inner_slots);
+        clear(row, &join.inner_slots);
+        if let Inner::Hashed(joining) = &mut self.inner
+            && joining.put_off(row, self.matched, rt)?
+        {
+            return Ok(false);
         }
-        Ok(alone)
+        Ok(!self.matched && matches!(join.kind, JoinKind::Left | JoinKind::Full | JoinKind::Anti))
     }
 
     /// The outer row is done.
     fn close(&mut self, join: &JoinPlan, rt: &mut Runtime<'_, '_>) {
         if join.inner_depends {
             rt.state.memory = self.memory;
+            self.inner = Inner::New;
         }
-        self.inner = None;
+        self.open = false;
     }
 
     /// The next inner row that no outer row matched.
-    fn next_rest(&mut self, join: &JoinPlan, row: &mut Vec<Datum>) -> bool {
-        let (Some(kept), Some(next)) = (&self.kept, &mut self.rest) else { return false };
-        while let Some((values, _)) = kept.rows.get(*next) {
-            let matched = kept.matched.get(*next).copied().unwrap_or(false);
-            *next += 1;
-            if !matched {
-                make_room(row, &join.outer_slots);
-                make_room(row, &join.inner_slots);
-                clear(row, &join.outer_slots);
-                put(row, &join.inner_slots, values);
-                return true;
-            }
+    fn next_rest(
+        &mut self,
+        join: &JoinPlan,
+        row: &mut Vec<Datum>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<bool> {
+        rt.tick()?;
+        make_room(row, &join.outer_slots);
+        make_room(row, &join.inner_slots);
+        clear(row, &join.outer_slots);
+        match &mut self.inner {
+            Inner::Kept(kept) => kept.next_rest(row, &join.inner_slots),
+            Inner::Hashed(joining) => joining.next_rest(row, &join.inner_slots),
+            Inner::New | Inner::Running(_) => Ok(false),
         }
-        false
+    }
+
+    /// All outer rows that were to be tried with the inner rows in memory are done: gets others; false if there are none.
+    fn next_pass(&mut self, join: &JoinPlan, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        match &mut self.inner {
+            Inner::Hashed(joining) => joining.next_pair(join.kind, rt),
+            _ => Ok(false),
+        }
     }
 }
 
+impl Kept {
+    fn next(&mut self, row: &mut [Datum], slots: &[SlotRange]) -> Result<bool> {
+        if let [slots] = slots {
+            return self.reader.next(&mut row[slots.start..slots.end]);
+        }
+        self.values.resize(self.reader.width(), Datum::Null);
+        let found = self.reader.next(&mut self.values)?;
+        if found {
+            put(row, slots, &self.values);
+        }
+        Ok(found)
+    }
+
+    /// The inner row at hand is one of the join's.
+    fn mark(&mut self) {
+        let number = self.reader.given().saturating_sub(1);
+        if let Some(flag) = self.matched.get_mut(number) {
+            *flag = true;
+        }
+    }
+
+    /// Puts the next row that no outer row matched into its slots.
+    fn next_rest(&mut self, row: &mut [Datum], slots: &[SlotRange]) -> Result<bool> {
+        loop {
+            let matched = self.matched.get(self.reader.given()).copied().unwrap_or(false);
+            if !self.next(row, slots)? {
+                return Ok(false);
+            }
+            if !matched {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+/// Keeps all rows of the inner side.
+fn keep(join: &JoinPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Kept> {
+    let mut step = start(&join.inner, rt.state);
+    let mut own = row.to_vec();
+    let mut keeper = RowKeeper::new(rt.exec);
+    let mut count = 0;
+    while step.next(&mut own, rt)? {
+        rt.tick()?;
+        make_room(&mut own, &join.inner_slots);
+        match join.inner_slots.as_slice() {
+            [slots] => keeper.push(&own[slots.start..slots.end])?,
+            slots => keeper.push(&taken(&own, slots))?,
+        }
+        count += 1;
+    }
+    let matched = if keeps_inner(join.kind) { vec![false; count] } else { Vec::new() };
+    Ok(Kept { reader: keeper.finish()?.read(), matched, values: Vec::new() })
+}
+
 /// Whether inner rows without a match are rows of the join.
-fn keeps_inner(kind: JoinKind) -> bool {
+pub(super) fn keeps_inner(kind: JoinKind) -> bool {
     matches!(kind, JoinKind::Right | JoinKind::Full)
 }
 
@@ -274,28 +282,30 @@ impl Step for Join {
         let PlanNode::Join(join) = &*plan else {
             return Err(SqlError::internal("a join of another plan"));
         };
-        loop {
-            if self.rest.is_some() {
-                return Ok(self.next_rest(join, row));
-            }
-            if self.inner.is_none() {
-                if !self.outer.next(row, rt)? {
-                    if !keeps_inner(join.kind) {
-                        return Ok(false);
-                    }
-                    if self.kept.is_none() {
-                        self.keep(join, row, rt)?;
-                    }
-                    self.rest = Some(0);
-                    continue;
+        while !self.done {
+            if self.rest {
+                if self.next_rest(join, row, rt)? {
+                    return Ok(true);
                 }
+                self.rest = false;
+                self.done = !self.next_pass(join, rt)?;
+            } else if self.open {
+                if self.try_inner(join, row, rt)? {
+                    return Ok(true);
+                }
+            } else if self.next_outer(row, rt)? {
                 make_room(row, &join.inner_slots);
-                self.inner = Some(self.open(join, row, rt)?);
-                self.matched = false;
-            }
-            if self.try_inner(join, row, rt)? {
-                return Ok(true);
+                self.open(join, row, rt)?;
+            } else if keeps_inner(join.kind) {
+                self.begin(join, row, rt)?;
+                if let Inner::Kept(kept) = &mut self.inner {
+                    kept.reader.rewind();
+                }
+                self.rest = true;
+            } else {
+                self.done = !self.next_pass(join, rt)?;
             }
         }
+        Ok(false)
     }
 }

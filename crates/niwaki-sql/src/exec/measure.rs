@@ -4,6 +4,7 @@ use hashbrown::HashMap;
 use niwaki_types::Datum;
 
 use super::Step;
+use super::spill::SpaceUse;
 use crate::error::Result;
 use crate::expr::Runtime;
 use crate::plan::PlanNode;
@@ -22,6 +23,8 @@ pub(crate) struct Measure {
     pub(crate) total_us: i64,
     /// What a scan had to do besides.
     pub(crate) effort: ScanEffort,
+    /// What it needed for sorting or hashing.
+    pub(crate) space: SpaceUse,
 }
 
 /// Measures of a plan's steps.
@@ -74,6 +77,16 @@ impl Measures {
         }
         measure.rows += rows as u64;
         measure.total_us += took_us;
+    }
+
+    /// Adds what a step needed for sorting or hashing: the most of all its runs.
+    pub(super) fn add_space(&mut self, node: &PlanNode, space: SpaceUse) {
+        let most = &mut self.steps.entry(address(node)).or_default().space;
+        most.batches = most.batches.max(space.batches);
+        most.memory = most.memory.max(space.memory);
+        most.disk = most.disk.max(space.disk);
+        most.keys = most.keys.max(space.keys);
+        most.top |= space.top;
     }
 
     /// Adds what a scan had to do from `before` to `now`.

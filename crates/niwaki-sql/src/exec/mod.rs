@@ -3,17 +3,25 @@
 mod aggregate;
 mod batches;
 mod conflict;
+mod distinct;
 mod gate;
 mod groups;
+mod hash_join;
 mod join;
+pub(crate) mod kept_rows;
+mod key_table;
 mod keys;
 pub(crate) mod measure;
 mod merge_join;
 mod modify;
+mod ordered_input;
 mod output;
 pub(crate) mod point;
 mod scan;
+mod sort;
 mod source;
+pub(crate) mod spill;
+mod states;
 mod unique;
 
 use std::sync::Arc;
@@ -24,6 +32,7 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
 use crate::plan::{PlanNode, SubPlan};
 
+use kept_rows::{KeptRows, RowKeeper};
 pub(crate) use keys::{Fit, fit};
 
 /// A step of a plan while it runs. Steps below a projection write their slots of one shared row; a
@@ -48,12 +57,12 @@ impl Runtime<'_, '_> {
         Ok(())
     }
 
-    /// Accounts for memory that the statement holds on to.
+    /// Accounts for memory that the statement holds on to, and that cannot go to temporary files.
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
         self.state.memory += bytes;
         if self.state.memory > self.exec.memory_limit {
             return Err(SqlError::new("53200", "out of memory").with_detail(format!(
-                "The statement needs more than {} bytes for sorting, hashing or keeping rows.",
+                "The statement needs more than {} bytes for values that must stay in memory.",
                 self.exec.memory_limit
             )));
         }
@@ -63,23 +72,37 @@ impl Runtime<'_, '_> {
 
 /// Bytes a kept row takes, roughly.
 pub(crate) fn row_bytes(row: &[Datum]) -> usize {
-    let payload: usize = row
-        .iter()
-        .map(|value| match value {
-            Datum::Text(text) => text.len(),
-            Datum::Bytea(bytes) => bytes.len(),
-            Datum::Jsonb(value) => value.memory(),
-            Datum::Array(_, values) => values.len() * size_of::<Datum>(),
-            Datum::Numeric(_) | Datum::Interval(_) => 32,
-            _ => 0,
-        })
-        .sum();
-    payload + size_of_val(row) + 24
+    row.iter().map(value_bytes).sum::<usize>() + size_of_val(row) + 24
+}
+
+/// Bytes a value takes besides its own size, roughly: what it points to, its counters, what the allocator adds.
+pub(crate) fn value_bytes(value: &Datum) -> usize {
+    const OVERHEAD: usize = 32;
+    match value {
+        Datum::Text(text) => text.len() + OVERHEAD,
+        Datum::Bytea(bytes) => bytes.len() + OVERHEAD,
+        Datum::Jsonb(value) => value.memory() + OVERHEAD,
+        Datum::Array(_, values) => {
+            OVERHEAD + size_of_val(&values[..]) + values.iter().map(value_bytes).sum::<usize>()
+        }
+        Datum::Numeric(_) | Datum::Interval(_) => 32 + OVERHEAD,
+        _ => 0,
+    }
 }
 
 /// Makes the running form of a plan, measured if the statement is.
 pub(crate) fn start(plan: &Arc<PlanNode>, state: &State) -> Box<dyn Step> {
     let step = plain(plan, state);
+    if state.measures.is_some() { Box::new(measure::Measured::new(plan, step)) } else { step }
+}
+
+/// As [`start`], for a step of whose rows at most `wanted` will be read.
+fn start_first(plan: &Arc<PlanNode>, wanted: Option<u64>, state: &State) -> Box<dyn Step> {
+    let wanted = wanted.and_then(|wanted| usize::try_from(wanted).ok());
+    let (PlanNode::Sort { .. }, Some(wanted)) = (&**plan, wanted) else {
+        return start(plan, state);
+    };
+    let step = Box::new(sort::Sort::of_first(plan, wanted));
     if state.measures.is_some() { Box::new(measure::Measured::new(plan, step)) } else { step }
 }
 
@@ -101,12 +124,12 @@ fn plain(plan: &Arc<PlanNode>, state: &State) -> Box<dyn Step> {
         PlanNode::Gate { .. } => Box::new(gate::Gate::new(plan)),
         PlanNode::Aggregate { .. } => Box::new(aggregate::Aggregate::new(plan)),
         PlanNode::Project { .. } => Box::new(output::Project::new(plan)),
-        PlanNode::Sort { .. } => Box::new(output::Sort::new(plan)),
-        PlanNode::Distinct { .. } => Box::new(output::Distinct::new(plan)),
+        PlanNode::Sort { .. } => Box::new(sort::Sort::new(plan)),
+        PlanNode::Distinct { .. } => Box::new(distinct::Distinct::new(plan)),
         PlanNode::Unique { .. } => Box::new(unique::Unique::new(plan)),
         PlanNode::Limit { .. } => Box::new(output::Limit::new(plan)),
         PlanNode::LockRows { .. } => Box::new(modify::LockRows::new(plan)),
-        PlanNode::SetOperation { .. } => Box::new(output::SetOperation::new(plan, state)),
+        PlanNode::SetOperation { .. } => Box::new(distinct::SetOperation::new(plan, state)),
         PlanNode::Modify(_) => Box::new(modify::Modify::new(plan)),
     }
 }
@@ -140,6 +163,41 @@ pub(crate) fn sub_query_rows(
         rt.state.results[plan.number] = Some(Arc::clone(&rows));
     }
     Ok(rows)
+}
+
+/// The rows of a WITH query, for the current row. Those that depend on no outer row are computed once.
+fn shared_rows(plan: &SubPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<KeptRows> {
+    if !plan.correlated
+        && let Some(Some(known)) = rt.state.shared.get(plan.number)
+    {
+        return Ok(known.clone());
+    }
+    rt.state.outer.push(if plan.correlated { row.to_vec() } else { Vec::new() });
+    // CASE operands of the outer expression are not the nested query's.
+    let operands = std::mem::take(&mut rt.state.case_operands);
+    let rows = keep(plan, rt);
+    rt.state.case_operands = operands;
+    rt.state.outer.pop();
+    let rows = rows?;
+    if !plan.correlated {
+        if rt.state.shared.len() <= plan.number {
+            rt.state.shared.resize(plan.number + 1, None);
+        }
+        rt.state.shared[plan.number] = Some(rows.clone());
+    }
+    Ok(rows)
+}
+
+fn keep(plan: &SubPlan, rt: &mut Runtime<'_, '_>) -> Result<KeptRows> {
+    let mut step = start(&plan.root, rt.state);
+    let mut keeper = RowKeeper::new(rt.exec);
+    let mut row = Vec::new();
+    let width = plan.columns.len();
+    while step.next(&mut row, rt)? {
+        rt.tick()?;
+        keeper.push(row.get(..width).unwrap_or(&row))?;
+    }
+    keeper.finish()
 }
 
 fn collect(plan: &SubPlan, limit: usize, rt: &mut Runtime<'_, '_>) -> Result<Vec<Vec<Datum>>> {

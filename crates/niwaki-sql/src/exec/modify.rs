@@ -150,13 +150,16 @@ fn new_row(
     check_row(modify, new, rt)
 }
 
-/// Refuses a row that NOT NULL or CHECK constraints do not admit.
+/// Computes the generated columns of a new row, and refuses it if NOT NULL or CHECK constraints do not admit it.
 pub(super) fn check_row(
     modify: &ModifyPlan,
-    new: &[Datum],
+    new: &mut [Datum],
     rt: &mut Runtime<'_, '_>,
 ) -> Result<()> {
-    for (column, value) in modify.relation.columns.iter().zip(new) {
+    for (column, expression) in &modify.generated {
+        new[*column] = expression.eval(new, rt)?;
+    }
+    for (column, value) in modify.relation.columns.iter().zip(new.iter()) {
         if value.is_null() && column.not_null && !column.dropped {
             return Err(not_null_violation(modify, &column.name, new, rt.exec));
         }

@@ -6,6 +6,7 @@ use niwaki_catalog::Key;
 use niwaki_types::{Datum, Numeric, datetime};
 
 use super::Step;
+use super::kept_rows::{KeptReader, RowKeeper};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
 use crate::functions::{Eval, Function};
@@ -219,24 +220,22 @@ fn function_rows(
     arguments: &[Expr],
     row: &[Datum],
     rt: &mut Runtime<'_, '_>,
-) -> Result<Vec<Vec<Datum>>> {
+) -> Result<KeptReader> {
     let Eval::Rows(rows) = &function.eval else {
         return Err(SqlError::internal("a function of several columns that has none"));
     };
     let values = arguments.iter().map(|a| a.eval(row, rt)).collect::<Result<Vec<Datum>>>()?;
-    let mut found = Vec::new();
+    let mut found = RowKeeper::new(rt.exec);
     if !values.iter().any(Datum::is_null) {
-        (rows.body)(rt.exec, &values, &mut |row| {
-            found.push(row);
-            Ok(())
-        })?;
+        (rows.body)(rt.exec, &values, &mut |row| found.push(&row))?;
     }
-    Ok(found)
+    Ok(found.finish()?.read())
 }
 
 enum Rows {
     NotStarted,
-    List { rows: Arc<Vec<Vec<Datum>>>, next: usize },
+    List { rows: Vec<Vec<Datum>>, next: usize },
+    Kept(KeptReader),
     Set { values: SetValues, number: i64 },
     Running { step: Box<dyn Step>, outer: Vec<Datum>, inner: Vec<Datum> },
 }
@@ -253,7 +252,7 @@ impl RowSource {
     }
 
     fn start(&mut self, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<()> {
-        let list = |rows: Vec<Vec<Datum>>| Rows::List { rows: Arc::new(rows), next: 0 };
+        let list = |rows: Vec<Vec<Datum>>| Rows::List { rows, next: 0 };
         self.rows = match &*self.plan {
             PlanNode::Virtual { relation, key, .. } => {
                 let wanted = match key {
@@ -285,11 +284,9 @@ impl RowSource {
                 outer: if plan.correlated { row.to_vec() } else { Vec::new() },
                 inner: Vec::new(),
             },
-            PlanNode::Shared { plan, .. } => {
-                Rows::List { rows: super::sub_query_rows(plan, row, usize::MAX, rt)?, next: 0 }
-            }
+            PlanNode::Shared { plan, .. } => Rows::Kept(super::shared_rows(plan, row, rt)?.read()),
             PlanNode::Function { function, arguments, .. } if function.columns().is_some() => {
-                list(function_rows(function, arguments, row, rt)?)
+                Rows::Kept(function_rows(function, arguments, row, rt)?)
             }
             PlanNode::Function { function, arguments, .. } => {
                 Rows::Set { values: SetValues::start(function, arguments, row, rt)?, number: 0 }
@@ -329,7 +326,7 @@ impl Step for RowSource {
                 Rows::List { rows, next } => {
                     let Some(values) = rows.get(*next) else { return Ok(false) };
                     *next += 1;
-                    let extra = if virtual_oid.is_some() { 3 } else { usize::from(ordinality) };
+                    let extra = if virtual_oid.is_some() { 3 } else { 0 };
                     let end = start + values.len();
                     if row.len() < end + extra {
                         row.resize(end + extra, Datum::Null);
@@ -338,8 +335,17 @@ impl Step for RowSource {
                     if let Some(oid) = virtual_oid {
                         row[end + 1] = Datum::Oid(oid);
                     }
+                }
+                Rows::Kept(reader) => {
+                    let end = start + reader.width();
+                    if row.len() < end + usize::from(ordinality) {
+                        row.resize(end + usize::from(ordinality), Datum::Null);
+                    }
+                    if !reader.next(&mut row[start..end])? {
+                        return Ok(false);
+                    }
                     if ordinality {
-                        row[end] = Datum::Int8(i64::try_from(*next).unwrap_or(i64::MAX));
+                        row[end] = Datum::Int8(i64::try_from(reader.given()).unwrap_or(i64::MAX));
                     }
                 }
                 Rows::Set { values, number } => {

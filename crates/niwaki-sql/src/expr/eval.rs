@@ -8,6 +8,7 @@ use super::hashed::{HashedValues, is_hashed};
 use super::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind, cast_value, coerce_length};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
+use crate::exec::kept_rows::KeptRows;
 use crate::exec::measure::Measures;
 use crate::functions::{Eval, Function};
 
@@ -32,9 +33,11 @@ pub(crate) struct State {
     pub(crate) results: Vec<Option<Arc<Vec<Vec<Datum>>>>>,
     /// The same as sets of values, where it is asked whether they contain one.
     pub(crate) hashed: Vec<Option<Arc<HashedValues>>>,
+    /// Rows of WITH queries that do not depend on outer rows, likewise.
+    pub(crate) shared: Vec<Option<KeptRows>>,
     /// Rows since the last check for interrupts.
     pub(crate) ticks: u32,
-    /// Bytes held for sorts, hash tables and kept rows.
+    /// Bytes held that cannot go to temporary files.
     pub(crate) memory: usize,
     /// Rows that INSERT, UPDATE or DELETE changed.
     pub(crate) modified: u64,

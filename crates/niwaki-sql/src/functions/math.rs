@@ -110,7 +110,7 @@ pub(super) fn power(a: &Datum, b: &Datum) -> Result<Datum> {
         ));
     }
     let finite = base.is_finite() && exponent.is_finite();
-    float(base.powf(exponent), false, finite, finite && base != 0.0)
+    float(base.powf(exponent), finite, finite && base != 0.0)
 }
 
 fn exp(a: &Datum) -> Result<Datum> {
@@ -118,7 +118,7 @@ fn exp(a: &Datum) -> Result<Datum> {
         return numeric(v.exp());
     }
     let value = double(a)?;
-    float(value.exp(), false, value.is_finite(), value.is_finite())
+    float(value.exp(), value.is_finite(), value.is_finite())
 }
 
 fn ln(a: &Datum) -> Result<Datum> {

@@ -1,5 +1,6 @@
 //! Functions and operators: their signatures, and how a call finds the one it means.
 
+mod advisory;
 mod arrays;
 mod binary;
 pub(crate) mod catalog;
@@ -255,6 +256,7 @@ const GROUPS: &[(&str, &[&[Function]])] = &[
             catalog::FUNCTIONS,
             definitions::FUNCTIONS,
             privileges::FUNCTIONS,
+            advisory::FUNCTIONS,
         ],
     ),
     ("Looking at what is stored", &[inspect::FUNCTIONS, prewarm::FUNCTIONS]),

@@ -1,9 +1,8 @@
 //! Arithmetic, comparison and the other operators on values that carry no time.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 
-use niwaki_types::{Datum, Numeric, TypeError, TypeOid, compare};
+use niwaki_types::{ArithmeticOperator, Datum, TypeError, TypeOid, arithmetic, compare};
 
 use super::pattern::{ilike, like, like_bytes, regex_match, regex_match_insensitive};
 use super::{Function, functions};
@@ -46,146 +45,58 @@ fn integer(value: Option<i64>, width: u8) -> Result<Datum> {
     }
 }
 
-/// Both floats as float8, and whether both are float4.
-fn floats(a: &Datum, b: &Datum) -> Option<(f64, f64, bool)> {
+/// Both floats as float8.
+fn floats(a: &Datum, b: &Datum) -> Option<(f64, f64)> {
     let one = |d: &Datum| match d {
-        Datum::Float4(v) => Some((f64::from(*v), true)),
-        Datum::Float8(v) => Some((*v, false)),
+        Datum::Float4(v) => Some(f64::from(*v)),
+        Datum::Float8(v) => Some(*v),
         _ => None,
     };
-    let ((a, na), (b, nb)) = (one(a)?, one(b)?);
-    Some((a, b, na && nb))
+    Some((one(a)?, one(b)?))
 }
 
 /// A float result; infinity out of finite operands is an overflow, zero out of others an underflow.
-pub(super) fn float(value: f64, narrow: bool, finite: bool, nonzero: bool) -> Result<Datum> {
-    #[expect(clippy::cast_possible_truncation, reason = "float4 arithmetic rounds to float4")]
-    let (infinite, zero, result) = if narrow {
-        let value = value as f32;
-        (value.is_infinite(), value == 0.0, Datum::Float4(value))
-    } else {
-        (value.is_infinite(), value == 0.0, Datum::Float8(value))
-    };
-    if infinite && finite {
+pub(super) fn float(value: f64, finite: bool, nonzero: bool) -> Result<Datum> {
+    if value.is_infinite() && finite {
         return Err(SqlError::new("22003", "value out of range: overflow"));
     }
-    if zero && nonzero {
+    if value == 0.0 && nonzero {
         return Err(SqlError::new("22003", "value out of range: underflow"));
     }
-    Ok(result)
+    Ok(Datum::Float8(value))
 }
 
-fn numeric(value: niwaki_types::Result<Numeric>) -> Result<Datum> {
-    Ok(Datum::Numeric(Arc::new(value?)))
+pub(super) fn add(a: &Datum, b: &Datum) -> Result<Datum> {
+    Ok(arithmetic(ArithmeticOperator::Add, a, b)?)
 }
 
-fn add(a: &Datum, b: &Datum) -> Result<Datum> {
-    if let Some((x, y, width)) = integers(a, b) {
-        return integer(x.checked_add(y), width);
-    }
-    match (a, b) {
-        (Datum::Numeric(x), Datum::Numeric(y)) => numeric(x.add(y)),
-        (Datum::Lsn(x), Datum::Numeric(y)) => lsn_move(*x, y, false),
-        (Datum::Numeric(y), Datum::Lsn(x)) => lsn_move(*x, y, false),
-        _ => {
-            let (x, y, narrow) = floats(a, b).ok_or_else(|| wrong_types("+"))?;
-            float(x + y, narrow, x.is_finite() && y.is_finite(), false)
-        }
-    }
+pub(super) fn subtract(a: &Datum, b: &Datum) -> Result<Datum> {
+    Ok(arithmetic(ArithmeticOperator::Subtract, a, b)?)
 }
 
-fn subtract(a: &Datum, b: &Datum) -> Result<Datum> {
-    if let Some((x, y, width)) = integers(a, b) {
-        return integer(x.checked_sub(y), width);
-    }
-    match (a, b) {
-        (Datum::Numeric(x), Datum::Numeric(y)) => numeric(x.sub(y)),
-        (Datum::Lsn(x), Datum::Lsn(y)) => {
-            let difference = i128::from(*x) - i128::from(*y);
-            numeric(Numeric::parse(&difference.to_string()))
-        }
-        (Datum::Lsn(x), Datum::Numeric(y)) => lsn_move(*x, y, true),
-        _ => {
-            let (x, y, narrow) = floats(a, b).ok_or_else(|| wrong_types("-"))?;
-            float(x - y, narrow, x.is_finite() && y.is_finite(), false)
-        }
-    }
+pub(super) fn multiply(a: &Datum, b: &Datum) -> Result<Datum> {
+    Ok(arithmetic(ArithmeticOperator::Multiply, a, b)?)
 }
 
-fn lsn_move(lsn: u64, bytes: &Numeric, back: bool) -> Result<Datum> {
-    let bytes = i128::from(bytes.to_i64()?);
-    let moved = i128::from(lsn) + if back { -bytes } else { bytes };
-    u64::try_from(moved).map(Datum::Lsn).map_err(|_| range("pg_lsn"))
-}
-
-fn multiply(a: &Datum, b: &Datum) -> Result<Datum> {
-    if let Some((x, y, width)) = integers(a, b) {
-        return integer(x.checked_mul(y), width);
-    }
-    if let (Datum::Numeric(x), Datum::Numeric(y)) = (a, b) {
-        return numeric(x.mul(y));
-    }
-    let (x, y, narrow) = floats(a, b).ok_or_else(|| wrong_types("*"))?;
-    float(x * y, narrow, x.is_finite() && y.is_finite(), x != 0.0 && y != 0.0)
-}
-
-fn divide(a: &Datum, b: &Datum) -> Result<Datum> {
-    if let Some((x, y, width)) = integers(a, b) {
-        if y == 0 {
-            return Err(TypeError::division_by_zero().into());
-        }
-        return integer(x.checked_div(y), width);
-    }
-    if let (Datum::Numeric(x), Datum::Numeric(y)) = (a, b) {
-        return numeric(x.div(y));
-    }
-    let (x, y, narrow) = floats(a, b).ok_or_else(|| wrong_types("/"))?;
-    if y == 0.0 && !x.is_nan() {
-        return Err(TypeError::division_by_zero().into());
-    }
-    float(x / y, narrow, x.is_finite(), x != 0.0 && y.is_finite())
+pub(super) fn divide(a: &Datum, b: &Datum) -> Result<Datum> {
+    Ok(arithmetic(ArithmeticOperator::Divide, a, b)?)
 }
 
 pub(super) fn modulo(a: &Datum, b: &Datum) -> Result<Datum> {
-    if let Some((x, y, width)) = integers(a, b) {
-        if y == 0 {
-            return Err(TypeError::division_by_zero().into());
-        }
-        return integer(Some(x.checked_rem(y).unwrap_or(0)), width);
-    }
-    match (a, b) {
-        (Datum::Numeric(x), Datum::Numeric(y)) => numeric(x.rem(y)),
-        _ => Err(wrong_types("%")),
-    }
+    Ok(arithmetic(ArithmeticOperator::Modulo, a, b)?)
 }
 
-fn negate(a: &Datum) -> Result<Datum> {
-    Ok(match a {
-        Datum::Int2(v) => Datum::Int2(v.checked_neg().ok_or_else(|| range("smallint"))?),
-        Datum::Int4(v) => Datum::Int4(v.checked_neg().ok_or_else(|| range("integer"))?),
-        Datum::Int8(v) => Datum::Int8(v.checked_neg().ok_or_else(|| range("bigint"))?),
-        Datum::Float4(v) => Datum::Float4(-v),
-        Datum::Float8(v) => Datum::Float8(-v),
-        Datum::Numeric(v) => Datum::Numeric(Arc::new(v.neg())),
-        _ => return Err(wrong_types("-")),
-    })
+pub(super) fn negate(a: &Datum) -> Result<Datum> {
+    Ok(niwaki_types::negate(a)?)
+}
+
+pub(super) fn absolute(a: &Datum) -> Result<Datum> {
+    Ok(niwaki_types::absolute(a)?)
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the signature of every function")]
 fn identity(a: &Datum) -> Result<Datum> {
     Ok(a.clone())
-}
-
-pub(super) fn absolute(a: &Datum) -> Result<Datum> {
-    Ok(match a {
-        Datum::Int2(v) => Datum::Int2(v.checked_abs().ok_or_else(|| range("smallint"))?),
-        Datum::Int4(v) => Datum::Int4(v.checked_abs().ok_or_else(|| range("integer"))?),
-        Datum::Int8(v) => Datum::Int8(v.checked_abs().ok_or_else(|| range("bigint"))?),
-        Datum::Float4(v) => Datum::Float4(v.abs()),
-        Datum::Float8(v) => Datum::Float8(v.abs()),
-        Datum::Numeric(v) => Datum::Numeric(Arc::new(v.abs())),
-        _ => return Err(wrong_types("@")),
-    })
 }
 
 fn bitwise(a: &Datum, b: &Datum, operation: fn(i64, i64) -> i64) -> Result<Datum> {
@@ -254,7 +165,7 @@ fn order(a: &Datum, b: &Datum) -> Ordering {
             if let Some((x, y, _)) = integers(a, b) {
                 return x.cmp(&y);
             }
-            if let Some((x, y, _)) = floats(a, b) {
+            if let Some((x, y)) = floats(a, b) {
                 return compare(TypeOid::FLOAT8, &Datum::Float8(x), &Datum::Float8(y));
             }
             compare(type_of(a), a, b)

@@ -334,8 +334,57 @@ fn to_regclass(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     }
 }
 
-fn no_description(_: &[Datum]) -> Result<Datum> {
-    Ok(Datum::Null)
+fn described(comment: Option<&str>) -> Datum {
+    comment.map_or(Datum::Null, Datum::text)
+}
+
+/// What COMMENT ON said of an object. Constraints of an index have the index's number; `class` says which is meant.
+fn comment_of(exec: &ExecContext<'_>, object: u32, class: Option<&str>) -> Datum {
+    let (state, oid) = (exec.catalog, Oid(object));
+    let is = |name: &str| class.is_none_or(|class| class == name);
+    if is("pg_class")
+        && let Some(relation) = state.relation(oid)
+    {
+        return described(relation.comment.as_deref());
+    }
+    if is("pg_namespace")
+        && let Some(schema) = state.schema(oid)
+    {
+        return described(schema.comment.as_deref());
+    }
+    if is("pg_constraint") {
+        if let Some((_, key)) = state.foreign_key(oid) {
+            return described(key.comment.as_deref());
+        }
+        if let Some(index) = state.relation(oid).and_then(|relation| relation.index.as_ref()) {
+            return described(index.constraint_comment.as_deref());
+        }
+    }
+    Datum::Null
+}
+
+fn obj_description(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let class = values.get(1).map(text).transpose()?;
+    Ok(comment_of(exec, oid(&values[0])?, class))
+}
+
+/// `shobj_description(database, 'pg_database')`; there is one database, and roles have no comments.
+fn shared_description(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let is_database = text(&values[1])? == "pg_database" && oid(&values[0])? == DATABASE;
+    Ok(if is_database { described(exec.catalog.database_comment()) } else { Datum::Null })
+}
+
+/// Number of the one database, as `pg_database` shows it.
+const DATABASE: u32 = 5;
+
+fn col_description(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let (table, Some(Datum::Int4(number))) = (oid(&values[0])?, values.get(1)) else {
+        return Err(wrong());
+    };
+    let Some(relation) = exec.catalog.relation(Oid(table)) else { return Ok(Datum::Null) };
+    let at = usize::try_from(*number).ok().and_then(|number| number.checked_sub(1));
+    let column = at.and_then(|at| relation.columns.get(at));
+    Ok(described(column.and_then(|column| column.comment.as_deref())))
 }
 
 fn txid_current(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
@@ -393,7 +442,8 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "pg_get_userbyid" (OID) NAME strict single stable Pure(user_by_id);
     "format_type" (OID, INT4) TEXT nullable single stable Context(format_type);
     "to_regclass" (TEXT) REGCLASS strict single stable Context(to_regclass);
-    "obj_description" (OID) TEXT strict single stable Pure(no_description);
-    "obj_description" (OID, NAME) TEXT strict single stable Pure(no_description);
-    "col_description" (OID, INT4) TEXT strict single stable Pure(no_description);
+    "obj_description" (OID) TEXT strict single stable Context(obj_description);
+    "obj_description" (OID, NAME) TEXT strict single stable Context(obj_description);
+    "col_description" (OID, INT4) TEXT strict single stable Context(col_description);
+    "shobj_description" (OID, NAME) TEXT strict single stable Context(shared_description);
 };

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use niwaki_types::{Datum, Interval, TextSettings, TypeOid, datetime};
+use niwaki_types::{
+    ArithmeticOperator, Datum, Interval, TextSettings, TypeOid, datetime, zoned_arithmetic,
+};
 
-use super::operators::wrong_types;
+use super::operators::{add, divide, multiply, negate, subtract, wrong_types};
 use super::{Function, functions};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
@@ -13,86 +15,17 @@ fn interval(value: niwaki_types::Result<Interval>) -> Result<Datum> {
     Ok(Datum::Interval(Arc::new(value?)))
 }
 
-fn date_add(a: &Datum, b: &Datum) -> Result<Datum> {
-    match (a, b) {
-        (Datum::Date(d), Datum::Int4(n)) | (Datum::Int4(n), Datum::Date(d)) => {
-            Ok(Datum::Date(datetime::add_days(*d, i64::from(*n))?))
-        }
-        (Datum::Date(d), Datum::Interval(i)) | (Datum::Interval(i), Datum::Date(d)) => {
-            let start = datetime::date_to_timestamp(*d)?;
-            Ok(Datum::Timestamp(datetime::timestamp_plus_interval(start, i)?))
-        }
-        (Datum::Timestamp(t), Datum::Interval(i)) | (Datum::Interval(i), Datum::Timestamp(t)) => {
-            Ok(Datum::Timestamp(datetime::timestamp_plus_interval(*t, i)?))
-        }
-        (Datum::Interval(x), Datum::Interval(y)) => interval(x.checked_add(y)),
-        _ => Err(wrong_types("+")),
-    }
-}
-
-fn date_subtract(a: &Datum, b: &Datum) -> Result<Datum> {
-    match (a, b) {
-        (Datum::Date(x), Datum::Date(y)) => Ok(Datum::Int4(datetime::subtract_dates(*x, *y)?)),
-        (Datum::Date(d), Datum::Int4(n)) => {
-            Ok(Datum::Date(datetime::add_days(*d, -i64::from(*n))?))
-        }
-        (Datum::Date(d), Datum::Interval(i)) => {
-            let start = datetime::date_to_timestamp(*d)?;
-            Ok(Datum::Timestamp(datetime::timestamp_plus_interval(start, &i.checked_neg()?)?))
-        }
-        (Datum::Timestamp(t), Datum::Interval(i)) => {
-            Ok(Datum::Timestamp(datetime::timestamp_plus_interval(*t, &i.checked_neg()?)?))
-        }
-        (Datum::Timestamp(x), Datum::Timestamp(y))
-        | (Datum::TimestampTz(x), Datum::TimestampTz(y)) => {
-            interval(datetime::subtract_timestamps(*x, *y))
-        }
-        (Datum::Interval(x), Datum::Interval(y)) => interval(x.checked_sub(y)),
-        _ => Err(wrong_types("-")),
-    }
-}
-
-/// Months and days are added to what the session's clocks show, so a day may have 23 hours.
 fn zoned_add(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
-    match values {
-        [Datum::TimestampTz(t), Datum::Interval(i)]
-        | [Datum::Interval(i), Datum::TimestampTz(t)] => {
-            Ok(Datum::TimestampTz(datetime::timestamptz_plus_interval(*t, i, &exec.text.zone)?))
-        }
-        _ => Err(wrong_types("+")),
-    }
+    zoned(ArithmeticOperator::Add, exec, values)
 }
 
 fn zoned_subtract(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
-    match values {
-        [Datum::TimestampTz(t), Datum::Interval(i)] => Ok(Datum::TimestampTz(
-            datetime::timestamptz_plus_interval(*t, &i.checked_neg()?, &exec.text.zone)?,
-        )),
-        _ => Err(wrong_types("-")),
-    }
+    zoned(ArithmeticOperator::Subtract, exec, values)
 }
 
-fn interval_negate(a: &Datum) -> Result<Datum> {
-    match a {
-        Datum::Interval(i) => interval(i.checked_neg()),
-        _ => Err(wrong_types("-")),
-    }
-}
-
-fn interval_multiply(a: &Datum, b: &Datum) -> Result<Datum> {
-    match (a, b) {
-        (Datum::Interval(i), Datum::Float8(f)) | (Datum::Float8(f), Datum::Interval(i)) => {
-            interval(i.multiply(*f))
-        }
-        _ => Err(wrong_types("*")),
-    }
-}
-
-fn interval_divide(a: &Datum, b: &Datum) -> Result<Datum> {
-    match (a, b) {
-        (Datum::Interval(i), Datum::Float8(f)) => interval(i.divide(*f)),
-        _ => Err(wrong_types("/")),
-    }
+fn zoned(operator: ArithmeticOperator, exec: &ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    let [a, b] = values else { return Err(wrong_types("+")) };
+    Ok(zoned_arithmetic(operator, a, b, &exec.text.zone)?)
 }
 
 /// Converts between date, timestamp and timestamptz in the session's time zone.
@@ -215,27 +148,27 @@ fn to_timestamp(a: &Datum) -> Result<Datum> {
 }
 
 pub(super) const OPERATORS: &[Function] = functions! {
-    "+" (DATE, INT4) DATE strict single immutable Binary(date_add);
-    "+" (INT4, DATE) DATE strict single immutable Binary(date_add);
-    "+" (DATE, INTERVAL) TIMESTAMP strict single immutable Binary(date_add);
-    "+" (INTERVAL, DATE) TIMESTAMP strict single immutable Binary(date_add);
-    "+" (TIMESTAMP, INTERVAL) TIMESTAMP strict single immutable Binary(date_add);
-    "+" (INTERVAL, TIMESTAMP) TIMESTAMP strict single immutable Binary(date_add);
+    "+" (DATE, INT4) DATE strict single immutable Binary(add);
+    "+" (INT4, DATE) DATE strict single immutable Binary(add);
+    "+" (DATE, INTERVAL) TIMESTAMP strict single immutable Binary(add);
+    "+" (INTERVAL, DATE) TIMESTAMP strict single immutable Binary(add);
+    "+" (TIMESTAMP, INTERVAL) TIMESTAMP strict single immutable Binary(add);
+    "+" (INTERVAL, TIMESTAMP) TIMESTAMP strict single immutable Binary(add);
     "+" (TIMESTAMPTZ, INTERVAL) TIMESTAMPTZ strict single stable Context(zoned_add);
     "+" (INTERVAL, TIMESTAMPTZ) TIMESTAMPTZ strict single stable Context(zoned_add);
-    "+" (INTERVAL, INTERVAL) INTERVAL strict single immutable Binary(date_add);
-    "-" (DATE, DATE) INT4 strict single immutable Binary(date_subtract);
-    "-" (DATE, INT4) DATE strict single immutable Binary(date_subtract);
-    "-" (DATE, INTERVAL) TIMESTAMP strict single immutable Binary(date_subtract);
-    "-" (TIMESTAMP, INTERVAL) TIMESTAMP strict single immutable Binary(date_subtract);
+    "+" (INTERVAL, INTERVAL) INTERVAL strict single immutable Binary(add);
+    "-" (DATE, DATE) INT4 strict single immutable Binary(subtract);
+    "-" (DATE, INT4) DATE strict single immutable Binary(subtract);
+    "-" (DATE, INTERVAL) TIMESTAMP strict single immutable Binary(subtract);
+    "-" (TIMESTAMP, INTERVAL) TIMESTAMP strict single immutable Binary(subtract);
     "-" (TIMESTAMPTZ, INTERVAL) TIMESTAMPTZ strict single stable Context(zoned_subtract);
-    "-" (TIMESTAMP, TIMESTAMP) INTERVAL strict single immutable Binary(date_subtract);
-    "-" (TIMESTAMPTZ, TIMESTAMPTZ) INTERVAL strict single immutable Binary(date_subtract);
-    "-" (INTERVAL, INTERVAL) INTERVAL strict single immutable Binary(date_subtract);
-    "-" (INTERVAL) INTERVAL strict single immutable Unary(interval_negate);
-    "*" (INTERVAL, FLOAT8) INTERVAL strict single immutable Binary(interval_multiply);
-    "*" (FLOAT8, INTERVAL) INTERVAL strict single immutable Binary(interval_multiply);
-    "/" (INTERVAL, FLOAT8) INTERVAL strict single immutable Binary(interval_divide);
+    "-" (TIMESTAMP, TIMESTAMP) INTERVAL strict single immutable Binary(subtract);
+    "-" (TIMESTAMPTZ, TIMESTAMPTZ) INTERVAL strict single immutable Binary(subtract);
+    "-" (INTERVAL, INTERVAL) INTERVAL strict single immutable Binary(subtract);
+    "-" (INTERVAL) INTERVAL strict single immutable Unary(negate);
+    "*" (INTERVAL, FLOAT8) INTERVAL strict single immutable Binary(multiply);
+    "*" (FLOAT8, INTERVAL) INTERVAL strict single immutable Binary(multiply);
+    "/" (INTERVAL, FLOAT8) INTERVAL strict single immutable Binary(divide);
 };
 
 pub(super) const FUNCTIONS: &[Function] = functions! {

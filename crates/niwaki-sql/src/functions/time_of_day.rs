@@ -4,48 +4,10 @@ use std::sync::Arc;
 
 use niwaki_types::{Datum, Interval, TextSettings, TimeTz, TimeZone, TypeOid, datetime};
 
-use super::operators::wrong_types;
+use super::operators::{add, subtract, wrong_types};
 use super::{Function, functions};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
-
-fn add(a: &Datum, b: &Datum) -> Result<Datum> {
-    match (a, b) {
-        (Datum::Time(time), Datum::Interval(span)) | (Datum::Interval(span), Datum::Time(time)) => {
-            Ok(Datum::Time(datetime::add_time(*time, span.micros)))
-        }
-        (Datum::TimeTz(value), Datum::Interval(span))
-        | (Datum::Interval(span), Datum::TimeTz(value)) => {
-            let time = datetime::add_time(value.time, span.micros);
-            Ok(Datum::TimeTz(TimeTz { time, ..*value }))
-        }
-        (Datum::Date(date), Datum::Time(time)) | (Datum::Time(time), Datum::Date(date)) => {
-            Ok(Datum::Timestamp(datetime::date_plus_time(*date, *time)?))
-        }
-        (Datum::Date(date), Datum::TimeTz(time)) | (Datum::TimeTz(time), Datum::Date(date)) => {
-            Ok(Datum::TimestampTz(datetime::date_plus_timetz(*date, time)?))
-        }
-        _ => Err(wrong_types("+")),
-    }
-}
-
-fn subtract(a: &Datum, b: &Datum) -> Result<Datum> {
-    // The time part within a day, so that it can be negated.
-    let back = |span: &Interval| -(span.micros % niwaki_types::MICROS_PER_DAY);
-    match (a, b) {
-        (Datum::Time(a), Datum::Time(b)) => {
-            Ok(Datum::Interval(Arc::new(datetime::subtract_times(*a, *b))))
-        }
-        (Datum::Time(time), Datum::Interval(span)) => {
-            Ok(Datum::Time(datetime::add_time(*time, back(span))))
-        }
-        (Datum::TimeTz(value), Datum::Interval(span)) => {
-            let time = datetime::add_time(value.time, back(span));
-            Ok(Datum::TimeTz(TimeTz { time, ..*value }))
-        }
-        _ => Err(wrong_types("-")),
-    }
-}
 
 /// Converts from and to times of day in the session's time zone; `now` is the start of the transaction,
 /// whose day tells the offset of a time without zone.

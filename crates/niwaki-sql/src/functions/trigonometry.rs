@@ -41,7 +41,7 @@ fn float(value: f64) -> Result<Datum> {
 
 /// A result that must be as finite as the operand was.
 fn finite(value: f64, operand: f64) -> Result<Datum> {
-    super::operators::float(value, false, operand.is_finite(), operand != 0.0)
+    super::operators::float(value, operand.is_finite(), operand != 0.0)
 }
 
 fn sin(a: &Datum) -> Result<Datum> {

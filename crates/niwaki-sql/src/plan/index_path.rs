@@ -5,7 +5,7 @@ use niwaki_catalog::IndexColumn;
 use niwaki_table::KeySource;
 
 use super::comparison::{comparison, key_compatible};
-use super::conditions::split_conjuncts;
+use super::conditions::{reads_only, split_conjuncts};
 use super::cost::{self, IndexRead};
 use super::implication::implies;
 use super::scan::{Candidate, DISABLED_COST, IndexPath, KeyCondition, ScanPath, Table};
@@ -161,7 +161,7 @@ impl IndexMatch {
             bounding: self.bounding,
             forward,
             only,
-            conditions: self.covered.iter().map(|n| conditions[*n].clone()).collect(),
+            conditions: self.covered.iter().map(|n| column_first(table, &conditions[*n])).collect(),
             ensured: self.ensured.iter().map(|n| conditions[*n].clone()).collect(),
             rows,
             cost,
@@ -237,6 +237,22 @@ fn match_column(
     let selectivity = estimator.range(position, lower.as_ref(), upper.as_ref());
     let key = KeyCondition::Range { lower, upper };
     Some(ColumnMatch { key, covered, selectivity, ranges: 1.0 })
+}
+
+/// An equality with the table's side first, as PostgreSQL shows it; any other condition as it is.
+fn column_first(table: &Table<'_>, condition: &Expr) -> Expr {
+    let mut condition = condition.clone();
+    if let ExprKind::Call { function, arguments } = &mut condition.kind
+        && function.name == "="
+        && let [left, right] = arguments.as_mut_slice()
+        && left.ty == right.ty
+    {
+        let own = |slot: usize| slot >= table.start && slot < table.start + table.width;
+        if reads_only(left, &mut |slot| !own(slot)) && !reads_only(right, &mut |slot| !own(slot)) {
+            std::mem::swap(left, right);
+        }
+    }
+    condition
 }
 
 /// `key IS NULL` (false) or `IS NOT NULL` (true).

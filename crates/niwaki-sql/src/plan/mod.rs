@@ -174,6 +174,8 @@ pub(crate) struct ModifyPlan {
     pub(crate) start: usize,
     /// The new row: for each column its expression over the input's row; `None` keeps the old value.
     pub(crate) values: Vec<Option<Expr>>,
+    /// Generated columns with their expressions over the new row, which has all others by then.
+    pub(crate) generated: Vec<(usize, Expr)>,
     /// CHECK constraints over the new row: name, condition.
     pub(crate) checks: Vec<(String, Expr)>,
     /// RETURNING, over the input's row with the new row in the target's slots.

@@ -337,7 +337,8 @@ impl Planner {
     /// INSERT, UPDATE, DELETE.
     fn modify(&mut self, query: ModifyQuery) -> Result<PlanNode> {
         let ModifyQuery { kind, relation, name, source, width, start, .. } = query;
-        let (mut values, checks, mut returning) = (query.values, query.checks, query.returning);
+        let (mut values, mut returning) = (query.values, query.returning);
+        let (generated, checks) = (query.generated, query.checks);
         for expr in values.iter_mut().flatten().chain(&mut returning) {
             self.expr(expr)?;
         }
@@ -379,6 +380,7 @@ impl Planner {
             input_width: width,
             start,
             values,
+            generated,
             checks,
             returning,
             recheck,

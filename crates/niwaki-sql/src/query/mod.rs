@@ -210,6 +210,8 @@ pub(crate) struct ModifyQuery {
     pub(crate) start: usize,
     /// The new row: for each column its expression; `None` keeps the old value.
     pub(crate) values: Vec<Option<Expr>>,
+    /// Generated columns with their expressions over the new row, which has all others by then.
+    pub(crate) generated: Vec<(usize, Expr)>,
     /// CHECK constraints over the new row: name, condition.
     pub(crate) checks: Vec<(String, Expr)>,
     pub(crate) returning: Vec<Expr>,

@@ -63,6 +63,10 @@ pub struct HotSettings {
     pub costs: CostSettings,
     /// `work_mem` in bytes.
     pub work_mem_bytes: usize,
+    /// What a hash table may take: `work_mem` times `hash_mem_multiplier`, in bytes.
+    pub hash_mem_bytes: usize,
+    /// `temp_file_limit` in bytes; `None` without a limit.
+    pub temp_file_limit_bytes: Option<u64>,
     /// `effective_io_concurrency`: reads of a scan that are under way.
     pub effective_io_concurrency: u32,
     /// `maintenance_io_concurrency`: the same, of VACUUM, ANALYZE and index builds.
@@ -149,6 +153,8 @@ impl Settings {
             enable_sort: true,
             costs: CostSettings::default(),
             work_mem_bytes: 0,
+            hash_mem_bytes: 0,
+            temp_file_limit_bytes: None,
             effective_io_concurrency: 0,
             maintenance_io_concurrency: 0,
             io_combine_pages: 1,
@@ -502,6 +508,11 @@ impl Settings {
                 effective_cache_size: self.int("effective_cache_size") as f64,
             },
             work_mem_bytes: bytes(self.int("work_mem")),
+            hash_mem_bytes: (bytes(self.int("work_mem")) as f64 * self.float("hash_mem_multiplier"))
+                as usize,
+            temp_file_limit_bytes: u64::try_from(self.int("temp_file_limit"))
+                .ok()
+                .map(|kilobytes| kilobytes * 1024),
             effective_io_concurrency: number("effective_io_concurrency"),
             maintenance_io_concurrency: number("maintenance_io_concurrency"),
             io_combine_pages: number("io_combine_limit"),

@@ -388,7 +388,12 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ),
     ignored("geqo", Bool(true), User),
     ignored("gin_fuzzy_search_limit", int(Unit::None, 0, INT_MAX, 0), User),
-    ignored("hash_mem_multiplier", float(1.0, 1000.0, 2.0), User),
+    setting(
+        "hash_mem_multiplier",
+        float(1.0, 1000.0, 2.0),
+        User,
+        "Multiple of work_mem to use for hash tables.",
+    ),
     setting(
         "idle_in_transaction_session_timeout",
         int(Unit::Milliseconds, 0, INT_MAX, 0),
@@ -614,6 +619,12 @@ pub static SETTINGS: &[SettingDefinition] = &[
     ),
     ignored("tcp_keepalives_idle", int(Unit::Seconds, 0, INT_MAX, 0), User),
     ignored("temp_buffers", int(Unit::Blocks, 100, INT_MAX / 2, 1024), User),
+    setting(
+        "temp_file_limit",
+        int(Unit::Kilobytes, -1, INT_MAX, -1),
+        User,
+        "Limits the total size of all temporary files of a session; -1: no limit.",
+    ),
     ignored("temp_tablespaces", Text(""), User),
     reported(
         "TimeZone",

@@ -3,6 +3,8 @@
 //! [`read`] turns a syntax tree into a [`Utility`], checking everything that needs no catalog; the
 //! session executes it.
 
+mod comment;
+mod foreign_key;
 mod read;
 mod read_copy;
 mod read_definition;
@@ -13,6 +15,8 @@ mod tests;
 mod type_name;
 mod types;
 
+pub use comment::CommentTarget;
+pub use foreign_key::ForeignKeySpec;
 pub use read::{expression_text, read};
 pub use statement::{
     AlterColumn, AlterCommand, ColumnSpec, ConstraintSpec, ConstraintSpecKind, Copy, CopyDirection,

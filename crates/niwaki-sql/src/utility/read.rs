@@ -65,15 +65,11 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
         }
         NodeEnum::DropStmt(s) => drop_objects(s)?,
         NodeEnum::RenameStmt(s) => rename(s, source)?,
-        NodeEnum::TruncateStmt(s) => {
-            if s.behavior == DropBehavior::DropCascade as i32 {
-                // Nothing references a table yet, so CASCADE reaches nothing more.
-            }
-            Utility::Truncate {
-                names: names(&s.relations, source)?,
-                restart_identity: s.restart_seqs,
-            }
-        }
+        NodeEnum::TruncateStmt(s) => Utility::Truncate {
+            names: names(&s.relations, source)?,
+            restart_identity: s.restart_seqs,
+            cascade: s.behavior == DropBehavior::DropCascade as i32,
+        },
         NodeEnum::VacuumStmt(s) => Utility::Vacuum(vacuum(s, source)?),
         NodeEnum::CheckPointStmt(_) => Utility::Checkpoint,
         NodeEnum::CopyStmt(s) => Utility::Copy(Box::new(read_copy::copy(s, source)?)),
@@ -135,7 +131,21 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
             Utility::CloseCursor((!s.portalname.is_empty()).then(|| s.portalname.clone()))
         }
         NodeEnum::CreateExtensionStmt(s) => extension(&s.extname)?,
-        NodeEnum::CommentStmt(_) => Utility::Nothing("COMMENT"),
+        NodeEnum::CommentStmt(s) => super::comment::comment(s)?,
+        NodeEnum::AlterObjectSchemaStmt(s) => Utility::SetSchema {
+            relation: relation_name(s.relation.as_ref(), source)?,
+            kind: kind_of(s.object_type, "SET SCHEMA of")?,
+            schema: s.newschema.clone(),
+            if_exists: s.missing_ok,
+        },
+        NodeEnum::AlterOwnerStmt(s) => schema_owner(s)?,
+        NodeEnum::ListenStmt(s) => Utility::Listen(s.conditionname.clone()),
+        NodeEnum::UnlistenStmt(s) => {
+            Utility::Unlisten((!s.conditionname.is_empty()).then(|| s.conditionname.clone()))
+        }
+        NodeEnum::NotifyStmt(s) => {
+            Utility::Notify { channel: s.conditionname.clone(), payload: s.payload.clone() }
+        }
         NodeEnum::GrantStmt(_) => return Err(SqlError::unsupported("GRANT or REVOKE")),
         other => return Err(SqlError::unsupported(statement_name(other))),
     };
@@ -324,17 +334,47 @@ fn drop_objects(s: &protobuf::DropStmt) -> Result<Utility> {
     }))
 }
 
-fn rename(s: &protobuf::RenameStmt, source: &str) -> Result<Utility> {
-    let kind_of = |object: i32| match ObjectType::try_from(object) {
+fn schema_owner(s: &protobuf::AlterOwnerStmt) -> Result<Utility> {
+    let object = s.object.as_deref().and_then(|node| node.node.as_ref());
+    match (ObjectType::try_from(s.object_type), object) {
+        (Ok(ObjectType::ObjectSchema), Some(NodeEnum::String(name))) => {
+            let role = role_name(s.newowner.as_ref())?;
+            Ok(Utility::SchemaOwner { name: name.sval.clone(), role })
+        }
+        (Ok(other), _) => {
+            let word = other.as_str_name().trim_start_matches("OBJECT_").to_owned();
+            Err(SqlError::unsupported(format!("OWNER TO of {word}")))
+        }
+        (Err(_), _) => Err(unexpected("OWNER TO")),
+    }
+}
+
+/// The role that a statement names; CURRENT_USER and its like have no name, and mean the one there is.
+pub(super) fn role_name(role: Option<&protobuf::RoleSpec>) -> Result<String> {
+    let role = role.ok_or_else(|| unexpected("OWNER TO"))?;
+    let name = if role.rolename.is_empty() { "postgres" } else { &role.rolename };
+    Ok(name.to_owned())
+}
+
+/// The kind of relation that a statement names; `what` is said of others.
+fn kind_of(object: i32, what: &str) -> Result<RelationKind> {
+    match ObjectType::try_from(object) {
         Ok(ObjectType::ObjectTable) => Ok(RelationKind::Table),
         Ok(ObjectType::ObjectIndex) => Ok(RelationKind::Index),
         Ok(ObjectType::ObjectSequence) => Ok(RelationKind::Sequence),
         Ok(other) => {
             let word = other.as_str_name().trim_start_matches("OBJECT_").to_owned();
-            Err(SqlError::unsupported(format!("RENAME of {word}")))
+            Err(SqlError::unsupported(format!("{what} {word}")))
         }
-        Err(_) => Err(unexpected("RENAME")),
-    };
+        Err(_) => Err(unexpected(what)),
+    }
+}
+
+fn rename(s: &protobuf::RenameStmt, source: &str) -> Result<Utility> {
+    if s.rename_type == ObjectType::ObjectSchema as i32 {
+        return Ok(Utility::RenameSchema { name: s.subname.clone(), to: s.newname.clone() });
+    }
+    let kind_of = |object: i32| kind_of(object, "RENAME of");
     let (kind, target) = match ObjectType::try_from(s.rename_type) {
         Ok(ObjectType::ObjectColumn) => {
             (kind_of(s.relation_type)?, RenameTarget::Column(s.subname.clone()))

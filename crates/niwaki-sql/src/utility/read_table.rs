@@ -7,7 +7,10 @@ use pg_query::protobuf::{
     DropBehavior, Node, ObjectType, OnCommitAction,
 };
 
-use super::read::{expression_text, options, persistence, relation_name, strings, unexpected};
+use super::foreign_key::foreign_key;
+use super::read::{
+    expression_text, options, persistence, relation_name, role_name, string_of, strings, unexpected,
+};
 use super::read_definition::sequence_options;
 use super::statement::{
     AlterColumn, AlterCommand, ColumnSpec, ConstraintSpec, ConstraintSpecKind, CreateTable,
@@ -54,7 +57,7 @@ pub(super) fn create_table(s: &CreateStmt, source: &str) -> Result<Utility> {
     for element in s.table_elts.iter().chain(&s.constraints) {
         match element.node.as_ref() {
             Some(NodeEnum::ColumnDef(c)) => {
-                let (column, constraints) = column(c, source)?;
+                let (column, constraints) = column(c, &table.name.name, source)?;
                 table.columns.push(column);
                 table.constraints.extend(constraints);
             }
@@ -71,7 +74,8 @@ pub(super) fn create_table(s: &CreateStmt, source: &str) -> Result<Utility> {
 }
 
 /// A column and the constraints written at it.
-fn column(c: &ColumnDef, source: &str) -> Result<(ColumnSpec, Vec<ConstraintSpec>)> {
+fn column(c: &ColumnDef, table: &str, source: &str) -> Result<(ColumnSpec, Vec<ConstraintSpec>)> {
+    let of_table = format!("\"{}\" of table \"{table}\"", c.colname);
     let at = |e: SqlError| e.with_position(position_of(source, c.location));
     let type_name =
         c.type_name.as_ref().ok_or_else(|| unexpected("column definition without a type"))?;
@@ -89,10 +93,7 @@ fn column(c: &ColumnDef, source: &str) -> Result<(ColumnSpec, Vec<ConstraintSpec
         },
     };
     if let Some(collation) = &c.coll_clause {
-        let name = strings(&collation.collname).pop().unwrap_or_default();
-        if !matches!(name.as_str(), "C" | "POSIX" | "default" | "ucs_basic" | "C.UTF-8") {
-            return Err(at(SqlError::unsupported(format!("collation \"{name}\""))));
-        }
+        refuse_collation(&strings(&collation.collname)).map_err(at)?;
     }
     let mut spec = ColumnSpec {
         name: c.colname.clone(),
@@ -102,6 +103,7 @@ fn column(c: &ColumnDef, source: &str) -> Result<(ColumnSpec, Vec<ConstraintSpec
         not_null: serial.is_some() || c.is_not_null,
         default: c.raw_default.as_deref().map(expression_text).transpose()?,
         identity: None,
+        generated: None,
     };
     let mut constraints = Vec::new();
     let mut said_null = false;
@@ -114,11 +116,13 @@ fn column(c: &ColumnDef, source: &str) -> Result<(ColumnSpec, Vec<ConstraintSpec
         let kind = ConstrType::try_from(k.contype).unwrap_or(ConstrType::Undefined);
         if let Some(attribute) = attribute_of(kind) {
             let last = constraints.last_mut().filter(|_| takes_attribute);
-            let Some(ConstraintSpecKind::Unique { check_time, .. }) =
-                last.map(|c: &mut ConstraintSpec| &mut c.kind)
-            else {
-                let message = format!("misplaced {} clause", attribute.words());
-                return Err(at(SqlError::new("42601", message)));
+            let check_time = match last.map(|c: &mut ConstraintSpec| &mut c.kind) {
+                Some(ConstraintSpecKind::Unique { check_time, .. }) => check_time,
+                Some(ConstraintSpecKind::Foreign(key)) => &mut key.check_time,
+                _ => {
+                    let message = format!("misplaced {} clause", attribute.words());
+                    return Err(at(SqlError::new("42601", message)));
+                }
             };
             attributes.push(attribute);
             if attributes.contains(&Attribute::NotDeferrable)
@@ -131,7 +135,10 @@ fn column(c: &ColumnDef, source: &str) -> Result<(ColumnSpec, Vec<ConstraintSpec
             continue;
         }
         attributes.clear();
-        takes_attribute = matches!(kind, ConstrType::ConstrPrimary | ConstrType::ConstrUnique);
+        takes_attribute = matches!(
+            kind,
+            ConstrType::ConstrPrimary | ConstrType::ConstrUnique | ConstrType::ConstrForeign
+        );
         match kind {
             ConstrType::ConstrNull => said_null = true,
             ConstrType::ConstrNotnull => spec.not_null = true,
@@ -140,27 +147,37 @@ fn column(c: &ColumnDef, source: &str) -> Result<(ColumnSpec, Vec<ConstraintSpec
                 if spec.default.is_some() || spec.serial {
                     return Err(at(SqlError::new(
                         "42601",
-                        format!("multiple default values specified for column \"{}\"", c.colname),
+                        format!("multiple default values specified for column {of_table}"),
                     )));
                 }
                 spec.default = text;
             }
             ConstrType::ConstrIdentity => {
-                let kind = match k.generated_when.as_str() {
-                    "a" => Identity::Always,
-                    _ => Identity::ByDefault,
-                };
+                let kind = identity_kind(&k.generated_when);
                 if !matches!(spec.column_type.oid.0, 20 | 21 | 23) {
                     return Err(at(SqlError::new(
                         "22023",
                         "identity column type must be smallint, integer, or bigint",
                     )));
                 }
+                if spec.identity.is_some() {
+                    let message = format!("multiple identity specifications for column {of_table}");
+                    return Err(at(SqlError::new("42601", message)));
+                }
                 spec.identity = Some((kind, sequence_options(&k.options, source)?));
                 spec.not_null = true;
             }
             ConstrType::ConstrGenerated => {
-                return Err(at(SqlError::unsupported("generated column")));
+                if k.generated_kind == "v" {
+                    return Err(at(SqlError::unsupported("generated column that is not STORED")));
+                }
+                let text = k.raw_expr.as_deref().map(expression_text).transpose()?;
+                if spec.generated.is_some() {
+                    let message =
+                        format!("multiple generation clauses specified for column {of_table}");
+                    return Err(at(SqlError::new("42601", message)));
+                }
+                spec.generated = text;
             }
             _ => match table_constraint(k, source)? {
                 TableConstraint::Nothing => {}
@@ -175,6 +192,7 @@ fn column(c: &ColumnDef, source: &str) -> Result<(ColumnSpec, Vec<ConstraintSpec
                                 spec.not_null = true;
                             }
                         }
+                        ConstraintSpecKind::Foreign(key) => key.columns.push(c.colname.clone()),
                     }
                     constraints.push(constraint);
                 }
@@ -184,14 +202,26 @@ fn column(c: &ColumnDef, source: &str) -> Result<(ColumnSpec, Vec<ConstraintSpec
     if said_null && spec.not_null {
         return Err(at(SqlError::new(
             "42601",
-            format!("conflicting NULL/NOT NULL declarations for column \"{}\"", c.colname),
+            format!("conflicting NULL/NOT NULL declarations for column {of_table}"),
         )));
     }
     if spec.identity.is_some() && (spec.default.is_some() || spec.serial) {
         return Err(at(SqlError::new(
             "42601",
-            format!("both default and identity specified for column \"{}\"", c.colname),
+            format!("both default and identity specified for column {of_table}"),
         )));
+    }
+    if spec.generated.is_some() {
+        let other = match () {
+            () if spec.identity.is_some() => Some("identity"),
+            () if spec.default.is_some() || spec.serial => Some("default"),
+            () => None,
+        };
+        if let Some(other) = other {
+            let message =
+                format!("both {other} and generation expression specified for column {of_table}");
+            return Err(at(SqlError::new("42601", message)));
+        }
     }
     Ok((spec, constraints))
 }
@@ -235,6 +265,30 @@ impl Attribute {
     }
 }
 
+fn check_time(deferrable: bool, deferred: bool) -> ConstraintTime {
+    match (deferrable, deferred) {
+        (_, true) => ConstraintTime::Transaction,
+        (true, false) => ConstraintTime::Statement,
+        (false, false) => ConstraintTime::AtOnce,
+    }
+}
+
+fn identity_kind(letter: &str) -> Identity {
+    match letter {
+        "a" => Identity::Always,
+        _ => Identity::ByDefault,
+    }
+}
+
+/// Only the order of bytes is there.
+fn refuse_collation(parts: &[String]) -> Result<()> {
+    let name = parts.last().map_or("", String::as_str);
+    if matches!(name, "C" | "POSIX" | "default" | "ucs_basic" | "C.UTF-8") {
+        return Ok(());
+    }
+    Err(SqlError::unsupported(format!("collation \"{name}\"")))
+}
+
 enum TableConstraint {
     Constraint(ConstraintSpec),
     Nothing,
@@ -243,11 +297,7 @@ enum TableConstraint {
 fn table_constraint(k: &Constraint, source: &str) -> Result<TableConstraint> {
     let at = |e: SqlError| e.with_position(position_of(source, k.location));
     let name = (!k.conname.is_empty()).then(|| k.conname.clone());
-    let check_time = match (k.deferrable, k.initdeferred) {
-        (_, true) => ConstraintTime::Transaction,
-        (true, false) => ConstraintTime::Statement,
-        (false, false) => ConstraintTime::AtOnce,
-    };
+    let check_time = check_time(k.deferrable, k.initdeferred);
     let kind = match ConstrType::try_from(k.contype).unwrap_or(ConstrType::Undefined) {
         ConstrType::ConstrCheck => {
             if check_time != ConstraintTime::AtOnce {
@@ -270,7 +320,9 @@ fn table_constraint(k: &Constraint, source: &str) -> Result<TableConstraint> {
                 options: options(&k.options),
             }
         }
-        ConstrType::ConstrForeign => return Err(at(SqlError::unsupported("FOREIGN KEY"))),
+        ConstrType::ConstrForeign => {
+            ConstraintSpecKind::Foreign(Box::new(foreign_key(k, check_time, source).map_err(at)?))
+        }
         ConstrType::ConstrExclusion => {
             return Err(at(SqlError::unsupported("EXCLUDE constraint")));
         }
@@ -281,7 +333,7 @@ fn table_constraint(k: &Constraint, source: &str) -> Result<TableConstraint> {
         ConstrType::ConstrAttrEnforced => return Ok(TableConstraint::Nothing),
         _ => return Err(at(unexpected("constraint"))),
     };
-    Ok(TableConstraint::Constraint(ConstraintSpec { name, kind }))
+    Ok(TableConstraint::Constraint(ConstraintSpec { name, kind, not_valid: k.skip_validation }))
 }
 
 pub(super) fn alter_table(s: &AlterTableStmt, source: &str) -> Result<Utility> {
@@ -291,22 +343,18 @@ pub(super) fn alter_table(s: &AlterTableStmt, source: &str) -> Result<Utility> {
         Ok(ObjectType::ObjectSequence) => RelationKind::Sequence,
         _ => return Err(unexpected("ALTER")),
     };
+    let name = relation_name(s.relation.as_ref(), source)?;
     let mut commands = Vec::with_capacity(s.cmds.len());
     for node in &s.cmds {
         let Some(NodeEnum::AlterTableCmd(c)) = node.node.as_ref() else {
             return Err(unexpected("ALTER TABLE"));
         };
-        commands.push(alter_command(c, source)?);
+        commands.push(alter_command(c, &name.name, source)?);
     }
-    Ok(Utility::Alter {
-        name: relation_name(s.relation.as_ref(), source)?,
-        kind,
-        if_exists: s.missing_ok,
-        commands,
-    })
+    Ok(Utility::Alter { name, kind, if_exists: s.missing_ok, commands })
 }
 
-fn alter_command(c: &AlterTableCmd, source: &str) -> Result<AlterCommand> {
+fn alter_command(c: &AlterTableCmd, table: &str, source: &str) -> Result<AlterCommand> {
     use AlterTableType as T;
     let definition = || c.def.as_deref().and_then(|n| n.node.as_ref());
     let list = || match definition() {
@@ -320,7 +368,7 @@ fn alter_command(c: &AlterTableCmd, source: &str) -> Result<AlterCommand> {
             let Some(NodeEnum::ColumnDef(d)) = definition() else {
                 return Err(unexpected("ADD COLUMN"));
             };
-            let (spec, constraints) = column(d, source)?;
+            let (spec, constraints) = column(d, table, source)?;
             Ok(AlterCommand::AddColumn {
                 column: Box::new(spec),
                 constraints,
@@ -337,8 +385,50 @@ fn alter_command(c: &AlterTableCmd, source: &str) -> Result<AlterCommand> {
         }
         T::AtDropNotNull => column_action(AlterColumn::DropNotNull),
         T::AtSetNotNull => column_action(AlterColumn::SetNotNull),
-        T::AtSetStatistics | T::AtSetStorage | T::AtSetOptions | T::AtResetOptions => {
-            column_action(AlterColumn::Nothing)
+        T::AtSetStatistics
+        | T::AtSetStorage
+        | T::AtSetCompression
+        | T::AtSetOptions
+        | T::AtResetOptions => column_action(AlterColumn::Nothing),
+        T::AtAlterColumnType => {
+            let Some(NodeEnum::ColumnDef(d)) = definition() else {
+                return Err(unexpected("ALTER COLUMN TYPE"));
+            };
+            if let Some(collation) = &d.coll_clause {
+                refuse_collation(&strings(&collation.collname))?;
+            }
+            let name = d.type_name.as_ref().ok_or_else(|| unexpected("ALTER COLUMN TYPE"))?;
+            column_action(AlterColumn::Type {
+                column_type: column_type(name, source)?,
+                using: d.raw_default.as_deref().map(expression_text).transpose()?,
+            })
+        }
+        T::AtAddIdentity => {
+            let Some(NodeEnum::Constraint(k)) = definition() else {
+                return Err(unexpected("ADD GENERATED"));
+            };
+            let options = Box::new(sequence_options(&k.options, source)?);
+            column_action(AlterColumn::AddIdentity(identity_kind(&k.generated_when), options))
+        }
+        T::AtSetIdentity => {
+            let (kind, options): (Vec<Node>, Vec<Node>) = list().iter().cloned().partition(
+                |node| matches!(&node.node, Some(NodeEnum::DefElem(d)) if d.defname == "generated"),
+            );
+            let kind = kind.first().and_then(|node| match &node.node {
+                // The letter comes as its code.
+                Some(NodeEnum::DefElem(d)) => string_of(d),
+                _ => None,
+            });
+            let kind = kind.map(|code| match code.as_str() {
+                "97" | "a" => Identity::Always,
+                _ => Identity::ByDefault,
+            });
+            let options = Box::new(sequence_options(&options, source)?);
+            column_action(AlterColumn::SetIdentity(kind, options))
+        }
+        T::AtDropIdentity => column_action(AlterColumn::DropIdentity { if_exists: c.missing_ok }),
+        T::AtDropExpression => {
+            column_action(AlterColumn::DropExpression { if_exists: c.missing_ok })
         }
         T::AtAddConstraint => {
             let Some(NodeEnum::Constraint(k)) = definition() else {
@@ -349,29 +439,36 @@ fn alter_command(c: &AlterTableCmd, source: &str) -> Result<AlterCommand> {
                     name: (!k.conname.is_empty()).then(|| k.conname.clone()),
                     primary: k.contype == ConstrType::ConstrPrimary as i32,
                     index: k.indexname.clone(),
-                    check_time: match (k.deferrable, k.initdeferred) {
-                        (_, true) => ConstraintTime::Transaction,
-                        (true, false) => ConstraintTime::Statement,
-                        (false, false) => ConstraintTime::AtOnce,
-                    },
+                    check_time: check_time(k.deferrable, k.initdeferred),
                 });
-            }
-            if k.skip_validation {
-                return Err(SqlError::unsupported("NOT VALID constraint"));
             }
             match table_constraint(k, source)? {
                 TableConstraint::Constraint(k) => Ok(AlterCommand::AddConstraint(k)),
                 TableConstraint::Nothing => Ok(AlterCommand::Nothing),
             }
         }
-        T::AtDropConstraint => {
-            Ok(AlterCommand::DropConstraint { name: c.name.clone(), if_exists: c.missing_ok })
-        }
+        T::AtDropConstraint => Ok(AlterCommand::DropConstraint {
+            name: c.name.clone(),
+            if_exists: c.missing_ok,
+            cascade: c.behavior == DropBehavior::DropCascade as i32,
+        }),
+        T::AtValidateConstraint => Ok(AlterCommand::ValidateConstraint(c.name.clone())),
+        T::AtAlterConstraint => match definition() {
+            Some(NodeEnum::AtalterConstraint(k)) if k.alter_deferrability => {
+                Ok(AlterCommand::AlterConstraint {
+                    name: k.conname.clone(),
+                    check_time: check_time(k.deferrable, k.initdeferred),
+                })
+            }
+            _ => Err(unexpected("ALTER CONSTRAINT")),
+        },
         T::AtSetRelOptions => Ok(AlterCommand::SetOptions(options(list()))),
         T::AtResetRelOptions => {
             Ok(AlterCommand::ResetOptions(options(list()).into_iter().map(|(n, _)| n).collect()))
         }
-        T::AtChangeOwner => Ok(AlterCommand::Nothing),
+        T::AtChangeOwner => Ok(AlterCommand::Owner(role_name(c.newowner.as_ref())?)),
+        // There are no rows with system oids, and nothing clusters.
+        T::AtDropOids | T::AtDropCluster => Ok(AlterCommand::Nothing),
         other => {
             let mut words = String::new();
             for ch in other.as_str_name().trim_start_matches("AT_").chars() {

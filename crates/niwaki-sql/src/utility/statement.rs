@@ -6,6 +6,9 @@ use niwaki_catalog::{ConstraintTime, Identity, RelationKind};
 use niwaki_types::ColumnType;
 use pg_query::NodeEnum;
 
+use super::comment::CommentTarget;
+use super::foreign_key::ForeignKeySpec;
+
 /// A relation's name as a statement gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
@@ -112,6 +115,8 @@ pub struct ColumnSpec {
     pub default: Option<String>,
     /// GENERATED … AS IDENTITY and the options of its sequence.
     pub identity: Option<(Identity, SequenceOptions)>,
+    /// GENERATED ALWAYS AS (…) STORED, as SQL text.
+    pub generated: Option<String>,
 }
 
 /// A constraint of a table or column.
@@ -121,6 +126,8 @@ pub struct ConstraintSpec {
     pub name: Option<String>,
     /// What it demands.
     pub kind: ConstraintSpecKind,
+    /// NOT VALID: of new rows only.
+    pub not_valid: bool,
 }
 
 /// The kinds of constraints.
@@ -148,6 +155,8 @@ pub enum ConstraintSpecKind {
         /// WITH options of the index.
         options: Vec<(String, Option<String>)>,
     },
+    /// FOREIGN KEY, REFERENCES
+    Foreign(Box<ForeignKeySpec>),
 }
 
 /// How long a relation and its rows last.
@@ -329,12 +338,25 @@ pub enum AlterCommand {
         name: String,
         /// IF EXISTS
         if_exists: bool,
+        /// CASCADE
+        cascade: bool,
     },
+    /// VALIDATE CONSTRAINT
+    ValidateConstraint(String),
+    /// ALTER CONSTRAINT: when it is checked.
+    AlterConstraint {
+        /// Constraint.
+        name: String,
+        /// DEFERRABLE, and INITIALLY DEFERRED.
+        check_time: ConstraintTime,
+    },
+    /// OWNER TO, with the role's name.
+    Owner(String),
     /// SET (…)
     SetOptions(Vec<(String, Option<String>)>),
     /// RESET (…)
     ResetOptions(Vec<String>),
-    /// Accepted, without effect in Niwaki: OWNER TO the one user.
+    /// Accepted, without effect in Niwaki.
     Nothing,
 }
 
@@ -347,6 +369,27 @@ pub enum AlterColumn {
     SetNotNull,
     /// DROP NOT NULL
     DropNotNull,
+    /// TYPE
+    Type {
+        /// The new type.
+        column_type: ColumnType,
+        /// USING, as SQL text.
+        using: Option<String>,
+    },
+    /// ADD GENERATED … AS IDENTITY, with the options of its sequence.
+    AddIdentity(Identity, Box<SequenceOptions>),
+    /// SET GENERATED, SET and RESTART of an identity column.
+    SetIdentity(Option<Identity>, Box<SequenceOptions>),
+    /// DROP IDENTITY
+    DropIdentity {
+        /// IF EXISTS
+        if_exists: bool,
+    },
+    /// DROP EXPRESSION
+    DropExpression {
+        /// IF EXISTS
+        if_exists: bool,
+    },
     /// SET STATISTICS and its like: accepted, without effect.
     Nothing,
 }
@@ -594,12 +637,57 @@ pub enum Utility {
     },
     /// RENAME
     Rename(Rename),
+    /// ALTER SCHEMA … RENAME TO
+    RenameSchema {
+        /// Name.
+        name: String,
+        /// New name.
+        to: String,
+    },
+    /// ALTER SCHEMA … OWNER TO
+    SchemaOwner {
+        /// Name.
+        name: String,
+        /// The role.
+        role: String,
+    },
+    /// ALTER … SET SCHEMA
+    SetSchema {
+        /// The relation.
+        relation: Name,
+        /// The kind that the statement names.
+        kind: RelationKind,
+        /// Where it goes.
+        schema: String,
+        /// IF EXISTS
+        if_exists: bool,
+    },
+    /// COMMENT ON; `None` takes the comment away.
+    Comment {
+        /// On what.
+        target: CommentTarget,
+        /// What is said.
+        text: Option<String>,
+    },
+    /// LISTEN
+    Listen(String),
+    /// UNLISTEN; `None`: all channels.
+    Unlisten(Option<String>),
+    /// NOTIFY
+    Notify {
+        /// Channel.
+        channel: String,
+        /// Payload, empty when none is given.
+        payload: String,
+    },
     /// TRUNCATE
     Truncate {
         /// Tables.
         names: Vec<Name>,
         /// RESTART IDENTITY
         restart_identity: bool,
+        /// CASCADE
+        cascade: bool,
     },
     /// REINDEX
     Reindex(Reindex),

@@ -66,7 +66,10 @@ fn temporary_relations() {
 #[test]
 fn what_is_missing_is_named() {
     for (sql, named) in [
-        ("create table t (a int references u)", "FOREIGN KEY"),
+        (
+            "create table t (a int generated always as (1) virtual)",
+            "generated column that is not STORED",
+        ),
         ("create table t (like u)", "LIKE in CREATE TABLE"),
         ("create table t (a int) partition by range (a)", "partitioned table"),
         ("create table t (a int) inherits (u)", "INHERITS"),

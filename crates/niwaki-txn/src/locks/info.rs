@@ -73,7 +73,9 @@ fn info(session: &SessionControl, key: LockKey, bit: u8, granted: bool) -> LockI
 pub(super) fn mode_name(key: &LockKey, bit: u8, granted: bool) -> &'static str {
     let at = bit.trailing_zeros() as usize;
     match key {
-        LockKey::Table(_) => TableLockMode::ALL[at].name(),
+        LockKey::Table(_) | LockKey::Advisory(_) | LockKey::Notifications => {
+            TableLockMode::ALL[at].name()
+        }
         LockKey::Transaction(_) if granted => "ExclusiveLock",
         LockKey::Transaction(_) => "ShareLock",
         LockKey::Row(_) | LockKey::Tuple { .. } => match RowLockMode::ALL[at] {

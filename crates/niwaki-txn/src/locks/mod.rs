@@ -1,5 +1,6 @@
 //! Locks that belong to transactions, and every way one transaction waits for another.
 
+mod advisory;
 mod deadlock;
 mod entry;
 mod fast;
@@ -14,6 +15,7 @@ mod xid;
 
 use niwaki_storage::{RelFileId, Tid, Xid};
 
+pub use advisory::{AdvisoryKey, AdvisoryLocks};
 pub(crate) use held::{FastSlots, HeldLocks, LockMark};
 pub use kept::KeptLock;
 pub use mode::{RowLockMode, TableLockMode};
@@ -53,6 +55,10 @@ pub enum LockKey {
     },
     /// The end of a transaction or subtransaction.
     Transaction(Xid),
+    /// What clients agree on.
+    Advisory(AdvisoryKey),
+    /// The right to be the next whose notifications are delivered.
+    Notifications,
 }
 
 /// What to do when a lock is not free.

@@ -113,7 +113,9 @@ impl Mode {
     pub(crate) fn of(key: &LockKey, bit: u8) -> Self {
         let at = bit.trailing_zeros() as usize;
         match key {
-            LockKey::Table(_) => TableLockMode::ALL[at].into(),
+            LockKey::Table(_) | LockKey::Advisory(_) | LockKey::Notifications => {
+                TableLockMode::ALL[at].into()
+            }
             LockKey::Row(_) | LockKey::Tuple { .. } | LockKey::Transaction(_) => {
                 RowLockMode::ALL[at].into()
             }

@@ -257,6 +257,33 @@ impl LockManager {
         result
     }
 
+    /// Takes a lock that no transaction notes: the session gives it back.
+    pub(super) fn acquire_for_session(
+        &self,
+        session: &Arc<SessionControl>,
+        key: LockKey,
+        mode: Mode,
+        policy: WaitPolicy,
+    ) -> Result<Acquired> {
+        self.announce(&key, mode)?;
+        let result = self.acquire_announced(session, key, mode, policy, true);
+        if !matches!(result, Ok(Acquired::Now)) {
+            self.retract(&key, mode);
+        }
+        result
+    }
+
+    /// Waits until the transaction is the next whose notifications are delivered; it stays that until it ends. Who
+    /// has it waits for nobody but the log.
+    ///
+    /// # Errors
+    /// Those of a wait.
+    pub fn acquire_notifications(&self, transaction: &Transaction) -> Result<()> {
+        let mode = TableLockMode::Exclusive.into();
+        self.acquire(transaction, LockKey::Notifications, mode, WaitPolicy::Block)?;
+        Ok(())
+    }
+
     /// Waits until the lock could be taken, without taking it.
     pub(crate) fn probe(
         &self,
@@ -458,5 +485,9 @@ pub(crate) fn describe(key: &LockKey) -> String {
         LockKey::Row(row) => format!("row {} of file {}", row.root, row.file),
         LockKey::Tuple { file, tid } => format!("tuple {tid} of file {file}"),
         LockKey::Transaction(xid) => format!("transaction {xid}"),
+        LockKey::Advisory(key) => {
+            format!("advisory lock [{},{},{}]", key.class, key.object, key.parts)
+        }
+        LockKey::Notifications => "the queue of notifications".to_owned(),
     }
 }

@@ -138,6 +138,22 @@ impl TimeZone {
         Some(Self { rules: tz::TimeZone::fixed(offset), name, is_utc: false, abbreviation: None })
     }
 
+    /// Names of all zones of the zone database, in alphabetic order.
+    pub fn names() -> Vec<String> {
+        let mut names: Vec<String> =
+            tz::db().available().map(|name| name.as_str().to_owned()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Whether it is summer time at a moment, in microseconds since 2000-01-01 UTC.
+    pub fn is_summer_at(&self, micros: i64) -> bool {
+        let micros = within_rules(micros);
+        let seconds = micros.div_euclid(MICROS_PER_SECOND) + EPOCH_UNIX_SECONDS;
+        jiff::Timestamp::from_second(seconds)
+            .is_ok_and(|moment| self.rules.to_offset_info(moment).dst().is_dst())
+    }
+
     /// The name as the zone database spells it.
     pub fn name(&self) -> &str {
         &self.name

@@ -6,6 +6,7 @@
 
 mod apart;
 mod array;
+mod tagged;
 #[cfg(test)]
 #[allow(
     clippy::indexing_slicing,
@@ -20,6 +21,7 @@ pub use apart::{
     Apart, Compression, IMAGE_MAX, ValuePointer, can_be_apart, compress, compressed_size_in_row,
     decompress, image, size_in_row, value_of_image,
 };
+pub use tagged::{read_tagged_into, read_tagged_row, write_tagged, write_tagged_row};
 pub use value::form_tells;
 pub use view::{ColumnMask, Field, KeyPart, RowView};
 

@@ -31,6 +31,28 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
+    fn tagged_rows_come_back((_, values) in any_row(), cut in any::<usize>()) {
+        let mut bytes = Vec::new();
+        write_tagged_row(&values, &mut bytes);
+        let mut found = Vec::new();
+        read_tagged_row(&bytes, &mut found).expect("own row");
+        prop_assert_eq!(found.len(), values.len());
+        prop_assert!(found.iter().zip(&values).all(|(found, value)| same_image(found, value)));
+        let mut places = vec![Datum::Null; values.len() + 1];
+        prop_assert_eq!(read_tagged_into(&bytes, &mut places).expect("own row"), values.len());
+        prop_assert!(places.iter().zip(&values).all(|(found, value)| same_image(found, value)));
+        if let Some(last) = values.len().checked_sub(1) {
+            prop_assert!(read_tagged_into(&bytes, &mut places[..last]).is_err());
+        }
+        // What is cut off is a row of fewer values, or none.
+        let cut = cut % (bytes.len() + 1);
+        let mut found = Vec::new();
+        if read_tagged_row(&bytes[..cut], &mut found).is_ok() {
+            prop_assert!(found.iter().zip(&values).all(|(found, value)| same_image(found, value)));
+        }
+    }
+
+    #[test]
     fn rows_come_back((columns, values) in any_row(), order in any::<u64>(), mask in any_mask()) {
         let mut bytes = Vec::new();
         let has_nulls = form_row(&columns, &values, &mut bytes);

@@ -85,7 +85,7 @@ fn write_other(oid: TypeOid, value: &Datum, out: &mut Vec<u8>) {
 }
 
 /// Appends what `body` writes with its length before it.
-fn write_counted(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
+pub(super) fn write_counted(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     // Most are short: leave one byte for the length, and make room if it was not enough.
     out.push(0);

@@ -1,17 +1,18 @@
-//! Deferrable constraints: when what statements made doubtful is checked.
+//! Constraints that are checked later: when what statements made doubtful is checked.
 //!
-//! A statement leaves the keys that may be there twice in the workspace. At its end those of constraints
-//! that are immediate now are checked; the others wait for SET CONSTRAINTS … IMMEDIATE or the commit. A
+//! A statement leaves the keys that may be there twice in the workspace, and notes what foreign keys have something to
+//! say to. At its end those of constraints that are immediate now are checked; the others wait for SET CONSTRAINTS … IMMEDIATE or the commit. A
 //! rollback to a savepoint forgets what came after it; what was checked after a savepoint stays noted if it
 //! came before it, because the rollback may bring a row back that was gone when it was checked.
 
 use hashbrown::HashMap;
-use niwaki_catalog::{ConstraintTime, Oid, Relation};
+use niwaki_catalog::{CatalogState, ConstraintTime, Oid, ReferentialAction, Relation};
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::Name;
 use niwaki_table::DeferredKey;
 
 use super::errors::of_table;
+use super::foreign_keys::{Change, Key};
 use super::{Block, Session};
 use crate::Result;
 use crate::result::ResultSink;
@@ -28,6 +29,7 @@ pub(super) struct ConstraintModes {
 pub(super) struct Deferred {
     modes: ConstraintModes,
     keys: Vec<DeferredKey>,
+    references: Vec<Key>,
 }
 
 /// What a savepoint remembers of it.
@@ -35,20 +37,27 @@ pub(super) struct Deferred {
 pub(super) struct DeferredMark {
     modes: ConstraintModes,
     pub(super) keys: usize,
+    pub(super) references: usize,
 }
 
 impl Deferred {
     pub(super) fn mark(&self) -> DeferredMark {
-        DeferredMark { modes: self.modes.clone(), keys: self.keys.len() }
+        DeferredMark {
+            modes: self.modes.clone(),
+            keys: self.keys.len(),
+            references: self.references.len(),
+        }
     }
 
     pub(super) fn rollback_to(&mut self, mark: &DeferredMark) {
         self.modes = mark.modes.clone();
         self.keys.truncate(mark.keys);
+        self.references.truncate(mark.references);
     }
 
     pub(super) fn clear(&mut self) {
-        if !self.keys.is_empty() || self.modes.all.is_some() || !self.modes.each.is_empty() {
+        let said = self.modes.all.is_some() || !self.modes.each.is_empty();
+        if said || !self.keys.is_empty() || !self.references.is_empty() {
             *self = Self::default();
         }
     }
@@ -56,45 +65,84 @@ impl Deferred {
     /// Whether a key of this table waits to be checked.
     pub(super) fn concerns(&self, table: Oid) -> bool {
         self.keys.iter().any(|key| key.table == u64::from(table.0))
+            || self.references.iter().any(|key| key.table == table)
     }
 
     fn is_deferred(&self, index: &Relation) -> bool {
-        let initially =
-            index.index.as_ref().is_some_and(|i| i.check_time == ConstraintTime::Transaction);
-        let said = self.modes.each.get(&index.oid).copied().or(self.modes.all);
-        said.unwrap_or(initially)
+        let time = index.index.as_ref().map_or(ConstraintTime::AtOnce, |i| i.check_time);
+        self.is_later(index.oid, time)
+    }
+
+    fn is_later(&self, constraint: Oid, time: ConstraintTime) -> bool {
+        let said = self.modes.each.get(&constraint).copied().or(self.modes.all);
+        match time {
+            ConstraintTime::AtOnce => false,
+            ConstraintTime::Statement => said.unwrap_or(false),
+            ConstraintTime::Transaction => said.unwrap_or(true),
+        }
+    }
+
+    /// Whether a change that a foreign key has something to say to waits. Only whether keys are there is deferred, never what
+    /// follows from a change.
+    fn waits(&self, state: &CatalogState, noted: &Key) -> bool {
+        let Some((_, key)) = state.foreign_key(noted.constraint) else { return false };
+        let deferrable = match noted.change {
+            Change::Refers { .. } => true,
+            Change::Deleted { .. } => key.on_delete == ReferentialAction::NoAction,
+            Change::Replaced { .. } => key.on_update == ReferentialAction::NoAction,
+        };
+        deferrable && self.is_later(key.oid, key.check_time)
     }
 }
 
 impl Session {
     /// The end of a statement: checks what is immediate, keeps what is deferred.
     pub(super) fn check_after_statement(&mut self) -> Result<()> {
-        let noted = self.work.take_deferred();
-        if noted.is_empty() {
+        if self.in_parts {
             return Ok(());
         }
-        let state = self.catalog.state();
-        for key in noted {
-            let Some(index) = relation_of(key.index).and_then(|oid| state.relation(oid)) else {
-                continue;
-            };
-            if self.deferred.is_deferred(index) {
-                self.deferred.keys.push(key);
-            } else {
-                self.check_key(&key)?;
+        // Ends: what follows from a change leads from one table to the next, and a row is deleted or given a key once;
+        // who writes a circle of ON UPDATE CASCADE that never rests is interrupted as in any statement.
+        loop {
+            let keys = self.work.take_deferred();
+            let references = self.foreign_keys.noted.take();
+            if keys.is_empty() && references.is_empty() {
+                return Ok(());
+            }
+            let state = self.catalog.state();
+            for key in keys {
+                let Some(index) = relation_of(key.index).and_then(|oid| state.relation(oid)) else {
+                    continue;
+                };
+                if self.deferred.is_deferred(index) {
+                    self.deferred.keys.push(key);
+                } else {
+                    self.check_key(&key)?;
+                }
+            }
+            for noted in references {
+                if self.deferred.waits(&state, &noted) {
+                    self.deferred.references.push(noted);
+                } else {
+                    self.control.check_interrupts().map_err(niwaki_txn::Error::from)?;
+                    self.see_to(&noted)?;
+                }
             }
         }
-        Ok(())
     }
 
     /// Before the commit: checks everything.
     pub(super) fn check_before_commit(&mut self) -> Result<()> {
         self.check_after_statement()?;
-        if self.deferred.keys.is_empty() {
-            return Ok(());
-        }
-        for key in std::mem::take(&mut self.deferred.keys) {
-            self.check_key(&key)?;
+        // Ends as above: what follows from a change may be deferred again.
+        while !self.deferred.keys.is_empty() || !self.deferred.references.is_empty() {
+            for key in std::mem::take(&mut self.deferred.keys) {
+                self.check_key(&key)?;
+            }
+            for noted in std::mem::take(&mut self.deferred.references) {
+                self.see_to(&noted)?;
+            }
+            self.check_after_statement()?;
         }
         Ok(())
     }
@@ -120,8 +168,12 @@ impl Session {
             let message = "SET CONSTRAINTS can only be used in transaction blocks";
             self.warning(out, "25P01", message);
         }
-        let constraints = names.iter().map(|n| self.constraint(n)).collect::<Result<Vec<Oid>>>()?;
-        if constraints.is_empty() {
+        let mut constraints = Vec::new();
+        for name in names {
+            constraints.extend(self.constraints_named(name, deferred)?);
+        }
+        let all = names.is_empty();
+        if all {
             self.deferred.modes = ConstraintModes { all: Some(deferred), each: HashMap::new() };
         }
         for oid in &constraints {
@@ -129,39 +181,71 @@ impl Session {
         }
         if !deferred {
             let concerned = |key: &DeferredKey| {
-                constraints.is_empty()
-                    || relation_of(key.index).is_some_and(|oid| constraints.contains(&oid))
+                all || relation_of(key.index).is_some_and(|oid| constraints.contains(&oid))
             };
             let due: Vec<DeferredKey> =
                 self.deferred.keys.iter().filter(|key| concerned(key)).cloned().collect();
             for key in &due {
                 self.check_key(key)?;
             }
-            let before_savepoint = self.levels.last().map_or(0, |level| level.deferred.keys);
+            let mark = self.levels.last().map(|level| &level.deferred);
+            let (keys, references) = mark.map_or((0, 0), |mark| (mark.keys, mark.references));
             let mut number = 0;
             self.deferred.keys.retain(|key| {
                 number += 1;
-                number <= before_savepoint || !concerned(key)
+                number <= keys || !concerned(key)
             });
+            let concerned = |key: &Key| all || constraints.contains(&key.constraint);
+            let due: Vec<Key> =
+                self.deferred.references.iter().filter(|key| concerned(key)).cloned().collect();
+            for key in &due {
+                self.see_to(key)?;
+            }
+            let mut number = 0;
+            self.deferred.references.retain(|key| {
+                number += 1;
+                number <= references || !concerned(key)
+            });
+            self.check_after_statement()?;
         }
         Ok("SET CONSTRAINTS")
     }
 
-    /// A deferrable constraint by name.
-    fn constraint(&mut self, name: &Name) -> Result<Oid> {
+    /// The deferrable constraints of this name, in the first schema that has any constraint of it.
+    /// Others of it are passed over, unless they are to be deferred.
+    fn constraints_named(&mut self, name: &Name, deferred: bool) -> Result<Vec<Oid>> {
         let state = self.catalog.state();
         let path = self.search_path();
-        let found = state.resolve(&path, name.schema.as_deref(), &name.name).ok();
-        let index = found.and_then(|r| Some((r, r.index.as_ref()?)));
-        let Some((relation, index)) = index.filter(|(_, i)| i.constraint.is_some()) else {
-            let message = format!("constraint \"{}\" does not exist", name.name);
-            return Err(SqlError::new("42704", message));
+        let schemas: Vec<Oid> = match &name.schema {
+            None => path.schemas.clone(),
+            Some(schema) => state.schema_by_name(schema).map(|s| s.oid).into_iter().collect(),
         };
-        if index.check_time == ConstraintTime::AtOnce {
-            let message = format!("constraint \"{}\" is not deferrable", name.name);
-            return Err(SqlError::new("42809", message));
+        for schema in schemas {
+            let index = state.lookup(schema, &name.name);
+            let index = index.and_then(|r| Some((r.oid, r.index.as_ref()?)));
+            let index = index.filter(|(_, index)| index.constraint.is_some());
+            let mut found: Vec<(Oid, ConstraintTime)> =
+                index.map(|(oid, index)| (oid, index.check_time)).into_iter().collect();
+            let mut has_check = false;
+            for table in state.tables().filter(|table| table.schema == schema) {
+                let keys = table.foreign_keys.iter().filter(|key| key.name == name.name);
+                found.extend(keys.map(|key| (key.oid, key.check_time)));
+                has_check |= table.checks.iter().any(|check| check.name == name.name);
+            }
+            if found.is_empty() && !has_check {
+                continue;
+            }
+            let all = found.len();
+            found.retain(|(_, time)| *time != ConstraintTime::AtOnce);
+            if deferred && (has_check || found.len() < all) {
+                let message = format!("constraint \"{}\" is not deferrable", name.name);
+                return Err(SqlError::new("42809", message));
+            }
+            found.sort_unstable_by_key(|(oid, _)| *oid);
+            return Ok(found.into_iter().map(|(oid, _)| oid).collect());
         }
-        Ok(relation.oid)
+        let message = format!("constraint \"{}\" does not exist", name.name);
+        Err(SqlError::new("42704", message))
     }
 }
 

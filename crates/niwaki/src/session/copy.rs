@@ -197,7 +197,11 @@ impl Session {
             let state = self.catalog.state();
             of_table(error, relation, &state)
                 .with_context(format!("COPY {}, line {line}", relation.name))
-        })
+        })?;
+        if !relation.foreign_keys.is_empty() {
+            rows.iter().for_each(|row| self.foreign_keys.noted.inserted(relation, row));
+        }
+        Ok(())
     }
 
     /// The general way: each row by an INSERT, with its defaults and checks.
@@ -218,6 +222,8 @@ impl Session {
         let mut nowhere: Vec<Vec<Datum>> = Vec::new();
         let mut total = 0;
         skip_header(reader, &mut input, out)?;
+        // The statement ends with the last row. An error ends it too.
+        self.in_parts = true;
         while let Some(line) = input.next_line(&mut |buffer| out.copy_in_data(buffer))? {
             let number = input.line_number();
             reader.read(input.line(&line), number, &mut row)?;
@@ -227,6 +233,7 @@ impl Session {
             })?;
             total += 1;
         }
+        self.in_parts = false;
         Ok(total)
     }
 
@@ -363,7 +370,8 @@ fn skip_header(
 /// Positions of the columns that COPY names, or of all.
 fn positions_of(relation: &Relation, columns: &[String]) -> Result<Vec<usize>> {
     if columns.is_empty() {
-        return Ok(relation.visible_columns().map(|(p, _)| p).collect());
+        let stored = relation.visible_columns().filter(|(_, column)| !column.generated);
+        return Ok(stored.map(|(p, _)| p).collect());
     }
     let mut positions = Vec::with_capacity(columns.len());
     for name in columns {
@@ -373,6 +381,11 @@ fn positions_of(relation: &Relation, columns: &[String]) -> Result<Vec<usize>> {
                 format!("column \"{name}\" of relation \"{}\" does not exist", relation.name),
             )
         })?;
+        if relation.columns[position].generated {
+            let message = format!("column \"{name}\" is a generated column");
+            return Err(SqlError::new("42P10", message)
+                .with_detail("Generated columns cannot be used in COPY."));
+        }
         if positions.contains(&position) {
             return Err(SqlError::new(
                 "42701",

@@ -6,11 +6,14 @@ use std::time::Duration;
 use niwaki_catalog::{CatalogState, Oid, RelationKind, SearchPath};
 use niwaki_env::Env;
 use niwaki_sql::settings::Settings;
-use niwaki_sql::{Environment, SqlError};
+use niwaki_sql::{AdvisoryLock, AdvisoryNumber, Environment, SqlError};
 use niwaki_table::Sequence;
-use niwaki_txn::{SessionControl, TableId, TableLockMode, Transaction, WaitPolicy};
+use niwaki_txn::{
+    AdvisoryKey, AdvisoryLocks, SessionControl, TableId, TableLockMode, Transaction, WaitPolicy,
+};
 
 use crate::Result;
+use crate::notifications::{Notifications, Pending};
 
 /// Microseconds between 1970 and 2000.
 pub(super) const UNIX_TO_POSTGRES_US: i64 = 946_684_800_000_000;
@@ -38,6 +41,10 @@ pub(super) struct SessionEnvironment<'s> {
     pub(super) path: &'s SearchPath,
     pub(super) settings: &'s RefCell<&'s mut Settings>,
     pub(super) sequences: &'s mut SequenceValues,
+    pub(super) advisory: &'s mut AdvisoryLocks,
+    pub(super) pending: &'s mut Pending,
+    pub(super) notifications: &'s Notifications,
+    pub(super) warnings: &'s mut Vec<SqlError>,
     pub(super) user: &'s str,
     pub(super) database: &'s str,
     pub(super) statement_started_us: i64,
@@ -178,6 +185,43 @@ impl Environment for SessionEnvironment<'_> {
         self.lock_table(table, TableLockMode::AccessShare)
     }
 
+    fn advisory_lock(&mut self, lock: AdvisoryLock, wait: bool) -> Result<bool> {
+        let policy = if wait { WaitPolicy::Block } else { WaitPolicy::Skip };
+        let (key, tx) = (advisory_key(lock), self.transaction);
+        Ok(match lock.transaction {
+            true => self.advisory.lock_in_transaction(tx, key, lock.shared, policy)?,
+            false => self.advisory.lock(tx, key, lock.shared, policy)?,
+        })
+    }
+
+    fn advisory_unlock(&mut self, lock: AdvisoryLock) -> Result<bool> {
+        let had = self.advisory.unlock(self.transaction, advisory_key(lock), lock.shared);
+        if !had {
+            let mode = if lock.shared { "ShareLock" } else { "ExclusiveLock" };
+            let message = format!("you don't own a lock of type {mode}");
+            let warning = SqlError::new("01000", message);
+            self.warnings.push(warning.with_severity(niwaki_sql::Severity::Warning));
+        }
+        Ok(had)
+    }
+
+    fn advisory_unlock_all(&mut self) -> Result<()> {
+        self.advisory.unlock_all(Some(self.transaction));
+        Ok(())
+    }
+
+    fn notify(&mut self, channel: &str, payload: &str) -> Result<()> {
+        self.pending.notify(channel, payload)
+    }
+
+    fn listening_channels(&self) -> Vec<String> {
+        self.notifications.channels(self.control.backend())
+    }
+
+    fn notification_queue_usage(&self) -> f64 {
+        self.notifications.usage()
+    }
+
     fn current_user(&self) -> String {
         self.user.to_owned()
     }
@@ -197,5 +241,12 @@ impl Environment for SessionEnvironment<'_> {
             .filter(|s| implicit || **s != niwaki_catalog::PG_CATALOG)
             .filter_map(|s| self.state.schema(*s).map(|s| s.name.clone()))
             .collect()
+    }
+}
+
+fn advisory_key(lock: AdvisoryLock) -> AdvisoryKey {
+    match lock.number {
+        AdvisoryNumber::One(number) => AdvisoryKey::one(number),
+        AdvisoryNumber::Two(first, second) => AdvisoryKey::two(first, second),
     }
 }

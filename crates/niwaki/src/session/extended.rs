@@ -418,6 +418,9 @@ impl Session {
     /// Tells the sink that a statement is done.
     pub(super) fn complete(&mut self, out: &mut dyn ResultSink) {
         self.report_text_settings(out);
+        for warning in std::mem::take(&mut self.warnings) {
+            self.send(out, &warning);
+        }
         out.complete(&self.tag);
     }
 }

@@ -8,7 +8,9 @@ mod define;
 mod environment;
 pub(crate) mod errors;
 mod extended;
+mod foreign_keys;
 mod maintain;
+mod notify;
 mod query;
 mod simple;
 mod source;
@@ -26,13 +28,14 @@ use niwaki_heap::FreeingPaused;
 use niwaki_sql::settings::Settings;
 use niwaki_sql::utility::{Name, OnCommit};
 use niwaki_sql::{ColumnInfo, Scratch, Severity, SqlError};
-use niwaki_table::{Engine, Lookup, Workspace};
-use niwaki_txn::{SessionControl, TableId, TableLockMode, Transaction, WaitPolicy};
+use niwaki_table::{Engine, Lookup, TempSpace, Workspace};
+use niwaki_txn::{AdvisoryLocks, SessionControl, TableId, TableLockMode, Transaction, WaitPolicy};
 use niwaki_types::{Datum, TextSettings, TypeOid};
 
 use crate::Result;
 use crate::activity::{Activity, BackendType, State};
 use crate::database::Database;
+use crate::notifications::Pending;
 use crate::progress::{Build, ProgressEntry};
 use crate::result::ResultSink;
 
@@ -40,6 +43,7 @@ use constraints::Deferred;
 use environment::SequenceValues;
 use extended::Portal;
 pub(crate) use extended::Statement;
+use foreign_keys::ForeignKeys;
 pub(crate) use query::columns_of_expression;
 pub(crate) use source::{DATABASE_OID, schema_name};
 use transaction::{Block, Level};
@@ -88,8 +92,18 @@ pub struct Session {
     on_commit: Vec<(Oid, OnCommit)>,
     /// Tables that may get back an index that this transaction drops: none of their line pointers is freed.
     freeing: Vec<FreeingPaused>,
-    /// Keys that may be there twice, to be checked at the end of the transaction.
+    /// What constraints are to check at the end of the transaction.
     deferred: Deferred,
+    foreign_keys: ForeignKeys,
+    /// A statement goes on over several commands: nothing is checked at the end of one.
+    in_parts: bool,
+    /// What the transaction sends when it commits, and which channels it listens to then.
+    pending: Pending,
+    /// It has listened to some channel.
+    listened: bool,
+    advisory: AdvisoryLocks,
+    /// What functions of the running statement warn of.
+    warnings: Vec<SqlError>,
     path: Option<CachedPath>,
     statements: HashMap<String, Arc<Statement>>,
     portals: HashMap<String, Portal>,
@@ -99,6 +113,8 @@ pub struct Session {
     work: Workspace,
     lookup: Lookup,
     scratch: Scratch,
+    /// Where its statements put what memory has no room for.
+    temp: TempSpace,
     user: String,
     database_name: String,
     /// When the running statement began, in microseconds since 1970.
@@ -134,7 +150,12 @@ impl Session {
     ) -> Self {
         let catalog = CatalogTransaction::new(Arc::clone(database.catalog()));
         let activity = database.activities().add(control.backend(), BackendType::Client);
+        let temp = database.engine().temporary_space(Arc::default());
         let mut session = Self {
+            advisory: AdvisoryLocks::new(&control),
+            pending: Pending::default(),
+            listened: false,
+            warnings: Vec::new(),
             database,
             control,
             activity,
@@ -149,6 +170,8 @@ impl Session {
             on_commit: Vec::new(),
             freeing: Vec::new(),
             deferred: Deferred::default(),
+            foreign_keys: ForeignKeys::default(),
+            in_parts: false,
             path: None,
             statements: HashMap::new(),
             portals: HashMap::new(),
@@ -157,6 +180,7 @@ impl Session {
             work: Workspace::default(),
             lookup: Lookup::default(),
             scratch: Scratch::default(),
+            temp,
             user: user.to_owned(),
             database_name: database_name.to_owned(),
             statement_started_us: 0,
@@ -448,6 +472,8 @@ impl Session {
         self.portals.clear();
         self.statements.clear();
         self.sequences.clear();
+        self.advisory.unlock_all(self.transaction.as_ref());
+        self.pending.unlisten(None);
         self.settings.reset_all();
         self.settings_changed();
     }
@@ -456,6 +482,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.abandon_transaction();
+        self.database.notifications().forget(self.id());
         self.end_temporary();
         self.database.activities().remove(self.id(), &self.activity);
     }

@@ -2,13 +2,13 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::vec;
 
 use niwaki_sql::parse::ParsedStatement;
 use niwaki_sql::walk::each_node;
 use niwaki_sql::{
-    AnalyzeContext, CommandTag, Completion, ExecContext, Execution, Planned, PlannerSettings,
-    Progress, RowSink, SqlError, Statement as Analyzed,
+    AnalyzeContext, CommandTag, Completion, ExecContext, Execution, KeptReader, Planned,
+    PlannerSettings, Progress, RowKeeper, RowSink, SqlError, Statement as Analyzed,
+    TEMP_CHUNK_BYTES,
 };
 use niwaki_storage::ReadAhead;
 use niwaki_txn::{Snapshot, TableId, WaitPolicy};
@@ -21,9 +21,7 @@ use super::source::SessionSource;
 use super::store::{TableStore, lock_mode};
 use crate::Result;
 
-/// `hash_mem_multiplier`: how many times `work_mem` plans take a hash table to have.
-const HASH_MEMORY_MULTIPLIER: f64 = 2.0;
-/// Memory that a statement may hold for sorting, hashing and keeping rows, whatever `work_mem` says.
+/// Memory that a statement may hold for values that must stay there (an `array_agg`), whatever `work_mem` says.
 const STATEMENT_MEMORY_MIN_BYTES: usize = 64 << 20;
 
 /// A query that has begun, as a suspended portal keeps it.
@@ -31,7 +29,7 @@ pub(super) enum Running {
     /// Its place in the plan, and what it sees.
     Query { execution: Box<Execution>, snapshot: Snapshot },
     /// It has run to its end; these rows are still to be given.
-    Rows { rows: vec::IntoIter<Vec<Datum>>, completion: Completion },
+    Rows { rows: KeptReader, completion: Completion },
 }
 
 impl Session {
@@ -73,7 +71,7 @@ impl Session {
                 enable_hashjoin: hot.enable_hashjoin,
                 enable_mergejoin: hot.enable_mergejoin,
                 enable_nestloop: hot.enable_nestloop,
-                hash_memory: hot.work_mem_bytes as f64 * HASH_MEMORY_MULTIPLIER,
+                hash_memory: hot.hash_mem_bytes as f64,
                 costs: hot.costs,
                 ..PlannerSettings::default()
             },
@@ -127,9 +125,10 @@ impl Session {
         parameters: Vec<Datum>,
     ) -> Result<Running> {
         if planned.tag() != CommandTag::Select {
-            let mut rows: Vec<Vec<Datum>> = Vec::new();
+            let work_mem = self.settings.hot().work_mem_bytes;
+            let mut rows = RowKeeper::within(Some(self.temp.clone()), TEMP_CHUNK_BYTES, work_mem);
             let completion = self.run_planned(planned, &parameters, &mut rows)?;
-            return Ok(Running::Rows { rows: rows.into_iter(), completion });
+            return Ok(Running::Rows { rows: rows.finish()?.read(), completion });
         }
         let snapshot = self.snapshot_for(planned)?;
         let execution = Box::new(Execution::new(Arc::clone(planned), parameters));
@@ -174,9 +173,19 @@ impl Session {
     }
 
     /// Calls `run` with everything that a statement needs while it runs.
-    fn with_context<T>(
+    pub(super) fn with_context<T>(
         &mut self,
         snapshot: &Snapshot,
+        run: &mut dyn FnMut(&mut ExecContext<'_>) -> Result<T>,
+    ) -> Result<T> {
+        self.with_checked_context(snapshot, None, run)
+    }
+
+    /// [`Session::with_context`]; rows that `crosscheck` does not see as they are refuse to be changed.
+    pub(super) fn with_checked_context<T>(
+        &mut self,
+        snapshot: &Snapshot,
+        crosscheck: Option<&Snapshot>,
         run: &mut dyn FnMut(&mut ExecContext<'_>) -> Result<T>,
     ) -> Result<T> {
         let path = self.search_path();
@@ -185,11 +194,9 @@ impl Session {
             .transaction
             .as_ref()
             .ok_or_else(|| SqlError::internal("no transaction is open"))?;
-        // Sorts and hash tables cannot spill to disk yet, so they get more than PostgreSQL's would
-        // before the statement is refused.
         let hot = self.settings.hot();
-        let work_mem = hot.work_mem_bytes;
-        let memory_limit = work_mem.max(STATEMENT_MEMORY_MIN_BYTES);
+        let (work_mem, hash_mem) = (hot.work_mem_bytes, hot.hash_mem_bytes);
+        self.temp.quota().set_limit(hot.temp_file_limit_bytes);
         let mut store = TableStore {
             transaction,
             snapshot,
@@ -203,6 +210,8 @@ impl Session {
             },
             locked: true,
             pending: None,
+            noted: &mut self.foreign_keys.noted,
+            crosscheck,
         };
         let settings = RefCell::new(&mut self.settings);
         let source = SessionSource {
@@ -218,6 +227,10 @@ impl Session {
             path: &path,
             settings: &settings,
             sequences: &mut self.sequences,
+            advisory: &mut self.advisory,
+            pending: &mut self.pending,
+            notifications: self.database.notifications(),
+            warnings: &mut self.warnings,
             user: &self.user,
             database: &self.database_name,
             statement_started_us: self.statement_started_us,
@@ -229,8 +242,11 @@ impl Session {
             path: &path,
             source: &source,
             text: &self.text,
-            memory_limit,
+            memory_limit: work_mem.max(STATEMENT_MEMORY_MIN_BYTES),
             work_mem,
+            hash_mem,
+            temp: Some(&self.temp),
+            temp_chunk: TEMP_CHUNK_BYTES,
             scratch: &mut self.scratch,
         };
         run(&mut context)
@@ -351,14 +367,17 @@ pub(crate) fn columns_of_expression(expression: &str) -> Result<Vec<String>> {
 
 /// Gives up to `max_rows` rows (0: all) of a query that has run.
 fn give(
-    rows: &mut vec::IntoIter<Vec<Datum>>,
+    rows: &mut KeptReader,
     completion: Completion,
     max_rows: u64,
     out: &mut dyn RowSink,
 ) -> Result<Progress> {
     let mut given = 0;
+    let mut row = vec![Datum::Null; rows.width()];
     while max_rows == 0 || given < max_rows {
-        let Some(row) = rows.next() else { return Ok(Progress::Complete(completion)) };
+        if !rows.next(&mut row)? {
+            return Ok(Progress::Complete(completion));
+        }
         out.row(&row)?;
         given += 1;
     }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::ops::Range;
+use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Oid, Relation, RelationKind, SystemSource};
 use niwaki_nbtree::Index;
@@ -9,7 +10,7 @@ use niwaki_sql::settings::{Context, Kind, Settings, Unit};
 use niwaki_storage::{BlockNumber, BlocksAhead, Fork, PageId, ReadAhead, RelFileId};
 use niwaki_table::Visits;
 use niwaki_txn::LockKey;
-use niwaki_types::{Datum, Numeric, TypeOid};
+use niwaki_types::{Datum, Interval, Numeric, TimeZone, TypeOid};
 
 use super::environment::UNIX_TO_POSTGRES_US;
 use crate::activity::BackendType;
@@ -159,6 +160,9 @@ impl SystemSource for SessionSource<'_> {
             SNAPSHOTS => snapshots::rows(self.database, state, row),
             READ_AHEAD => read_ahead::rows(self.database, row),
             "pg_stat_bgwriter" => self.writer_rows(row),
+            "pg_timezone_names" => self.zone_rows(row),
+            "pg_stat_ssl" => self.plain_rows(1, row),
+            "pg_stat_gssapi" => self.plain_rows(2, row),
             _ => Ok(()),
         }
     }
@@ -214,6 +218,8 @@ impl SessionSource<'_> {
                 LockKey::Table(_) => "relation",
                 LockKey::Row(_) | LockKey::Tuple { .. } => "tuple",
                 LockKey::Transaction(_) => "transactionid",
+                LockKey::Advisory(_) => "advisory",
+                LockKey::Notifications => "object",
             });
             // The gardener has none.
             let activity = self.database.activities().of(session.backend);
@@ -255,6 +261,12 @@ impl SessionSource<'_> {
                 LockKey::Row(key) => ("tuple", None, Some(key.root), None),
                 LockKey::Tuple { tid, .. } => ("tuple", None, Some(tid), None),
                 LockKey::Transaction(xid) => ("transactionid", None, None, Some(xid)),
+                LockKey::Advisory(_) => ("advisory", None, None, None),
+                LockKey::Notifications => ("object", None, None, None),
+            };
+            let number = match lock.key {
+                LockKey::Advisory(key) => Some(key),
+                _ => None,
             };
             row(&[
                 text(kind),
@@ -263,6 +275,9 @@ impl SessionSource<'_> {
                 tid.map_or(Datum::Null, |tid| Datum::Int4(tid.block.0 as i32)),
                 tid.map_or(Datum::Null, |tid| Datum::Int2(tid.offset.0 as i16)),
                 xid.map_or(Datum::Null, |xid| Datum::Oid(xid.0 as u32)),
+                number.map_or(Datum::Null, |key| Datum::Oid(key.class)),
+                number.map_or(Datum::Null, |key| Datum::Oid(key.object)),
+                number.map_or(Datum::Null, |key| Datum::Int2(key.parts.cast_signed())),
                 Datum::Int4(lock.backend),
                 text(lock.mode),
                 Datum::Bool(lock.granted),
@@ -430,10 +445,42 @@ impl SessionSource<'_> {
         row(&[
             count(stats.records),
             count(stats.images),
-            Datum::Numeric(std::sync::Arc::new(bytes)),
+            Datum::Numeric(Arc::new(bytes)),
             count(stats.writes),
             count(stats.syncs),
         ])
+    }
+
+    /// The clients, none of whom is encrypted or authenticated: the number, and as many times no.
+    fn plain_rows(
+        &self,
+        answers: usize,
+        row: &mut dyn FnMut(&[Datum]) -> Result<()>,
+    ) -> Result<()> {
+        for session in self.database.transactions().session_infos() {
+            let activity = self.database.activities().of(session.backend);
+            if activity.is_some_and(|activity| activity.backend_type == BackendType::Client) {
+                let mut values = vec![Datum::Int4(session.backend)];
+                values.extend(std::iter::repeat_n(Datum::Bool(false), answers));
+                row(&values)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn zone_rows(&self, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {
+        let now = self.database.env().clock.now_unix_us().saturating_sub(UNIX_TO_POSTGRES_US);
+        for name in TimeZone::names() {
+            let Ok(zone) = TimeZone::get(&name) else { continue };
+            let offset = i64::from(zone.offset_at(now)) * 1_000_000;
+            row(&[
+                text(&name),
+                text(zone.abbreviation_at(now)),
+                Datum::Interval(Arc::new(Interval::new(0, 0, offset))),
+                Datum::Bool(zone.is_summer_at(now)),
+            ])?;
+        }
+        Ok(())
     }
 
     fn writer_rows(&self, row: &mut dyn FnMut(&[Datum]) -> Result<()>) -> Result<()> {

@@ -10,13 +10,14 @@ use niwaki_sql::store::{
 };
 use niwaki_storage::{ReadAhead, Tid};
 use niwaki_table::{
-    BitmapScan, ChangedRow, Direction, IndexScan, LockOutcome, Lookup, Modify, PageRows,
-    RowLockMode, RowTarget, SeqScan, Table, Upsert, Workspace,
+    BitmapScan, ChangedRow, Direction, Error as TableError, IndexScan, LockOutcome, Lookup, Modify,
+    PageRows, RowLockMode, RowTarget, SeqScan, Table, Upsert, Workspace,
 };
-use niwaki_txn::{Snapshot, TableId, TableLockMode, Transaction, WaitPolicy};
+use niwaki_txn::{Error as TxnError, Snapshot, TableId, TableLockMode, Transaction, WaitPolicy};
 use niwaki_types::{ColumnMask, Datum, Vector};
 
 use super::errors::of_table;
+use super::foreign_keys::Noted;
 use crate::Result;
 
 /// The session's transaction and the statement's snapshot, as the executor uses them.
@@ -32,6 +33,10 @@ pub(super) struct TableStore<'s> {
     pub(super) locked: bool,
     /// The newest version of a row that the executor is judging again: its next change goes there.
     pub(super) pending: Option<RowTarget>,
+    /// Where changes are noted that foreign keys have something to say to.
+    pub(super) noted: &'s mut Noted,
+    /// Rows that this snapshot does not see as they are refuse to be changed (40001).
+    pub(super) crosscheck: Option<&'s Snapshot>,
 }
 
 /// A scan between two batches.
@@ -129,6 +134,13 @@ impl TableStore<'_> {
     }
 
     fn outcome(&mut self, relation: &Relation, outcome: Modify) -> Result<RowOutcome> {
+        if self.crosscheck.is_some() {
+            match outcome {
+                Modify::Changed(_) => return Err(not_serializable("update")),
+                Modify::Gone => return Err(not_serializable("delete")),
+                Modify::Done { .. } | Modify::SelfModified => {}
+            }
+        }
         Ok(match outcome {
             Modify::Done { root } => RowOutcome::Done(root),
             Modify::Changed(changed) => return self.changed(relation, changed),
@@ -136,6 +148,24 @@ impl TableStore<'_> {
             Modify::SelfModified => RowOutcome::SelfModified,
         })
     }
+}
+
+impl TableStore<'_> {
+    /// Refuses a change of a row of which the crosscheck's snapshot does not see this version.
+    fn crosscheck(&self, relation: &Relation, tid: Tid, old: &[Datum]) -> Result<()> {
+        let Some(snapshot) = self.crosscheck else { return Ok(()) };
+        let mut seen = vec![Datum::Null; relation.columns.len()];
+        let all = ColumnMask::all(seen.len());
+        let found = table(relation)?
+            .fetch(self.transaction, snapshot, tid, &all, &mut seen)
+            .map_err(|e| of_table(e, relation, self.state))?;
+        let same = seen.iter().zip(old).all(|(seen, old)| seen.same_image(old));
+        if found && same { Ok(()) } else { Err(not_serializable("update")) }
+    }
+}
+
+fn not_serializable(cause: &'static str) -> SqlError {
+    TxnError::SerializationFailure { cause }.into()
 }
 
 impl Store for TableStore<'_> {
@@ -389,9 +419,11 @@ impl Store for TableStore<'_> {
     }
 
     fn insert(&mut self, relation: &Relation, row: &[Datum]) -> Result<Tid> {
-        table(relation)?
+        let tid = table(relation)?
             .insert(self.transaction, row, self.work)
-            .map_err(|e| of_table(e, relation, self.state))
+            .map_err(|e| of_table(e, relation, self.state))?;
+        self.noted.inserted(relation, row);
+        Ok(tid)
     }
 
     fn insert_or_lock(
@@ -406,7 +438,10 @@ impl Store for TableStore<'_> {
             .insert_or_lock(tx, self.snapshot, row, arbiters, lock, self.work)
             .map_err(|e| of_table(e, relation, self.state))?;
         Ok(match outcome {
-            Upsert::Inserted(tid) => InsertOutcome::Inserted(tid),
+            Upsert::Inserted(tid) => {
+                self.noted.inserted(relation, row);
+                InsertOutcome::Inserted(tid)
+            }
             Upsert::Conflict => InsertOutcome::Conflict,
             Upsert::OwnCommand => InsertOutcome::OwnCommand,
             Upsert::Locked(locked) => {
@@ -423,18 +458,26 @@ impl Store for TableStore<'_> {
         old: &[Datum],
         new: &[Datum],
     ) -> Result<RowOutcome> {
+        self.crosscheck(relation, tid, old)?;
         let target = self.target(tid);
         let outcome = table(relation)?
             .update(self.transaction, self.snapshot, target, old, new, self.work)
             .map_err(|e| of_table(e, relation, self.state))?;
+        if let Modify::Done { .. } = outcome {
+            self.noted.updated(relation, self.state, old, new);
+        }
         self.outcome(relation, outcome)
     }
 
-    fn delete(&mut self, relation: &Relation, tid: Tid, _old: &[Datum]) -> Result<RowOutcome> {
+    fn delete(&mut self, relation: &Relation, tid: Tid, old: &[Datum]) -> Result<RowOutcome> {
+        self.crosscheck(relation, tid, old)?;
         let target = self.target(tid);
         let outcome = table(relation)?
             .delete(self.transaction, self.snapshot, target)
             .map_err(|e| of_table(e, relation, self.state))?;
+        if let Modify::Done { .. } = outcome {
+            self.noted.deleted(relation, self.state, old);
+        }
         self.outcome(relation, outcome)
     }
 
@@ -453,7 +496,13 @@ impl Store for TableStore<'_> {
         };
         let outcome = table(relation)?
             .lock_row(self.transaction, self.snapshot, target, strength(lock), wait)
-            .map_err(|e| of_table(e, relation, self.state))?;
+            .map_err(|e| match e {
+                // As PostgreSQL says it of locks, deleted or changed.
+                TableError::Transaction(TxnError::SerializationFailure { .. }) => {
+                    not_serializable("update")
+                }
+                e => of_table(e, relation, self.state),
+            })?;
         Ok(match outcome {
             LockOutcome::Locked => RowOutcome::Done(tid),
             LockOutcome::Changed(changed) => return self.changed(relation, changed),

@@ -8,7 +8,7 @@
 //!    └──────────── COMMIT (rolls back), ROLLBACK ───────── Failed ────────┘
 //! ```
 
-use niwaki_catalog::Oid;
+use niwaki_catalog::{CatalogChanges, Oid};
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{TransactionCommand, TransactionModes};
 use niwaki_txn::{BeginOptions, Durability, Isolation};
@@ -38,6 +38,7 @@ pub(super) struct Level {
     catalog: usize,
     settings: usize,
     created: usize,
+    pending: (usize, usize),
     pub(super) deferred: DeferredMark,
 }
 
@@ -91,7 +92,7 @@ impl Session {
     pub(super) fn commit(&mut self) -> Result<()> {
         self.portals.clear();
         if self.transaction.is_some()
-            && let Err(error) = self.check_before_commit().and_then(|()| self.act_on_commit())
+            && let Err(error) = self.prepare_commit()
         {
             self.rollback();
             return Err(error);
@@ -100,7 +101,7 @@ impl Session {
             self.block = Block::Idle;
             return Ok(());
         };
-        self.deferred.clear();
+        self.forget_checks();
         self.block = Block::Idle;
         self.levels.clear();
         self.created.clear();
@@ -109,11 +110,20 @@ impl Session {
         } else {
             Durability::Async
         };
-        let result = match self.catalog.take_for_commit() {
-            None => transaction.commit(durability),
+        let (changes, pending) =
+            (self.catalog.take_for_commit(), std::mem::take(&mut self.pending));
+        let result = if changes.is_none() && pending.is_empty() {
+            self.pending = pending;
+            transaction.commit(durability)
+        } else {
+            self.listened |= pending.listens();
             // Others see the definitions before they get the locks that kept them waiting.
-            Some(changes) => transaction.commit_then(durability, || changes.publish()),
+            transaction.commit_then(durability, || {
+                changes.into_iter().for_each(CatalogChanges::publish);
+                pending.committed(&self.control, self.database.notifications());
+            })
         };
+        self.advisory.transaction_ended();
         self.freeing.clear();
         match result {
             Ok(_) => {
@@ -133,6 +143,16 @@ impl Session {
         }
     }
 
+    /// What may still fail, before the commit.
+    fn prepare_commit(&mut self) -> Result<()> {
+        self.check_before_commit()?;
+        self.act_on_commit()?;
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        self.pending.before_commit(self.open_transaction()?, self.database.notifications())
+    }
+
     /// Rolls back whatever is open.
     pub(super) fn rollback(&mut self) {
         self.abandon_transaction();
@@ -144,17 +164,27 @@ impl Session {
         self.portals.clear();
         self.levels.clear();
         self.created.clear();
-        self.deferred.clear();
-        self.work.take_deferred();
+        self.forget_checks();
+        self.pending.clear();
+        self.warnings.clear();
         self.catalog.rolled_back();
         if let Some(transaction) = self.transaction.take() {
             transaction.abort();
         }
+        self.advisory.transaction_ended();
         self.freeing.clear();
         if self.settings.is_touched() {
             self.settings.rollback();
             self.settings_changed();
         }
+    }
+
+    /// Forgets what constraints were to check: the transaction ends.
+    fn forget_checks(&mut self) {
+        self.deferred.clear();
+        self.work.take_deferred();
+        self.foreign_keys.noted.clear();
+        self.in_parts = false;
     }
 
     /// A statement or message failed: an open transaction block is in the failed state (25P02) from
@@ -204,6 +234,7 @@ impl Session {
                     catalog,
                     settings: self.settings.mark(),
                     created: self.created.len(),
+                    pending: self.pending.mark(),
                     deferred: self.deferred.mark(),
                 });
                 self.open_transaction()?.savepoint(name);
@@ -317,8 +348,11 @@ impl Session {
         self.catalog.rollback_to(level.catalog);
         self.settings.rollback_to(level.settings);
         self.created.truncate(level.created);
+        self.pending.rollback_to(level.pending);
         self.deferred.rollback_to(&level.deferred);
         self.work.take_deferred();
+        self.foreign_keys.noted.clear();
+        self.in_parts = false;
         self.portals.retain(|_, portal| portal.level <= at);
         let name = level.name.clone();
         self.settings_changed();

@@ -159,6 +159,18 @@ impl Session {
                 return Ok(());
             }
             Utility::CloseCursor(name) => self.close_cursor(name.as_deref())?,
+            Utility::Listen(channel) => {
+                self.listen(channel);
+                "LISTEN"
+            }
+            Utility::Unlisten(channel) => {
+                self.unlisten(channel.as_deref());
+                "UNLISTEN"
+            }
+            Utility::Notify { channel, payload } => {
+                self.notify(channel, payload)?;
+                "NOTIFY"
+            }
             Utility::Nothing(tag) => tag,
             Utility::CreateSchema { .. }
             | Utility::CreateTable(_)
@@ -170,6 +182,10 @@ impl Session {
             | Utility::Alter { .. }
             | Utility::Rename(_)
             | Utility::Reindex(_)
+            | Utility::RenameSchema { .. }
+            | Utility::SchemaOwner { .. }
+            | Utility::SetSchema { .. }
+            | Utility::Comment { .. }
             | Utility::Truncate { .. } => define::run(self, utility, out)?,
         };
         self.tag.clear();
@@ -222,7 +238,9 @@ impl Session {
             Utility::Type(statement) => statement.tag(),
             Utility::Drop(_) => "DROP TABLE",
             Utility::Reindex(_) => "REINDEX",
-            Utility::Alter { .. } | Utility::Rename(_) => "ALTER TABLE",
+            Utility::Alter { .. } | Utility::Rename(_) | Utility::SetSchema { .. } => "ALTER TABLE",
+            Utility::RenameSchema { .. } | Utility::SchemaOwner { .. } => "ALTER SCHEMA",
+            Utility::Comment { .. } => "COMMENT",
             Utility::Truncate { .. } => "TRUNCATE TABLE",
             Utility::Copy(copy) if copy.direction == niwaki_sql::utility::CopyDirection::From => {
                 "COPY FROM"

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use niwaki_catalog::{
     ConstraintTime, Identity, NumberedConstraint, Relation, RelationKind, TableConstraint,
+    builtin_rows,
 };
 use niwaki_sql::types::{element_of, format_oid};
 use niwaki_types::{ColumnType, Datum, TypeOid};
@@ -573,6 +574,83 @@ fn table_privileges(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     }
     Ok(())
 }
+
+const COLUMN_PRIVILEGE_COLUMNS: &[&str] = &[
+    "grantor",
+    "grantee",
+    "table_catalog",
+    "table_schema",
+    "table_name",
+    "column_name",
+    "privilege_type",
+    "is_grantable",
+];
+
+pub(super) const COLUMN_PRIVILEGES: Computed = Computed {
+    name: "column_privileges",
+    columns: COLUMN_PRIVILEGE_COLUMNS,
+    keys: &["table_name"],
+    rows: column_privileges,
+};
+
+pub(super) const ROLE_COLUMN_GRANTS: Computed =
+    Computed { name: "role_column_grants", ..COLUMN_PRIVILEGES };
+
+fn column_privileges(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for relation in tables_and_views(reader) {
+        for (_, column) in relation.visible_columns() {
+            for privilege in ["INSERT", "SELECT", "UPDATE", "REFERENCES"] {
+                let [database, schema, name] = place(reader, relation);
+                emit(&[
+                    text(OWNER_NAME),
+                    text(OWNER_NAME),
+                    database,
+                    schema,
+                    name,
+                    text(&column.name),
+                    text(privilege),
+                    yes_or_no(true),
+                ])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Names of the collations that there are.
+fn collation_names() -> impl Iterator<Item = &'static str> {
+    let rows = builtin_rows("pg_collation").into_iter().flat_map(|rows| rows.rows());
+    rows.filter_map(|mut row| row.nth(1).flatten())
+}
+
+pub(super) const COLLATIONS: Computed = Computed {
+    name: "collations",
+    columns: &["collation_catalog", "collation_schema", "collation_name", "pad_attribute"],
+    keys: &[],
+    rows: |_, emit| {
+        collation_names().try_for_each(|name| {
+            emit(&[text(DATABASE), text("pg_catalog"), text(name), text("NO PAD")])
+        })
+    },
+};
+
+pub(super) const COLLATION_CHARACTER_SETS: Computed = Computed {
+    name: "collation_character_set_applicability",
+    columns: &["collation_catalog", "collation_schema", "collation_name", "character_set_name"],
+    keys: &[],
+    rows: |_, emit| {
+        collation_names().try_for_each(|name| {
+            emit(&[text(DATABASE), text("pg_catalog"), text(name), text("UTF8")])
+        })
+    },
+};
+
+pub(super) const APPLICABLE_ROLES: Computed = Computed {
+    name: "applicable_roles",
+    columns: &["grantee", "role_name", "is_grantable"],
+    keys: &[],
+    rows: |_, emit| emit(&[text(OWNER_NAME), text(super::DATABASE_OWNER.1), yes_or_no(false)]),
+};
 
 pub(super) const CATALOG_NAME: Computed = Computed {
     name: "information_schema_catalog_name",

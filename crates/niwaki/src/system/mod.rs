@@ -17,7 +17,7 @@ use niwaki_catalog::{
     BuiltinColumn, BuiltinRelation, Oid, PUBLIC_SCHEMA, Relation, RelationDefinition, RelationKind,
     RelationOptions, RelationStats, builtin_functions, builtin_relations,
 };
-use niwaki_types::TypeOid;
+use niwaki_types::{ColumnType, TypeOid};
 
 pub(crate) use own::{PROGRESS, PROGRESS_VACUUM};
 use table::{Computed, Rows, SystemTable};
@@ -52,6 +52,8 @@ const CATALOGS: &[&Computed] = &[
     &objects::PG_ROLES,
     &objects::PG_USER,
     &objects::PG_SHADOW,
+    &objects::PG_GROUP,
+    &objects::PG_STAT_ARCHIVER,
     &objects::PG_TABLES,
     &objects::PG_VIEWS,
     &objects::PG_INDEXES,
@@ -73,6 +75,11 @@ const INFORMATION: &[&Computed] = &[
     &information_schema::VIEWS,
     &information_schema::TABLE_PRIVILEGES,
     &information_schema::ROLE_TABLE_GRANTS,
+    &information_schema::COLUMN_PRIVILEGES,
+    &information_schema::ROLE_COLUMN_GRANTS,
+    &information_schema::COLLATIONS,
+    &information_schema::COLLATION_CHARACTER_SETS,
+    &information_schema::APPLICABLE_ROLES,
     &information_schema::CATALOG_NAME,
     &information_schema::ENABLED_ROLES,
     &information_schema::CHARACTER_SETS,
@@ -103,16 +110,23 @@ const REFUSED: &[&str] = &[
     "pg_prepared_statements",
     "pg_shmem_allocations",
     "pg_stat_database",
+    "pg_stat_database_conflicts",
+    "pg_stat_recovery_prefetch",
     "pg_stat_slru",
     "pg_stat_sys_indexes",
     "pg_stat_sys_tables",
     "pg_stat_xact_all_tables",
+    "pg_stat_xact_sys_tables",
     "pg_stat_xact_user_tables",
     "pg_statio_all_sequences",
+    "pg_statio_sys_indexes",
+    "pg_statio_sys_sequences",
+    "pg_statio_sys_tables",
     "pg_statio_user_sequences",
     "pg_statistic",
     "pg_timezone_abbrevs",
-    "pg_timezone_names",
+    "data_type_privileges",
+    "element_types",
     "sql_features",
     "sql_implementation_info",
     "sql_parts",
@@ -176,19 +190,17 @@ fn view(oid: Oid, schema: Oid, name: &str, columns: &[&BuiltinColumn], rows: Row
         logged: true,
         columns: columns
             .iter()
-            .map(|column| niwaki_catalog::Column {
-                name: column.name.to_owned(),
-                type_oid: column.type_oid.0,
-                typmod: column.typmod,
-                not_null: column.not_null,
-                default: None,
-                identity: None,
-                sequence: None,
-                missing: None,
-                dropped: false,
+            .map(|column| {
+                let kind = ColumnType { oid: column.type_oid, typmod: column.typmod };
+                niwaki_catalog::Column {
+                    not_null: column.not_null,
+                    ..niwaki_catalog::Column::new(column.name, kind)
+                }
             })
             .collect(),
         checks: Vec::new(),
+        foreign_keys: Vec::new(),
+        comment: None,
         options: RelationOptions::default(),
         index: None,
         sequence: None,

@@ -124,6 +124,24 @@ pub(super) const PG_USER: Computed = Computed {
 
 pub(super) const PG_SHADOW: Computed = Computed { name: "pg_shadow", ..PG_USER };
 
+pub(super) const PG_GROUP: Computed = Computed {
+    name: "pg_group",
+    columns: &["groname", "grosysid", "grolist"],
+    keys: &[],
+    rows: |_, emit| {
+        let (oid, name) = super::DATABASE_OWNER;
+        emit(&[text(name), number(oid), array(TypeOid::OID, [])])
+    },
+};
+
+/// Nothing is archived.
+pub(super) const PG_STAT_ARCHIVER: Computed = Computed {
+    name: "pg_stat_archiver",
+    columns: &["archived_count", "failed_count"],
+    keys: &[],
+    rows: |_, emit| emit(&[Datum::Int8(0), Datum::Int8(0)]),
+};
+
 pub(super) const PG_TABLES: Computed = Computed {
     name: "pg_tables",
     columns: &[
@@ -246,7 +264,6 @@ pub(super) const PG_STATS: Computed = Computed {
     rows: pg_stats,
 };
 
-#[expect(clippy::cast_possible_truncation, reason = "shares, real in PostgreSQL")]
 fn pg_stats(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for relation in reader.state.in_order() {
         for (column, stats) in relation.columns.iter().zip(&relation.stats.columns) {

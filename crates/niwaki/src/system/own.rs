@@ -40,6 +40,9 @@ pub(super) fn source_of(name: &str) -> Option<(&'static str, Columns)> {
         PROGRESS_VACUUM => (PROGRESS_VACUUM, PG_STAT_PROGRESS_VACUUM),
         "pg_stat_wal" => ("pg_stat_wal", PG_STAT_WAL),
         "pg_stat_bgwriter" => ("pg_stat_bgwriter", PG_STAT_BGWRITER),
+        "pg_stat_ssl" => ("pg_stat_ssl", PG_STAT_SSL),
+        "pg_stat_gssapi" => ("pg_stat_gssapi", PG_STAT_GSSAPI),
+        "pg_timezone_names" => ("pg_timezone_names", PG_TIMEZONE_NAMES),
         _ => return None,
     })
 }
@@ -115,6 +118,9 @@ const PG_LOCKS: Columns = &[
     ("page", INT4),
     ("tuple", INT2),
     ("transactionid", TypeOid::XID),
+    ("classid", OID),
+    ("objid", OID),
+    ("objsubid", INT2),
     ("pid", INT4),
     ("mode", TEXT),
     ("granted", BOOL),
@@ -228,6 +234,10 @@ const PG_STAT_BGWRITER: Columns = &[
     ("buffers_alloc", INT8),
     ("stats_reset", TypeOid::TIMESTAMPTZ),
 ];
+const PG_STAT_SSL: Columns = &[("pid", INT4), ("ssl", BOOL)];
+const PG_STAT_GSSAPI: Columns = &[("pid", INT4), ("gss_authenticated", BOOL), ("encrypted", BOOL)];
+const PG_TIMEZONE_NAMES: Columns =
+    &[("name", TEXT), ("abbrev", TEXT), ("utc_offset", TypeOid::INTERVAL), ("is_dst", BOOL)];
 const PG_STAT_WAL: Columns = &[
     ("wal_records", INT8),
     ("wal_fpi", INT8),

@@ -6,7 +6,7 @@ use niwaki_catalog::{
     Column, ConstraintKind, ConstraintTime, Identity, IndexColumn, NumberedConstraint, Oid,
     Relation, RelationKind, TableConstraint, builtin_operator_classes, default_oid,
 };
-use niwaki_types::{Datum, TypeOid};
+use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use super::table::{Computed, Emit, Reader, Result, array, int4, number, small, text, vector};
 use super::{OWNER, builtin_kind, types};
@@ -102,7 +102,6 @@ fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             RelationKind::Sequence => (1, 1.0),
             _ => (relation.stats.pages, relation.stats.tuples),
         };
-        #[expect(clippy::cast_possible_truncation, reason = "an estimate, real in PostgreSQL")]
         let rows = Datum::Float4(rows as f32);
         emit(&[
             number(relation.oid),
@@ -174,17 +173,8 @@ fn pg_attribute(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for relation in wanted(reader, "attrelid", None) {
         if matches!(kind_letter(relation), "r" | "S") {
             for (name, kind, position) in SYSTEM_COLUMNS {
-                let column = Column {
-                    name: name.to_owned(),
-                    type_oid: kind.0,
-                    typmod: -1,
-                    not_null: true,
-                    default: None,
-                    identity: None,
-                    sequence: None,
-                    missing: None,
-                    dropped: false,
-                };
+                let kind = ColumnType { oid: kind, typmod: -1 };
+                let column = Column { not_null: true, ..Column::new(name, kind) };
                 attribute(relation.oid, &column, position, 0, emit)?;
             }
         }
@@ -514,17 +504,16 @@ const NAMESPACE: Oid = Oid(2615);
 type Object = (Oid, Oid, usize);
 
 fn pg_depend(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
-    // A number may be that of a relation or of a constraint; the one of a default or a check is looked for everywhere.
-    let wanted = match reader.wanted_oid("objid") {
-        Some(oid) => reader.state.relation(Oid(oid)).map_or_else(
-            || reader.state.in_order(),
-            |relation| {
-                let owner = relation.sequence.as_ref().and_then(|s| s.owned_by);
-                let owner = owner.and_then(|(table, _)| reader.state.relation(table));
-                owner.into_iter().chain([relation]).collect()
-            },
-        ),
-        None => reader.state.in_order(),
+    let state = reader.state;
+    let named = reader.wanted_oid("objid").and_then(|oid| state.relation(Oid(oid)));
+    let wanted = match named {
+        // The number of an index may be that of a constraint, which its table has.
+        Some(relation) => {
+            let table = relation.index.as_ref().and_then(|index| state.relation(index.table));
+            table.into_iter().chain([relation]).collect()
+        }
+        // A default or a check may be anywhere.
+        None => state.in_order(),
     };
     for relation in wanted.into_iter().filter(|relation| relation.view.is_none()) {
         dependencies(reader, relation, emit)?;

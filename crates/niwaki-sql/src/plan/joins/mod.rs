@@ -24,13 +24,14 @@ mod search;
 use std::sync::Arc;
 
 use niwaki_catalog::Relation;
+use niwaki_types::Datum;
 
 use super::conditions::{SlotRange, conjunction, is_volatile};
 use super::estimate::Estimate;
 use super::{PlanNode, SortKey};
 use crate::context::PlannerSettings;
 use crate::error::Result;
-use crate::expr::Expr;
+use crate::expr::{Expr, ExprKind};
 use crate::query::JoinTree;
 
 use rows::Tables;
@@ -83,6 +84,9 @@ pub(super) fn plan_joins(
     // Conditions that read nothing of the row are asked once.
     let (mut gates, mut rest) = (Vec::new(), Vec::new());
     for condition in conditions {
+        if matches!(condition.kind, ExprKind::Const(Datum::Bool(true))) {
+            continue;
+        }
         let gate = super::conditions::reads_nothing(&condition) && !is_volatile(&condition);
         if gate { gates.push(condition) } else { rest.push(condition) }
     }

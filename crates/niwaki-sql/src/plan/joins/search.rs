@@ -175,9 +175,9 @@ impl<'s, 'j> Search<'s, 'j> {
         let count = self.units.len();
         // Those that others are probed with come first, so that their rows are known.
         let mut rows = vec![1.0; count];
-        for unit in 0..count {
+        for (unit, place) in rows.iter_mut().enumerate() {
             let (paths, unit_rows) = self.unit_paths(unit, order)?;
-            rows[unit] = unit_rows;
+            *place = unit_rows;
             self.relations.insert(bit(unit), Relation { rows: unit_rows, paths });
         }
         for unit in 0..count {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{ConstraintKind, ConstraintTime, Oid, Relation, RelationKind};
+use niwaki_catalog::{Check, ConstraintKind, ConstraintTime, Oid, Relation, RelationKind};
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{AlterCommand, ConstraintSpec, ConstraintSpecKind, Name};
 use niwaki_txn::TableLockMode;
@@ -25,13 +25,10 @@ impl Definer<'_> {
             RelationKind::Sequence => "ALTER SEQUENCE",
             _ => "ALTER TABLE",
         };
-        // As in PostgreSQL the strongest lock that any command needs is taken at once; options that
-        // readers do not depend on need less.
-        let mild = commands
-            .iter()
-            .all(|c| matches!(c, AlterCommand::SetOptions(_) | AlterCommand::ResetOptions(_)));
-        let mode =
-            if mild { TableLockMode::ShareUpdateExclusive } else { TableLockMode::AccessExclusive };
+        // As in PostgreSQL the strongest lock that any command needs is taken at once; what readers do not
+        // depend on needs less.
+        let mode = commands.iter().map(lock_of).max().unwrap_or(TableLockMode::AccessExclusive);
+        let mild = mode == TableLockMode::ShareUpdateExclusive;
         let found = self.lock_relation(name, "relation", mode, if_exists)?;
         let Some(relation) = found else { return Ok(tag) };
         if relation.kind == RelationKind::View {
@@ -47,6 +44,7 @@ impl Definer<'_> {
                         c,
                         AlterCommand::SetOptions(_)
                             | AlterCommand::ResetOptions(_)
+                            | AlterCommand::Owner(_)
                             | AlterCommand::Nothing
                     )
                 }));
@@ -68,8 +66,8 @@ impl Definer<'_> {
             AlterCommand::AddColumn { column, constraints, if_not_exists } => {
                 self.add_column(&relation, column, constraints, *if_not_exists)
             }
-            AlterCommand::DropColumn { name, if_exists, .. } => {
-                self.drop_column(&relation, name, *if_exists)
+            AlterCommand::DropColumn { name, if_exists, cascade } => {
+                self.drop_column(&relation, name, *if_exists, *cascade)
             }
             AlterCommand::Column { name, action } => self.alter_column(&relation, name, action),
             AlterCommand::AddConstraint(constraint) => self.add_constraint(&relation, constraint),
@@ -77,8 +75,13 @@ impl Definer<'_> {
                 let name = name.as_deref();
                 self.add_constraint_using_index(&relation, name, *primary, index, *check_time)
             }
-            AlterCommand::DropConstraint { name, if_exists } => {
-                if self.drop_constraint(&relation, name)? {
+            AlterCommand::ValidateConstraint(name) => self.validate_constraint(&relation, name),
+            AlterCommand::AlterConstraint { name, check_time } => {
+                self.alter_constraint(&relation, name, *check_time)
+            }
+            AlterCommand::Owner(role) => self.may_own(role),
+            AlterCommand::DropConstraint { name, if_exists, cascade } => {
+                if self.drop_constraint(&relation, name, *cascade)? {
                     return Ok(());
                 }
                 let message = format!(
@@ -105,6 +108,14 @@ impl Definer<'_> {
         }
     }
 
+    /// 42704 for a role that does not exist; the one that does owns everything.
+    pub(super) fn may_own(&self, role: &str) -> Result<()> {
+        if role == self.session.user {
+            return Ok(());
+        }
+        Err(SqlError::new("42704", format!("role \"{role}\" does not exist")))
+    }
+
     /// Adds a constraint to a table that may have rows.
     pub(super) fn add_constraint(
         &mut self,
@@ -124,25 +135,16 @@ impl Definer<'_> {
                     .find(|c| !before.contains(&c.name))
                     .cloned()
                     .ok_or_else(|| SqlError::internal("a check was not added"))?;
+                if constraint.not_valid {
+                    let check = definition.checks.iter_mut().find(|c| c.name == added.name);
+                    check.into_iter().for_each(|check| check.not_valid = true);
+                }
                 self.update(definition)?;
                 self.check_expressions(relation.oid)?;
-                let table = self.session.qualified_name(relation);
-                let rows = self.session.internal_query(&format!(
-                    "SELECT 1 FROM {} WHERE NOT ({}) LIMIT 1",
-                    table, added.expression
-                ))?;
-                if !rows.is_empty() {
-                    return Err(SqlError::new(
-                        "23514",
-                        format!(
-                            "check constraint \"{}\" of relation \"{}\" is violated by some row",
-                            added.name, relation.name
-                        ),
-                    )
-                    .with_constraint(added.name)
-                    .with_table(self.session.schema_name(relation.schema), relation.name.clone()));
-                }
-                Ok(())
+                if constraint.not_valid { Ok(()) } else { self.prove_check(relation, &added) }
+            }
+            ConstraintSpecKind::Foreign(_) => {
+                self.add_foreign_key(relation.oid, &mut taken, constraint, true)
             }
             ConstraintSpecKind::Unique { .. } => {
                 set_key_not_null(&mut definition, constraint)?;
@@ -153,6 +155,23 @@ impl Definer<'_> {
                 self.add_unique(&mut definition, &mut taken, constraint)
             }
         }
+    }
+
+    /// Fails when a row does not satisfy a check.
+    pub(super) fn prove_check(&mut self, relation: &Relation, check: &Check) -> Result<()> {
+        let table = self.session.qualified_name(relation);
+        let sql = format!("SELECT 1 FROM {table} WHERE NOT ({}) LIMIT 1", check.expression);
+        let rows = self.session.at_latest(|session| session.internal_query(&sql))?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let message = format!(
+            "check constraint \"{}\" of relation \"{}\" is violated by some row",
+            check.name, relation.name
+        );
+        Err(SqlError::new("23514", message)
+            .with_constraint(check.name.clone())
+            .with_table(self.session.schema_name(relation.schema), relation.name.clone()))
     }
 
     /// Fails when a column that becomes NOT NULL has a NULL.
@@ -169,11 +188,8 @@ impl Definer<'_> {
         }
         for name in columns {
             let table = self.session.qualified_name(old);
-            let rows = self.session.internal_query(&format!(
-                "SELECT 1 FROM {} WHERE {} IS NULL LIMIT 1",
-                table,
-                quoted(&name)
-            ))?;
+            let sql = format!("SELECT 1 FROM {table} WHERE {} IS NULL LIMIT 1", quoted(&name));
+            let rows = self.session.at_latest(|session| session.internal_query(&sql))?;
             if !rows.is_empty() {
                 return Err(SqlError::new(
                     "23502",
@@ -195,10 +211,16 @@ impl Definer<'_> {
         index: &str,
         check_time: ConstraintTime,
     ) -> Result<()> {
-        let entry =
-            relation.indexes.iter().find(|i| i.name == index).ok_or_else(|| {
-                SqlError::new("42704", format!("index \"{index}\" does not exist"))
-            })?;
+        let entry = relation.indexes.iter().find(|i| i.name == index);
+        let elsewhere =
+            self.state().lookup(relation.schema, index).is_some_and(|r| r.index.is_some());
+        let entry = entry.ok_or_else(|| match elsewhere {
+            true => SqlError::new(
+                "55000",
+                format!("index \"{index}\" does not belong to table \"{}\"", relation.name),
+            ),
+            false => SqlError::new("42704", format!("index \"{index}\" does not exist")),
+        })?;
         if entry.definition.constraint.is_some() {
             return Err(SqlError::new(
                 "55000",
@@ -280,5 +302,20 @@ impl Definer<'_> {
     /// The relation again, after a change.
     pub(super) fn again(&mut self, relation: &Relation) -> Result<Arc<Relation>> {
         self.current(relation.oid)
+    }
+}
+
+/// The weakest lock under which a command is safe, PostgreSQL's.
+fn lock_of(command: &AlterCommand) -> TableLockMode {
+    match command {
+        AlterCommand::SetOptions(_)
+        | AlterCommand::ResetOptions(_)
+        | AlterCommand::ValidateConstraint(_) => TableLockMode::ShareUpdateExclusive,
+        AlterCommand::AddConstraint(constraint)
+            if matches!(constraint.kind, ConstraintSpecKind::Foreign(_)) =>
+        {
+            TableLockMode::ShareRowExclusive
+        }
+        _ => TableLockMode::AccessExclusive,
     }
 }

@@ -1,12 +1,13 @@
 //! ALTER TABLE … COLUMN.
 
-use niwaki_catalog::{Relation, missing_text};
-use niwaki_sql::SqlError;
+use niwaki_catalog::{Relation, RelationDefinition, missing_text};
 use niwaki_sql::utility::{AlterColumn, ColumnSpec, ConstraintSpec};
+use niwaki_sql::{RowExpression, SqlError};
 use niwaki_types::Datum;
 
 use super::Definer;
 use super::create_table::{COLUMNS_MAX, check_column_name, too_many_columns};
+use super::depend::{Dependent, still_needed};
 use crate::Result;
 
 impl Definer<'_> {
@@ -32,35 +33,32 @@ impl Definer<'_> {
         if relation.columns.len() >= COLUMNS_MAX {
             return Err(too_many_columns());
         }
-        if spec.serial || spec.identity.is_some() {
-            let table = self.session.qualified_name(relation);
-            let rows = self.session.internal_query(&format!("SELECT 1 FROM {} LIMIT 1", table))?;
-            if !rows.is_empty() {
-                return Err(SqlError::unsupported(
-                    "ADD COLUMN of a serial or identity column to a table with rows",
-                ));
-            }
-        }
         let mut definition = relation.definition.clone();
         let mut column = self.new_column(&definition, spec, definition.columns.len())?;
         let must_not_be_null = column.not_null;
         column.not_null = false;
         let type_of = column.column_type();
-        let default = column.default.clone().filter(|_| column.sequence.is_none());
+        let generated = column.generated;
+        let drawn = column.sequence.is_some();
         definition.columns.push(column);
-        self.allot_values(&mut definition)?;
         let position = definition.columns.len() - 1;
+        if generated {
+            self.read_generated(&mut definition, position)?;
+        }
+        self.allot_values(&mut definition)?;
         self.update(definition.clone())?;
         self.check_expressions(relation.oid)?;
-        // Rows that are there get the default's value of now, once for all of them.
+        let default = definition.columns[position].default.clone();
         if let Some(default) = default {
-            if self.session.is_volatile(&default)? {
-                return Err(SqlError::unsupported("ADD COLUMN with a volatile default"));
-            }
-            let value = self.session.evaluate_as(&default, type_of)?;
-            if !matches!(value, Datum::Null) {
-                definition.columns[position].missing = missing_text(&value, type_of);
-                self.update(definition.clone())?;
+            if generated || drawn || self.session.is_volatile(&default)? {
+                definition = self.fill_column(relation, position, &default)?;
+            } else {
+                // Rows that are there get the default's value of now, once for all of them.
+                let value = self.session.evaluate_as(&default, type_of)?;
+                if !matches!(value, Datum::Null) {
+                    definition.columns[position].missing = missing_text(&value, type_of);
+                    self.update(definition.clone())?;
+                }
             }
         }
         if must_not_be_null {
@@ -76,11 +74,36 @@ impl Definer<'_> {
         Ok(())
     }
 
+    /// Computes a new column for each row that is there; returns the table's definition after that.
+    fn fill_column(
+        &mut self,
+        relation: &Relation,
+        position: usize,
+        value: &str,
+    ) -> Result<RelationDefinition> {
+        let now = self.again(relation)?;
+        if !self.has_rows(&now)? {
+            return Ok(now.definition.clone());
+        }
+        let column = &now.columns[position];
+        let target = (column.column_type(), column.name.as_str());
+        let over = column.generated.then_some(&now);
+        let read = self
+            .session
+            .with_analysis(|context| RowExpression::new(value, over, target, context))?;
+        let read = vec![(position, read)];
+        let (computed, derived) =
+            if column.generated { (Vec::new(), read) } else { (read, Vec::new()) };
+        self.rewrite(&now, now.definition.clone(), &computed, &derived)?;
+        Ok(self.again(relation)?.definition.clone())
+    }
+
     pub(super) fn drop_column(
         &mut self,
         relation: &Relation,
         name: &str,
         if_exists: bool,
+        cascade: bool,
     ) -> Result<()> {
         let Some(position) = relation.column_position(name) else {
             let message =
@@ -92,6 +115,8 @@ impl Definer<'_> {
             return Err(SqlError::new("42703", message));
         };
         let number = u16::try_from(position).map_err(|_| SqlError::internal("column number"))?;
+        self.drop_column_dependents(relation, position, number, cascade)?;
+        let relation = &*self.again(relation)?;
         // Indexes with the column go with it.
         for (at, index) in relation.indexes.iter().enumerate() {
             let definition = &index.definition;
@@ -111,6 +136,7 @@ impl Definer<'_> {
             }
         }
         definition.checks = kept;
+        definition.foreign_keys.retain(|key| !key.columns.contains(&number));
         let column = &mut definition.columns[position];
         let sequence = column.sequence.take();
         column.dropped = true;
@@ -118,9 +144,56 @@ impl Definer<'_> {
         column.not_null = false;
         column.default = None;
         column.identity = None;
+        column.generated = false;
+        column.comment = None;
         self.update(definition)?;
         if let Some(sequence) = sequence {
             self.remove_with_files(sequence)?;
+        }
+        Ok(())
+    }
+
+    /// Foreign keys that reference the column, and columns that are computed from it.
+    fn drop_column_dependents(
+        &mut self,
+        relation: &Relation,
+        position: usize,
+        number: u16,
+        cascade: bool,
+    ) -> Result<()> {
+        let name = &relation.columns[position].name;
+        let table = self.shown_name(relation);
+        let what = format!("column {name} of table {table}");
+        let state = self.state();
+        let keys = state.foreign_keys_to(relation.oid).iter();
+        let keys = keys.filter_map(|key| state.foreign_key(*key));
+        let keys = keys.filter(|(_, key)| key.referenced.contains(&number));
+        let dependents: Vec<Dependent> = keys
+            // Those of the column itself go with it.
+            .filter(|(own, key)| own.oid != relation.oid || !key.columns.contains(&number))
+            .map(|(own, key)| Dependent { table: own.oid, constraint: key.oid, on: what.clone() })
+            .collect();
+        let mut computed = Vec::new();
+        for other in relation.columns.iter().filter(|other| other.generated && !other.dropped) {
+            let Some(text) = &other.default else { continue };
+            if other.name != *name
+                && self.session.columns_of_expression(text)?.iter().any(|read| read == name)
+            {
+                computed.push(other.name.clone());
+            }
+        }
+        let shown: Vec<String> =
+            computed.iter().map(|other| format!("column {other} of table {table}")).collect();
+        if !shown.is_empty() && !cascade {
+            let lines: Vec<String> =
+                shown.iter().map(|other| format!("{other} depends on {what}")).collect();
+            return Err(still_needed(&what, &lines));
+        }
+        self.drop_dependents(&what, dependents, cascade)?;
+        self.cascades(&shown);
+        for other in computed {
+            let now = self.again(relation)?;
+            self.drop_column(&now, &other, true, true)?;
         }
         Ok(())
     }
@@ -141,15 +214,36 @@ impl Definer<'_> {
         let column = &mut definition.columns[position];
         match action {
             AlterColumn::Nothing => return Ok(()),
+            AlterColumn::Type { column_type, using } => {
+                let relation = self.again(relation)?;
+                return self.alter_type(&relation, position, *column_type, using.as_deref());
+            }
+            AlterColumn::AddIdentity(identity, options) => {
+                return self.add_identity(relation, position, *identity, options);
+            }
+            AlterColumn::SetIdentity(identity, options) => {
+                return self.set_identity(relation, position, *identity, options);
+            }
+            AlterColumn::DropIdentity { if_exists } => {
+                return self.drop_identity(relation, position, *if_exists);
+            }
+            AlterColumn::DropExpression { if_exists } => {
+                return self.drop_expression(relation, position, *if_exists);
+            }
             AlterColumn::Default(default) => {
-                if column.identity.is_some() {
-                    return Err(SqlError::new(
-                        "42601",
-                        format!(
-                            "column \"{name}\" of relation \"{}\" is an identity column",
-                            relation.name
-                        ),
-                    ));
+                let (kind, instead) = match (column.identity, column.generated) {
+                    (Some(_), _) => ("an identity", "IDENTITY"),
+                    (None, true) => ("a generated", "EXPRESSION"),
+                    (None, false) => ("", ""),
+                };
+                if !kind.is_empty() {
+                    let of = &relation.name;
+                    let message =
+                        format!("column \"{name}\" of relation \"{of}\" is {kind} column");
+                    let hint =
+                        format!("Use ALTER TABLE ... ALTER COLUMN ... DROP {instead} instead.");
+                    let error = SqlError::new("42601", message);
+                    return Err(if default.is_none() { error.with_hint(hint) } else { error });
                 }
                 column.default.clone_from(default);
                 self.update(definition)?;

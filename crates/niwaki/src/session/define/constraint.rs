@@ -19,11 +19,12 @@ impl ConstraintNames {
         let checks = table.checks.iter().map(|c| c.name.clone());
         let indexes =
             indexes.iter().filter(|i| i.definition.constraint.is_some()).map(|i| i.name.clone());
-        Self(checks.chain(indexes).collect())
+        let foreign = table.foreign_keys.iter().map(|key| key.name.clone());
+        Self(checks.chain(indexes).chain(foreign).collect())
     }
 
     /// Takes a given name.
-    fn take(&mut self, name: &str, table: &str) -> Result<()> {
+    pub(super) fn take(&mut self, name: &str, table: &str) -> Result<()> {
         if self.0.iter().any(|n| n == name) {
             return Err(SqlError::new(
                 "42710",
@@ -91,7 +92,8 @@ impl Definer<'_> {
                 }
             }
         };
-        table.checks.push(Check { name, expression: expression.clone() });
+        let expression = expression.clone();
+        table.checks.push(Check { name, expression, not_valid: false, comment: None });
         table.checks.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(())
     }

@@ -172,6 +172,8 @@ impl Definer<'_> {
             logged: table.logged,
             columns: Vec::new(),
             checks: Vec::new(),
+            foreign_keys: Vec::new(),
+            comment: None,
             options: new.options,
             index: Some(new.definition),
             sequence: None,

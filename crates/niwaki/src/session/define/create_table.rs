@@ -1,11 +1,14 @@
 //! CREATE TABLE.
 
+use std::sync::Arc;
+
 use niwaki_catalog::{
-    Column, Oid, RelationDefinition, RelationKind, RelationOptions, RelationStats,
+    Column, Oid, Relation, RelationDefinition, RelationKind, RelationOptions, RelationStats,
 };
 use niwaki_sql::utility::{ColumnSpec, CreateTable, SequenceOptions};
 use niwaki_sql::walk::each_node;
-use niwaki_sql::{SqlError, check_stored_expression};
+use niwaki_sql::{SqlError, check_stored_expression, read_generated};
+use niwaki_types::ColumnType;
 use pg_query::NodeEnum;
 
 use super::constraint::ConstraintNames;
@@ -46,6 +49,8 @@ impl Definer<'_> {
             logged,
             columns: Vec::new(),
             checks: Vec::new(),
+            foreign_keys: Vec::new(),
+            comment: None,
             options: table_options,
             index: None,
             sequence: None,
@@ -54,6 +59,9 @@ impl Definer<'_> {
         for (position, column) in spec.columns.iter().enumerate() {
             let column = self.new_column(&table, column, position)?;
             table.columns.push(column);
+        }
+        for position in 0..table.columns.len() {
+            self.read_generated(&mut table, position)?;
         }
         self.allot_values(&mut table)?;
         let mut taken = ConstraintNames::of(&table, &[]);
@@ -69,7 +77,28 @@ impl Definer<'_> {
         for constraint in &spec.constraints {
             self.add_unique(&mut table, &mut taken, constraint)?;
         }
+        for constraint in &spec.constraints {
+            self.add_foreign_key(oid, &mut taken, constraint, false)?;
+        }
         self.check_expressions(oid)
+    }
+
+    /// Reads what a generated column of a new definition is computed by; does nothing for other columns.
+    pub(super) fn read_generated(
+        &mut self,
+        table: &mut RelationDefinition,
+        position: usize,
+    ) -> Result<()> {
+        let column = &table.columns[position];
+        let (true, Some(text)) = (column.generated, &column.default) else { return Ok(()) };
+        let relation = Arc::new(Relation::unopened(table.clone()));
+        let target = (column.column_type(), column.name.as_str());
+        let read = self
+            .session
+            .with_analysis(|context| read_generated(text, &relation, target, context))
+            .map_err(of_default)?;
+        table.columns[position].default = Some(read);
+        Ok(())
     }
 
     /// The stored form of a new column; creates the sequence of a serial or identity column.
@@ -79,20 +108,15 @@ impl Definer<'_> {
         spec: &ColumnSpec,
         position: usize,
     ) -> Result<Column> {
-        let oid = match &spec.user_type {
-            Some(wanted) => self.column_type_of(wanted)?,
-            None => spec.column_type.oid,
+        let column_type = match &spec.user_type {
+            Some(wanted) => ColumnType { oid: self.column_type_of(wanted)?, ..spec.column_type },
+            None => spec.column_type,
         };
         let mut column = Column {
-            name: spec.name.clone(),
-            type_oid: oid.0,
-            typmod: spec.column_type.typmod,
             not_null: spec.not_null,
-            default: spec.default.clone(),
-            identity: None,
-            sequence: None,
-            missing: None,
-            dropped: false,
+            default: spec.generated.clone().or_else(|| spec.default.clone()),
+            generated: spec.generated.is_some(),
+            ..Column::new(spec.name.clone(), column_type)
         };
         let options = match &spec.identity {
             Some((identity, options)) => {
@@ -153,10 +177,12 @@ impl Definer<'_> {
         // Positions would be those of a statement that nobody wrote.
         let unplaced = |mut error: SqlError| {
             error.position = None;
-            error
+            of_default(error)
         };
         for column in relation.columns.iter().filter(|c| !c.dropped) {
-            let Some(default) = &column.default else { continue };
+            let Some(default) = column.default.as_ref().filter(|_| !column.generated) else {
+                continue;
+            };
             refuse_subquery(default, "DEFAULT expression")?;
             let target = Some((column.column_type(), column.name.as_str()));
             let stored = self.session.with_analysis(|context| {
@@ -184,8 +210,16 @@ impl Definer<'_> {
     }
 }
 
+/// A value that a column cannot have by default is called so.
+fn of_default(mut error: SqlError) -> SqlError {
+    if error.sqlstate == "42804" {
+        error.message = error.message.replace(" but expression is ", " but default expression is ");
+    }
+    error
+}
+
 /// Refuses a nested query where only a plain expression may stand.
-fn refuse_subquery(expression: &str, place: &str) -> Result<()> {
+pub(super) fn refuse_subquery(expression: &str, place: &str) -> Result<()> {
     let mut nested = false;
     each_node(expression, |node| nested |= matches!(node, NodeEnum::SubLink(_)))?;
     if nested {

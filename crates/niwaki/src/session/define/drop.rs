@@ -39,10 +39,19 @@ impl Definer<'_> {
                 relations.push(relation);
             }
         }
+        if kind == RelationKind::Table {
+            let going: Vec<Oid> = relations.iter().map(|relation| relation.oid).collect();
+            let dependents = self.references_to(&going)?;
+            let what = match relations.as_slice() {
+                [one] => format!("table {}", self.shown_name(one)),
+                _ => String::new(),
+            };
+            self.drop_dependents(&what, dependents, spec.cascade)?;
+        }
         for relation in &relations {
             match kind {
                 RelationKind::Table => self.drop_table(relation)?,
-                RelationKind::Index => self.drop_index(relation)?,
+                RelationKind::Index => self.drop_index(relation, spec.cascade)?,
                 _ => self.drop_sequence(relation, spec.cascade)?,
             }
         }
@@ -79,8 +88,11 @@ impl Definer<'_> {
         self.remove_with_files(table.oid)
     }
 
-    fn drop_index(&mut self, relation: &Relation) -> Result<()> {
+    fn drop_index(&mut self, relation: &Relation, cascade: bool) -> Result<()> {
         self.may_drop_index(relation, TableLockMode::AccessExclusive)?;
+        let dependents = self.references_on(relation);
+        let what = format!("index {}", self.shown_name(relation));
+        self.drop_dependents(&what, dependents, cascade)?;
         self.remove_with_files(relation.oid)
     }
 
@@ -110,6 +122,12 @@ impl Definer<'_> {
                 table.name
             )));
         }
+        if mode != TableLockMode::AccessExclusive {
+            // CONCURRENTLY takes nothing along.
+            let dependents = self.references_on(relation);
+            let what = format!("index {}", self.shown_name(relation));
+            self.drop_dependents(&what, dependents, false)?;
+        }
         Ok(table.oid)
     }
 
@@ -128,7 +146,14 @@ impl Definer<'_> {
                 .columns
                 .get_mut(usize::from(position))
                 .ok_or_else(|| SqlError::internal("owner column"))?;
-            if column.identity.is_some() || !cascade {
+            if column.identity.is_some() {
+                let owner = format!("column {} of table {}", column.name, table.name);
+                let message =
+                    format!("cannot drop sequence {} because {owner} requires it", relation.name);
+                return Err(SqlError::new("2BP01", message)
+                    .with_hint(format!("You can drop {owner} instead.")));
+            }
+            if !cascade {
                 return Err(SqlError::new(
                     "2BP01",
                     format!(
@@ -186,6 +211,10 @@ impl Definer<'_> {
             )
             .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
         }
+        let tables = members.iter().filter(|member| member.kind == RelationKind::Table);
+        let tables: Vec<Oid> = tables.map(|table| table.oid).collect();
+        let dependents = self.references_to(&tables)?;
+        self.drop_dependents(&format!("schema {}", schema.name), dependents, cascade)?;
         for kind in [RelationKind::Table, RelationKind::Sequence] {
             for member in members.iter().filter(|m| m.kind == kind) {
                 // A sequence may have gone with its table.
@@ -215,8 +244,14 @@ impl Definer<'_> {
         self.remove(oid)
     }
 
-    /// Removes the index of a constraint, or a check. False when there is none of this name.
-    pub(super) fn drop_constraint(&mut self, table: &Relation, name: &str) -> Result<bool> {
+    /// Removes a constraint: its index, or what the table's definition says of it. False when there is none of this
+    /// name.
+    pub(super) fn drop_constraint(
+        &mut self,
+        table: &Relation,
+        name: &str,
+        cascade: bool,
+    ) -> Result<bool> {
         let index =
             table.indexes.iter().find(|i| i.name == name && i.definition.constraint.is_some());
         if let Some(index) = index {
@@ -224,7 +259,18 @@ impl Definer<'_> {
                 index.definition.constraint,
                 Some(ConstraintKind::PrimaryKey | ConstraintKind::Unique)
             ));
+            let own = self.current(index.oid)?;
+            let dependents = self.references_on(&own);
+            let what = format!("constraint {name} on table {}", self.shown_name(table));
+            self.drop_dependents(&what, dependents, cascade)?;
             self.remove_with_files(index.oid)?;
+            return Ok(true);
+        }
+        if let Some(key) = table.foreign_key(name) {
+            self.lock(key.references, TableLockMode::AccessExclusive)?;
+            let mut definition = table.definition.clone();
+            definition.foreign_keys.retain(|other| other.oid != key.oid);
+            self.update(definition)?;
             return Ok(true);
         }
         let mut definition = table.definition.clone();

@@ -5,15 +5,22 @@
 
 mod alter;
 mod alter_column;
+mod column_type;
+mod comment;
 mod concurrent;
 mod constraint;
 mod create_index;
 mod create_table;
+mod depend;
 mod drop;
+mod foreign_key;
+mod identity;
 mod names;
 mod operator_class;
 mod options;
 mod rename;
+mod rewrite;
+mod schema;
 mod sequence;
 mod temporary;
 mod truncate;
@@ -68,8 +75,27 @@ pub(super) fn run(
             definer.alter(name, *kind, *if_exists, commands)
         }
         Utility::Rename(rename) => definer.rename(rename),
-        Utility::Truncate { names, restart_identity } => {
-            definer.truncate(names, *restart_identity)?;
+        Utility::RenameSchema { name, to } => {
+            definer.rename_schema(name, to)?;
+            Ok("ALTER SCHEMA")
+        }
+        Utility::SchemaOwner { name, role } => {
+            if definer.state().schema_by_name(name).is_none() {
+                let message = format!("schema \"{name}\" does not exist");
+                return Err(SqlError::new("3F000", message));
+            }
+            definer.may_own(role)?;
+            Ok("ALTER SCHEMA")
+        }
+        Utility::SetSchema { relation, kind, schema, if_exists } => {
+            definer.set_schema(relation, *kind, schema, *if_exists)
+        }
+        Utility::Comment { target, text } => {
+            definer.comment(target, text.as_deref())?;
+            Ok("COMMENT")
+        }
+        Utility::Truncate { names, restart_identity, cascade } => {
+            definer.truncate(names, *restart_identity, *cascade)?;
             Ok("TRUNCATE TABLE")
         }
         _ => Err(SqlError::internal("not a defining statement")),

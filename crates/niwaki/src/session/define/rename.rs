@@ -7,6 +7,7 @@ use niwaki_sql::utility::{Rename, RenameTarget};
 use niwaki_sql::{SqlError, rename_column, rename_in_expression};
 use niwaki_txn::TableLockMode;
 
+use super::constraint::ConstraintNames;
 use super::create_table::check_column_name;
 use super::{Definer, wrong_kind};
 use crate::Result;
@@ -66,6 +67,11 @@ impl Definer<'_> {
                 for check in &mut definition.checks {
                     check.expression = rename_column(&check.expression, from, &spec.to)?;
                 }
+                for column in definition.columns.iter_mut().filter(|c| c.generated) {
+                    if let Some(text) = &column.default {
+                        column.default = Some(rename_column(text, from, &spec.to)?);
+                    }
+                }
                 // Texts of indexes change with the column, in one step: neither is right alone.
                 let renamed = Arc::new(Relation::unopened(definition.clone()));
                 self.update(definition)?;
@@ -88,6 +94,13 @@ impl Definer<'_> {
                     .indexes
                     .iter()
                     .find(|i| i.name == *from && i.definition.constraint.is_some());
+                let mut taken = ConstraintNames::of(&definition, &relation.indexes);
+                if index.is_some()
+                    || definition.checks.iter().any(|c| c.name == *from)
+                    || definition.foreign_key(from).is_some()
+                {
+                    taken.take(&spec.to, &relation.name)?;
+                }
                 if let Some(index) = index {
                     self.name_is_free(relation.schema, &spec.to, false)?;
                     let mut definition = self.current(index.oid)?.definition.clone();
@@ -96,6 +109,11 @@ impl Definer<'_> {
                 } else if let Some(check) = definition.checks.iter_mut().find(|c| c.name == *from) {
                     check.name.clone_from(&spec.to);
                     definition.checks.sort_by(|a, b| a.name.cmp(&b.name));
+                    self.update(definition)?;
+                } else if let Some(key) =
+                    definition.foreign_keys.iter_mut().find(|key| key.name == *from)
+                {
+                    key.name.clone_from(&spec.to);
                     self.update(definition)?;
                 } else {
                     return Err(SqlError::new(
@@ -112,7 +130,7 @@ impl Definer<'_> {
     }
 
     /// Defaults are kept as text, so the column that draws from a renamed sequence is told.
-    fn rename_in_default(&mut self, sequence: &Relation, to: &str) -> Result<()> {
+    pub(super) fn rename_in_default(&mut self, sequence: &Relation, to: &str) -> Result<()> {
         let state = self.state();
         let users: Vec<_> = state
             .tables()

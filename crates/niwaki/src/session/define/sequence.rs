@@ -1,7 +1,8 @@
 //! Sequences.
 
 use niwaki_catalog::{
-    Oid, RelationDefinition, RelationKind, RelationOptions, RelationStats, SequenceDefinition,
+    Oid, Relation, RelationDefinition, RelationKind, RelationOptions, RelationStats,
+    SequenceDefinition,
 };
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{Name, Persistence, SequenceOptions};
@@ -52,6 +53,8 @@ impl Definer<'_> {
             logged,
             columns: Vec::new(),
             checks: Vec::new(),
+            foreign_keys: Vec::new(),
+            comment: None,
             options: RelationOptions::default(),
             index: None,
             sequence: Some(sequence),
@@ -69,8 +72,28 @@ impl Definer<'_> {
         let found =
             self.lock_relation(name, "relation", TableLockMode::AccessExclusive, if_exists)?;
         let Some(relation) = found else { return Ok(()) };
+        if let Some(old) = &relation.sequence
+            && options.owned_by.is_some()
+            && let Some((table, position)) = old.owned_by
+            && let Some(owner) = self.state().relation(table)
+            && owner.columns.get(usize::from(position)).is_some_and(|c| c.identity.is_some())
+        {
+            let message = "cannot change ownership of identity sequence";
+            let detail =
+                format!("Sequence \"{}\" is linked to table \"{}\".", relation.name, owner.name);
+            return Err(SqlError::new("0A000", message).with_detail(detail));
+        }
+        self.change_sequence(&relation, options)
+    }
+
+    /// ALTER SEQUENCE of a sequence that is locked, or whose table is.
+    pub(super) fn change_sequence(
+        &mut self,
+        relation: &Relation,
+        options: &SequenceOptions,
+    ) -> Result<()> {
         let Some(old) = relation.sequence.as_ref() else {
-            return Err(wrong_kind(&relation, RelationKind::Sequence));
+            return Err(wrong_kind(relation, RelationKind::Sequence));
         };
         let mut sequence = defined(options, Some(old))?;
         sequence.owned_by = self.owner(options)?.unwrap_or(old.owned_by);

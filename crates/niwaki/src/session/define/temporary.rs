@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{Oid, Relation, RelationKind};
+use niwaki_catalog::{CatalogState, Oid, Relation, RelationKind};
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{CreateTable, Name, OnCommit, Persistence};
 use niwaki_storage::{RelFile, RelFileId};
@@ -62,19 +62,42 @@ impl Session {
             let Some(table) = state.relation(oid) else { continue };
             match action {
                 OnCommit::PreserveRows => {}
-                OnCommit::Drop => self.drop_all(belonging(&state, table))?,
+                OnCommit::Drop => {
+                    self.release_references(oid)?;
+                    self.drop_all(belonging(&state, table))?;
+                }
                 OnCommit::DeleteRows => {
                     let is_empty =
                         table.table.as_ref().is_none_or(|t| t.blocks().is_ok_and(|n| n == 0));
                     if is_empty {
                         continue;
                     }
+                    self.refuse_emptying(&state, table)?;
                     for relation in belonging(&state, table) {
                         if relation.kind != RelationKind::Sequence {
                             self.renew_file(relation.definition.clone())?;
                         }
                     }
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// 0A000 when a table that keeps its rows references one that does not.
+    fn refuse_emptying(&self, state: &CatalogState, table: &Relation) -> Result<()> {
+        let is_emptied = |oid: Oid| {
+            let action = self.on_commit.iter().find(|(other, _)| *other == oid);
+            action.is_some_and(|(_, action)| *action != OnCommit::PreserveRows)
+        };
+        for key in state.foreign_keys_to(table.oid) {
+            let Some((other, _)) = state.foreign_key(*key) else { continue };
+            if !is_emptied(other.oid) {
+                let message = "unsupported ON COMMIT and foreign key combination";
+                return Err(SqlError::new("0A000", message).with_detail(format!(
+                    "Table \"{}\" references \"{}\", but they do not have the same ON COMMIT setting.",
+                    other.name, table.name
+                )));
             }
         }
         Ok(())
@@ -124,7 +147,7 @@ impl Session {
 }
 
 /// A table with its indexes, and the sequences that it owns.
-fn belonging(state: &niwaki_catalog::CatalogState, table: &Arc<Relation>) -> Vec<Arc<Relation>> {
+fn belonging(state: &CatalogState, table: &Arc<Relation>) -> Vec<Arc<Relation>> {
     let belongs = |r: &&Arc<Relation>| {
         r.oid == table.oid
             || r.index.as_ref().is_some_and(|index| index.table == table.oid)

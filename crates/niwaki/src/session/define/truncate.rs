@@ -1,6 +1,8 @@
 //! TRUNCATE: new, empty files, so that a rollback brings the rows back.
 
-use niwaki_catalog::{Oid, RelationDefinition, RelationKind, RelationStats};
+use std::sync::Arc;
+
+use niwaki_catalog::{Relation, RelationDefinition, RelationKind, RelationStats};
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::Name;
 use niwaki_storage::RelFileId;
@@ -11,8 +13,13 @@ use crate::Result;
 use crate::session::Session;
 
 impl Definer<'_> {
-    pub(super) fn truncate(&mut self, names: &[Name], restart_identity: bool) -> Result<()> {
-        let mut done: Vec<Oid> = Vec::new();
+    pub(super) fn truncate(
+        &mut self,
+        names: &[Name],
+        restart_identity: bool,
+        cascade: bool,
+    ) -> Result<()> {
+        let mut tables: Vec<Arc<Relation>> = Vec::new();
         for name in names {
             let relation = self.session.lock_by_name(name, TableLockMode::AccessExclusive)?;
             if relation.kind != RelationKind::Table {
@@ -22,10 +29,12 @@ impl Definer<'_> {
                 ));
             }
             self.refuse_pending(&relation, "TRUNCATE")?;
-            if done.contains(&relation.oid) {
-                continue;
+            if !tables.iter().any(|table| table.oid == relation.oid) {
+                tables.push(relation);
             }
-            done.push(relation.oid);
+        }
+        self.with_references(&mut tables, cascade)?;
+        for relation in tables {
             let mut files = vec![relation.oid];
             files.extend(relation.indexes.iter().map(|i| i.oid));
             if restart_identity {
@@ -37,6 +46,37 @@ impl Definer<'_> {
                 self.session.renew_file(definition)?;
             }
             self.session.note_created(relation.oid);
+        }
+        Ok(())
+    }
+
+    /// Adds the tables that reference those in the list, or refuses if there are any.
+    fn with_references(&mut self, tables: &mut Vec<Arc<Relation>>, cascade: bool) -> Result<()> {
+        let mut at = 0;
+        // Ends: each table comes once.
+        while let Some(table) = tables.get(at).cloned() {
+            at += 1;
+            let state = self.state();
+            for key in state.foreign_keys_to(table.oid) {
+                let Some((other, _)) = state.foreign_key(*key) else { continue };
+                if tables.iter().any(|known| known.oid == other.oid) {
+                    continue;
+                }
+                if !cascade {
+                    let message = "cannot truncate a table referenced in a foreign key constraint";
+                    let (own, other) = (&table.name, &other.name);
+                    return Err(SqlError::new("0A000", message)
+                        .with_detail(format!("Table \"{other}\" references \"{own}\"."))
+                        .with_hint(format!(
+                            "Truncate table \"{other}\" at the same time, or use TRUNCATE ... CASCADE."
+                        )));
+                }
+                self.notice(format!("truncate cascades to table \"{}\"", other.name));
+                self.lock(other.oid, TableLockMode::AccessExclusive)?;
+                let other = self.current(other.oid)?;
+                self.refuse_pending(&other, "TRUNCATE")?;
+                tables.push(other);
+            }
         }
         Ok(())
     }

@@ -205,7 +205,7 @@ impl Definer<'_> {
         for (table, column, _) in &columns {
             self.lock(table.oid, TableLockMode::AccessExclusive)?;
             let table = self.current(table.oid)?;
-            self.drop_column(&table, column, true)?;
+            self.drop_column(&table, column, true, true)?;
         }
         // A cast to the type in what is stored as text.
         let names = |node: &NodeEnum| {

@@ -1,0 +1,100 @@
+//! Stored definitions of FOREIGN KEY constraints (`docs/format.md`, catalog).
+
+use serde::{Deserialize, Serialize};
+
+use crate::definition::{ConstraintTime, Oid, is_at_once, is_false};
+
+/// What happens to the referencing rows when a referenced one is deleted, or its key changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum ReferentialAction {
+    /// NO ACTION: it is refused, if rows still refer to it when the constraint is checked.
+    #[default]
+    NoAction,
+    /// RESTRICT: the same, never deferred.
+    Restrict,
+    /// CASCADE: they are deleted, or follow.
+    Cascade,
+    /// SET NULL
+    SetNull,
+    /// SET DEFAULT
+    SetDefault,
+}
+
+impl ReferentialAction {
+    /// PostgreSQL's letter (`pg_constraint.confupdtype`).
+    pub fn letter(self) -> &'static str {
+        match self {
+            Self::NoAction => "a",
+            Self::Restrict => "r",
+            Self::Cascade => "c",
+            Self::SetNull => "n",
+            Self::SetDefault => "d",
+        }
+    }
+
+    /// As a definition says it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::NoAction => "NO ACTION",
+            Self::Restrict => "RESTRICT",
+            Self::Cascade => "CASCADE",
+            Self::SetNull => "SET NULL",
+            Self::SetDefault => "SET DEFAULT",
+        }
+    }
+}
+
+/// A FOREIGN KEY constraint, as the referencing table's definition has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForeignKey {
+    /// The constraint's number.
+    pub oid: Oid,
+    /// Name, unique among the table's constraints.
+    pub name: String,
+    /// Positions of the referencing columns.
+    pub columns: Vec<u16>,
+    /// The referenced table.
+    pub references: Oid,
+    /// Positions of the referenced columns there, in the order of `columns`.
+    pub referenced: Vec<u16>,
+    /// The unique index of the referenced table that the key rests on.
+    pub index: Oid,
+    /// ON UPDATE
+    #[serde(rename = "update", default, skip_serializing_if = "is_no_action")]
+    pub on_update: ReferentialAction,
+    /// ON DELETE
+    #[serde(rename = "delete", default, skip_serializing_if = "is_no_action")]
+    pub on_delete: ReferentialAction,
+    /// ON DELETE SET NULL (…), SET DEFAULT (…): positions of these columns; empty: all.
+    #[serde(rename = "set", default, skip_serializing_if = "Vec::is_empty")]
+    pub set_columns: Vec<u16>,
+    /// MATCH FULL rather than MATCH SIMPLE.
+    #[serde(rename = "full", default, skip_serializing_if = "is_false")]
+    pub match_full: bool,
+    /// When it is checked.
+    #[serde(rename = "check", default, skip_serializing_if = "is_at_once")]
+    pub check_time: ConstraintTime,
+    /// NOT VALID: rows that were there before it have not been tested.
+    #[serde(rename = "unproved", default, skip_serializing_if = "is_false")]
+    pub not_valid: bool,
+    /// COMMENT ON CONSTRAINT
+    #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+impl ForeignKey {
+    /// Whether SET CONSTRAINTS may defer it.
+    pub fn is_deferrable(&self) -> bool {
+        self.check_time != ConstraintTime::AtOnce
+    }
+
+    /// Columns that ON DELETE SET NULL and SET DEFAULT set.
+    pub fn columns_set_on_delete(&self) -> &[u16] {
+        if self.set_columns.is_empty() { &self.columns } else { &self.set_columns }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_no_action(action: &ReferentialAction) -> bool {
+    *action == ReferentialAction::NoAction
+}

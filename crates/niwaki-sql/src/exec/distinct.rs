@@ -1,0 +1,349 @@
+//! Rows that differ: DISTINCT and the operations on sets.
+
+use std::sync::Arc;
+
+use niwaki_table::{KeyedRows, RunReader};
+use niwaki_types::{ColumnType, Datum, read_tagged_row, write_tagged_row};
+
+use super::key_table::KeyTable;
+use super::spill::{Partition, Partitions, SpaceUse, encode_columns, reader};
+use super::{Step, start};
+use crate::error::{Result, SqlError};
+use crate::expr::{Runtime, State};
+use crate::plan::{PlanNode, SetKind};
+
+fn other_plan() -> SqlError {
+    SqlError::internal("a step of another plan")
+}
+
+/// Tells rows that are seen the first time from others, NULLs equal to each other.
+#[derive(Default)]
+struct Unique {
+    seen: KeyTable,
+    /// Where rows go that may be the first of their kind, since there is no room to remember them.
+    later: Option<Partitions>,
+    pending: Vec<Partition>,
+    /// The rows of a partition, and its level.
+    reading: Option<(RunReader<KeyedRows>, u32)>,
+    key: Vec<u8>,
+    row: Vec<u8>,
+    space: SpaceUse,
+}
+
+impl Unique {
+    /// Whether a row is certainly the first of its kind. One that is not is a later one, or comes back from
+    /// [`Unique::next`].
+    fn is_first(
+        &mut self,
+        row: &[Datum],
+        columns: &[ColumnType],
+        rt: &Runtime<'_, '_>,
+    ) -> Result<bool> {
+        self.key.clear();
+        encode_columns(row, columns, &mut self.key);
+        let hash = self.seen.hash(&self.key);
+        if self.seen.find(hash, &self.key).is_some() {
+            return Ok(false);
+        }
+        let count = Partitions::count(rt, rt.exec.hash_mem);
+        if self.later.is_none() {
+            let budget = rt.exec.hash_mem.saturating_sub(Partitions::buffers(rt, count));
+            if self.seen.has_room(self.key.len(), budget) {
+                self.seen.add(hash, &self.key, &[]);
+                return Ok(true);
+            }
+            let level = self.reading.as_ref().map_or(0, |(_, level)| *level);
+            self.later = Some(Partitions::new(rt, count, level)?);
+        }
+        self.row.clear();
+        write_tagged_row(row, &mut self.row);
+        if let Some(later) = &mut self.later {
+            later.push(&self.key, 0, &self.row)?;
+        }
+        Ok(false)
+    }
+
+    /// After the input's end: the next row that is the first of its kind.
+    fn next(
+        &mut self,
+        row: &mut Vec<Datum>,
+        columns: &[ColumnType],
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<bool> {
+        loop {
+            while let Some((reading, _)) = &mut self.reading {
+                let Some(record) = reading.record() else { break };
+                rt.tick()?;
+                row.clear();
+                read_tagged_row(record.row, row)?;
+                reading.advance()?;
+                if self.is_first(row, columns, rt)? {
+                    return Ok(true);
+                }
+            }
+            self.space.table(self.seen.memory(), self.seen.len());
+            self.seen = KeyTable::default();
+            if let Some(later) = self.later.take() {
+                let partitions = later.finish()?;
+                self.space.wrote(&partitions);
+                self.pending.extend(partitions.into_iter().filter(|p| p.rows.records() > 0));
+            }
+            let Some(Partition { rows, level }) = self.pending.pop() else {
+                self.reading = None;
+                return Ok(false);
+            };
+            self.reading = Some((reader(rows, rt)?, level));
+        }
+    }
+}
+
+/// The first row of each value.
+pub(super) struct Distinct {
+    plan: Arc<PlanNode>,
+    input: Option<Box<dyn Step>>,
+    unique: Unique,
+    begun: bool,
+}
+
+impl Distinct {
+    pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
+        Self { plan: Arc::clone(plan), input: None, unique: Unique::default(), begun: false }
+    }
+}
+
+impl Step for Distinct {
+    fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        let plan = Arc::clone(&self.plan);
+        let PlanNode::Distinct { input, columns } = &*plan else { return Err(other_plan()) };
+        if !self.begun {
+            self.begun = true;
+            self.input = Some(start(input, rt.state));
+        }
+        if let Some(step) = &mut self.input {
+            while step.next(row, rt)? {
+                rt.tick()?;
+                if self.unique.is_first(row, columns, rt)? {
+                    return Ok(true);
+                }
+            }
+            self.input = None;
+        }
+        let found = self.unique.next(row, columns, rt)?;
+        if !found && let Some(measures) = &mut rt.state.measures {
+            measures.add_space(&plan, std::mem::take(&mut self.unique.space));
+        }
+        Ok(found)
+    }
+}
+
+/// How often each row is on the left and on the right.
+#[derive(Default)]
+struct Counts {
+    rows: KeyTable,
+    counts: Vec<(u64, u64)>,
+}
+
+/// UNION, INTERSECT and EXCEPT.
+pub(super) struct SetOperation {
+    plan: Arc<PlanNode>,
+    /// UNION reads its sides one after the other; the next is taken from the end.
+    sides: Vec<Box<dyn Step>>,
+    unique: Unique,
+    counts: Counts,
+    /// The row of the table that is next, and how often it was given.
+    place: (u32, u64),
+    /// What there was no room for: partitions of the left and of the right side.
+    pending: Vec<(Partition, Partition)>,
+    begun: bool,
+    space: SpaceUse,
+}
+
+/// Where the rows of one side of a set operation come from.
+enum Side {
+    Step(Box<dyn Step>),
+    Run(RunReader<KeyedRows>),
+}
+
+impl Side {
+    fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        match self {
+            Self::Step(step) => step.next(row, rt),
+            Self::Run(reader) => {
+                let Some(record) = reader.record() else { return Ok(false) };
+                row.clear();
+                read_tagged_row(record.row, row)?;
+                reader.advance()?;
+                Ok(true)
+            }
+        }
+    }
+}
+
+impl SetOperation {
+    pub(super) fn new(plan: &Arc<PlanNode>, state: &State) -> Self {
+        let mut sides = Vec::new();
+        if let PlanNode::SetOperation { left, right, .. } = &**plan {
+            sides.push(start(right, state));
+            sides.push(start(left, state));
+        }
+        Self {
+            plan: Arc::clone(plan),
+            sides,
+            unique: Unique::default(),
+            counts: Counts::default(),
+            place: (0, 0),
+            pending: Vec::new(),
+            begun: false,
+            space: SpaceUse::default(),
+        }
+    }
+
+    /// Counts the rows of both sides. Those of the left that there is no room for, and those of the right that may be equal
+    /// to one of them, are divided into partitions.
+    fn count(
+        &mut self,
+        (mut left, mut right): (Side, Side),
+        level: u32,
+        columns: &[ColumnType],
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<()> {
+        self.counts = Counts::default();
+        self.place = (0, 0);
+        let parts = Partitions::count(rt, rt.exec.hash_mem);
+        let budget = rt.exec.hash_mem.saturating_sub(Partitions::buffers(rt, parts));
+        let mut later: Option<Partitions> = None;
+        let (mut row, mut key, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+        let Counts { rows, counts } = &mut self.counts;
+        while left.next(&mut row, rt)? {
+            rt.tick()?;
+            let row = row.get(..columns.len()).unwrap_or(&row);
+            key.clear();
+            encode_columns(row, columns, &mut key);
+            let hash = rows.hash(&key);
+            if let Some(number) = rows.find(hash, &key) {
+                counts[number as usize].0 += 1;
+                continue;
+            }
+            bytes.clear();
+            write_tagged_row(row, &mut bytes);
+            let of_counts = 2 * (counts.len() + 1) * size_of::<(u64, u64)>();
+            if later.is_none()
+                && rows.has_room(key.len() + bytes.len(), budget.saturating_sub(of_counts))
+            {
+                rows.add(hash, &key, &bytes);
+                counts.push((1, 0));
+                continue;
+            }
+            let partitions = match &mut later {
+                Some(later) => later,
+                none => none.insert(Partitions::new(rt, parts, level)?),
+            };
+            partitions.push(&key, 0, &bytes)?;
+        }
+        drop(left);
+        let later = later.map(Partitions::finish).transpose()?.unwrap_or_default();
+        let mut matching: Option<Partitions> = None;
+        while right.next(&mut row, rt)? {
+            rt.tick()?;
+            let row = row.get(..columns.len()).unwrap_or(&row);
+            key.clear();
+            encode_columns(row, columns, &mut key);
+            if let Some(number) = rows.find(rows.hash(&key), &key) {
+                counts[number as usize].1 += 1;
+                continue;
+            }
+            if later.is_empty() {
+                continue;
+            }
+            let partitions = match &mut matching {
+                Some(matching) => matching,
+                none => none.insert(Partitions::new(rt, parts, level)?),
+            };
+            if later.get(partitions.place(&key)).is_some_and(|left| left.rows.records() > 0) {
+                bytes.clear();
+                write_tagged_row(row, &mut bytes);
+                partitions.push(&key, 0, &bytes)?;
+            }
+        }
+        let matching = match matching {
+            Some(matching) => matching,
+            None => Partitions::new(rt, parts, level)?,
+        };
+        self.space.table(rows.memory(), rows.len());
+        if !later.is_empty() {
+            let matching = matching.finish()?;
+            self.space.wrote(&later);
+            self.space.wrote(&matching);
+            let pairs = later.into_iter().zip(matching);
+            self.pending.extend(pairs.filter(|(left, _)| left.rows.records() > 0));
+        }
+        Ok(())
+    }
+
+    /// The next row of the table, as often as the operation wants it.
+    fn counted(&mut self, kind: SetKind, all: bool, row: &mut Vec<Datum>) -> Result<bool> {
+        while let Some((left, right)) = self.counts.counts.get(self.place.0 as usize).copied() {
+            let times = match (kind, all) {
+                (SetKind::Intersect, true) => left.min(right),
+                (SetKind::Intersect, false) => u64::from(right > 0),
+                (_, true) => left.saturating_sub(right),
+                (_, false) => u64::from(right == 0),
+            };
+            if self.place.1 < times {
+                self.place.1 += 1;
+                row.clear();
+                read_tagged_row(self.counts.rows.row(self.place.0), row)?;
+                return Ok(true);
+            }
+            self.place = (self.place.0 + 1, 0);
+        }
+        Ok(false)
+    }
+}
+
+impl Step for SetOperation {
+    fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        let plan = Arc::clone(&self.plan);
+        let PlanNode::SetOperation { kind, all, columns, .. } = &*plan else {
+            return Err(other_plan());
+        };
+        if *kind == SetKind::Union {
+            while let Some(side) = self.sides.last_mut() {
+                while side.next(row, rt)? {
+                    rt.tick()?;
+                    if *all || self.unique.is_first(row, columns, rt)? {
+                        return Ok(true);
+                    }
+                }
+                self.sides.pop();
+            }
+            let found = !*all && self.unique.next(row, columns, rt)?;
+            if !found && let Some(measures) = &mut rt.state.measures {
+                measures.add_space(&plan, std::mem::take(&mut self.unique.space));
+            }
+            return Ok(found);
+        }
+        if !self.begun {
+            self.begun = true;
+            let (Some(left), Some(right)) = (self.sides.pop(), self.sides.pop()) else {
+                return Err(other_plan());
+            };
+            self.count((Side::Step(left), Side::Step(right)), 0, columns, rt)?;
+        }
+        loop {
+            rt.tick()?;
+            if self.counted(*kind, *all, row)? {
+                return Ok(true);
+            }
+            let Some((left, right)) = self.pending.pop() else {
+                if let Some(measures) = &mut rt.state.measures {
+                    measures.add_space(&plan, std::mem::take(&mut self.space));
+                }
+                return Ok(false);
+            };
+            let level = left.level;
+            let sides = (Side::Run(reader(left.rows, rt)?), Side::Run(reader(right.rows, rt)?));
+            self.count(sides, level, columns, rt)?;
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! The hash table of a join, and what it does when that does not fit in memory.
+//!
+//! Inner rows go into the table until its memory is used up, the rest into partitions. Each outer row is tried with the table;
+//! if the partition of its key has inner rows, it goes to that partition of outer rows, with the word whether it has matched.
+//! Then the same is done with each pair of partitions. An inner row meets all outer rows that it can match while it is in the
+//! table, so whether it has matched any is known when they are done.
+
+use std::sync::Arc;
+
+use niwaki_table::{KeyedRows, RunReader};
+use niwaki_types::{
+    Datum, KeyOrder, encode_key, read_tagged_into, read_tagged_row, write_tagged_row,
+};
+
+use super::join::{keeps_inner, make_room, put};
+use super::key_table::KeyTable;
+use super::spill::{Partition, Partitions, SpaceUse, reader};
+use super::start;
+use crate::error::Result;
+use crate::expr::{Expr, Runtime};
+use crate::plan::{JoinKind, JoinPlan, PlanNode, SlotRange};
+
+/// The end of a chain.
+const END: u32 = u32::MAX;
+
+/// Inner rows by key.
+#[derive(Default)]
+struct JoinTable {
+    keys: KeyTable,
+    /// The first and the last row of each key.
+    chains: Vec<(u32, u32)>,
+    /// The row behind each, of the same key.
+    next: Vec<u32>,
+    rows: Vec<u8>,
+    /// Where each row ends.
+    ends: Vec<usize>,
+    /// Rows that some outer row matched; only where those that none did are given too.
+    matched: Vec<bool>,
+}
+
+fn grown<T>(vector: &Vec<T>, more: usize) -> usize {
+    let wanted = vector.len() + more;
+    let capacity = vector.capacity();
+    size_of::<T>() * if wanted > capacity { wanted.max(capacity * 2) } else { capacity }
+}
+
+impl JoinTable {
+    fn memory(&self) -> usize {
+        self.keys.memory()
+            + grown(&self.chains, 0)
+            + grown(&self.next, 0)
+            + grown(&self.rows, 0)
+            + grown(&self.ends, 0)
+            + self.ends.len()
+    }
+
+    /// Whether there is room for one more row. For the first there is.
+    fn has_room(&self, key: &[u8], row: &[u8], budget: usize) -> bool {
+        let rows = grown(&self.chains, 1)
+            + grown(&self.next, 1)
+            + grown(&self.rows, row.len())
+            + grown(&self.ends, 1)
+            + self.ends.len();
+        self.ends.is_empty()
+            || (rows < budget
+                && self.keys.has_room(key.len(), budget - rows)
+                && self.ends.len() < END as usize)
+    }
+
+    /// Adds a row; without a key it matches nothing.
+    fn add(&mut self, key: Option<&[u8]>, row: &[u8]) {
+        let number = self.ends.len() as u32;
+        self.rows.extend_from_slice(row);
+        self.ends.push(self.rows.len());
+        self.next.push(END);
+        let Some(key) = key else { return };
+        let hash = self.keys.hash(key);
+        match self.keys.find(hash, key) {
+            Some(chain) => {
+                let (_, last) = &mut self.chains[chain as usize];
+                self.next[*last as usize] = number;
+                *last = number;
+            }
+            None => {
+                self.keys.add(hash, key, &[]);
+                self.chains.push((number, number));
+            }
+        }
+    }
+
+    /// The first row of a key.
+    fn first(&self, key: &[u8]) -> u32 {
+        let chain = self.keys.find(self.keys.hash(key), key);
+        chain.map_or(END, |chain| self.chains[chain as usize].0)
+    }
+
+    fn row(&self, number: u32) -> &[u8] {
+        let number = number as usize;
+        let begin = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.rows[begin..self.ends[number]]
+    }
+}
+
+/// A hash join that has begun.
+pub(super) struct HashJoin {
+    /// The join's node.
+    plan: Arc<PlanNode>,
+    table: JoinTable,
+    /// Inner rows that are not in the table.
+    later: Vec<Partition>,
+    /// Outer rows that are to meet them.
+    probes: Option<Partitions>,
+    pending: Vec<(Partition, Partition)>,
+    /// The outer rows of a partition; the first outer rows come from a step.
+    outer: Option<RunReader<KeyedRows>>,
+    level: u32,
+    /// The key of the outer row at hand; none if some part of it is NULL.
+    key: Option<Vec<u8>>,
+    /// The inner row that is tried next with it, and the one that is tried now.
+    next: u32,
+    current: u32,
+    /// The inner row that is looked at next for a match, once the outer rows are done.
+    rest: u32,
+    bytes: Vec<u8>,
+    values: Vec<Datum>,
+    space: SpaceUse,
+}
+
+/// Puts the key of a row into `out`; false if a part of it is NULL, which equals nothing.
+fn encode_parts<'e>(
+    parts: impl Iterator<Item = &'e Expr>,
+    row: &[Datum],
+    out: &mut Vec<u8>,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<bool> {
+    out.clear();
+    let mut complete = true;
+    for part in parts {
+        let value = part.eval(row, rt)?;
+        complete &= !value.is_null();
+        encode_key(&value, KeyOrder::ascending(part.ty), out);
+    }
+    Ok(complete)
+}
+
+impl HashJoin {
+    /// Reads the inner side.
+    pub(super) fn new(
+        plan: &Arc<PlanNode>,
+        join: &JoinPlan,
+        row: &[Datum],
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<Self> {
+        let mut joining = Self {
+            plan: Arc::clone(plan),
+            table: JoinTable::default(),
+            later: Vec::new(),
+            probes: None,
+            pending: Vec::new(),
+            outer: None,
+            level: 0,
+            key: None,
+            next: END,
+            current: END,
+            rest: 0,
+            bytes: Vec::new(),
+            values: Vec::new(),
+            space: SpaceUse::default(),
+        };
+        let mut step = start(&join.inner, rt.state);
+        let mut own = row.to_vec();
+        let (mut key, mut bytes, mut later) = (Vec::new(), Vec::new(), None);
+        while step.next(&mut own, rt)? {
+            rt.tick()?;
+            make_room(&mut own, &join.inner_slots);
+            let complete =
+                encode_parts(join.hash.iter().map(|key| &key.inner), &own, &mut key, rt)?;
+            if complete || keeps_inner(join.kind) {
+                bytes.clear();
+                for slots in &join.inner_slots {
+                    write_tagged_row(&own[slots.start..slots.end], &mut bytes);
+                }
+                joining.add(&key, complete, &bytes, &mut later, rt)?;
+            }
+        }
+        joining.built(join.kind, later, rt)?;
+        Ok(joining)
+    }
+
+    /// Puts an inner row into the table, or into a partition. One whose key is not complete matches nothing.
+    fn add(
+        &mut self,
+        key: &[u8],
+        complete: bool,
+        row: &[u8],
+        later: &mut Option<Partitions>,
+        rt: &Runtime<'_, '_>,
+    ) -> Result<()> {
+        let count = Partitions::count(rt, rt.exec.hash_mem);
+        let budget = rt.exec.hash_mem.saturating_sub(Partitions::buffers(rt, count));
+        if later.is_none() && self.table.has_room(key, row, budget) {
+            self.table.add(complete.then_some(key), row);
+            return Ok(());
+        }
+        let partitions = match later {
+            Some(later) => later,
+            none => none.insert(Partitions::new(rt, count, self.level)?),
+        };
+        partitions.push(key, complete.into(), row)
+    }
+
+    fn built(
+        &mut self,
+        kind: JoinKind,
+        later: Option<Partitions>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<()> {
+        if keeps_inner(kind) {
+            self.table.matched = vec![false; self.table.ends.len()];
+        }
+        self.rest = 0;
+        self.space.table(self.table.memory(), self.table.ends.len());
+        self.later = later.map(Partitions::finish).transpose()?.unwrap_or_default();
+        self.space.wrote(&self.later);
+        if let Some(measures) = &mut rt.state.measures {
+            measures.add_space(&self.plan, self.space);
+        }
+        Ok(())
+    }
+
+    /// Whether outer rows come from partitions already.
+    pub(super) fn reads_partitions(&self) -> bool {
+        self.outer.is_some()
+    }
+
+    /// The next outer row of the partition, and whether it has matched already; `None` when all have been given.
+    pub(super) fn next_outer(&mut self, row: &mut Vec<Datum>) -> Result<Option<bool>> {
+        let Some(outer) = &mut self.outer else { return Ok(None) };
+        let Some(record) = outer.record() else { return Ok(None) };
+        row.clear();
+        read_tagged_row(record.row, row)?;
+        let matched = record.number != 0;
+        outer.advance()?;
+        Ok(Some(matched))
+    }
+
+    /// The outer rows are done: goes on with the next pair of partitions; false if there is none.
+    pub(super) fn next_pair(&mut self, kind: JoinKind, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        let later = std::mem::take(&mut self.later);
+        if !later.is_empty() {
+            let probes = match self.probes.take() {
+                Some(probes) => probes,
+                None => Partitions::new(rt, later.len(), self.level)?,
+            };
+            let probes = probes.finish()?;
+            self.space.wrote(&probes);
+            let wanted = |(inner, outer): &(Partition, Partition)| {
+                inner.rows.records() > 0 && (outer.rows.records() > 0 || keeps_inner(kind))
+            };
+            self.pending.extend(later.into_iter().zip(probes).filter(wanted));
+        }
+        self.table = JoinTable::default();
+        let Some((inner, outer)) = self.pending.pop() else {
+            self.outer = None;
+            return Ok(false);
+        };
+        self.level = inner.level;
+        let mut rows = reader(inner.rows, rt)?;
+        let mut later = None;
+        while let Some(record) = rows.record() {
+            rt.tick()?;
+            self.add(record.key, record.number != 0, record.row, &mut later, rt)?;
+            rows.advance()?;
+        }
+        self.built(kind, later, rt)?;
+        self.outer = Some(reader(outer.rows, rt)?);
+        Ok(true)
+    }
+
+    /// Finds what is to be tried with an outer row.
+    pub(super) fn open(
+        &mut self,
+        join: &JoinPlan,
+        row: &[Datum],
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<()> {
+        let mut key = self.key.take().unwrap_or_default();
+        self.next = END;
+        if encode_parts(join.hash.iter().map(|key| &key.outer), row, &mut key, rt)? {
+            self.next = self.table.first(&key);
+            self.key = Some(key);
+        }
+        Ok(())
+    }
+
+    /// Puts the next inner row with the outer row's key into its slots.
+    pub(super) fn next_inner(&mut self, row: &mut [Datum], slots: &[SlotRange]) -> Result<bool> {
+        if self.next == END {
+            return Ok(false);
+        }
+        self.current = self.next;
+        self.next = self.table.next[self.next as usize];
+        self.put(self.current, row, slots)?;
+        Ok(true)
+    }
+
+    /// The inner row at hand is one of the join's.
+    pub(super) fn mark(&mut self) {
+        if let Some(flag) = self.table.matched.get_mut(self.current as usize) {
+            *flag = true;
+        }
+    }
+
+    /// Puts the next inner row of the table that no outer row matched into its slots.
+    pub(super) fn next_rest(&mut self, row: &mut [Datum], slots: &[SlotRange]) -> Result<bool> {
+        while let Some(matched) = self.table.matched.get(self.rest as usize) {
+            let number = self.rest;
+            self.rest += 1;
+            if !matched {
+                self.put(number, row, slots)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn put(&mut self, number: u32, row: &mut [Datum], slots: &[SlotRange]) -> Result<()> {
+        let bytes = self.table.row(number);
+        if let [slots] = slots {
+            read_tagged_into(bytes, &mut row[slots.start..slots.end])?;
+            return Ok(());
+        }
+        self.values.clear();
+        read_tagged_row(bytes, &mut self.values)?;
+        put(row, slots, &self.values);
+        Ok(())
+    }
+
+    /// The outer row has met the whole table; true if it is to meet more inner rows later, for which it was written.
+    pub(super) fn put_off(
+        &mut self,
+        row: &[Datum],
+        matched: bool,
+        rt: &Runtime<'_, '_>,
+    ) -> Result<bool> {
+        if self.later.is_empty() {
+            return Ok(false);
+        }
+        let Some(key) = &self.key else { return Ok(false) };
+        let probes = match &mut self.probes {
+            Some(probes) => probes,
+            none => none.insert(Partitions::new(rt, self.later.len(), self.level)?),
+        };
+        let inner = self.later.get(probes.place(key));
+        if inner.is_none_or(|inner| inner.rows.records() == 0) {
+            return Ok(false);
+        }
+        self.bytes.clear();
+        write_tagged_row(row, &mut self.bytes);
+        probes.push(key, matched.into(), &self.bytes)?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,87 @@
+//! The sort step.
+
+use std::sync::Arc;
+
+use niwaki_table::{KeyedRows, Sorted, Sorter};
+use niwaki_types::{Datum, KeyOrder, encode_key, read_tagged_row, write_tagged_row};
+
+use super::spill::{SpaceUse, checked};
+use super::{Step, start};
+use crate::error::{Result, SqlError};
+use crate::expr::Runtime;
+use crate::plan::PlanNode;
+
+/// Sorts all rows before the first goes on: by the index keys of their keys, whose order is that of bytes.
+pub(super) struct Sort {
+    plan: Arc<PlanNode>,
+    sorted: Option<Sorted<KeyedRows>>,
+    /// How many rows will be read, if that is known.
+    wanted: Option<usize>,
+}
+
+impl Sort {
+    pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
+        Self { plan: Arc::clone(plan), sorted: None, wanted: None }
+    }
+
+    /// A sort of which at most `wanted` rows will be read.
+    pub(super) fn of_first(plan: &Arc<PlanNode>, wanted: usize) -> Self {
+        Self { wanted: Some(wanted), ..Self::new(plan) }
+    }
+
+    fn run(&self, rt: &mut Runtime<'_, '_>) -> Result<Sorted<KeyedRows>> {
+        let PlanNode::Sort { input, keys } = &*self.plan else {
+            return Err(SqlError::internal("a sort of another plan"));
+        };
+        let mut step = start(input, rt.state);
+        let (mut row, mut key, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut sorter = rt.sorter(rt.exec.work_mem)?;
+        if let Some(wanted) = self.wanted {
+            sorter.only_first(wanted);
+        }
+        let mut number = 0u64;
+        while step.next(&mut row, rt)? {
+            rt.tick()?;
+            key.clear();
+            for part in keys {
+                let order = KeyOrder {
+                    oid: part.expr.ty,
+                    descending: part.descending,
+                    nulls_first: part.nulls_first,
+                };
+                encode_key(&part.expr.eval(&row, rt)?, order, &mut key);
+            }
+            number += 1;
+            // The order is one of keys, so the row need not be written if it is not wanted.
+            if !sorter.wants(&checked(&key, number, &[])?) {
+                continue;
+            }
+            bytes.clear();
+            write_tagged_row(&row, &mut bytes);
+            let record = checked(&key, number, &bytes)?;
+            sorter.push(&record, &mut || rt.exec.environment.check_interrupts())?;
+        }
+        drop(step);
+        let sorted = Sorter::finish(vec![sorter], &mut || rt.exec.environment.check_interrupts())?;
+        if let Some(measures) = &mut rt.state.measures {
+            let (memory, disk) = (sorted.peak_bytes(), sorted.disk_bytes());
+            let top = sorted.left_out();
+            measures.add_space(&self.plan, SpaceUse { batches: 1, memory, disk, keys: 0, top });
+        }
+        Ok(sorted)
+    }
+}
+
+impl Step for Sort {
+    fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        if self.sorted.is_none() {
+            self.sorted = Some(self.run(rt)?);
+        }
+        let Some(sorted) = &mut self.sorted else { return Ok(false) };
+        rt.tick()?;
+        let Some(record) = sorted.next()? else { return Ok(false) };
+        row.clear();
+        read_tagged_row(record.row, row)?;
+        Ok(true)
+    }
+}

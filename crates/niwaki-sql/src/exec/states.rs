@@ -1,0 +1,327 @@
+//! States of an aggregate call, by group.
+
+use niwaki_types::{Datum, Numeric, TypeOid, VectorData};
+
+use super::ordered_input::OrderedInput;
+use crate::aggregates::{Accumulator, AggregateKind};
+use crate::context::ExecContext;
+use crate::error::{Result, SqlError};
+use crate::expr::{Batch, Rows, Runtime, Values};
+use crate::plan::AggregateCall;
+
+/// The group of each row.
+#[derive(Clone, Copy)]
+pub(super) enum GroupOf<'g> {
+    /// There is one.
+    First,
+    Each(&'g [u32]),
+}
+
+impl GroupOf<'_> {
+    #[inline]
+    fn get(self, row: usize) -> usize {
+        match self {
+            Self::First => 0,
+            Self::Each(groups) => groups[row] as usize,
+        }
+    }
+}
+
+/// States of one call, by group.
+pub(super) enum States {
+    Counts(Vec<i64>),
+    /// Sums and averages of integers.
+    Integers(Sums<i128>),
+    /// Those of numerics, as long as all have one scale and are small.
+    Decimals(Sums<i128>, Option<u16>),
+    Floats(Sums<f64>),
+    /// Everything else, row by row.
+    Others(Vec<Accumulator>),
+}
+
+/// Sums, and how many values each is of.
+#[derive(Default)]
+pub(super) struct Sums<T> {
+    /// What a sum begins with.
+    zero: T,
+    sums: Vec<T>,
+    counts: Vec<i64>,
+}
+
+impl<T: Copy + Default> Sums<T> {
+    fn grow(&mut self, groups: usize) {
+        self.sums.resize(groups, self.zero);
+        self.counts.resize(groups, 0);
+    }
+
+    /// Adds the values that are not NULL.
+    fn add<V: Copy>(
+        &mut self,
+        values: &[V],
+        nulls: &[bool],
+        groups: GroupOf<'_>,
+        plus: impl Fn(T, V) -> T,
+    ) {
+        match (groups, nulls.is_empty()) {
+            (GroupOf::First, true) => {
+                self.sums[0] = values.iter().fold(self.sums[0], |sum, value| plus(sum, *value));
+                self.counts[0] += values.len() as i64;
+            }
+            _ => {
+                for (row, value) in values.iter().enumerate() {
+                    if nulls.get(row).copied().unwrap_or(false) {
+                        continue;
+                    }
+                    let group = groups.get(row);
+                    self.sums[group] = plus(self.sums[group], *value);
+                    self.counts[group] += 1;
+                }
+            }
+        }
+    }
+
+    fn of(&self, group: usize) -> (T, i64) {
+        (self.sums[group], self.counts[group])
+    }
+}
+
+/// What states grew by besides their own size.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Growth {
+    pub(super) bytes: usize,
+    /// Those of them that the statement is charged for, as nothing else limits them.
+    pub(super) charged: usize,
+}
+
+impl std::ops::AddAssign for Growth {
+    fn add_assign(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.charged += other.charged;
+    }
+}
+
+impl States {
+    /// States that take batches.
+    pub(super) fn of(call: &AggregateCall) -> Self {
+        use AggregateKind as K;
+        if call.distinct || !call.order.is_empty() {
+            return Self::Others(Vec::new());
+        }
+        match (call.kind, call.arguments.first().map(|argument| argument.ty)) {
+            (K::CountRows | K::Count, _) => Self::Counts(Vec::new()),
+            (K::SumInt, Some(TypeOid::INT4 | TypeOid::INT2))
+            | (
+                K::SumNumeric | K::AverageNumeric,
+                Some(TypeOid::INT2 | TypeOid::INT4 | TypeOid::INT8),
+            ) => Self::Integers(Sums::default()),
+            (K::SumNumeric | K::AverageNumeric, Some(TypeOid::NUMERIC)) => {
+                Self::Decimals(Sums::default(), None)
+            }
+            (K::AverageFloat, Some(TypeOid::FLOAT8)) => Self::Floats(Sums::default()),
+            // A sum of nothing but -0 is -0, an average is not.
+            (K::SumFloat8, Some(TypeOid::FLOAT8)) => {
+                Self::Floats(Sums { zero: -0.0, ..Sums::default() })
+            }
+            _ => Self::Others(Vec::new()),
+        }
+    }
+
+    /// States that take rows one by one.
+    pub(super) fn row_by_row(_: &AggregateCall) -> Self {
+        Self::Others(Vec::new())
+    }
+
+    /// Bytes of one state.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Counts(_) => size_of::<i64>(),
+            Self::Integers(_) | Self::Decimals(..) => size_of::<i128>() + size_of::<i64>(),
+            Self::Floats(_) => size_of::<f64>() + size_of::<i64>(),
+            Self::Others(_) => size_of::<Accumulator>(),
+        }
+    }
+
+    pub(super) fn grow(&mut self, call: &AggregateCall, groups: usize) {
+        match self {
+            Self::Counts(counts) => counts.resize(groups, 0),
+            Self::Integers(sums) | Self::Decimals(sums, _) => sums.grow(groups),
+            Self::Floats(sums) => sums.grow(groups),
+            Self::Others(states) => {
+                let types: Vec<_> = call.arguments.iter().map(|argument| argument.ty).collect();
+                states.resize_with(groups, || Accumulator::new(call.kind, &types));
+            }
+        }
+    }
+
+    /// Takes the rows of a batch, or gives them to `input`, if the call has one; returns what the states grew by.
+    pub(super) fn add(
+        &mut self,
+        call: &AggregateCall,
+        input: &mut Option<OrderedInput>,
+        batch: &Batch,
+        rows: Rows<'_>,
+        groups: GroupOf<'_>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<Growth> {
+        let mut values = Vec::with_capacity(call.arguments.len());
+        for argument in &call.arguments {
+            values.push(argument.eval_rows(batch, rows, rt)?);
+        }
+        let of_row = |values: &[Values<'_>], row| -> Vec<Datum> {
+            values.iter().map(|v| v.get(row)).collect()
+        };
+        if let Some(input) = input {
+            let mut keys = Vec::with_capacity(call.order.len());
+            for (key, ..) in &call.order {
+                keys.push(key.eval_rows(batch, rows, rt)?);
+            }
+            for row in 0..rows.len() {
+                rt.tick()?;
+                let group = groups.get(row) as u32;
+                input.take(group, call, &of_row(&values, row), &of_row(&keys, row), rt)?;
+            }
+            return Ok(Growth::default());
+        }
+        if self.add_vector(values.first(), rows.len(), groups) {
+            return Ok(Growth::default());
+        }
+        self.loosen(call.kind);
+        let mut grown = Growth::default();
+        for row in 0..rows.len() {
+            rt.tick()?;
+            grown += self.add_row(groups.get(row) as u32, &of_row(&values, row), rt.exec)?;
+        }
+        Ok(grown)
+    }
+
+    /// Takes the arguments of one row; returns what the state grew by. The states are those for rows one by one.
+    pub(super) fn add_row(
+        &mut self,
+        group: u32,
+        values: &[Datum],
+        exec: &ExecContext<'_>,
+    ) -> Result<Growth> {
+        let Self::Others(states) = self else {
+            return Err(SqlError::internal("a row for the states of batches"));
+        };
+        let state = &mut states[group as usize];
+        let before = state.bytes();
+        state.add(values, exec)?;
+        let bytes = state.bytes().saturating_sub(before);
+        Ok(Growth { bytes, charged: if state.grows() { bytes } else { 0 } })
+    }
+
+    /// Takes all rows at once; false, and none is taken, if these are no values for that.
+    fn add_vector(
+        &mut self,
+        values: Option<&Values<'_>>,
+        rows: usize,
+        groups: GroupOf<'_>,
+    ) -> bool {
+        let each = match values {
+            Some(Values::Each(vector)) => Some(vector.as_ref()),
+            _ => None,
+        };
+        match (self, each.map(|vector| (vector.data(), vector.nulls()))) {
+            (Self::Counts(counts), each) => {
+                let null_for_all = matches!(values, Some(Values::One(Datum::Null)));
+                let nulls = each.map_or(&[][..], |(_, nulls)| nulls);
+                match groups {
+                    _ if null_for_all => {}
+                    GroupOf::First if nulls.is_empty() => counts[0] += rows as i64,
+                    _ => {
+                        for row in 0..rows {
+                            let null = nulls.get(row).copied().unwrap_or(false);
+                            counts[groups.get(row)] += i64::from(!null);
+                        }
+                    }
+                }
+                true
+            }
+            (Self::Integers(sums), Some((data, nulls))) => {
+                match data {
+                    VectorData::Int2(values) => {
+                        sums.add(values, nulls, groups, |sum, value| sum + i128::from(value));
+                    }
+                    VectorData::Int4(values) => {
+                        sums.add(values, nulls, groups, |sum, value| sum + i128::from(value));
+                    }
+                    VectorData::Int8(values) => {
+                        sums.add(values, nulls, groups, |sum, value| sum + i128::from(value));
+                    }
+                    _ => return false,
+                }
+                true
+            }
+            (Self::Decimals(sums, scale), Some((VectorData::Decimal(values), nulls))) => {
+                // NULLs alone have no scale.
+                let some = nulls.is_empty() || nulls.contains(&false);
+                if some && scale.is_some_and(|scale| scale != values.scale()) {
+                    return false;
+                }
+                if some {
+                    *scale = Some(values.scale());
+                }
+                sums.add(values.values(), nulls, groups, |sum, value| sum + i128::from(value));
+                true
+            }
+            (Self::Floats(sums), Some((VectorData::Float8(values), nulls))) => {
+                // A sum that becomes infinite may be an overflow.
+                if !values.iter().all(|value| value.abs() < f64::MAX / 1e6)
+                    || !sums.sums.iter().all(|sum| sum.abs() < f64::MAX / 2.0)
+                {
+                    return false;
+                }
+                sums.add(values, nulls, groups, |sum, value| sum + value);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// How many groups have a state.
+    fn len(&self) -> usize {
+        match self {
+            Self::Counts(counts) => counts.len(),
+            Self::Integers(sums) | Self::Decimals(sums, _) => sums.counts.len(),
+            Self::Floats(sums) => sums.counts.len(),
+            Self::Others(states) => states.len(),
+        }
+    }
+
+    /// The state of a group as it would be had its rows come one by one. Asked for once.
+    pub(super) fn take(&mut self, group: u32, kind: AggregateKind) -> Accumulator {
+        let group = group as usize;
+        let average = matches!(kind, AggregateKind::AverageNumeric | AggregateKind::AverageFloat);
+        match self {
+            Self::Counts(counts) => Accumulator::Count(counts[group]),
+            Self::Integers(sums) if kind == AggregateKind::SumInt => {
+                // Sums of int4 fit int8 as long as rows can be counted.
+                let (sum, count) = sums.of(group);
+                Accumulator::SumInt((count > 0).then_some(i64::try_from(sum).unwrap_or(i64::MAX)))
+            }
+            Self::Integers(sums) => {
+                let (sum, count) = sums.of(group);
+                Accumulator::SumInt8 { sum, count, average }
+            }
+            Self::Decimals(sums, scale) => {
+                let (sum, count) = sums.of(group);
+                let sum = (count > 0).then(|| Numeric::new(sum, scale.unwrap_or(0)));
+                Accumulator::SumNumeric { sum, count, average }
+            }
+            Self::Floats(sums) => {
+                let (sum, count) = sums.of(group);
+                Accumulator::SumFloat { sum, count, kind }
+            }
+            Self::Others(states) => std::mem::replace(&mut states[group], Accumulator::Count(0)),
+        }
+    }
+
+    /// Goes on row by row from here.
+    fn loosen(&mut self, kind: AggregateKind) {
+        if !matches!(self, Self::Others(_)) {
+            let count = self.len() as u32;
+            *self = Self::Others((0..count).map(|group| self.take(group, kind)).collect());
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Expressions over one row of a table that are no part of an index: what generated columns are computed by,
+//! and what a rewritten table gets in its columns.
+
+use std::sync::Arc;
+
+use niwaki_catalog::Relation;
+use niwaki_types::{ColumnType, Datum};
+
+use crate::analyze::{generation_expression, table_expression};
+use crate::column_names::unqualified;
+use crate::context::{AnalyzeContext, ExecContext};
+use crate::error::{Result, SqlError};
+use crate::expr::{Expr, ExprKind, Runtime, State};
+use crate::index_expression::is_immutable;
+use crate::sessionless;
+
+/// Reads what GENERATED ALWAYS AS says of a column (`target`, its type and name) of `relation`. Returns the
+/// text to be stored.
+///
+/// # Errors
+/// Analysis's; `42P17` when it is not immutable or reads a generated column, `42P10` for system columns, `0A000` for
+/// subqueries and for literals that depend on the time or the session's settings.
+pub fn read_generated(
+    text: &str,
+    relation: &Arc<Relation>,
+    target: (ColumnType, &str),
+    context: &AnalyzeContext<'_>,
+) -> Result<String> {
+    // Two moments far from each other: a literal such as 'today' is another value at each.
+    const MOMENTS: [i64; 2] = [0, 1 << 58];
+    let text = unqualified(text)?;
+    let expr = generation_expression(&text, relation, context, target)?;
+    let mut refused = None;
+    // Ends the walk at the first column that may not be read.
+    expr.any(&mut |part| {
+        let ExprKind::Slot { depth: 0, slot } = part.kind else { return false };
+        refused = match relation.columns.get(slot) {
+            None => Some(system_column(slot - relation.columns.len())),
+            Some(column) if column.generated => Some(nested(&column.name)),
+            Some(_) => None,
+        };
+        refused.is_some()
+    });
+    if let Some(error) = refused {
+        return Err(error);
+    }
+    if !is_immutable(&expr) {
+        return Err(SqlError::new("42P17", "generation expression is not immutable"));
+    }
+    for now in MOMENTS {
+        let again =
+            generation_expression(&text, relation, &sessionless::analyze_context(now), target)?;
+        if !again.same(&expr) {
+            return Err(SqlError::unsupported(
+                "a literal in a column generation expression that depends on the time or on the session's settings",
+            )
+            .with_hint("Write it in ISO form, with a time zone where it has one."));
+        }
+    }
+    Ok(text)
+}
+
+fn system_column(number: usize) -> SqlError {
+    let name = crate::analyze::SYSTEM_COLUMNS.get(number).map_or("?", |(name, ..)| *name);
+    let message = format!("cannot use system column \"{name}\" in column generation expression");
+    SqlError::new("42P10", message)
+}
+
+fn nested(name: &str) -> SqlError {
+    let message = format!("cannot use generated column \"{name}\" in column generation expression");
+    SqlError::new("42P17", message)
+        .with_detail("A generated column cannot reference another generated column.")
+}
+
+/// An expression over the columns of a table, ready to be evaluated row by row.
+#[derive(Debug)]
+pub struct RowExpression {
+    expr: Expr,
+}
+
+impl RowExpression {
+    /// Reads an expression whose values are assigned to a column (`target`, its type and name), over the columns
+    /// of `relation`, or over none.
+    ///
+    /// # Errors
+    /// Analysis's; `42804` when the value cannot be assigned.
+    pub fn new(
+        text: &str,
+        relation: Option<&Arc<Relation>>,
+        target: (ColumnType, &str),
+        context: &AnalyzeContext<'_>,
+    ) -> Result<Self> {
+        let expr = table_expression(text, relation, context, Some(target));
+        expr.map(|expr| Self { expr }).map_err(|mut error| {
+            error.position = None;
+            error
+        })
+    }
+
+    /// Its value for a row, which has all columns of the table.
+    ///
+    /// # Errors
+    /// The expression's.
+    pub fn evaluate(&self, exec: &mut ExecContext<'_>, row: &[Datum]) -> Result<Datum> {
+        let mut state = State::default();
+        let mut runtime = Runtime { exec, params: &[], state: &mut state };
+        self.expr.eval(row, &mut runtime)
+    }
+}

@@ -1,0 +1,85 @@
+//! COMMENT ON.
+
+use niwaki_catalog::RelationKind;
+use pg_query::NodeEnum;
+use pg_query::protobuf::{CommentStmt, ObjectType};
+
+use super::read::{qualified, strings, unexpected};
+use super::statement::{Name, Utility};
+use crate::error::{Result, SqlError};
+
+/// What a comment is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CommentTarget {
+    /// A table, index or sequence.
+    Relation {
+        /// The kind that the statement names.
+        kind: RelationKind,
+        /// Name.
+        name: Name,
+    },
+    /// A column.
+    Column {
+        /// The table.
+        relation: Name,
+        /// Its column.
+        column: String,
+    },
+    /// A constraint.
+    Constraint {
+        /// The table.
+        relation: Name,
+        /// Its constraint.
+        name: String,
+    },
+    /// A schema.
+    Schema(String),
+    /// The database.
+    Database(String),
+}
+
+pub(super) fn comment(s: &CommentStmt) -> Result<Utility> {
+    let parts: Vec<String> = match s.object.as_deref().and_then(|node| node.node.as_ref()) {
+        Some(NodeEnum::List(list)) => strings(&list.items),
+        Some(NodeEnum::String(text)) => vec![text.sval.clone()],
+        _ => Vec::new(),
+    };
+    let relation = |kind| -> Result<CommentTarget> {
+        Ok(CommentTarget::Relation { kind, name: qualified(&parts)? })
+    };
+    // The last part is of the table that the others name.
+    let within = || match parts.split_last() {
+        Some((last, table)) if !table.is_empty() => Ok((qualified(table)?, last.clone())),
+        Some(_) => Err(SqlError::new("42601", "column name must be qualified")),
+        None => Err(unexpected("COMMENT")),
+    };
+    let single = || match parts.as_slice() {
+        [one] => Ok(one.clone()),
+        _ => Err(unexpected("COMMENT")),
+    };
+    let kind = ObjectType::try_from(s.objtype).unwrap_or(ObjectType::Undefined);
+    let target = match kind {
+        ObjectType::ObjectTable => relation(RelationKind::Table)?,
+        ObjectType::ObjectIndex => relation(RelationKind::Index)?,
+        ObjectType::ObjectSequence => relation(RelationKind::Sequence)?,
+        ObjectType::ObjectColumn => {
+            let (relation, column) = within()?;
+            CommentTarget::Column { relation, column }
+        }
+        ObjectType::ObjectTabconstraint => {
+            let (relation, name) = within()?;
+            CommentTarget::Constraint { relation, name }
+        }
+        ObjectType::ObjectSchema => CommentTarget::Schema(single()?),
+        ObjectType::ObjectDatabase => CommentTarget::Database(single()?),
+        // pg_dump writes them for the extensions that are built in.
+        ObjectType::ObjectExtension => return Ok(Utility::Nothing("COMMENT")),
+        other => {
+            let word = other.as_str_name().trim_start_matches("OBJECT_").to_owned();
+            return Err(SqlError::unsupported(format!("COMMENT ON {word}")));
+        }
+    };
+    // An empty text takes it away too.
+    let text = (!s.comment.is_empty()).then(|| s.comment.clone());
+    Ok(Utility::Comment { target, text })
+}

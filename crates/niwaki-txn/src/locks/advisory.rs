@@ -1,0 +1,162 @@
+//! Advisory locks: on numbers whose meaning only clients know.
+//!
+//! They are locks of the lock table like all others, so that waits for them time out, are seen and are part of the search for
+//! deadlocks. One that is taken for the transaction is released with it. One that is taken for the session is counted here, and
+//! outlives transactions and rollbacks. A session that has one lock in both ways holds it in the lock table once: whoever gives
+//! up one of the two leaves it to the other.
+
+use std::sync::Arc;
+
+use super::mode::Mode;
+use super::queue::Acquired;
+use super::{LockKey, TableLockMode, WaitPolicy};
+use crate::error::Result;
+use crate::session::SessionControl;
+use crate::transaction::Transaction;
+
+/// What an advisory lock is on: one number of 64 bits, or two of 32, which are never the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AdvisoryKey {
+    /// The upper half, or the first number (`pg_locks.classid`).
+    pub class: u32,
+    /// The lower half, or the second number (`pg_locks.objid`).
+    pub object: u32,
+    /// 1 for one number, 2 for two (`pg_locks.objsubid`).
+    pub parts: u16,
+}
+
+impl AdvisoryKey {
+    /// One number.
+    pub fn one(number: i64) -> Self {
+        let bits = number.cast_unsigned();
+        // The halves of 64 bits have 32 each.
+        let half = |bits: u64| u32::try_from(bits & u64::from(u32::MAX)).unwrap_or(0);
+        Self { class: half(bits >> 32), object: half(bits), parts: 1 }
+    }
+
+    /// Two numbers.
+    pub fn two(first: i32, second: i32) -> Self {
+        Self { class: first.cast_unsigned(), object: second.cast_unsigned(), parts: 2 }
+    }
+}
+
+/// The advisory locks that a session holds for itself, whatever its transactions do. Dropping it releases them.
+#[derive(Debug)]
+pub struct AdvisoryLocks {
+    session: Arc<SessionControl>,
+    held: Vec<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    key: AdvisoryKey,
+    mode: Mode,
+    /// How often it was taken, and not given back; at least 1.
+    count: u64,
+    /// The running transaction has it too.
+    by_transaction: bool,
+}
+
+fn mode_of(shared: bool) -> Mode {
+    if shared { TableLockMode::Share } else { TableLockMode::Exclusive }.into()
+}
+
+impl AdvisoryLocks {
+    /// None yet.
+    pub fn new(session: &Arc<SessionControl>) -> Self {
+        Self { session: Arc::clone(session), held: Vec::new() }
+    }
+
+    fn find(&mut self, key: AdvisoryKey, mode: Mode) -> Option<usize> {
+        self.held.iter().position(|held| held.key == key && held.mode == mode)
+    }
+
+    /// Takes a lock for the session. Returns false only under [`WaitPolicy::Skip`].
+    ///
+    /// # Errors
+    /// Those of a wait.
+    pub fn lock(
+        &mut self,
+        transaction: &Transaction,
+        key: AdvisoryKey,
+        shared: bool,
+        policy: WaitPolicy,
+    ) -> Result<bool> {
+        let mode = mode_of(shared);
+        if let Some(held) = self.find(key, mode).and_then(|at| self.held.get_mut(at)) {
+            held.count = held.count.saturating_add(1);
+            return Ok(true);
+        }
+        let locks = self.session.manager().locks();
+        let by_transaction =
+            match locks.acquire_for_session(&self.session, LockKey::Advisory(key), mode, policy)? {
+                Acquired::Skipped => return Ok(false),
+                Acquired::Now => false,
+                // The transaction's, which must not release it when it ends.
+                Acquired::Before => transaction.held.forget(LockKey::Advisory(key), mode.bit),
+            };
+        self.held.push(Held { key, mode, count: 1, by_transaction });
+        Ok(true)
+    }
+
+    /// Takes a lock for the transaction. Returns false only under [`WaitPolicy::Skip`].
+    ///
+    /// # Errors
+    /// Those of a wait.
+    pub fn lock_in_transaction(
+        &mut self,
+        transaction: &Transaction,
+        key: AdvisoryKey,
+        shared: bool,
+        policy: WaitPolicy,
+    ) -> Result<bool> {
+        let mode = mode_of(shared);
+        let locks = self.session.manager().locks();
+        let acquired = locks.acquire(transaction, LockKey::Advisory(key), mode, policy)?;
+        if acquired == Acquired::Before
+            && let Some(held) = self.find(key, mode).and_then(|at| self.held.get_mut(at))
+        {
+            held.by_transaction = true;
+        }
+        Ok(acquired != Acquired::Skipped)
+    }
+
+    /// Gives back a lock of the session once; false when it has none.
+    pub fn unlock(&mut self, transaction: &Transaction, key: AdvisoryKey, shared: bool) -> bool {
+        let Some(at) = self.find(key, mode_of(shared)) else { return false };
+        let Some(held) = self.held.get_mut(at) else { return false };
+        if held.count > 1 {
+            held.count -= 1;
+        } else {
+            let held = self.held.swap_remove(at);
+            self.give_up(Some(transaction), &held);
+        }
+        true
+    }
+
+    /// Gives back all locks of the session.
+    pub fn unlock_all(&mut self, transaction: Option<&Transaction>) {
+        for held in std::mem::take(&mut self.held) {
+            self.give_up(transaction, &held);
+        }
+    }
+
+    fn give_up(&self, transaction: Option<&Transaction>, held: &Held) {
+        let key = LockKey::Advisory(held.key);
+        match transaction {
+            Some(transaction) if held.by_transaction => transaction.held.push(key, held.mode.bit),
+            _ => self.session.manager().locks().release(&self.session, &key, held.mode.bit),
+        }
+    }
+
+    /// The transaction ended: what it had beside the session is the session's alone.
+    pub fn transaction_ended(&mut self) {
+        self.held.iter_mut().for_each(|held| held.by_transaction = false);
+    }
+}
+
+impl Drop for AdvisoryLocks {
+    fn drop(&mut self) {
+        self.unlock_all(None);
+    }
+}

@@ -1,0 +1,155 @@
+//! Values that say of which kind they are: rows in temporary files, whose reader knows no types.
+//!
+//! A byte tells the kind, then the value stands as in a stored row. Nothing of this outlives a statement.
+
+use super::array;
+use super::value::{self, Cursor};
+use crate::error::{Result, TypeError};
+use crate::{Datum, TypeOid};
+
+const NULL: u8 = 0;
+const ARRAY: u8 = 1;
+const ENUM: u8 = 22;
+
+/// The kind of a value that is neither NULL nor an array or label: its byte, and a type whose values are of it.
+const KINDS: [(u8, TypeOid); 20] = [
+    (2, TypeOid::BOOL),
+    (3, TypeOid::INT2),
+    (4, TypeOid::INT4),
+    (5, TypeOid::INT8),
+    (6, TypeOid::FLOAT4),
+    (7, TypeOid::FLOAT8),
+    (8, TypeOid::NUMERIC),
+    (9, TypeOid::TEXT),
+    (10, TypeOid::BYTEA),
+    (11, TypeOid::DATE),
+    (12, TypeOid::TIMESTAMP),
+    (13, TypeOid::TIMESTAMPTZ),
+    (14, TypeOid::INTERVAL),
+    (15, TypeOid::TIME),
+    (16, TypeOid::TIMETZ),
+    (17, TypeOid::UUID),
+    (18, TypeOid::OID),
+    (19, TypeOid::TID),
+    (20, TypeOid::PG_LSN),
+    (21, TypeOid::JSONB),
+];
+
+#[inline]
+fn kind_of(value: &Datum) -> (u8, TypeOid) {
+    let place = match value {
+        Datum::Null => return (NULL, TypeOid::UNKNOWN),
+        Datum::Array(element, _) => return (ARRAY, *element),
+        Datum::Enum(oid, _) => return (ENUM, *oid),
+        Datum::Bool(_) => 0,
+        Datum::Int2(_) => 1,
+        Datum::Int4(_) => 2,
+        Datum::Int8(_) => 3,
+        Datum::Float4(_) => 4,
+        Datum::Float8(_) => 5,
+        Datum::Numeric(_) => 6,
+        Datum::Text(_) => 7,
+        Datum::Bytea(_) => 8,
+        Datum::Date(_) => 9,
+        Datum::Timestamp(_) => 10,
+        Datum::TimestampTz(_) => 11,
+        Datum::Interval(_) => 12,
+        Datum::Time(_) => 13,
+        Datum::TimeTz(_) => 14,
+        Datum::Uuid(_) => 15,
+        Datum::Oid(_) => 16,
+        Datum::Tid(..) => 17,
+        Datum::Lsn(_) => 18,
+        Datum::Jsonb(_) => 19,
+    };
+    KINDS.get(place).copied().unwrap_or((NULL, TypeOid::UNKNOWN))
+}
+
+/// Appends a value so that [`read_tagged_row`] reads it back without knowing its type.
+#[inline]
+pub fn write_tagged(value: &Datum, out: &mut Vec<u8>) {
+    let (tag, oid) = kind_of(value);
+    out.push(tag);
+    match value {
+        Datum::Null => {}
+        Datum::Array(element, values) => {
+            out.extend_from_slice(&element.0.to_le_bytes());
+            value::write_counted(out, |out| array::write_array(*element, values, out));
+        }
+        Datum::Enum(oid, _) => {
+            out.extend_from_slice(&oid.0.to_le_bytes());
+            value::write(*oid, value, out);
+        }
+        _ => value::write(oid, value, out),
+    }
+}
+
+/// Appends the values of a row, one after the other, each as [`write_tagged`] writes it.
+#[inline]
+pub fn write_tagged_row(values: &[Datum], out: &mut Vec<u8>) {
+    for value in values {
+        write_tagged(value, out);
+    }
+}
+
+/// Appends the values that stand in `bytes`, up to its end, to `row`.
+///
+/// # Errors
+/// `XX001` for bytes that [`write_tagged`] did not write.
+#[inline]
+pub fn read_tagged_row(bytes: &[u8], row: &mut Vec<Datum>) -> Result<()> {
+    let mut cursor = Cursor::new(bytes);
+    while !cursor.is_empty() {
+        row.push(take(&mut cursor)?);
+    }
+    Ok(())
+}
+
+/// Puts the values that stand in `bytes`, up to its end, into the first places of `row`; returns how many.
+///
+/// # Errors
+/// As [`read_tagged_row`], and if there are more values than places.
+#[inline]
+pub fn read_tagged_into(bytes: &[u8], row: &mut [Datum]) -> Result<usize> {
+    let mut cursor = Cursor::new(bytes);
+    let mut count = 0usize;
+    for place in row {
+        if cursor.is_empty() {
+            break;
+        }
+        *place = take(&mut cursor)?;
+        count = count.saturating_add(1);
+    }
+    if cursor.is_empty() { Ok(count) } else { Err(damaged()) }
+}
+
+#[cold]
+fn damaged() -> TypeError {
+    TypeError::corrupt("a temporary row has a value of no known kind, or too many values")
+}
+
+#[inline]
+fn take(cursor: &mut Cursor<'_>) -> Result<Datum> {
+    match cursor.take()? {
+        [NULL] => Ok(Datum::Null),
+        [ARRAY] => {
+            let element = TypeOid(u32::from_le_bytes(cursor.take()?));
+            if element.element().is_some() {
+                return Err(damaged());
+            }
+            array::read_array(element, cursor.take_counted()?)
+        }
+        [ENUM] => {
+            let oid = TypeOid(u32::from_le_bytes(cursor.take()?));
+            if !oid.is_enum() {
+                return Err(damaged());
+            }
+            cursor.take_value(oid)
+        }
+        [tag] => {
+            let place = usize::from(tag).checked_sub(2).ok_or_else(damaged)?;
+            let (_, oid) = KINDS.get(place).ok_or_else(damaged)?;
+            cursor.take_value(*oid)
+        }
+    }
+}

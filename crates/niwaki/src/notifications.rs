@@ -1,0 +1,295 @@
+//! NOTIFY: messages of transactions that committed, to sessions that listen.
+//!
+//! A transaction with messages waits, as the last thing before its commit, until it is the next to deliver
+//! (`LockManager::acquire_notifications`), and delivers between the moment its commit is seen and the release of its locks: so
+//! every session gets messages in the order of commits. They wait in memory, bounded for all sessions together; who would go past the
+//! bound cannot commit (54000). A session that listens and never takes its messages is what fills the queue.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+use hashbrown::{HashMap, HashSet};
+use niwaki_env::sync::Mutex;
+use niwaki_sql::SqlError;
+use niwaki_txn::SessionControl;
+
+use crate::Result;
+
+/// Longest name of a channel, in bytes.
+const CHANNEL_BYTES_MAX: usize = 63;
+/// Longest payload, in bytes.
+const PAYLOAD_BYTES_MAX: usize = 7999;
+/// Bytes that all messages that wait may have together.
+const QUEUE_BYTES_MAX: usize = 64 << 20;
+
+/// A message from another session, or from this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notification {
+    /// Number of the session that sent it ([`crate::Session::id`]).
+    pub sender: i32,
+    /// Channel.
+    pub channel: String,
+    /// Payload; empty when none was given.
+    pub payload: String,
+}
+
+impl Notification {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.channel.len() + self.payload.len()
+    }
+}
+
+/// Called when a session has a message. It must not block.
+pub(crate) type Waker = Arc<dyn Fn() + Send + Sync>;
+
+/// The sessions that listen, and what waits for them.
+#[derive(Default)]
+pub(crate) struct Notifications {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    listeners: HashMap<i32, Listener>,
+    /// Of all messages that wait.
+    bytes: usize,
+}
+
+struct Listener {
+    session: Weak<SessionControl>,
+    /// In the order in which they were listened to.
+    channels: Vec<String>,
+    waiting: VecDeque<Notification>,
+    waker: Option<Waker>,
+}
+
+impl std::fmt::Debug for Notifications {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Notifications").finish_non_exhaustive()
+    }
+}
+
+impl Notifications {
+    /// How full the queue is, from 0 to 1.
+    pub(crate) fn usage(&self) -> f64 {
+        self.inner.lock().bytes as f64 / QUEUE_BYTES_MAX as f64
+    }
+
+    /// The channels that a session listens to.
+    pub(crate) fn channels(&self, backend: i32) -> Vec<String> {
+        let inner = self.inner.lock();
+        inner.listeners.get(&backend).map(|l| l.channels.clone()).unwrap_or_default()
+    }
+
+    /// The next message of a session.
+    pub(crate) fn take(&self, backend: i32) -> Option<Notification> {
+        let mut inner = self.inner.lock();
+        let next = inner.listeners.get_mut(&backend)?.waiting.pop_front()?;
+        inner.bytes = inner.bytes.saturating_sub(next.bytes());
+        Some(next)
+    }
+
+    /// Has `waker` called whenever a session that listens gets messages.
+    pub(crate) fn wake_by(&self, backend: i32, waker: Waker) {
+        if let Some(listener) = self.inner.lock().listeners.get_mut(&backend) {
+            listener.waker = Some(waker);
+        }
+    }
+
+    /// A session ended.
+    pub(crate) fn forget(&self, backend: i32) {
+        let mut inner = self.inner.lock();
+        if let Some(listener) = inner.listeners.remove(&backend) {
+            let bytes: usize = listener.waiting.iter().map(Notification::bytes).sum();
+            inner.bytes = inner.bytes.saturating_sub(bytes);
+        }
+    }
+
+    /// Fails when these messages do not fit. The caller is the next to deliver, so they fit until then.
+    fn reserve(&self, sent: &[Message], backend: i32) -> Result<()> {
+        let inner = self.inner.lock();
+        let copies = |message: &Message| {
+            let listens = |l: &&Listener| l.channels.contains(&message.channel);
+            inner.listeners.values().filter(listens).count()
+        };
+        let bytes: usize = sent
+            .iter()
+            .map(|message| copies(message) * message.clone().sent_by(backend).bytes())
+            .sum();
+        if inner.bytes.saturating_add(bytes) > QUEUE_BYTES_MAX {
+            return Err(SqlError::new("54000", "too many notifications in the NOTIFY queue"));
+        }
+        Ok(())
+    }
+
+    /// A transaction committed: what it says about channels holds from now on, and its messages are delivered.
+    fn committed(&self, session: &Arc<SessionControl>, pending: &Pending) {
+        let backend = session.backend();
+        let mut woken = Vec::new();
+        {
+            let mut inner = self.inner.lock();
+            let inner = &mut *inner;
+            for change in &pending.changes {
+                inner.change(session, change);
+            }
+            for message in &pending.sent {
+                let note = message.clone().sent_by(backend);
+                for listener in inner.listeners.values_mut() {
+                    if listener.channels.contains(&note.channel) {
+                        inner.bytes += note.bytes();
+                        listener.waiting.push_back(note.clone());
+                        woken.push((listener.session.clone(), listener.waker.clone()));
+                    }
+                }
+            }
+        }
+        for (session, waker) in woken {
+            if let Some(session) = session.upgrade() {
+                session.wake();
+            }
+            if let Some(waker) = waker {
+                waker();
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn change(&mut self, session: &Arc<SessionControl>, change: &ChannelChange) {
+        let backend = session.backend();
+        match change {
+            ChannelChange::Listen(channel) => {
+                let listener = self.listeners.entry(backend).or_insert_with(|| Listener {
+                    session: Arc::downgrade(session),
+                    channels: Vec::new(),
+                    waiting: VecDeque::new(),
+                    waker: None,
+                });
+                if !listener.channels.contains(channel) {
+                    listener.channels.push(channel.clone());
+                }
+            }
+            ChannelChange::Unlisten(channel) => {
+                if let Some(listener) = self.listeners.get_mut(&backend) {
+                    listener.channels.retain(|other| other != channel);
+                }
+            }
+            ChannelChange::UnlistenAll => {
+                if let Some(listener) = self.listeners.get_mut(&backend) {
+                    listener.channels.clear();
+                }
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Message {
+    channel: String,
+    payload: String,
+}
+
+impl Message {
+    fn sent_by(self, sender: i32) -> Notification {
+        Notification { sender, channel: self.channel, payload: self.payload }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum ChannelChange {
+    Listen(String),
+    Unlisten(String),
+    UnlistenAll,
+}
+
+/// What a transaction says about channels, and sends: nothing of it happens before its commit.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    changes: Vec<ChannelChange>,
+    sent: Vec<Message>,
+    /// What was sent, to send nothing twice.
+    known: HashSet<Message>,
+}
+
+impl Pending {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.sent.is_empty()
+    }
+
+    /// Whether it listens to a channel.
+    pub(crate) fn listens(&self) -> bool {
+        self.changes.iter().any(|change| matches!(change, ChannelChange::Listen(_)))
+    }
+
+    /// A place to return to.
+    pub(crate) fn mark(&self) -> (usize, usize) {
+        (self.changes.len(), self.sent.len())
+    }
+
+    /// Forgets what came after the mark.
+    pub(crate) fn rollback_to(&mut self, (changes, sent): (usize, usize)) {
+        self.changes.truncate(changes);
+        for message in self.sent.drain(sent.min(self.sent.len())..) {
+            self.known.remove(&message);
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.rollback_to((0, 0));
+    }
+
+    pub(crate) fn listen(&mut self, channel: &str) {
+        self.changes.push(ChannelChange::Listen(channel.to_owned()));
+    }
+
+    /// `None`: all channels.
+    pub(crate) fn unlisten(&mut self, channel: Option<&str>) {
+        self.changes.push(match channel {
+            Some(channel) => ChannelChange::Unlisten(channel.to_owned()),
+            None => ChannelChange::UnlistenAll,
+        });
+    }
+
+    /// Sends a message at the commit, unless the transaction sends the same already.
+    ///
+    /// # Errors
+    /// 22023 for a channel or payload that is too long, or no channel.
+    pub(crate) fn notify(&mut self, channel: &str, payload: &str) -> Result<()> {
+        let invalid = |message: &str| Err(SqlError::new("22023", message));
+        if channel.is_empty() {
+            return invalid("channel name cannot be empty");
+        }
+        if channel.len() > CHANNEL_BYTES_MAX {
+            return invalid("channel name too long");
+        }
+        if payload.len() > PAYLOAD_BYTES_MAX {
+            return invalid("payload string too long");
+        }
+        let message = Message { channel: channel.to_owned(), payload: payload.to_owned() };
+        if self.known.insert(message.clone()) {
+            self.sent.push(message);
+        }
+        Ok(())
+    }
+
+    /// Before the commit: waits until the transaction is the next to deliver, if it has messages.
+    ///
+    /// # Errors
+    /// Those of a wait; 54000 when the queue is full.
+    pub(crate) fn before_commit(
+        &self,
+        transaction: &niwaki_txn::Transaction,
+        notifications: &Notifications,
+    ) -> Result<()> {
+        if self.sent.is_empty() {
+            return Ok(());
+        }
+        transaction.manager().locks().acquire_notifications(transaction)?;
+        notifications.reserve(&self.sent, transaction.session().backend())
+    }
+
+    /// The commit is seen; its locks are still held.
+    pub(crate) fn committed(&self, session: &Arc<SessionControl>, notifications: &Notifications) {
+        notifications.committed(session, self);
+    }
+}

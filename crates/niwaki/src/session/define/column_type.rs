@@ -1,0 +1,249 @@
+//! ALTER COLUMN … TYPE: the table is written anew, unless the stored values stay what they are.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{Oid, Relation, RelationDefinition, RelationStats};
+use niwaki_sql::types::format_type;
+use niwaki_sql::utility::SequenceOptions;
+use niwaki_sql::walk::each_node;
+use niwaki_sql::{IndexKey, RowExpression, SqlError, read_index_key, read_index_predicate};
+use niwaki_types::{ColumnType, TypeOid};
+use pg_query::NodeEnum;
+use pg_query::protobuf::a_const;
+
+use super::create_table::{quoted, refuse_subquery};
+use super::rewrite::Computed;
+use super::{Definer, foreign_key};
+use crate::Result;
+
+impl Definer<'_> {
+    pub(super) fn alter_type(
+        &mut self,
+        relation: &Arc<Relation>,
+        position: usize,
+        to: ColumnType,
+        using: Option<&str>,
+    ) -> Result<()> {
+        let column = relation.columns[position].clone();
+        let name = &column.name;
+        let from = column.column_type();
+        self.refuse_generated_readers(relation, name)?;
+        if column.generated && using.is_some() {
+            let message = "cannot specify USING when altering type of generated column";
+            let detail = format!("Column \"{name}\" is a generated column.");
+            return Err(SqlError::new("42611", message).with_detail(detail));
+        }
+        if column.identity.is_some()
+            && !matches!(to.oid, TypeOid::INT2 | TypeOid::INT4 | TypeOid::INT8)
+        {
+            let message = "identity column type must be smallint, integer, or bigint";
+            return Err(SqlError::new("22023", message));
+        }
+        if let Some(using) = using {
+            refuse_subquery(using, "transform expression")?;
+        }
+        let mut definition = relation.definition.clone();
+        definition.columns[position].type_oid = to.oid.0;
+        definition.columns[position].typmod = to.typmod;
+        // Unopened: only names and types are looked at.
+        let after = Arc::new(Relation::unopened(definition.clone()));
+        let (computed, derived) = self.conversion(relation, &after, position, using)?;
+        if !column.generated
+            && let Some(default) = &column.default
+        {
+            let default = self.converted_default(default, &column.name, from, to)?;
+            definition.columns[position].default = Some(default);
+        }
+        self.check_references(&definition)?;
+        let same_values = using.is_none() && !column.generated && keeps_values(from, to);
+        if same_values {
+            definition.stats = RelationStats::default();
+            self.update(definition)?;
+        } else {
+            // Indexes are read with the table's new types when it is opened, so they change first.
+            self.retype_indexes(relation, &after)?;
+            self.rewrite(relation, definition, &computed, &derived)?;
+        }
+        if let Some(sequence) = column.sequence.filter(|_| column.identity.is_some()) {
+            self.retype_sequence(sequence, to.oid)?;
+        }
+        self.check_expressions(relation.oid)?;
+        let now = self.current(relation.oid)?;
+        for check in now.checks.iter().filter(|check| !check.not_valid) {
+            self.prove_check(&now, check)?;
+        }
+        let state = self.state();
+        let own = now.foreign_keys.iter().map(|key| key.oid);
+        let others = state.foreign_keys_to(relation.oid).iter().copied();
+        for key in own.chain(others).collect::<Vec<_>>() {
+            if state.foreign_key(key).is_some_and(|(_, key)| !key.not_valid) {
+                self.prove_foreign_key(key)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse_generated_readers(&mut self, relation: &Relation, name: &str) -> Result<()> {
+        for other in relation.columns.iter().filter(|other| other.generated && !other.dropped) {
+            let Some(text) = &other.default else { continue };
+            if self.session.columns_of_expression(text)?.iter().any(|read| read == name) {
+                let message = "cannot alter type of a column used by a generated column";
+                let detail =
+                    format!("Column \"{name}\" is used by generated column \"{}\".", other.name);
+                return Err(SqlError::new("0A000", message).with_detail(detail));
+            }
+        }
+        Ok(())
+    }
+
+    /// How values of the column become those of the new type.
+    fn conversion(
+        &mut self,
+        before: &Arc<Relation>,
+        after: &Arc<Relation>,
+        position: usize,
+        using: Option<&str>,
+    ) -> Result<(Computed, Computed)> {
+        let column = &after.columns[position];
+        let (name, to) = (column.name.as_str(), column.column_type());
+        if let (true, Some(text)) = (column.generated, &column.default) {
+            let text = text.clone();
+            let read = self.session.with_analysis(|context| {
+                RowExpression::new(&text, Some(after), (to, name), context)
+            })?;
+            return Ok((Vec::new(), vec![(position, read)]));
+        }
+        let plain = quoted(name);
+        let text = using.unwrap_or(&plain);
+        let read = self
+            .session
+            .with_analysis(|context| RowExpression::new(text, Some(before), (to, name), context));
+        let read = read.map_err(|error| {
+            if error.sqlstate != "42804" {
+                return error;
+            }
+            let shown = format_type(ColumnType { typmod: -1, ..to });
+            match using {
+                None => SqlError::new(
+                    "42804",
+                    format!("column \"{name}\" cannot be cast automatically to type {shown}"),
+                )
+                .with_hint(format!(
+                    "You might need to specify \"USING {plain}::{}\".",
+                    format_type(to)
+                )),
+                Some(_) => SqlError::new(
+                    "42804",
+                    format!(
+                        "result of USING clause for column \"{name}\" cannot be cast automatically to type {shown}"
+                    ),
+                )
+                .with_hint("You might need to add an explicit cast."),
+            }
+        })?;
+        Ok((vec![(position, read)], Vec::new()))
+    }
+
+    /// The default's text for the new type. As in PostgreSQL a literal has the old type by now; what an expression was
+    /// converted to when it was given is forgotten.
+    fn converted_default(
+        &mut self,
+        default: &str,
+        name: &str,
+        from: ColumnType,
+        to: ColumnType,
+    ) -> Result<String> {
+        let mut root = None;
+        each_node(default, |node| {
+            root.get_or_insert(matches!(node, NodeEnum::AConst(c)
+                if matches!(c.val, Some(a_const::Val::Sval(_)))));
+        })?;
+        let text = match root {
+            Some(true) => format!("CAST({default} AS {})", format_type(from)),
+            _ => default.to_owned(),
+        };
+        let read = self
+            .session
+            .with_analysis(|context| RowExpression::new(&text, None, (to, name), context));
+        match read {
+            Ok(_) => Ok(text),
+            Err(error) if error.sqlstate == "42804" => Err(SqlError::new(
+                "42804",
+                format!(
+                    "default for column \"{name}\" cannot be cast automatically to type {}",
+                    format_type(ColumnType { typmod: -1, ..to })
+                ),
+            )),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Expressions and predicates of indexes, read with the new types.
+    fn retype_indexes(&mut self, before: &Relation, after: &Arc<Relation>) -> Result<()> {
+        for entry in &before.indexes {
+            if entry.definition.expressions().next().is_none() {
+                continue;
+            }
+            let mut own = self.current(entry.oid)?.definition.clone();
+            let Some(index) = &mut own.index else { continue };
+            for key in &mut index.key {
+                let Some(stored) = &key.expression else { continue };
+                let read = self
+                    .session
+                    .with_analysis(|context| read_index_key(&stored.text, after, context))?;
+                if let IndexKey::Expression(read) = read {
+                    key.expression = Some(read);
+                }
+            }
+            if let Some(stored) = &index.predicate {
+                let read = self
+                    .session
+                    .with_analysis(|context| read_index_predicate(&stored.text, after, context))?;
+                index.predicate = Some(read);
+            }
+            self.update(own)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses types that foreign keys cannot compare.
+    fn check_references(&mut self, definition: &RelationDefinition) -> Result<()> {
+        let state = self.state();
+        let table = Relation::unopened(definition.clone());
+        let of = |oid: Oid| -> Option<Relation> {
+            if oid == definition.oid {
+                return Some(Relation::unopened(definition.clone()));
+            }
+            state.relation(oid).map(|other| Relation::unopened(other.definition.clone()))
+        };
+        for key in &definition.foreign_keys {
+            if let Some(referenced) = of(key.references) {
+                foreign_key::refuse_types(key, &table, &referenced)?;
+            }
+        }
+        for oid in state.foreign_keys_to(definition.oid) {
+            let Some((other, key)) = state.foreign_key(*oid) else { continue };
+            if let Some(other) = of(other.oid) {
+                foreign_key::refuse_types(key, &other, &table)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn retype_sequence(&mut self, sequence: Oid, to: TypeOid) -> Result<()> {
+        let options = SequenceOptions { type_oid: Some(to.0), ..SequenceOptions::default() };
+        let relation = self.current(sequence)?;
+        self.change_sequence(&relation, &options)
+    }
+}
+
+/// Whether stored values of one type are values of the other as they are, in the same order.
+fn keeps_values(from: ColumnType, to: ColumnType) -> bool {
+    let is_text = |oid| matches!(oid, TypeOid::TEXT | TypeOid::VARCHAR);
+    if from == to {
+        return true;
+    }
+    is_text(from.oid)
+        && is_text(to.oid)
+        && (to.typmod < 0 || (from.oid == to.oid && (0..=to.typmod).contains(&from.typmod)))
+}

@@ -1,0 +1,113 @@
+//! COMMENT ON: what is said of an object is stored with its definition, and goes with it.
+
+use niwaki_catalog::{Relation, RelationKind, SchemaEntry};
+use niwaki_sql::SqlError;
+use niwaki_sql::utility::{CommentTarget, Name};
+use niwaki_txn::TableLockMode;
+
+use super::{Definer, no_transaction};
+use crate::Result;
+
+impl Definer<'_> {
+    pub(super) fn comment(&mut self, target: &CommentTarget, text: Option<&str>) -> Result<()> {
+        match target {
+            CommentTarget::Relation { kind, name } => {
+                let relation = self.commented(name, *kind)?;
+                let mut definition = relation.definition.clone();
+                definition.comment = text.map(str::to_owned);
+                self.update(definition)
+            }
+            CommentTarget::Column { relation, column } => {
+                let relation = self.commented(relation, RelationKind::Table)?;
+                let at = relation.column_position(column).ok_or_else(|| {
+                    let of = &relation.name;
+                    let message =
+                        format!("column \"{column}\" of relation \"{of}\" does not exist");
+                    SqlError::new("42703", message)
+                })?;
+                let mut definition = relation.definition.clone();
+                definition.columns[at].comment = text.map(str::to_owned);
+                self.update(definition)
+            }
+            CommentTarget::Constraint { relation, name } => {
+                self.comment_on_constraint(relation, name, text)
+            }
+            CommentTarget::Schema(name) => {
+                let state = self.state();
+                let schema = state.schema_by_name(name).ok_or_else(|| {
+                    SqlError::new("3F000", format!("schema \"{name}\" does not exist"))
+                })?;
+                if schema.oid < niwaki_catalog::Oid::FIRST_USER
+                    && schema.oid != niwaki_catalog::PUBLIC_SCHEMA
+                    || state.temporary_schema() == Some(schema.oid)
+                {
+                    let message = format!("permission denied for schema {name}");
+                    return Err(SqlError::new("42501", message));
+                }
+                let comment = text.map(str::to_owned);
+                let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
+                let schema = SchemaEntry { comment, ..schema.clone() };
+                Ok(self.session.catalog.update_schema(transaction, schema)?)
+            }
+            CommentTarget::Database(name) => {
+                if *name != self.session.database_name {
+                    // So that a dump can be restored into a database of another name.
+                    let message = format!("database \"{name}\" does not exist");
+                    self.session.warning(self.out, "3D000", message);
+                    return Ok(());
+                }
+                let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
+                Ok(self.session.catalog.describe_database(transaction, text)?)
+            }
+        }
+    }
+
+    fn comment_on_constraint(
+        &mut self,
+        table: &Name,
+        name: &str,
+        text: Option<&str>,
+    ) -> Result<()> {
+        let table = self.commented(table, RelationKind::Table)?;
+        let text = text.map(str::to_owned);
+        let mut definition = table.definition.clone();
+        if let Some(check) = definition.checks.iter_mut().find(|check| check.name == name) {
+            check.comment = text;
+            return self.update(definition);
+        }
+        if let Some(key) = definition.foreign_keys.iter_mut().find(|key| key.name == name) {
+            key.comment = text;
+            return self.update(definition);
+        }
+        let held =
+            |i: &&niwaki_catalog::IndexEntry| i.name == name && i.definition.constraint.is_some();
+        if let Some(index) = table.indexes.iter().find(held) {
+            let mut definition = self.current(index.oid)?.definition.clone();
+            if let Some(index) = &mut definition.index {
+                index.constraint_comment = text;
+            }
+            return self.update(definition);
+        }
+        let message = format!("constraint \"{name}\" for table \"{}\" does not exist", table.name);
+        Err(SqlError::new("42704", message))
+    }
+
+    /// Locks what is commented on.
+    fn commented(&mut self, name: &Name, kind: RelationKind) -> Result<std::sync::Arc<Relation>> {
+        let mode = TableLockMode::ShareUpdateExclusive;
+        let relation = self.session.lock_by_name(name, mode).map_err(|mut error| {
+            error.position = None;
+            error
+        })?;
+        if relation.kind == RelationKind::View {
+            let message = format!("permission denied: \"{}\" is a system catalog", relation.name);
+            return Err(SqlError::new("42501", message));
+        }
+        if relation.kind != kind {
+            let article = if kind == RelationKind::Index { "an" } else { "a" };
+            let message = format!("\"{}\" is not {article} {}", relation.name, kind.word());
+            return Err(SqlError::new("42809", message));
+        }
+        Ok(relation)
+    }
+}

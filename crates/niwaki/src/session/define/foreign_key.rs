@@ -1,0 +1,324 @@
+//! FOREIGN KEY constraints: defined, proved for the rows that are there, altered.
+
+use niwaki_catalog::{ConstraintTime, ForeignKey, Oid, ReferentialAction, Relation, RelationKind};
+use niwaki_sql::SqlError;
+use niwaki_sql::types::{can_reference, format_type};
+use niwaki_sql::utility::{ConstraintSpec, ConstraintSpecKind, ForeignKeySpec};
+use niwaki_txn::TableLockMode;
+use niwaki_types::ColumnType;
+
+use super::constraint::ConstraintNames;
+use super::{Definer, names};
+use crate::Result;
+
+/// Most columns of a key.
+const KEY_COLUMNS_MAX: usize = 32;
+
+impl Definer<'_> {
+    /// Adds a FOREIGN KEY constraint to a stored table; does nothing for other constraints. `prove`: there may be rows.
+    pub(super) fn add_foreign_key(
+        &mut self,
+        table: Oid,
+        taken: &mut ConstraintNames,
+        constraint: &ConstraintSpec,
+        prove: bool,
+    ) -> Result<()> {
+        let ConstraintSpecKind::Foreign(spec) = &constraint.kind else { return Ok(()) };
+        let mode = TableLockMode::ShareRowExclusive;
+        let referenced = self.session.lock_by_name(&spec.references, mode)?;
+        let table = self.current(table)?;
+        self.may_reference(&table, &referenced)?;
+        let columns = positions(&table, &spec.columns)?;
+        let set_columns = set_columns(&table, &columns, spec)?;
+        let (index, referenced_columns) = if spec.referenced.is_empty() {
+            primary_key(&referenced)?
+        } else {
+            let positions = positions(&referenced, &spec.referenced)?;
+            (unique_index(&referenced, &positions)?, positions)
+        };
+        refuse_generated(&table, &columns, spec)?;
+        if columns.len() != referenced_columns.len() {
+            let message = "number of referencing and referenced columns for foreign key disagree";
+            return Err(SqlError::new("42830", message));
+        }
+        let name = self.foreign_key_name(&table, taken, constraint, spec)?;
+        let key = ForeignKey {
+            oid: self.session.new_oid(),
+            name,
+            columns,
+            references: referenced.oid,
+            referenced: referenced_columns,
+            index,
+            on_update: spec.on_update,
+            on_delete: spec.on_delete,
+            set_columns,
+            match_full: spec.match_full,
+            check_time: spec.check_time,
+            not_valid: prove && constraint.not_valid,
+            comment: None,
+        };
+        refuse_types(&key, &table, &referenced)?;
+        let (oid, not_valid) = (key.oid, key.not_valid);
+        let mut definition = table.definition.clone();
+        definition.foreign_keys.push(key);
+        self.update(definition)?;
+        if prove && !not_valid { self.prove_foreign_key(oid) } else { Ok(()) }
+    }
+
+    fn may_reference(&mut self, table: &Relation, referenced: &Relation) -> Result<()> {
+        match referenced.kind {
+            RelationKind::Table => {}
+            RelationKind::View => {
+                let message =
+                    format!("permission denied: \"{}\" is a system catalog", referenced.name);
+                return Err(SqlError::new("42501", message));
+            }
+            RelationKind::Index | RelationKind::Sequence => {
+                let message = format!("referenced relation \"{}\" is not a table", referenced.name);
+                return Err(SqlError::new("42809", message));
+            }
+        }
+        let temporary = self.state().temporary_schema();
+        let is_temporary = |relation: &Relation| temporary == Some(relation.schema);
+        let (own, other) = (is_temporary(table), is_temporary(referenced));
+        let refused = match (own, table.logged, other, referenced.logged) {
+            (true, _, false, _) => Some(("temporary", "temporary")),
+            (false, true, true, _) | (false, true, false, false) => {
+                Some(("permanent", "permanent"))
+            }
+            (false, false, true, _) => Some(("unlogged", "permanent or unlogged")),
+            _ => None,
+        };
+        let Some((own, allowed)) = refused else { return Ok(()) };
+        let message = format!("constraints on {own} tables may reference only {allowed} tables");
+        Err(SqlError::new("42P16", message))
+    }
+
+    fn foreign_key_name(
+        &mut self,
+        table: &Relation,
+        taken: &mut ConstraintNames,
+        constraint: &ConstraintSpec,
+        spec: &ForeignKeySpec,
+    ) -> Result<String> {
+        if let Some(name) = &constraint.name {
+            taken.take(name, &table.name)?;
+            return Ok(name.clone());
+        }
+        // Made-up names are unique in the schema, as in PostgreSQL.
+        let state = self.state();
+        let elsewhere = |name: &str| {
+            state.tables().filter(|other| other.schema == table.schema).any(|other| {
+                other.foreign_key(name).is_some()
+                    || other.checks.iter().any(|check| check.name == name)
+                    || other
+                        .indexes
+                        .iter()
+                        .any(|index| index.definition.constraint.is_some() && index.name == name)
+            })
+        };
+        let joined = names::joined(&spec.columns);
+        let mut number = 0u32;
+        loop {
+            let label = if number == 0 { "fkey".to_owned() } else { format!("fkey{number}") };
+            let name = names::object_name(&table.name, Some(&joined), &label);
+            if !elsewhere(&name) && taken.take(&name, &table.name).is_ok() {
+                return Ok(name);
+            }
+            // Ends: there are fewer constraints than numbers.
+            number += 1;
+        }
+    }
+
+    /// Looks at all rows of the referencing table.
+    pub(super) fn prove_foreign_key(&mut self, oid: Oid) -> Result<()> {
+        let state = self.state();
+        let orphan = self.session.at_latest(|session| session.orphan_key(&state, oid))?;
+        match orphan {
+            None => Ok(()),
+            Some(row) => Err(self.session.refused_reference(&state, oid, &row)),
+        }
+    }
+
+    /// VALIDATE CONSTRAINT
+    pub(super) fn validate_constraint(&mut self, relation: &Relation, name: &str) -> Result<()> {
+        let mut definition = relation.definition.clone();
+        if let Some(key) = definition.foreign_keys.iter_mut().find(|key| key.name == name) {
+            if !std::mem::take(&mut key.not_valid) {
+                return Ok(());
+            }
+            let (oid, referenced) = (key.oid, key.references);
+            self.lock(referenced, TableLockMode::RowShare)?;
+            self.prove_foreign_key(oid)?;
+            return self.update(definition);
+        }
+        if let Some(check) = definition.checks.iter_mut().find(|check| check.name == name) {
+            if !std::mem::take(&mut check.not_valid) {
+                return Ok(());
+            }
+            let check = check.clone();
+            self.prove_check(relation, &check)?;
+            return self.update(definition);
+        }
+        self.other_constraint(relation, name, "a foreign key or check constraint")
+    }
+
+    pub(super) fn alter_constraint(
+        &mut self,
+        relation: &Relation,
+        name: &str,
+        check_time: ConstraintTime,
+    ) -> Result<()> {
+        let mut definition = relation.definition.clone();
+        let found = definition.foreign_keys.iter_mut().find(|key| key.name == name);
+        let Some(key) = found else {
+            return self.other_constraint(relation, name, "a foreign key constraint");
+        };
+        key.check_time = check_time;
+        self.update(definition)
+    }
+
+    fn other_constraint(&mut self, relation: &Relation, name: &str, wanted: &str) -> Result<()> {
+        let index = |i: &&niwaki_catalog::IndexEntry| i.definition.constraint.is_some();
+        let exists = relation.indexes.iter().filter(index).any(|index| index.name == name)
+            || relation.checks.iter().any(|check| check.name == name);
+        let of = format!("constraint \"{name}\" of relation \"{}\"", relation.name);
+        Err(match exists {
+            true => SqlError::new("42809", format!("{of} is not {wanted}")),
+            false => SqlError::new("42704", format!("{of} does not exist")),
+        })
+    }
+}
+
+/// Positions of the columns that a foreign key names.
+fn positions(relation: &Relation, names: &[String]) -> Result<Vec<u16>> {
+    if names.len() > KEY_COLUMNS_MAX {
+        let message = format!("cannot have more than {KEY_COLUMNS_MAX} keys in a foreign key");
+        return Err(SqlError::new("54011", message));
+    }
+    let position = |name: &String| {
+        let found = relation.column_position(name).and_then(|at| u16::try_from(at).ok());
+        found.ok_or_else(|| {
+            let message =
+                format!("column \"{name}\" referenced in foreign key constraint does not exist");
+            SqlError::new("42703", message)
+        })
+    };
+    names.iter().map(position).collect()
+}
+
+fn set_columns(table: &Relation, columns: &[u16], spec: &ForeignKeySpec) -> Result<Vec<u16>> {
+    let set = positions(table, &spec.set_columns)?;
+    for (at, name) in set.iter().zip(&spec.set_columns) {
+        if !columns.contains(at) {
+            let message = format!(
+                "column \"{name}\" referenced in ON DELETE SET action must be part of foreign key"
+            );
+            return Err(SqlError::new("42P10", message));
+        }
+    }
+    Ok(set)
+}
+
+/// What a generated column cannot be set to.
+fn refuse_generated(table: &Relation, columns: &[u16], spec: &ForeignKeySpec) -> Result<()> {
+    use ReferentialAction as A;
+    let generated = |at: &u16| table.columns.get(usize::from(*at)).is_some_and(|c| c.generated);
+    if !columns.iter().any(generated) {
+        return Ok(());
+    }
+    let when = if matches!(spec.on_update, A::SetNull | A::SetDefault | A::Cascade) {
+        "UPDATE"
+    } else if matches!(spec.on_delete, A::SetNull | A::SetDefault) {
+        "DELETE"
+    } else {
+        return Ok(());
+    };
+    let message =
+        format!("invalid ON {when} action for foreign key constraint containing generated column");
+    Err(SqlError::new("42601", message))
+}
+
+fn primary_key(referenced: &Relation) -> Result<(Oid, Vec<u16>)> {
+    let index = referenced.primary_key().and_then(|at| referenced.indexes.get(at));
+    let Some(index) = index else {
+        let message =
+            format!("there is no primary key for referenced table \"{}\"", referenced.name);
+        return Err(SqlError::new("42704", message));
+    };
+    if index.definition.check_time != ConstraintTime::AtOnce {
+        let message = format!(
+            "cannot use a deferrable primary key for referenced table \"{}\"",
+            referenced.name
+        );
+        return Err(SqlError::new("55000", message));
+    }
+    Ok((index.oid, index.definition.key.iter().map(|key| key.column).collect()))
+}
+
+/// The unique index with just these columns, in any order.
+fn unique_index(referenced: &Relation, columns: &[u16]) -> Result<Oid> {
+    let mut sorted = columns.to_vec();
+    sorted.sort_unstable();
+    if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+        let message = "foreign key referenced-columns list must not contain duplicates";
+        return Err(SqlError::new("42830", message));
+    }
+    let mut deferrable = false;
+    for index in &referenced.indexes {
+        let definition = &index.definition;
+        let plain = definition.unique
+            && definition.valid
+            && definition.predicate.is_none()
+            && definition.key.iter().all(|key| key.expression.is_none());
+        let mut own: Vec<u16> = definition.key.iter().map(|key| key.column).collect();
+        own.sort_unstable();
+        if !plain || own != sorted {
+            continue;
+        }
+        if definition.check_time == ConstraintTime::AtOnce {
+            return Ok(index.oid);
+        }
+        deferrable = true;
+    }
+    let name = &referenced.name;
+    Err(match deferrable {
+        true => SqlError::new(
+            "55000",
+            format!("cannot use a deferrable unique constraint for referenced table \"{name}\""),
+        ),
+        false => SqlError::new(
+            "42830",
+            format!(
+                "there is no unique constraint matching given keys for referenced table \"{name}\""
+            ),
+        ),
+    })
+}
+
+/// 42804 unless each pair of columns can be compared.
+pub(super) fn refuse_types(
+    key: &ForeignKey,
+    table: &Relation,
+    referenced: &Relation,
+) -> Result<()> {
+    for (own, other) in key.columns.iter().zip(&key.referenced) {
+        let own = table.columns.get(usize::from(*own));
+        let other = referenced.columns.get(usize::from(*other));
+        let (Some(own), Some(other)) = (own, other) else { continue };
+        let (own_type, other_type) = (own.column_type(), other.column_type());
+        if can_reference(other_type.oid, own_type.oid) {
+            continue;
+        }
+        let plain = |of: ColumnType| format_type(ColumnType { typmod: -1, ..of });
+        let message = format!("foreign key constraint \"{}\" cannot be implemented", key.name);
+        return Err(SqlError::new("42804", message).with_detail(format!(
+            "Key columns \"{}\" and \"{}\" are of incompatible types: {} and {}.",
+            own.name,
+            other.name,
+            plain(own_type),
+            plain(other_type)
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! Writing a table anew: new files, every row with other values in it.
+//!
+//! As in PostgreSQL the rows that are committed now are taken over, whatever the transaction's snapshot; the new versions are
+//! the transaction's own.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{Relation, RelationDefinition, RelationStats};
+use niwaki_sql::{Progress, RowExpression, SqlError};
+use niwaki_table::{Error as TableError, InsertOptions};
+use niwaki_types::Datum;
+
+use super::Definer;
+use crate::Result;
+use crate::session::Session;
+use crate::session::errors::{key_text, of_table};
+
+/// Rows that are written at once.
+const BATCH_ROWS: u64 = 1000;
+
+/// Values that a rewrite computes: column, expression.
+pub(super) type Computed = Vec<(usize, RowExpression)>;
+
+impl Definer<'_> {
+    /// Whether the table has a row that somebody may see.
+    pub(super) fn has_rows(&mut self, relation: &Relation) -> Result<bool> {
+        let table = self.session.qualified_name(relation);
+        let sql = format!("SELECT 1 FROM {table} LIMIT 1");
+        let rows = self.session.at_latest(|session| session.internal_query(&sql))?;
+        Ok(!rows.is_empty())
+    }
+
+    /// Gives a table the definition `new` and new files, with all rows of `old`. `computed` reads rows of the old table,
+    /// `derived` those of the new one. The locks keep everybody out.
+    pub(super) fn rewrite(
+        &mut self,
+        old: &Arc<Relation>,
+        mut new: RelationDefinition,
+        computed: &Computed,
+        derived: &Computed,
+    ) -> Result<()> {
+        let sql = format!("SELECT * FROM {}", self.session.qualified_name(old));
+        let statements = niwaki_sql::parse::parse(&sql)?;
+        let statement = statements.first().ok_or_else(|| SqlError::internal("no statement"))?;
+        let planned = self.session.plan_locked(statement, &[])?;
+        // Every row has every column from now on.
+        new.columns.iter_mut().for_each(|column| column.missing = None);
+        new.stats = RelationStats::default();
+        self.session.renew_file(new)?;
+        for index in &old.indexes {
+            let definition = self.current(index.oid)?.definition.clone();
+            self.session.renew_file(definition)?;
+        }
+        let now = self.current(old.oid)?;
+        self.session.note_created(old.oid);
+        self.session.at_latest(|session| {
+            let mut running = session.start(&planned, Vec::new())?;
+            loop {
+                let mut rows: Vec<Vec<Datum>> = Vec::new();
+                let progress = session.advance(&mut running, BATCH_ROWS, &mut rows)?;
+                let rows = session.converted(old, &now, rows, computed, derived)?;
+                session.write_anew(&now, &rows)?;
+                if matches!(progress, Progress::Complete(_)) {
+                    // What the same statement looks at next are these rows.
+                    session.open_transaction()?.next_command()?;
+                    return Ok(());
+                }
+            }
+        })
+    }
+}
+
+impl Session {
+    /// Rows of the new table for those of the old one.
+    fn converted(
+        &mut self,
+        old: &Relation,
+        new: &Relation,
+        rows: Vec<Vec<Datum>>,
+        computed: &Computed,
+        derived: &Computed,
+    ) -> Result<Vec<Vec<Datum>>> {
+        let visible: Vec<usize> = old.visible_columns().map(|(at, _)| at).collect();
+        let snapshot = self.open_transaction()?.snapshot()?;
+        let mut given = rows.into_iter();
+        let mut result = Vec::with_capacity(given.len());
+        let schema = self.schema_name(new.schema);
+        self.with_context(&snapshot, &mut |exec| {
+            for values in given.by_ref() {
+                let mut before = vec![Datum::Null; old.columns.len()];
+                for (at, value) in visible.iter().zip(values) {
+                    before[*at] = value;
+                }
+                let mut after = before.clone();
+                after.resize(new.columns.len(), Datum::Null);
+                for (at, expression) in computed {
+                    after[*at] = expression.evaluate(exec, &before)?;
+                }
+                for (at, expression) in derived {
+                    after[*at] = expression.evaluate(exec, &after)?;
+                }
+                let mut columns = new.columns.iter().zip(&after);
+                let null = columns.find(|(c, v)| c.not_null && !c.dropped && v.is_null());
+                if let Some((column, _)) = null {
+                    let (name, table) = (&column.name, &new.name);
+                    let message =
+                        format!("column \"{name}\" of relation \"{table}\" contains null values");
+                    return Err(SqlError::new("23502", message)
+                        .with_table(schema.clone(), table.clone())
+                        .with_column(name.clone()));
+                }
+                result.push(after);
+            }
+            Ok(())
+        })?;
+        Ok(result)
+    }
+
+    fn write_anew(&mut self, relation: &Relation, rows: &[Vec<Datum>]) -> Result<()> {
+        let table = relation.table.as_ref();
+        let table = table.ok_or_else(|| SqlError::internal("a table without rows"))?;
+        let transaction = self.transaction.as_ref().ok_or_else(super::no_transaction)?;
+        let written =
+            table.insert_many(transaction, rows, InsertOptions::default(), &mut self.work);
+        written.map_err(|error| {
+            let state = self.catalog.state();
+            let duplicate = match &error {
+                TableError::UniqueViolation(violation) => Some((
+                    violation.index_name.clone(),
+                    key_text(relation, violation, &state)
+                        .map(|key| format!("Key {key} is duplicated.")),
+                )),
+                _ => None,
+            };
+            let mut error = of_table(error, relation, &state);
+            if let Some((index, detail)) = duplicate {
+                error.message = format!("could not create unique index \"{index}\"");
+                error.detail = detail;
+            }
+            error
+        })
+    }
+}

@@ -1,0 +1,213 @@
+//! Foreign keys at work: what statements do to rows that refer or are referred to, and what follows from it.
+//!
+//! ```text
+//!  INSERT, UPDATE of a referencing row ─► Check   ─► is the key there?  FOR KEY SHARE, so that it stays
+//!  UPDATE, DELETE of a referenced row  ─► Action  ─► refuse, delete, follow, set to NULL or the default
+//! ```
+//!
+//! Changes are noted as they happen ([`Noted`]) and seen to when their statement has ended, in the order in which they were
+//! made; what that changes is noted behind them. Constraints that are deferred wait for the end of the transaction.
+//!
+//! Why no row is left without the one that it refers to: a check sees the referenced row under a snapshot taken after the
+//! change, and locks it until the transaction ends; who deletes it, or changes its key, waits for that, and looks
+//! for referring rows only then, under a snapshot taken after the wait. At REPEATABLE READ the second look is made under
+//! a new snapshot too, and who finds a row there that the transaction does not see gives up (40001).
+
+mod noted;
+mod orphans;
+mod query;
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use niwaki_catalog::{CatalogState, ForeignKey, Oid, ReferentialAction, Relation};
+use niwaki_sql::{Planned, SqlError};
+use niwaki_types::Datum;
+
+use super::Session;
+use crate::Result;
+
+pub(super) use noted::{Change, Key, Noted};
+use query::QueryKind;
+
+/// What a session keeps of foreign keys.
+#[derive(Default)]
+pub(super) struct ForeignKeys {
+    /// What the running statement did.
+    pub(super) noted: Noted,
+    /// Plans of the queries by which constraints are checked.
+    plans: HashMap<(Oid, QueryKind), Plan>,
+}
+
+/// A plan, and what it depends on.
+struct Plan {
+    planned: Arc<Planned>,
+    version: (u64, u64),
+}
+
+/// A constraint while one change is seen to.
+struct Constraint<'s> {
+    /// The referencing table.
+    table: &'s Arc<Relation>,
+    /// The referenced table.
+    referenced: &'s Arc<Relation>,
+    key: &'s ForeignKey,
+}
+
+impl<'s> Constraint<'s> {
+    /// `None` when it is gone.
+    fn find(state: &'s CatalogState, oid: Oid) -> Option<Self> {
+        let (table, key) = state.foreign_key(oid)?;
+        Some(Self { table, referenced: state.relation(key.references)?, key })
+    }
+}
+
+impl Session {
+    /// Sees to a change that was noted.
+    pub(super) fn see_to(&mut self, noted: &Key) -> Result<()> {
+        let state = self.catalog.state();
+        // A constraint that was dropped since asks for nothing.
+        let Some(constraint) = Constraint::find(&state, noted.constraint) else { return Ok(()) };
+        match &noted.change {
+            Change::Refers { key } => self.check_referenced(&constraint, key),
+            Change::Deleted { old } => self.act(&constraint, constraint.key.on_delete, old, None),
+            Change::Replaced { old, new } => {
+                self.act(&constraint, constraint.key.on_update, old, Some(&**new))
+            }
+        }
+    }
+
+    /// A row of the referencing table has this key, or had it.
+    fn check_referenced(&mut self, constraint: &Constraint<'_>, key: &[Datum]) -> Result<()> {
+        let nulls = key.iter().filter(|value| value.is_null()).count();
+        if nulls > 0 {
+            if !constraint.key.match_full || nulls == key.len() {
+                return Ok(());
+            }
+            return Err(self.missing_key(constraint, key));
+        }
+        let (constraint_oid, version) = (constraint.key.oid, self.plan_version());
+        if self.foreign_keys.noted.was_found(constraint_oid, version, key) {
+            return Ok(());
+        }
+        if self.locks_referenced(constraint, key)? {
+            self.foreign_keys.noted.found(constraint_oid, version, key);
+            return Ok(());
+        }
+        // Whoever deferred the check may have taken the row away again.
+        if !self.is_referring(constraint, key)? {
+            return Ok(());
+        }
+        Err(self.missing_key(constraint, key))
+    }
+
+    /// A referenced row with the key `old` is gone, or has the key `new` now.
+    fn act(
+        &mut self,
+        constraint: &Constraint<'_>,
+        action: ReferentialAction,
+        old: &[Datum],
+        new: Option<&[Datum]>,
+    ) -> Result<()> {
+        match action {
+            ReferentialAction::NoAction => self.refuse_referring(constraint, old, true),
+            ReferentialAction::Restrict => self.refuse_referring(constraint, old, false),
+            ReferentialAction::Cascade => match new {
+                None => self.change_referring(constraint, QueryKind::Delete, old, &[]),
+                Some(new) => self.change_referring(constraint, QueryKind::Follow, old, new),
+            },
+            ReferentialAction::SetNull => {
+                let kind = QueryKind::SetNull { deleted: new.is_none() };
+                self.change_referring(constraint, kind, old, &[])
+            }
+            ReferentialAction::SetDefault => {
+                let kind = QueryKind::SetDefault { deleted: new.is_none() };
+                self.change_referring(constraint, kind, old, &[])?;
+                // A default that is the key itself changes nothing, so nobody would look.
+                self.refuse_referring(constraint, old, true)
+            }
+        }
+    }
+
+    /// Fails when a row still refers to this key. `may_be_back`: another row with the key serves as well.
+    fn refuse_referring(
+        &mut self,
+        constraint: &Constraint<'_>,
+        key: &[Datum],
+        may_be_back: bool,
+    ) -> Result<()> {
+        if may_be_back && self.is_back(constraint, key)? {
+            return Ok(());
+        }
+        if !self.is_referred_to(constraint, key)? {
+            return Ok(());
+        }
+        let (table, referenced) = (constraint.table, constraint.referenced);
+        let message = format!(
+            "update or delete on table \"{}\" violates foreign key constraint \"{}\" on table \"{}\"",
+            referenced.name, constraint.key.name, table.name
+        );
+        let detail = format!(
+            "Key {} is still referenced from table \"{}\".",
+            self.key_text(referenced, &constraint.key.referenced, key),
+            table.name
+        );
+        Err(self.of_constraint(SqlError::new("23503", message).with_detail(detail), constraint))
+    }
+
+    /// What is said of a referencing row with this key, when there is no row that it names.
+    pub(super) fn refused_reference(
+        &mut self,
+        state: &CatalogState,
+        constraint: Oid,
+        key: &[Datum],
+    ) -> SqlError {
+        let Some(constraint) = Constraint::find(state, constraint) else {
+            return SqlError::internal("a foreign key that has gone");
+        };
+        self.missing_key(&constraint, key)
+    }
+
+    fn missing_key(&mut self, constraint: &Constraint<'_>, key: &[Datum]) -> SqlError {
+        let detail = if key.iter().any(Datum::is_null) {
+            "MATCH FULL does not allow mixing of null and nonnull key values.".to_owned()
+        } else {
+            format!(
+                "Key {} is not present in table \"{}\".",
+                self.key_text(constraint.table, &constraint.key.columns, key),
+                constraint.referenced.name
+            )
+        };
+        self.not_there(constraint, detail)
+    }
+
+    fn not_there(&mut self, constraint: &Constraint<'_>, detail: String) -> SqlError {
+        let message = format!(
+            "insert or update on table \"{}\" violates foreign key constraint \"{}\"",
+            constraint.table.name, constraint.key.name
+        );
+        self.of_constraint(SqlError::new("23503", message).with_detail(detail), constraint)
+    }
+
+    fn of_constraint(&mut self, error: SqlError, constraint: &Constraint<'_>) -> SqlError {
+        let schema = self.schema_name(constraint.table.schema);
+        error
+            .with_table(schema, constraint.table.name.clone())
+            .with_constraint(constraint.key.name.clone())
+    }
+
+    /// `(a, b)=(1, x)`
+    fn key_text(&self, relation: &Relation, columns: &[u16], key: &[Datum]) -> String {
+        let mut names = Vec::with_capacity(columns.len());
+        let mut values = Vec::with_capacity(columns.len());
+        for (column, value) in columns.iter().zip(key) {
+            let Some(column) = relation.columns.get(usize::from(*column)) else { continue };
+            names.push(column.name.as_str());
+            values.push(match value {
+                Datum::Null => "null".to_owned(),
+                value => niwaki_types::to_text(value, column.column_type().oid, &self.text),
+            });
+        }
+        format!("({})=({})", names.join(", "), values.join(", "))
+    }
+}

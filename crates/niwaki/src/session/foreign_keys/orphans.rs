@@ -1,0 +1,64 @@
+//! Looking for rows that refer to a row that is not there.
+
+use niwaki_catalog::{CatalogState, Oid, Relation};
+use niwaki_sql::SqlError;
+use niwaki_sql::types::{are_one_family, format_type};
+use niwaki_types::{ColumnType, Datum};
+
+use super::Session;
+use crate::Result;
+
+impl Session {
+    /// What is to be said of the first such row, if there is one.
+    pub(crate) fn orphan(
+        &mut self,
+        state: &CatalogState,
+        constraint: Oid,
+    ) -> Result<Option<String>> {
+        self.ensure_transaction()?;
+        let found = self.orphan_key(state, constraint)?;
+        let said = found.map(|key| self.refused_reference(state, constraint, &key));
+        self.end_implicit()?;
+        Ok(said.map(|error| error.detail.clone().unwrap_or_else(|| error.message.clone())))
+    }
+
+    /// The key of a row of the referencing table that names no row, or has NULLs where MATCH FULL wants none.
+    pub(in crate::session) fn orphan_key(
+        &mut self,
+        state: &CatalogState,
+        constraint: Oid,
+    ) -> Result<Option<Vec<Datum>>> {
+        let Some((table, key)) = state.foreign_key(constraint) else { return Ok(None) };
+        let Some(referenced) = state.relation(key.references) else { return Ok(None) };
+        let column = |relation: &Relation, at: u16| -> Result<(String, ColumnType)> {
+            let column = relation.columns.get(usize::from(at));
+            let column = column.ok_or_else(|| SqlError::internal("a foreign key's column"))?;
+            Ok((super::query::quoted(&column.name), column.column_type()))
+        };
+        let (mut wanted, mut equal, mut given) = (Vec::new(), Vec::new(), Vec::new());
+        for (own, other) in key.columns.iter().zip(&key.referenced) {
+            let (own, own_type) = column(table, *own)?;
+            let (other, other_type) = column(referenced, *other)?;
+            let value = match are_one_family(own_type.oid, other_type.oid) {
+                true => format!("c.{own}"),
+                false => {
+                    let plain = ColumnType { typmod: -1, ..other_type };
+                    format!("CAST(c.{own} AS {})", format_type(plain))
+                }
+            };
+            equal.push(format!("p.{other} = {value}"));
+            given.push(format!("c.{own} IS NOT NULL"));
+            wanted.push(format!("c.{own}"));
+        }
+        let (first, _) = column(referenced, key.referenced.first().copied().unwrap_or(0))?;
+        let any = if key.match_full { " OR " } else { " AND " };
+        let (own, other) = (self.qualified_name(table), self.qualified_name(referenced));
+        let sql = format!(
+            "SELECT {} FROM {own} c LEFT JOIN {other} p ON {} WHERE p.{first} IS NULL AND ({}) LIMIT 1",
+            wanted.join(", "),
+            equal.join(" AND "),
+            given.join(any)
+        );
+        Ok(self.internal_query(&sql)?.into_iter().next())
+    }
+}

@@ -1,0 +1,291 @@
+//! The queries by which foreign keys are checked and followed.
+//!
+//! Each is planned once for a session and kept as long as neither definitions nor settings change.
+
+use std::sync::Arc;
+
+use niwaki_catalog::Relation;
+use niwaki_env::seeded_bug;
+use niwaki_sql::{Planned, RowSink, SqlError};
+use niwaki_txn::{Isolation, Snapshot};
+use niwaki_types::{ColumnType, Datum, TypeOid};
+
+use super::{Constraint, Plan, Session};
+use crate::Result;
+
+/// Which query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum QueryKind {
+    /// The referenced row with a key, locked.
+    Referenced,
+    /// The same, for a key as the referenced table has it.
+    Back,
+    /// A referring row, locked.
+    Referring,
+    /// A row with a key as the referencing table has it.
+    Own,
+    /// ON DELETE CASCADE
+    Delete,
+    /// ON UPDATE CASCADE
+    Follow,
+    /// ON DELETE SET NULL, or ON UPDATE.
+    SetNull { deleted: bool },
+    /// ON DELETE SET DEFAULT, or ON UPDATE.
+    SetDefault { deleted: bool },
+}
+
+/// Counts rows.
+#[derive(Default)]
+struct Count(u64);
+
+impl RowSink for Count {
+    fn row(&mut self, _: &[Datum]) -> Result<()> {
+        self.0 += 1;
+        Ok(())
+    }
+}
+
+pub(super) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+fn column_of(relation: &Relation, position: u16) -> Result<(String, ColumnType)> {
+    let column = relation.columns.get(usize::from(position));
+    let column = column.ok_or_else(|| SqlError::internal("a foreign key without its column"))?;
+    Ok((quoted(&column.name), column.column_type()))
+}
+
+impl Session {
+    /// Locks the row that a referencing row's key names; false when there is none.
+    pub(super) fn locks_referenced(
+        &mut self,
+        constraint: &Constraint<'_>,
+        key: &[Datum],
+    ) -> Result<bool> {
+        let planned = self.reference_plan(constraint, QueryKind::Referenced)?;
+        let snapshot = self.open_transaction()?.snapshot_for_write()?;
+        let found = self.run_reference(&planned, key, &snapshot, None);
+        match found {
+            // The row is seen, and was changed since: that is nobody's business while its key is the same.
+            Err(error)
+                if error.sqlstate == "40001"
+                    && self.open_transaction()?.isolation() == Isolation::RepeatableRead =>
+            {
+                let now = self.at_latest(|session| {
+                    let snapshot = session.open_transaction()?.snapshot_for_write()?;
+                    session.run_reference(&planned, key, &snapshot, None)
+                })?;
+                if now > 0 { Ok(true) } else { Err(error) }
+            }
+            found => Ok(found? > 0),
+        }
+    }
+
+    /// Whether a row of the referencing table has this key.
+    pub(super) fn is_referring(
+        &mut self,
+        constraint: &Constraint<'_>,
+        key: &[Datum],
+    ) -> Result<bool> {
+        let planned = self.reference_plan(constraint, QueryKind::Own)?;
+        let snapshot = self.open_transaction()?.snapshot()?;
+        Ok(self.run_reference(&planned, key, &snapshot, None)? > 0)
+    }
+
+    /// Whether a row of the referenced table has this key (again).
+    pub(super) fn is_back(&mut self, constraint: &Constraint<'_>, key: &[Datum]) -> Result<bool> {
+        self.found_at_latest(constraint, QueryKind::Back, key)
+    }
+
+    /// Whether a row refers to this key, seen by the transaction or not.
+    pub(super) fn is_referred_to(
+        &mut self,
+        constraint: &Constraint<'_>,
+        key: &[Datum],
+    ) -> Result<bool> {
+        self.found_at_latest(constraint, QueryKind::Referring, key)
+    }
+
+    fn found_at_latest(
+        &mut self,
+        constraint: &Constraint<'_>,
+        kind: QueryKind,
+        key: &[Datum],
+    ) -> Result<bool> {
+        let planned = self.reference_plan(constraint, kind)?;
+        let found = self.at_latest(|session| {
+            let snapshot = session.open_transaction()?.snapshot_for_write()?;
+            session.run_reference(&planned, key, &snapshot, None)
+        })?;
+        Ok(found > 0)
+    }
+
+    /// Changes the rows that refer to the key `old`.
+    pub(super) fn change_referring(
+        &mut self,
+        constraint: &Constraint<'_>,
+        kind: QueryKind,
+        old: &[Datum],
+        new: &[Datum],
+    ) -> Result<()> {
+        let planned = self.reference_plan(constraint, kind)?;
+        let parameters: Vec<Datum> = old.iter().chain(new).cloned().collect();
+        let transaction = self.open_transaction()?;
+        // At REPEATABLE READ rows that the transaction does not see refuse the change.
+        let own = match transaction.isolation() {
+            Isolation::ReadCommitted => None,
+            _ => Some(transaction.snapshot()?),
+        };
+        self.at_latest(|session| {
+            let snapshot = session.open_transaction()?.snapshot_for_write()?;
+            session.run_reference(&planned, &parameters, &snapshot, own.as_ref())
+        })?;
+        Ok(())
+    }
+
+    /// Runs with what is committed now in sight, whatever the isolation level.
+    pub(in crate::session) fn at_latest<T>(
+        &mut self,
+        run: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let transaction = self.open_transaction()?;
+        let isolation = transaction.isolation();
+        transaction.set_isolation(Isolation::ReadCommitted)?;
+        let result = run(self);
+        if let Some(transaction) = &self.transaction {
+            transaction.set_isolation(isolation)?;
+        }
+        result
+    }
+
+    /// Runs a query and returns the number of its rows, or of those that it changed.
+    fn run_reference(
+        &mut self,
+        planned: &Arc<Planned>,
+        parameters: &[Datum],
+        snapshot: &Snapshot,
+        crosscheck: Option<&Snapshot>,
+    ) -> Result<u64> {
+        let mut count = Count::default();
+        let completion = self.with_checked_context(snapshot, crosscheck, &mut |context| {
+            planned.execute(context, parameters, &mut count)
+        })?;
+        self.open_transaction()?.next_command()?;
+        Ok(count.0.max(completion.rows))
+    }
+
+    /// The plan of a query, its locks held.
+    fn reference_plan(
+        &mut self,
+        constraint: &Constraint<'_>,
+        kind: QueryKind,
+    ) -> Result<Arc<Planned>> {
+        let at = (constraint.key.oid, kind);
+        let version = self.plan_version();
+        if let Some(plan) = self.foreign_keys.plans.get(&at)
+            && plan.version == version
+        {
+            let planned = Arc::clone(&plan.planned);
+            if self.lock_for(&planned, version)? {
+                return Ok(planned);
+            }
+        }
+        let (sql, types) = self.reference_query(constraint, kind)?;
+        let statements = niwaki_sql::parse::parse(&sql)?;
+        let statement = statements.first().ok_or_else(|| SqlError::internal("no statement"))?;
+        let planned = self.plan_locked(statement, &types)?;
+        let version = self.plan_version();
+        if self.foreign_keys.plans.len() >= PLANS_MAX {
+            self.foreign_keys.plans.clear();
+        }
+        let plan = Plan { planned: Arc::clone(&planned), version };
+        self.foreign_keys.plans.insert(at, plan);
+        Ok(planned)
+    }
+
+    /// Text and parameter types of a query. The first parameters are the key that is looked for.
+    fn reference_query(
+        &mut self,
+        constraint: &Constraint<'_>,
+        kind: QueryKind,
+    ) -> Result<(String, Vec<TypeOid>)> {
+        let Constraint { table, referenced, key } = constraint;
+        let (own, other) = (self.qualified_name(table), self.qualified_name(referenced));
+        let columns = |relation: &Relation, positions: &[u16]| {
+            positions.iter().map(|at| column_of(relation, *at)).collect::<Result<Vec<_>>>()
+        };
+        let referring = columns(table, &key.columns)?;
+        let keys = columns(referenced, &key.referenced)?;
+        // Types that no operator compares: the referencing column's becomes the other by itself.
+        let of_key = |at: usize, given: ColumnType, wanted: ColumnType| {
+            match niwaki_sql::types::are_one_family(given.oid, wanted.oid) {
+                true => format!("${}", at + 1),
+                false => {
+                    let wanted = ColumnType { typmod: -1, ..wanted };
+                    format!("CAST(${} AS {})", at + 1, niwaki_sql::types::format_type(wanted))
+                }
+            }
+        };
+        let by_key = |given: &[(String, ColumnType)]| {
+            let pairs = keys.iter().zip(given).enumerate();
+            let equal = pairs.map(|(at, ((name, wanted), (_, given)))| {
+                format!("{name} = {}", of_key(at, *given, *wanted))
+            });
+            equal.collect::<Vec<_>>().join(" AND ")
+        };
+        let by_reference = |given: &[(String, ColumnType)]| {
+            let pairs = referring.iter().zip(given).enumerate();
+            let equal = pairs.map(|(at, ((name, _), _))| format!("{name} = ${}", at + 1));
+            equal.collect::<Vec<_>>().join(" AND ")
+        };
+        let types = |given: &[(String, ColumnType)]| -> Vec<TypeOid> {
+            given.iter().map(|(_, column_type)| column_type.oid).collect()
+        };
+        let lock = if seeded_bug!("reference_without_lock") { "" } else { " FOR KEY SHARE" };
+        let set = |positions: &[u16], value: &str| -> Result<String> {
+            let list = columns(table, positions)?;
+            let list = list.into_iter().map(|(name, _)| format!("{name} = {value}"));
+            Ok(list.collect::<Vec<_>>().join(", "))
+        };
+        let set_columns = |deleted: bool| match deleted {
+            true => key.columns_set_on_delete(),
+            false => &key.columns,
+        };
+        let mut parameters = types(&keys);
+        let sql = match kind {
+            QueryKind::Referenced => {
+                parameters = types(&referring);
+                format!("SELECT 1 FROM {other} WHERE {}{lock}", by_key(&referring))
+            }
+            QueryKind::Back => format!("SELECT 1 FROM {other} WHERE {}{lock}", by_key(&keys)),
+            QueryKind::Own => {
+                parameters = types(&referring);
+                format!("SELECT 1 FROM {own} WHERE {} LIMIT 1", by_reference(&referring))
+            }
+            QueryKind::Referring => {
+                format!("SELECT 1 FROM {own} WHERE {} LIMIT 1{lock}", by_reference(&keys))
+            }
+            QueryKind::Delete => format!("DELETE FROM {own} WHERE {}", by_reference(&keys)),
+            QueryKind::Follow => {
+                parameters.extend(types(&keys));
+                let first = keys.len() + 1;
+                let list = referring.iter().enumerate();
+                let list: Vec<String> =
+                    list.map(|(at, (name, _))| format!("{name} = ${}", first + at)).collect();
+                format!("UPDATE {own} SET {} WHERE {}", list.join(", "), by_reference(&keys))
+            }
+            QueryKind::SetNull { deleted } => {
+                let list = set(set_columns(deleted), "NULL")?;
+                format!("UPDATE {own} SET {list} WHERE {}", by_reference(&keys))
+            }
+            QueryKind::SetDefault { deleted } => {
+                let list = set(set_columns(deleted), "DEFAULT")?;
+                format!("UPDATE {own} SET {list} WHERE {}", by_reference(&keys))
+            }
+        };
+        Ok((sql, parameters))
+    }
+}
+
+/// Plans kept at most.
+const PLANS_MAX: usize = 1000;

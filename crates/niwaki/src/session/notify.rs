@@ -1,0 +1,65 @@
+//! LISTEN, NOTIFY, UNLISTEN, and taking what was sent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Block, Session};
+use crate::Result;
+use crate::notifications::Notification;
+
+/// Longest time for which a wait does not look at the clock.
+const NAP: Duration = Duration::from_secs(1);
+
+impl Session {
+    pub(super) fn listen(&mut self, channel: &str) {
+        self.pending.listen(channel);
+    }
+
+    pub(super) fn unlisten(&mut self, channel: Option<&str>) {
+        self.pending.unlisten(channel);
+    }
+
+    pub(super) fn notify(&mut self, channel: &str, payload: &str) -> Result<()> {
+        self.pending.notify(channel, payload)
+    }
+
+    /// The next message on a channel that this session listens to. None while a transaction is open: what a transaction sees does not
+    /// change by what others say.
+    pub fn take_notification(&mut self) -> Option<Notification> {
+        if !self.listened || self.block != Block::Idle {
+            return None;
+        }
+        self.database.notifications().take(self.id())
+    }
+
+    /// Waits for the next message, at most for `timeout`; `None` when none came.
+    ///
+    /// # Errors
+    /// 57014 when the wait is cancelled, 57P01 when the session is to end.
+    pub fn wait_for_notification(&mut self, timeout: Duration) -> Result<Option<Notification>> {
+        let clock = Arc::clone(&self.database.env().clock);
+        let end = clock.monotonic().saturating_add(timeout);
+        self.control.begin_statement(None);
+        loop {
+            if let Some(notification) = self.take_notification() {
+                return Ok(Some(notification));
+            }
+            let left = end.saturating_sub(clock.monotonic());
+            if left.is_zero() || self.block != Block::Idle {
+                return Ok(None);
+            }
+            self.control.nap(left.min(NAP)).map_err(niwaki_txn::Error::from)?;
+        }
+    }
+
+    /// Whether this session listens to some channel, or has listened to one.
+    pub fn has_listened(&self) -> bool {
+        self.listened
+    }
+
+    /// Has `wake` called, by the thread of whoever sends, when there is something to take; it must not block. Holds
+    /// from the first LISTEN that committed until the session ends.
+    pub fn wake_by(&self, wake: Arc<dyn Fn() + Send + Sync>) {
+        self.database.notifications().wake_by(self.id(), wake);
+    }
+}

@@ -1,0 +1,103 @@
+//! Crash images of definitions: at every change of the file system, with unsynced writes kept, lost and torn, the database
+//! opens, its catalog is of one moment, and constraints hold.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::run;
+use niwaki::{Database, Options};
+use niwaki_env::Env;
+use niwaki_env::vfs::{CrashOptions, FaultyVfs, Vfs};
+
+fn open(vfs: Arc<dyn Vfs>) -> niwaki::Result<Database> {
+    let options = Options::new().small_files(true).set("shared_buffers", "256kB");
+    Database::open_with(Env { vfs, ..Env::memory() }, options)
+}
+
+/// Each leaves another answer to [`SHAPE`], or other rows.
+const STATEMENTS: &[&str] = &[
+    "create table c (id int primary key, p int references p on delete cascade)",
+    "insert into c values (1, 1), (2, 2)",
+    "alter table p add column w int generated always as (v * 2) stored",
+    "comment on table p is 'of them'; comment on column c.p is 'to it'; comment on schema public is 's'",
+    "alter table c alter p type bigint",
+    "delete from p where id = 2",
+    "alter table p add column n serial",
+    "begin; alter table c drop constraint c_p_fkey; drop table p; rollback",
+    "alter table c add column q int default 3, add constraint c_q foreign key (q) references p not valid",
+    "alter table c validate constraint c_q",
+    "alter table p rename column id to number; alter table p rename to parents",
+    "create schema s; alter table c set schema s; alter schema s rename to t",
+    "alter table parents alter w drop expression, alter v type text using 'v' || v",
+    "truncate parents, t.c",
+    "drop table parents cascade",
+];
+
+/// What the catalog says of the tables.
+const SHAPE: &str = "select relname, attnum, attname, atttypid, col_description(c.oid, attnum), \
+     obj_description(c.oid, 'pg_class') from pg_class c join pg_attribute a on a.attrelid = c.oid \
+     where c.oid >= 16384 and relkind = 'r' order by c.oid, attnum";
+
+/// The rows of whatever tables there are.
+fn rows(database: &Database) -> String {
+    let mut session = database.session();
+    let mut all = run(&mut session, SHAPE);
+    for table in ["p", "parents", "c", "t.c", "s.c"] {
+        let found = run(&mut session, &format!("select * from {table} order by 1"));
+        if !found.starts_with("error 42P01") {
+            assert!(!found.starts_with("error"), "{table}: {found}");
+            all.push_str(&format!("\n{table}: {found}"));
+        }
+    }
+    all
+}
+
+#[test]
+fn every_moment_of_a_definition_recovers() {
+    let vfs = FaultyVfs::new();
+    vfs.record();
+    let database = open(Arc::new(vfs.clone())).unwrap();
+    let mut session = database.session();
+    let setup = "create table p (id int primary key, v int); insert into p values (1, 10), (2, 20), (3, 30)";
+    assert_eq!(run(&mut session, setup), "");
+    let begin = vfs.changes();
+    // What there may be: the state before and after each statement, and when it was acknowledged.
+    let mut states = vec![(begin, rows(&database))];
+    for statement in STATEMENTS {
+        // One transaction each, several statements or not.
+        assert_eq!(run(&mut session, statement), "", "{statement}");
+        states.push((vfs.changes(), rows(&database)));
+    }
+    drop(session);
+    drop(database);
+    let history = vfs.history().unwrap();
+    let mut replay = history.replay();
+    let mut images = 0;
+    while let Some(operation) = replay.step() {
+        let at = replay.done() as u64;
+        // Every third moment: the whole takes seconds, and all are met over the seeds of the suites.
+        if at < begin || !at.is_multiple_of(3) {
+            continue;
+        }
+        let options = CrashOptions { images_max: 2, seed: at, ..CrashOptions::default() };
+        for image in replay.images(&options) {
+            images += 1;
+            let what = format!("after change {at} ({operation:?}), kept {}", image.survivors);
+            let vfs: Arc<dyn Vfs> = Arc::new(image.vfs);
+            let database = open(Arc::clone(&vfs)).unwrap_or_else(|e| panic!("{what}: {e}"));
+            let report = database.check().unwrap();
+            assert!(report.violations.is_empty(), "{what}: {:#?}", report.violations);
+            assert_eq!(database.check_foreign_keys().unwrap(), Vec::new(), "{what}");
+            let found = rows(&database);
+            // The last one that was acknowledged by then, or the one that was being made.
+            let done = states.iter().rposition(|(end, _)| *end <= at).unwrap_or(0);
+            let allowed = &states[done..(done + 2).min(states.len())];
+            assert!(
+                allowed.iter().any(|(_, state)| *state == found),
+                "{what}:\n{found}\n{allowed:#?}"
+            );
+        }
+    }
+    assert!(images > 40, "only {images} images");
+}

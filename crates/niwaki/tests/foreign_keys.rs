@@ -1,0 +1,187 @@
+//! Foreign keys beside others: whoever inserts a referring row and whoever deletes the row that it refers to cannot both have
+//! their way, whatever the isolation level and whoever comes first.
+
+mod common;
+
+use common::{Lines, run};
+use niwaki::{Database, Session};
+use niwaki_env::sync::thread;
+
+fn sessions() -> (Database, Session, Session) {
+    let database = Database::in_memory().unwrap();
+    let mut first = database.session();
+    let second = database.session();
+    let setup = "create table p (id int primary key, v int); \
+                 create table c (id int primary key, p int references p, \
+                     q int references p on delete cascade on update cascade, \
+                     r int references p deferrable initially deferred); \
+                 insert into p values (1, 10), (2, 20), (3, 30)";
+    assert_eq!(run(&mut first, setup), "");
+    (database, first, second)
+}
+
+/// Runs `statement` in `waiter` while `holder` has an open transaction that it must wait for; then `holder` ends with `end`.
+fn blocked(
+    database: &Database,
+    holder: &mut Session,
+    end: &str,
+    mut waiter: Session,
+    statement: &'static str,
+) -> (String, Session) {
+    let waiting = waiter.id();
+    let worker = thread::spawn(move || (run(&mut waiter, statement), waiter));
+    let mut watcher = database.session();
+    let question = format!("select cardinality(pg_blocking_pids({waiting}))");
+    // Ends when the other session waits, which it does soon or the test's own time limit strikes.
+    while run(&mut watcher, &question) != "1" {
+        assert!(!worker.is_finished(), "{statement} did not wait: {:?}", worker.join());
+        thread::yield_now();
+    }
+    assert_eq!(run(holder, end), "");
+    worker.join().unwrap()
+}
+
+fn state_of(answer: &str) -> &str {
+    answer.strip_prefix("error ").map_or("", |rest| rest.split(':').next().unwrap_or(""))
+}
+
+#[test]
+fn a_deletion_waits_for_who_refers() {
+    for (end, expected) in [("commit", "23503"), ("rollback", "")] {
+        let (database, mut a, b) = sessions();
+        assert_eq!(run(&mut a, "begin; insert into c (id, p) values (1, 1)"), "");
+        let (found, mut b) = blocked(&database, &mut a, end, b, "delete from p where id = 1");
+        assert_eq!(state_of(&found), expected, "{found}");
+        let rows = if expected.is_empty() { "2" } else { "3" };
+        assert_eq!(run(&mut b, "select count(*) from p"), rows);
+    }
+}
+
+#[test]
+fn who_refers_waits_for_a_deletion() {
+    for (end, expected) in [("commit", "23503"), ("rollback", "")] {
+        let (database, mut a, b) = sessions();
+        assert_eq!(run(&mut a, "begin; delete from p where id = 1"), "");
+        let (found, _) = blocked(&database, &mut a, end, b, "insert into c (id, p) values (1, 1)");
+        assert_eq!(state_of(&found), expected, "{found}");
+    }
+}
+
+#[test]
+fn changes_that_leave_the_key_alone_are_in_nobodys_way() {
+    let (_, mut a, mut b) = sessions();
+    assert_eq!(run(&mut a, "begin; update p set v = 11 where id = 1"), "");
+    assert_eq!(run(&mut b, "insert into c (id, p) values (1, 1)"), "");
+    assert_eq!(run(&mut a, "commit"), "");
+    assert_eq!(run(&mut a, "begin; insert into c (id, p) values (2, 1)"), "");
+    assert_eq!(run(&mut b, "update p set v = 12 where id = 1"), "");
+    assert_eq!(run(&mut a, "commit"), "");
+    // An older snapshot sees the row before it was changed: its key is the same.
+    assert_eq!(run(&mut a, "begin isolation level repeatable read; select count(*) from c"), "2");
+    assert_eq!(run(&mut b, "update p set v = 13 where id = 1"), "");
+    assert_eq!(run(&mut a, "insert into c (id, p) values (3, 1)"), "");
+    assert_eq!(run(&mut a, "commit"), "");
+}
+
+#[test]
+fn a_cascade_reaches_rows_that_were_inserted_meanwhile() {
+    let (database, mut a, b) = sessions();
+    assert_eq!(run(&mut a, "begin; insert into c (id, q) values (1, 1), (2, 2)"), "");
+    let (found, mut b) = blocked(&database, &mut a, "commit", b, "delete from p where id = 1");
+    assert_eq!(found, "");
+    assert_eq!(run(&mut b, "select id from c"), "2");
+}
+
+#[test]
+fn repeatable_read_refuses_what_it_does_not_see() {
+    // A row that refers and was committed after the snapshot: NO ACTION sees it, CASCADE gives up.
+    for (column, expected) in [("p", "23503"), ("q", "40001")] {
+        let (_, mut a, mut b) = sessions();
+        let begin = "begin isolation level repeatable read; select count(*) from c";
+        assert_eq!(run(&mut a, begin), "0");
+        assert_eq!(run(&mut b, &format!("insert into c (id, {column}) values (1, 1)")), "");
+        let found = run(&mut a, "delete from p where id = 1");
+        assert_eq!(state_of(&found), expected, "{found}");
+        assert_eq!(run(&mut a, "rollback"), "");
+    }
+    // The row that is referred to was deleted, or inserted, after the snapshot.
+    let (_, mut a, mut b) = sessions();
+    assert_eq!(run(&mut a, "begin isolation level repeatable read; select count(*) from c"), "0");
+    assert_eq!(run(&mut b, "delete from p where id = 1; insert into p values (4, 40)"), "");
+    let found = run(&mut a, "insert into c (id, p) values (1, 1)");
+    assert_eq!(found, "error 40001: could not serialize access due to concurrent update");
+    assert_eq!(run(&mut a, "rollback"), "");
+    assert_eq!(run(&mut a, "begin isolation level repeatable read; select count(*) from c"), "0");
+    assert_eq!(run(&mut b, "insert into p values (5, 50)"), "");
+    let found = run(&mut a, "insert into c (id, p) values (1, 5)");
+    assert_eq!(state_of(&found), "23503", "{found}");
+}
+
+#[test]
+fn a_deferred_check_is_made_by_the_commit() {
+    let (database, mut a, b) = sessions();
+    assert_eq!(run(&mut a, "begin; insert into c (id, r) values (1, 1)"), "");
+    // Nothing is locked yet: the other one has its way.
+    let mut b = b;
+    assert_eq!(run(&mut b, "delete from p where id = 1"), "");
+    let found = run(&mut a, "commit");
+    assert_eq!(state_of(&found), "23503", "{found}");
+    assert_eq!(run(&mut a, "select count(*) from c"), "0");
+    drop(database);
+}
+
+/// What gives a COPY this data.
+fn lines(data: &[u8]) -> Lines {
+    let mut lines = Lines::default();
+    lines.copy.extend_from_slice(data);
+    lines
+}
+
+#[test]
+fn copy_is_checked_when_it_has_ended() {
+    let (_, mut a, _) = sessions();
+    for extra in ["", " check (id > 0)"] {
+        assert_eq!(
+            run(
+                &mut a,
+                &format!("create table tree (id int primary key{extra}, up int references tree)")
+            ),
+            ""
+        );
+        let mut copied = lines(b"1\t2\n2\t1\n3\t\\N\n");
+        a.simple_query("copy tree from stdin", &mut copied).unwrap();
+        let mut refused = lines(b"4\t3\n5\t9\n");
+        let error = a.simple_query("copy tree from stdin", &mut refused).unwrap_err();
+        a.error();
+        assert_eq!(error.sqlstate, "23503");
+        assert_eq!(run(&mut a, "select count(*) from tree"), "3");
+        assert_eq!(run(&mut a, "drop table tree"), "");
+    }
+}
+
+#[test]
+fn a_key_is_proved_by_all_committed_rows() {
+    let (_, mut a, mut b) = sessions();
+    assert_eq!(run(&mut a, "create table later (p int)"), "");
+    assert_eq!(run(&mut a, "begin isolation level repeatable read; select count(*) from c"), "0");
+    assert_eq!(run(&mut b, "insert into later values (77)"), "");
+    let found = run(&mut a, "alter table later add foreign key (p) references p");
+    assert_eq!(state_of(&found), "23503", "{found}");
+}
+
+#[test]
+fn the_check_finds_rows_without_their_referenced_row() {
+    let (database, mut a, _) = sessions();
+    assert_eq!(run(&mut a, "insert into c values (1, 1, 2, 3)"), "");
+    assert_eq!(database.check_foreign_keys().unwrap(), Vec::new());
+    // What is not proved may be wrong, and is not reported.
+    assert_eq!(
+        run(
+            &mut a,
+            "create table o (p int); insert into o values (9); \
+             alter table o add constraint o_p foreign key (p) references p not valid"
+        ),
+        ""
+    );
+    assert_eq!(database.check_foreign_keys().unwrap(), Vec::new());
+}
