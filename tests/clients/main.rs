@@ -148,6 +148,27 @@ fn an_error_names_its_place_and_the_session_goes_on() {
     assert!(shown.contains("(1 row)"), "{shown}");
 }
 
+/// A driver (asyncpg) that described a statement the server refused waited for ever: it sends Flush, and Sync only when the
+/// answer is there; the server skipped that Flush with all else behind the error, and kept the error for the Sync.
+#[test]
+fn an_error_comes_before_sync() {
+    let dir = TempDir::new("flush");
+    let server = Server::start(&dir.path().join("data"), &[]);
+    let mut socket = server.socket();
+    let startup = wire::startup(&[("user", "postgres"), ("database", "postgres")]);
+    wire::send_body(&mut socket, &startup).unwrap();
+    while wire::read(&mut socket).unwrap().expect("a message").0 != b'Z' {}
+    let parse = [wire::cstring("s"), wire::cstring("select nothing"), vec![0, 0]].concat();
+    let describe = [&b"S"[..], &wire::cstring("s")].concat();
+    for (kind, body) in [(b'P', parse), (b'D', describe), (b'H', Vec::new())] {
+        wire::send(&mut socket, kind, &body).unwrap();
+    }
+    let (kind, body) = wire::read(&mut socket).unwrap().expect("a message");
+    assert_eq!(wire::answer(kind, &body, true), "E 42703");
+    wire::send(&mut socket, b'S', &[]).unwrap();
+    assert_eq!(wire::read(&mut socket).unwrap().expect("a message").0, b'Z');
+}
+
 #[test]
 fn a_stop_tells_sessions_and_the_second_server_is_refused() {
     let dir = TempDir::new("stop");

@@ -95,6 +95,8 @@ pub struct BuiltinOperatorClass {
     pub oid: u32,
     /// Name.
     pub name: &'static str,
+    /// Number of its family.
+    pub family: u32,
     /// The type that it is for.
     pub input: u32,
     /// Whether it is the one of its type that is taken when none is named.
@@ -298,12 +300,13 @@ pub fn builtin_operator_classes() -> &'static Builtins<BuiltinOperatorClass> {
     static ALL: OnceLock<Builtins<BuiltinOperatorClass>> = OnceLock::new();
     ALL.get_or_init(|| {
         let mut all = Vec::new();
-        let columns = ["oid", "opcname", "opcintype", "opcdefault"];
+        let columns = ["oid", "opcname", "opcfamily", "opcintype", "opcdefault"];
         if let Some(rows) = builtin_rows("pg_opclass") {
-            rows.each(columns, |[oid, name, input, is_default]| {
+            rows.each(columns, |[oid, name, family, input, is_default]| {
                 all.push(BuiltinOperatorClass {
                     oid: number(oid),
                     name,
+                    family: number(family),
                     input: number(input),
                     is_default: is_default == "t",
                 });

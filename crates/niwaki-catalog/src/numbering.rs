@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use niwaki_types::{ColumnType, TypeOid};
 
-use crate::definition::{Check, Column, Oid};
+use crate::definition::{Check, Column, ConstraintTime, Oid};
+use crate::foreign_key::ForeignKey;
 use crate::relation::Relation;
 use crate::state::CatalogState;
 
@@ -45,6 +46,8 @@ pub enum TableConstraint<'c> {
     Index(&'c Arc<Relation>),
     /// CHECK
     Check(&'c Check),
+    /// FOREIGN KEY, under its own number.
+    ForeignKey(&'c ForeignKey),
 }
 
 /// A constraint with its number and table.
@@ -64,12 +67,42 @@ impl NumberedConstraint<'_> {
         match self.constraint {
             TableConstraint::Index(index) => &index.name,
             TableConstraint::Check(check) => &check.name,
+            TableConstraint::ForeignKey(key) => &key.name,
+        }
+    }
+
+    /// COMMENT ON CONSTRAINT
+    pub fn comment(&self) -> Option<&str> {
+        match self.constraint {
+            TableConstraint::Index(index) => index.index.as_ref()?.constraint_comment.as_deref(),
+            TableConstraint::Check(check) => check.comment.as_deref(),
+            TableConstraint::ForeignKey(key) => key.comment.as_deref(),
+        }
+    }
+
+    /// When it is checked.
+    pub fn check_time(&self) -> ConstraintTime {
+        match self.constraint {
+            TableConstraint::Index(index) => {
+                index.index.as_ref().map(|index| index.check_time).unwrap_or_default()
+            }
+            TableConstraint::Check(_) => ConstraintTime::AtOnce,
+            TableConstraint::ForeignKey(key) => key.check_time,
+        }
+    }
+
+    /// Whether all rows are known to obey it: not those that were there before a NOT VALID.
+    pub fn is_validated(&self) -> bool {
+        match self.constraint {
+            TableConstraint::Index(_) => true,
+            TableConstraint::Check(check) => !check.not_valid,
+            TableConstraint::ForeignKey(key) => !key.not_valid,
         }
     }
 }
 
 impl CatalogState {
-    /// The constraints of a table: first those that stand on indexes.
+    /// The constraints of a table: first those that stand on indexes, then checks, then foreign keys.
     pub fn constraints_of<'c>(&'c self, table: &'c Arc<Relation>) -> Vec<NumberedConstraint<'c>> {
         let held = table.indexes.iter().filter(|entry| entry.definition.constraint.is_some());
         let held = held.filter_map(|entry| self.relation(entry.oid)).map(|index| {
@@ -80,11 +113,19 @@ impl CatalogState {
             let constraint = TableConstraint::Check(check);
             NumberedConstraint { oid: check_oid(table.oid, position), table, constraint }
         });
-        held.chain(checks).collect()
+        let keys = table.foreign_keys.iter().map(|key| {
+            let constraint = TableConstraint::ForeignKey(key);
+            NumberedConstraint { oid: key.oid, table, constraint }
+        });
+        held.chain(checks).chain(keys).collect()
     }
 
     /// The constraint with this number.
     pub fn constraint(&self, oid: Oid) -> Option<NumberedConstraint<'_>> {
+        if let Some((table, key)) = self.foreign_key(oid) {
+            let constraint = TableConstraint::ForeignKey(key);
+            return Some(NumberedConstraint { oid, table, constraint });
+        }
         if oid.0 < FIRST_PART {
             let index = self.relation(oid)?.index.as_ref()?;
             let table = self.relation(index.table)?;

@@ -7,7 +7,7 @@
 //!                 └─ Terminate, end of stream, FATAL ──► closed
 //! ```
 //!
-//! One write per Sync or Query; Flush is honoured. While COPY FROM STDIN runs, the library pulls
+//! One write per Sync, Query or error; Flush is honoured. While COPY FROM STDIN runs, the library pulls
 //! data through [`Wire::copy_in_data`].
 
 use std::io;
@@ -450,10 +450,12 @@ fn wait_idle(
     Ok(())
 }
 
-/// Reports an error of an extended-protocol message; all up to Sync is skipped.
+/// Reports an error of an extended-protocol message; all up to Sync is skipped. It is written at once: a client that
+/// sent Flush waits for it before it sends Sync, and that Flush is skipped, too.
 fn fail(session: &mut Session, wire: &mut Wire<'_>, error: &SqlError) -> bool {
     session.error();
     wire.report_error(error);
+    wire.flush();
     true
 }
 

@@ -29,12 +29,13 @@ impl Sort {
         Self { wanted: Some(wanted), ..Self::new(plan) }
     }
 
-    fn run(&self, rt: &mut Runtime<'_, '_>) -> Result<Sorted<KeyedRows>> {
+    /// `row` has what the input reads of the rows around it, and is kept with each of its rows.
+    fn run(&self, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<Sorted<KeyedRows>> {
         let PlanNode::Sort { input, keys } = &*self.plan else {
             return Err(SqlError::internal("a sort of another plan"));
         };
         let mut step = start(input, rt.state);
-        let (mut row, mut key, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut row, mut key, mut bytes) = (row.to_vec(), Vec::new(), Vec::new());
         let mut sorter = rt.sorter(rt.exec.work_mem)?;
         if let Some(wanted) = self.wanted {
             sorter.only_first(wanted);
@@ -75,7 +76,7 @@ impl Sort {
 impl Step for Sort {
     fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         if self.sorted.is_none() {
-            self.sorted = Some(self.run(rt)?);
+            self.sorted = Some(self.run(row, rt)?);
         }
         let Some(sorted) = &mut self.sorted else { return Ok(false) };
         rt.tick()?;

@@ -20,8 +20,8 @@ pub(crate) use batch::{Batch, Rows, Values};
 pub(crate) use cast::{cast_value, coerce_length, shows_names, value_text};
 pub(crate) use eval::{Runtime, State, is_true};
 pub(crate) use hashed::is_hashed;
-pub(crate) use object_names::ROLES;
 pub use object_names::object_input;
+pub(crate) use object_names::{ROLES, object_name};
 pub(crate) use subscript::Subscripts;
 
 /// An expression with its type and where it stands in the query text (bytes, -1 for nowhere).

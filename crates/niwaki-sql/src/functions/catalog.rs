@@ -109,7 +109,7 @@ fn to_regcollation(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum
     to_object(exec, values, TypeOid::REGCOLLATION)
 }
 
-/// What cannot be there: no standby, no partition, no other description.
+/// What cannot be there: no standby, no partition.
 fn null(_: &[Datum]) -> Result<Datum> {
     Ok(Datum::Null)
 }
@@ -262,7 +262,6 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "to_regnamespace" (TEXT) REGNAMESPACE strict single stable Context(to_regnamespace);
     "to_regrole" (TEXT) REGROLE strict single stable Context(to_regrole);
     "to_regcollation" (TEXT) REGCOLLATION strict single stable Context(to_regcollation);
-    "shobj_description" (OID, NAME) TEXT strict single stable Pure(null);
     "pg_partition_ancestors" (REGCLASS) REGCLASS strict single volatile Set(none);
     "pg_partition_root" (REGCLASS) REGCLASS strict single immutable Pure(null);
     "pg_get_replica_identity_index" (REGCLASS) REGCLASS strict single stable Context(identity_index);

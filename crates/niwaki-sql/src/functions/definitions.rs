@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use niwaki_catalog::{
-    CatalogState, ConstraintKind, ConstraintTime, NumberedConstraint, Oid, TableConstraint,
-    builtin_functions, builtin_rows,
+    CatalogState, ConstraintKind, ConstraintTime, ForeignKey, NumberedConstraint, Oid,
+    ReferentialAction, Relation, TableConstraint, builtin_functions, builtin_rows,
 };
 use niwaki_types::{Datum, TypeOid};
 
@@ -38,7 +38,9 @@ fn expression(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
         Some(index) => exec.catalog.relation(index.table).unwrap_or(relation),
         None => relation,
     };
-    let over = target.is_none().then_some(table);
+    // Generated columns are computed from the others.
+    let generated = column.is_some_and(|column| column.generated);
+    let over = (target.is_none() || generated).then_some(table);
     let shown = crate::shown::show(text, over, target, exec.catalog, exec.path, pretty);
     Ok(string(shown.unwrap_or_else(|_| text.to_string())))
 }
@@ -56,15 +58,14 @@ fn constraint_text(found: &NumberedConstraint<'_>, exec: &ExecContext<'_>, prett
             let text = &check.expression;
             let over = Some(found.table);
             let shown = crate::shown::show(text, over, None, exec.catalog, exec.path, pretty);
-            return format!("CHECK ({})", shown.unwrap_or_else(|_| text.clone()));
+            let shown = shown.unwrap_or_else(|_| text.clone());
+            return format!("CHECK ({shown}){}", validity(found));
         }
+        TableConstraint::ForeignKey(key) => return foreign_key_text(found, key, exec),
         TableConstraint::Index(index) => index,
     };
     let Some(definition) = &index.index else { return String::new() };
-    let names = |columns: &mut dyn Iterator<Item = u16>| {
-        let named = columns.filter_map(|column| found.table.columns.get(usize::from(column)));
-        named.map(|column| quote_identifier(&column.name)).collect::<Vec<_>>().join(", ")
-    };
+    let names = |columns: &mut dyn Iterator<Item = u16>| column_names(found.table, columns);
     let kind = match definition.constraint {
         Some(ConstraintKind::PrimaryKey) => "PRIMARY KEY",
         _ if definition.nulls_not_distinct => "UNIQUE NULLS NOT DISTINCT",
@@ -77,11 +78,55 @@ fn constraint_text(found: &NumberedConstraint<'_>, exec: &ExecContext<'_>, prett
         // Writing to a string cannot fail.
         let _ = write!(text, " INCLUDE ({included})");
     }
-    text.push_str(match definition.check_time {
+    text.push_str(deferral(definition.check_time));
+    text
+}
+
+/// Names of columns by their positions, with commas.
+fn column_names(table: &Relation, columns: &mut dyn Iterator<Item = u16>) -> String {
+    let named = columns.filter_map(|column| table.columns.get(usize::from(column)));
+    named.map(|column| quote_identifier(&column.name)).collect::<Vec<_>>().join(", ")
+}
+
+fn deferral(time: ConstraintTime) -> &'static str {
+    match time {
         ConstraintTime::AtOnce => "",
         ConstraintTime::Statement => " DEFERRABLE",
         ConstraintTime::Transaction => " DEFERRABLE INITIALLY DEFERRED",
-    });
+    }
+}
+
+fn validity(found: &NumberedConstraint<'_>) -> &'static str {
+    if found.is_validated() { "" } else { " NOT VALID" }
+}
+
+fn foreign_key_text(
+    found: &NumberedConstraint<'_>,
+    key: &ForeignKey,
+    exec: &ExecContext<'_>,
+) -> String {
+    let Some(referenced) = exec.catalog.relation(key.references) else { return String::new() };
+    let mut text = format!(
+        "FOREIGN KEY ({}) REFERENCES {}({})",
+        column_names(found.table, &mut key.columns.iter().copied()),
+        crate::expr::object_name(key.references.0, TypeOid::REGCLASS, exec),
+        column_names(referenced, &mut key.referenced.iter().copied()),
+    );
+    if key.match_full {
+        text.push_str(" MATCH FULL");
+    }
+    for (event, action) in [("UPDATE", key.on_update), ("DELETE", key.on_delete)] {
+        if action != ReferentialAction::NoAction {
+            // Writing to a string cannot fail.
+            let _ = write!(text, " ON {event} {}", action.words());
+        }
+    }
+    if !key.set_columns.is_empty() {
+        let columns = column_names(found.table, &mut key.set_columns.iter().copied());
+        let _ = write!(text, " ({columns})");
+    }
+    text.push_str(deferral(key.check_time));
+    text.push_str(validity(found));
     text
 }
 

@@ -352,13 +352,10 @@ fn comment_of(exec: &ExecContext<'_>, object: u32, class: Option<&str>) -> Datum
     {
         return described(schema.comment.as_deref());
     }
-    if is("pg_constraint") {
-        if let Some((_, key)) = state.foreign_key(oid) {
-            return described(key.comment.as_deref());
-        }
-        if let Some(index) = state.relation(oid).and_then(|relation| relation.index.as_ref()) {
-            return described(index.constraint_comment.as_deref());
-        }
+    if is("pg_constraint")
+        && let Some(constraint) = state.constraint(oid)
+    {
+        return described(constraint.comment());
     }
     Datum::Null
 }

@@ -2,10 +2,12 @@
 //!
 //! A byte tells the kind, then the value stands as in a stored row. Nothing of this outlives a statement.
 
+use std::sync::Arc;
+
 use super::array;
 use super::value::{self, Cursor};
 use crate::error::{Result, TypeError};
-use crate::{Datum, TypeOid};
+use crate::{Array, Datum, TypeOid};
 
 const NULL: u8 = 0;
 const ARRAY: u8 = 1;
@@ -74,7 +76,10 @@ pub fn write_tagged(value: &Datum, out: &mut Vec<u8>) {
         Datum::Null => {}
         Datum::Array(element, values) => {
             out.extend_from_slice(&element.0.to_le_bytes());
-            value::write_counted(out, |out| array::write_array(*element, values, out));
+            value::write_counted(out, |out| {
+                array::write_dimensions(values.dimensions(), out);
+                write_tagged_row(values, out);
+            });
         }
         Datum::Enum(oid, _) => {
             out.extend_from_slice(&oid.0.to_le_bytes());
@@ -128,28 +133,46 @@ fn damaged() -> TypeError {
     TypeError::corrupt("a temporary row has a value of no known kind, or too many values")
 }
 
+/// Elements are tagged themselves: of some types, those of the catalog alone, no row can be stored.
+fn read_array(element: TypeOid, bytes: &[u8]) -> Result<Datum> {
+    let mut cursor = Cursor::new(bytes);
+    let (dimensions, count) = array::read_dimensions(&mut cursor)?;
+    let mut values = Vec::with_capacity(count);
+    while !cursor.is_empty() {
+        values.push(match cursor.take()? {
+            [ARRAY] => return Err(damaged()),
+            [tag] => take_plain(tag, &mut cursor)?,
+        });
+    }
+    let array = Array::new(&dimensions, values).map_err(|_| damaged())?;
+    Ok(Datum::Array(element, Arc::new(array)))
+}
+
+/// A value that is no array, behind its tag.
+#[inline]
+fn take_plain(tag: u8, cursor: &mut Cursor<'_>) -> Result<Datum> {
+    if tag == NULL {
+        return Ok(Datum::Null);
+    }
+    if tag == ENUM {
+        let oid = TypeOid(u32::from_le_bytes(cursor.take()?));
+        return if oid.is_enum() { cursor.take_value(oid) } else { Err(damaged()) };
+    }
+    let place = usize::from(tag).checked_sub(2).ok_or_else(damaged)?;
+    let (_, oid) = KINDS.get(place).ok_or_else(damaged)?;
+    cursor.take_value(*oid)
+}
+
 #[inline]
 fn take(cursor: &mut Cursor<'_>) -> Result<Datum> {
     match cursor.take()? {
-        [NULL] => Ok(Datum::Null),
         [ARRAY] => {
             let element = TypeOid(u32::from_le_bytes(cursor.take()?));
             if element.element().is_some() {
                 return Err(damaged());
             }
-            array::read_array(element, cursor.take_counted()?)
+            read_array(element, cursor.take_counted()?)
         }
-        [ENUM] => {
-            let oid = TypeOid(u32::from_le_bytes(cursor.take()?));
-            if !oid.is_enum() {
-                return Err(damaged());
-            }
-            cursor.take_value(oid)
-        }
-        [tag] => {
-            let place = usize::from(tag).checked_sub(2).ok_or_else(damaged)?;
-            let (_, oid) = KINDS.get(place).ok_or_else(damaged)?;
-            cursor.take_value(*oid)
-        }
+        [tag] => take_plain(tag, cursor),
     }
 }

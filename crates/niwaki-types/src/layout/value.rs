@@ -66,6 +66,11 @@ fn write_other(oid: TypeOid, value: &Datum, out: &mut Vec<u8>) {
         (oid, Datum::Enum(kind, value)) if oid == *kind => {
             out.extend_from_slice(&value.to_le_bytes());
         }
+        // Of system relations only.
+        (TypeOid::ACLITEM | TypeOid::PG_NODE_TREE, Datum::Text(value)) => {
+            write_length(value.len(), out);
+            out.extend_from_slice(value.as_bytes());
+        }
         (TypeOid::PG_LSN, Datum::Lsn(value)) => out.extend_from_slice(&value.to_le_bytes()),
         (TypeOid::BYTEA, Datum::Bytea(value)) => {
             write_length(value.len(), out);
@@ -340,6 +345,7 @@ impl<'a> Cursor<'a> {
                 west: i32::from_le_bytes(self.take()?),
             }),
             TypeOid::UUID => Datum::Uuid(self.take()?),
+            TypeOid::ACLITEM | TypeOid::PG_NODE_TREE => read_text(self.take_counted()?)?,
             number if number.is_number_of_object() => Datum::Oid(u32::from_le_bytes(self.take()?)),
             TypeOid::TID => {
                 let block = u32::from_le_bytes(self.take()?);

@@ -73,7 +73,6 @@ impl Session {
                 enable_nestloop: hot.enable_nestloop,
                 hash_memory: hot.hash_mem_bytes as f64,
                 costs: hot.costs,
-                ..PlannerSettings::default()
             },
         };
         run(&context)
@@ -359,10 +358,12 @@ pub(crate) fn columns_of_expression(expression: &str) -> Result<Vec<String>> {
         if let NodeEnum::ColumnRef(column) = node
             && let Some(NodeEnum::String(s)) = column.fields.last().and_then(|n| n.node.as_ref())
         {
-            names.push(s.sval.clone());
+            names.push((column.location, s.sval.clone()));
         }
     })?;
-    Ok(names)
+    // The order of the nodes is not that of the text.
+    names.sort_by_key(|(location, _)| *location);
+    Ok(names.into_iter().map(|(_, name)| name).collect())
 }
 
 /// Gives up to `max_rows` rows (0: all) of a query that has run.

@@ -1,15 +1,12 @@
-//! `information_schema`: tables, columns, constraints and sequences as the SQL standard shows them.
+//! `information_schema`: tables, columns, sequences and privileges as the SQL standard shows them.
 
 use std::sync::Arc;
 
-use niwaki_catalog::{
-    ConstraintTime, Identity, NumberedConstraint, Relation, RelationKind, TableConstraint,
-    builtin_rows,
-};
+use niwaki_catalog::{Identity, Relation, RelationKind, builtin_rows};
 use niwaki_sql::types::{element_of, format_oid};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
-use super::relations::{constraint_columns, constraint_letter, kind_letter};
+use super::relations::kind_letter;
 use super::table::{Computed, Emit, Reader, Result, int4, optional, text, yes_or_no};
 use super::{DATABASE, OWNER_NAME, types};
 use crate::session::schema_name;
@@ -37,7 +34,7 @@ fn tables_and_views<'r>(reader: &Reader<'r>) -> Vec<&'r Arc<Relation>> {
 }
 
 /// Database, schema and name.
-fn place(reader: &Reader<'_>, relation: &Relation) -> [Datum; 3] {
+pub(super) fn place(reader: &Reader<'_>, relation: &Relation) -> [Datum; 3] {
     [text(DATABASE), text(schema_name(reader.state, relation.schema)), text(&relation.name)]
 }
 
@@ -94,6 +91,7 @@ pub(super) const COLUMNS: Computed = Computed {
         "identity_minimum",
         "identity_cycle",
         "is_generated",
+        "generation_expression",
         "is_updatable",
     ],
     keys: &["table_name"],
@@ -181,9 +179,12 @@ fn columns(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             let default = column.default.as_ref().filter(|_| column.identity.is_none());
             let default = default.map(|default| {
                 let target = Some((kind, column.name.as_str()));
-                niwaki_sql::shown_expression(default, None, target, reader.state, &path)
+                let over = column.generated.then_some(relation);
+                niwaki_sql::shown_expression(default, over, target, reader.state, &path)
                     .unwrap_or_else(|_| default.clone())
             });
+            let (default, generation) =
+                if column.generated { (None, default) } else { (default, None) };
             let sequence = column.sequence.filter(|_| column.identity.is_some());
             let sequence = sequence.and_then(|oid| reader.state.relation(oid));
             let sequence = sequence.and_then(|relation| relation.sequence.as_ref());
@@ -227,7 +228,8 @@ fn columns(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
                 identity(sequence.map(|s| s.maximum)),
                 identity(sequence.map(|s| s.minimum)),
                 yes_or_no(sequence.is_some_and(|s| s.cycle)),
-                text("NEVER"),
+                text(if column.generated { "ALWAYS" } else { "NEVER" }),
+                optional(generation),
                 yes_or_no(relation.kind == RelationKind::Table),
             ])?;
         }
@@ -251,198 +253,23 @@ fn schemata(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     Ok(())
 }
 
-pub(super) const TABLE_CONSTRAINTS: Computed = Computed {
-    name: "table_constraints",
-    columns: &[
-        "constraint_catalog",
-        "constraint_schema",
-        "constraint_name",
-        "table_catalog",
-        "table_schema",
-        "table_name",
-        "constraint_type",
-        "is_deferrable",
-        "initially_deferred",
-        "enforced",
-        "nulls_distinct",
-    ],
+pub(super) const COLUMN_COLUMN_USAGE: Computed = Computed {
+    name: "column_column_usage",
+    columns: &["table_catalog", "table_schema", "table_name", "column_name", "dependent_column"],
     keys: &["table_name"],
-    rows: table_constraints,
+    rows: column_column_usage,
 };
 
-/// The name that the standard's CHECK of a NOT NULL has.
-fn not_null_name(relation: &Relation, at: usize) -> String {
-    format!("{}_{}_{}_not_null", relation.schema, relation.oid, at + 1)
-}
-
-fn stored_tables<'r>(reader: &Reader<'r>) -> impl Iterator<Item = &'r Arc<Relation>> {
-    let all = super::relations::wanted(reader, "", Some("table_name"));
-    all.into_iter().filter(|relation| relation.kind == RelationKind::Table)
-}
-
-fn table_constraints(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
-    for relation in stored_tables(reader) {
-        let [database, schema, table] = place(reader, relation);
-        let mut give = |name: &str, kind: &str, time: ConstraintTime, distinct: Datum| {
-            emit(&[
-                database.clone(),
-                schema.clone(),
-                text(name),
-                database.clone(),
-                schema.clone(),
-                table.clone(),
-                text(kind),
-                yes_or_no(time != ConstraintTime::AtOnce),
-                yes_or_no(time == ConstraintTime::Transaction),
-                yes_or_no(true),
-                distinct,
-            ])
-        };
-        for constraint in reader.state.constraints_of(relation) {
-            let index = match constraint.constraint {
-                TableConstraint::Index(index) => index.index.as_ref(),
-                TableConstraint::Check(_) => None,
-            };
-            let (kind, distinct) = match (constraint_letter(&constraint), index) {
-                ("p", _) => ("PRIMARY KEY", Datum::Null),
-                ("u", index) => {
-                    ("UNIQUE", yes_or_no(index.is_none_or(|index| !index.nulls_not_distinct)))
-                }
-                _ => ("CHECK", Datum::Null),
-            };
-            let time = index.map_or(ConstraintTime::AtOnce, |index| index.check_time);
-            give(constraint.name(), kind, time, distinct)?;
-        }
-        for (at, _) in relation.visible_columns().filter(|(_, column)| column.not_null) {
-            give(&not_null_name(relation, at), "CHECK", ConstraintTime::AtOnce, Datum::Null)?;
-        }
-    }
-    Ok(())
-}
-
-pub(super) const CHECK_CONSTRAINTS: Computed = Computed {
-    name: "check_constraints",
-    columns: &["constraint_catalog", "constraint_schema", "constraint_name", "check_clause"],
-    keys: &[],
-    rows: check_constraints,
-};
-
-fn check_constraints(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
-    let path = reader.state.search_path(&["public".to_owned()], OWNER_NAME);
-    for relation in stored_tables(reader) {
-        let [database, schema, _] = place(reader, relation);
-        for check in &relation.checks {
-            let shown = niwaki_sql::shown_expression(
-                &check.expression,
-                Some(relation),
-                None,
-                reader.state,
-                &path,
-            );
-            let shown = shown.unwrap_or_else(|_| check.expression.clone());
-            let clause = text(format!("({shown})"));
-            emit(&[database.clone(), schema.clone(), text(&check.name), clause])?;
-        }
-        for (at, column) in relation.visible_columns().filter(|(_, column)| column.not_null) {
-            let name = text(not_null_name(relation, at));
-            let clause = text(format!("{} IS NOT NULL", column.name));
-            emit(&[database.clone(), schema.clone(), name, clause])?;
-        }
-    }
-    Ok(())
-}
-
-pub(super) const KEY_COLUMN_USAGE: Computed = Computed {
-    name: "key_column_usage",
-    columns: &[
-        "constraint_catalog",
-        "constraint_schema",
-        "constraint_name",
-        "table_catalog",
-        "table_schema",
-        "table_name",
-        "column_name",
-        "ordinal_position",
-    ],
-    keys: &["table_name"],
-    rows: key_column_usage,
-};
-
-/// Calls `give` with each constraint, and the name and place of each of its columns.
-fn constraint_uses(
-    reader: &Reader<'_>,
-    give: &mut dyn FnMut(&NumberedConstraint<'_>, &str, usize) -> Result<()>,
-) -> Result<()> {
-    for relation in stored_tables(reader) {
-        for constraint in reader.state.constraints_of(relation) {
-            for (at, column) in constraint_columns(&constraint).into_iter().enumerate() {
-                if let Some(column) = column.checked_sub(1).and_then(|at| relation.columns.get(at))
-                {
-                    give(&constraint, &column.name, at + 1)?;
-                }
+/// Generated columns, and what they are computed from.
+fn column_column_usage(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for relation in tables_and_views(reader) {
+        for (_, column) in relation.visible_columns().filter(|(_, column)| column.generated) {
+            let expression = column.default.as_deref().unwrap_or_default();
+            for read in super::constraints::columns_read(relation, expression) {
+                let Some(read) = relation.columns.get(read - 1) else { continue };
+                let [database, schema, name] = place(reader, relation);
+                emit(&[database, schema, name, text(&read.name), text(&column.name)])?;
             }
-        }
-    }
-    Ok(())
-}
-
-fn key_column_usage(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
-    constraint_uses(reader, &mut |constraint, column, at| {
-        if matches!(constraint.constraint, TableConstraint::Check(_)) {
-            return Ok(());
-        }
-        let [database, schema, table] = place(reader, constraint.table);
-        let name = text(constraint.name());
-        let (own, own_schema) = (database.clone(), schema.clone());
-        emit(&[database, schema, name, own, own_schema, table, text(column), int4(at)])
-    })
-}
-
-pub(super) const CONSTRAINT_COLUMN_USAGE: Computed = Computed {
-    name: "constraint_column_usage",
-    columns: &[
-        "table_catalog",
-        "table_schema",
-        "table_name",
-        "column_name",
-        "constraint_catalog",
-        "constraint_schema",
-        "constraint_name",
-    ],
-    keys: &["table_name"],
-    rows: constraint_column_usage,
-};
-
-fn constraint_column_usage(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
-    constraint_uses(reader, &mut |constraint, column, _| {
-        let [database, schema, table] = place(reader, constraint.table);
-        let name = text(constraint.name());
-        let (own, own_schema) = (database.clone(), schema.clone());
-        emit(&[database, schema, table, text(column), own, own_schema, name])
-    })
-}
-
-pub(super) const CONSTRAINT_TABLE_USAGE: Computed = Computed {
-    name: "constraint_table_usage",
-    columns: &[
-        "table_catalog",
-        "table_schema",
-        "table_name",
-        "constraint_catalog",
-        "constraint_schema",
-        "constraint_name",
-    ],
-    keys: &["table_name"],
-    rows: constraint_table_usage,
-};
-
-fn constraint_table_usage(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
-    for relation in stored_tables(reader) {
-        for constraint in reader.state.constraints_of(relation) {
-            let TableConstraint::Index(_) = constraint.constraint else { continue };
-            let [database, schema, table] = place(reader, relation);
-            let (own, own_schema) = (database.clone(), schema.clone());
-            emit(&[database, schema, table, own, own_schema, text(constraint.name())])?;
         }
     }
     Ok(())

@@ -2,7 +2,11 @@
 //! catalog of the database. What nothing fills is empty because there is nothing of its kind; what there is and
 //! cannot be shown yet is refused.
 
+mod constraints;
+mod depend;
+mod descriptions;
 mod information_schema;
+mod keys;
 mod objects;
 mod own;
 mod relations;
@@ -42,10 +46,12 @@ const CATALOGS: &[&Computed] = &[
     &relations::PG_ATTRIBUTE,
     &relations::PG_ATTRDEF,
     &relations::PG_INDEX,
-    &relations::PG_CONSTRAINT,
+    &constraints::PG_CONSTRAINT,
     &relations::PG_SEQUENCE,
-    &relations::PG_DEPEND,
+    &depend::PG_DEPEND,
     &types::PG_ENUM,
+    &descriptions::PG_DESCRIPTION,
+    &descriptions::PG_SHDESCRIPTION,
     &objects::PG_NAMESPACE,
     &objects::PG_DATABASE,
     &objects::PG_AUTHID,
@@ -66,11 +72,13 @@ const INFORMATION: &[&Computed] = &[
     &information_schema::TABLES,
     &information_schema::COLUMNS,
     &information_schema::SCHEMATA,
-    &information_schema::TABLE_CONSTRAINTS,
-    &information_schema::CHECK_CONSTRAINTS,
-    &information_schema::KEY_COLUMN_USAGE,
-    &information_schema::CONSTRAINT_COLUMN_USAGE,
-    &information_schema::CONSTRAINT_TABLE_USAGE,
+    &information_schema::COLUMN_COLUMN_USAGE,
+    &keys::TABLE_CONSTRAINTS,
+    &keys::CHECK_CONSTRAINTS,
+    &keys::REFERENTIAL_CONSTRAINTS,
+    &keys::KEY_COLUMN_USAGE,
+    &keys::CONSTRAINT_COLUMN_USAGE,
+    &keys::CONSTRAINT_TABLE_USAGE,
     &information_schema::SEQUENCES,
     &information_schema::VIEWS,
     &information_schema::TABLE_PRIVILEGES,

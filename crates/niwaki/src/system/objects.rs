@@ -168,7 +168,7 @@ fn pg_tables(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             text(OWNER_NAME),
             Datum::Bool(!relation.indexes.is_empty()),
             Datum::Bool(false),
-            Datum::Bool(false),
+            Datum::Bool(super::relations::has_triggers(reader.state, relation)),
             Datum::Bool(false),
         ])?;
     }

@@ -1,14 +1,14 @@
-//! Relations and what belongs to them: `pg_class`, `pg_attribute`, `pg_index`, `pg_constraint`, ….
+//! Relations and what belongs to them: `pg_class`, `pg_attribute`, `pg_attrdef`, `pg_index`, `pg_sequence`.
 
 use std::sync::Arc;
 
 use niwaki_catalog::{
-    Column, ConstraintKind, ConstraintTime, Identity, IndexColumn, NumberedConstraint, Oid,
-    Relation, RelationKind, TableConstraint, builtin_operator_classes, default_oid,
+    BuiltinOperatorClass, CatalogState, Column, ConstraintKind, ConstraintTime, Identity,
+    IndexColumn, Oid, Relation, RelationKind, builtin_operator_classes, default_oid,
 };
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
-use super::table::{Computed, Emit, Reader, Result, array, int4, number, small, text, vector};
+use super::table::{Computed, Emit, Reader, Result, array, number, small, text, vector};
 use super::{OWNER, builtin_kind, types};
 
 /// Oids of access methods.
@@ -68,6 +68,7 @@ pub(super) const PG_CLASS: Computed = Computed {
         "relnatts",
         "relchecks",
         "relhasrules",
+        "relhastriggers",
         "relispopulated",
         "relreplident",
         "reloptions",
@@ -79,6 +80,12 @@ pub(super) const PG_CLASS: Computed = Computed {
 /// `pg_class.relkind`: system relations are computed, but show as what they are in PostgreSQL.
 pub(super) fn kind_letter(relation: &Relation) -> &'static str {
     builtin_kind(relation.oid).unwrap_or_else(|| relation.kind.letter())
+}
+
+/// `pg_class.relhastriggers`: in PostgreSQL triggers enforce foreign keys, and clients look for foreign keys only where
+/// there are some.
+pub(super) fn has_triggers(state: &CatalogState, relation: &Relation) -> bool {
+    !relation.foreign_keys.is_empty() || !state.foreign_keys_to(relation.oid).is_empty()
 }
 
 fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
@@ -124,6 +131,7 @@ fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             small(relation.shown_columns(state).len()),
             small(relation.checks.len()),
             Datum::Bool(kind == "v"),
+            Datum::Bool(has_triggers(state, relation)),
             Datum::Bool(true),
             text(if kind == "r" && stored { "d" } else { "n" }),
             options,
@@ -151,6 +159,7 @@ pub(super) const PG_ATTRIBUTE: Computed = Computed {
         "atthasdef",
         "atthasmissing",
         "attidentity",
+        "attgenerated",
         "attisdropped",
         "attislocal",
         "attcollation",
@@ -219,6 +228,7 @@ fn attribute(
             Some(Identity::ByDefault) => "d",
             None => "",
         }),
+        text(if column.generated { "s" } else { "" }),
         Datum::Bool(column.dropped),
         Datum::Bool(true),
         Datum::Oid(if column.dropped { 0 } else { collation }),
@@ -272,7 +282,10 @@ pub(super) const PG_INDEX: Computed = Computed {
 };
 
 /// The operator class of a key column: that of its name, or the default one of its type, or of what is stored like it.
-pub(super) fn operator_class(key: &IndexColumn, kind: TypeOid) -> u32 {
+pub(super) fn operator_class(
+    key: &IndexColumn,
+    kind: TypeOid,
+) -> Option<&'static BuiltinOperatorClass> {
     let classes = builtin_operator_classes();
     let stored_as = match kind {
         TypeOid::VARCHAR => TypeOid::TEXT,
@@ -287,7 +300,6 @@ pub(super) fn operator_class(key: &IndexColumn, kind: TypeOid) -> u32 {
         Some(name) => classes.named(name).next(),
         None => classes.all().iter().find(|class| class.is_default && class.input == stored_as.0),
     }
-    .map_or(0, |class| class.oid)
 }
 
 fn pg_index(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
@@ -309,7 +321,8 @@ fn pg_index(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
         let collation =
             |kind: &TypeOid| Datum::Oid(types::storage(*kind).map_or(0, |kind| kind.collation));
         let classes = index.key.iter().zip(&kinds);
-        let classes = classes.map(|(key, kind)| Datum::Oid(operator_class(key, *kind)));
+        let classes = classes
+            .map(|(key, kind)| Datum::Oid(operator_class(key, *kind).map_or(0, |class| class.oid)));
         let options = index
             .key
             .iter()
@@ -338,117 +351,6 @@ fn pg_index(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             vector(TypeOid::INT2, options),
             if shown.is_empty() { Datum::Null } else { text(shown.join(", ")) },
             index.predicate.as_ref().map_or(Datum::Null, |p| text(&p.shown)),
-        ])?;
-    }
-    Ok(())
-}
-
-pub(super) const PG_CONSTRAINT: Computed = Computed {
-    name: "pg_constraint",
-    columns: &[
-        "oid",
-        "conname",
-        "connamespace",
-        "contype",
-        "condeferrable",
-        "condeferred",
-        "convalidated",
-        "conrelid",
-        "conindid",
-        "confupdtype",
-        "confdeltype",
-        "confmatchtype",
-        "conislocal",
-        "connoinherit",
-        "conkey",
-        "conbin",
-    ],
-    keys: &["oid", "conrelid"],
-    rows: pg_constraint,
-};
-
-/// The constraints that a reader wants.
-pub(super) fn constraints<'r>(
-    reader: &Reader<'r>,
-    oid: &str,
-    table: &str,
-) -> Vec<NumberedConstraint<'r>> {
-    let state = reader.state;
-    if let Some(number) = reader.wanted_oid(oid) {
-        return state.constraint(Oid(number)).into_iter().collect();
-    }
-    let tables = wanted(reader, table, None);
-    tables.into_iter().flat_map(|relation| state.constraints_of(relation)).collect()
-}
-
-/// Numbers of the columns that a constraint is about, in its order.
-pub(super) fn constraint_columns(constraint: &NumberedConstraint<'_>) -> Vec<usize> {
-    match constraint.constraint {
-        TableConstraint::Index(index) => {
-            let keys = index.index.iter().flat_map(|index| &index.key);
-            keys.map(|key| usize::from(key.column) + 1).collect()
-        }
-        TableConstraint::Check(check) => {
-            let names = crate::session::columns_of_expression(&check.expression);
-            let mut columns = Vec::new();
-            for name in names.unwrap_or_default() {
-                if let Some(at) = constraint.table.column_position(&name)
-                    && !columns.contains(&(at + 1))
-                {
-                    columns.push(at + 1);
-                }
-            }
-            columns
-        }
-    }
-}
-
-/// `pg_constraint.contype`.
-pub(super) fn constraint_letter(constraint: &NumberedConstraint<'_>) -> &'static str {
-    match constraint.constraint {
-        TableConstraint::Check(_) => "c",
-        TableConstraint::Index(index) => {
-            let kind = index.index.as_ref().and_then(|index| index.constraint);
-            if kind == Some(ConstraintKind::PrimaryKey) { "p" } else { "u" }
-        }
-    }
-}
-
-fn pg_constraint(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
-    for found in constraints(reader, "oid", "conrelid") {
-        let (index, time) = match found.constraint {
-            TableConstraint::Index(index) => {
-                let time = index.index.as_ref().map(|index| index.check_time);
-                (index.oid, time.unwrap_or_default())
-            }
-            TableConstraint::Check(_) => (Oid(0), ConstraintTime::AtOnce),
-        };
-        let columns = constraint_columns(&found);
-        let expression = match found.constraint {
-            TableConstraint::Check(check) => text(&check.expression),
-            TableConstraint::Index(_) => Datum::Null,
-        };
-        emit(&[
-            number(found.oid),
-            text(found.name()),
-            number(found.table.schema),
-            text(constraint_letter(&found)),
-            Datum::Bool(time != ConstraintTime::AtOnce),
-            Datum::Bool(time == ConstraintTime::Transaction),
-            Datum::Bool(true),
-            number(found.table.oid),
-            number(index),
-            text(" "),
-            text(" "),
-            text(" "),
-            Datum::Bool(true),
-            Datum::Bool(index.0 != 0),
-            if columns.is_empty() {
-                Datum::Null
-            } else {
-                array(TypeOid::INT2, columns.into_iter().map(small))
-            },
-            expression,
         ])?;
     }
     Ok(())
@@ -483,86 +385,6 @@ fn pg_sequence(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             Datum::Int8(sequence.cache),
             Datum::Bool(sequence.cycle),
         ])?;
-    }
-    Ok(())
-}
-
-pub(super) const PG_DEPEND: Computed = Computed {
-    name: "pg_depend",
-    columns: &["classid", "objid", "objsubid", "refclassid", "refobjid", "refobjsubid", "deptype"],
-    keys: &["objid"],
-    rows: pg_depend,
-};
-
-/// Oids of the catalogs whose rows depend on each other.
-const CLASS: Oid = Oid(1259);
-const ATTRDEF: Oid = Oid(2604);
-const CONSTRAINT: Oid = Oid(2606);
-const NAMESPACE: Oid = Oid(2615);
-
-/// An object: its catalog, its number, and the number of its column.
-type Object = (Oid, Oid, usize);
-
-fn pg_depend(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
-    let state = reader.state;
-    let named = reader.wanted_oid("objid").and_then(|oid| state.relation(Oid(oid)));
-    let wanted = match named {
-        // The number of an index may be that of a constraint, which its table has.
-        Some(relation) => {
-            let table = relation.index.as_ref().and_then(|index| state.relation(index.table));
-            table.into_iter().chain([relation]).collect()
-        }
-        // A default or a check may be anywhere.
-        None => state.in_order(),
-    };
-    for relation in wanted.into_iter().filter(|relation| relation.view.is_none()) {
-        dependencies(reader, relation, emit)?;
-    }
-    Ok(())
-}
-
-fn dependencies(reader: &Reader<'_>, relation: &Arc<Relation>, emit: Emit<'_>) -> Result<()> {
-    let mut depends = |on: Object, object: Object, kind: &str| {
-        let [class, oid, column] = [number(object.0), number(object.1), int4(object.2)];
-        emit(&[class, oid, column, number(on.0), number(on.1), int4(on.2), text(kind)])
-    };
-    let own = (CLASS, relation.oid, 0);
-    match &relation.index {
-        Some(index) if index.constraint.is_some() => {
-            depends((CONSTRAINT, relation.oid, 0), own, "i")?;
-        }
-        Some(index) => {
-            for key in &index.key {
-                // An expression depends on the table as a whole: close enough for whoever drops in order.
-                let column = if key.expression.is_some() { 0 } else { usize::from(key.column) + 1 };
-                depends((CLASS, index.table, column), own, "a")?;
-            }
-        }
-        None => depends((NAMESPACE, relation.schema, 0), own, "n")?,
-    }
-    if let Some((table, column)) = relation.sequence.as_ref().and_then(|s| s.owned_by) {
-        let owner = reader.state.relation(table);
-        let identity = owner
-            .and_then(|table| table.columns.get(usize::from(column)))
-            .is_some_and(|column| column.identity.is_some());
-        let kind = if identity { "i" } else { "a" };
-        depends((CLASS, table, usize::from(column) + 1), own, kind)?;
-    }
-    for (at, column) in relation.visible_columns() {
-        if column.default.is_none() || column.identity.is_some() {
-            continue;
-        }
-        let default = (ATTRDEF, default_oid(relation.oid, at), 0);
-        depends((CLASS, relation.oid, at + 1), default, "a")?;
-        if let Some(sequence) = column.sequence {
-            depends((CLASS, sequence, 0), default, "n")?;
-        }
-    }
-    for constraint in reader.state.constraints_of(relation) {
-        let object = (CONSTRAINT, constraint.oid, 0);
-        for column in constraint_columns(&constraint) {
-            depends((CLASS, relation.oid, column), object, "a")?;
-        }
     }
     Ok(())
 }

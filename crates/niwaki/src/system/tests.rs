@@ -79,6 +79,8 @@ fn session() -> crate::Session {
     let script = "create table t (a serial primary key, b text not null default 'x', c int[] unique, check (a > 0));
         create index on t (lower(b), a desc) include (c) where a > 1;
         create table u (i int generated always as identity);
+        create table v (x int references t on delete set null (x), y bigint generated always as (x + 1) stored);
+        comment on table v is 'c'; comment on column v.x is 'd';
         create sequence s; analyze t";
     for statement in script.split(';') {
         session.execute(statement, ()).unwrap();

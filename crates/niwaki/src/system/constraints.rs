@@ -1,0 +1,205 @@
+//! `pg_constraint`.
+
+use niwaki_catalog::{
+    CatalogState, ConstraintKind, ConstraintTime, ForeignKey, IndexColumn, NumberedConstraint, Oid,
+    Relation, TableConstraint, builtin_rows,
+};
+use niwaki_types::{Datum, TypeOid};
+
+use super::relations::{operator_class, wanted};
+use super::table::{Computed, Emit, Reader, Result, array, number, small, text};
+
+pub(super) const PG_CONSTRAINT: Computed = Computed {
+    name: "pg_constraint",
+    columns: &[
+        "oid",
+        "conname",
+        "connamespace",
+        "contype",
+        "condeferrable",
+        "condeferred",
+        "convalidated",
+        "conrelid",
+        "conindid",
+        "confrelid",
+        "confupdtype",
+        "confdeltype",
+        "confmatchtype",
+        "conislocal",
+        "connoinherit",
+        "conkey",
+        "confkey",
+        "conpfeqop",
+        "conppeqop",
+        "conffeqop",
+        "confdelsetcols",
+        "conbin",
+    ],
+    keys: &["oid", "conrelid"],
+    rows: pg_constraint,
+};
+
+/// The constraints that a reader wants.
+pub(super) fn constraints<'r>(
+    reader: &Reader<'r>,
+    oid: &str,
+    table: &str,
+) -> Vec<NumberedConstraint<'r>> {
+    let state = reader.state;
+    if let Some(number) = reader.wanted_oid(oid) {
+        return state.constraint(Oid(number)).into_iter().collect();
+    }
+    let tables = wanted(reader, table, None);
+    tables.into_iter().flat_map(|relation| state.constraints_of(relation)).collect()
+}
+
+/// Numbers of the columns that a constraint is about, in its order.
+pub(super) fn constraint_columns(constraint: &NumberedConstraint<'_>) -> Vec<usize> {
+    match constraint.constraint {
+        TableConstraint::Index(index) => {
+            let keys = index.index.iter().flat_map(|index| &index.key);
+            keys.map(|key| usize::from(key.column) + 1).collect()
+        }
+        TableConstraint::Check(check) => columns_read(constraint.table, &check.expression),
+        TableConstraint::ForeignKey(key) => numbers_of(&key.columns).collect(),
+    }
+}
+
+/// Numbers of the columns that an expression over a table reads, in its order.
+pub(super) fn columns_read(table: &Relation, expression: &str) -> Vec<usize> {
+    let names = crate::session::columns_of_expression(expression);
+    let mut columns = Vec::new();
+    for name in names.unwrap_or_default() {
+        if let Some(at) = table.column_position(&name)
+            && !columns.contains(&(at + 1))
+        {
+            columns.push(at + 1);
+        }
+    }
+    columns
+}
+
+/// Numbers of columns, from 1, by their positions.
+pub(super) fn numbers_of(columns: &[u16]) -> impl Iterator<Item = usize> {
+    columns.iter().map(|column| usize::from(*column) + 1)
+}
+
+/// `pg_constraint.contype`.
+pub(super) fn constraint_letter(constraint: &NumberedConstraint<'_>) -> &'static str {
+    match constraint.constraint {
+        TableConstraint::Check(_) => "c",
+        TableConstraint::ForeignKey(_) => "f",
+        TableConstraint::Index(index) => {
+            let kind = index.index.as_ref().and_then(|index| index.constraint);
+            if kind == Some(ConstraintKind::PrimaryKey) { "p" } else { "u" }
+        }
+    }
+}
+
+/// The strategy of equality in operator classes of btree.
+const EQUAL: &str = "3";
+
+/// The operator of an operator family that compares values of two types for equality.
+fn equality(family: u32, left: TypeOid, right: TypeOid) -> Option<u32> {
+    let rows = builtin_rows("pg_amop")?;
+    let place = |name: &str| rows.columns().iter().position(|column| *column == name);
+    let operator = place("amopopr")?;
+    let wanted = [
+        (place("amopfamily")?, family.to_string()),
+        (place("amoplefttype")?, left.0.to_string()),
+        (place("amoprighttype")?, right.0.to_string()),
+        (place("amopstrategy")?, EQUAL.to_owned()),
+    ];
+    rows.rows().find_map(|row| {
+        let row: Vec<Option<&str>> = row.collect();
+        let cell = |at: usize| row.get(at).copied().flatten();
+        let found = wanted.iter().all(|(at, value)| cell(*at) == Some(value));
+        found.then(|| cell(operator)?.parse().ok()).flatten()
+    })
+}
+
+/// The operators that compare a referenced column with a referencing one, with itself, and the referencing one with itself.
+/// Where the index has none for the type of the referencing column, its values are converted to what the index compares.
+fn operators(key: &IndexColumn, referenced: TypeOid, referencing: TypeOid) -> [u32; 3] {
+    let Some(class) = operator_class(key, referenced) else { return [0; 3] };
+    let own = TypeOid(class.input);
+    let find = |left, right| equality(class.family, left, right);
+    let same = find(own, own).unwrap_or(0);
+    match (find(own, referencing), find(referencing, referencing)) {
+        (Some(across), Some(referencing)) => [across, same, referencing],
+        _ => [same; 3],
+    }
+}
+
+/// [`operators`] of each pair of columns of a foreign key.
+fn operators_of(state: &CatalogState, table: &Relation, key: &ForeignKey) -> Vec<[u32; 3]> {
+    let kind = |relation: Option<&Relation>, column: u16| {
+        let column = relation.and_then(|relation| relation.columns.get(usize::from(column)));
+        column.map_or(TypeOid::UNKNOWN, |column| TypeOid(column.type_oid))
+    };
+    let target = state.relation(key.references).map(|relation| &**relation);
+    let index = state.relation(key.index).and_then(|index| index.index.as_ref());
+    let pairs = key.columns.iter().zip(&key.referenced);
+    pairs
+        .map(|(referencing, referenced)| {
+            let entry = index.and_then(|index| index.key.iter().find(|k| k.column == *referenced));
+            entry.map_or([0; 3], |entry| {
+                operators(entry, kind(target, *referenced), kind(Some(table), *referencing))
+            })
+        })
+        .collect()
+}
+
+/// An array of numbers of columns, NULL if there are none.
+fn column_numbers(columns: impl Iterator<Item = usize>) -> Datum {
+    let columns: Vec<Datum> = columns.map(small).collect();
+    if columns.is_empty() { Datum::Null } else { array(TypeOid::INT2, columns) }
+}
+
+fn pg_constraint(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for found in constraints(reader, "oid", "conrelid") {
+        let (mut index, mut expression, mut foreign) = (Oid(0), Datum::Null, None);
+        match found.constraint {
+            TableConstraint::Index(relation) => index = relation.oid,
+            TableConstraint::Check(check) => expression = text(&check.expression),
+            TableConstraint::ForeignKey(key) => {
+                index = key.index;
+                foreign = Some(key);
+            }
+        }
+        let time = found.check_time();
+        let operators = foreign.map(|key| operators_of(reader.state, found.table, key));
+        let operators = |which: fn(&[u32; 3]) -> u32| match &operators {
+            Some(all) => array(TypeOid::OID, all.iter().map(which).map(Datum::Oid)),
+            None => Datum::Null,
+        };
+        let foreign_columns = |columns: fn(&ForeignKey) -> &[u16]| {
+            column_numbers(foreign.into_iter().flat_map(|key| numbers_of(columns(key))))
+        };
+        emit(&[
+            number(found.oid),
+            text(found.name()),
+            number(found.table.schema),
+            text(constraint_letter(&found)),
+            Datum::Bool(time != ConstraintTime::AtOnce),
+            Datum::Bool(time == ConstraintTime::Transaction),
+            Datum::Bool(found.is_validated()),
+            number(found.table.oid),
+            number(index),
+            number(foreign.map_or(Oid(0), |key| key.references)),
+            text(foreign.map_or(" ", |key| key.on_update.letter())),
+            text(foreign.map_or(" ", |key| key.on_delete.letter())),
+            text(foreign.map_or(" ", |key| if key.match_full { "f" } else { "s" })),
+            Datum::Bool(true),
+            Datum::Bool(index.0 != 0),
+            column_numbers(constraint_columns(&found).into_iter()),
+            foreign_columns(|key| &key.referenced),
+            operators(|all| all[0]),
+            operators(|all| all[1]),
+            operators(|all| all[2]),
+            foreign_columns(|key| &key.set_columns),
+            expression,
+        ])?;
+    }
+    Ok(())
+}

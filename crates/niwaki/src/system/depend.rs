@@ -1,0 +1,104 @@
+//! `pg_depend`: what cannot be without what.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{Oid, Relation, TableConstraint, default_oid};
+
+use super::constraints::{columns_read, constraint_columns, numbers_of};
+use super::table::{Computed, Emit, Reader, Result, int4, number, text};
+
+pub(super) const PG_DEPEND: Computed = Computed {
+    name: "pg_depend",
+    columns: &["classid", "objid", "objsubid", "refclassid", "refobjid", "refobjsubid", "deptype"],
+    keys: &["objid"],
+    rows: pg_depend,
+};
+
+/// Oids of the catalogs whose rows depend on each other.
+pub(super) const CLASS: Oid = Oid(1259);
+const ATTRDEF: Oid = Oid(2604);
+pub(super) const CONSTRAINT: Oid = Oid(2606);
+pub(super) const NAMESPACE: Oid = Oid(2615);
+
+/// An object: its catalog, its number, and the number of its column.
+type Object = (Oid, Oid, usize);
+
+fn pg_depend(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    let state = reader.state;
+    let named = reader.wanted_oid("objid").and_then(|oid| state.relation(Oid(oid)));
+    let wanted = match named {
+        // The number of an index may be that of a constraint, which its table has.
+        Some(relation) => {
+            let table = relation.index.as_ref().and_then(|index| state.relation(index.table));
+            table.into_iter().chain([relation]).collect()
+        }
+        // A default or a check may be anywhere.
+        None => state.in_order(),
+    };
+    for relation in wanted.into_iter().filter(|relation| relation.view.is_none()) {
+        dependencies(reader, relation, emit)?;
+    }
+    Ok(())
+}
+
+fn dependencies(reader: &Reader<'_>, relation: &Arc<Relation>, emit: Emit<'_>) -> Result<()> {
+    let mut depends = |on: Object, object: Object, kind: &str| {
+        let [class, oid, column] = [number(object.0), number(object.1), int4(object.2)];
+        emit(&[class, oid, column, number(on.0), number(on.1), int4(on.2), text(kind)])
+    };
+    let own = (CLASS, relation.oid, 0);
+    match &relation.index {
+        Some(index) if index.constraint.is_some() => {
+            depends((CONSTRAINT, relation.oid, 0), own, "i")?;
+        }
+        Some(index) => {
+            for key in &index.key {
+                // An expression depends on the table as a whole: close enough for whoever drops in order.
+                let column = if key.expression.is_some() { 0 } else { usize::from(key.column) + 1 };
+                depends((CLASS, index.table, column), own, "a")?;
+            }
+        }
+        None => depends((NAMESPACE, relation.schema, 0), own, "n")?,
+    }
+    if let Some((table, column)) = relation.sequence.as_ref().and_then(|s| s.owned_by) {
+        let owner = reader.state.relation(table);
+        let identity = owner
+            .and_then(|table| table.columns.get(usize::from(column)))
+            .is_some_and(|column| column.identity.is_some());
+        let kind = if identity { "i" } else { "a" };
+        depends((CLASS, table, usize::from(column) + 1), own, kind)?;
+    }
+    for (at, column) in relation.visible_columns() {
+        if column.default.is_none() || column.identity.is_some() {
+            continue;
+        }
+        let default = (ATTRDEF, default_oid(relation.oid, at), 0);
+        let kind = if column.generated { "i" } else { "a" };
+        depends((CLASS, relation.oid, at + 1), default, kind)?;
+        if let Some(expression) = column.default.as_ref().filter(|_| column.generated) {
+            for read in columns_read(relation, expression) {
+                depends((CLASS, relation.oid, read), default, "n")?;
+            }
+        }
+        if let Some(sequence) = column.sequence {
+            depends((CLASS, sequence, 0), default, "n")?;
+        }
+    }
+    for constraint in reader.state.constraints_of(relation) {
+        let object = (CONSTRAINT, constraint.oid, 0);
+        for column in constraint_columns(&constraint) {
+            depends((CLASS, relation.oid, column), object, "a")?;
+            // The columns are those of the constraint and, another matter, those that its expression reads.
+            if let TableConstraint::Check(_) = constraint.constraint {
+                depends((CLASS, relation.oid, column), object, "n")?;
+            }
+        }
+        if let TableConstraint::ForeignKey(key) = constraint.constraint {
+            for column in numbers_of(&key.referenced) {
+                depends((CLASS, key.references, column), object, "n")?;
+            }
+            depends((CLASS, key.index, 0), object, "n")?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! What COMMENT said: `pg_description` and `pg_shdescription`. PostgreSQL's remarks on its own functions, types and
+//! operators are not there.
+
+use niwaki_catalog::Oid;
+use niwaki_types::Datum;
+
+use super::depend::{CLASS, CONSTRAINT, NAMESPACE};
+use super::table::{Computed, Emit, Reader, Result, int4, number, text};
+use crate::session::DATABASE_OID;
+
+/// The number of `pg_database`.
+const DATABASE: Oid = Oid(1262);
+
+pub(super) const PG_DESCRIPTION: Computed = Computed {
+    name: "pg_description",
+    columns: &["objoid", "classoid", "objsubid", "description"],
+    keys: &["objoid"],
+    rows: pg_description,
+};
+
+fn pg_description(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    let state = reader.state;
+    let wanted = reader.wanted_oid("objoid").map(Oid);
+    let mut describe = |class: Oid, oid: Oid, column: usize, comment: Option<&str>| match comment {
+        Some(comment) => emit(&[number(oid), number(class), int4(column), text(comment)]),
+        None => Ok(()),
+    };
+    let mut schemas: Vec<_> = state.schemas().collect();
+    schemas.sort_unstable_by_key(|schema| schema.oid);
+    for schema in schemas.into_iter().filter(|schema| wanted.is_none_or(|oid| oid == schema.oid)) {
+        describe(NAMESPACE, schema.oid, 0, schema.comment.as_deref())?;
+    }
+    for relation in super::relations::wanted(reader, "objoid", None) {
+        describe(CLASS, relation.oid, 0, relation.comment.as_deref())?;
+        for (at, column) in relation.visible_columns() {
+            describe(CLASS, relation.oid, at + 1, column.comment.as_deref())?;
+        }
+    }
+    for constraint in super::constraints::constraints(reader, "objoid", "") {
+        describe(CONSTRAINT, constraint.oid, 0, constraint.comment())?;
+    }
+    Ok(())
+}
+
+pub(super) const PG_SHDESCRIPTION: Computed = Computed {
+    name: "pg_shdescription",
+    columns: &["objoid", "classoid", "description"],
+    keys: &[],
+    rows: |reader, emit| match reader.state.database_comment() {
+        Some(comment) => emit(&[Datum::Oid(DATABASE_OID), number(DATABASE), text(comment)]),
+        None => Ok(()),
+    },
+};
