@@ -371,8 +371,10 @@ pub enum AlterColumn {
     DropNotNull,
     /// TYPE
     Type {
-        /// The new type.
+        /// The new type; of a user's type, what is said beside it.
         column_type: ColumnType,
+        /// The name of the new type, if it is none of PostgreSQL's own.
+        user_type: Option<super::UserTypeName>,
         /// USING, as SQL text.
         using: Option<String>,
     },

@@ -16,6 +16,7 @@ mod simple;
 mod source;
 mod store;
 mod transaction;
+pub(crate) mod type_names;
 mod utility;
 
 use std::sync::Arc;

@@ -139,7 +139,8 @@ impl Definer<'_> {
             operator_class: None,
         };
         let oid = key.type_oid(relation);
-        key.operator_class = operator_class::choose(oid, spec.operator_class.as_deref())?;
+        key.operator_class =
+            operator_class::choose(&self.state(), oid, spec.operator_class.as_deref())?;
         Ok(key)
     }
 
