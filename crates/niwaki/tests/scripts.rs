@@ -135,6 +135,11 @@ fn enums() {
 }
 
 #[test]
+fn column_types_of_users() {
+    check("column_types_of_users", include_str!("../testscripts/column_types_of_users.test"));
+}
+
+#[test]
 fn system_types() {
     check("system_types", include_str!("../testscripts/system_types.test"));
 }
