@@ -21,6 +21,7 @@ use crate::overlay::{Change, apply};
 use crate::relation::Relation;
 use crate::remark::remark;
 use crate::state::{CatalogState, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry};
+use crate::types::TypeDefinition;
 
 /// The catalog of one open database. Statements take [`Catalog::state`]; transactions with DDL go
 /// through a [`crate::CatalogTransaction`].
@@ -101,6 +102,7 @@ impl Catalog {
                     ..SchemaEntry::new(object.oid, object.name)
                 }),
                 ObjectKind::Database => Change::DescribeDatabase(remark(&object)?),
+                ObjectKind::Type => Change::PutType(Arc::new(TypeDefinition::of_object(&object)?)),
                 ObjectKind::Relation => {
                     let definition: RelationDefinition =
                         serde_json::from_str(&object.definition)

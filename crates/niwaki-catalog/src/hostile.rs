@@ -6,9 +6,13 @@ use niwaki_env::hostile::Target;
 
 use crate::build::sequence_options;
 use crate::definition::{RelationDefinition, RelationStats};
+use crate::types::TypeDefinition;
 
 /// Name of a decoder, valid inputs to begin with, and what calls it.
-pub const TARGETS: &[Target] = &[("definition", definition_seeds, definition)];
+pub const TARGETS: &[Target] = &[
+    ("definition", definition_seeds, definition),
+    ("type_definition", type_seeds, type_definition),
+];
 
 /// A definition with everything that one can have, and one without.
 const EXAMPLES: [&str; 2] = [
@@ -54,6 +58,35 @@ fn definition(bytes: &[u8]) {
     let types: Vec<_> = relation.columns.iter().map(|column| column.column_type()).collect();
     let _ =
         (types, relation.options.fillfactor(), relation.sequence.as_ref().map(sequence_options));
+}
+
+const TYPE_EXAMPLE: &str = r#"{"oid":16384,"schema":2200,"name":"mood",
+"kind":{"Enum":[{"name":"sad","at":4611686018427387904},{"name":"ok","at":4611687117939015680}]}}"#;
+
+fn type_seeds() -> Vec<Vec<u8>> {
+    let read = serde_json::from_str::<TypeDefinition>(TYPE_EXAMPLE);
+    read.unwrap_or_else(|error| panic!("{error}: {TYPE_EXAMPLE}"));
+    vec![TYPE_EXAMPLE.as_bytes().to_vec()]
+}
+
+/// What is accepted is written as it was read, and its values have labels.
+fn type_definition(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(read) = serde_json::from_str::<TypeDefinition>(text) else { return };
+    let object = crate::objects::Object {
+        oid: read.oid,
+        schema: read.schema,
+        name: read.name.clone(),
+        kind: crate::objects::ObjectKind::Type,
+        definition: text.to_owned(),
+    };
+    let Ok(definition) = TypeDefinition::of_object(&object) else { return };
+    let again = definition.object().and_then(|object| TypeDefinition::of_object(&object));
+    assert_eq!(again.ok().as_ref(), Some(&definition), "what is written is read");
+    let found = definition.enum_type(definition.name.clone());
+    for label in &found.labels {
+        assert_eq!(found.label(label.position), Some(&*label.name));
+    }
 }
 
 #[cfg(test)]

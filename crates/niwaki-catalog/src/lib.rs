@@ -20,6 +20,7 @@ mod scan;
 mod state;
 mod system;
 mod temporary;
+mod types;
 
 pub use build::missing_text;
 pub use builtin::{
@@ -39,10 +40,11 @@ pub use definition::{
 pub use error::{Error, Result};
 pub use foreign_key::{ForeignKey, ReferentialAction};
 pub use numbering::{
-    NumberedConstraint, SEQUENCE_COLUMNS, TableConstraint, check_oid, default_oid,
+    NumberedConstraint, SEQUENCE_COLUMNS, TableConstraint, check_oid, default_oid, label_oid,
 };
 pub use relation::{IndexEntry, Relation};
 pub use state::{
     CatalogState, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry, SearchPath,
 };
 pub use system::{Key, SystemSource, VirtualTable};
+pub use types::{StoredLabel, TypeDefinition, TypeKind};

@@ -1,4 +1,4 @@
-//! Numbers of what has none of its own in the catalog: constraints and defaults.
+//! Numbers of what has none of its own in the catalog: constraints, defaults and labels of enums.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ const PARTS: u32 = 1600;
 /// Numbers of parts begin here: no object is likely to get there.
 const FIRST_PART: u32 = 1 << 31;
 
-/// A number for a part of a table, the same as long as the definition of the table is the same.
+/// A number for a part of a table or type, the same as long as its definition is the same.
 fn part_number(table: Oid, number: usize) -> Oid {
     let number = u32::try_from(number).unwrap_or(0) % PARTS;
     Oid(FIRST_PART + table.0 % (FIRST_PART / PARTS) * PARTS + number)
@@ -28,6 +28,11 @@ pub fn default_oid(table: Oid, column: usize) -> Oid {
 /// The number of a CHECK constraint, by its position in the table's list.
 pub fn check_oid(table: Oid, position: usize) -> Oid {
     part_number(table, position)
+}
+
+/// The number of a label of an enum, by its place in the type's list.
+pub fn label_oid(type_number: Oid, place: usize) -> Oid {
+    part_number(type_number, place)
 }
 
 /// What the one row of a sequence tells.

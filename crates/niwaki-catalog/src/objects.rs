@@ -46,6 +46,7 @@ pub(crate) enum ObjectKind {
     Schema = 1,
     /// The database itself, once it has something to say of it.
     Database = 2,
+    Type = 3,
 }
 
 /// A stored object, its parts joined.
@@ -181,6 +182,7 @@ impl Objects {
                         Some(Datum::Int2(0)) => ObjectKind::Relation,
                         Some(Datum::Int2(1)) => ObjectKind::Schema,
                         Some(Datum::Int2(2)) => ObjectKind::Database,
+                        Some(Datum::Int2(3)) => ObjectKind::Type,
                         other => return Err(damaged(oid, &format!("unknown kind {other:?}"))),
                     },
                     definition: text.to_string(),
@@ -364,6 +366,7 @@ fn duplicate(error: TableError, object: &Object) -> Error {
             kind: match object.kind {
                 ObjectKind::Relation => "relation",
                 ObjectKind::Schema => "schema",
+                ObjectKind::Type => "type",
                 ObjectKind::Database => "database",
             },
             name: object.name.clone(),

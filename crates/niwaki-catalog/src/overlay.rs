@@ -16,6 +16,7 @@ use crate::relation::{IndexEntry, Relation};
 use crate::remark::definition_of;
 use crate::state::{CatalogState, SchemaEntry};
 use crate::temporary::Temporary;
+use crate::types::TypeDefinition;
 
 /// One change of the catalog.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub(crate) enum Change {
     PutView(Arc<Relation>),
     PutSchema(SchemaEntry),
     RemoveSchema(Oid),
+    PutType(Arc<TypeDefinition>),
+    RemoveType(Oid),
     DescribeDatabase(Option<String>),
 }
 
@@ -231,6 +234,44 @@ impl CatalogTransaction {
         Ok(())
     }
 
+    /// Adds a type.
+    ///
+    /// # Errors
+    /// [`crate::Error::Duplicate`] when the schema has a type or relation of this name.
+    pub fn create_type(
+        &mut self,
+        transaction: &Transaction,
+        definition: TypeDefinition,
+    ) -> Result<()> {
+        self.catalog.objects.insert(transaction, &definition.object()?)?;
+        self.changes.push(Change::PutType(Arc::new(definition)));
+        Ok(())
+    }
+
+    /// Replaces a type's definition. The caller holds a lock that excludes other changes.
+    ///
+    /// # Errors
+    /// Storage errors.
+    pub fn update_type(
+        &mut self,
+        transaction: &Transaction,
+        definition: TypeDefinition,
+    ) -> Result<()> {
+        self.catalog.objects.update(transaction, &definition.object()?)?;
+        self.changes.push(Change::PutType(Arc::new(definition)));
+        Ok(())
+    }
+
+    /// Removes a type, which nothing uses.
+    ///
+    /// # Errors
+    /// Storage errors.
+    pub fn remove_type(&mut self, transaction: &Transaction, oid: Oid) -> Result<()> {
+        self.catalog.objects.delete(transaction, oid)?;
+        self.changes.push(Change::RemoveType(oid));
+        Ok(())
+    }
+
     /// Adds a schema.
     ///
     /// # Errors
@@ -333,12 +374,25 @@ pub(crate) fn apply(
     changes: &[Change],
 ) {
     let mut touched: HashSet<Oid> = HashSet::new();
+    let mut types_changed = false;
     for change in changes {
         match change {
-            Change::PutSchema(schema) => state.put_schema(schema.clone()),
+            Change::PutSchema(schema) => {
+                state.put_schema(schema.clone());
+                // Types are shown with the names of their schemas.
+                types_changed = true;
+            }
             Change::RemoveSchema(oid) => state.remove_schema(*oid),
             Change::DescribeDatabase(comment) => state.set_database_comment(comment.as_deref()),
             Change::PutView(view) => state.put(Arc::clone(view)),
+            Change::PutType(definition) => {
+                state.types.put(Arc::clone(definition));
+                types_changed = true;
+            }
+            Change::RemoveType(oid) => {
+                state.types.remove(*oid);
+                types_changed = true;
+            }
             Change::Remove(oid) => {
                 touched.insert(*oid);
                 if let Some(index) = state.relation(*oid).and_then(|r| r.index.as_ref()) {
@@ -355,6 +409,9 @@ pub(crate) fn apply(
                 state.put(Arc::new(unopened));
             }
         }
+    }
+    if types_changed {
+        state.types_changed();
     }
     // Indexes of the touched tables.
     let mut indexes: Vec<IndexEntry> = state

@@ -8,6 +8,7 @@ use crate::definition::{Oid, RelationKind};
 use crate::error::{Error, Result};
 use crate::foreign_key::ForeignKey;
 use crate::relation::Relation;
+use crate::types::Types;
 
 /// Oid of schema `pg_catalog` (PostgreSQL's).
 pub const PG_CATALOG: Oid = Oid(11);
@@ -56,6 +57,7 @@ pub struct CatalogState {
     schemas: HashMap<Oid, SchemaEntry>,
     /// The schema of the relations that only this session has.
     temporary: Option<Oid>,
+    pub(crate) types: Types,
     /// The referencing table of each foreign key.
     foreign_keys: HashMap<Oid, Oid>,
     /// Foreign keys by the table that they reference, in the order of their numbers.

@@ -78,6 +78,8 @@ impl Temporary {
             Change::PutView(_)
             | Change::PutSchema(_)
             | Change::RemoveSchema(_)
+            | Change::PutType(_)
+            | Change::RemoveType(_)
             | Change::DescribeDatabase(_) => false,
         })
     }

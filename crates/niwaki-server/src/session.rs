@@ -11,6 +11,7 @@
 //! data through [`Wire::copy_in_data`].
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use niwaki::{
@@ -178,7 +179,7 @@ impl RowSink for Wire<'_> {
             if formats.of(i) == 0 {
                 niwaki_types::write_text(value, type_oid, text, out);
             } else {
-                niwaki_types::write_binary(value, type_oid, out);
+                niwaki_types::write_binary(value, type_oid, &text.types, out);
             }
             Ok::<_, SqlError>(true)
         })?;
@@ -512,6 +513,12 @@ fn extended(
             backend::parse_complete(&mut wire.output.bytes);
         }
         Message::Bind(bind) => {
+            // Parameters of types that users defined are read as the catalog has them now.
+            session.refresh_types();
+            let types = &session.text_settings().types;
+            if !Arc::ptr_eq(&wire.text.types, types) {
+                wire.text.types = Arc::clone(types);
+            }
             bind_portal(session, &wire.text, portals, &bind)?;
             backend::bind_complete(&mut wire.output.bytes);
         }
@@ -614,7 +621,7 @@ fn bind_portal(
                     )));
                 }
             },
-            1 => niwaki_types::read_binary(kind(type_oid), bytes),
+            1 => niwaki_types::read_binary(kind(type_oid), bytes, &settings.types),
             other => return Err(unsupported_format(other)),
         };
         value.map_err(|error| {

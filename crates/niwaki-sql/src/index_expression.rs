@@ -157,7 +157,9 @@ fn cast_is_immutable(from: TypeOid, to: TypeOid) -> bool {
                 T::DATE | T::TIMESTAMP | T::TIMESTAMPTZ | T::TIME | T::TIMETZ | T::INTERVAL
             ) || to.is_object_name();
             let array = element_of(from).is_some() || element_of(to).is_some();
-            !output_depends && !input_depends && !array
+            // Labels can be renamed.
+            let label = from.is_enum() || to.is_enum();
+            !output_depends && !input_depends && !array && !label
         }
         None => false,
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Relation, SearchPath};
-use niwaki_types::{ColumnType, Datum, TypeOid};
+use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
 
 use crate::analyze::stored_expression;
 use crate::context::{AnalyzeContext, ExecContext};
@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::expr::{BoolTest, Expr, ExprKind};
 use crate::functions::quote_identifier;
 use crate::sessionless;
-use crate::types::{format_oid, format_type};
+use crate::types::format_type;
 
 /// Values of the session that have names of their own, which functions do not show.
 const VALUE_FUNCTIONS: &[&str] = &[
@@ -52,7 +52,10 @@ pub(crate) fn show(
     if VALUE_FUNCTIONS.contains(&word.as_str()) {
         return Ok(word);
     }
-    let context = AnalyzeContext { catalog, path, ..sessionless::analyze_context(0) };
+    let settings =
+        TextSettings { types: Arc::clone(catalog.types_of_values()), ..TextSettings::default() };
+    let context =
+        AnalyzeContext { catalog, path, text: &settings, ..sessionless::analyze_context(0) };
     let expr = stored_expression(text, relation, &context, target.map(|(column, _)| column))?;
     Ok(sessionless::with_context(|exec| {
         let exec = ExecContext {
@@ -61,7 +64,7 @@ pub(crate) fn show(
             store: exec.store,
             environment: exec.environment,
             source: exec.source,
-            text: exec.text,
+            text: &settings,
             memory_limit: exec.memory_limit,
             work_mem: exec.work_mem,
             hash_mem: exec.hash_mem,
@@ -178,7 +181,7 @@ impl Writer<'_, '_> {
                     return name;
                 }
                 // Another type for the same bytes.
-                let kind = format_type(expr.column_type());
+                let kind = self.type_name(expr.column_type());
                 if self.pretty { format!("{name}::{kind}") } else { format!("({name})::{kind}") }
             }
             ExprKind::Const(value) => match written_as_integer(value) {
@@ -188,7 +191,7 @@ impl Writer<'_, '_> {
                         _ => format!("'{integer}'::integer"),
                     };
                     let text = if self.pretty { text } else { format!("({text})") };
-                    format!("{text}::{}", format_oid(expr.ty))
+                    format!("{text}::{}", self.type_name(expr.ty.into()))
                 }
                 None => self.constant(value, expr),
             },
@@ -206,7 +209,7 @@ impl Writer<'_, '_> {
                 let call = matches!(&argument.kind, ExprKind::Call { function, .. }
                     if function.name.starts_with(|c: char| c.is_ascii_alphabetic()));
                 let text = if call && !self.pretty { format!("({text})") } else { text };
-                format!("{text}::{}", format_type(expr.column_type()))
+                format!("{text}::{}", self.type_name(expr.column_type()))
             }
             ExprKind::And(parts) => {
                 let shown = parts.iter().map(|part| self.show(part, Parent::And));
@@ -245,7 +248,7 @@ impl Writer<'_, '_> {
                 format!("{name}({})", self.list(arguments))
             }
             ExprKind::Array(parts) if parts.is_empty() => {
-                format!("'{{}}'::{}", format_oid(expr.ty))
+                format!("'{{}}'::{}", self.type_name(expr.ty.into()))
             }
             ExprKind::Array(parts) => format!("ARRAY[{}]", self.list(parts)),
             ExprKind::ArrayCompare { function, any, left, right } => {
@@ -260,6 +263,10 @@ impl Writer<'_, '_> {
             }
             _ => self.plain(expr),
         }
+    }
+
+    fn type_name(&self, column: ColumnType) -> String {
+        self.exec.text.types.shown(column.oid).unwrap_or_else(|| format_type(column))
     }
 
     /// A constant; of the integers, only type `integer` is not said.
@@ -298,7 +305,7 @@ impl Writer<'_, '_> {
         }
         let otherwise = match default {
             Some(default) => self.show(default, Parent::None),
-            None => format!("NULL::{}", format_oid(ty)),
+            None => format!("NULL::{}", self.type_name(ty.into())),
         };
         text.push_str(&format!("\n    ELSE {otherwise}\nEND"));
         text

@@ -10,6 +10,8 @@ pub(crate) const ANY_ARRAY: TypeOid = TypeOid(2277);
 pub(crate) const ANY_ELEMENT: TypeOid = TypeOid(2283);
 /// Stands for every type that is no array.
 pub(crate) const ANY_NONARRAY: TypeOid = TypeOid(2776);
+/// Stands for every enum in a signature; all places with it must agree.
+pub(crate) const ANY_ENUM: TypeOid = TypeOid(3500);
 /// Stands for every type in a signature; all places with it get the type that they can all become.
 pub(crate) const ANY_COMPATIBLE: TypeOid = TypeOid(5077);
 /// The array type of [`ANY_COMPATIBLE`].
@@ -62,6 +64,7 @@ const TYPES: &[(&str, TypeOid, char, bool, u32)] = &[
     ("anyarray", ANY_ARRAY, 'P', false, 0),
     ("anyelement", ANY_ELEMENT, 'P', false, 0),
     ("anynonarray", ANY_NONARRAY, 'P', false, 0),
+    ("anyenum", ANY_ENUM, 'P', false, 0),
     ("anycompatible", ANY_COMPATIBLE, 'P', false, 0),
     ("anycompatiblearray", ANY_COMPATIBLE_ARRAY, 'P', false, 0),
 ];
@@ -100,12 +103,13 @@ pub fn type_name(oid: TypeOid) -> String {
 
 /// The array type whose elements are `oid`.
 pub fn array_of(oid: TypeOid) -> Option<TypeOid> {
-    every().find(|t| t.1 == oid && t.4 != 0).map(|t| TypeOid(t.4))
+    let known = every().find(|t| t.1 == oid && t.4 != 0).map(|t| TypeOid(t.4));
+    known.or_else(|| if oid.is_enum() { oid.array() } else { None })
 }
 
 /// The element type of an array type.
 pub fn element_of(oid: TypeOid) -> Option<TypeOid> {
-    if oid.is_vector() {
+    if oid.is_vector() || oid.user_number().is_some() {
         return oid.element();
     }
     every().find(|t| t.4 != 0 && t.4 == oid.0).map(|t| t.1)
@@ -115,6 +119,9 @@ pub fn element_of(oid: TypeOid) -> Option<TypeOid> {
 pub(crate) fn category(oid: TypeOid) -> char {
     if element_of(oid).is_some() {
         return 'A';
+    }
+    if oid.is_enum() {
+        return 'E';
     }
     every().find(|t| t.1 == oid).map_or('U', |t| t.2)
 }
@@ -126,7 +133,7 @@ pub(crate) fn is_preferred(oid: TypeOid) -> bool {
 
 /// Whether a value of the type can be stored, shown and read.
 pub(crate) fn is_known(oid: TypeOid) -> bool {
-    category(oid) == 'A' || every().any(|t| t.1 == oid)
+    matches!(category(oid), 'A' | 'E') || every().any(|t| t.1 == oid)
 }
 
 /// The name PostgreSQL shows: `integer`, `character varying(10)`, `text[]`.
@@ -159,6 +166,7 @@ pub fn format_type(column: ColumnType) -> String {
         ANY_ARRAY => "anyarray".to_owned(),
         ANY_ELEMENT => "anyelement".to_owned(),
         ANY_NONARRAY => "anynonarray".to_owned(),
+        ANY_ENUM => "anyenum".to_owned(),
         ANY_COMPATIBLE => "anycompatible".to_owned(),
         ANY_COMPATIBLE_ARRAY => "anycompatiblearray".to_owned(),
         ANY => "\"any\"".to_owned(),

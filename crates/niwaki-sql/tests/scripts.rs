@@ -372,6 +372,16 @@ fn regexp_random() {
     check("regexp_random", include_str!("../testscripts/regexp_random.test"));
 }
 
+#[test]
+fn array_dimensions() {
+    check("array_dimensions", include_str!("../testscripts/array_dimensions.test"));
+}
+
+#[test]
+fn array_literals() {
+    check("array_literals", include_str!("../testscripts/array_literals.test"));
+}
+
 /// Queries on rows (x, y, z) that are given for `{}`; `order by` only where it is complete.
 const RANDOM: &[&str] = &[
     "select * from {} order by y desc, x nulls first, z",

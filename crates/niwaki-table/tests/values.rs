@@ -537,7 +537,7 @@ fn values_of_every_type_that_may_be_large_come_back() {
         Datum::text(&format!("{:<9000}", "padded")),
         Datum::Bytea(noise(3, 50_000).into_bytes().into()),
         Datum::Numeric(Arc::new(number)),
-        Datum::Array(TypeOid::TEXT, elements.into()),
+        Datum::array(TypeOid::TEXT, elements),
     ]);
     let tx = world.begin(0);
     let mut work = Workspace::new();

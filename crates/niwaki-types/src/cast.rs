@@ -164,13 +164,13 @@ fn convert(
             _ => Err(none()),
         },
         other => {
-            if let (Some(element), Datum::Array(from_element, values)) = (other.element(), value) {
+            if let (Some(element), Datum::Array(from_element, array)) = (other.element(), value) {
                 let to = ColumnType::with_typmod(element, to.typmod);
-                let values = values
+                let values = array
                     .iter()
                     .map(|value| cast(value, *from_element, to, explicit, context))
                     .collect::<Result<Vec<_>>>()?;
-                return Ok(Datum::Array(element, values.into()));
+                return Ok(Datum::Array(element, Arc::new(array.with_values(values))));
             }
             if from == other { Ok(value.clone()) } else { Err(none()) }
         }

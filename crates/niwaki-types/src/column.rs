@@ -73,7 +73,12 @@ impl TypeOid {
             Self::INT2VECTOR => Self::INT2,
             Self::OIDVECTOR => Self::OID,
             Self::ACLITEM_ARRAY => Self::ACLITEM,
-            other => return other.object_element(),
+            other => {
+                return match other.object_element() {
+                    Some(element) => Some(element),
+                    None => other.user_element(),
+                };
+            }
         })
     }
 
@@ -108,7 +113,12 @@ impl TypeOid {
             Self::JSON => Self::JSON_ARRAY,
             Self::JSONB => Self::JSONB_ARRAY,
             Self::ACLITEM => Self::ACLITEM_ARRAY,
-            other => return other.object_array(),
+            other => {
+                return match other.object_array() {
+                    Some(array) => Some(array),
+                    None => other.user_array(),
+                };
+            }
         })
     }
 
@@ -171,6 +181,7 @@ impl TypeOid {
             Self::JSONB_ARRAY => "jsonb[]",
             Self::REGCLASS => "regclass",
             Self::VOID => "void",
+            other if other.is_enum() => "enum",
             other => match other.object_type_name() {
                 Some(name) => name,
                 None => "unsupported type",
@@ -178,8 +189,7 @@ impl TypeOid {
         }
     }
 
-    /// Bytes a value takes in the stored row and on the wire (`pg_type.typlen`); `None` when it
-    /// varies in the stored row.
+    /// Bytes a value takes in the stored row, and but for enums on the wire; `None` when it varies in the stored row.
     #[inline]
     pub const fn fixed_length(self) -> Option<usize> {
         match self {
@@ -196,6 +206,7 @@ impl TypeOid {
             | Self::PG_LSN => Some(8),
             Self::TIMETZ => Some(12),
             Self::INTERVAL | Self::UUID => Some(16),
+            other if other.is_enum() => Some(8),
             _ => None,
         }
     }

@@ -50,12 +50,8 @@ fn compare_any(oid: TypeOid, a: &Datum, b: &Datum) -> Ordering {
         (Datum::Tid(a, c), Datum::Tid(b, d)) => (a, c).cmp(&(b, d)),
         (Datum::Lsn(a), Datum::Lsn(b)) => a.cmp(b),
         (Datum::Jsonb(a), Datum::Jsonb(b)) => a.compare(b),
-        (Datum::Array(element, a), Datum::Array(_, b)) => a
-            .iter()
-            .zip(b.iter())
-            .map(|(a, b)| compare(*element, a, b))
-            .find(|order| *order != Ordering::Equal)
-            .unwrap_or_else(|| a.len().cmp(&b.len())),
+        (Datum::Enum(_, a), Datum::Enum(_, b)) => a.cmp(b),
+        (Datum::Array(element, a), Datum::Array(_, b)) => a.compare(*element, b),
         // Values of different types never meet: the analyzer has converted them. Their order is
         // still total, so that a mistake there cannot break a sort.
         _ => variant_rank(a).cmp(&variant_rank(b)),
@@ -111,7 +107,7 @@ pub fn hash<H: Hasher>(oid: TypeOid, value: &Datum, state: &mut H) {
             state.write_u32(*block);
             state.write_u16(*offset);
         }
-        Datum::Lsn(value) => state.write_u64(*value),
+        Datum::Lsn(value) | Datum::Enum(_, value) => state.write_u64(*value),
         Datum::Jsonb(value) => value.hash_into(state),
         Datum::Array(element, values) => {
             state.write_usize(values.len());
@@ -184,6 +180,7 @@ fn variant_rank(value: &Datum) -> u8 {
         Datum::TimeTz(_) => 15,
         Datum::Uuid(_) => 16,
         Datum::Jsonb(_) => 17,
+        Datum::Enum(..) => 18,
     }
 }
 

@@ -185,8 +185,10 @@ pub enum Datum {
     Lsn(u64),
     /// `jsonb`
     Jsonb(Arc<crate::Jsonb>),
-    /// An array: element type and elements, one dimension, lower bound 1.
-    Array(TypeOid, Arc<[Datum]>),
+    /// A value of an enum: the type, and the position of its label
+    Enum(TypeOid, u64),
+    /// An array: element type, elements and dimensions
+    Array(TypeOid, Arc<crate::Array>),
 }
 
 // Rows in memory are made of these; a type that needs more goes behind an `Arc`.
@@ -229,6 +231,7 @@ impl Datum {
             (Self::Tid(a, b), Self::Tid(c, d)) => (a, b) == (c, d),
             (Self::Lsn(a), Self::Lsn(b)) => a == b,
             (Self::Jsonb(a), Self::Jsonb(b)) => Arc::ptr_eq(a, b),
+            (Self::Enum(a, b), Self::Enum(c, d)) => a == c && b == d,
             (Self::Array(a, b), Self::Array(c, d)) => a == c && Arc::ptr_eq(b, d),
             _ => false,
         }

@@ -7,10 +7,11 @@ use std::collections::hash_map::DefaultHasher;
 
 use crate::{
     Apart, ColumnMask, ColumnType, Compression, Datum, Field, InputContext, KeyOrder, Numeric,
-    RowView, TextSettings, TypeOid, ValuePointer, compare, compress, datetime, decode_key,
-    decompress, encode_key, equal, float4_to_char, float8_to_char, form_row, form_row_apart, hash,
-    input, int4_to_char, int8_to_char, numeric_to_char, read_binary, read_tagged_row, to_number,
-    to_text, value_of_image, write_binary, write_tagged, write_tagged_row,
+    RowView, TextSettings, TypeOid, UserTypes, ValuePointer, compare, compress, datetime,
+    decode_key, decompress, encode_key, equal, float4_to_char, float8_to_char, form_row,
+    form_row_apart, hash, input, int4_to_char, int8_to_char, numeric_to_char, read_binary,
+    read_tagged_row, to_number, to_text, value_of_image, write_binary, write_tagged,
+    write_tagged_row,
 };
 
 /// Name of a decoder, valid inputs to begin with, and what calls it. The same shape as
@@ -75,6 +76,8 @@ const EXAMPLES: &[(TypeOid, &str)] = &[
     ),
     (TypeOid::JSONB, "[[[[[[[[false]]]]]]]]"),
     (TypeOid::JSONB_ARRAY, "{\"{\\\"a\\\": 1}\",NULL,3}"),
+    (TypeOid::INT4_ARRAY, "[0:1][-1:0]={{1,2},{3,NULL}}"),
+    (TypeOid::of_enum(16_400), "4611686018427387904"),
 ];
 
 fn kind_of(byte: u8) -> TypeOid {
@@ -139,7 +142,7 @@ fn use_value(oid: TypeOid, value: &Datum) {
 fn value_binary_seeds() -> Vec<Vec<u8>> {
     examples(|oid, text| {
         let mut out = Vec::new();
-        write_binary(&value(oid, text), oid, &mut out);
+        write_binary(&value(oid, text), oid, &UserTypes::default(), &mut out);
         out
     })
 }
@@ -147,12 +150,12 @@ fn value_binary_seeds() -> Vec<Vec<u8>> {
 fn value_binary(bytes: &[u8]) {
     let Some((&[kind, typmod], bytes)) = bytes.split_first_chunk::<2>() else { return };
     let kind = ColumnType::with_typmod(kind_of(kind), typmod_of(typmod));
-    let Ok(value) = read_binary(kind, bytes) else { return };
+    let Ok(value) = read_binary(kind, bytes, &UserTypes::default()) else { return };
     use_value(kind.oid, &value);
     to_text(&value, kind.oid, &TextSettings::default());
     let mut written = Vec::new();
-    write_binary(&value, kind.oid, &mut written);
-    match read_binary(kind, &written) {
+    write_binary(&value, kind.oid, &UserTypes::default(), &mut written);
+    match read_binary(kind, &written, &UserTypes::default()) {
         Ok(again) => assert!(equal(kind.oid, &value, &again), "{value:?} → {again:?}"),
         Err(error) => panic!("{value:?} was written as {written:?}, which is refused: {error}"),
     }

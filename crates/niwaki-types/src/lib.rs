@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arith;
+mod array;
 mod binary_io;
 mod cast;
 mod column;
@@ -25,9 +26,11 @@ mod settings;
 #[cfg(test)]
 mod test_values;
 mod text_io;
+mod user_types;
 mod vector;
 
 pub use arith::{ArithmeticOperator, absolute, arithmetic, negate, zoned_arithmetic};
+pub use array::{ARRAY_DIMENSIONS_MAX, ARRAY_ELEMENTS_MAX, Array, Bounds, Dimension};
 pub use binary_io::{read_binary, write_binary};
 pub use cast::cast;
 pub use column::ColumnType;
@@ -57,4 +60,5 @@ pub use text_io::{
     input, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8, to_text, write_float4,
     write_float8, write_text,
 };
+pub use user_types::{EnumLabel, EnumType, LabelPlace, UserTypes};
 pub use vector::{Decimals, Texts, Vector, VectorData};

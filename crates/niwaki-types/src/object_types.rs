@@ -1,6 +1,6 @@
 //! Types whose values are numbers of catalog objects, and what else only catalogs have in their columns.
 
-use crate::{Datum, TypeOid};
+use crate::TypeOid;
 
 impl TypeOid {
     /// `regproc`
@@ -116,18 +116,6 @@ impl TypeOid {
             Self::INET => "inet",
             _ => return None,
         })
-    }
-}
-
-impl Datum {
-    /// An array of one dimension that begins at 1.
-    pub fn array(element: TypeOid, values: impl Into<Vec<Self>>) -> Self {
-        Self::Array(element, values.into().into())
-    }
-
-    /// A value of `int2vector` or `oidvector`, which begin at 0.
-    pub fn vector(element: TypeOid, values: impl Into<Vec<Self>>) -> Self {
-        Self::array(element, values)
     }
 }
 

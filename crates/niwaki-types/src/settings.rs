@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::UserTypes;
 use crate::datetime::TimeZone;
 use crate::error::Result;
 
@@ -62,6 +63,8 @@ pub struct TextSettings {
     pub interval_style: IntervalStyle,
     /// `bytea_output = escape` instead of `hex`.
     pub bytea_escape: bool,
+    /// The types that users defined.
+    pub types: Arc<UserTypes>,
 }
 
 impl Default for TextSettings {
@@ -74,6 +77,7 @@ impl Default for TextSettings {
             date_style: DateStyle::default(),
             interval_style: IntervalStyle::default(),
             bytea_escape: false,
+            types: Arc::default(),
         }
     }
 }

@@ -7,10 +7,16 @@ use proptest::strategy::Union;
 
 use crate::json::tests::{any_json_text, any_jsonb};
 use crate::numeric::tests::any_numeric;
-use crate::{Datum, Interval, TimeTz, TypeOid};
+use crate::{Array, Datum, Dimension, Interval, TimeTz, TypeOid};
+
+/// An enum of which nobody knows the labels, so that positions are shown.
+const ENUM: TypeOid = TypeOid::of_enum(16_400);
+
+/// Its array type.
+const ENUM_ARRAY: TypeOid = TypeOid(ENUM.0 | 1 << 30);
 
 /// Every type that a column can have.
-pub(crate) const TYPES: [TypeOid; 37] = [
+pub(crate) const TYPES: [TypeOid; 39] = [
     TypeOid::BOOL,
     TypeOid::BYTEA,
     TypeOid::CHAR,
@@ -48,6 +54,8 @@ pub(crate) const TYPES: [TypeOid; 37] = [
     TypeOid::JSON,
     TypeOid::JSONB,
     TypeOid::JSONB_ARRAY,
+    ENUM,
+    ENUM_ARRAY,
 ];
 
 /// A type.
@@ -100,6 +108,8 @@ pub(crate) fn value_of(oid: TypeOid) -> BoxedStrategy<Datum> {
         TypeOid::JSON => any_json_text().prop_map(|text| Datum::text(&text)).boxed(),
         TypeOid::JSONB => any_jsonb().prop_map(Datum::Jsonb).boxed(),
         TypeOid::JSONB_ARRAY => array_of(TypeOid::JSONB),
+        ENUM => prop_oneof![any::<u64>(), 0..3u64].prop_map(|at| Datum::Enum(ENUM, at)).boxed(),
+        ENUM_ARRAY => array_of(ENUM),
         TypeOid::DATE => {
             prop_oneof![-2_451_545..2_145_031_949i32, -400..400i32, Just(i32::MAX), Just(i32::MIN)]
                 .prop_map(Datum::Date)
@@ -157,9 +167,20 @@ fn any_moment() -> impl Strategy<Value = i64> {
 }
 
 fn array_of(element: TypeOid) -> BoxedStrategy<Datum> {
-    proptest::collection::vec(value_or_null(element), 0..4)
-        .prop_map(move |values| Datum::Array(element, values.into()))
-        .boxed()
+    let list = proptest::collection::vec(value_or_null(element), 0..4)
+        .prop_map(move |values| Datum::array(element, values));
+    let dimension = || (1..3u32, prop_oneof![Just(1), -1..3i32]);
+    let shaped = proptest::collection::vec(dimension(), 1..4).prop_flat_map(move |shape| {
+        let count = shape.iter().map(|(length, _)| *length as usize).product::<usize>();
+        proptest::collection::vec(value_or_null(element), count).prop_map(move |values| {
+            let dimensions: Vec<Dimension> = shape
+                .iter()
+                .map(|(length, lower)| Dimension { length: *length, lower: *lower })
+                .collect();
+            Datum::Array(element, Arc::new(Array::new(&dimensions, values).expect("an array")))
+        })
+    });
+    prop_oneof![2 => list, 1 => shaped].boxed()
 }
 
 /// A value of `oid` or NULL.
@@ -177,7 +198,9 @@ pub(crate) fn same_image(a: &Datum, b: &Datum) -> bool {
         (Datum::Interval(a), Datum::Interval(b)) => a.same_image(b),
         (Datum::Jsonb(a), Datum::Jsonb(b)) => a.to_string() == b.to_string(),
         (Datum::Array(a, x), Datum::Array(b, y)) => {
-            a == b && x.len() == y.len() && x.iter().zip(y.iter()).all(|(x, y)| same_image(x, y))
+            a == b
+                && x.dimensions() == y.dimensions()
+                && x.iter().zip(y.iter()).all(|(x, y)| same_image(x, y))
         }
         // Text compares all its bytes under this type.
         _ => crate::equal(TypeOid::TEXT, a, b),

@@ -125,6 +125,26 @@ fn join_plans() {
 }
 
 #[test]
+fn array_columns() {
+    check("array_columns", include_str!("../testscripts/array_columns.test"));
+}
+
+#[test]
+fn enums() {
+    check("enums", include_str!("../testscripts/enums.test"));
+}
+
+#[test]
+fn column_types_of_users() {
+    check("column_types_of_users", include_str!("../testscripts/column_types_of_users.test"));
+}
+
+#[test]
+fn system_types() {
+    check("system_types", include_str!("../testscripts/system_types.test"));
+}
+
+#[test]
 fn foreign_keys() {
     let database = Database::in_memory().unwrap();
     let mut session = database.session();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_types::{Datum, Interval, Numeric, Spread, TypeError, TypeOid, compare};
+use niwaki_types::{Array, Datum, Interval, Numeric, Spread, TypeError, TypeOid, compare};
 
 use super::regression::{Pairs, Squares};
 use super::{AggregateKind, Regression};
@@ -10,6 +10,7 @@ use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::exec::value_bytes;
 use crate::functions::JsonAggregate;
+use crate::types::element_of;
 
 /// Running state of one aggregate in one group.
 #[derive(Debug)]
@@ -339,7 +340,10 @@ impl Accumulator {
             Self::Strings(text) => text.map_or(Datum::Null, |t| Datum::Text(t.into())),
             Self::Bytes(bytes) => bytes.map_or(Datum::Null, |b| Datum::Bytea(b.into())),
             Self::Array { values, .. } if values.is_empty() => Datum::Null,
-            Self::Array { element, values, .. } => Datum::Array(element, values.into()),
+            Self::Array { element, values, .. } => match element_of(element) {
+                Some(inner) => Datum::Array(inner, Arc::new(Array::accumulated(&values)?)),
+                None => Datum::array(element, values),
+            },
             Self::Json(state, _) => state.finish()?,
         })
     }

@@ -176,7 +176,10 @@ pub(crate) const AGGREGATES: &[Function] = functions! {
     "bit_xor" (INT8) INT8 nullable single immutable Aggregate(K::BitXor);
     "string_agg" (TEXT, TEXT) TEXT nullable single immutable Aggregate(K::StringAgg);
     "string_agg" (BYTEA, BYTEA) BYTEA nullable single immutable Aggregate(K::BytesAgg);
+    "max" (ENUM) ENUM nullable single immutable Aggregate(K::Max);
+    "min" (ENUM) ENUM nullable single immutable Aggregate(K::Min);
     "array_agg" (NONARRAY) ARRAY nullable single immutable Aggregate(K::ArrayAgg);
+    "array_agg" (ARRAY) ARRAY nullable single immutable Aggregate(K::ArrayAgg);
     "json_agg" (ELEMENT) JSON nullable single stable Aggregate(K::Json { binary: false, object: false });
     "jsonb_agg" (ELEMENT) JSONB nullable single stable Aggregate(K::Json { binary: true, object: false });
     "json_object_agg" (ANY, ANY) JSON nullable single stable Aggregate(K::Json { binary: false, object: true });

@@ -7,8 +7,8 @@ use crate::error::{Result, SqlError};
 use crate::expr::Expr;
 use crate::functions::{Function, operators_named};
 use crate::types::{
-    ANY, ANY_ARRAY, ANY_COMPATIBLE, ANY_COMPATIBLE_ARRAY, ANY_ELEMENT, ANY_NONARRAY, CastContext,
-    array_of, cast_path, category, element_of, format_oid, is_preferred,
+    ANY, ANY_ARRAY, ANY_COMPATIBLE, ANY_COMPATIBLE_ARRAY, ANY_ELEMENT, ANY_ENUM, ANY_NONARRAY,
+    CastContext, array_of, cast_path, category, element_of, is_preferred,
 };
 
 /// The chosen candidate with the types its arguments must get.
@@ -83,6 +83,7 @@ fn accepts(declared: &[TypeOid], types: &[TypeOid]) -> bool {
     let simple = declared.iter().zip(types).all(|(d, t)| match *d {
         ANY | ANY_ELEMENT | ANY_COMPATIBLE => true,
         ANY_NONARRAY => element_of(*t).is_none(),
+        ANY_ENUM => *t == TypeOid::UNKNOWN || t.is_enum(),
         ANY_ARRAY | ANY_COMPATIBLE_ARRAY => *t == TypeOid::UNKNOWN || element_of(*t).is_some(),
         d => *t == TypeOid::UNKNOWN || cast_path(*t, d, CastContext::Implicit).is_some(),
     });
@@ -106,7 +107,7 @@ fn polymorphic(declared: &[TypeOid], types: &[TypeOid]) -> std::result::Result<P
             continue;
         }
         let found = match *d {
-            ANY_ELEMENT | ANY_NONARRAY => *t,
+            ANY_ELEMENT | ANY_NONARRAY | ANY_ENUM => *t,
             ANY_ARRAY => element_of(*t).ok_or(())?,
             ANY_COMPATIBLE => {
                 compatible.push(*t);
@@ -222,7 +223,8 @@ fn finish(
     let known = |t: TypeOid| if t == TypeOid::UNKNOWN { TypeOid::TEXT } else { t };
     let (element, compatible) = (known(found.element), known(found.compatible));
     let concrete = |t: TypeOid, given: Option<TypeOid>| match t {
-        ANY_ELEMENT | ANY_NONARRAY => Some(element),
+        ANY_ENUM if !element.is_enum() => None,
+        ANY_ELEMENT | ANY_NONARRAY | ANY_ENUM => Some(element),
         ANY_ARRAY => array_of(element),
         ANY_COMPATIBLE => Some(compatible),
         ANY_COMPATIBLE_ARRAY => array_of(compatible),
@@ -341,8 +343,10 @@ impl Analyzer<'_> {
         reason: &NoMatch,
     ) -> SqlError {
         let shown = match types {
-            [left, right] => format!("{} {name} {}", format_oid(*left), format_oid(*right)),
-            [only] => format!("{name} {}", format_oid(*only)),
+            [left, right] => {
+                format!("{} {name} {}", self.format_oid(*left), self.format_oid(*right))
+            }
+            [only] => format!("{name} {}", self.format_oid(*only)),
             _ => name.to_owned(),
         };
         let hint = match (reason, types.len()) {
@@ -374,7 +378,7 @@ impl Analyzer<'_> {
         location: i32,
         reason: &NoMatch,
     ) -> SqlError {
-        let arguments: Vec<String> = types.iter().map(|t| format_oid(*t)).collect();
+        let arguments: Vec<String> = types.iter().map(|t| self.format_oid(*t)).collect();
         let shown = format!("{name}({})", arguments.join(", "));
         match reason {
             NoMatch::Ambiguous => {

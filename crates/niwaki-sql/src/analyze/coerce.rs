@@ -5,7 +5,7 @@ use niwaki_types::{ColumnType, Datum, InputContext, TypeOid};
 use super::Analyzer;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, object_input, shows_names};
-use crate::types::{CastContext, CastPath, cast_path, category, format_oid, is_preferred};
+use crate::types::{CastContext, CastPath, cast_path, category, is_preferred};
 
 impl Analyzer<'_> {
     /// Converts to a type if the context allows it; `None` if it does not.
@@ -79,11 +79,12 @@ impl Analyzer<'_> {
             }
             ExprKind::Param(number) => {
                 let number = *number;
-                if let Some(known) = self.params.get_mut(number) {
-                    if *known == TypeOid::UNKNOWN {
-                        *known = to;
-                    } else if *known != to {
-                        let detail = format!("{} versus {}", format_oid(*known), format_oid(to));
+                if let Some(known) = self.params.get(number).copied() {
+                    if known == TypeOid::UNKNOWN {
+                        self.params[number] = to;
+                    } else if known != to {
+                        let detail =
+                            format!("{} versus {}", self.format_oid(known), self.format_oid(to));
                         return Err(self
                             .error(
                                 "42P08",
@@ -117,7 +118,7 @@ impl Analyzer<'_> {
                 if category(to) == 'P' {
                     return Err(SqlError::unsupported(format!(
                         "a literal of type {}",
-                        format_oid(to)
+                        self.format_oid(to)
                     )));
                 }
                 let context = InputContext { settings: self.context.text, now: self.context.now };
@@ -167,7 +168,11 @@ impl Analyzer<'_> {
         let Some(mut cast) = self.coerce(expr, to.oid, CastContext::Explicit)? else {
             return Err(self.error(
                 "42846",
-                format!("cannot cast type {} to {}", format_oid(from), format_oid(to.oid)),
+                format!(
+                    "cannot cast type {} to {}",
+                    self.format_oid(from),
+                    self.format_oid(to.oid)
+                ),
                 location,
             ));
         };
@@ -202,8 +207,8 @@ impl Analyzer<'_> {
                     "42804",
                     format!(
                         "column \"{name}\" is of type {} but expression is of type {}",
-                        format_oid(column.oid),
-                        format_oid(from)
+                        self.format_oid(column.oid),
+                        self.format_oid(from)
                     ),
                     location,
                 )
@@ -220,7 +225,7 @@ impl Analyzer<'_> {
                 "42804",
                 format!(
                     "argument of {construct} must be type boolean, not type {}",
-                    format_oid(from)
+                    self.format_oid(from)
                 ),
                 location,
             )),
@@ -253,8 +258,8 @@ impl Analyzer<'_> {
                     "42804",
                     format!(
                         "{construct} types {} and {} cannot be matched",
-                        format_oid(chosen),
-                        format_oid(ty)
+                        self.format_oid(chosen),
+                        self.format_oid(ty)
                     ),
                     location,
                 ));
@@ -276,8 +281,8 @@ impl Analyzer<'_> {
                 "42846",
                 format!(
                     "{construct} could not convert type {} to {}",
-                    format_oid(from),
-                    format_oid(to)
+                    self.format_oid(from),
+                    self.format_oid(to)
                 ),
                 location,
             )

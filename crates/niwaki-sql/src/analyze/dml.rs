@@ -13,15 +13,18 @@ use super::select::{Target, column_info};
 use super::{Analyzer, table_expression};
 use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
-use crate::expr::Expr;
+use crate::expr::{Expr, ExprKind};
 use crate::plan::{ConflictPlan, ModifyKind, split_conjuncts};
 use crate::query::{From, ItemKind, JoinTree, ModifyQuery, ModifySource};
+use crate::types::element_of;
 
 /// Where the rows of an INSERT go.
-struct InsertTarget {
+struct InsertTarget<'s> {
     relation: Arc<Relation>,
     /// The columns that values are given for, in the order of the values.
     columns: Vec<usize>,
+    /// The subscripts behind each of them.
+    parts: Vec<&'s [Node]>,
     /// Whether the statement lists them.
     explicit: bool,
     override_kind: OverridingKind,
@@ -50,9 +53,11 @@ impl Analyzer<'_> {
         let var =
             insert.relation.as_ref().ok_or_else(|| SqlError::internal("INSERT without a table"))?;
         let relation = self.target_relation(var)?;
+        let (columns, parts) = self.insert_columns(&relation, &insert.cols)?;
         let target = InsertTarget {
             relation: Arc::clone(&relation),
-            columns: self.insert_columns(&relation, &insert.cols)?,
+            columns,
+            parts,
             explicit: !insert.cols.is_empty(),
             override_kind: insert.r#override(),
         };
@@ -125,18 +130,27 @@ impl Analyzer<'_> {
     }
 
     /// The columns that values are given for.
-    fn insert_columns(&self, relation: &Arc<Relation>, nodes: &[Node]) -> Result<Vec<usize>> {
+    fn insert_columns<'n>(
+        &self,
+        relation: &Arc<Relation>,
+        nodes: &'n [Node],
+    ) -> Result<(Vec<usize>, Vec<&'n [Node]>)> {
         if nodes.is_empty() {
-            return Ok(relation.visible_columns().map(|(number, _)| number).collect());
+            return Ok((
+                relation.visible_columns().map(|(number, _)| number).collect(),
+                Vec::new(),
+            ));
         }
         let mut columns: Vec<usize> = Vec::with_capacity(nodes.len());
+        let mut parts: Vec<&[Node]> = Vec::with_capacity(nodes.len());
         for node in nodes {
             let Some(NodeEnum::ResTarget(target)) = &node.node else { continue };
-            if !target.indirection.is_empty() {
-                return Err(self.unsupported("a subscript in the column list", target.location));
-            }
             let number = self.target_column(relation, &target.name, target.location)?;
-            if columns.contains(&number) {
+            // Several parts of one column may be given, but not a part and the whole.
+            let whole = |(column, part): (&usize, &&[Node])| {
+                *column == number && (part.is_empty() || target.indirection.is_empty())
+            };
+            if columns.iter().zip(&parts).any(whole) {
                 return Err(self.error(
                     "42701",
                     format!("column \"{}\" specified more than once", target.name),
@@ -144,8 +158,9 @@ impl Analyzer<'_> {
                 ));
             }
             columns.push(number);
+            parts.push(&target.indirection);
         }
-        Ok(columns)
+        Ok((columns, parts))
     }
 
     fn target_column(&self, relation: &Relation, name: &str, location: i32) -> Result<usize> {
@@ -162,7 +177,7 @@ impl Analyzer<'_> {
         self.error("42601", "INSERT has more expressions than target columns", at)
     }
 
-    fn check_count(&self, given: usize, target: &InsertTarget) -> Result<()> {
+    fn check_count(&self, given: usize, target: &InsertTarget<'_>) -> Result<()> {
         if given > target.columns.len() {
             return Err(self.too_many_values(-1));
         }
@@ -173,16 +188,16 @@ impl Analyzer<'_> {
         Ok(())
     }
 
-    /// Puts a value into the column it is given for, unless OVERRIDING USER VALUE says to ignore it.
-    /// A value for an identity column that is always generated is refused.
+    /// A value as its column gets it; `None` if OVERRIDING USER VALUE says to ignore it. `placed` is what the column has so
+    /// far, of which a part may be given. A value for an identity column that is always generated is refused.
     fn place(
         &mut self,
-        target: &InsertTarget,
+        target: &InsertTarget<'_>,
         number: usize,
         value: Expr,
         location: i32,
-        place: impl FnOnce(usize, Expr),
-    ) -> Result<()> {
+        placed: Option<&Expr>,
+    ) -> Result<Option<Expr>> {
         let column = target.columns[number];
         let definition = &target.relation.columns[column];
         let override_kind = target.override_kind;
@@ -208,16 +223,24 @@ impl Analyzer<'_> {
         }
         let ignored =
             override_kind == OverridingKind::OverridingUserValue && definition.identity.is_some();
-        if !ignored {
-            let column_type = definition.column_type();
-            place(column, self.assign(value, column_type, &definition.name, location)?);
+        if ignored {
+            return Ok(None);
         }
-        Ok(())
+        let column_type = definition.column_type();
+        let part = target.parts.get(number).copied().unwrap_or_default();
+        if part.is_empty() {
+            return self.assign(value, column_type, &definition.name, location).map(Some);
+        }
+        // Where nothing was given before, parts are put into NULL, not into the default.
+        let given = target.columns.iter().take(number).any(|earlier| *earlier == column);
+        let old = placed.filter(|_| given).cloned();
+        let old = old.unwrap_or_else(|| Expr::constant(Datum::Null, column_type.oid, -1));
+        self.assigned_part(old, part, value, (column_type, &definition.name), location).map(Some)
     }
 
     fn insert_values(
         &mut self,
-        target: &InsertTarget,
+        target: &InsertTarget<'_>,
         select: &protobuf::SelectStmt,
         values: &mut [Option<Expr>],
     ) -> Result<(ModifySource, usize)> {
@@ -243,7 +266,7 @@ impl Analyzer<'_> {
     /// Complete rows, defaults filled in.
     fn insert_rows(
         &mut self,
-        target: &InsertTarget,
+        target: &InsertTarget<'_>,
         select: &protobuf::SelectStmt,
     ) -> Result<Vec<Vec<Expr>>> {
         let relation = &target.relation;
@@ -264,6 +287,10 @@ impl Analyzer<'_> {
                     if number >= target.columns.len() {
                         return Err(self.too_many_values(default.location));
                     }
+                    if target.parts.get(number).is_some_and(|part| !part.is_empty()) {
+                        let message = "cannot set an array element to DEFAULT";
+                        return Err(self.error("0A000", message, default.location));
+                    }
                     continue;
                 }
                 let value = self.expr(item)?;
@@ -271,7 +298,10 @@ impl Analyzer<'_> {
                 if number >= target.columns.len() {
                     return Err(self.too_many_values(location));
                 }
-                self.place(target, number, value, location, |column, value| row[column] = value)?;
+                let column = target.columns[number];
+                if let Some(value) = self.place(target, number, value, location, row.get(column))? {
+                    row[column] = value;
+                }
             }
             self.check_count(list.items.len(), target)?;
             rows.push(row);
@@ -281,18 +311,30 @@ impl Analyzer<'_> {
 
     fn insert_select(
         &mut self,
-        target: &InsertTarget,
+        target: &InsertTarget<'_>,
         select: &protobuf::SelectStmt,
         values: &mut [Option<Expr>],
     ) -> Result<(ModifySource, usize)> {
         let columns = target.columns.iter();
-        let wanted: Vec<ColumnType> =
+        let mut wanted: Vec<ColumnType> =
             columns.map(|column| target.relation.columns[*column].column_type()).collect();
+        for (wanted, part) in wanted.iter_mut().zip(&target.parts) {
+            let slice =
+                |step: &Node| matches!(&step.node, Some(NodeEnum::AIndices(i)) if i.is_slice);
+            if let Some(element) = element_of(wanted.oid)
+                && !part.is_empty()
+                && !part.iter().any(slice)
+            {
+                wanted.oid = element;
+            }
+        }
         let query = self.query(select, Some(&wanted), true)?;
         self.check_count(query.columns.len(), target)?;
         for (number, output) in query.columns.iter().enumerate() {
             let value = Expr::slot(number, output.column_type);
-            self.place(target, number, value, -1, |column, value| values[column] = Some(value))?;
+            let column = target.columns[number];
+            let placed = values[column].take();
+            values[column] = self.place(target, number, value, -1, placed.as_ref())?.or(placed);
         }
         let width = query.width();
         Ok((ModifySource::Query(Box::new(query)), width))
@@ -461,11 +503,13 @@ impl Analyzer<'_> {
         let mut values: Vec<Option<Expr>> = vec![None; relation.columns.len()];
         for node in nodes {
             let Some(NodeEnum::ResTarget(target)) = &node.node else { continue };
-            if !target.indirection.is_empty() {
-                return Err(self.unsupported("assignment to a part of a column", target.location));
-            }
             let column = self.target_column(relation, &target.name, target.location)?;
-            if values[column].is_some() {
+            let part = target.indirection.as_slice();
+            let parts = !part.is_empty()
+                && values[column]
+                    .as_ref()
+                    .is_some_and(|value| matches!(value.kind, ExprKind::AssignPart { .. }));
+            if values[column].is_some() && !parts {
                 return Err(self.error(
                     "42601",
                     format!("multiple assignments to same column \"{}\"", target.name),
@@ -488,7 +532,19 @@ impl Analyzer<'_> {
                     .error("428C9", message, target.location)
                     .with_detail(format!("Column \"{name}\" is {what}.")));
             }
-            values[column] = Some(if is_default {
+            values[column] = Some(if !part.is_empty() {
+                if is_default {
+                    let message = "cannot set an array element to DEFAULT";
+                    return Err(self.error("0A000", message, target.location));
+                }
+                let old = match values[column].take() {
+                    Some(old) => old,
+                    None => self.old_value(column)?,
+                };
+                let value = self.expr_of(value)?;
+                let definition = (definition.column_type(), definition.name.as_str());
+                self.assigned_part(old, part, value, definition, target.location)?
+            } else if is_default {
                 self.default_of(relation, column)?
             } else {
                 let expr = self.expr_of(value)?;
@@ -496,6 +552,13 @@ impl Analyzer<'_> {
             });
         }
         Ok(values)
+    }
+
+    /// What a column of the table that is updated, the scope's first item, has before.
+    fn old_value(&mut self, column: usize) -> Result<Expr> {
+        let items = &self.scope()?.items;
+        let column = items.first().and_then(|item| item.columns.get(column));
+        column.map(|column| column.expr.clone()).ok_or_else(|| SqlError::internal("no old value"))
     }
 
     /// What one column gets of `SET column = …` or `SET (column, …) = (…)`.

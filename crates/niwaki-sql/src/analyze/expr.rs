@@ -14,7 +14,7 @@ use super::{Analyzer, IndexPart, names_of};
 use crate::error::{Result, SqlError};
 use crate::expr::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind};
 use crate::functions::{compare_function, functions_named};
-use crate::types::{CastContext, array_of, cast_path, element_of, format_oid};
+use crate::types::{CastContext, array_of, cast_path, element_of};
 
 impl Analyzer<'_> {
     /// The expression in an optional node.
@@ -84,7 +84,7 @@ impl Analyzer<'_> {
                         "42883",
                         format!(
                             "could not identify a comparison function for type {}",
-                            format_oid(ty)
+                            self.format_oid(ty)
                         ),
                         expr.location,
                     ));
@@ -225,57 +225,20 @@ impl Analyzer<'_> {
         Ok(Expr::new(ExprKind::Case { operand, branches, default }, ty, case.location))
     }
 
-    fn array(&mut self, array: &protobuf::AArrayExpr, wanted: Option<ColumnType>) -> Result<Expr> {
-        let elements = self.exprs(&array.elements)?;
-        if elements.is_empty() && wanted.is_none() {
-            return Err(self
-                .error("42P18", "cannot determine type of empty array", array.location)
-                .with_hint(
-                    "Explicitly cast to the desired type, for example ARRAY[]::integer[].",
-                ));
-        }
-        let elements = match wanted {
-            Some(element) => elements
-                .into_iter()
-                .map(|e| self.cast(e, element, array.location))
-                .collect::<Result<Vec<Expr>>>()?,
-            None => self.unify(elements, "ARRAY")?,
-        };
-        let element = wanted
-            .map(|wanted| wanted.oid)
-            .or_else(|| elements.first().map(|e| e.ty))
-            .unwrap_or(TypeOid::TEXT);
-        if element_of(element).is_some() {
-            return Err(self.unsupported("an array of arrays", array.location));
-        }
-        let ty = array_of(element).ok_or_else(|| {
-            self.error(
-                "42704",
-                format!("could not find array type for data type {}", format_oid(element)),
-                array.location,
-            )
-        })?;
-        Ok(Expr::new(ExprKind::Array(elements), ty, array.location))
-    }
-
     fn indirection(&mut self, indirection: &protobuf::AIndirection) -> Result<Expr> {
         let mut value = self.expr_of(indirection.arg.as_deref())?;
         if value.ty == TypeOid::JSONB {
             return self.json_subscripts(value, &indirection.indirection);
         }
-        if indirection.indirection.len() > 1
-            && indirection
-                .indirection
-                .iter()
-                .all(|step| matches!(step.node, Some(NodeEnum::AIndices(_))))
-        {
-            return Err(SqlError::unsupported("an array of several dimensions"));
-        }
-        for step in &indirection.indirection {
-            match &step.node {
-                Some(NodeEnum::AIndices(indices)) => value = self.subscript(value, indices)?,
-                _ => return Err(SqlError::unsupported("a field of a composite value")),
+        let mut steps = indirection.indirection.as_slice();
+        while let Some(step) = steps.first() {
+            if !matches!(step.node, Some(NodeEnum::AIndices(_))) {
+                return Err(SqlError::unsupported("a field of a composite value"));
             }
+            let indices = |step: &&Node| matches!(step.node, Some(NodeEnum::AIndices(_)));
+            let (subscripts, rest) = steps.split_at(steps.iter().take_while(indices).count());
+            value = self.subscripted(value, subscripts)?;
+            steps = rest;
         }
         Ok(value)
     }
@@ -315,7 +278,7 @@ impl Analyzer<'_> {
                 return Err(self
                     .error(
                         "42804",
-                        format!("subscript type {} is not supported", format_oid(from)),
+                        format!("subscript type {} is not supported", self.format_oid(from)),
                         place,
                     )
                     .with_hint("jsonb subscript must be coercible to either integer or text."));
@@ -331,73 +294,6 @@ impl Analyzer<'_> {
             .copied()
             .ok_or_else(|| SqlError::internal("no function jsonb_extract_path"))?;
         Ok(Expr::call(function, arguments, TypeOid::JSONB, location))
-    }
-
-    /// One element of an array, or a slice of it.
-    fn subscript(&mut self, value: Expr, indices: &protobuf::AIndices) -> Result<Expr> {
-        if value.ty == TypeOid::NAME && !indices.is_slice {
-            return self.letter_of_name(value, indices);
-        }
-        let element = element_of(value.ty).ok_or_else(|| {
-            self.error(
-                "42804",
-                format!(
-                    "cannot subscript type {} because it does not support subscripting",
-                    format_oid(value.ty)
-                ),
-                value.location,
-            )
-        })?;
-        // Vectors begin at 0.
-        let first = i32::from(!value.ty.is_vector());
-        let array = Box::new(value);
-        if indices.is_slice {
-            let mut bounds = [None, None];
-            for (bound, node) in bounds.iter_mut().zip([&indices.lidx, &indices.uidx]) {
-                if let Some(node) = node {
-                    *bound = Some(self.subscript_number(node, first)?);
-                }
-            }
-            let (ty, location) = (array.ty, array.location);
-            let kind = ExprKind::Slice { array, bounds: Box::new(bounds) };
-            return Ok(Expr::new(kind, ty, location));
-        }
-        let Some(node) = indices.uidx.as_deref() else {
-            return Err(SqlError::internal("a subscript without a number"));
-        };
-        let index = self.subscript_number(node, first)?;
-        let location = index.location;
-        let kind = ExprKind::Subscript { array, index: Box::new(index) };
-        Ok(Expr::new(kind, element, location))
-    }
-
-    /// `name[n]`: a letter, counted from 0. Names are text here, so that only the first of them is at hand.
-    fn letter_of_name(&mut self, value: Expr, indices: &protobuf::AIndices) -> Result<Expr> {
-        let location = value.location;
-        let index = self.expr_of(indices.uidx.as_deref())?;
-        let ExprKind::Const(Datum::Int4(0)) = index.kind else {
-            return Err(self.unsupported("a letter of a name other than the first", location));
-        };
-        self.cast(value, ColumnType::new(TypeOid::CHAR), location)
-    }
-
-    /// The number of an element, counted from 1, of an array whose first has the number `first`.
-    fn subscript_number(&mut self, node: &Node, first: i32) -> Result<Expr> {
-        let index = self.expr(node)?;
-        let (from, location) = (index.ty, index.location);
-        let index =
-            self.coerce(index, TypeOid::INT4, CastContext::Assignment)?.ok_or_else(|| {
-                self.error(
-                    "42804",
-                    format!("array subscript must have type integer, not {}", format_oid(from)),
-                    location,
-                )
-            })?;
-        if first == 1 {
-            return Ok(index);
-        }
-        let distance = Expr::constant(Datum::Int4(1 - first), TypeOid::INT4, location);
-        self.operator("+", Some(index), distance, location)
     }
 
     fn type_cast(&mut self, cast: &protobuf::TypeCast) -> Result<Expr> {
@@ -477,8 +373,11 @@ impl Analyzer<'_> {
             }
             SubLinkType::ArraySublink => {
                 let column = one_column(self)?;
-                let array = array_of(column.oid)
-                    .ok_or_else(|| self.unsupported("an array of this type", location))?;
+                // Arrays make an array of one dimension more.
+                let array = element_of(column.oid)
+                    .map_or_else(|| array_of(column.oid), |_| Some(column.oid));
+                let array =
+                    array.ok_or_else(|| self.unsupported("an array of this type", location))?;
                 (SubQueryKind::Array, array, -1)
             }
             SubLinkType::AnySublink | SubLinkType::AllSublink => {

@@ -10,11 +10,9 @@ use super::{Analyzer, names_of};
 use crate::aggregates::{AggregateKind, aggregates_named, is_aggregate};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::functions::{
-    Eval, Function, compare_function, functions_named, variadic_forms, vector_forms,
-};
+use crate::functions::{Eval, Function, compare_function, functions_named, variadic_forms};
 use crate::plan::{AggregateCall, SetCall};
-use crate::types::{ANY, ANY_ELEMENT, CastContext, element_of, format_oid, type_by_name};
+use crate::types::{ANY, ANY_ELEMENT, CastContext, element_of, type_by_name};
 
 impl Analyzer<'_> {
     pub(super) fn function_call(&mut self, call: &protobuf::FuncCall) -> Result<Expr> {
@@ -75,10 +73,7 @@ impl Analyzer<'_> {
             }
             variadic_forms(name)
         } else {
-            match vector_forms(name) {
-                forms if !forms.is_empty() && types.first().is_some_and(|t| t.is_vector()) => forms,
-                _ => functions_named(name),
-            }
+            functions_named(name)
         };
         let resolved = match choose(candidates, &types) {
             Ok(resolved) => resolved,
@@ -183,9 +178,6 @@ impl Analyzer<'_> {
                 location,
             ));
         } else {
-            if name == "array_agg" && types.first().is_some_and(|t| element_of(*t).is_some()) {
-                return Err(self.unsupported("an array of arrays", location));
-            }
             let resolved = choose(aggregates_named(name), &types)
                 .map_err(|reason| self.function_error(name, &types, location, &reason))?;
             let Eval::Aggregate(kind) = resolved.function.eval else {
@@ -200,7 +192,7 @@ impl Analyzer<'_> {
         if call.agg_distinct
             && let Some(argument) = converted.iter().find(|a| compare_function("=", a.ty).is_none())
         {
-            let ty = format_oid(argument.ty);
+            let ty = self.format_oid(argument.ty);
             let message = format!("could not identify an equality operator for type {ty}");
             return Err(self.error("42883", message, argument.location));
         }
@@ -239,7 +231,7 @@ impl Analyzer<'_> {
             let expr = self.expr_of(sort.node.as_deref())?;
             let expr = self.to_output(expr)?;
             if compare_function("<", expr.ty).is_none() {
-                let ty = format_oid(expr.ty);
+                let ty = self.format_oid(expr.ty);
                 let message = format!("could not identify an ordering operator for type {ty}");
                 return Err(self
                     .error("42883", message, expr.location)

@@ -6,6 +6,7 @@
     reason = "`to_bool(self, expr)` converts the expression, not the analyzer"
 )]
 
+mod array;
 mod call;
 mod coerce;
 mod conflict;

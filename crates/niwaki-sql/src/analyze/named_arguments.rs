@@ -7,7 +7,6 @@ use pg_query::{Node, NodeEnum};
 use super::Analyzer;
 use crate::error::{Result, SqlError};
 use crate::expr::Expr;
-use crate::types::format_oid;
 
 /// A function's parameters in their order.
 struct Parameters {
@@ -62,7 +61,7 @@ impl Analyzer<'_> {
                     }
                     named.push(argument.name.as_str());
                     let expr = self.expr_of(argument.arg.as_deref())?;
-                    shown.push(format!("{} => {}", argument.name, format_oid(expr.ty)));
+                    shown.push(format!("{} => {}", argument.name, self.format_oid(expr.ty)));
                     (parameters.names.iter().position(|known| *known == argument.name), expr)
                 }
                 _ if !named.is_empty() => {
@@ -74,7 +73,7 @@ impl Analyzer<'_> {
                 }
                 _ => {
                     let expr = self.expr(node)?;
-                    shown.push(format_oid(expr.ty));
+                    shown.push(self.format_oid(expr.ty));
                     (Some(position), expr)
                 }
             };

@@ -9,7 +9,7 @@ use pg_query::{Node, NodeEnum};
 use super::{Analyzer, names_of};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::types::{array_of, element_of, format_oid};
+use crate::types::{array_of, element_of};
 
 impl Analyzer<'_> {
     pub(super) fn operator_expr(&mut self, expr: &protobuf::AExpr) -> Result<Expr> {
@@ -203,8 +203,8 @@ impl Analyzer<'_> {
                 "42883",
                 format!(
                     "operator does not exist: {} {name} {}",
-                    format_oid(left.ty),
-                    format_oid(element)
+                    self.format_oid(left.ty),
+                    self.format_oid(element)
                 ),
                 location,
             )

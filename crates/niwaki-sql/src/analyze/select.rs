@@ -22,7 +22,7 @@ use crate::query::{
     SetSide, SharedQuery,
 };
 use crate::store::{LockWait, RowLock, TableLock};
-use crate::types::{CastContext, format_oid};
+use crate::types::CastContext;
 
 /// One output column, or an expression that is only sorted by.
 pub(super) struct Target {
@@ -344,7 +344,7 @@ impl Analyzer<'_> {
                         "42883",
                         format!(
                             "could not identify an ordering operator for type {}",
-                            format_oid(ty)
+                            self.format_oid(ty)
                         ),
                         targets[target].expr.location,
                     )
@@ -470,7 +470,7 @@ impl Analyzer<'_> {
                     "42883",
                     format!(
                         "could not identify an equality operator for type {}",
-                        format_oid(expr.ty)
+                        self.format_oid(expr.ty)
                     ),
                     expr.location,
                 ));
@@ -507,7 +507,7 @@ impl Analyzer<'_> {
                     "42883",
                     format!(
                         "could not identify an equality operator for type {}",
-                        format_oid(target.expr.ty)
+                        self.format_oid(target.expr.ty)
                     ),
                     target.expr.location,
                 ));
@@ -617,7 +617,7 @@ impl Analyzer<'_> {
                         "42804",
                         format!(
                             "argument of {name} must be type bigint, not type {}",
-                            format_oid(from)
+                            this.format_oid(from)
                         ),
                         location,
                     )
@@ -756,7 +756,7 @@ impl Analyzer<'_> {
                     "42883",
                     format!(
                         "could not identify an equality operator for type {}",
-                        format_oid(common)
+                        self.format_oid(common)
                     ),
                 ));
             }

@@ -1,14 +1,19 @@
 //! Which type a type name means.
 
-use niwaki_types::ColumnType;
+use niwaki_types::{ColumnType, TypeOid};
 use pg_query::NodeEnum;
 use pg_query::protobuf::{self, a_const};
 
 use super::{Analyzer, names_of};
 use crate::error::Result;
-use crate::types::{array_of, encode_typmod, type_by_name};
+use crate::types::{array_of, encode_typmod, format_oid, type_by_name};
 
 impl Analyzer<'_> {
+    /// The name of a type without modifier, as messages show it.
+    pub(super) fn format_oid(&self, oid: TypeOid) -> String {
+        self.context.text.types.shown(oid).unwrap_or_else(|| format_oid(oid))
+    }
+
     /// The type that a type name means.
     pub(super) fn type_name(&self, name: &protobuf::TypeName) -> Result<ColumnType> {
         let names = names_of(&name.names);
@@ -22,10 +27,20 @@ impl Analyzer<'_> {
             let shown = schema.map_or_else(|| base.to_owned(), |s| format!("{s}.{base}"));
             self.error("42704", format!("type \"{shown}\" does not exist"), location)
         };
-        if schema.is_some_and(|s| s != "pg_catalog") {
+        let own = match schema {
+            Some("pg_catalog") => None,
+            schema => self.context.catalog.resolve_type(self.context.path, schema, base),
+        };
+        // PostgreSQL's own types come first, as long as the search path does not say otherwise.
+        let builtin = match schema {
+            None | Some("pg_catalog") => type_by_name(base),
+            Some(_) => None,
+        };
+        let found = builtin.or_else(|| own.map(|own| own.type_oid()));
+        if found.is_none() && schema.is_some_and(|s| s != "pg_catalog") {
             return Err(undefined());
         }
-        let mut oid = type_by_name(base).ok_or_else(|| {
+        let mut oid = found.ok_or_else(|| {
             if KNOWN_TYPES.contains(&base) {
                 self.unsupported(format!("type {base}"), location)
             } else {
@@ -64,9 +79,6 @@ impl Analyzer<'_> {
             })?
         };
         if !name.array_bounds.is_empty() {
-            if name.array_bounds.len() > 1 {
-                return Err(self.unsupported("an array of several dimensions", location));
-            }
             oid = array_of(oid).ok_or_else(undefined)?;
         }
         Ok(ColumnType { oid, typmod })

@@ -179,7 +179,9 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
             }
         }
         ExprKind::Cast { argument, .. } | ExprKind::Length { argument, .. } => {
-            format!("({})::{}", show(argument), format_type(expr.column_type()))
+            let shown = exec.text.types.shown(expr.ty);
+            let shown = shown.unwrap_or_else(|| format_type(expr.column_type()));
+            format!("({})::{shown}", show(argument))
         }
         ExprKind::And(parts) => joined(parts, " AND "),
         ExprKind::Or(parts) => joined(parts, " OR "),
@@ -213,9 +215,10 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
                 };
                 text.push_str(&format!(" WHEN {shown} THEN {}", show(result)));
             }
-            let otherwise = default
-                .as_ref()
-                .map_or_else(|| format!("NULL::{}", format_oid(expr.ty)), |default| show(default));
+            let otherwise = default.as_ref().map_or_else(
+                || format!("NULL::{}", shown_type(expr.ty, exec)),
+                |default| show(default),
+            );
             text.push_str(&format!(" ELSE {otherwise} END"));
             text
         }
@@ -245,15 +248,23 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
                 })
                 .collect();
             match constants {
-                Some(values) => format!("'{{{}}}'::{}", values.join(","), format_oid(expr.ty)),
+                Some(values) => {
+                    format!("'{{{}}}'::{}", values.join(","), shown_type(expr.ty, exec))
+                }
                 None => format!("ARRAY[{}]", list(parts)),
             }
         }
-        ExprKind::Subscript { array, index } => format!("{}[{}]", show(array), show(index)),
-        ExprKind::Slice { array, bounds } => {
-            let bounds: Vec<String> =
-                bounds.iter().map(|b| b.as_ref().map_or_else(String::new, &show)).collect();
-            format!("{}[{}]", show(array), bounds.join(":"))
+        ExprKind::Subscript { array, subscripts }
+        | ExprKind::AssignPart { array, subscripts, .. } => {
+            let mut text = show(array);
+            for [lower, upper] in &subscripts.bounds {
+                let shown = |bound: &Option<Expr>| bound.as_ref().map_or_else(String::new, &show);
+                text.push_str(&match subscripts.slice {
+                    true => format!("[{}:{}]", shown(lower), shown(upper)),
+                    false => format!("[{}]", shown(upper)),
+                });
+            }
+            text
         }
         ExprKind::ArrayCompare { function, any, left, right } => {
             let word = if *any { "ANY" } else { "ALL" };
@@ -272,10 +283,16 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
 
 fn constant(value: &Datum, ty: TypeOid, exec: &ExecContext<'_>) -> String {
     match value {
-        Datum::Null => format!("NULL::{}", format_oid(ty)),
+        Datum::Null => format!("NULL::{}", shown_type(ty, exec)),
         Datum::Int4(v) if *v >= 0 => v.to_string(),
         Datum::Numeric(_) => value_text(value, ty, exec),
         Datum::Bool(v) => v.to_string(),
-        value => format!("{}::{}", quote_string(&value_text(value, ty, exec)), format_oid(ty)),
+        value => {
+            format!("{}::{}", quote_string(&value_text(value, ty, exec)), shown_type(ty, exec))
+        }
     }
+}
+
+fn shown_type(oid: TypeOid, exec: &ExecContext<'_>) -> String {
+    exec.text.types.shown(oid).unwrap_or_else(|| format_oid(oid))
 }

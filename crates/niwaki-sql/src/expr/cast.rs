@@ -25,12 +25,12 @@ pub(crate) fn cast_value(
     match cast_path(from, to, CastContext::Explicit) {
         Some(CastPath::Relabel) => return Ok(value.clone()),
         Some(CastPath::Array) => {
-            let (Datum::Array(_, values), Some(from), Some(to)) =
+            let (Datum::Array(_, array), Some(from), Some(to)) =
                 (value, element_of(from), element_of(to))
             else {
                 return Err(SqlError::internal("array cast of something else"));
             };
-            let values = values
+            let values = array
                 .iter()
                 .map(|v| {
                     if v.is_null() {
@@ -40,7 +40,7 @@ pub(crate) fn cast_value(
                     }
                 })
                 .collect::<Result<Vec<Datum>>>()?;
-            return Ok(Datum::Array(to, values.into()));
+            return Ok(Datum::Array(to, Arc::new(array.with_values(values))));
         }
         _ => {}
     }
@@ -294,10 +294,11 @@ pub(crate) fn coerce_length(value: Datum, column: ColumnType, explicit: bool) ->
     if column.typmod < 0 {
         return Ok(value);
     }
-    if let (Datum::Array(kind, values), Some(element)) = (&value, element_of(column.oid)) {
+    if let (Datum::Array(kind, array), Some(element)) = (&value, element_of(column.oid)) {
         let column = ColumnType { oid: element, typmod: column.typmod };
-        let values = values.iter().map(|value| coerce_length(value.clone(), column, explicit));
-        return Ok(Datum::Array(*kind, values.collect::<Result<Vec<Datum>>>()?.into()));
+        let values = array.iter().map(|value| coerce_length(value.clone(), column, explicit));
+        let values = values.collect::<Result<Vec<Datum>>>()?;
+        return Ok(Datum::Array(*kind, Arc::new(array.with_values(values))));
     }
     match (&value, column.oid) {
         (Datum::Text(text), TypeOid::VARCHAR | TypeOid::BPCHAR) => {

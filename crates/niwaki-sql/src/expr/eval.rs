@@ -1,6 +1,8 @@
 //! Evaluation of one expression over one row.
 
-use niwaki_types::{Datum, TypeOid, compare};
+use std::sync::Arc;
+
+use niwaki_types::{Array, Datum, TypeOid, compare};
 
 use super::hashed::{HashedValues, is_hashed};
 use super::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind, cast_value, coerce_length};
@@ -28,9 +30,9 @@ pub(crate) struct State {
     /// Operands of the CASE expressions being evaluated, innermost last.
     pub(crate) case_operands: Vec<Datum>,
     /// Results of nested queries that do not depend on outer rows, by number of the nested query.
-    pub(crate) results: Vec<Option<std::sync::Arc<Vec<Vec<Datum>>>>>,
+    pub(crate) results: Vec<Option<Arc<Vec<Vec<Datum>>>>>,
     /// The same as sets of values, where it is asked whether they contain one.
-    pub(crate) hashed: Vec<Option<std::sync::Arc<HashedValues>>>,
+    pub(crate) hashed: Vec<Option<Arc<HashedValues>>>,
     /// Rows of WITH queries that do not depend on outer rows, likewise.
     pub(crate) shared: Vec<Option<KeptRows>>,
     /// Rows since the last check for interrupts.
@@ -193,26 +195,19 @@ impl Expr {
                     .ok_or_else(|| SqlError::internal("array without an element type"))?;
                 let values =
                     elements.iter().map(|e| e.eval(row, rt)).collect::<Result<Vec<Datum>>>()?;
-                Ok(Datum::Array(element, values.into()))
+                let nested = elements.first().is_some_and(|e| e.ty == self.ty);
+                let array = if nested { Array::of_arrays(&values)? } else { Array::list(values) };
+                Ok(Datum::Array(element, Arc::new(array)))
             }
-            ExprKind::Subscript { array, index } => {
-                let (array, index) = (array.eval(row, rt)?, index.eval(row, rt)?);
-                let (Datum::Array(_, values), Datum::Int4(index)) = (array, index) else {
-                    return Ok(Datum::Null);
-                };
-                let position = usize::try_from(index).ok().and_then(|i| i.checked_sub(1));
-                Ok(position.and_then(|p| values.get(p)).cloned().unwrap_or(Datum::Null))
-            }
-            ExprKind::Slice { array, bounds } => {
+            ExprKind::Subscript { array, subscripts } => {
                 let array = array.eval(row, rt)?;
-                let mut numbers = [None, None];
-                for (number, bound) in numbers.iter_mut().zip(bounds.iter()) {
-                    let Some(bound) = bound else { continue };
-                    let Datum::Int4(value) = bound.eval(row, rt)? else { return Ok(Datum::Null) };
-                    *number = Some(value);
-                }
-                let [lower, upper] = numbers;
-                Ok(crate::functions::slice(&array, lower, upper))
+                subscripts.read(&array, row, rt)
+            }
+            ExprKind::AssignPart { array, subscripts, value } => {
+                let element = crate::types::element_of(self.ty)
+                    .ok_or_else(|| SqlError::internal("array without an element type"))?;
+                let (array, value) = (array.eval(row, rt)?, value.eval(row, rt)?);
+                subscripts.assign(&array, element, value, row, rt)
             }
             ExprKind::ArrayCompare { function, any, left, right } => {
                 let left = left.eval(row, rt)?;
@@ -395,10 +390,13 @@ fn eval_sub_query(sub: &SubQuery, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Re
             )),
         },
         SubQueryKind::Array => {
-            let element = plan.columns.first().map_or(TypeOid::TEXT, |c| c.column_type.oid);
+            let column = plan.columns.first().map_or(TypeOid::TEXT, |c| c.column_type.oid);
             let values: Vec<Datum> =
                 rows.iter().map(|r| r.first().cloned().unwrap_or(Datum::Null)).collect();
-            Ok(Datum::Array(element, values.into()))
+            Ok(match crate::types::element_of(column) {
+                Some(element) => Datum::Array(element, Arc::new(Array::accumulated(&values)?)),
+                None => Datum::array(column, values),
+            })
         }
         SubQueryKind::Compare { function, any, left, right_cast } => {
             let left = left.eval(row, rt)?;

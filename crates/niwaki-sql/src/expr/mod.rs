@@ -5,6 +5,7 @@ mod cast;
 mod eval;
 mod hashed;
 mod object_names;
+mod subscript;
 mod walk;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub(crate) use eval::{Runtime, State, is_true};
 pub(crate) use hashed::is_hashed;
 pub use object_names::object_input;
 pub(crate) use object_names::{ROLES, object_name};
+pub(crate) use subscript::Subscripts;
 
 /// An expression with its type and where it stands in the query text (bytes, -1 for nowhere).
 #[derive(Clone, Debug)]
@@ -95,16 +97,18 @@ pub(crate) enum ExprKind {
         right: Box<Expr>,
         negated: bool,
     },
+    /// `ARRAY[…]`; of arrays it is one with a dimension more.
     Array(Vec<Expr>),
+    /// `array[1][2]`, `array[1:2]`
     Subscript {
         array: Box<Expr>,
-        index: Box<Expr>,
+        subscripts: Box<Subscripts>,
     },
-    /// `array[lower:upper]`
-    Slice {
+    /// The array with another value in a part of it: what an assignment to the part stores.
+    AssignPart {
         array: Box<Expr>,
-        /// Lower and upper bound; one that is left out is the array's.
-        bounds: Box<[Option<Expr>; 2]>,
+        subscripts: Box<Subscripts>,
+        value: Box<Expr>,
     },
     /// `left op ANY (array)` or ALL
     ArrayCompare {

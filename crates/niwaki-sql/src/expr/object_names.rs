@@ -39,11 +39,11 @@ pub fn object_input(
         });
     }
     let found = match kind {
-        TypeOid::REGTYPE => regtype(text)?,
+        TypeOid::REGTYPE => regtype(text, catalog, path)?,
         TypeOid::REGPROC => regproc(trimmed)?,
-        TypeOid::REGPROCEDURE => regprocedure(trimmed)?,
+        TypeOid::REGPROCEDURE => regprocedure(trimmed, catalog, path)?,
         TypeOid::REGOPER => regoper(trimmed)?,
-        TypeOid::REGOPERATOR => regoperator(trimmed)?,
+        TypeOid::REGOPERATOR => regoperator(trimmed, catalog, path)?,
         TypeOid::REGROLE => regrole(trimmed)?,
         TypeOid::REGNAMESPACE => regnamespace(trimmed, catalog)?,
         TypeOid::REGCOLLATION => regcollation(trimmed)?,
@@ -59,7 +59,10 @@ pub(crate) fn object_name(number: u32, kind: TypeOid, exec: &ExecContext<'_>) ->
     }
     let known = match kind {
         TypeOid::REGCLASS => relation_name(number, exec),
-        TypeOid::REGTYPE => builtin_types().by_oid(number).map(|_| format_oid(TypeOid(number))),
+        TypeOid::REGTYPE => {
+            let builtin = || builtin_types().by_oid(number).map(|_| format_oid(TypeOid(number)));
+            exec.text.types.shown(TypeOid(number)).or_else(builtin)
+        }
         TypeOid::REGPROC => {
             builtin_functions().by_oid(number).map(|function| quote_identifier(function.name))
         }
@@ -129,7 +132,7 @@ fn builtin_part(text: &str, kind: &str) -> Result<String> {
 }
 
 /// The type that an SQL type name means, one that Niwaki does not have among them.
-fn regtype(text: &str) -> Result<u32> {
+fn regtype(text: &str, catalog: &CatalogState, path: &SearchPath) -> Result<u32> {
     let undefined = || SqlError::new("42704", format!("type \"{}\" does not exist", text.trim()));
     let syntax = || SqlError::new("42601", format!("invalid type name \"{text}\""));
     let parsed = crate::parse::parse(&format!("SELECT NULL::{text}")).map_err(|_| syntax())?;
@@ -150,12 +153,20 @@ fn regtype(text: &str) -> Result<u32> {
             _ => None,
         })
         .collect();
-    let base = match strings.as_slice() {
-        [base] | ["pg_catalog", base] => *base,
+    let (schema, base) = match strings.as_slice() {
+        [base] => (None, *base),
+        [schema, base] => (Some(*schema), *base),
         _ => return Err(undefined()),
     };
-    let known = type_by_name(base).map(|oid| oid.0);
-    let found = known.or_else(|| builtin_types().named(base).next().map(|kind| kind.oid));
+    let builtin = || {
+        let known = type_by_name(base).map(|oid| oid.0);
+        known.or_else(|| builtin_types().named(base).next().map(|kind| kind.oid))
+    };
+    let of_user = || catalog.resolve_type(path, schema, base).map(|found| found.type_oid().0);
+    let found = match schema {
+        None | Some("pg_catalog") => builtin().or_else(of_user),
+        Some(_) => of_user(),
+    };
     let found = found.ok_or_else(undefined)?;
     if name.array_bounds.is_empty() {
         return Ok(found);
@@ -181,7 +192,11 @@ fn regproc(text: &str) -> Result<u32> {
 }
 
 /// The types between the brackets of `name(type, …)`.
-fn signature(text: &str) -> Result<(&str, Vec<TypeOid>)> {
+fn signature<'t>(
+    text: &'t str,
+    catalog: &CatalogState,
+    path: &SearchPath,
+) -> Result<(&'t str, Vec<TypeOid>)> {
     let (name, rest) = text
         .split_once('(')
         .ok_or_else(|| SqlError::new("22P02", "expected a left parenthesis"))?;
@@ -198,13 +213,13 @@ fn signature(text: &str) -> Result<(&str, Vec<TypeOid>)> {
     let parts = parts.map(str::trim).filter(|part| !part.is_empty());
     let kinds = parts.map(|part| match part {
         "NONE" | "none" => Ok(TypeOid(0)),
-        part => regtype(part).map(TypeOid),
+        part => regtype(part, catalog, path).map(TypeOid),
     });
     Ok((name.trim(), kinds.collect::<Result<Vec<_>>>()?))
 }
 
-fn regprocedure(text: &str) -> Result<u32> {
-    let (name, arguments) = signature(text)?;
+fn regprocedure(text: &str, catalog: &CatalogState, path: &SearchPath) -> Result<u32> {
+    let (name, arguments) = signature(text, catalog, path)?;
     let name = builtin_part(name, "function")?;
     let mut all = builtin_functions().named(&name);
     all.find(|function| function.arguments == arguments)
@@ -223,8 +238,8 @@ fn regoper(text: &str) -> Result<u32> {
     only(all.map(|operator| operator.oid), missing, several)
 }
 
-fn regoperator(text: &str) -> Result<u32> {
-    let (name, arguments) = signature(text)?;
+fn regoperator(text: &str, catalog: &CatalogState, path: &SearchPath) -> Result<u32> {
+    let (name, arguments) = signature(text, catalog, path)?;
     let [left, right] = arguments.as_slice() else {
         return Err(SqlError::new("22P02", "expected two argument types of an operator"));
     };

@@ -45,13 +45,14 @@ impl Expr {
                 visit(left);
                 visit(right);
             }
-            ExprKind::Subscript { array, index } => {
+            ExprKind::Subscript { array, subscripts } => {
                 visit(array);
-                visit(index);
+                subscripts.exprs().for_each(visit);
             }
-            ExprKind::Slice { array, bounds } => {
+            ExprKind::AssignPart { array, subscripts, value } => {
                 visit(array);
-                bounds.iter().flatten().for_each(visit);
+                subscripts.exprs().for_each(&mut *visit);
+                visit(value);
             }
             ExprKind::SubQuery(sub) => {
                 if let SubQueryKind::Compare { left, .. } = &sub.kind {
@@ -102,13 +103,14 @@ impl Expr {
                 visit(left)?;
                 visit(right)
             }
-            ExprKind::Subscript { array, index } => {
+            ExprKind::Subscript { array, subscripts } => {
                 visit(array)?;
-                visit(index)
+                subscripts.exprs_mut().try_for_each(visit)
             }
-            ExprKind::Slice { array, bounds } => {
+            ExprKind::AssignPart { array, subscripts, value } => {
                 visit(array)?;
-                bounds.iter_mut().flatten().try_for_each(visit)
+                subscripts.exprs_mut().try_for_each(&mut *visit)?;
+                visit(value)
             }
             ExprKind::SubQuery(sub) => match &mut sub.kind {
                 SubQueryKind::Compare { left, .. } => visit(left),
@@ -212,17 +214,9 @@ impl Expr {
                 ExprKind::NullIf { result: c, equal: d },
             ) => a.same(c) && b.same(d),
             (
-                ExprKind::Subscript { array: a, index: i },
-                ExprKind::Subscript { array: b, index: j },
-            ) => a.same(b) && i.same(j),
-            (ExprKind::Slice { array: a, bounds: m }, ExprKind::Slice { array: b, bounds: n }) => {
-                a.same(b)
-                    && m.iter().zip(n.iter()).all(|(m, n)| match (m, n) {
-                        (Some(m), Some(n)) => m.same(n),
-                        (None, None) => true,
-                        _ => false,
-                    })
-            }
+                ExprKind::Subscript { array: a, subscripts: m },
+                ExprKind::Subscript { array: b, subscripts: n },
+            ) => a.same(b) && m.same(n),
             _ => false,
         }
     }

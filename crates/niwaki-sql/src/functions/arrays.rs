@@ -1,13 +1,15 @@
-//! Functions and operators on arrays, which have one dimension and begin at 1.
+//! Functions and operators on arrays.
 
-use niwaki_types::{Datum, TypeOid, compare, equal};
+use std::sync::Arc;
+
+use niwaki_types::{
+    ARRAY_DIMENSIONS_MAX, ARRAY_ELEMENTS_MAX, Array, Bounds, Datum, Dimension, TypeOid, compare,
+    equal,
+};
 
 use super::{Function, functions};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
-
-/// Most elements an array may have (PostgreSQL's limit).
-const ELEMENTS_MAX: usize = 134_217_727;
 
 fn wrong() -> SqlError {
     SqlError::internal("an array function was given values of other types")
@@ -34,52 +36,91 @@ fn unnest(_: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<Datum>> {
 }
 
 fn generate_subscripts(_: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<Datum>> {
-    let (size, reverse) = match values {
-        [Datum::Array(_, elements), Datum::Int4(1)] => (elements.len(), false),
-        [Datum::Array(_, elements), Datum::Int4(1), Datum::Bool(reverse)] => {
-            (elements.len(), *reverse)
+    let (dimension, reverse) = match values {
+        [Datum::Array(_, array), Datum::Int4(number)] => (array.dimension(*number), false),
+        [Datum::Array(_, array), Datum::Int4(number), Datum::Bool(reverse)] => {
+            (array.dimension(*number), *reverse)
         }
         _ => return Ok(Vec::new()),
     };
-    let size = i32::try_from(size).map_err(|_| super::operators::range("integer"))?;
-    if reverse {
-        Ok((1..=size).rev().map(Datum::Int4).collect())
+    let Some(dimension) = dimension else { return Ok(Vec::new()) };
+    let subscripts = dimension.lower..=dimension.upper();
+    Ok(if reverse {
+        subscripts.rev().map(Datum::Int4).collect()
     } else {
-        Ok((1..=size).map(Datum::Int4).collect())
+        subscripts.map(Datum::Int4).collect()
+    })
+}
+
+/// The subscript before the first of an array of one dimension, in which alone is searched.
+fn before_first(array: &Array) -> Result<i32> {
+    match array.dimensions() {
+        [] => Ok(0),
+        [only] => Ok(only.lower.wrapping_sub(1)),
+        _ => Err(SqlError::new(
+            "0A000",
+            "searching for elements in multidimensional arrays is not supported",
+        )),
     }
 }
 
 /// `array_position(array, element [, start])`: the first place of an element.
 fn array_position(values: &[Datum]) -> Result<Datum> {
-    let [Datum::Array(element, elements), wanted, start @ ..] = values else {
+    let [Datum::Array(element, array), wanted, start @ ..] = values else {
         return Ok(Datum::Null);
     };
-    let skipped = match start {
-        [] => 0,
-        [Datum::Int4(start)] => usize::try_from(start.saturating_sub(1)).unwrap_or(0),
+    let before = before_first(array)?;
+    let start = match start {
+        [] => i32::MIN,
+        [Datum::Int4(start)] => *start,
         _ => return Err(SqlError::new("22004", "initial position must not be null")),
     };
-    let found = elements.iter().skip(skipped).position(|e| same(*element, e, wanted));
-    found.map_or(Ok(Datum::Null), |at| count(at + skipped + 1))
+    let mut place = before;
+    for value in array.iter() {
+        place = place.wrapping_add(1);
+        if place >= start && same(*element, value, wanted) {
+            return Ok(Datum::Int4(place));
+        }
+    }
+    Ok(Datum::Null)
 }
 
 fn array_positions(values: &[Datum]) -> Result<Datum> {
-    let [Datum::Array(element, elements), wanted] = values else { return Ok(Datum::Null) };
-    let places = elements.iter().enumerate().filter(|(_, e)| same(*element, e, wanted));
-    let places = places.map(|(at, _)| count(at + 1)).collect::<Result<Vec<Datum>>>()?;
-    Ok(Datum::Array(TypeOid::INT4, places.into()))
+    let [Datum::Array(element, array), wanted] = values else { return Ok(Datum::Null) };
+    let mut place = before_first(array)?;
+    let mut places = Vec::new();
+    for value in array.iter() {
+        place = place.wrapping_add(1);
+        if same(*element, value, wanted) {
+            places.push(Datum::Int4(place));
+        }
+    }
+    Ok(Datum::array(TypeOid::INT4, places))
 }
 
 fn array_remove(values: &[Datum]) -> Result<Datum> {
-    let [Datum::Array(element, elements), unwanted] = values else { return Ok(Datum::Null) };
-    let kept = elements.iter().filter(|e| !same(*element, e, unwanted)).cloned().collect();
-    Ok(Datum::Array(*element, kept))
+    let [Datum::Array(element, array), unwanted] = values else { return Ok(Datum::Null) };
+    let dimension = match array.dimensions() {
+        [] => return Ok(Datum::Array(*element, Arc::clone(array))),
+        [only] => *only,
+        _ => {
+            return Err(SqlError::new(
+                "0A000",
+                "removing elements from multidimensional arrays is not supported",
+            ));
+        }
+    };
+    let kept: Vec<Datum> = array.iter().filter(|e| !same(*element, e, unwanted)).cloned().collect();
+    let length = u32::try_from(kept.len()).unwrap_or(u32::MAX);
+    let array = Array::new(&[Dimension { length, ..dimension }], kept)?;
+    Ok(Datum::Array(*element, Arc::new(array)))
 }
 
 fn array_replace(values: &[Datum]) -> Result<Datum> {
-    let [Datum::Array(element, elements), from, to] = values else { return Ok(Datum::Null) };
+    let [Datum::Array(element, array), from, to] = values else { return Ok(Datum::Null) };
     let replaced = |e: &Datum| if same(*element, e, from) { to.clone() } else { e.clone() };
-    Ok(Datum::Array(*element, elements.iter().map(replaced).collect()))
+    let values = array.iter().map(replaced).collect();
+    Ok(Datum::Array(*element, Arc::new(array.with_values(values))))
 }
 
 /// The type of an element beside which there is no array: any value of its kind will do for `NULL || x`.
@@ -89,28 +130,27 @@ fn element_type(value: &Datum) -> TypeOid {
 
 pub(super) fn array_append(values: &[Datum]) -> Result<Datum> {
     let [array, value] = values else { return Err(wrong()) };
-    Ok(match array {
-        Datum::Array(element, elements) => {
-            Datum::Array(*element, elements.iter().chain([value]).cloned().collect())
-        }
-        _ => Datum::Array(element_type(value), [value.clone()].into()),
-    })
+    with_element(array, value, false)
 }
 
 pub(super) fn array_prepend(values: &[Datum]) -> Result<Datum> {
     let [value, array] = values else { return Err(wrong()) };
+    with_element(array, value, true)
+}
+
+fn with_element(array: &Datum, value: &Datum, first: bool) -> Result<Datum> {
     Ok(match array {
-        Datum::Array(element, elements) => {
-            Datum::Array(*element, [value].into_iter().chain(elements.iter()).cloned().collect())
+        Datum::Array(element, array) => {
+            Datum::Array(*element, Arc::new(array.with_element(value.clone(), first)?))
         }
-        _ => Datum::Array(element_type(value), [value.clone()].into()),
+        _ => Datum::array(element_type(value), [value.clone()]),
     })
 }
 
 pub(super) fn array_cat(values: &[Datum]) -> Result<Datum> {
     match values {
         [Datum::Array(element, x), Datum::Array(_, y)] => {
-            Ok(Datum::Array(*element, x.iter().chain(y.iter()).cloned().collect()))
+            Ok(Datum::Array(*element, Arc::new(x.concat(y)?)))
         }
         [array @ Datum::Array(..), Datum::Null] | [Datum::Null, array @ Datum::Array(..)] => {
             Ok(array.clone())
@@ -120,107 +160,125 @@ pub(super) fn array_cat(values: &[Datum]) -> Result<Datum> {
     }
 }
 
-/// `array_fill(value, {size} [, {1}])`
+/// `array_fill(value, {length, …} [, {lower bound, …}])`
 fn array_fill(values: &[Datum]) -> Result<Datum> {
     let [value, sizes, bounds @ ..] = values else { return Err(wrong()) };
-    let numbers = |value: &Datum| match value {
-        Datum::Array(_, numbers) => numbers
+    let null = || SqlError::new("22004", "dimension array or low bound array cannot be null");
+    let (Datum::Array(_, sizes), [] | [Datum::Array(..)]) = (sizes, bounds) else {
+        return Err(null());
+    };
+    let wrong_count = |detail: &str| {
+        SqlError::new("2202E", "wrong number of array subscripts").with_detail(detail)
+    };
+    let numbers = |array: &Array, detail: &str| {
+        if array.dimensions().len() > 1 {
+            return Err(wrong_count(detail));
+        }
+        array
             .iter()
             .map(|number| match number {
                 Datum::Int4(number) => Ok(*number),
                 _ => Err(SqlError::new("22004", "dimension values cannot be null")),
             })
-            .collect::<Result<Vec<i32>>>(),
-        _ => Err(SqlError::new("22004", "dimension array or low bound array cannot be null")),
+            .collect::<Result<Vec<i32>>>()
     };
-    let bounds = bounds.first().map(numbers).transpose()?;
-    let sizes = numbers(sizes)?;
-    if bounds.as_ref().is_some_and(|bounds| bounds.len() != sizes.len()) {
-        return Err(SqlError::new("2202E", "wrong number of array subscripts")
-            .with_detail("Low bound array has different size than dimensions array."));
+    let sizes = numbers(sizes, "Dimension array must be one dimensional.")?;
+    if sizes.len() > ARRAY_DIMENSIONS_MAX {
+        let message = format!(
+            "number of array dimensions ({}) exceeds the maximum allowed ({ARRAY_DIMENSIONS_MAX})",
+            sizes.len()
+        );
+        return Err(SqlError::new("54000", message));
     }
-    let element = element_type(value);
-    let size = match sizes.as_slice() {
-        [] => 0,
-        [size] => *size,
-        _ => return Err(SqlError::unsupported("an array of several dimensions")),
+    let lowers = match bounds {
+        [Datum::Array(_, bounds)] => numbers(bounds, "Dimension array must be one dimensional.")?,
+        _ => vec![1; sizes.len()],
     };
-    let size =
-        usize::try_from(size).ok().filter(|size| *size <= ELEMENTS_MAX).ok_or_else(|| {
-            SqlError::new(
-                "54000",
-                format!("array size exceeds the maximum allowed ({ELEMENTS_MAX})"),
-            )
-        })?;
-    if size > 0 && bounds.is_some_and(|bounds| bounds != [1]) {
-        return Err(SqlError::unsupported("an array that does not begin at 1"));
+    if lowers.len() != sizes.len() {
+        return Err(wrong_count("Low bound array has different size than dimensions array."));
     }
-    Ok(Datum::Array(element, std::iter::repeat_n(value.clone(), size).collect()))
+    let too_many = || {
+        let message = format!("array size exceeds the maximum allowed ({ARRAY_ELEMENTS_MAX})");
+        SqlError::new("54000", message)
+    };
+    let mut dimensions = Vec::with_capacity(sizes.len());
+    let mut count = usize::from(!sizes.is_empty());
+    for (length, lower) in sizes.into_iter().zip(lowers) {
+        let length = u32::try_from(length).map_err(|_| too_many())?;
+        dimensions.push(Dimension { length, lower });
+        count = usize::try_from(length)
+            .ok()
+            .and_then(|length| count.checked_mul(length))
+            .filter(|count| *count <= ARRAY_ELEMENTS_MAX)
+            .ok_or_else(too_many)?;
+    }
+    let array = Array::new(&dimensions, vec![value.clone(); count])?;
+    Ok(Datum::Array(element_type(value), Arc::new(array)))
 }
 
 fn array_dims(a: &Datum) -> Result<Datum> {
     match a {
-        Datum::Array(_, elements) if elements.is_empty() => Ok(Datum::Null),
-        Datum::Array(_, elements) => Ok(Datum::text(&format!("[1:{}]", elements.len()))),
+        Datum::Array(_, array) if array.is_empty() => Ok(Datum::Null),
+        Datum::Array(_, array) => Ok(Datum::text(&array.dimensions_text())),
         _ => Err(wrong()),
     }
 }
 
 fn array_ndims(a: &Datum) -> Result<Datum> {
     match a {
-        Datum::Array(_, elements) if elements.is_empty() => Ok(Datum::Null),
-        Datum::Array(..) => Ok(Datum::Int4(1)),
+        Datum::Array(_, array) if array.is_empty() => Ok(Datum::Null),
+        Datum::Array(_, array) => count(array.dimensions().len()),
         _ => Err(wrong()),
     }
 }
 
-/// `array_length`, `array_upper`: of one dimension both are the number of elements.
-fn array_upper(a: &Datum, dimension: &Datum) -> Result<Datum> {
-    match (a, dimension) {
-        (Datum::Array(_, elements), Datum::Int4(1)) if !elements.is_empty() => {
-            count(elements.len())
-        }
-        _ => Ok(Datum::Null),
+/// The dimension of an array that a number means, if it has it.
+fn dimension(array: &Datum, number: &Datum) -> Option<Dimension> {
+    match (array, number) {
+        (Datum::Array(_, array), Datum::Int4(number)) => array.dimension(*number),
+        _ => None,
     }
 }
 
-fn array_lower(a: &Datum, dimension: &Datum) -> Result<Datum> {
-    match (a, dimension) {
-        (Datum::Array(_, elements), Datum::Int4(1)) if !elements.is_empty() => Ok(Datum::Int4(1)),
-        _ => Ok(Datum::Null),
-    }
+fn array_length(array: &Datum, number: &Datum) -> Result<Datum> {
+    let length = dimension(array, number).map(|found| count(found.length as usize));
+    length.unwrap_or(Ok(Datum::Null))
+}
+
+fn array_upper(array: &Datum, number: &Datum) -> Result<Datum> {
+    Ok(dimension(array, number).map_or(Datum::Null, |found| Datum::Int4(found.upper())))
+}
+
+fn array_lower(array: &Datum, number: &Datum) -> Result<Datum> {
+    Ok(dimension(array, number).map_or(Datum::Null, |found| Datum::Int4(found.lower)))
 }
 
 fn cardinality(a: &Datum) -> Result<Datum> {
     match a {
-        Datum::Array(_, elements) => count(elements.len()),
+        Datum::Array(_, array) => count(array.len()),
         _ => Err(wrong()),
     }
 }
 
 fn trim_array(a: &Datum, removed: &Datum) -> Result<Datum> {
-    let (Datum::Array(element, elements), Datum::Int4(removed)) = (a, removed) else {
+    let (Datum::Array(element, array), Datum::Int4(removed)) = (a, removed) else {
         return Err(wrong());
     };
-    let kept = usize::try_from(*removed).ok().and_then(|n| elements.len().checked_sub(n));
-    let kept = kept.and_then(|kept| elements.get(..kept)).ok_or_else(|| {
-        SqlError::new(
+    let first = array.dimensions().first().copied();
+    let length = first.map_or(0, |first| first.length);
+    let kept = u32::try_from(*removed).ok().and_then(|removed| length.checked_sub(removed));
+    let Some(kept) = kept else {
+        return Err(SqlError::new(
             "2202E",
-            format!("number of elements to trim must be between 0 and {}", elements.len()),
-        )
-    })?;
-    Ok(Datum::Array(*element, kept.into()))
-}
-
-/// The element at a place from 1, and those from one place to another: what subscripts give.
-pub(crate) fn slice(array: &Datum, lower: Option<i32>, upper: Option<i32>) -> Datum {
-    let Datum::Array(element, elements) = array else { return Datum::Null };
-    let first = usize::try_from(lower.unwrap_or(1).max(1) - 1).unwrap_or(0);
-    let last = match upper {
-        Some(upper) => usize::try_from(upper).unwrap_or(0).min(elements.len()),
-        None => elements.len(),
+            format!("number of elements to trim must be between 0 and {length}"),
+        ));
     };
-    Datum::Array(*element, elements.get(first..last).unwrap_or_default().into())
+    let Some(first) = first.filter(|_| kept > 0) else {
+        return Ok(Datum::array(*element, []));
+    };
+    let upper = Some(Dimension { length: kept, ..first }.upper());
+    let kept = array.slice(&[Bounds { lower: None, upper }]);
+    Ok(Datum::Array(*element, Arc::new(kept)))
 }
 
 /// Whether each element of `b` is in `a`; NULL is in nothing.
@@ -247,6 +305,9 @@ fn overlaps(a: &Datum, b: &Datum) -> Result<Datum> {
 /// How many of the thresholds, which are sorted, are at most the operand.
 fn width_bucket(operand: &Datum, thresholds: &Datum) -> Result<Datum> {
     let Datum::Array(element, thresholds) = thresholds else { return Err(wrong()) };
+    if thresholds.dimensions().len() > 1 {
+        return Err(SqlError::new("2202E", "thresholds must be one-dimensional array"));
+    }
     if thresholds.iter().any(Datum::is_null) {
         return Err(SqlError::new("22004", "thresholds array must not contain NULLs"));
     }
@@ -269,7 +330,7 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "array_fill" (ELEMENT, INTS, INTS) ARRAY nullable single immutable Pure(array_fill);
     "array_dims" (ARRAY) TEXT strict single immutable Unary(array_dims);
     "array_ndims" (ARRAY) INT4 strict single immutable Unary(array_ndims);
-    "array_length" (ARRAY, INT4) INT4 strict single immutable Binary(array_upper);
+    "array_length" (ARRAY, INT4) INT4 strict single immutable Binary(array_length);
     "array_upper" (ARRAY, INT4) INT4 strict single immutable Binary(array_upper);
     "array_lower" (ARRAY, INT4) INT4 strict single immutable Binary(array_lower);
     "cardinality" (ARRAY) INT4 strict single immutable Unary(cardinality);
@@ -278,37 +339,6 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "arraycontained" (ARRAY, ARRAY) BOOL strict single immutable Binary(contained);
     "arrayoverlap" (ARRAY, ARRAY) BOOL strict single immutable Binary(overlaps);
     "width_bucket" (COMPATIBLE, COMPATIBLES) INT4 strict single immutable Binary(width_bucket);
-};
-
-/// From 0, as vectors are counted.
-fn vector_subscripts(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<Datum>> {
-    let less_one = |value: Datum| match value {
-        Datum::Int4(number) => Datum::Int4(number.saturating_sub(1)),
-        other => other,
-    };
-    Ok(generate_subscripts(exec, values)?.into_iter().map(less_one).collect())
-}
-
-fn vector_lower(a: &Datum, dimension: &Datum) -> Result<Datum> {
-    Ok(match array_lower(a, dimension)? {
-        Datum::Int4(number) => Datum::Int4(number - 1),
-        other => other,
-    })
-}
-
-fn vector_upper(a: &Datum, dimension: &Datum) -> Result<Datum> {
-    Ok(match array_upper(a, dimension)? {
-        Datum::Int4(number) => Datum::Int4(number - 1),
-        other => other,
-    })
-}
-
-/// What is told of vectors, which begin at 0, in the place of what is told of arrays.
-pub(super) const OF_VECTORS: &[Function] = functions! {
-    "generate_subscripts" (ARRAY, INT4) INT4 strict single immutable Set(vector_subscripts);
-    "generate_subscripts" (ARRAY, INT4, BOOL) INT4 strict single immutable Set(vector_subscripts);
-    "array_upper" (ARRAY, INT4) INT4 strict single immutable Binary(vector_upper);
-    "array_lower" (ARRAY, INT4) INT4 strict single immutable Binary(vector_lower);
 };
 
 pub(super) const OPERATORS: &[Function] = functions! {

@@ -37,7 +37,19 @@ fn recorded(catalog: &str, number: u32) -> bool {
     rows.into_iter().any(|mut row| row.next().flatten() == Some(number.as_str()))
 }
 
-fn type_is_visible(values: &[Datum]) -> Result<Datum> {
+/// Whether there is a type of this number, PostgreSQL's or a user's.
+pub(super) fn type_exists(exec: &ExecContext<'_>, number: u32) -> bool {
+    builtin_types().by_oid(number).is_some() || exec.text.types.shown(TypeOid(number)).is_some()
+}
+
+fn type_is_visible(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    if let [Datum::Oid(number)] = values
+        && let Some(number) = TypeOid(*number).user_number()
+    {
+        let Some(found) = exec.catalog.user_type(Oid(number)) else { return Ok(Datum::Null) };
+        let visible = exec.catalog.resolve_type(exec.path, None, &found.name);
+        return Ok(Datum::Bool(visible.is_some_and(|visible| visible.oid == found.oid)));
+    }
     visible(values, |number| builtin_types().by_oid(number).is_some())
 }
 fn function_is_visible(values: &[Datum]) -> Result<Datum> {
@@ -230,7 +242,7 @@ fn keywords(_: &mut ExecContext<'_>, _: &[Datum], emit: EmitRow<'_>) -> Result<(
 
 pub(super) const FUNCTIONS: &[Function] = functions! {
     "pg_get_keywords" () RECORD strict single stable Rows(&KEYWORDS);
-    "pg_type_is_visible" (OID) BOOL strict single stable Pure(type_is_visible);
+    "pg_type_is_visible" (OID) BOOL strict single stable Context(type_is_visible);
     "pg_function_is_visible" (OID) BOOL strict single stable Pure(function_is_visible);
     "pg_operator_is_visible" (OID) BOOL strict single stable Pure(operator_is_visible);
     "pg_opclass_is_visible" (OID) BOOL strict single stable Pure(class_is_visible);

@@ -5,6 +5,7 @@ mod arrays;
 mod binary;
 pub(crate) mod catalog;
 mod definitions;
+mod enums;
 mod format;
 mod formatting;
 mod information;
@@ -41,7 +42,6 @@ use niwaki_types::{Datum, TypeOid};
 use crate::context::ExecContext;
 use crate::error::Result;
 
-pub(crate) use arrays::slice;
 pub(crate) use json::{JsonAggregate, is_unsupported};
 pub(crate) use operators::compare_function;
 pub(crate) use quote::{quote_identifier, quote_string};
@@ -189,6 +189,7 @@ impl T {
     pub(crate) const ANY: TypeOid = crate::types::ANY;
     pub(crate) const ELEMENT: TypeOid = crate::types::ANY_ELEMENT;
     pub(crate) const ARRAY: TypeOid = crate::types::ANY_ARRAY;
+    pub(crate) const ENUM: TypeOid = crate::types::ANY_ENUM;
     pub(crate) const NONARRAY: TypeOid = crate::types::ANY_NONARRAY;
     pub(crate) const COMPATIBLE: TypeOid = crate::types::ANY_COMPATIBLE;
     pub(crate) const COMPATIBLES: TypeOid = crate::types::ANY_COMPATIBLE_ARRAY;
@@ -238,6 +239,7 @@ const GROUPS: &[(&str, &[&[Function]])] = &[
     ("Byte strings", &[binary::FUNCTIONS]),
     ("Numbers", &[math::FUNCTIONS, trigonometry::FUNCTIONS, random::FUNCTIONS]),
     ("Arrays", &[arrays::FUNCTIONS]),
+    ("Enums", &[enums::FUNCTIONS]),
     (
         "Date and time",
         &[time::FUNCTIONS, time_of_day::FUNCTIONS, moments::FUNCTIONS, overlaps::FUNCTIONS],
@@ -278,12 +280,6 @@ fn all_functions() -> ByName {
 pub(crate) fn functions_named(name: &str) -> &'static [&'static Function] {
     static MAP: OnceLock<ByName> = OnceLock::new();
     MAP.get_or_init(all_functions).get(name).map_or(&[], Vec::as_slice)
-}
-
-/// The functions of this name that take vectors, where these are told from other arrays.
-pub(crate) fn vector_forms(name: &str) -> &'static [&'static Function] {
-    static MAP: OnceLock<ByName> = OnceLock::new();
-    MAP.get_or_init(|| index(&[arrays::OF_VECTORS])).get(name).map_or(&[], Vec::as_slice)
 }
 
 /// Whether `pg_proc` shows PostgreSQL's function with this number: one that Niwaki has, or one that catalogs refer to.

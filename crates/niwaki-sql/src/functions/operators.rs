@@ -197,6 +197,7 @@ fn type_of(value: &Datum) -> TypeOid {
         Datum::Tid(..) => TypeOid::TID,
         Datum::Lsn(_) => TypeOid::PG_LSN,
         Datum::Jsonb(_) => TypeOid::JSONB,
+        Datum::Enum(oid, _) => *oid,
         Datum::Array(element, _) => crate::types::array_of(*element).unwrap_or(TypeOid::TEXT_ARRAY),
     }
 }
@@ -206,21 +207,9 @@ fn blank_order(a: &Datum, b: &Datum) -> Ordering {
     compare(TypeOid::BPCHAR, a, b)
 }
 
-/// Order of two arrays: element by element, then by length; NULL elements are equal and last.
+/// Order of two arrays, which know the type of their elements.
 fn array_order(a: &Datum, b: &Datum) -> Ordering {
-    let (Datum::Array(_, x), Datum::Array(_, y)) = (a, b) else { return Ordering::Equal };
-    for (x, y) in x.iter().zip(y.iter()) {
-        let order = match (x.is_null(), y.is_null()) {
-            (true, true) => Ordering::Equal,
-            (true, false) => Ordering::Greater,
-            (false, true) => Ordering::Less,
-            (false, false) => order(x, y),
-        };
-        if order.is_ne() {
-            return order;
-        }
-    }
-    x.len().cmp(&y.len())
+    compare(TypeOid::TEXT_ARRAY, a, b)
 }
 
 macro_rules! comparisons {
@@ -305,6 +294,7 @@ pub(crate) fn compare_function(name: &str, oid: TypeOid) -> Option<&'static Func
         TypeOid::VARCHAR | TypeOid::UNKNOWN => TypeOid::TEXT,
         object if object.is_object_name() => TypeOid::OID,
         _ if is_array => crate::types::ANY_ARRAY,
+        _ if oid.is_enum() => crate::types::ANY_ENUM,
         oid => oid,
     };
     super::operators_named(name).iter().copied().find(|f| f.arguments == [oid, oid])
@@ -347,6 +337,7 @@ pub(super) const OPERATORS: &[Function] = operator_table! {
         (OID, OID) plain (TID, TID) plain (LSN, LSN) plain
         (JSONB, JSONB) plain
         (ARRAY, ARRAY) array
+        (ENUM, ENUM) plain
     }
     other {
         "=" (XID, XID) BOOL strict single immutable Binary(plain::eq);

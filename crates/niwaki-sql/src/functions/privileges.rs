@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{Oid, builtin_functions, builtin_rows, builtin_types};
+use niwaki_catalog::{Oid, builtin_functions, builtin_rows};
 use niwaki_types::{Datum, TypeOid};
 
 use super::{EmitRow, Function, RowsFunction, T, functions};
@@ -91,7 +91,7 @@ const FUNCTION: Kind = Kind {
 
 const TYPE: Kind = Kind {
     privileges: &["USAGE"],
-    exists: |_, number| builtin_types().by_oid(number).is_some(),
+    exists: super::catalog::type_exists,
     named: |exec, name| named_object(exec, name, TypeOid::REGTYPE),
 };
 

@@ -97,7 +97,7 @@ fn parse_ident(values: &[Datum]) -> Result<Datum> {
             after_dot = true;
             rest = behind.trim_start_matches(blank);
         } else if rest.is_empty() || !strict {
-            return Ok(Datum::Array(TypeOid::TEXT, parts.into()));
+            return Ok(Datum::array(TypeOid::TEXT, parts));
         } else {
             return Err(invalid());
         }

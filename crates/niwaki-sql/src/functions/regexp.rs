@@ -72,7 +72,7 @@ fn part(text: &str, span: Option<(usize, usize)>) -> Datum {
 }
 
 fn texts(values: Vec<Datum>) -> Datum {
-    Datum::Array(TypeOid::TEXT, values.into())
+    Datum::array(TypeOid::TEXT, values)
 }
 
 /// The groups of a match, or all of it where there are none.

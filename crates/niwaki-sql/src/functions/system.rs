@@ -144,7 +144,7 @@ fn current_schema(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
 fn current_schemas(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [Datum::Bool(implicit)] = values else { return Err(wrong()) };
     let names: Vec<Datum> = schemas(exec, *implicit).into_iter().map(string).collect();
-    Ok(Datum::Array(TypeOid::NAME, names.into()))
+    Ok(Datum::array(TypeOid::NAME, names))
 }
 
 fn backend_pid(exec: &mut ExecContext<'_>, _: &[Datum]) -> Result<Datum> {
@@ -290,7 +290,7 @@ fn terminate_backend(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Dat
 fn blocking_pids(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [Datum::Int4(session)] = values else { return Err(wrong()) };
     let pids: Vec<Datum> = exec.source.blocking(*session).into_iter().map(Datum::Int4).collect();
-    Ok(Datum::Array(TypeOid::INT4, pids.into()))
+    Ok(Datum::array(TypeOid::INT4, pids))
 }
 
 fn is_in_recovery(_: &[Datum]) -> Result<Datum> {
@@ -306,7 +306,7 @@ fn user_by_id(values: &[Datum]) -> Result<Datum> {
     }))
 }
 
-fn format_type(values: &[Datum]) -> Result<Datum> {
+fn format_type(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [number, typmod] = values else { return Err(wrong()) };
     if number.is_null() {
         return Ok(Datum::Null);
@@ -316,6 +316,9 @@ fn format_type(values: &[Datum]) -> Result<Datum> {
         _ => -1,
     };
     let oid = TypeOid(oid(number)?);
+    if let Some(shown) = exec.text.types.shown(oid) {
+        return Ok(string(shown));
+    }
     // With a NULL modifier char means what the SQL name says.
     if values[1].is_null() {
         return Ok(string(crate::types::format_oid(oid)));
@@ -434,7 +437,7 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "pg_get_indexdef" (OID) TEXT strict single stable Context(index_definition);
     "pg_get_indexdef" (OID, INT4, BOOL) TEXT strict single stable Context(index_definition);
     "pg_get_userbyid" (OID) NAME strict single stable Pure(user_by_id);
-    "format_type" (OID, INT4) TEXT nullable single stable Pure(format_type);
+    "format_type" (OID, INT4) TEXT nullable single stable Context(format_type);
     "to_regclass" (TEXT) REGCLASS strict single stable Context(to_regclass);
     "obj_description" (OID) TEXT strict single stable Context(obj_description);
     "obj_description" (OID, NAME) TEXT strict single stable Context(obj_description);

@@ -311,6 +311,7 @@ pub(super) fn shown_type(value: &Datum) -> TypeOid {
         Datum::Tid(..) => TypeOid::TID,
         Datum::Lsn(_) => TypeOid::PG_LSN,
         Datum::Jsonb(_) => TypeOid::JSONB,
+        Datum::Enum(oid, _) => *oid,
         Datum::Array(element, _) => crate::types::array_of(*element).unwrap_or(TypeOid::TEXT_ARRAY),
         Datum::Text(_) | Datum::Null => TypeOid::TEXT,
     }
@@ -363,7 +364,7 @@ fn parts(values: &[Datum]) -> Result<Option<Vec<Datum>>> {
 }
 
 fn string_to_array(values: &[Datum]) -> Result<Datum> {
-    Ok(parts(values)?.map_or(Datum::Null, |parts| Datum::Array(TypeOid::TEXT, parts.into())))
+    Ok(parts(values)?.map_or(Datum::Null, |parts| Datum::array(TypeOid::TEXT, parts)))
 }
 
 fn string_to_table(_: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<Datum>> {

@@ -13,6 +13,7 @@ mod statement;
 #[cfg(test)]
 mod tests;
 mod type_name;
+mod types;
 
 pub use comment::CommentTarget;
 pub use foreign_key::ForeignKeySpec;
@@ -25,3 +26,4 @@ pub use statement::{
     Utility, Vacuum, VacuumTarget,
 };
 pub use type_name::column_type;
+pub use types::{TypeStatement, UserTypeName};

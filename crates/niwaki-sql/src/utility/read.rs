@@ -15,7 +15,7 @@ use super::statement::{
     TransactionCommand, TransactionModes, Utility, Vacuum, VacuumTarget,
 };
 use super::type_name::column_type;
-use super::{read_copy, read_definition, read_table};
+use super::{read_copy, read_definition, read_table, types};
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
 use crate::settings::{is_buffer_usage_limit, parse_kilobytes};
@@ -57,6 +57,11 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
                 return Err(SqlError::unsupported("CREATE SCHEMA AUTHORIZATION"));
             }
             Utility::CreateSchema { name: s.schemaname.clone(), if_not_exists: s.if_not_exists }
+        }
+        NodeEnum::CreateEnumStmt(s) => types::create_enum(s)?,
+        NodeEnum::AlterEnumStmt(s) => types::alter_enum(s)?,
+        NodeEnum::DropStmt(s) if s.remove_type == ObjectType::ObjectType as i32 => {
+            types::drop_types(s)?
         }
         NodeEnum::DropStmt(s) => drop_objects(s)?,
         NodeEnum::RenameStmt(s) => rename(s, source)?,

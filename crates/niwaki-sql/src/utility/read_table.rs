@@ -1,10 +1,11 @@
 //! CREATE TABLE and ALTER TABLE.
 
 use niwaki_catalog::{ConstraintTime, Identity, RelationKind};
+use niwaki_types::{ColumnType, TypeOid};
 use pg_query::NodeEnum;
 use pg_query::protobuf::{
     AlterTableCmd, AlterTableStmt, AlterTableType, ColumnDef, ConstrType, Constraint, CreateStmt,
-    DropBehavior, Node, ObjectType, OnCommitAction,
+    DropBehavior, Node, ObjectType, OnCommitAction, TypeName,
 };
 
 use super::foreign_key::foreign_key;
@@ -73,6 +74,20 @@ pub(super) fn create_table(s: &CreateStmt, source: &str) -> Result<Utility> {
     Ok(Utility::CreateTable(Box::new(table)))
 }
 
+/// A column's type; of what is none of PostgreSQL's own types the name, for it may be a user's.
+fn named_type(
+    type_name: &TypeName,
+    source: &str,
+) -> Result<(ColumnType, Option<super::UserTypeName>)> {
+    match column_type(type_name, source) {
+        Err(error) if error.sqlstate == "42704" => {
+            let user_type = super::types::user_type(type_name, source).ok_or(error)?;
+            Ok((ColumnType::new(TypeOid::UNKNOWN), Some(user_type)))
+        }
+        stored => Ok((stored?, None)),
+    }
+}
+
 /// A column and the constraints written at it.
 fn column(c: &ColumnDef, table: &str, source: &str) -> Result<(ColumnSpec, Vec<ConstraintSpec>)> {
     let of_table = format!("\"{}\" of table \"{table}\"", c.colname);
@@ -80,9 +95,9 @@ fn column(c: &ColumnDef, table: &str, source: &str) -> Result<(ColumnSpec, Vec<C
     let type_name =
         c.type_name.as_ref().ok_or_else(|| unexpected("column definition without a type"))?;
     let serial = serial_type(type_name);
-    let stored = match serial {
-        Some(oid) => niwaki_types::ColumnType { oid, typmod: -1 },
-        None => column_type(type_name, source)?,
+    let (stored, user_type) = match serial {
+        Some(oid) => (ColumnType { oid, typmod: -1 }, None),
+        None => named_type(type_name, source)?,
     };
     if let Some(collation) = &c.coll_clause {
         refuse_collation(&strings(&collation.collname)).map_err(at)?;
@@ -90,6 +105,7 @@ fn column(c: &ColumnDef, table: &str, source: &str) -> Result<(ColumnSpec, Vec<C
     let mut spec = ColumnSpec {
         name: c.colname.clone(),
         column_type: stored,
+        user_type,
         serial: serial.is_some(),
         not_null: serial.is_some() || c.is_not_null,
         default: c.raw_default.as_deref().map(expression_text).transpose()?,
@@ -389,8 +405,10 @@ fn alter_command(c: &AlterTableCmd, table: &str, source: &str) -> Result<AlterCo
                 refuse_collation(&strings(&collation.collname))?;
             }
             let name = d.type_name.as_ref().ok_or_else(|| unexpected("ALTER COLUMN TYPE"))?;
+            let (column_type, user_type) = named_type(name, source)?;
             column_action(AlterColumn::Type {
-                column_type: column_type(name, source)?,
+                column_type,
+                user_type,
                 using: d.raw_default.as_deref().map(expression_text).transpose()?,
             })
         }

@@ -105,6 +105,8 @@ pub struct ColumnSpec {
     pub name: String,
     /// Type; of a serial column its integer type.
     pub column_type: ColumnType,
+    /// The type's name, where the catalog alone knows which it is.
+    pub user_type: Option<super::UserTypeName>,
     /// `serial` and its like.
     pub serial: bool,
     /// NOT NULL given, or implied by serial and identity.
@@ -369,8 +371,10 @@ pub enum AlterColumn {
     DropNotNull,
     /// TYPE
     Type {
-        /// The new type.
+        /// The new type; of a user's type, what is said beside it.
         column_type: ColumnType,
+        /// The name of the new type, if it is none of PostgreSQL's own.
+        user_type: Option<super::UserTypeName>,
         /// USING, as SQL text.
         using: Option<String>,
     },
@@ -594,6 +598,8 @@ pub enum Utility {
         /// IF NOT EXISTS
         if_not_exists: bool,
     },
+    /// CREATE TYPE, ALTER TYPE, DROP TYPE
+    Type(super::TypeStatement),
     /// CREATE TABLE
     CreateTable(Box<CreateTable>),
     /// CREATE INDEX

@@ -6,7 +6,7 @@ use pg_query::protobuf::{TypeName, a_const};
 
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
-use crate::types::encode_typmod;
+use crate::types::{array_of, encode_typmod};
 
 /// An integer type that draws its values from a sequence of its own.
 pub(super) fn serial_type(type_name: &TypeName) -> Option<TypeOid> {
@@ -43,9 +43,6 @@ pub fn column_type(type_name: &TypeName, source: &str) -> Result<ColumnType> {
         [name] | ["pg_catalog", name] => *name,
         _ => return Err(at(undefined(&shown))),
     };
-    if !type_name.array_bounds.is_empty() {
-        return Err(at(SqlError::unsupported(format!("array type {name}[]"))));
-    }
     if type_name.setof || type_name.pct_type {
         return Err(at(SqlError::unsupported("%TYPE or SETOF in a column's type")));
     }
@@ -60,7 +57,7 @@ pub fn column_type(type_name: &TypeName, source: &str) -> Result<ColumnType> {
             ))
         }
     };
-    match name {
+    let column = match name {
         "bool" | "boolean" => none(TypeOid::BOOL),
         "int2" | "smallint" => none(TypeOid::INT2),
         "int4" | "int" | "integer" => none(TypeOid::INT4),
@@ -90,7 +87,13 @@ pub fn column_type(type_name: &TypeName, source: &str) -> Result<ColumnType> {
         }
         _ => Err(undefined(&shown)),
     }
-    .map_err(at)
+    .map_err(at)?;
+    if type_name.array_bounds.is_empty() {
+        return Ok(column);
+    }
+    // How many dimensions are declared, and how long, means nothing.
+    let array = array_of(column.oid).ok_or_else(|| at(undefined(&format!("{shown}[]"))))?;
+    Ok(ColumnType { oid: array, typmod: column.typmod })
 }
 
 fn undefined(name: &str) -> SqlError {

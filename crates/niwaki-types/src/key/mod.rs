@@ -6,6 +6,7 @@
 //! another one of the same column: fixed types have one length, the others a terminator.
 #![deny(clippy::indexing_slicing)]
 
+mod array;
 mod jsonb;
 #[cfg(test)]
 #[allow(clippy::indexing_slicing, reason = "a test that panics has failed, as it should")]
@@ -53,8 +54,6 @@ const END: u8 = 0x00;
 const ESCAPE: u8 = 0x00;
 /// In `bytea`, after [`ESCAPE`]: a zero byte of the value.
 const ESCAPED_ZERO: u8 = 0x01;
-/// Before each element of an array; [`END`] closes it.
-const ELEMENT: u8 = 0x01;
 
 /// First byte of a numeric.
 const NUMERIC_NEGATIVE_INFINITY: u8 = 0x08;
@@ -152,15 +151,11 @@ fn encode_other(value: &Datum, order: KeyOrder, out: &mut Vec<u8>) {
             out.extend_from_slice(&block.to_be_bytes());
             out.extend_from_slice(&offset.to_be_bytes());
         }
-        Datum::Lsn(value) => out.extend_from_slice(&value.to_be_bytes()),
-        Datum::Jsonb(value) => jsonb::encode(value, out),
-        Datum::Array(element, values) => {
-            for value in values.iter() {
-                out.push(ELEMENT);
-                encode_key(value, KeyOrder::ascending(*element), out);
-            }
-            out.push(END);
+        Datum::Lsn(value) | Datum::Enum(_, value) => {
+            out.extend_from_slice(&value.to_be_bytes());
         }
+        Datum::Jsonb(value) => jsonb::encode(value, out),
+        Datum::Array(element, array) => array::encode(*element, array, out),
     }
     if order.descending {
         out.iter_mut().skip(start).for_each(|byte| *byte = !*byte);
@@ -419,6 +414,9 @@ fn decode_value(bytes: &[u8], order: KeyOrder) -> Result<(Option<Datum>, usize)>
             let value = Datum::Tid(u32::from_be_bytes([a, b, c, d]), u16::from_be_bytes([e, f]));
             (Some(value), 6)
         }
+        oid if oid.is_enum() => {
+            (Some(Datum::Enum(oid, u64::from_be_bytes(take(bytes, order)?))), 8)
+        }
         TypeOid::PG_LSN => (Some(Datum::Lsn(u64::from_be_bytes(take(bytes, order)?))), 8),
         array => {
             let element = array.element().ok_or_else(|| {
@@ -427,7 +425,7 @@ fn decode_value(bytes: &[u8], order: KeyOrder) -> Result<(Option<Datum>, usize)>
                     array.display_name()
                 ))
             })?;
-            decode_array(bytes, element, order)?
+            array::decode(bytes, element, order)?
         }
     })
 }
@@ -466,39 +464,6 @@ fn numeric_length(bytes: &[u8], flip: u8) -> Result<usize> {
     };
     let digits = bytes.get(4..).ok_or_else(ended)?;
     Ok(digits.iter().position(|byte| *byte == end).ok_or_else(ended)? + 5)
-}
-
-fn decode_array(bytes: &[u8], element: TypeOid, order: KeyOrder) -> Result<(Option<Datum>, usize)> {
-    // Elements are always encoded ascending and inverted as a whole, so a descending column is
-    // decoded from a copy that is turned back.
-    let turned;
-    let bytes = if order.descending {
-        turned = bytes.iter().map(|byte| !byte).collect::<Vec<u8>>();
-        turned.as_slice()
-    } else {
-        bytes
-    };
-    // An array of nothing but NULLs could be given back even then; callers rely on the type alone.
-    let mut values = key_equal_is_image_equal(element).then(Vec::new);
-    let mut taken = 0;
-    loop {
-        let rest = bytes.get(taken..).unwrap_or_default();
-        match rest.split_first().ok_or_else(ended)? {
-            (&END, _) => break,
-            (&ELEMENT, rest) => {
-                let (value, length) = decode_key(rest, KeyOrder::ascending(element))?;
-                taken += 1 + length;
-                values = values.zip(value).map(|(mut values, value)| {
-                    values.push(value);
-                    values
-                });
-            }
-            (other, _) => {
-                return Err(TypeError::corrupt(format!("index key has the array mark {other}")));
-            }
-        }
-    }
-    Ok((values.map(|values| Datum::Array(element, values.into())), taken + 1))
 }
 
 fn utf8(bytes: &[u8]) -> Result<&str> {

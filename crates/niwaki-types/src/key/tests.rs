@@ -171,3 +171,20 @@ fn trailing_blanks_of_char_do_not_count() {
     let order = KeyOrder::ascending(TypeOid::TEXT);
     assert!(encoded(&Datum::text("ab"), order) < encoded(&Datum::text("ab  "), order));
 }
+
+#[test]
+fn keys_of_arrays_are_as_the_format_says() {
+    let key = |text: &str| {
+        let settings = crate::TextSettings::default();
+        let context = crate::InputContext { settings: &settings, now: 0 };
+        let value = crate::input(TypeOid::INT2_ARRAY.into(), text, &context).expect("an array");
+        encoded(&value, KeyOrder::ascending(TypeOid::INT2_ARRAY))
+    };
+    assert_eq!(key("{}"), [0x20, 0, 0]);
+    assert_eq!(key("{7,NULL}"), [0x20, 1, 0x20, 0x80, 7, 1, 0x30, 0, 1, 2]);
+    assert_eq!(key("[0:0]={7}"), [0x20, 1, 0x20, 0x80, 7, 0, 1, 1, 0x80, 0, 0, 0]);
+    assert_eq!(
+        key("[1:1][5:5]={{7}}"),
+        [0x20, 1, 0x20, 0x80, 7, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1, 2, 3, 0x80, 0, 0, 5]
+    );
+}

@@ -5,6 +5,7 @@
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 mod apart;
+mod array;
 mod tagged;
 #[cfg(test)]
 #[allow(

@@ -2,14 +2,18 @@
 //!
 //! A byte tells the kind, then the value stands as in a stored row. Nothing of this outlives a statement.
 
+use std::sync::Arc;
+
+use super::array;
 use super::value::{self, Cursor};
 use crate::error::{Result, TypeError};
-use crate::{Datum, TypeOid};
+use crate::{Array, Datum, TypeOid};
 
 const NULL: u8 = 0;
 const ARRAY: u8 = 1;
+const ENUM: u8 = 22;
 
-/// The kind of a value that is neither NULL nor an array: its byte, and a type whose values are of it.
+/// The kind of a value that is neither NULL nor an array or label: its byte, and a type whose values are of it.
 const KINDS: [(u8, TypeOid); 20] = [
     (2, TypeOid::BOOL),
     (3, TypeOid::INT2),
@@ -38,6 +42,7 @@ fn kind_of(value: &Datum) -> (u8, TypeOid) {
     let place = match value {
         Datum::Null => return (NULL, TypeOid::UNKNOWN),
         Datum::Array(element, _) => return (ARRAY, *element),
+        Datum::Enum(oid, _) => return (ENUM, *oid),
         Datum::Bool(_) => 0,
         Datum::Int2(_) => 1,
         Datum::Int4(_) => 2,
@@ -71,7 +76,14 @@ pub fn write_tagged(value: &Datum, out: &mut Vec<u8>) {
         Datum::Null => {}
         Datum::Array(element, values) => {
             out.extend_from_slice(&element.0.to_le_bytes());
-            value::write_counted(out, |out| write_tagged_row(values, out));
+            value::write_counted(out, |out| {
+                array::write_dimensions(values.dimensions(), out);
+                write_tagged_row(values, out);
+            });
+        }
+        Datum::Enum(oid, _) => {
+            out.extend_from_slice(&oid.0.to_le_bytes());
+            value::write(*oid, value, out);
         }
         _ => value::write(oid, value, out),
     }
@@ -122,15 +134,18 @@ fn damaged() -> TypeError {
 }
 
 /// Elements are tagged themselves: of some types, those of the catalog alone, no row can be stored.
-fn read_elements(bytes: &[u8], values: &mut Vec<Datum>) -> Result<()> {
+fn read_array(element: TypeOid, bytes: &[u8]) -> Result<Datum> {
     let mut cursor = Cursor::new(bytes);
+    let (dimensions, count) = array::read_dimensions(&mut cursor)?;
+    let mut values = Vec::with_capacity(count);
     while !cursor.is_empty() {
         values.push(match cursor.take()? {
             [ARRAY] => return Err(damaged()),
             [tag] => take_plain(tag, &mut cursor)?,
         });
     }
-    Ok(())
+    let array = Array::new(&dimensions, values).map_err(|_| damaged())?;
+    Ok(Datum::Array(element, Arc::new(array)))
 }
 
 /// A value that is no array, behind its tag.
@@ -138,6 +153,10 @@ fn read_elements(bytes: &[u8], values: &mut Vec<Datum>) -> Result<()> {
 fn take_plain(tag: u8, cursor: &mut Cursor<'_>) -> Result<Datum> {
     if tag == NULL {
         return Ok(Datum::Null);
+    }
+    if tag == ENUM {
+        let oid = TypeOid(u32::from_le_bytes(cursor.take()?));
+        return if oid.is_enum() { cursor.take_value(oid) } else { Err(damaged()) };
     }
     let place = usize::from(tag).checked_sub(2).ok_or_else(damaged)?;
     let (_, oid) = KINDS.get(place).ok_or_else(damaged)?;
@@ -152,9 +171,7 @@ fn take(cursor: &mut Cursor<'_>) -> Result<Datum> {
             if element.element().is_some() {
                 return Err(damaged());
             }
-            let mut values = Vec::new();
-            read_elements(cursor.take_counted()?, &mut values)?;
-            Ok(Datum::Array(element, values.into()))
+            read_array(element, cursor.take_counted()?)
         }
         [tag] => take_plain(tag, cursor),
     }

@@ -232,6 +232,50 @@ fn read_everything(columns: &[ColumnType], has_nulls: bool, bytes: &[u8]) {
 }
 
 #[test]
+fn bytes_of_arrays_are_as_the_format_says() {
+    let stored = |text: &str| {
+        let settings = crate::TextSettings::default();
+        let context = crate::InputContext { settings: &settings, now: 0 };
+        let value = crate::input(TypeOid::INT2_ARRAY.into(), text, &context).expect("an array");
+        let mut bytes = Vec::new();
+        form_row(&[TypeOid::INT2_ARRAY.into()], &[value], &mut bytes);
+        bytes
+    };
+    assert_eq!(stored("{}"), [5, 21, 0, 0, 0, 0], "length, smallint, no dimensions");
+    assert_eq!(
+        stored("{7,NULL}"),
+        [17, 21, 0, 0, 0, 1, 2, 0, 0, 0, 1, 0, 0, 0, 0, 7, 0, 1],
+        "two elements from 1, of which one is NULL"
+    );
+    assert_eq!(
+        stored("[-1:-1][0:0]={{5}}"),
+        [24, 21, 0, 0, 0, 2]
+            .into_iter()
+            .chain([1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0])
+            .collect::<Vec<u8>>()
+    );
+}
+
+#[test]
+fn damaged_arrays_are_refused() {
+    // Seven dimensions; none of some length; more elements than bytes; elements behind the last one.
+    for (image, message) in [
+        (&[21, 0, 0, 0, 7][..], "stored row ends inside a value"),
+        (&[21, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0], "a dimension without elements"),
+        (&[21, 0, 0, 0, 1, 0, 0, 0, 1, 1, 0, 0, 0, 0], "stored row ends inside a value"),
+        (&[21, 0, 0, 0, 1, 255, 255, 255, 255, 1, 0, 0, 0], "array size exceeds"),
+        (&[21, 0, 0, 0, 1, 1, 0, 0, 0, 255, 255, 255, 127, 1], "lower bound is too large"),
+        (&[21, 0, 0, 0, 0, 1], "bytes after its last element"),
+        (&[21, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 2], "the null mark 2"),
+        (&[23, 0, 0, 0, 0], "elements of type oid 23, not 21"),
+    ] {
+        let error = value_of_image(TypeOid::INT2_ARRAY, image).expect_err("damaged");
+        assert_eq!(error.sqlstate, "XX001");
+        assert!(error.message.contains(message), "{error}, not {message}");
+    }
+}
+
+#[test]
 fn bytes_are_as_the_format_says() {
     let columns = [TypeOid::INT4, TypeOid::TEXT, TypeOid::INT8, TypeOid::NUMERIC, TypeOid::BOOL]
         .map(ColumnType::new);

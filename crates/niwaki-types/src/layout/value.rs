@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::apart::{self, Apart, COMPRESSED_HEAD, ValuePointer};
+use super::array;
 use crate::error::{Result, TypeError};
 use crate::{Datum, Interval, Jsonb, Numeric, TimeTz, TypeOid, Vector, datetime};
 
@@ -62,6 +63,9 @@ fn write_other(oid: TypeOid, value: &Datum, out: &mut Vec<u8>) {
             out.extend_from_slice(&block.to_le_bytes());
             out.extend_from_slice(&offset.to_le_bytes());
         }
+        (oid, Datum::Enum(kind, value)) if oid == *kind => {
+            out.extend_from_slice(&value.to_le_bytes());
+        }
         // Of system relations only.
         (TypeOid::ACLITEM | TypeOid::PG_NODE_TREE, Datum::Text(value)) => {
             write_length(value.len(), out);
@@ -79,7 +83,7 @@ fn write_other(oid: TypeOid, value: &Datum, out: &mut Vec<u8>) {
             write_counted(out, |out| value.write_stored(out));
         }
         (array, Datum::Array(element, values)) if array.element() == Some(*element) => {
-            write_counted(out, |out| write_array(*element, values, out));
+            write_counted(out, |out| array::write_array(*element, values, out));
         }
         _ => panic!("a value of type {} is {value:?}", oid.display_name()),
     }
@@ -96,18 +100,6 @@ pub(super) fn write_counted(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) 
     let mut header = Vec::new();
     write_length(length, &mut header);
     out.splice(start..body_start, header);
-}
-
-pub(super) fn write_array(element: TypeOid, values: &[Datum], out: &mut Vec<u8>) {
-    let count = u32::try_from(values.len()).expect("an array has fewer than 2^32 elements");
-    out.extend_from_slice(&element.0.to_le_bytes());
-    out.extend_from_slice(&count.to_le_bytes());
-    for value in values {
-        out.push(value.is_null().into());
-        if !value.is_null() {
-            write(element, value, out);
-        }
-    }
 }
 
 /// Appends the stored form of a value that does not stand in its row as it is.
@@ -360,6 +352,7 @@ impl<'a> Cursor<'a> {
                 Datum::Tid(block, u16::from_le_bytes(self.take()?))
             }
             TypeOid::PG_LSN => Datum::Lsn(u64::from_le_bytes(self.take()?)),
+            oid if oid.is_enum() => Datum::Enum(oid, u64::from_le_bytes(self.take()?)),
             other => return read_image(other, self.take_counted()?),
         })
     }
@@ -376,7 +369,7 @@ pub(super) fn read_image(oid: TypeOid, image: &[u8]) -> Result<Datum> {
             let element = array.element().ok_or_else(|| {
                 TypeError::corrupt(format!("stored row has a column of type oid {}", array.0))
             })?;
-            read_array(element, image)?
+            array::read_array(element, image)?
         }
     })
 }
@@ -389,36 +382,6 @@ fn str_of(image: &[u8]) -> Result<&str> {
 #[inline]
 fn read_text(image: &[u8]) -> Result<Datum> {
     Ok(Datum::Text(Arc::from(str_of(image)?)))
-}
-
-pub(super) fn read_array(element: TypeOid, bytes: &[u8]) -> Result<Datum> {
-    let mut cursor = Cursor::new(bytes);
-    let stored = TypeOid(u32::from_le_bytes(cursor.take()?));
-    if stored != element {
-        return Err(TypeError::corrupt(format!(
-            "stored array has elements of type oid {}, not {}",
-            stored.0, element.0
-        )));
-    }
-    let count = usize::try_from(u32::from_le_bytes(cursor.take()?)).map_err(|_| ended())?;
-    // Each element takes a byte at least, so a wrong count cannot ask for more memory than that.
-    if count > cursor.rest.len() {
-        return Err(ended());
-    }
-    let mut values = Vec::with_capacity(count);
-    for _ in 0..count {
-        values.push(match cursor.take()? {
-            [0] => cursor.take_value(element)?,
-            [1] => Datum::Null,
-            [other] => {
-                return Err(TypeError::corrupt(format!("stored array has the null mark {other}")));
-            }
-        });
-    }
-    if !cursor.is_empty() {
-        return Err(TypeError::corrupt("stored array has bytes after its last element"));
-    }
-    Ok(Datum::Array(element, values.into()))
 }
 
 #[cold]

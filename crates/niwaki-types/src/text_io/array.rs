@@ -1,146 +1,337 @@
-//! One-dimensional arrays as text: `{1,2,NULL}`, `{"a b",c}`.
+//! Arrays as text: `{1,2,NULL}`, `{{"a b",c},{d,e}}`, `[0:1]={1,2}`.
+
+use std::sync::Arc;
 
 use super::{input, write_text};
+use crate::array::{check_dimensions, too_many_dimensions};
 use crate::error::{Result, TypeError};
-use crate::{ColumnType, Datum, InputContext, TextSettings, TypeOid};
+use crate::{
+    ARRAY_DIMENSIONS_MAX, Array, ColumnType, Datum, Dimension, InputContext, TextSettings, TypeOid,
+};
 
 /// Reads an array of `element`s.
 ///
 /// # Errors
-/// `22P02` for a malformed literal or element, `0A000` for more than one dimension or given bounds.
+/// `22P02` for a malformed literal or element, `2202E` and `54000` for bounds that cannot be.
 pub(super) fn parse_array(
     element: ColumnType,
     text: &str,
     context: &InputContext<'_>,
 ) -> Result<Datum> {
-    let malformed = |detail: &str| {
-        TypeError::new("22P02", format!("malformed array literal: \"{text}\"")).with_detail(detail)
-    };
-    let trimmed = text.trim_matches(super::is_space);
-    if trimmed.starts_with('[') {
-        return Err(TypeError::unsupported("array literals with explicit bounds"));
-    }
-    let body = trimmed
-        .strip_prefix('{')
-        .ok_or_else(|| malformed("Array value must start with \"{\" or dimension information."))?;
-    let mut rest = body.chars().peekable();
-    let mut values = Vec::new();
-    let skip_spaces = |rest: &mut std::iter::Peekable<std::str::Chars<'_>>| {
-        while rest.next_if(|c| super::is_space(*c)).is_some() {}
-    };
-    let ended = || malformed("Unexpected end of input.");
-    skip_spaces(&mut rest);
-    if rest.next_if_eq(&'}').is_some() {
-        return finish(rest, element.oid, values, malformed);
-    }
-    loop {
-        skip_spaces(&mut rest);
-        let mut item = String::new();
-        let mut quoted = false;
-        // Blanks at the end of an unquoted item are not part of it, unless escaped.
-        let mut kept = 0;
-        match rest.peek() {
-            Some('{') => return Err(TypeError::unsupported("multidimensional arrays")),
-            Some('"') => {
-                quoted = true;
-                rest.next();
-                loop {
-                    match rest.next().ok_or_else(ended)? {
-                        '"' => break,
-                        '\\' => item.push(rest.next().ok_or_else(ended)?),
-                        character => item.push(character),
-                    }
-                }
-                skip_spaces(&mut rest);
+    let malformed = |detail: &str| malformed(text, detail);
+    let (given, body) = given_dimensions(text, &malformed)?;
+    let found = count_elements(body)?;
+    let dimensions = match given {
+        None => found.iter().copied().map(Dimension::new).collect(),
+        Some(given) => {
+            if !given.iter().map(|dimension| dimension.length).eq(found.iter().copied()) {
+                return Err(malformed("Specified array dimensions do not match array contents."));
             }
-            _ => loop {
-                match *rest.peek().ok_or_else(ended)? {
-                    ',' | '}' => break,
-                    '"' => return Err(malformed("Unexpected array element.")),
-                    '{' => return Err(malformed("Unexpected \"{\" character.")),
-                    '\\' => {
-                        rest.next();
-                        item.push(rest.next().ok_or_else(ended)?);
-                        // An escaped NULL is text.
-                        quoted = true;
-                        kept = item.len();
-                    }
-                    character => {
-                        rest.next();
-                        item.push(character);
-                        if !super::is_space(character) {
-                            kept = item.len();
-                        }
-                    }
+            given
+        }
+    };
+    let count = check_dimensions(&dimensions)?;
+    let values = read_elements(element, body, dimensions.len(), context)?
+        .filter(|values| values.len() == count)
+        .ok_or_else(|| malformed(""))?;
+    Ok(Datum::Array(element.oid, Arc::new(Array::new(&dimensions, values)?)))
+}
+
+#[cold]
+fn malformed(text: &str, detail: &str) -> TypeError {
+    let error = TypeError::new("22P02", format!("malformed array literal: \"{text}\""));
+    if detail.is_empty() { error } else { error.with_detail(detail) }
+}
+
+/// The dimensions that stand before an array, if some do, and the array from its brace on.
+fn given_dimensions<'t>(
+    text: &'t str,
+    malformed: &impl Fn(&str) -> TypeError,
+) -> Result<(Option<Vec<Dimension>>, &'t str)> {
+    let mut rest = text.trim_start_matches(super::is_space);
+    let mut dimensions = Vec::new();
+    while let Some(after) = rest.strip_prefix('[') {
+        if dimensions.len() >= ARRAY_DIMENSIONS_MAX {
+            return Err(too_many_dimensions(dimensions.len() + 1));
+        }
+        let (first, after) = leading_number(after).ok_or_else(|| {
+            malformed("\"[\" must introduce explicitly-specified array dimensions.")
+        })?;
+        let (lower, upper, after) = match after.strip_prefix(':') {
+            Some(after) => {
+                let (upper, after) = leading_number(after)
+                    .ok_or_else(|| malformed("Missing array dimension value."))?;
+                (first, upper, after)
+            }
+            None => (1, first, after),
+        };
+        let after = after
+            .strip_prefix(']')
+            .ok_or_else(|| malformed("Missing \"]\" after array dimensions."))?;
+        let length = i64::from(upper) - i64::from(lower) + 1;
+        if length < 1 {
+            return Err(TypeError::new("2202E", "upper bound cannot be less than lower bound"));
+        }
+        let length = u32::try_from(length).unwrap_or(u32::MAX);
+        dimensions.push(Dimension { length, lower });
+        rest = after.trim_start_matches(super::is_space);
+    }
+    if dimensions.is_empty() {
+        if !rest.starts_with('{') {
+            return Err(malformed("Array value must start with \"{\" or dimension information."));
+        }
+        return Ok((None, rest));
+    }
+    let rest = rest
+        .strip_prefix('=')
+        .ok_or_else(|| malformed("Missing \"=\" after array dimensions."))?
+        .trim_start_matches(super::is_space);
+    if !rest.starts_with('{') {
+        return Err(malformed("Array contents must start with \"{\"."));
+    }
+    Ok((Some(dimensions), rest))
+}
+
+/// A number made of digits and signs at the front, as the C library reads it: as far as it is one.
+fn leading_number(text: &str) -> Option<(i32, &str)> {
+    let end = text.find(|c: char| !matches!(c, '0'..='9' | '+' | '-')).unwrap_or(text.len());
+    if end == 0 {
+        return None;
+    }
+    let (number, rest) = text.split_at(end);
+    let digits = number.strip_prefix(['+', '-']).unwrap_or(number);
+    let digits = &digits[..digits.find(['+', '-']).unwrap_or(digits.len())];
+    let magnitude = digits.bytes().fold(0i64, |value, digit| {
+        value.saturating_mul(10).saturating_add(i64::from(digit - b'0'))
+    });
+    let value = if number.starts_with('-') { -magnitude } else { magnitude };
+    // What is longer than a long is cut to 32 bits there.
+    Some((value as i32, rest))
+}
+
+/// Where the reader of an array's structure is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Before the first brace.
+    Outside,
+    LevelStarted,
+    Element,
+    Quoted,
+    QuotedEnded,
+    ElementDelimited,
+    LevelEnded,
+    LevelDelimited,
+}
+
+/// The lengths of the dimensions that the braces show; none for `{}`.
+fn count_elements(body: &str) -> Result<Vec<u32>> {
+    // As PostgreSQL shows it: without the dimensions.
+    let malformed = |detail: &str| malformed(body, detail);
+    let unexpected = |c: char| malformed(&format!("Unexpected \"{c}\" character."));
+    let ended = || malformed("Unexpected end of input.");
+    let mut characters = body.chars();
+    let mut place = Place::Outside;
+    // For each open level, how many items it has so far; for each level, how many those had that are closed.
+    let mut open: Vec<u32> = Vec::new();
+    let mut lengths: Vec<Option<u32>> = Vec::new();
+    let mut empty = true;
+    loop {
+        let character = characters.next().ok_or_else(ended)?;
+        match (character, place) {
+            ('\\', Place::Quoted) => {
+                characters.next().ok_or_else(ended)?;
+            }
+            ('"', Place::Quoted) => place = Place::QuotedEnded,
+            (_, Place::Quoted) => {}
+            ('\\', Place::LevelStarted | Place::Element | Place::ElementDelimited) => {
+                characters.next().ok_or_else(ended)?;
+                place = Place::Element;
+                empty = false;
+            }
+            ('\\', _) => return Err(unexpected('\\')),
+            ('"', Place::LevelStarted | Place::ElementDelimited) => {
+                place = Place::Quoted;
+                empty = false;
+            }
+            ('"', _) => return Err(malformed("Unexpected array element.")),
+            ('{', Place::Outside | Place::LevelStarted | Place::LevelDelimited) => {
+                if open.len() >= ARRAY_DIMENSIONS_MAX {
+                    return Err(too_many_dimensions(open.len() + 1));
                 }
-            },
-        }
-        if !quoted || kept > 0 {
-            item.truncate(kept);
-        }
-        if !quoted && item.is_empty() {
-            let found = rest.peek().copied().unwrap_or('}');
-            return Err(malformed(&format!("Unexpected \"{found}\" character.")));
-        }
-        values.push(if !quoted && item.eq_ignore_ascii_case("null") {
-            Datum::Null
-        } else {
-            input(element, &item, context)?
-        });
-        match rest.next().ok_or_else(ended)? {
-            ',' => {}
-            '}' => return finish(rest, element.oid, values, malformed),
+                open.push(1);
+                if lengths.len() < open.len() {
+                    lengths.push(None);
+                }
+                place = Place::LevelStarted;
+            }
+            ('{', _) => return Err(unexpected('{')),
+            (
+                '}',
+                Place::Element | Place::QuotedEnded | Place::LevelEnded | Place::LevelStarted,
+            ) if place != Place::LevelStarted || open.len() == 1 => {
+                let items = open.pop().ok_or_else(|| malformed("Unmatched \"}\" character."))?;
+                if let Some(length) = lengths.get_mut(open.len())
+                    && *length.get_or_insert(items) != items
+                {
+                    return Err(malformed(
+                        "Multidimensional arrays must have sub-arrays with matching dimensions.",
+                    ));
+                }
+                place = Place::LevelEnded;
+                if open.is_empty() {
+                    break;
+                }
+            }
+            ('}', _) => return Err(unexpected('}')),
+            (',', Place::Element | Place::QuotedEnded | Place::LevelEnded) => {
+                let ended = place == Place::LevelEnded;
+                place = if ended { Place::LevelDelimited } else { Place::ElementDelimited };
+                if let Some(items) = open.last_mut() {
+                    *items += 1;
+                }
+            }
+            (',', _) => return Err(unexpected(',')),
+            (space, _) if super::is_space(space) => {}
+            (_, Place::LevelStarted | Place::Element | Place::ElementDelimited) => {
+                place = Place::Element;
+                empty = false;
+            }
             _ => return Err(malformed("Unexpected array element.")),
         }
     }
+    if !characters.as_str().trim_matches(super::is_space).is_empty() {
+        return Err(malformed("Junk after closing right brace."));
+    }
+    Ok(if empty { Vec::new() } else { lengths.into_iter().flatten().collect() })
 }
 
-fn finish(
-    mut rest: impl Iterator<Item = char>,
-    element: TypeOid,
-    values: Vec<Datum>,
-    malformed: impl Fn(&str) -> TypeError,
-) -> Result<Datum> {
-    // The blanks at the end were trimmed before.
-    match rest.next() {
-        None => Ok(Datum::Array(element, values.into())),
-        Some(_) => Err(malformed("Junk after closing right brace.")),
+/// The elements of an array whose structure was found to be right; `None` when some stand less deep than others.
+fn read_elements(
+    element: ColumnType,
+    body: &str,
+    depth: usize,
+    context: &InputContext<'_>,
+) -> Result<Option<Vec<Datum>>> {
+    let mut rest = body.chars().peekable();
+    let mut values = Vec::new();
+    let mut level = 0;
+    while let Some(&character) = rest.peek() {
+        match character {
+            '{' => level += 1,
+            '}' => level -= 1,
+            ',' => {}
+            space if super::is_space(space) => {}
+            _ => {
+                if level != depth {
+                    return Ok(None);
+                }
+                let (item, quoted) = read_item(&mut rest);
+                values.push(if !quoted && item.eq_ignore_ascii_case("null") {
+                    Datum::Null
+                } else {
+                    input(element, &item, context)?
+                });
+                continue;
+            }
+        }
+        rest.next();
     }
+    Ok(Some(values))
+}
+
+/// The text of an item, and whether something in it was quoted or escaped.
+fn read_item(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> (String, bool) {
+    let mut item = String::new();
+    let mut quoted = false;
+    let mut inside = false;
+    // Blanks at the end of an unquoted item are not part of it, unless escaped.
+    let mut kept = 0;
+    while let Some(character) = rest.next_if(|c| inside || !matches!(c, ',' | '}')) {
+        match character {
+            '"' => {
+                inside = !inside;
+                quoted = true;
+                kept = item.len();
+            }
+            '\\' => {
+                item.extend(rest.next());
+                quoted = true;
+                kept = item.len();
+            }
+            character => {
+                item.push(character);
+                if inside || !super::is_space(character) {
+                    kept = item.len();
+                }
+            }
+        }
+    }
+    item.truncate(kept);
+    (item, quoted)
 }
 
 /// Appends the array; elements that would be misread without quotes get them.
 pub(super) fn write_array(
     element: TypeOid,
-    values: &[Datum],
+    array: &Array,
     settings: &TextSettings,
     out: &mut Vec<u8>,
 ) {
+    let dimensions = array.dimensions();
+    if dimensions.iter().any(|dimension| dimension.lower != 1) {
+        out.extend_from_slice(array.dimensions_text().as_bytes());
+        out.push(b'=');
+    }
+    if dimensions.is_empty() {
+        return out.extend_from_slice(b"{}");
+    }
+    let mut values = array.iter();
+    write_level(element, dimensions, &mut values, settings, out);
+}
+
+fn write_level(
+    element: TypeOid,
+    dimensions: &[Dimension],
+    values: &mut std::slice::Iter<'_, Datum>,
+    settings: &TextSettings,
+    out: &mut Vec<u8>,
+) {
+    let Some((dimension, inner)) = dimensions.split_first() else {
+        if let Some(value) = values.next() {
+            write_item(element, value, settings, out);
+        }
+        return;
+    };
     out.push(b'{');
-    let mut item = Vec::new();
-    for (position, value) in values.iter().enumerate() {
+    for position in 0..dimension.length {
         if position > 0 {
             out.push(b',');
         }
-        if value.is_null() {
-            out.extend_from_slice(b"NULL");
-            continue;
-        }
-        item.clear();
-        write_text(value, element, settings, &mut item);
-        if !needs_quotes(&item) {
-            out.extend_from_slice(&item);
-            continue;
-        }
-        out.push(b'"');
-        for byte in &item {
-            if matches!(byte, b'"' | b'\\') {
-                out.push(b'\\');
-            }
-            out.push(*byte);
-        }
-        out.push(b'"');
+        write_level(element, inner, values, settings, out);
     }
     out.push(b'}');
+}
+
+fn write_item(element: TypeOid, value: &Datum, settings: &TextSettings, out: &mut Vec<u8>) {
+    if value.is_null() {
+        return out.extend_from_slice(b"NULL");
+    }
+    let start = out.len();
+    write_text(value, element, settings, out);
+    let item = out.get(start..).unwrap_or_default();
+    if !needs_quotes(item) {
+        return;
+    }
+    let item = item.to_vec();
+    out.truncate(start);
+    out.push(b'"');
+    for byte in &item {
+        if matches!(byte, b'"' | b'\\') {
+            out.push(b'\\');
+        }
+        out.push(*byte);
+    }
+    out.push(b'"');
 }
 
 fn needs_quotes(item: &[u8]) -> bool {

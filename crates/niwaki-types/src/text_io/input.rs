@@ -86,6 +86,7 @@ pub fn input(kind: ColumnType, text: &str, context: &InputContext<'_>) -> Result
                 .map(|value| input(ColumnType::new(element), value, context));
             Datum::vector(element, values.collect::<Result<Vec<Datum>>>()?)
         }
+        oid if oid.is_enum() => context.settings.types.read_label(oid, text)?,
         array => match array.element() {
             Some(element) => {
                 parse_array(ColumnType::with_typmod(element, kind.typmod), text, context)?

@@ -68,6 +68,7 @@ fn write_other(value: &Datum, oid: TypeOid, settings: &TextSettings, out: &mut V
             );
         }
         Datum::Jsonb(value) => value.write_text(out),
+        Datum::Enum(oid, position) => settings.types.write_label(*oid, *position, out),
         Datum::Array(element, values) if oid.is_vector() => {
             for (number, value) in values.iter().enumerate() {
                 if number > 0 {
@@ -76,7 +77,7 @@ fn write_other(value: &Datum, oid: TypeOid, settings: &TextSettings, out: &mut V
                 write_text(value, *element, settings, out);
             }
         }
-        Datum::Array(element, values) => write_array(*element, values, settings, out),
+        Datum::Array(element, array) => write_array(*element, array, settings, out),
     }
 }
 

@@ -115,6 +115,7 @@ impl Session {
             .map(|(p, _)| p)
             .collect();
         let now = self.open_transaction()?.started_us() - UNIX_TO_POSTGRES_US;
+        self.refresh_types();
         let text = self.text.clone();
         let mut reader = LineReader {
             relation,

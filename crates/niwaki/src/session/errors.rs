@@ -1,5 +1,7 @@
 //! Errors of tables as clients see them: with names and values.
 
+use std::sync::Arc;
+
 use niwaki_catalog::{CatalogState, Relation};
 use niwaki_sql::SqlError;
 use niwaki_table::{Error as TableError, UniqueViolation};
@@ -7,9 +9,14 @@ use niwaki_types::{Datum, TextSettings, to_text};
 
 /// `(a, b)=(1, x)`: a key by column names and values.
 /// `None` when the values are not known.
-pub(crate) fn key_text(relation: &Relation, violation: &UniqueViolation) -> Option<String> {
+pub(crate) fn key_text(
+    relation: &Relation,
+    violation: &UniqueViolation,
+    state: &CatalogState,
+) -> Option<String> {
     let index = relation.indexes.get(violation.index).filter(|_| !violation.key.is_empty())?;
-    let settings = TextSettings::default();
+    let types = Arc::clone(state.types_of_values());
+    let settings = TextSettings { types, ..TextSettings::default() };
     let mut names = String::new();
     let mut values = String::new();
     for (column, value) in index.definition.key.iter().zip(&violation.key) {
@@ -30,7 +37,8 @@ pub(crate) fn key_text(relation: &Relation, violation: &UniqueViolation) -> Opti
 #[cold]
 pub(crate) fn of_table(error: TableError, relation: &Relation, state: &CatalogState) -> SqlError {
     let TableError::UniqueViolation(violation) = &error else { return error.into() };
-    let detail = key_text(relation, violation).map(|key| format!("Key {key} already exists."));
+    let detail =
+        key_text(relation, violation, state).map(|key| format!("Key {key} already exists."));
     let schema = state.schema(relation.schema).map(|s| s.name.clone()).unwrap_or_default();
     let constraint = violation.index_name.clone();
     let mut error = SqlError::from(error);

@@ -16,6 +16,7 @@ mod simple;
 mod source;
 mod store;
 mod transaction;
+pub(crate) mod type_names;
 mod utility;
 
 use std::sync::Arc;
@@ -79,6 +80,8 @@ pub struct Session {
     activity: Arc<Mutex<Activity>>,
     settings: Settings,
     text: TextSettings,
+    /// The version of the catalog whose types `text` has.
+    types_version: u64,
     catalog: CatalogTransaction,
     /// Present exactly while `block` is `Implicit` or `Explicit`, or `Failed` below a savepoint.
     transaction: Option<Transaction>,
@@ -159,6 +162,7 @@ impl Session {
             activity,
             settings,
             text: TextSettings::default(),
+            types_version: 0,
             catalog,
             transaction: None,
             block: Block::Idle,
@@ -414,8 +418,23 @@ impl Session {
         }
     }
 
+    /// Takes over the types that users defined, as the statements of now see them.
+    pub fn refresh_types(&mut self) {
+        let version = self.catalog.version();
+        if self.types_version == version {
+            return;
+        }
+        self.types_version = version;
+        let state = self.catalog.state();
+        if !Arc::ptr_eq(&self.text.types, state.types_of_values()) {
+            self.text.types = Arc::clone(state.types_of_values());
+            self.text_changed = true;
+        }
+    }
+
     /// Tells the sink how values are shown now, if that changed: the next rows depend on it.
     fn report_text_settings(&mut self, out: &mut dyn ResultSink) {
+        self.refresh_types();
         if self.text_changed {
             self.text_changed = false;
             out.text_settings(&self.text);

@@ -19,6 +19,7 @@ use super::Session;
 use super::environment::{SessionEnvironment, UNIX_TO_POSTGRES_US};
 use super::source::SessionSource;
 use super::store::{TableStore, lock_mode};
+use super::type_names::type_in_sql;
 use crate::Result;
 
 /// Memory that a statement may hold for values that must stay there (an `array_agg`), whatever `work_mem` says.
@@ -47,6 +48,7 @@ impl Session {
         &mut self,
         run: impl FnOnce(&AnalyzeContext<'_>) -> Result<T>,
     ) -> Result<T> {
+        self.refresh_types();
         let path = self.search_path();
         let state = self.catalog.state();
         let hot = self.settings.hot();
@@ -302,7 +304,8 @@ impl Session {
 
     /// The value of an expression without columns, converted as an assignment to a column would.
     pub(super) fn evaluate_as(&mut self, expression: &str, to: ColumnType) -> Result<Datum> {
-        let mut cast = format!("CAST(({expression}) AS {})", niwaki_sql::types::format_type(to));
+        let wanted = type_in_sql(&self.catalog.state(), to);
+        let mut cast = format!("CAST(({expression}) AS {wanted})");
         if to.oid == TypeOid::REGCLASS {
             // A query gives it by its name.
             cast = format!("CAST({cast} AS oid)");

@@ -177,6 +177,7 @@ impl Session {
             | Utility::CreateIndex(_)
             | Utility::CreateSequence { .. }
             | Utility::AlterSequence { .. }
+            | Utility::Type(_)
             | Utility::Drop(_)
             | Utility::Alter { .. }
             | Utility::Rename(_)
@@ -234,6 +235,7 @@ impl Session {
             Utility::CreateSchema { .. } => "CREATE SCHEMA",
             Utility::CreateSequence { .. } => "CREATE SEQUENCE",
             Utility::AlterSequence { .. } => "ALTER SEQUENCE",
+            Utility::Type(statement) => statement.tag(),
             Utility::Drop(_) => "DROP TABLE",
             Utility::Reindex(_) => "REINDEX",
             Utility::Alter { .. } | Utility::Rename(_) | Utility::SetSchema { .. } => "ALTER TABLE",

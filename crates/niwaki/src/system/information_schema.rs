@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{Identity, Relation, RelationKind, builtin_rows, builtin_types};
+use niwaki_catalog::{Identity, Relation, RelationKind, builtin_rows};
 use niwaki_sql::types::{element_of, format_oid};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use super::relations::kind_letter;
 use super::table::{Computed, Emit, Reader, Result, int4, optional, text, yes_or_no};
-use super::{DATABASE, OWNER_NAME};
+use super::{DATABASE, OWNER_NAME, types};
 use crate::session::schema_name;
 
 pub(super) const TABLES: Computed = Computed {
@@ -164,7 +164,11 @@ fn measures(column: ColumnType) -> Measures {
 
 /// `data_type`: without lengths, and arrays without what they are made of.
 fn data_type(oid: TypeOid) -> String {
-    if element_of(oid).is_some() && !oid.is_vector() { "ARRAY".to_owned() } else { format_oid(oid) }
+    match oid {
+        oid if element_of(oid).is_some() && !oid.is_vector() => "ARRAY".to_owned(),
+        oid if oid.is_enum() => "USER-DEFINED".to_owned(),
+        oid => format_oid(oid),
+    }
 }
 
 fn columns(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
@@ -187,7 +191,8 @@ fn columns(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             let identity = |value: Option<i64>| optional(value.map(|value| value.to_string()));
             let size = measures(kind);
             let count = |value: Option<usize>| value.map_or(Datum::Null, int4);
-            let type_name = builtin_types().by_oid(kind.oid.0).map(|kind| kind.name);
+            let type_schema = types::user_type(reader.state, kind.oid)
+                .map(|found| schema_name(reader.state, found.schema));
             let [database, schema, name] = place(reader, relation);
             let fields = niwaki_types::datetime::interval_typmod_text(kind.typmod);
             let fields = fields.split('(').next().unwrap_or_default().trim().to_ascii_uppercase();
@@ -209,8 +214,8 @@ fn columns(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
                 count(size.datetime),
                 optional(interval.then_some(fields)),
                 text(DATABASE),
-                text("pg_catalog"),
-                optional(type_name),
+                text(type_schema.as_deref().unwrap_or("pg_catalog")),
+                optional(types::name(reader.state, kind.oid)),
                 text((at + 1).to_string()),
                 yes_or_no(false),
                 yes_or_no(column.identity.is_some()),

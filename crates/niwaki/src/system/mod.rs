@@ -13,12 +13,13 @@ mod relations;
 mod table;
 #[cfg(test)]
 mod tests;
+mod types;
 
 use std::sync::Arc;
 
 use niwaki_catalog::{
     BuiltinColumn, BuiltinRelation, Oid, PUBLIC_SCHEMA, Relation, RelationDefinition, RelationKind,
-    RelationOptions, RelationStats, builtin_relations, builtin_types,
+    RelationOptions, RelationStats, builtin_functions, builtin_relations,
 };
 use niwaki_types::{ColumnType, TypeOid};
 
@@ -48,6 +49,7 @@ const CATALOGS: &[&Computed] = &[
     &constraints::PG_CONSTRAINT,
     &relations::PG_SEQUENCE,
     &depend::PG_DEPEND,
+    &types::PG_ENUM,
     &descriptions::PG_DESCRIPTION,
     &descriptions::PG_SHDESCRIPTION,
     &objects::PG_NAMESPACE,
@@ -103,7 +105,6 @@ const RECORDED: &[&str] = &[
     "pg_opfamily",
     "pg_range",
     "pg_tablespace",
-    "pg_type",
 ];
 
 /// Relations that would not be empty in PostgreSQL, whatever the database has in it or does.
@@ -156,11 +157,13 @@ fn builtin(relation: &'static BuiltinRelation) -> Relation {
     } else if information {
         Rows::None
     } else if RECORDED.contains(&name) {
-        Rows::Recorded(name, |_| true)
+        Rows::Recorded(name, |_| true, None)
+    } else if name == types::PG_TYPE.name {
+        Rows::Recorded(name, |_| true, Some(&types::PG_TYPE))
     } else if name == "pg_proc" {
-        Rows::Recorded(name, niwaki_sql::is_function_shown)
+        Rows::Recorded(name, niwaki_sql::is_function_shown, None)
     } else if name == "pg_operator" {
-        Rows::Recorded(name, niwaki_sql::is_operator_shown)
+        Rows::Recorded(name, niwaki_sql::is_operator_shown, None)
     } else if let Some((source, columns)) = own::source_of(name) {
         Rows::Source(source, columns.iter().map(|(name, _)| *name).collect())
     } else {
@@ -177,6 +180,11 @@ pub(crate) fn builtin_kind(oid: Oid) -> Option<&'static str> {
         return None;
     }
     builtin_relations().iter().find(|relation| relation.oid == oid).map(|relation| relation.kind)
+}
+
+/// The number of the function of this name, of which there is one.
+fn builtin_function(name: &str) -> u32 {
+    builtin_functions().named(name).next().map_or(0, |function| function.oid)
 }
 
 fn view(oid: Oid, schema: Oid, name: &str, columns: &[&BuiltinColumn], rows: Rows) -> Relation {
@@ -212,5 +220,5 @@ fn view(oid: Oid, schema: Oid, name: &str, columns: &[&BuiltinColumn], rows: Row
 /// Bytes of a value of fixed length, -1 for variable ones, -2 for an untyped literal:
 /// `pg_type.typlen`, and the size in a RowDescription.
 pub fn type_length(oid: TypeOid) -> i16 {
-    builtin_types().by_oid(oid.0).map_or(-1, |kind| kind.length)
+    types::storage(oid).map_or(-1, |kind| kind.length)
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use niwaki_catalog::{
     BuiltinOperatorClass, CatalogState, Column, ConstraintKind, ConstraintTime, Identity,
-    IndexColumn, Oid, Relation, RelationKind, builtin_operator_classes, builtin_types, default_oid,
+    IndexColumn, Oid, Relation, RelationKind, builtin_operator_classes, default_oid,
 };
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use super::table::{Computed, Emit, Reader, Result, array, number, small, text, vector};
-use super::{OWNER, builtin_kind};
+use super::{OWNER, builtin_kind, types};
 
 /// Oids of access methods.
 const HEAP: Oid = Oid(2);
@@ -202,7 +202,7 @@ fn attribute(
     target: i32,
     emit: Emit<'_>,
 ) -> Result<()> {
-    let kind = builtin_types().by_oid(column.type_oid);
+    let kind = types::storage(TypeOid(column.type_oid));
     let letter = |letter: Option<&'static str>| text(letter.unwrap_or("i"));
     let oid = if column.dropped { 0 } else { column.type_oid };
     let is_array = TypeOid(oid).element().is_some() && !TypeOid(oid).is_vector();
@@ -290,6 +290,8 @@ pub(super) fn operator_class(
     let stored_as = match kind {
         TypeOid::VARCHAR => TypeOid::TEXT,
         kind if kind.is_object_name() => TypeOid::OID,
+        // `anyenum`
+        kind if kind.is_enum() => TypeOid(3500),
         // `anyarray`
         kind if kind.element().is_some() => TypeOid(2277),
         kind => kind,
@@ -316,9 +318,8 @@ fn pg_index(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
         let columns: Vec<Datum> =
             columns.map(|c| Datum::Int2(c.wrapping_add(1).cast_signed())).collect();
         let kinds: Vec<TypeOid> = index.key.iter().map(|key| key.type_oid(table)).collect();
-        let collation = |kind: &TypeOid| {
-            Datum::Oid(builtin_types().by_oid(kind.0).map_or(0, |kind| kind.collation))
-        };
+        let collation =
+            |kind: &TypeOid| Datum::Oid(types::storage(*kind).map_or(0, |kind| kind.collation));
         let classes = index.key.iter().zip(&kinds);
         let classes = classes
             .map(|(key, kind)| Datum::Oid(operator_class(key, *kind).map_or(0, |class| class.oid)));

@@ -55,8 +55,8 @@ pub(super) enum Rows {
     Computed(&'static Computed),
     /// The rows that the session's source gives under this name, which fill these columns.
     Source(&'static str, Vec<&'static str>),
-    /// Those recorded under the relation's name for which this holds.
-    Recorded(&'static str, fn(u32) -> bool),
+    /// Those recorded under the relation's name for which this holds, and those computed beside them.
+    Recorded(&'static str, fn(u32) -> bool, Option<&'static Computed>),
 }
 
 /// A system relation with rows.
@@ -78,7 +78,7 @@ impl fmt::Debug for SystemTable {
 impl SystemTable {
     pub(super) fn new(columns: &[&BuiltinColumn], rows: Rows) -> Self {
         let filled: &[&str] = match &rows {
-            Rows::Computed(computed) => computed.columns,
+            Rows::Computed(computed) | Rows::Recorded(_, _, Some(computed)) => computed.columns,
             Rows::Source(_, filled) => filled,
             Rows::None | Rows::Refused(_) | Rows::Recorded(..) => &[],
         };
@@ -159,6 +159,9 @@ impl VirtualTable for SystemTable {
         key: Option<Key<'_>>,
         row: &mut dyn FnMut(&[Datum]) -> Result<()>,
     ) -> Result<()> {
+        if let Rows::Recorded(name, wanted, _) = &self.rows {
+            self.recorded(name, *wanted, key, row)?;
+        }
         let mut whole = self.empty.clone();
         let mut emit = |values: &[Datum]| {
             debug_assert_eq!(values.len(), self.places.len(), "of {:?}", self.columns.first());
@@ -170,11 +173,10 @@ impl VirtualTable for SystemTable {
             row(&whole)
         };
         match &self.rows {
-            Rows::None => Ok(()),
+            Rows::None | Rows::Recorded(_, _, None) => Ok(()),
             Rows::Refused(name) => Err(Error::Unsupported { what: format!("relation {name}") }),
             Rows::Source(name, _) => source.view_rows(name, state, &mut emit),
-            Rows::Recorded(name, wanted) => self.recorded(name, *wanted, key, row),
-            Rows::Computed(computed) => {
+            Rows::Computed(computed) | Rows::Recorded(_, _, Some(computed)) => {
                 let key = key.and_then(|key| {
                     let (name, _) = self.columns.get(key.column)?;
                     Some((*name, key.value))

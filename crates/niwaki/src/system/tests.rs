@@ -76,7 +76,7 @@ fn fits(value: &Datum, kind: TypeOid) -> bool {
 fn session() -> crate::Session {
     let database = crate::Database::in_memory().unwrap();
     let mut session = database.session();
-    let script = "create table t (a serial primary key, b text not null default 'x', c text unique, check (a > 0));
+    let script = "create table t (a serial primary key, b text not null default 'x', c int[] unique, check (a > 0));
         create index on t (lower(b), a desc) include (c) where a > 1;
         create table u (i int generated always as identity);
         create table v (x int references t on delete set null (x), y bigint generated always as (x + 1) stored);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_types::{Datum, Jsonb, Numeric, TypeOid, write_json_string};
+use niwaki_types::{Datum, Dimension, Jsonb, Numeric, TypeOid, write_json_string};
 
 use super::invalid;
 use crate::context::ExecContext;
@@ -22,16 +22,8 @@ pub(super) fn write_json(
         Datum::Bool(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
         Datum::Text(text) if oid == TypeOid::JSON => out.extend_from_slice(text.as_bytes()),
         Datum::Jsonb(value) => value.write_text(out),
-        Datum::Array(element, values) => {
-            out.push(b'[');
-            for (at, value) in values.iter().enumerate() {
-                if at > 0 {
-                    out.push(b',');
-                    out.extend_from_slice(line);
-                }
-                write_json(value, *element, &[], exec, out);
-            }
-            out.push(b']');
+        Datum::Array(element, array) => {
+            write_level(array.dimensions(), &mut array.iter(), *element, line, exec, out);
         }
         value => {
             let shown = scalar_text(value, oid, exec);
@@ -44,6 +36,52 @@ pub(super) fn write_json(
     }
 }
 
+/// Appends one dimension of an array and those inside it; only the outermost has lines.
+fn write_level(
+    dimensions: &[Dimension],
+    values: &mut std::slice::Iter<'_, Datum>,
+    element: TypeOid,
+    line: &[u8],
+    exec: &ExecContext<'_>,
+    out: &mut Vec<u8>,
+) {
+    out.push(b'[');
+    if let Some((dimension, inner)) = dimensions.split_first() {
+        for at in 0..dimension.length {
+            if at > 0 {
+                out.push(b',');
+                out.extend_from_slice(line);
+            }
+            if !inner.is_empty() {
+                write_level(inner, values, element, &[], exec, out);
+            } else if let Some(value) = values.next() {
+                write_json(value, element, &[], exec, out);
+            }
+        }
+    }
+    out.push(b']');
+}
+
+/// One dimension of an array and those inside it as `jsonb`.
+fn tree_level(
+    dimensions: &[Dimension],
+    values: &mut std::slice::Iter<'_, Datum>,
+    element: TypeOid,
+    exec: &ExecContext<'_>,
+) -> Result<Jsonb> {
+    let mut items = Vec::new();
+    if let Some((dimension, inner)) = dimensions.split_first() {
+        for _ in 0..dimension.length {
+            if !inner.is_empty() {
+                items.push(Arc::new(tree_level(inner, values, element, exec)?));
+            } else if let Some(value) = values.next() {
+                items.push(to_tree(value, element, exec)?);
+            }
+        }
+    }
+    Ok(Jsonb::array(items)?)
+}
+
 /// A value of type `oid` as `jsonb`.
 ///
 /// # Errors
@@ -54,9 +92,8 @@ pub(super) fn to_tree(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) -> Re
         Datum::Bool(value) => Jsonb::Bool(*value),
         Datum::Text(text) if oid == TypeOid::JSON => return Ok(Jsonb::parse(text)?),
         Datum::Jsonb(value) => return Ok(Arc::clone(value)),
-        Datum::Array(element, values) => {
-            let items = values.iter().map(|value| to_tree(value, *element, exec));
-            Jsonb::array(items.collect::<Result<_>>()?)?
+        Datum::Array(element, array) => {
+            tree_level(array.dimensions(), &mut array.iter(), *element, exec)?
         }
         Datum::Numeric(value) if value.is_finite() => Jsonb::Number(Numeric::clone(value)),
         value => {

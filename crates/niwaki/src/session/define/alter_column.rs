@@ -3,7 +3,7 @@
 use niwaki_catalog::{Relation, RelationDefinition, missing_text};
 use niwaki_sql::utility::{AlterColumn, ColumnSpec, ConstraintSpec};
 use niwaki_sql::{RowExpression, SqlError};
-use niwaki_types::Datum;
+use niwaki_types::{ColumnType, Datum};
 
 use super::Definer;
 use super::create_table::{COLUMNS_MAX, check_column_name, too_many_columns};
@@ -214,9 +214,13 @@ impl Definer<'_> {
         let column = &mut definition.columns[position];
         match action {
             AlterColumn::Nothing => return Ok(()),
-            AlterColumn::Type { column_type, using } => {
+            AlterColumn::Type { column_type, user_type, using } => {
                 let relation = self.again(relation)?;
-                return self.alter_type(&relation, position, *column_type, using.as_deref());
+                let to = match user_type {
+                    Some(wanted) => ColumnType::new(self.column_type_of(wanted)?),
+                    None => *column_type,
+                };
+                return self.alter_type(&relation, position, to, using.as_deref());
             }
             AlterColumn::AddIdentity(identity, options) => {
                 return self.add_identity(relation, position, *identity, options);

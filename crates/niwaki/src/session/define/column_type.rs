@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation, RelationDefinition, RelationStats};
-use niwaki_sql::types::format_type;
 use niwaki_sql::utility::SequenceOptions;
 use niwaki_sql::walk::each_node;
 use niwaki_sql::{IndexKey, RowExpression, SqlError, read_index_key, read_index_predicate};
@@ -15,6 +14,7 @@ use super::create_table::{quoted, refuse_subquery};
 use super::rewrite::Computed;
 use super::{Definer, foreign_key};
 use crate::Result;
+use crate::session::type_names::{shown_type, shown_with_modifier, type_in_sql};
 
 impl Definer<'_> {
     pub(super) fn alter_type(
@@ -122,7 +122,8 @@ impl Definer<'_> {
             if error.sqlstate != "42804" {
                 return error;
             }
-            let shown = format_type(ColumnType { typmod: -1, ..to });
+            let state = self.state();
+            let shown = shown_type(&state, to.oid);
             match using {
                 None => SqlError::new(
                     "42804",
@@ -130,7 +131,7 @@ impl Definer<'_> {
                 )
                 .with_hint(format!(
                     "You might need to specify \"USING {plain}::{}\".",
-                    format_type(to)
+                    shown_with_modifier(&state, to)
                 )),
                 Some(_) => SqlError::new(
                     "42804",
@@ -159,7 +160,7 @@ impl Definer<'_> {
                 if matches!(c.val, Some(a_const::Val::Sval(_)))));
         })?;
         let text = match root {
-            Some(true) => format!("CAST({default} AS {})", format_type(from)),
+            Some(true) => format!("CAST({default} AS {})", type_in_sql(&self.state(), from)),
             _ => default.to_owned(),
         };
         let read = self
@@ -171,7 +172,7 @@ impl Definer<'_> {
                 "42804",
                 format!(
                     "default for column \"{name}\" cannot be cast automatically to type {}",
-                    format_type(ColumnType { typmod: -1, ..to })
+                    shown_type(&self.state(), to.oid)
                 ),
             )),
             Err(error) => Err(error),
@@ -218,13 +219,13 @@ impl Definer<'_> {
         };
         for key in &definition.foreign_keys {
             if let Some(referenced) = of(key.references) {
-                foreign_key::refuse_types(key, &table, &referenced)?;
+                foreign_key::refuse_types(key, &table, &referenced, &state)?;
             }
         }
         for oid in state.foreign_keys_to(definition.oid) {
             let Some((other, key)) = state.foreign_key(*oid) else { continue };
             if let Some(other) = of(other.oid) {
-                foreign_key::refuse_types(key, &other, &table)?;
+                foreign_key::refuse_types(key, &other, &table, &state)?;
             }
         }
         Ok(())

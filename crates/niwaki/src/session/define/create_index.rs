@@ -139,7 +139,8 @@ impl Definer<'_> {
             operator_class: None,
         };
         let oid = key.type_oid(relation);
-        key.operator_class = operator_class::choose(oid, spec.operator_class.as_deref())?;
+        key.operator_class =
+            operator_class::choose(&self.state(), oid, spec.operator_class.as_deref())?;
         Ok(key)
     }
 
@@ -208,7 +209,8 @@ impl Definer<'_> {
         let TableError::UniqueViolation(violation) = &error else { return error.into() };
         let name = table.indexes.iter().find(|i| i.oid == oid).map_or("", |i| i.name.as_str());
         let message = format!("could not create unique index \"{name}\"");
-        let detail = match crate::session::errors::key_text(table, violation) {
+        let state = self.state();
+        let detail = match crate::session::errors::key_text(table, violation, &state) {
             Some(key) => format!("Key {key} is duplicated."),
             None => "Duplicate keys exist.".to_owned(),
         };

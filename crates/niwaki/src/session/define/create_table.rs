@@ -8,6 +8,7 @@ use niwaki_catalog::{
 use niwaki_sql::utility::{ColumnSpec, CreateTable, SequenceOptions};
 use niwaki_sql::walk::each_node;
 use niwaki_sql::{SqlError, check_stored_expression, read_generated};
+use niwaki_types::ColumnType;
 use pg_query::NodeEnum;
 
 use super::constraint::ConstraintNames;
@@ -26,6 +27,13 @@ impl Definer<'_> {
         let name = &spec.name.name;
         if !self.name_is_free(schema, name, spec.if_not_exists)? {
             return Ok(());
+        }
+        if self.state().lookup_type(schema, name).is_some() {
+            let message = format!("type \"{name}\" already exists");
+            return Err(SqlError::new("42710", message).with_hint(
+                "A relation has an associated type of the same name, so you must use a name that \
+                 doesn't conflict with any existing type.",
+            ));
         }
         check_columns(&spec.columns)?;
         let mut table_options = RelationOptions::default();
@@ -100,11 +108,15 @@ impl Definer<'_> {
         spec: &ColumnSpec,
         position: usize,
     ) -> Result<Column> {
+        let column_type = match &spec.user_type {
+            Some(wanted) => ColumnType { oid: self.column_type_of(wanted)?, ..spec.column_type },
+            None => spec.column_type,
+        };
         let mut column = Column {
             not_null: spec.not_null,
             default: spec.generated.clone().or_else(|| spec.default.clone()),
             generated: spec.generated.is_some(),
-            ..Column::new(spec.name.clone(), spec.column_type)
+            ..Column::new(spec.name.clone(), column_type)
         };
         let options = match &spec.identity {
             Some((identity, options)) => {

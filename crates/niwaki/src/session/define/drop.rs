@@ -201,7 +201,10 @@ impl Definer<'_> {
         }
         let members: Vec<Arc<Relation>> =
             state.relations().filter(|r| r.schema == schema.oid).cloned().collect();
-        if !members.is_empty() && !cascade {
+        let types: Vec<_> =
+            state.user_types().filter(|found| found.schema == schema.oid).cloned().collect();
+        let empty = members.is_empty() && types.is_empty();
+        if !empty && !cascade {
             return Err(SqlError::new(
                 "2BP01",
                 format!("cannot drop schema {} because other objects depend on it", schema.name),
@@ -225,6 +228,10 @@ impl Definer<'_> {
                     _ => self.drop_sequence(&member, true)?,
                 }
             }
+        }
+        for found in types {
+            self.lock(found.oid, TableLockMode::AccessExclusive)?;
+            self.drop_type(&found, true)?;
         }
         let transaction = self.session.transaction.as_ref().ok_or_else(super::no_transaction)?;
         self.session.catalog.remove_schema(transaction, schema.oid)?;

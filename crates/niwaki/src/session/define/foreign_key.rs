@@ -1,8 +1,10 @@
 //! FOREIGN KEY constraints: defined, proved for the rows that are there, altered.
 
-use niwaki_catalog::{ConstraintTime, ForeignKey, Oid, ReferentialAction, Relation, RelationKind};
+use niwaki_catalog::{
+    CatalogState, ConstraintTime, ForeignKey, Oid, ReferentialAction, Relation, RelationKind,
+};
 use niwaki_sql::SqlError;
-use niwaki_sql::types::{can_reference, format_type};
+use niwaki_sql::types::can_reference;
 use niwaki_sql::utility::{ConstraintSpec, ConstraintSpecKind, ForeignKeySpec};
 use niwaki_txn::TableLockMode;
 use niwaki_types::ColumnType;
@@ -10,6 +12,7 @@ use niwaki_types::ColumnType;
 use super::constraint::ConstraintNames;
 use super::{Definer, names};
 use crate::Result;
+use crate::session::type_names::shown_type;
 
 /// Most columns of a key.
 const KEY_COLUMNS_MAX: usize = 32;
@@ -57,7 +60,7 @@ impl Definer<'_> {
             not_valid: prove && constraint.not_valid,
             comment: None,
         };
-        refuse_types(&key, &table, &referenced)?;
+        refuse_types(&key, &table, &referenced, &self.state())?;
         let (oid, not_valid) = (key.oid, key.not_valid);
         let mut definition = table.definition.clone();
         definition.foreign_keys.push(key);
@@ -301,6 +304,7 @@ pub(super) fn refuse_types(
     key: &ForeignKey,
     table: &Relation,
     referenced: &Relation,
+    state: &CatalogState,
 ) -> Result<()> {
     for (own, other) in key.columns.iter().zip(&key.referenced) {
         let own = table.columns.get(usize::from(*own));
@@ -310,7 +314,7 @@ pub(super) fn refuse_types(
         if can_reference(other_type.oid, own_type.oid) {
             continue;
         }
-        let plain = |of: ColumnType| format_type(ColumnType { typmod: -1, ..of });
+        let plain = |of: ColumnType| shown_type(state, of.oid);
         let message = format!("foreign key constraint \"{}\" cannot be implemented", key.name);
         return Err(SqlError::new("42804", message).with_detail(format!(
             "Key columns \"{}\" and \"{}\" are of incompatible types: {} and {}.",

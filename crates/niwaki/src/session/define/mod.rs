@@ -24,6 +24,7 @@ mod schema;
 mod sequence;
 mod temporary;
 mod truncate;
+mod types;
 
 use std::sync::Arc;
 
@@ -64,6 +65,7 @@ pub(super) fn run(
             definer.alter_sequence(name, options, *if_exists)?;
             Ok("ALTER SEQUENCE")
         }
+        Utility::Type(statement) => definer.type_statement(statement),
         Utility::Drop(drop) => definer.drop(drop),
         Utility::Reindex(reindex) => {
             definer.reindex(reindex)?;

@@ -1,10 +1,12 @@
 //! Operator classes of nbtree: every type has one order, and most classes are other names for it.
 
+use niwaki_catalog::CatalogState;
 use niwaki_sql::SqlError;
-use niwaki_sql::types::{element_of, format_oid};
+use niwaki_sql::types::element_of;
 use niwaki_types::TypeOid;
 
 use crate::Result;
+use crate::session::type_names::shown_type;
 
 /// Name of a class, the types it takes, and those whose default it is.
 type Class = (&'static str, &'static [TypeOid], bool);
@@ -60,10 +62,15 @@ const CLASSES: &[Class] = &[
 ///
 /// # Errors
 /// 42704 when there is no such class, or none for the type; 42804 when the class is for other types.
-pub(super) fn choose(oid: TypeOid, name: Option<&str>) -> Result<Option<String>> {
+pub(super) fn choose(
+    state: &CatalogState,
+    oid: TypeOid,
+    name: Option<&str>,
+) -> Result<Option<String>> {
     let array = element_of(oid).is_some();
     let element = element_of(oid).unwrap_or(oid);
-    let indexable = CLASSES.iter().any(|(_, types, _)| types.contains(&element));
+    let indexable =
+        element.is_enum() || CLASSES.iter().any(|(_, types, _)| types.contains(&element));
     let Some(name) = name else {
         if indexable {
             return Ok(None);
@@ -72,7 +79,7 @@ pub(super) fn choose(oid: TypeOid, name: Option<&str>) -> Result<Option<String>>
             "42704",
             format!(
                 "data type {} has no default operator class for access method \"btree\"",
-                format_oid(oid)
+                shown_type(state, oid)
             ),
         )
         .with_hint("You must specify an operator class for the index or define a default operator class for the data type."));
@@ -80,9 +87,15 @@ pub(super) fn choose(oid: TypeOid, name: Option<&str>) -> Result<Option<String>>
     let wrong_type = || {
         SqlError::new(
             "42804",
-            format!("operator class \"{name}\" does not accept data type {}", format_oid(oid)),
+            format!(
+                "operator class \"{name}\" does not accept data type {}",
+                shown_type(state, oid)
+            ),
         )
     };
+    if name == "enum_ops" {
+        return if oid.is_enum() { Ok(None) } else { Err(wrong_type()) };
+    }
     if name == "array_ops" {
         return if array && indexable { Ok(None) } else { Err(wrong_type()) };
     }

@@ -127,7 +127,8 @@ impl Session {
             let duplicate = match &error {
                 TableError::UniqueViolation(violation) => Some((
                     violation.index_name.clone(),
-                    key_text(relation, violation).map(|key| format!("Key {key} is duplicated.")),
+                    key_text(relation, violation, &state)
+                        .map(|key| format!("Key {key} is duplicated.")),
                 )),
                 _ => None,
             };

@@ -2,11 +2,12 @@
 
 use niwaki_catalog::{CatalogState, Oid, Relation};
 use niwaki_sql::SqlError;
-use niwaki_sql::types::{are_one_family, format_type};
+use niwaki_sql::types::are_one_family;
 use niwaki_types::{ColumnType, Datum};
 
 use super::Session;
 use crate::Result;
+use crate::session::type_names::type_in_sql;
 
 impl Session {
     /// What is to be said of the first such row, if there is one.
@@ -42,8 +43,8 @@ impl Session {
             let value = match are_one_family(own_type.oid, other_type.oid) {
                 true => format!("c.{own}"),
                 false => {
-                    let plain = ColumnType { typmod: -1, ..other_type };
-                    format!("CAST(c.{own} AS {})", format_type(plain))
+                    let plain = ColumnType::new(other_type.oid);
+                    format!("CAST(c.{own} AS {})", type_in_sql(state, plain))
                 }
             };
             equal.push(format!("p.{other} = {value}"));

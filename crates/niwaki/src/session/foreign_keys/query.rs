@@ -12,6 +12,7 @@ use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use super::{Constraint, Plan, Session};
 use crate::Result;
+use crate::session::type_names::type_in_sql;
 
 /// Which query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -216,13 +217,14 @@ impl Session {
         };
         let referring = columns(table, &key.columns)?;
         let keys = columns(referenced, &key.referenced)?;
+        let state = self.catalog.state();
         // Types that no operator compares: the referencing column's becomes the other by itself.
         let of_key = |at: usize, given: ColumnType, wanted: ColumnType| {
             match niwaki_sql::types::are_one_family(given.oid, wanted.oid) {
                 true => format!("${}", at + 1),
                 false => {
-                    let wanted = ColumnType { typmod: -1, ..wanted };
-                    format!("CAST(${} AS {})", at + 1, niwaki_sql::types::format_type(wanted))
+                    let wanted = type_in_sql(&state, ColumnType::new(wanted.oid));
+                    format!("CAST(${} AS {wanted})", at + 1)
                 }
             }
         };

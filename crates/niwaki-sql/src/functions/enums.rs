@@ -1,0 +1,61 @@
+//! Functions on enums.
+
+use niwaki_types::{Datum, TypeOid};
+
+use super::{Function, functions};
+use crate::context::ExecContext;
+use crate::error::{Result, SqlError};
+
+/// The values of an enum, in their order. The type is that of the first argument, whose value does not matter.
+fn values_of(exec: &ExecContext<'_>, types: &[TypeOid]) -> Result<(TypeOid, Vec<Datum>)> {
+    let found = types.first().and_then(|oid| Some((*oid, exec.text.types.get(*oid)?)));
+    let (oid, found) =
+        found.ok_or_else(|| SqlError::new("0A000", "could not determine actual enum type"))?;
+    Ok((oid, found.labels.iter().map(|label| Datum::Enum(oid, label.position)).collect()))
+}
+
+/// PostgreSQL's error where an enum has no labels.
+fn empty(exec: &ExecContext<'_>, oid: TypeOid) -> SqlError {
+    let name = exec.text.types.shown(oid).unwrap_or_default();
+    SqlError::new("55000", format!("enum {name} contains no values"))
+}
+
+fn enum_first(exec: &mut ExecContext<'_>, types: &[TypeOid], _: &[Datum]) -> Result<Datum> {
+    let (oid, values) = values_of(exec, types)?;
+    values.first().cloned().ok_or_else(|| empty(exec, oid))
+}
+
+fn enum_last(exec: &mut ExecContext<'_>, types: &[TypeOid], _: &[Datum]) -> Result<Datum> {
+    let (oid, values) = values_of(exec, types)?;
+    values.last().cloned().ok_or_else(|| empty(exec, oid))
+}
+
+/// `enum_range(any value)`: all values; `enum_range(from, to)`: those between, NULL for no bound.
+fn enum_range(exec: &mut ExecContext<'_>, types: &[TypeOid], bounds: &[Datum]) -> Result<Datum> {
+    let (oid, values) = values_of(exec, types)?;
+    let inside = |value: &Datum| {
+        let [lower, upper] = bounds else { return true };
+        let order = |a, b| niwaki_types::compare(oid, a, b);
+        (lower.is_null() || order(lower, value).is_le())
+            && (upper.is_null() || order(value, upper).is_le())
+    };
+    Ok(Datum::array(oid, values.into_iter().filter(inside)))
+}
+
+/// The greater of two: which aggregates and clients call by name.
+fn larger(a: &Datum, b: &Datum) -> Result<Datum> {
+    Ok(if niwaki_types::compare(TypeOid::UNKNOWN, a, b).is_ge() { a } else { b }.clone())
+}
+
+fn smaller(a: &Datum, b: &Datum) -> Result<Datum> {
+    Ok(if niwaki_types::compare(TypeOid::UNKNOWN, a, b).is_le() { a } else { b }.clone())
+}
+
+pub(super) const FUNCTIONS: &[Function] = functions! {
+    "enum_first" (ENUM) ENUM nullable single stable Typed(enum_first);
+    "enum_last" (ENUM) ENUM nullable single stable Typed(enum_last);
+    "enum_range" (ENUM) ARRAY nullable single stable Typed(enum_range);
+    "enum_range" (ENUM, ENUM) ARRAY nullable single stable Typed(enum_range);
+    "enum_larger" (ENUM, ENUM) ENUM strict single immutable Binary(larger);
+    "enum_smaller" (ENUM, ENUM) ENUM strict single immutable Binary(smaller);
+};

@@ -1,0 +1,218 @@
+//! The value of an array: its elements, and how they lie in up to six dimensions.
+#![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
+
+mod assign;
+mod join;
+mod part;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::error::{Result, TypeError};
+use crate::{Datum, TypeOid, compare};
+
+pub use part::Bounds;
+
+/// Most dimensions an array may have (PostgreSQL's limit).
+pub const ARRAY_DIMENSIONS_MAX: usize = 6;
+/// Most elements an array may have (PostgreSQL's limit).
+pub const ARRAY_ELEMENTS_MAX: usize = 134_217_727;
+
+/// One dimension of an array.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dimension {
+    /// How many subscripts it has; at least one.
+    pub length: u32,
+    /// The first subscript.
+    pub lower: i32,
+}
+
+impl Dimension {
+    /// A dimension that begins at 1.
+    pub const fn new(length: u32) -> Self {
+        Self { length, lower: 1 }
+    }
+
+    /// The last subscript.
+    pub fn upper(self) -> i32 {
+        // `Array::new` holds the sum to the type's range.
+        let upper = i64::from(self.lower).saturating_add(i64::from(self.length));
+        i32::try_from(upper.saturating_sub(1)).unwrap_or(i32::MAX)
+    }
+
+    /// Where a subscript is, from 0; `None` where there is none.
+    pub fn place(self, subscript: i32) -> Option<usize> {
+        let place = i64::from(subscript).checked_sub(i64::from(self.lower))?;
+        let place = u32::try_from(place).ok().filter(|place| *place < self.length)?;
+        usize::try_from(place).ok()
+    }
+}
+
+/// The elements of an array in row-major order (the last subscript moves fastest), and its dimensions. Without
+/// elements there are no dimensions.
+#[derive(Clone, Debug)]
+pub struct Array {
+    count: u8,
+    dimensions: [Dimension; ARRAY_DIMENSIONS_MAX],
+    values: Box<[Datum]>,
+}
+
+impl Deref for Array {
+    type Target = [Datum];
+
+    /// All elements.
+    fn deref(&self) -> &[Datum] {
+        &self.values
+    }
+}
+
+impl Datum {
+    /// An array of one dimension that begins at 1.
+    pub fn array(element: TypeOid, values: impl IntoIterator<Item = Self>) -> Self {
+        Self::Array(element, Arc::new(Array::list(values.into_iter().collect())))
+    }
+
+    /// A value of `int2vector` or `oidvector`: an array of one dimension that begins at 0.
+    pub fn vector(element: TypeOid, values: impl IntoIterator<Item = Self>) -> Self {
+        let mut array = Array::list(values.into_iter().collect());
+        array.dimensions[0].lower = 0;
+        Self::Array(element, Arc::new(array))
+    }
+}
+
+impl Array {
+    /// An array of one dimension that begins at 1, or an empty one.
+    pub fn list(values: Vec<Datum>) -> Self {
+        let length = u32::try_from(values.len()).unwrap_or(u32::MAX);
+        let mut dimensions = [Dimension::default(); ARRAY_DIMENSIONS_MAX];
+        dimensions[0] = Dimension::new(length);
+        Self { count: (!values.is_empty()).into(), dimensions, values: values.into() }
+    }
+
+    /// An array of these dimensions; of no elements, if a dimension has none.
+    ///
+    /// # Errors
+    /// `54000` for too many dimensions or elements, or subscripts beyond an integer; `XX000` when there are not as many
+    /// elements as the dimensions say.
+    pub fn new(dimensions: &[Dimension], values: Vec<Datum>) -> Result<Self> {
+        let elements = check_dimensions(dimensions)?;
+        if elements != values.len() {
+            return Err(TypeError::new(
+                "XX000",
+                format!("an array of {elements} elements was given {}", values.len()),
+            ));
+        }
+        if elements == 0 {
+            return Ok(Self::list(Vec::new()));
+        }
+        let mut all = [Dimension::default(); ARRAY_DIMENSIONS_MAX];
+        for (place, dimension) in all.iter_mut().zip(dimensions) {
+            *place = *dimension;
+        }
+        let count = u8::try_from(dimensions.len()).unwrap_or(u8::MAX);
+        Ok(Self { count, dimensions: all, values: values.into() })
+    }
+
+    /// The same dimensions with other elements, of which there are as many.
+    #[must_use]
+    pub fn with_values(&self, values: Vec<Datum>) -> Self {
+        debug_assert_eq!(values.len(), self.values.len(), "as many elements as before");
+        Self { count: self.count, dimensions: self.dimensions, values: values.into() }
+    }
+
+    /// The dimensions, the outermost first. None of an empty array.
+    pub fn dimensions(&self) -> &[Dimension] {
+        self.dimensions.get(..usize::from(self.count)).unwrap_or_default()
+    }
+
+    /// Dimension `number`, from 1.
+    pub fn dimension(&self, number: i32) -> Option<Dimension> {
+        let index = usize::try_from(number).ok()?.checked_sub(1)?;
+        self.dimensions().get(index).copied()
+    }
+
+    /// The dimensions as they are shown: `[1:2][0:4]`.
+    pub fn dimensions_text(&self) -> String {
+        let shown = |dimension: &Dimension| format!("[{}:{}]", dimension.lower, dimension.upper());
+        self.dimensions().iter().map(shown).collect()
+    }
+
+    /// Whether some element is NULL.
+    pub fn has_nulls(&self) -> bool {
+        self.values.iter().any(Datum::is_null)
+    }
+
+    /// The order of PostgreSQL's `array_ops`: by the elements, then by how many there are, by the number of
+    /// dimensions, their lengths, their lower bounds.
+    pub(crate) fn compare(&self, element: TypeOid, other: &Self) -> Ordering {
+        let lengths =
+            |array: &Self| array.dimensions().iter().map(|d| d.length).collect::<Vec<_>>();
+        let lowers = |array: &Self| array.dimensions().iter().map(|d| d.lower).collect::<Vec<_>>();
+        self.values
+            .iter()
+            .zip(&other.values)
+            .map(|(a, b)| compare(element, a, b))
+            .find(|order| order.is_ne())
+            .unwrap_or_else(|| self.values.len().cmp(&other.values.len()))
+            .then_with(|| {
+                if self.dimensions() == other.dimensions() {
+                    return Ordering::Equal;
+                }
+                self.count
+                    .cmp(&other.count)
+                    .then_with(|| lengths(self).cmp(&lengths(other)))
+                    .then_with(|| lowers(self).cmp(&lowers(other)))
+            })
+    }
+}
+
+/// How many elements an array of these dimensions has.
+///
+/// # Errors
+/// `54000`, see [`Array::new`].
+pub(crate) fn check_dimensions(dimensions: &[Dimension]) -> Result<usize> {
+    if dimensions.len() > ARRAY_DIMENSIONS_MAX {
+        return Err(too_many_dimensions(dimensions.len()));
+    }
+    let mut elements = usize::from(!dimensions.is_empty());
+    for dimension in dimensions {
+        let length = usize::try_from(dimension.length).unwrap_or(usize::MAX);
+        elements = elements
+            .checked_mul(length)
+            .filter(|elements| *elements <= ARRAY_ELEMENTS_MAX)
+            .ok_or_else(too_many_elements)?;
+    }
+    if elements > 0 {
+        for dimension in dimensions {
+            let end = i64::from(dimension.lower).saturating_add(i64::from(dimension.length));
+            if end > i64::from(i32::MAX) {
+                let message = format!("array lower bound is too large: {}", dimension.lower);
+                return Err(TypeError::new("54000", message));
+            }
+        }
+    }
+    Ok(elements)
+}
+
+#[cold]
+pub(crate) fn too_many_elements() -> TypeError {
+    let message = format!("array size exceeds the maximum allowed ({ARRAY_ELEMENTS_MAX})");
+    TypeError::new("54000", message)
+}
+
+#[cold]
+pub(crate) fn too_many_dimensions(count: usize) -> TypeError {
+    let message = format!(
+        "number of array dimensions ({count}) exceeds the maximum allowed ({ARRAY_DIMENSIONS_MAX})"
+    );
+    TypeError::new("54000", message)
+}
+
+/// `2202E`: subscripts that do not fit their array.
+#[cold]
+fn subscript_error(message: &str) -> TypeError {
+    TypeError::new("2202E", message)
+}

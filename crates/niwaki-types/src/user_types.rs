@@ -1,0 +1,297 @@
+//! Types that users define, as far as their values need it: the labels of enums.
+//!
+//! What a user's type is stands in its oid, so that stored bytes and index keys are read without the catalog:
+//!
+//! ```text
+//!  31      30       29 28     27          0
+//! +---+---------+---------+---------------+
+//! | 0 | array   | kind    | number        |   kind 1: an enum
+//! +---+---------+---------+---------------+
+//! ```
+//!
+//! A value of an enum is a **position**, a number that orders the labels of its type and never changes. Between two
+//! labels there is room for others, so that a new one gets a position without any stored value being touched.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::error::{Result, TypeError};
+use crate::{Datum, TypeOid};
+
+/// The number of a user's type, without kind.
+const NUMBER: u32 = (1 << 28) - 1;
+/// The kind of an enum, in its place.
+const ENUM: u32 = 1 << 28;
+/// The bit of an array type.
+const ARRAY: u32 = 1 << 30;
+
+/// Longest label, in bytes.
+const LABEL_BYTES_MAX: usize = 63;
+/// The position of an enum's first label: half-way, so that there is room before it.
+const FIRST: u64 = 1 << 62;
+/// From one label to the next, of those that are made in order: room for 40 between any two.
+const STEP: u64 = 1 << 40;
+
+impl TypeOid {
+    /// The type of the enum with this number in the catalog.
+    pub const fn of_enum(number: u32) -> Self {
+        Self(number & NUMBER | ENUM)
+    }
+
+    /// Whether it is an enum.
+    #[inline]
+    pub const fn is_enum(self) -> bool {
+        self.0 & !NUMBER == ENUM
+    }
+
+    /// The number in the catalog of a user's type, of the elements of an array.
+    pub const fn user_number(self) -> Option<u32> {
+        match self.0 & !NUMBER & !ARRAY {
+            ENUM => Some(self.0 & NUMBER),
+            _ => None,
+        }
+    }
+
+    /// The array type of a user's type.
+    pub(crate) const fn user_array(self) -> Option<Self> {
+        if self.is_enum() { Some(Self(self.0 | ARRAY)) } else { None }
+    }
+
+    /// The element type of an array type of a user's type.
+    pub(crate) const fn user_element(self) -> Option<Self> {
+        let element = Self(self.0 & !ARRAY);
+        if self.0 & ARRAY != 0 && element.is_enum() { Some(element) } else { None }
+    }
+}
+
+/// A label of an enum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnumLabel {
+    /// Its text.
+    pub name: Arc<str>,
+    /// What its values are stored as.
+    pub position: u64,
+}
+
+/// An enum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnumType {
+    /// The type's name as messages show it: quoted and with its schema where that is needed.
+    pub shown: String,
+    /// The labels, in the order of their positions.
+    pub labels: Vec<EnumLabel>,
+}
+
+/// Where a new label of an enum goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LabelPlace<'l> {
+    /// Behind the last one.
+    Last,
+    /// Directly before this one.
+    Before(&'l str),
+    /// Directly behind this one.
+    After(&'l str),
+}
+
+impl EnumType {
+    /// An enum of these labels in this order.
+    ///
+    /// # Errors
+    /// Those of [`EnumType::add`].
+    pub fn new(shown: &str, labels: &[String]) -> Result<Self> {
+        let mut made = Self { shown: shown.to_owned(), labels: Vec::with_capacity(labels.len()) };
+        for label in labels {
+            made.add(label, LabelPlace::Last)?;
+        }
+        Ok(made)
+    }
+
+    /// The place of a label in the order.
+    pub fn place(&self, label: &str) -> Option<usize> {
+        self.labels.iter().position(|other| &*other.name == label)
+    }
+
+    /// The label of a position.
+    pub fn label(&self, position: u64) -> Option<&str> {
+        let place = self.labels.binary_search_by_key(&position, |label| label.position).ok()?;
+        self.labels.get(place).map(|label| &*label.name)
+    }
+
+    /// Adds a label.
+    ///
+    /// # Errors
+    /// `42602` for one that is too long, `42710` for one that is there, `22023` when the neighbour is not there, `0A000` when there
+    /// is no position left between its neighbours.
+    pub fn add(&mut self, label: &str, place: LabelPlace<'_>) -> Result<()> {
+        if label.len() > LABEL_BYTES_MAX {
+            return Err(TypeError::new("42602", format!("invalid enum label \"{label}\""))
+                .with_detail("Labels must be 63 bytes or less."));
+        }
+        if self.place(label).is_some() {
+            return Err(TypeError::new("42710", format!("enum label \"{label}\" already exists")));
+        }
+        let neighbour = |name: &str| {
+            self.place(name).ok_or_else(|| {
+                TypeError::new("22023", format!("\"{name}\" is not an existing enum label"))
+            })
+        };
+        let at = match place {
+            LabelPlace::Last => self.labels.len(),
+            LabelPlace::Before(name) => neighbour(name)?,
+            LabelPlace::After(name) => neighbour(name)?.saturating_add(1),
+        };
+        let before = at.checked_sub(1).and_then(|at| self.labels.get(at)).map(|l| l.position);
+        let after = self.labels.get(at).map(|label| label.position);
+        let position = match (before, after) {
+            (None, None) => Some(FIRST),
+            (Some(before), None) => before.checked_add(STEP),
+            (None, Some(after)) => after.checked_sub(STEP),
+            (Some(before), Some(after)) => {
+                let middle = before.midpoint(after);
+                (middle != before).then_some(middle)
+            }
+        };
+        let position = position.ok_or_else(|| {
+            TypeError::unsupported("more labels of an enum between the same two of its labels")
+        })?;
+        self.labels.insert(at, EnumLabel { name: Arc::from(label), position });
+        Ok(())
+    }
+}
+
+/// The types that users defined, by oid.
+#[derive(Clone, Debug, Default)]
+pub struct UserTypes {
+    enums: HashMap<TypeOid, Arc<EnumType>>,
+}
+
+impl UserTypes {
+    /// Adds or replaces an enum.
+    pub fn put(&mut self, oid: TypeOid, definition: Arc<EnumType>) {
+        self.enums.insert(oid, definition);
+    }
+
+    /// The enum of this type.
+    pub fn get(&self, oid: TypeOid) -> Option<&Arc<EnumType>> {
+        self.enums.get(&oid)
+    }
+
+    /// A type's name as messages show it, if it is a user's.
+    pub fn shown(&self, oid: TypeOid) -> Option<String> {
+        match oid.user_element() {
+            Some(element) => Some(format!("{}[]", self.get(element)?.shown)),
+            None => Some(self.get(oid)?.shown.clone()),
+        }
+    }
+
+    /// Appends the label of a value. Where the type is not known, its position, which reads back there.
+    pub(crate) fn write_label(&self, oid: TypeOid, position: u64, out: &mut Vec<u8>) {
+        match self.get(oid).and_then(|found| found.label(position)) {
+            Some(label) => out.extend_from_slice(label.as_bytes()),
+            None => out.extend_from_slice(position.to_string().as_bytes()),
+        }
+    }
+
+    /// The value that has this label.
+    ///
+    /// # Errors
+    /// `22P02`
+    pub(crate) fn read_label(&self, oid: TypeOid, label: &str) -> Result<Datum> {
+        let Some(found) = self.get(oid) else {
+            let position = label.parse().map_err(|_| {
+                TypeError::unsupported("a value of an enum where the type's labels are not known")
+            })?;
+            return Ok(Datum::Enum(oid, position));
+        };
+        let place = found.place(label).and_then(|place| found.labels.get(place));
+        let place = place.ok_or_else(|| {
+            let name = &found.shown;
+            TypeError::new("22P02", format!("invalid input value for enum {name}: \"{label}\""))
+        })?;
+        Ok(Datum::Enum(oid, place.position))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn texts(labels: &[EnumLabel]) -> Vec<&str> {
+        labels.iter().map(|label| &*label.name).collect()
+    }
+
+    #[test]
+    fn kinds_stand_in_the_oid() {
+        let mood = TypeOid::of_enum(16_390);
+        assert!(mood.is_enum() && mood.user_number() == Some(16_390));
+        let array = mood.array().expect("an array type");
+        assert!(!array.is_enum() && array.element() == Some(mood));
+        assert_eq!(array.user_number(), Some(16_390));
+        assert_eq!(array.array(), None);
+        for oid in [TypeOid::INT4, TypeOid::INT4_ARRAY, TypeOid(16_390), TypeOid(u32::MAX)] {
+            assert!(!oid.is_enum() && oid.user_number().is_none(), "{oid:?}");
+        }
+    }
+
+    #[test]
+    fn where_there_is_no_room_a_label_is_refused() {
+        let mut made = EnumType::new("e", &["a".to_owned(), "z".to_owned()]).expect("an enum");
+        let added =
+            (0..100).take_while(|n| made.add(&format!("l{n}"), LabelPlace::Before("z")).is_ok());
+        assert_eq!(added.count(), 40);
+        let refused = made.add("x", LabelPlace::Before("z")).expect_err("no room");
+        assert_eq!(refused.sqlstate, "0A000");
+        made.add("x", LabelPlace::Last).expect("room behind");
+        made.add("y", LabelPlace::Before("a")).expect("room before");
+    }
+
+    #[test]
+    fn values_are_read_and_shown_by_their_labels() {
+        let mood = TypeOid::of_enum(16_390);
+        let labels = ["sad", "so so"].map(str::to_owned);
+        let mut types = UserTypes::default();
+        types.put(mood, Arc::new(EnumType::new("mood", &labels).expect("an enum")));
+        let types = Arc::new(types);
+        let settings = crate::TextSettings { types: Arc::clone(&types), ..Default::default() };
+        let context = crate::InputContext { settings: &settings, now: 0 };
+        let array = mood.array().expect("an array type");
+        let text = "{sad,NULL,\"so so\"}";
+        let value = crate::input(array.into(), text, &context).expect("labels");
+        assert_eq!(crate::to_text(&value, array, &settings), text);
+        let mut bytes = Vec::new();
+        crate::write_binary(&value, array, &types, &mut bytes);
+        assert!(bytes.ends_with(b"so so") && bytes.windows(3).any(|part| part == b"sad"));
+        let again = crate::read_binary(array.into(), &bytes, &types).expect("own bytes");
+        assert!(crate::equal(array, &value, &again));
+        let wrong = crate::input(mood.into(), "so", &context).expect_err("no label");
+        assert_eq!(wrong.message, "invalid input value for enum mood: \"so\"");
+        assert_eq!(wrong.sqlstate, "22P02");
+        let unknown = crate::read_binary(TypeOid::of_enum(1).into(), b"sad", &types);
+        assert_eq!(unknown.expect_err("unknown type").sqlstate, "0A000");
+    }
+
+    proptest! {
+        #[test]
+        fn positions_are_in_the_order_of_labels(
+            steps in proptest::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 1..30),
+        ) {
+            let mut made = EnumType::new("e", &["first".to_owned()]).expect("an enum");
+            let mut model = vec!["first".to_owned()];
+            for (number, (neighbour, before)) in steps.iter().enumerate() {
+                let at = neighbour.index(model.len());
+                let label = format!("l{number}");
+                let name = model[at].clone();
+                let place = if *before { LabelPlace::Before(&name) } else { LabelPlace::After(&name) };
+                made.add(&label, place).expect("room");
+                model.insert(if *before { at } else { at + 1 }, label);
+            }
+            prop_assert_eq!(texts(&made.labels), model.iter().map(String::as_str).collect::<Vec<_>>());
+            prop_assert!(made.labels.is_sorted_by(|a, b| a.position < b.position));
+            for label in &made.labels {
+                prop_assert_eq!(made.label(label.position), Some(&*label.name));
+            }
+        }
+    }
+}

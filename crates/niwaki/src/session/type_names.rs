@@ -1,0 +1,25 @@
+//! Names of types: for people, and for the SQL text that a session writes itself.
+
+use niwaki_catalog::{CatalogState, Oid};
+use niwaki_sql::types::{format_oid, format_type};
+use niwaki_types::{ColumnType, TypeOid};
+
+/// A type's name as messages show it.
+pub(crate) fn shown_type(state: &CatalogState, oid: TypeOid) -> String {
+    state.types_of_values().shown(oid).unwrap_or_else(|| format_oid(oid))
+}
+
+/// A type's name with its modifier, as messages show it.
+pub(crate) fn shown_with_modifier(state: &CatalogState, of: ColumnType) -> String {
+    state.types_of_values().shown(of.oid).unwrap_or_else(|| format_type(of))
+}
+
+/// A type's name that means it whatever the search path is.
+pub(crate) fn type_in_sql(state: &CatalogState, of: ColumnType) -> String {
+    let user_type = of.oid.user_number().and_then(|number| state.user_type(Oid(number)));
+    let Some(user_type) = user_type else { return format_type(of) };
+    let quote = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let schema = state.schema(user_type.schema).map(|schema| quote(&schema.name) + ".");
+    let array = if of.oid == user_type.type_oid() { "" } else { "[]" };
+    format!("{}{}{array}", schema.unwrap_or_default(), quote(&user_type.name))
+}

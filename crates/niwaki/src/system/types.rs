@@ -1,0 +1,168 @@
+//! `pg_type` and `pg_enum` of the types that users define, and what columns need to know of any type.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{CatalogState, Oid, TypeDefinition, TypeKind, builtin_types, label_oid};
+use niwaki_types::{Datum, TypeOid};
+
+use super::table::{Computed, Emit, Reader, Result, number, text};
+use super::{OWNER, builtin_function};
+
+/// How values of a type are stored, as `pg_type` and `pg_attribute` have it.
+#[derive(Clone, Copy)]
+pub(super) struct Storage {
+    pub(super) length: i16,
+    pub(super) by_value: bool,
+    pub(super) align: &'static str,
+    pub(super) storage: &'static str,
+    pub(super) collation: u32,
+}
+
+/// As PostgreSQL stores the number of a label.
+const ENUM: Storage = Storage { length: 4, by_value: true, align: "i", storage: "p", collation: 0 };
+const ENUM_ARRAY: Storage =
+    Storage { length: -1, by_value: false, align: "i", storage: "x", collation: 0 };
+
+/// How values of the type are stored; `None` of a type that is not known.
+pub(super) fn storage(oid: TypeOid) -> Option<Storage> {
+    if oid.is_enum() {
+        return Some(ENUM);
+    }
+    if oid.user_number().is_some() {
+        return Some(ENUM_ARRAY);
+    }
+    let kind = builtin_types().by_oid(oid.0)?;
+    Some(Storage {
+        length: kind.length,
+        by_value: kind.by_value,
+        align: kind.align,
+        storage: kind.storage,
+        collation: kind.collation,
+    })
+}
+
+/// The type that a user defined, if this is one, or an array of one.
+pub(super) fn user_type(state: &CatalogState, oid: TypeOid) -> Option<&Arc<TypeDefinition>> {
+    state.user_type(Oid(oid.user_number()?))
+}
+
+/// `typname`
+pub(super) fn name(state: &CatalogState, oid: TypeOid) -> Option<String> {
+    match user_type(state, oid) {
+        Some(found) if oid.is_enum() => Some(found.name.clone()),
+        Some(found) => Some(array_name(found)),
+        None => builtin_types().by_oid(oid.0).map(|kind| kind.name.to_owned()),
+    }
+}
+
+fn array_name(definition: &TypeDefinition) -> String {
+    format!("_{}", definition.name)
+}
+
+/// The types that users defined, in the order of their numbers.
+fn in_order(state: &CatalogState) -> Vec<&Arc<TypeDefinition>> {
+    let mut all: Vec<_> = state.user_types().collect();
+    all.sort_unstable_by_key(|definition| definition.oid);
+    all
+}
+
+/// Beside the recorded rows.
+pub(super) const PG_TYPE: Computed = Computed {
+    name: "pg_type",
+    columns: &[
+        "oid",
+        "typname",
+        "typnamespace",
+        "typowner",
+        "typlen",
+        "typbyval",
+        "typtype",
+        "typcategory",
+        "typisdefined",
+        "typdelim",
+        "typsubscript",
+        "typelem",
+        "typarray",
+        "typinput",
+        "typoutput",
+        "typreceive",
+        "typsend",
+        "typanalyze",
+        "typalign",
+        "typstorage",
+        "typtypmod",
+    ],
+    keys: &["oid", "typname"],
+    rows: pg_type,
+};
+
+fn pg_type(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for definition in in_order(reader.state) {
+        let oid = definition.type_oid();
+        let array = oid.array().unwrap_or(TypeOid(0));
+        let function = |name: &str| Datum::Oid(builtin_function(name));
+        let mut row = |oid: TypeOid, name: &str, element: TypeOid, array: TypeOid| {
+            let is_array = element != TypeOid(0);
+            let storage = if is_array { ENUM_ARRAY } else { ENUM };
+            let of_array = |name: &str| if is_array { function(name) } else { Datum::Oid(0) };
+            let io = |suffix: &str| {
+                function(&format!("{}_{suffix}", if is_array { "array" } else { "enum" }))
+            };
+            emit(&[
+                Datum::Oid(oid.0),
+                text(name),
+                number(definition.schema),
+                number(OWNER),
+                Datum::Int2(storage.length),
+                Datum::Bool(storage.by_value),
+                text(if is_array { "b" } else { "e" }),
+                text(if is_array { "A" } else { "E" }),
+                Datum::Bool(true),
+                text(","),
+                of_array("array_subscript_handler"),
+                Datum::Oid(element.0),
+                Datum::Oid(array.0),
+                io("in"),
+                io("out"),
+                io("recv"),
+                io("send"),
+                of_array("array_typanalyze"),
+                text(storage.align),
+                text(storage.storage),
+                Datum::Int4(-1),
+            ])
+        };
+        row(oid, &definition.name, TypeOid(0), array)?;
+        row(array, &array_name(definition), oid, TypeOid(0))?;
+    }
+    Ok(())
+}
+
+pub(super) const PG_ENUM: Computed = Computed {
+    name: "pg_enum",
+    columns: &["oid", "enumtypid", "enumsortorder", "enumlabel"],
+    keys: &["enumtypid"],
+    rows: pg_enum,
+};
+
+fn pg_enum(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    let wanted = reader.wanted_oid("enumtypid");
+    for definition in in_order(reader.state) {
+        let oid = definition.type_oid();
+        if wanted.is_some_and(|wanted| wanted != oid.0) {
+            continue;
+        }
+        let TypeKind::Enum(labels) = &definition.kind;
+        let mut order = 0.0;
+        for (place, label) in labels.iter().enumerate() {
+            order += 1.0;
+            emit(&[
+                number(label_oid(definition.oid, place)),
+                Datum::Oid(oid.0),
+                Datum::Float4(order),
+                text(&label.name),
+            ])?;
+        }
+    }
+    Ok(())
+}
