@@ -159,3 +159,8 @@ fn locks_and_channels() {
 fn foreign_keys_random() {
     check("foreign_keys_random", include_str!("../testscripts/foreign_keys_random.test"));
 }
+
+#[test]
+fn recursive() {
+    check("recursive", include_str!("../testscripts/recursive.test"));
+}

@@ -288,7 +288,10 @@ impl Analyzer<'_> {
         let columns = target.columns.iter();
         let wanted: Vec<ColumnType> =
             columns.map(|column| target.relation.columns[*column].column_type()).collect();
-        let query = self.query(select, Some(&wanted), true)?;
+        self.nested += 1;
+        let query = self.query(select, Some(&wanted), true);
+        self.nested -= 1;
+        let query = query?;
         self.check_count(query.columns.len(), target)?;
         for (number, output) in query.columns.iter().enumerate() {
             let value = Expr::slot(number, output.column_type);

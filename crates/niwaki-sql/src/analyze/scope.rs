@@ -112,15 +112,6 @@ pub(super) struct ItemColumn {
     pub(super) hidden: bool,
 }
 
-/// A WITH query.
-#[derive(Clone)]
-pub(super) struct Cte {
-    pub(super) name: String,
-    /// Its number among the statement's.
-    pub(super) number: usize,
-    pub(super) columns: Vec<ColumnInfo>,
-}
-
 /// System columns, in the slots behind a relation's own columns.
 pub(crate) const SYSTEM_COLUMNS: [(&str, TypeOid, i16); 3] =
     [("ctid", TypeOid::TID, -1), ("tableoid", TypeOid::OID, -6), ("xmin", TypeOid::XID, -2)];

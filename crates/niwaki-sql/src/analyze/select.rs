@@ -5,12 +5,12 @@ use std::sync::Arc;
 use niwaki_catalog::Relation;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::{
-    self, CteMaterialize, LimitOption, LockClauseStrength, LockWaitPolicy, SetOperation, SortByDir,
-    SortByNulls, a_const,
+    self, LimitOption, LockClauseStrength, LockWaitPolicy, SetOperation, SortByDir, SortByNulls,
+    a_const,
 };
 use pg_query::{Node, NodeEnum};
 
-use super::scope::{Cte, Place, Scope};
+use super::scope::{Place, Scope};
 use super::{Analyzer, names_of};
 use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
@@ -19,7 +19,7 @@ use crate::functions::compare_function;
 use crate::plan::{LockTarget, SetKind, split_conjuncts};
 use crate::query::{
     Body, From, FromItem, Grouping, ItemKind, OrderKey, Query, Select, SetOperation as SetBody,
-    SetSide, SharedQuery,
+    SetSide,
 };
 use crate::store::{LockWait, RowLock, TableLock};
 use crate::types::{CastContext, format_oid};
@@ -69,51 +69,6 @@ impl Analyzer<'_> {
         self.scopes.pop();
         self.ctes.truncate(names_before);
         result
-    }
-
-    pub(super) fn with_clause(&mut self, with: &protobuf::WithClause) -> Result<()> {
-        if with.recursive {
-            return Err(self.unsupported("WITH RECURSIVE", with.location));
-        }
-        for node in &with.ctes {
-            let Some(NodeEnum::CommonTableExpr(cte)) = &node.node else { continue };
-            let Some(NodeEnum::SelectStmt(select)) =
-                cte.ctequery.as_ref().and_then(|q| q.node.as_ref())
-            else {
-                return Err(self.unsupported("a data-modifying statement in WITH", cte.location));
-            };
-            // A WITH query sees nothing of the query it belongs to.
-            let scopes = std::mem::take(&mut self.scopes);
-            let query = self.nested_query(select, None);
-            self.scopes = scopes;
-            let query = query?;
-            let mut columns = query.columns.clone();
-            let names = names_of(&cte.aliascolnames);
-            if names.len() > columns.len() {
-                return Err(self.error(
-                    "42P10",
-                    format!(
-                        "WITH query \"{}\" has {} columns available but {} columns specified",
-                        cte.ctename,
-                        columns.len(),
-                        names.len()
-                    ),
-                    cte.location,
-                ));
-            }
-            for (column, name) in columns.iter_mut().zip(names) {
-                name.clone_into(&mut column.name);
-            }
-            let number = self.shared.len();
-            let materialized = match cte.ctematerialized() {
-                CteMaterialize::Always => Some(true),
-                CteMaterialize::Never => Some(false),
-                _ => None,
-            };
-            self.shared.push(SharedQuery { query, references: 0, materialized });
-            self.ctes.push(Cte { name: cte.ctename.clone(), number, columns });
-        }
-        Ok(())
     }
 
     fn select(
@@ -207,6 +162,14 @@ impl Analyzer<'_> {
             self.scope()?.sets = sets;
             let calls = std::mem::take(&mut self.scope()?.aggregates);
             grouping = Some(Grouping { groups, calls, having });
+        }
+        let recursive =
+            self.scope()?.sources.iter().any(|s| matches!(s.kind, ItemKind::Working { .. }));
+        if recursive && grouping.as_ref().is_some_and(|grouping| !grouping.calls.is_empty()) {
+            return Err(SqlError::new(
+                "42P19",
+                "aggregate functions are not allowed in a recursive query's recursive term",
+            ));
         }
         let (limit, offset) = self.limit(select)?;
         let scope = self.scope()?;
@@ -547,6 +510,14 @@ impl Analyzer<'_> {
                 }
             }
             for (name, location) in &names {
+                let with = scope.sources.iter().any(|source| {
+                    source.name == *name
+                        && matches!(source.kind, ItemKind::Shared { .. } | ItemKind::Working { .. })
+                });
+                if with {
+                    let message = format!("{} cannot be applied to a WITH query", lock.clause());
+                    return Err(self.error("0A000", message, *location));
+                }
                 let query = |source: &FromItem| {
                     source.name == *name && matches!(source.kind, ItemKind::Query(_))
                 };
@@ -691,7 +662,7 @@ impl Analyzer<'_> {
     }
 
     /// ORDER BY and LIMIT of VALUES and of set operations, which name output columns only.
-    fn order_and_limit(
+    pub(super) fn order_and_limit(
         &mut self,
         select: &protobuf::SelectStmt,
         body: Body,
@@ -730,16 +701,36 @@ impl Analyzer<'_> {
     }
 
     fn set_operation(&mut self, select: &protobuf::SelectStmt) -> Result<Query> {
-        let (kind, name) = match select.op() {
-            SetOperation::SetopUnion => (SetKind::Union, "UNION"),
-            SetOperation::SetopIntersect => (SetKind::Intersect, "INTERSECT"),
-            _ => (SetKind::Except, "EXCEPT"),
-        };
+        let (kind, _) = operation(select);
         let (Some(left), Some(right)) = (&select.larg, &select.rarg) else {
             return Err(SqlError::internal("a set operation with one side"));
         };
-        let left = self.set_side(left)?;
-        let right = self.set_side(right)?;
+        // A query that is being analyzed must not name itself where its rows could take others away.
+        let (outside, inside) = match (kind, select.all) {
+            (SetKind::Union, _) | (SetKind::Intersect, false) => (None, None),
+            (SetKind::Intersect, true) => (Some("INTERSECT"), Some("INTERSECT")),
+            (SetKind::Except, all) => (all.then_some("EXCEPT"), Some("EXCEPT")),
+        };
+        let left = match outside {
+            Some(part) => self.within(part, |this| this.set_side(left, false))?,
+            None => self.set_side(left, false)?,
+        };
+        let right = match inside {
+            Some(part) => self.within(part, |this| this.set_side(right, false))?,
+            None => self.set_side(right, false)?,
+        };
+        let (set, columns) = self.united(select, left, right)?;
+        self.order_and_limit(select, Body::Set(Box::new(set)), columns)
+    }
+
+    /// Brings the sides of a set operation to common types.
+    pub(super) fn united(
+        &mut self,
+        select: &protobuf::SelectStmt,
+        left: Query,
+        right: Query,
+    ) -> Result<(SetBody, Vec<ColumnInfo>)> {
+        let (kind, name) = operation(select);
         if left.columns.len() != right.columns.len() {
             return Err(SqlError::new(
                 "42601",
@@ -779,13 +770,18 @@ impl Analyzer<'_> {
             left: SetSide { query: left, exprs: left_exprs },
             right: SetSide { query: right, exprs: right_exprs },
             types: columns.iter().map(|c| c.column_type).collect(),
+            recursive: None,
         };
-        self.order_and_limit(select, Body::Set(Box::new(body)), columns)
+        Ok((body, columns))
     }
 
     /// One side of a set operation, which stands on the level of the operation.
-    fn set_side(&mut self, select: &protobuf::SelectStmt) -> Result<Query> {
-        let mut query = self.query(select, None, false)?;
+    pub(super) fn set_side(
+        &mut self,
+        select: &protobuf::SelectStmt,
+        to_text: bool,
+    ) -> Result<Query> {
+        let mut query = self.query(select, None, to_text)?;
         // The operation's own level has no row.
         query.outer_slots_mut(1, &mut |slot, _| {
             if let ExprKind::Slot { depth, .. } = &mut slot.kind {
@@ -793,6 +789,15 @@ impl Analyzer<'_> {
             }
         });
         Ok(query)
+    }
+}
+
+/// Which set operation it is, and its name.
+fn operation(select: &protobuf::SelectStmt) -> (SetKind, &'static str) {
+    match select.op() {
+        SetOperation::SetopUnion => (SetKind::Union, "UNION"),
+        SetOperation::SetopIntersect => (SetKind::Intersect, "INTERSECT"),
+        _ => (SetKind::Except, "EXCEPT"),
     }
 }
 
@@ -808,7 +813,7 @@ fn lock_inside(
     };
     let select = match &mut query.body {
         Body::Select(select) => select,
-        Body::Values(_) => return Ok(()),
+        Body::Values(_) | Body::Modify(_) => return Ok(()),
         Body::Set(_) => return refused("UNION/INTERSECT/EXCEPT"),
     };
     if select.distinct {

@@ -112,6 +112,17 @@ pub(crate) fn estimate(node: &PlanNode) -> Estimate {
             Estimate { startup: total, total, rows, width: left.width }
         }
         PlanNode::Modify(modify) => estimate(&modify.input),
+        PlanNode::Working(working) => {
+            leaf(working.rows, working.rows * 0.0225, working.columns.len())
+        }
+        PlanNode::Recursive(plan) => {
+            // Ten turns, as PostgreSQL guesses.
+            let (left, right) = (estimate(&plan.left), estimate(&plan.right));
+            let rows = left.rows + 10.0 * right.rows;
+            let total = left.total + 10.0 * right.total + rows * 0.01;
+            Estimate { startup: left.startup, total, rows, width: left.width }
+        }
+        PlanNode::With { input, .. } => estimate(input),
     }
 }
 

@@ -81,7 +81,7 @@ fn settle(query: &mut Query) {
             super::hoist(&mut select.from);
             push_down(&mut select.from);
         }
-        Body::Values(_) => {}
+        Body::Values(_) | Body::Modify(_) => {}
         Body::Set(set) => {
             settle(&mut set.left.query);
             settle(&mut set.right.query);
@@ -107,7 +107,9 @@ fn accepts(query: &Query, condition: &Expr) -> bool {
             });
             fits
         }
-        Body::Values(_) => false,
+        Body::Values(_) | Body::Modify(_) => false,
+        // What a recursive query finds depends on rows that the condition would take away.
+        Body::Set(set) if set.recursive.is_some() => false,
         Body::Set(set) => [&set.left, &set.right].into_iter().all(|side| {
             let own = substituted(condition, &side.exprs);
             accepts(&side.query, &own)
@@ -139,7 +141,7 @@ fn push(query: &mut Query, condition: Expr) {
                 None => own,
             });
         }
-        Body::Values(_) => {}
+        Body::Values(_) | Body::Modify(_) => {}
         Body::Set(set) => {
             for side in [&mut set.left, &mut set.right] {
                 let own = substituted(&condition, &side.exprs);
