@@ -164,3 +164,8 @@ fn foreign_keys_random() {
 fn recursive() {
     check("recursive", include_str!("../testscripts/recursive.test"));
 }
+
+#[test]
+fn with_changes() {
+    check("with_changes", include_str!("../testscripts/with_changes.test"));
+}
