@@ -613,6 +613,10 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             shown.detail("Group Key", keys.join(", "));
             shown
         }
+        PlanNode::First { input, .. } => {
+            let child = describe(input, with);
+            Shown::new("Unique", estimate(node).rows, child.cost, vec![child])
+        }
         PlanNode::Distinct { input, .. } => {
             let child = describe(input, with);
             Shown::new("HashAggregate", child.rows, child.cost + child.rows * 0.0125, vec![child])

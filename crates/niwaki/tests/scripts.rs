@@ -169,3 +169,8 @@ fn recursive() {
 fn with_changes() {
     check("with_changes", include_str!("../testscripts/with_changes.test"));
 }
+
+#[test]
+fn distinct_on() {
+    check("distinct_on", include_str!("../testscripts/distinct_on.test"));
+}

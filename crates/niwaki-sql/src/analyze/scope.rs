@@ -43,6 +43,7 @@ pub(super) enum Place {
     GroupBy,
     Having,
     OrderBy,
+    DistinctOn,
     Limit,
     Values,
     Update,
@@ -64,6 +65,7 @@ impl Place {
             Self::GroupBy => "GROUP BY",
             Self::Having => "HAVING",
             Self::OrderBy => "ORDER BY",
+            Self::DistinctOn => "DISTINCT ON",
             Self::Limit => "LIMIT",
             Self::Values => "VALUES",
             Self::Update => "UPDATE",
@@ -75,7 +77,7 @@ impl Place {
     }
 
     pub(super) fn allows_aggregates(self) -> bool {
-        matches!(self, Self::Target | Self::Having | Self::OrderBy)
+        matches!(self, Self::Target | Self::Having | Self::OrderBy | Self::DistinctOn)
     }
 
     pub(super) fn allows_sets(self) -> bool {

@@ -18,8 +18,8 @@ use crate::expr::{Expr, ExprKind};
 use crate::functions::compare_function;
 use crate::plan::{LockTarget, SetKind, split_conjuncts};
 use crate::query::{
-    Body, From, FromItem, Grouping, ItemKind, OrderKey, Query, Select, SetOperation as SetBody,
-    SetSide,
+    Body, Distinct, From, FromItem, Grouping, ItemKind, OrderKey, Query, Select,
+    SetOperation as SetBody, SetSide,
 };
 use crate::store::{LockWait, RowLock, TableLock};
 use crate::types::{CastContext, format_oid};
@@ -104,8 +104,9 @@ impl Analyzer<'_> {
             let condition = self.expr(node)?;
             split_conjuncts(self.to_bool(condition, "WHERE")?, &mut conditions);
         }
-        let order = self.sort_clause(&select.sort_clause, &mut targets)?;
+        let mut order = self.sort_clause(&select.sort_clause, &mut targets)?;
         let mut groups = self.group_clause(&select.group_clause, &targets)?;
+        let distinct = self.distinct_clause(select, &mut targets, &mut order)?;
         self.set_place(Place::Having)?;
         let mut having = match &select.having_clause {
             Some(node) => {
@@ -125,14 +126,13 @@ impl Analyzer<'_> {
         }
         let columns: Vec<ColumnInfo> =
             targets.iter().filter(|t| !t.junk).map(column_info).collect();
-        let distinct = self.distinct_clause(select, &targets, &order)?;
         let locks = self.locking_clause(&select.locking_clause)?;
         let grouped = !groups.is_empty()
             || having.is_some()
             || !self.scope()?.aggregates.is_empty()
             || !select.group_clause.is_empty();
-        if !locks.is_empty() && (grouped || distinct) {
-            let what = if distinct {
+        if !locks.is_empty() && (grouped || distinct != Distinct::None) {
+            let what = if distinct != Distinct::None {
                 "DISTINCT clause"
             } else if !select.group_clause.is_empty() {
                 "GROUP BY clause"
@@ -277,29 +277,7 @@ impl Analyzer<'_> {
             let Some(NodeEnum::SortBy(sort)) = &node.node else { continue };
             let (descending, nulls_first) = self.sort_direction(sort)?;
             let Some(key) = sort.node.as_deref() else { continue };
-            let target = match self.named_target(key, targets, "ORDER BY", true)? {
-                Some(target) => target,
-                None => {
-                    let expr = self.expr(key)?;
-                    match targets.iter().position(|t| t.expr.same(&expr)) {
-                        Some(target) => target,
-                        None => {
-                            targets.push(Target {
-                                expr,
-                                name: String::new(),
-                                origin: (0, 0),
-                                junk: true,
-                            });
-                            targets.len() - 1
-                        }
-                    }
-                }
-            };
-            let expr = std::mem::replace(
-                &mut targets[target].expr,
-                Expr::constant(Datum::Null, TypeOid::TEXT, -1),
-            );
-            targets[target].expr = self.to_output(expr)?;
+            let target = self.key_target(key, targets, "ORDER BY")?;
             let ty = targets[target].expr.ty;
             if compare_function("<", ty).is_none() {
                 return Err(self
@@ -318,6 +296,30 @@ impl Analyzer<'_> {
             }
         }
         Ok(order)
+    }
+
+    /// The target that a key of ORDER BY or DISTINCT ON means, added when it is no output column.
+    fn key_target(&mut self, key: &Node, targets: &mut Vec<Target>, clause: &str) -> Result<usize> {
+        let target = match self.named_target(key, targets, clause, true)? {
+            Some(target) => target,
+            None => {
+                let expr = self.expr(key)?;
+                match targets.iter().position(|t| t.expr.same(&expr)) {
+                    Some(target) => target,
+                    None => {
+                        let (name, origin, junk) = (String::new(), (0, 0), true);
+                        targets.push(Target { expr, name, origin, junk });
+                        targets.len() - 1
+                    }
+                }
+            }
+        };
+        let expr = std::mem::replace(
+            &mut targets[target].expr,
+            Expr::constant(Datum::Null, TypeOid::TEXT, -1),
+        );
+        targets[target].expr = self.to_output(expr)?;
+        Ok(target)
     }
 
     pub(super) fn sort_direction(&self, sort: &protobuf::SortBy) -> Result<(bool, bool)> {
@@ -445,38 +447,68 @@ impl Analyzer<'_> {
         Ok(groups)
     }
 
+    /// DISTINCT and DISTINCT ON. The expressions of the latter become targets, and keys that rows are sorted by.
     fn distinct_clause(
-        &self,
+        &mut self,
         select: &protobuf::SelectStmt,
-        targets: &[Target],
-        order: &[OrderKey],
-    ) -> Result<bool> {
+        targets: &mut Vec<Target>,
+        order: &mut Vec<OrderKey>,
+    ) -> Result<Distinct> {
         if select.distinct_clause.is_empty() {
-            return Ok(false);
+            return Ok(Distinct::None);
         }
-        if select.distinct_clause.iter().any(|node| node.node.is_some()) {
-            return Err(SqlError::unsupported("DISTINCT ON"));
+        let mut on: Vec<usize> = Vec::new();
+        self.set_place(Place::DistinctOn)?;
+        for node in select.distinct_clause.iter().filter(|node| node.node.is_some()) {
+            let target = self.key_target(node, targets, "DISTINCT ON")?;
+            if !on.contains(&target) {
+                on.push(target);
+            }
         }
-        if let Some(key) = order.iter().find(|key| targets[key.target].junk) {
+        if on.is_empty() {
+            if let Some(key) = order.iter().find(|key| targets[key.target].junk) {
+                return Err(self.error(
+                    "42P10",
+                    "for SELECT DISTINCT, ORDER BY expressions must appear in select list",
+                    targets[key.target].expr.location,
+                ));
+            }
+            for target in targets.iter() {
+                self.needs_equality(&target.expr)?;
+            }
+            return Ok(Distinct::Rows);
+        }
+        for target in &on {
+            self.needs_equality(&targets[*target].expr)?;
+        }
+        let behind = order.iter().skip_while(|key| on.contains(&key.target));
+        let matching = order.iter().take_while(|key| on.contains(&key.target)).count();
+        // Keys of the order must be those of DISTINCT ON until all of those are there.
+        if matching < on.len()
+            && let Some(key) = behind.into_iter().next()
+        {
             return Err(self.error(
                 "42P10",
-                "for SELECT DISTINCT, ORDER BY expressions must appear in select list",
+                "SELECT DISTINCT ON expressions must match initial ORDER BY expressions",
                 targets[key.target].expr.location,
             ));
         }
-        for target in targets {
-            if compare_function("=", target.expr.ty).is_none() {
-                return Err(self.error(
-                    "42883",
-                    format!(
-                        "could not identify an equality operator for type {}",
-                        format_oid(target.expr.ty)
-                    ),
-                    target.expr.location,
-                ));
+        for target in &on {
+            if !order.iter().any(|key| key.target == *target) {
+                let (descending, nulls_first) = (false, false);
+                order.push(OrderKey { target: *target, descending, nulls_first });
             }
         }
-        Ok(true)
+        Ok(Distinct::On(on))
+    }
+
+    fn needs_equality(&self, expr: &Expr) -> Result<()> {
+        if compare_function("=", expr.ty).is_some() {
+            return Ok(());
+        }
+        let message =
+            format!("could not identify an equality operator for type {}", format_oid(expr.ty));
+        Err(self.error("42883", message, expr.location))
     }
 
     fn locking_clause(&mut self, nodes: &[Node]) -> Result<Vec<LockTarget>> {
@@ -816,7 +848,7 @@ fn lock_inside(
         Body::Values(_) | Body::Modify(_) => return Ok(()),
         Body::Set(_) => return refused("UNION/INTERSECT/EXCEPT"),
     };
-    if select.distinct {
+    if select.distinct != Distinct::None {
         return refused("DISTINCT clause");
     }
     if let Some(grouping) = &select.grouping {

@@ -4,6 +4,7 @@ mod aggregate;
 mod batches;
 mod conflict;
 mod distinct;
+mod first;
 mod gate;
 mod groups;
 mod hash_join;
@@ -129,6 +130,7 @@ fn plain(plan: &Arc<PlanNode>, state: &State) -> Box<dyn Step> {
         PlanNode::Project { .. } => Box::new(output::Project::new(plan)),
         PlanNode::Sort { .. } => Box::new(sort::Sort::new(plan)),
         PlanNode::Distinct { .. } => Box::new(distinct::Distinct::new(plan)),
+        PlanNode::First { .. } => Box::new(first::First::new(plan)),
         PlanNode::Unique { .. } => Box::new(unique::Unique::new(plan)),
         PlanNode::Limit { .. } => Box::new(output::Limit::new(plan)),
         PlanNode::LockRows { .. } => Box::new(modify::LockRows::new(plan)),

@@ -84,6 +84,7 @@ impl Names {
             | PlanNode::Limit { input, .. }
             | PlanNode::Unique { input, .. }
             | PlanNode::With { input, .. }
+            | PlanNode::First { input, .. }
             | PlanNode::Distinct { input, .. } => self.collect(input),
             PlanNode::Sort { input, .. } => self.collect(input),
             PlanNode::Project { input, exprs, .. } => {

@@ -79,6 +79,10 @@ pub(crate) fn estimate(node: &PlanNode) -> Estimate {
             let total = below.total + below.rows * below.rows.max(2.0).log2() * 0.02;
             Estimate { startup: total, total, ..below }
         }
+        PlanNode::First { input, .. } => {
+            let below = estimate(input);
+            Estimate { rows: (below.rows / 5.0).max(1.0), ..below }
+        }
         PlanNode::Distinct { input, .. } | PlanNode::Unique { input, .. } => {
             let below = estimate(input);
             Estimate { total: below.total + below.rows * 0.0125, ..below }

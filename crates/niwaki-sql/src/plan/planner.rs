@@ -15,8 +15,9 @@ use crate::context::{ColumnInfo, PlannerSettings};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, Nested};
 use crate::query::{
-    Body, From, FromItem, ItemKind, JoinTree, JoinType, ModifyQuery, ModifySource, OrderKey, Query,
-    Select, SetOperation, SetSide, SharedQuery, StatementBody, StatementQuery, reads_slots,
+    Body, Distinct, From, FromItem, ItemKind, JoinTree, JoinType, ModifyQuery, ModifySource,
+    OrderKey, Query, Select, SetOperation, SetSide, SharedQuery, StatementBody, StatementQuery,
+    reads_slots,
 };
 
 /// Plans a statement. Returns its root, and how many nested plans it has.
@@ -164,7 +165,7 @@ impl Planner {
             self.expr(expr)?;
         }
         // The order may come from an index when rows go from the scan to the result one by one.
-        let simple = grouping.is_none() && !distinct && sets.is_empty();
+        let simple = grouping.is_none() && distinct == Distinct::None && sets.is_empty();
         let types: Vec<ColumnType> = targets.iter().map(Expr::column_type).collect();
         let key = |key: &OrderKey, expr: Expr| SortKey {
             expr,
@@ -233,11 +234,18 @@ impl Planner {
             }
         }
         node = PlanNode::Project { input: Arc::new(node), input_width, exprs: targets, sets };
-        if distinct {
+        if distinct == Distinct::Rows {
             let columns = types[..columns].to_vec();
             node = PlanNode::Distinct { input: Arc::new(node), columns };
         }
-        if sort_done { Ok(node) } else { Ok(sorted(node, order, &types)) }
+        if !sort_done {
+            node = sorted(node, order, &types);
+        }
+        if let Distinct::On(on) = distinct {
+            let keys = on.into_iter().map(|target| (target, types[target])).collect();
+            node = PlanNode::First { input: Arc::new(node), keys };
+        }
+        Ok(node)
     }
 
     /// What a newer version of a locked or changed row is judged by.

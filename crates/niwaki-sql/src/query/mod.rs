@@ -110,8 +110,18 @@ pub(crate) struct Select {
     pub(crate) targets: Vec<Expr>,
     /// Set-returning functions of the targets, over the same row.
     pub(crate) sets: Vec<SetCall>,
-    pub(crate) distinct: bool,
+    pub(crate) distinct: Distinct,
     pub(crate) locks: Vec<LockTarget>,
+}
+
+/// Which rows of a SELECT are left out because there are others like them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Distinct {
+    None,
+    /// DISTINCT: those that equal another.
+    Rows,
+    /// DISTINCT ON: all but the first, in the query's order, of those that are equal in these targets.
+    On(Vec<usize>),
 }
 
 /// GROUP BY and aggregates. The row above has the groups and behind them the aggregates' results.
