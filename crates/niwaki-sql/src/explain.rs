@@ -13,7 +13,7 @@ use crate::exec::spill::SpaceUse;
 use crate::expr::{Expr, ExprKind, Nested, SubQueryKind};
 use crate::plan::{
     BitmapPlan, ConflictPlan, JoinKey, JoinKind, ModifyKind, ModifyPlan, PathPlan, PlanNode,
-    ScanPlan, SetKind,
+    ScanPlan, SetKind, estimate,
 };
 use crate::store::ScanEffort;
 
@@ -108,6 +108,8 @@ pub(crate) fn columns() -> Vec<ColumnInfo> {
 
 /// One step as EXPLAIN shows it.
 struct Shown {
+    /// What it computes, if not rows for the step above: a line of its own.
+    label: Option<String>,
     title: String,
     node_type: &'static str,
     relation: Option<String>,
@@ -127,6 +129,7 @@ struct Shown {
 impl Shown {
     fn new(node_type: &'static str, rows: f64, cost: f64, children: Vec<Shown>) -> Self {
         Self {
+            label: None,
             title: node_type.to_owned(),
             node_type,
             relation: None,
@@ -176,7 +179,7 @@ pub(crate) fn explain(
         return Ok(vec![text]);
     }
     let mut lines = Vec::new();
-    text(&shown, 0, options, &mut lines);
+    text(&shown, None, options, &mut lines);
     if let (Some((_, micros)), true) = (measured, options.summary) {
         lines.push(format!("Execution Time: {} ms", milliseconds(micros)));
     }
@@ -251,10 +254,12 @@ fn milliseconds(micros: i64) -> String {
     format!("{}.{:03}", micros / 1000, (micros % 1000).abs())
 }
 
-fn text(shown: &Shown, depth: usize, options: &ExplainOptions, lines: &mut Vec<String>) {
-    let (indent, arrow) =
-        if depth == 0 { (String::new(), "") } else { (" ".repeat(depth * 6 - 4), "->  ") };
-    let mut line = format!("{indent}{arrow}{}", shown.title);
+/// Writes a step and those below it. `at`: where its arrow stands; the first step has none.
+fn text(shown: &Shown, at: Option<usize>, options: &ExplainOptions, lines: &mut Vec<String>) {
+    let mut line = match at {
+        Some(at) => format!("{}->  {}", " ".repeat(at), shown.title),
+        None => shown.title.clone(),
+    };
     if options.costs {
         line.push_str(&format!(
             "  (cost=0.00..{:.2} rows={:.0} width=0)",
@@ -274,13 +279,18 @@ fn text(shown: &Shown, depth: usize, options: &ExplainOptions, lines: &mut Vec<S
         }
     }
     lines.push(line);
-    let inner = " ".repeat(depth * 6 + 2);
+    let below = at.map_or(2, |at| at + 6);
+    let inner = " ".repeat(below);
     for (label, detail) in &shown.details {
         lines.push(format!("{inner}{label}: {detail}"));
     }
     lines.extend(shown.lines.iter().map(|line| format!("{inner}{line}")));
     for child in &shown.children {
-        text(child, depth + 1, options, lines);
+        if let Some(label) = &child.label {
+            lines.push(format!("{inner}{label}"));
+        }
+        let at = below + if child.label.is_some() { 2 } else { 0 };
+        text(child, Some(at), options, lines);
     }
 }
 
@@ -324,6 +334,9 @@ fn json_string(text: &str) -> String {
 fn json(shown: &Shown, indent: usize, options: &ExplainOptions, out: &mut String) {
     let pad = " ".repeat(indent + 2);
     let mut fields = vec![format!("\"Node Type\": {}", json_string(shown.node_type))];
+    if let Some(label) = &shown.label {
+        fields.push(format!("\"Subplan Name\": {}", json_string(label)));
+    }
     if let Some(relation) = &shown.relation {
         fields.push(format!("\"Relation Name\": {}", json_string(relation)));
     }
@@ -428,11 +441,33 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             add_filter(&mut shown, filter.as_ref(), names, with);
             shown
         }
-        PlanNode::Shared { plan, name, filter, .. } => {
-            let child = describe(&plan.root, with);
-            let mut shown = Shown::new("CTE Scan", child.rows, child.cost, vec![child]);
-            shown.title = format!("CTE Scan on {name}");
+        PlanNode::Shared { plan, query, name, filter, .. } => {
+            let below = estimate(&plan.root);
+            let cost = below.total + below.rows * 0.02;
+            let mut shown = Shown::new("CTE Scan", below.rows, cost, Vec::new());
+            shown.title = format!("CTE Scan on {}", named(query, name));
             add_filter(&mut shown, filter.as_ref(), names, with);
+            shown
+        }
+        PlanNode::Working(plan) => {
+            let mut shown = Shown::new("WorkTable Scan", plan.rows, plan.rows * 0.0225, Vec::new());
+            shown.title = format!("WorkTable Scan on {}", named(&plan.query, &plan.name));
+            add_filter(&mut shown, plan.filter.as_ref(), names, with);
+            shown
+        }
+        PlanNode::Recursive(plan) => {
+            let (rows, cost) = (estimate(node).rows, estimate(node).total);
+            let children = vec![describe(&plan.left, with), describe(&plan.right, with)];
+            Shown::new("Recursive Union", rows, cost, children)
+        }
+        PlanNode::With { input, queries } => {
+            let mut shown = describe(input, with);
+            let described = queries.iter().map(|query| {
+                let mut child = describe(&query.plan.root, with);
+                child.label = Some(format!("CTE {}", query.name));
+                child
+            });
+            shown.children.splice(0..0, described);
             shown
         }
         PlanNode::Function { function, name, filter, .. } => {
@@ -577,6 +612,10 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             let keys: Vec<String> = keys.iter().map(show).collect();
             shown.detail("Group Key", keys.join(", "));
             shown
+        }
+        PlanNode::First { input, .. } => {
+            let child = describe(input, with);
+            Shown::new("Unique", estimate(node).rows, child.cost, vec![child])
         }
         PlanNode::Distinct { input, .. } => {
             let child = describe(input, with);
@@ -782,7 +821,7 @@ fn add_nested(node: &PlanNode, shown: &mut Shown, with: &Describing<'_, '_>) {
             _ if plan.correlated => "SubPlan",
             _ => "InitPlan",
         };
-        child.title = format!("{kind} {}: {}", plan.number + 1, child.title);
+        child.label = Some(format!("{kind} {}", plan.number + 1));
         shown.children.push(child);
     }
 }

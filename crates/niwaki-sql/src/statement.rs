@@ -101,7 +101,18 @@ impl Planned {
     /// Whether it is run to its end before a client hears of its rows, as PostgreSQL does with changes
     /// of data and with queries that depend on nothing: if it fails, the client hears of the failure only.
     pub fn runs_before_its_rows(&self) -> bool {
-        self.tag != CommandTag::Select || self.explain.is_some() || self.root.is_constant()
+        self.tag != CommandTag::Select
+            || self.explain.is_some()
+            || self.root.is_constant()
+            || self.changes_in_with()
+    }
+
+    /// Whether a query of its WITH changes data.
+    pub fn changes_in_with(&self) -> bool {
+        match &*self.root {
+            PlanNode::With { queries, .. } => queries.iter().any(|query| query.changes),
+            _ => false,
+        }
     }
 
     /// Relations with the table locks that execution takes.

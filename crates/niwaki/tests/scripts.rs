@@ -179,3 +179,18 @@ fn locks_and_channels() {
 fn foreign_keys_random() {
     check("foreign_keys_random", include_str!("../testscripts/foreign_keys_random.test"));
 }
+
+#[test]
+fn recursive() {
+    check("recursive", include_str!("../testscripts/recursive.test"));
+}
+
+#[test]
+fn with_changes() {
+    check("with_changes", include_str!("../testscripts/with_changes.test"));
+}
+
+#[test]
+fn distinct_on() {
+    check("distinct_on", include_str!("../testscripts/distinct_on.test"));
+}

@@ -328,7 +328,10 @@ impl Analyzer<'_> {
                 wanted.oid = element;
             }
         }
-        let query = self.query(select, Some(&wanted), true)?;
+        self.nested += 1;
+        let query = self.query(select, Some(&wanted), true);
+        self.nested -= 1;
+        let query = query?;
         self.check_count(query.columns.len(), target)?;
         for (number, output) in query.columns.iter().enumerate() {
             let value = Expr::slot(number, output.column_type);

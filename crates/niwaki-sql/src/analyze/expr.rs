@@ -360,7 +360,7 @@ impl Analyzer<'_> {
             return Err(SqlError::internal("a nested query that is no SELECT"));
         };
         let kind = link.sub_link_type();
-        let query = self.nested_query(select, None)?;
+        let query = self.within("a subquery", |this| this.nested_query(select, None))?;
         let one_column = |this: &Self| match query.columns.as_slice() {
             [only] => Ok(only.column_type),
             _ => Err(this.error("42601", "subquery must return only one column", location)),

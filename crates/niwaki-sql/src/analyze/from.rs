@@ -115,16 +115,15 @@ impl Analyzer<'_> {
         let alias = var.alias.as_ref();
         let name = alias.map_or(var.relname.as_str(), |a| a.aliasname.as_str()).to_owned();
         if var.schemaname.is_empty()
-            && let Some(cte) = self.ctes.iter().rev().find(|c| c.name == var.relname).cloned()
+            && let Some((kind, columns)) = self.named_query(&var.relname, var.location)?
         {
             self.check_alias(&name)?;
-            let columns = self.renamed(cte.columns.clone(), alias, &name)?;
+            let columns = self.renamed(columns, alias, &name)?;
             let start = self.scope()?.add_columns(&name, &columns);
-            self.shared[cte.number].references += 1;
-            let kind = ItemKind::Shared { number: cte.number };
             return Ok(self.scope()?.add_source(kind, name, start));
         }
-        let relation = self.find_relation(var)?;
+        let relation =
+            self.find_relation(var).map_err(|error| self.hint_at_with(&var.relname, error))?;
         self.check_alias(&name)?;
         let schema = alias.is_none().then(|| self.schema_name(relation.schema));
         match relation.kind {
@@ -388,9 +387,17 @@ impl Analyzer<'_> {
             return Err(SqlError::internal("a join with one side"));
         };
         let first = self.scope()?.items.len();
-        let left = self.from_item(left_node)?;
+        // Rows that a recursive query is to find must not be those that an outer join has already filled up.
+        const OUTER: &str = "an outer join";
+        let left = match kind {
+            Kept::Right | Kept::All => self.within(OUTER, |this| this.from_item(left_node))?,
+            Kept::Neither | Kept::Left => self.from_item(left_node)?,
+        };
         let middle = self.scope()?.items.len();
-        let right = self.from_item(right_node)?;
+        let right = match kind {
+            Kept::Left | Kept::All => self.within(OUTER, |this| this.from_item(right_node))?,
+            Kept::Neither | Kept::Right => self.from_item(right_node)?,
+        };
         let condition = if join.is_natural {
             let names = self.common_columns(first, middle)?;
             self.join_using(first, middle, &names, kind)?

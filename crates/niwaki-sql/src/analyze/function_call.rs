@@ -11,7 +11,7 @@ use crate::aggregates::{AggregateKind, aggregates_named, is_aggregate};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::functions::{Eval, Function, compare_function, functions_named, variadic_forms};
-use crate::plan::{AggregateCall, SetCall};
+use crate::plan::{AggregateCall, SetCall, is_volatile};
 use crate::types::{ANY, ANY_ELEMENT, CastContext, element_of, type_by_name};
 
 impl Analyzer<'_> {
@@ -200,15 +200,20 @@ impl Analyzer<'_> {
             return Err(self.unsupported("an aggregate with both DISTINCT and ORDER BY", location));
         }
         let scope = self.scope()?;
-        let number = scope.aggregates.len();
-        scope.aggregates.push(AggregateCall {
+        let new = AggregateCall {
             kind,
             name: name.to_owned(),
             arguments: converted,
             distinct: call.agg_distinct,
             filter,
             order,
-        });
+        };
+        // The same aggregate in ORDER BY or DISTINCT ON is the one of the target list.
+        let known = scope.aggregates.iter().position(|known| is_same(known, &new));
+        let number = known.unwrap_or(scope.aggregates.len());
+        if known.is_none() {
+            scope.aggregates.push(new);
+        }
         Ok(Expr::new(ExprKind::Aggregate(number), result, location))
     }
 
@@ -255,4 +260,26 @@ fn shown_as_text(function: &Function, number: usize, given: TypeOid) -> bool {
         Some(ANY) => shows && given.is_object_name(),
         _ => false,
     }
+}
+
+/// Whether two aggregates of a query have the same result.
+fn is_same(one: &AggregateCall, other: &AggregateCall) -> bool {
+    let all = |ones: &[Expr], others: &[Expr]| {
+        ones.len() == others.len()
+            && ones.iter().zip(others).all(|(a, b)| a.same(b) && !is_volatile(a))
+    };
+    let filters = match (&one.filter, &other.filter) {
+        (None, None) => true,
+        (Some(a), Some(b)) => a.same(b) && !is_volatile(a),
+        _ => false,
+    };
+    one.kind == other.kind
+        && one.name == other.name
+        && one.distinct == other.distinct
+        && filters
+        && all(&one.arguments, &other.arguments)
+        && one.order.len() == other.order.len()
+        && one.order.iter().zip(&other.order).all(|((a, descending, first), (b, d, f))| {
+            a.same(b) && !is_volatile(a) && descending == d && first == f
+        })
 }

@@ -21,6 +21,7 @@ mod operators;
 mod scope;
 mod select;
 mod type_names;
+mod with;
 
 use std::sync::Arc;
 
@@ -40,7 +41,8 @@ use crate::statement::{Planned, Statement};
 use crate::store::TableLock;
 
 pub(crate) use scope::SYSTEM_COLUMNS;
-use scope::{Cte, Place, Scope};
+use scope::{Place, Scope};
+use with::{Context, Cte, Recursion};
 
 /// Stack that analysis may use before it answers `54001`.
 const STACK_BYTES_MAX: usize = 700 * 1024;
@@ -59,6 +61,14 @@ pub(crate) struct Analyzer<'a> {
     shared: Vec<SharedQuery>,
     /// WITH queries that can be named here, innermost last.
     ctes: Vec<Cte>,
+    /// Names of WITH queries that cannot be named yet.
+    unseen: Vec<String>,
+    /// Queries of WITH RECURSIVE that are being analyzed, innermost last.
+    recursions: Vec<Recursion>,
+    /// Parts of queries around this place in which those must not name themselves, innermost last.
+    contexts: Vec<Context>,
+    /// How many statements without a scope are around this place.
+    nested: usize,
     /// Queries around the expression being analyzed, innermost last.
     scopes: Vec<Scope>,
     /// Where the stack was when analysis began.
@@ -144,6 +154,10 @@ impl<'a> Analyzer<'a> {
             relations: Vec::new(),
             shared: Vec::new(),
             ctes: Vec::new(),
+            unseen: Vec::new(),
+            recursions: Vec::new(),
+            contexts: Vec::new(),
+            nested: 0,
             scopes: Vec::new(),
             stack_base: (&raw const marker).addr(),
             case_types: Vec::new(),

@@ -43,6 +43,7 @@ pub(super) enum Place {
     GroupBy,
     Having,
     OrderBy,
+    DistinctOn,
     Limit,
     Values,
     Update,
@@ -64,6 +65,7 @@ impl Place {
             Self::GroupBy => "GROUP BY",
             Self::Having => "HAVING",
             Self::OrderBy => "ORDER BY",
+            Self::DistinctOn => "DISTINCT ON",
             Self::Limit => "LIMIT",
             Self::Values => "VALUES",
             Self::Update => "UPDATE",
@@ -75,7 +77,7 @@ impl Place {
     }
 
     pub(super) fn allows_aggregates(self) -> bool {
-        matches!(self, Self::Target | Self::Having | Self::OrderBy)
+        matches!(self, Self::Target | Self::Having | Self::OrderBy | Self::DistinctOn)
     }
 
     pub(super) fn allows_sets(self) -> bool {
@@ -110,15 +112,6 @@ pub(super) struct ItemColumn {
     pub(super) bare: bool,
     /// Found neither by name nor by `*`: a dropped column.
     pub(super) hidden: bool,
-}
-
-/// A WITH query.
-#[derive(Clone)]
-pub(super) struct Cte {
-    pub(super) name: String,
-    /// Its number among the statement's.
-    pub(super) number: usize,
-    pub(super) columns: Vec<ColumnInfo>,
 }
 
 /// System columns, in the slots behind a relation's own columns.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use niwaki_catalog::Relation;
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::{
-    self, CteMaterialize, LimitOption, LockClauseStrength, LockWaitPolicy, SetOperation, SortByDir,
-    SortByNulls, a_const,
+    self, LimitOption, LockClauseStrength, LockWaitPolicy, SetOperation, SortByDir, SortByNulls,
+    a_const,
 };
 use pg_query::{Node, NodeEnum};
 
-use super::scope::{Cte, Place, Scope};
+use super::scope::{Place, Scope};
 use super::{Analyzer, names_of};
 use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
@@ -18,8 +18,8 @@ use crate::expr::{Expr, ExprKind};
 use crate::functions::compare_function;
 use crate::plan::{LockTarget, SetKind, split_conjuncts};
 use crate::query::{
-    Body, From, FromItem, Grouping, ItemKind, OrderKey, Query, Select, SetOperation as SetBody,
-    SetSide, SharedQuery,
+    Body, Distinct, From, FromItem, Grouping, ItemKind, OrderKey, Query, Select,
+    SetOperation as SetBody, SetSide,
 };
 use crate::store::{LockWait, RowLock, TableLock};
 use crate::types::CastContext;
@@ -71,51 +71,6 @@ impl Analyzer<'_> {
         result
     }
 
-    pub(super) fn with_clause(&mut self, with: &protobuf::WithClause) -> Result<()> {
-        if with.recursive {
-            return Err(self.unsupported("WITH RECURSIVE", with.location));
-        }
-        for node in &with.ctes {
-            let Some(NodeEnum::CommonTableExpr(cte)) = &node.node else { continue };
-            let Some(NodeEnum::SelectStmt(select)) =
-                cte.ctequery.as_ref().and_then(|q| q.node.as_ref())
-            else {
-                return Err(self.unsupported("a data-modifying statement in WITH", cte.location));
-            };
-            // A WITH query sees nothing of the query it belongs to.
-            let scopes = std::mem::take(&mut self.scopes);
-            let query = self.nested_query(select, None);
-            self.scopes = scopes;
-            let query = query?;
-            let mut columns = query.columns.clone();
-            let names = names_of(&cte.aliascolnames);
-            if names.len() > columns.len() {
-                return Err(self.error(
-                    "42P10",
-                    format!(
-                        "WITH query \"{}\" has {} columns available but {} columns specified",
-                        cte.ctename,
-                        columns.len(),
-                        names.len()
-                    ),
-                    cte.location,
-                ));
-            }
-            for (column, name) in columns.iter_mut().zip(names) {
-                name.clone_into(&mut column.name);
-            }
-            let number = self.shared.len();
-            let materialized = match cte.ctematerialized() {
-                CteMaterialize::Always => Some(true),
-                CteMaterialize::Never => Some(false),
-                _ => None,
-            };
-            self.shared.push(SharedQuery { query, references: 0, materialized });
-            self.ctes.push(Cte { name: cte.ctename.clone(), number, columns });
-        }
-        Ok(())
-    }
-
     fn select(
         &mut self,
         select: &protobuf::SelectStmt,
@@ -149,8 +104,9 @@ impl Analyzer<'_> {
             let condition = self.expr(node)?;
             split_conjuncts(self.to_bool(condition, "WHERE")?, &mut conditions);
         }
-        let order = self.sort_clause(&select.sort_clause, &mut targets)?;
+        let mut order = self.sort_clause(&select.sort_clause, &mut targets)?;
         let mut groups = self.group_clause(&select.group_clause, &targets)?;
+        let distinct = self.distinct_clause(select, &mut targets, &mut order)?;
         self.set_place(Place::Having)?;
         let mut having = match &select.having_clause {
             Some(node) => {
@@ -170,14 +126,13 @@ impl Analyzer<'_> {
         }
         let columns: Vec<ColumnInfo> =
             targets.iter().filter(|t| !t.junk).map(column_info).collect();
-        let distinct = self.distinct_clause(select, &targets, &order)?;
         let locks = self.locking_clause(&select.locking_clause)?;
         let grouped = !groups.is_empty()
             || having.is_some()
             || !self.scope()?.aggregates.is_empty()
             || !select.group_clause.is_empty();
-        if !locks.is_empty() && (grouped || distinct) {
-            let what = if distinct {
+        if !locks.is_empty() && (grouped || distinct != Distinct::None) {
+            let what = if distinct != Distinct::None {
                 "DISTINCT clause"
             } else if !select.group_clause.is_empty() {
                 "GROUP BY clause"
@@ -207,6 +162,14 @@ impl Analyzer<'_> {
             self.scope()?.sets = sets;
             let calls = std::mem::take(&mut self.scope()?.aggregates);
             grouping = Some(Grouping { groups, calls, having });
+        }
+        let recursive =
+            self.scope()?.sources.iter().any(|s| matches!(s.kind, ItemKind::Working { .. }));
+        if recursive && grouping.as_ref().is_some_and(|grouping| !grouping.calls.is_empty()) {
+            return Err(SqlError::new(
+                "42P19",
+                "aggregate functions are not allowed in a recursive query's recursive term",
+            ));
         }
         let (limit, offset) = self.limit(select)?;
         let scope = self.scope()?;
@@ -314,29 +277,7 @@ impl Analyzer<'_> {
             let Some(NodeEnum::SortBy(sort)) = &node.node else { continue };
             let (descending, nulls_first) = self.sort_direction(sort)?;
             let Some(key) = sort.node.as_deref() else { continue };
-            let target = match self.named_target(key, targets, "ORDER BY", true)? {
-                Some(target) => target,
-                None => {
-                    let expr = self.expr(key)?;
-                    match targets.iter().position(|t| t.expr.same(&expr)) {
-                        Some(target) => target,
-                        None => {
-                            targets.push(Target {
-                                expr,
-                                name: String::new(),
-                                origin: (0, 0),
-                                junk: true,
-                            });
-                            targets.len() - 1
-                        }
-                    }
-                }
-            };
-            let expr = std::mem::replace(
-                &mut targets[target].expr,
-                Expr::constant(Datum::Null, TypeOid::TEXT, -1),
-            );
-            targets[target].expr = self.to_output(expr)?;
+            let target = self.key_target(key, targets, "ORDER BY")?;
             let ty = targets[target].expr.ty;
             if compare_function("<", ty).is_none() {
                 return Err(self
@@ -355,6 +296,30 @@ impl Analyzer<'_> {
             }
         }
         Ok(order)
+    }
+
+    /// The target that a key of ORDER BY or DISTINCT ON means, added when it is no output column.
+    fn key_target(&mut self, key: &Node, targets: &mut Vec<Target>, clause: &str) -> Result<usize> {
+        let target = match self.named_target(key, targets, clause, true)? {
+            Some(target) => target,
+            None => {
+                let expr = self.expr(key)?;
+                match targets.iter().position(|t| t.expr.same(&expr)) {
+                    Some(target) => target,
+                    None => {
+                        let (name, origin, junk) = (String::new(), (0, 0), true);
+                        targets.push(Target { expr, name, origin, junk });
+                        targets.len() - 1
+                    }
+                }
+            }
+        };
+        let expr = std::mem::replace(
+            &mut targets[target].expr,
+            Expr::constant(Datum::Null, TypeOid::TEXT, -1),
+        );
+        targets[target].expr = self.to_output(expr)?;
+        Ok(target)
     }
 
     pub(super) fn sort_direction(&self, sort: &protobuf::SortBy) -> Result<(bool, bool)> {
@@ -482,38 +447,70 @@ impl Analyzer<'_> {
         Ok(groups)
     }
 
+    /// DISTINCT and DISTINCT ON. The expressions of the latter become targets, and keys that rows are sorted by.
     fn distinct_clause(
-        &self,
+        &mut self,
         select: &protobuf::SelectStmt,
-        targets: &[Target],
-        order: &[OrderKey],
-    ) -> Result<bool> {
+        targets: &mut Vec<Target>,
+        order: &mut Vec<OrderKey>,
+    ) -> Result<Distinct> {
         if select.distinct_clause.is_empty() {
-            return Ok(false);
+            return Ok(Distinct::None);
         }
-        if select.distinct_clause.iter().any(|node| node.node.is_some()) {
-            return Err(SqlError::unsupported("DISTINCT ON"));
+        let mut on: Vec<usize> = Vec::new();
+        self.set_place(Place::DistinctOn)?;
+        for node in select.distinct_clause.iter().filter(|node| node.node.is_some()) {
+            let target = self.key_target(node, targets, "DISTINCT ON")?;
+            if !on.contains(&target) {
+                on.push(target);
+            }
         }
-        if let Some(key) = order.iter().find(|key| targets[key.target].junk) {
+        if on.is_empty() {
+            if let Some(key) = order.iter().find(|key| targets[key.target].junk) {
+                return Err(self.error(
+                    "42P10",
+                    "for SELECT DISTINCT, ORDER BY expressions must appear in select list",
+                    targets[key.target].expr.location,
+                ));
+            }
+            for target in targets.iter() {
+                self.needs_equality(&target.expr)?;
+            }
+            return Ok(Distinct::Rows);
+        }
+        for target in &on {
+            self.needs_equality(&targets[*target].expr)?;
+        }
+        let behind = order.iter().skip_while(|key| on.contains(&key.target));
+        let matching = order.iter().take_while(|key| on.contains(&key.target)).count();
+        // Keys of the order must be those of DISTINCT ON until all of those are there.
+        if matching < on.len()
+            && let Some(key) = behind.into_iter().next()
+        {
             return Err(self.error(
                 "42P10",
-                "for SELECT DISTINCT, ORDER BY expressions must appear in select list",
+                "SELECT DISTINCT ON expressions must match initial ORDER BY expressions",
                 targets[key.target].expr.location,
             ));
         }
-        for target in targets {
-            if compare_function("=", target.expr.ty).is_none() {
-                return Err(self.error(
-                    "42883",
-                    format!(
-                        "could not identify an equality operator for type {}",
-                        self.format_oid(target.expr.ty)
-                    ),
-                    target.expr.location,
-                ));
+        for target in &on {
+            if !order.iter().any(|key| key.target == *target) {
+                let (descending, nulls_first) = (false, false);
+                order.push(OrderKey { target: *target, descending, nulls_first });
             }
         }
-        Ok(true)
+        Ok(Distinct::On(on))
+    }
+
+    fn needs_equality(&self, expr: &Expr) -> Result<()> {
+        if compare_function("=", expr.ty).is_some() {
+            return Ok(());
+        }
+        let message = format!(
+            "could not identify an equality operator for type {}",
+            self.format_oid(expr.ty)
+        );
+        Err(self.error("42883", message, expr.location))
     }
 
     fn locking_clause(&mut self, nodes: &[Node]) -> Result<Vec<LockTarget>> {
@@ -547,6 +544,14 @@ impl Analyzer<'_> {
                 }
             }
             for (name, location) in &names {
+                let with = scope.sources.iter().any(|source| {
+                    source.name == *name
+                        && matches!(source.kind, ItemKind::Shared { .. } | ItemKind::Working { .. })
+                });
+                if with {
+                    let message = format!("{} cannot be applied to a WITH query", lock.clause());
+                    return Err(self.error("0A000", message, *location));
+                }
                 let query = |source: &FromItem| {
                     source.name == *name && matches!(source.kind, ItemKind::Query(_))
                 };
@@ -691,7 +696,7 @@ impl Analyzer<'_> {
     }
 
     /// ORDER BY and LIMIT of VALUES and of set operations, which name output columns only.
-    fn order_and_limit(
+    pub(super) fn order_and_limit(
         &mut self,
         select: &protobuf::SelectStmt,
         body: Body,
@@ -730,16 +735,36 @@ impl Analyzer<'_> {
     }
 
     fn set_operation(&mut self, select: &protobuf::SelectStmt) -> Result<Query> {
-        let (kind, name) = match select.op() {
-            SetOperation::SetopUnion => (SetKind::Union, "UNION"),
-            SetOperation::SetopIntersect => (SetKind::Intersect, "INTERSECT"),
-            _ => (SetKind::Except, "EXCEPT"),
-        };
+        let (kind, _) = operation(select);
         let (Some(left), Some(right)) = (&select.larg, &select.rarg) else {
             return Err(SqlError::internal("a set operation with one side"));
         };
-        let left = self.set_side(left)?;
-        let right = self.set_side(right)?;
+        // A query that is being analyzed must not name itself where its rows could take others away.
+        let (outside, inside) = match (kind, select.all) {
+            (SetKind::Union, _) | (SetKind::Intersect, false) => (None, None),
+            (SetKind::Intersect, true) => (Some("INTERSECT"), Some("INTERSECT")),
+            (SetKind::Except, all) => (all.then_some("EXCEPT"), Some("EXCEPT")),
+        };
+        let left = match outside {
+            Some(part) => self.within(part, |this| this.set_side(left, false))?,
+            None => self.set_side(left, false)?,
+        };
+        let right = match inside {
+            Some(part) => self.within(part, |this| this.set_side(right, false))?,
+            None => self.set_side(right, false)?,
+        };
+        let (set, columns) = self.united(select, left, right)?;
+        self.order_and_limit(select, Body::Set(Box::new(set)), columns)
+    }
+
+    /// Brings the sides of a set operation to common types.
+    pub(super) fn united(
+        &mut self,
+        select: &protobuf::SelectStmt,
+        left: Query,
+        right: Query,
+    ) -> Result<(SetBody, Vec<ColumnInfo>)> {
+        let (kind, name) = operation(select);
         if left.columns.len() != right.columns.len() {
             return Err(SqlError::new(
                 "42601",
@@ -779,13 +804,18 @@ impl Analyzer<'_> {
             left: SetSide { query: left, exprs: left_exprs },
             right: SetSide { query: right, exprs: right_exprs },
             types: columns.iter().map(|c| c.column_type).collect(),
+            recursive: None,
         };
-        self.order_and_limit(select, Body::Set(Box::new(body)), columns)
+        Ok((body, columns))
     }
 
     /// One side of a set operation, which stands on the level of the operation.
-    fn set_side(&mut self, select: &protobuf::SelectStmt) -> Result<Query> {
-        let mut query = self.query(select, None, false)?;
+    pub(super) fn set_side(
+        &mut self,
+        select: &protobuf::SelectStmt,
+        to_text: bool,
+    ) -> Result<Query> {
+        let mut query = self.query(select, None, to_text)?;
         // The operation's own level has no row.
         query.outer_slots_mut(1, &mut |slot, _| {
             if let ExprKind::Slot { depth, .. } = &mut slot.kind {
@@ -793,6 +823,15 @@ impl Analyzer<'_> {
             }
         });
         Ok(query)
+    }
+}
+
+/// Which set operation it is, and its name.
+fn operation(select: &protobuf::SelectStmt) -> (SetKind, &'static str) {
+    match select.op() {
+        SetOperation::SetopUnion => (SetKind::Union, "UNION"),
+        SetOperation::SetopIntersect => (SetKind::Intersect, "INTERSECT"),
+        _ => (SetKind::Except, "EXCEPT"),
     }
 }
 
@@ -808,10 +847,10 @@ fn lock_inside(
     };
     let select = match &mut query.body {
         Body::Select(select) => select,
-        Body::Values(_) => return Ok(()),
+        Body::Values(_) | Body::Modify(_) => return Ok(()),
         Body::Set(_) => return refused("UNION/INTERSECT/EXCEPT"),
     };
-    if select.distinct {
+    if select.distinct != Distinct::None {
         return refused("DISTINCT clause");
     }
     if let Some(grouping) = &select.grouping {

@@ -25,14 +25,21 @@ pub struct RowKeeper {
 
 /// Rows in memory, one after the other.
 #[derive(Default)]
-struct Memory {
+pub(super) struct Memory {
     values: Vec<Datum>,
     width: usize,
     count: usize,
 }
 
 impl Memory {
-    fn row(&self, number: usize) -> Option<&[Datum]> {
+    /// Adds a row behind the others.
+    pub(super) fn push(&mut self, row: &[Datum]) {
+        self.width = row.len();
+        self.values.extend_from_slice(row);
+        self.count += 1;
+    }
+
+    pub(super) fn row(&self, number: usize) -> Option<&[Datum]> {
         if number >= self.count {
             return None;
         }
@@ -80,8 +87,7 @@ impl RowKeeper {
             // The vector may be as large again as what is in it.
             self.held += row_bytes(row) + size_of_val(row);
             if self.held <= self.budget || self.temp.is_none() {
-                self.rows.values.extend_from_slice(row);
-                self.rows.count += 1;
+                self.rows.push(row);
                 return Ok(());
             }
             let temp = self.temp.clone();

@@ -4,6 +4,7 @@ mod aggregate;
 mod batches;
 mod conflict;
 mod distinct;
+mod first;
 mod gate;
 mod groups;
 mod hash_join;
@@ -17,7 +18,10 @@ mod modify;
 mod ordered_input;
 mod output;
 pub(crate) mod point;
+mod recursive;
 mod scan;
+mod seen_rows;
+pub(crate) mod shared_rows;
 mod sort;
 mod source;
 pub(crate) mod spill;
@@ -32,7 +36,6 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
 use crate::plan::{PlanNode, SubPlan};
 
-use kept_rows::{KeptRows, RowKeeper};
 pub(crate) use keys::{Fit, fit};
 
 /// A step of a plan while it runs. Steps below a projection write their slots of one shared row; a
@@ -113,6 +116,7 @@ fn plain(plan: &Arc<PlanNode>, state: &State) -> Box<dyn Step> {
         PlanNode::Virtual { .. }
         | PlanNode::SubQuery { .. }
         | PlanNode::Shared { .. }
+        | PlanNode::Working(_)
         | PlanNode::Function { .. }
         | PlanNode::Single { .. } => Box::new(source::RowSource::new(plan)),
         PlanNode::Values { .. } => Box::new(source::Values::new(plan)),
@@ -126,10 +130,13 @@ fn plain(plan: &Arc<PlanNode>, state: &State) -> Box<dyn Step> {
         PlanNode::Project { .. } => Box::new(output::Project::new(plan)),
         PlanNode::Sort { .. } => Box::new(sort::Sort::new(plan)),
         PlanNode::Distinct { .. } => Box::new(distinct::Distinct::new(plan)),
+        PlanNode::First { .. } => Box::new(first::First::new(plan)),
         PlanNode::Unique { .. } => Box::new(unique::Unique::new(plan)),
         PlanNode::Limit { .. } => Box::new(output::Limit::new(plan)),
         PlanNode::LockRows { .. } => Box::new(modify::LockRows::new(plan)),
         PlanNode::SetOperation { .. } => Box::new(distinct::SetOperation::new(plan, state)),
+        PlanNode::Recursive(_) => Box::new(recursive::Recursive::new(plan)),
+        PlanNode::With { input, .. } => Box::new(recursive::With::new(plan, input, state)),
         PlanNode::Modify(_) => Box::new(modify::Modify::new(plan)),
     }
 }
@@ -163,41 +170,6 @@ pub(crate) fn sub_query_rows(
         rt.state.results[plan.number] = Some(Arc::clone(&rows));
     }
     Ok(rows)
-}
-
-/// The rows of a WITH query, for the current row. Those that depend on no outer row are computed once.
-fn shared_rows(plan: &SubPlan, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Result<KeptRows> {
-    if !plan.correlated
-        && let Some(Some(known)) = rt.state.shared.get(plan.number)
-    {
-        return Ok(known.clone());
-    }
-    rt.state.outer.push(if plan.correlated { row.to_vec() } else { Vec::new() });
-    // CASE operands of the outer expression are not the nested query's.
-    let operands = std::mem::take(&mut rt.state.case_operands);
-    let rows = keep(plan, rt);
-    rt.state.case_operands = operands;
-    rt.state.outer.pop();
-    let rows = rows?;
-    if !plan.correlated {
-        if rt.state.shared.len() <= plan.number {
-            rt.state.shared.resize(plan.number + 1, None);
-        }
-        rt.state.shared[plan.number] = Some(rows.clone());
-    }
-    Ok(rows)
-}
-
-fn keep(plan: &SubPlan, rt: &mut Runtime<'_, '_>) -> Result<KeptRows> {
-    let mut step = start(&plan.root, rt.state);
-    let mut keeper = RowKeeper::new(rt.exec);
-    let mut row = Vec::new();
-    let width = plan.columns.len();
-    while step.next(&mut row, rt)? {
-        rt.tick()?;
-        keeper.push(row.get(..width).unwrap_or(&row))?;
-    }
-    keeper.finish()
 }
 
 fn collect(plan: &SubPlan, limit: usize, rt: &mut Runtime<'_, '_>) -> Result<Vec<Vec<Datum>>> {

@@ -49,7 +49,7 @@ impl Step for Modify {
             if !change(modify, &mut self.row, &mut self.new, rt)? {
                 continue;
             }
-            rt.state.modified += 1;
+            rt.state.modified += u64::from(modify.counted);
             if modify.returning.is_empty() {
                 continue;
             }

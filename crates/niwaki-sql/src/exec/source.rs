@@ -7,6 +7,7 @@ use niwaki_types::{Datum, Numeric, datetime};
 
 use super::Step;
 use super::kept_rows::{KeptReader, RowKeeper};
+use super::shared_rows::SharedReader;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
 use crate::functions::{Eval, Function};
@@ -236,6 +237,7 @@ enum Rows {
     NotStarted,
     List { rows: Vec<Vec<Datum>>, next: usize },
     Kept(KeptReader),
+    Shared(SharedReader),
     Set { values: SetValues, number: i64 },
     Running { step: Box<dyn Step>, outer: Vec<Datum>, inner: Vec<Datum> },
 }
@@ -284,7 +286,14 @@ impl RowSource {
                 outer: if plan.correlated { row.to_vec() } else { Vec::new() },
                 inner: Vec::new(),
             },
-            PlanNode::Shared { plan, .. } => Rows::Kept(super::shared_rows(plan, row, rt)?.read()),
+            PlanNode::Shared { plan, .. } => Rows::Shared(SharedReader::new(plan)),
+            PlanNode::Working(plan) => {
+                let rows = rt.state.working.get(plan.number).and_then(Option::as_ref);
+                match rows {
+                    Some(rows) => Rows::Kept(rows.read()),
+                    None => return Err(SqlError::internal("working rows of no recursive query")),
+                }
+            }
             PlanNode::Function { function, arguments, .. } if function.columns().is_some() => {
                 Rows::Kept(function_rows(function, arguments, row, rt)?)
             }
@@ -313,6 +322,7 @@ impl Step for RowSource {
             PlanNode::SubQuery { start, filter, .. } | PlanNode::Shared { start, filter, .. } => {
                 (*start, filter.as_ref(), false, None)
             }
+            PlanNode::Working(plan) => (plan.start, plan.filter.as_ref(), false, None),
             PlanNode::Function { start, filter, ordinality, .. }
             | PlanNode::Single { start, filter, ordinality, .. } => {
                 (*start, filter.as_ref(), *ordinality, None)
@@ -346,6 +356,16 @@ impl Step for RowSource {
                     }
                     if ordinality {
                         row[end] = Datum::Int8(i64::try_from(reader.given()).unwrap_or(i64::MAX));
+                    }
+                }
+                Rows::Shared(reader) => {
+                    let PlanNode::Shared { plan, .. } = &*self.plan else { return Ok(false) };
+                    let end = start + plan.columns.len();
+                    if row.len() < end {
+                        row.resize(end, Datum::Null);
+                    }
+                    if !reader.next(&mut row[start..end], rt)? {
+                        return Ok(false);
                     }
                 }
                 Rows::Set { values, number } => {

@@ -102,14 +102,18 @@ impl Partitions {
 
 /// The partition of a key among `count`. The same at every run, so that simulations can be repeated; another for each level.
 fn place(key: &[u8], level: u32, count: usize) -> usize {
+    usize::try_from(hash_key(key, level) % (count.max(1) as u64)).unwrap_or(0)
+}
+
+/// A hash of a key: the same at every run, another for each level.
+pub(super) fn hash_key(key: &[u8], level: u32) -> u64 {
     // FNV-1a, its end mixed: the lower bits alone would be those of the last bytes.
     let seed = 0xcbf2_9ce4_8422_2325u64 ^ u64::from(level).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let hash = key
         .iter()
         .fold(seed, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
     let mixed = (hash ^ (hash >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    let mixed = mixed ^ (mixed >> 32);
-    usize::try_from(mixed % (count.max(1) as u64)).unwrap_or(0)
+    mixed ^ (mixed >> 32)
 }
 
 /// Begins to read the rows of a partition.

@@ -51,6 +51,13 @@ impl Names {
                     self.slots.insert(start + number, (name.clone(), column.name.clone()));
                 }
             }
+            PlanNode::Working(plan) => {
+                self.tables += 1;
+                for (number, column) in plan.columns.iter().enumerate() {
+                    let name = (plan.name.clone(), column.name.clone());
+                    self.slots.insert(plan.start + number, name);
+                }
+            }
             PlanNode::Function { function, name, start, .. } if function.columns().is_some() => {
                 self.tables += 1;
                 let columns = function.columns().unwrap_or_default();
@@ -76,6 +83,8 @@ impl Names {
             | PlanNode::LockRows { input, .. }
             | PlanNode::Limit { input, .. }
             | PlanNode::Unique { input, .. }
+            | PlanNode::With { input, .. }
+            | PlanNode::First { input, .. }
             | PlanNode::Distinct { input, .. } => self.collect(input),
             PlanNode::Sort { input, .. } => self.collect(input),
             PlanNode::Project { input, exprs, .. } => {
@@ -108,7 +117,10 @@ impl Names {
                     self.slots.insert(groups.len() + number, (String::new(), text));
                 }
             }
-            PlanNode::Result | PlanNode::Values { .. } | PlanNode::SetOperation { .. } => {}
+            PlanNode::Result
+            | PlanNode::Values { .. }
+            | PlanNode::SetOperation { .. }
+            | PlanNode::Recursive(_) => {}
             PlanNode::Modify(modify) => self.collect(&modify.input),
         }
     }

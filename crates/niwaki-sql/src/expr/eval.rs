@@ -10,6 +10,7 @@ use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::exec::kept_rows::KeptRows;
 use crate::exec::measure::Measures;
+use crate::exec::shared_rows::SharedRows;
 use crate::functions::{Eval, Function};
 
 /// What expressions read besides their row.
@@ -34,7 +35,9 @@ pub(crate) struct State {
     /// The same as sets of values, where it is asked whether they contain one.
     pub(crate) hashed: Vec<Option<Arc<HashedValues>>>,
     /// Rows of WITH queries that do not depend on outer rows, likewise.
-    pub(crate) shared: Vec<Option<KeptRows>>,
+    pub(crate) shared: Vec<Option<SharedRows>>,
+    /// Rows that recursive queries are looking at, by their numbers among the WITH queries.
+    pub(crate) working: Vec<Option<KeptRows>>,
     /// Rows since the last check for interrupts.
     pub(crate) ticks: u32,
     /// Bytes held that cannot go to temporary files.

@@ -157,7 +157,8 @@ impl Expr {
             |a: &[Expr], b: &[Expr]| a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x.same(y));
         match (&self.kind, &other.kind) {
             (ExprKind::Const(a), ExprKind::Const(b)) => same_image(a, b, self.ty),
-            (ExprKind::Param(a), ExprKind::Param(b)) => a == b,
+            (ExprKind::Param(a), ExprKind::Param(b))
+            | (ExprKind::Aggregate(a), ExprKind::Aggregate(b)) => a == b,
             (ExprKind::Slot { depth: d, slot: s }, ExprKind::Slot { depth: e, slot: t }) => {
                 d == e && s == t
             }

@@ -79,6 +79,10 @@ pub(crate) fn estimate(node: &PlanNode) -> Estimate {
             let total = below.total + below.rows * below.rows.max(2.0).log2() * 0.02;
             Estimate { startup: total, total, ..below }
         }
+        PlanNode::First { input, .. } => {
+            let below = estimate(input);
+            Estimate { rows: (below.rows / 5.0).max(1.0), ..below }
+        }
         PlanNode::Distinct { input, .. } | PlanNode::Unique { input, .. } => {
             let below = estimate(input);
             Estimate { total: below.total + below.rows * 0.0125, ..below }
@@ -112,6 +116,17 @@ pub(crate) fn estimate(node: &PlanNode) -> Estimate {
             Estimate { startup: total, total, rows, width: left.width }
         }
         PlanNode::Modify(modify) => estimate(&modify.input),
+        PlanNode::Working(working) => {
+            leaf(working.rows, working.rows * 0.0225, working.columns.len())
+        }
+        PlanNode::Recursive(plan) => {
+            // Ten turns, as PostgreSQL guesses.
+            let (left, right) = (estimate(&plan.left), estimate(&plan.right));
+            let rows = left.rows + 10.0 * right.rows;
+            let total = left.total + 10.0 * right.total + rows * 0.01;
+            Estimate { startup: left.startup, total, rows, width: left.width }
+        }
+        PlanNode::With { input, .. } => estimate(input),
     }
 }
 

@@ -27,7 +27,7 @@ use crate::functions::Function;
 use crate::store::{LockWait, RowLock};
 
 pub(crate) use conditions::{SlotRange, conjunction, is_volatile, split_conjuncts};
-pub(crate) use estimate::Estimate;
+pub(crate) use estimate::{Estimate, estimate};
 pub(crate) use implication::implies;
 pub(crate) use planner::plan_statement;
 pub(crate) use scan::{BitmapPlan, IndexPath, KeyCondition, ScanPath as PathPlan, ScanPlan};
@@ -45,6 +45,47 @@ pub(crate) struct SubPlan {
     pub(crate) reads: Vec<usize>,
     /// Whether asking it twice can give other rows.
     pub(crate) volatile: bool,
+    /// Recursive queries around it whose working rows it reads.
+    pub(crate) working: Vec<usize>,
+}
+
+/// A WITH query that is computed apart from what names it.
+#[derive(Clone, Debug)]
+pub(crate) struct WithPlan {
+    pub(crate) name: String,
+    pub(crate) plan: Arc<SubPlan>,
+    /// It changes data, so it is run to its end, whoever reads its rows.
+    pub(crate) changes: bool,
+}
+
+/// A recursive WITH query.
+#[derive(Clone, Debug)]
+pub(crate) struct RecursivePlan {
+    /// Its number among the statement's WITH queries.
+    pub(crate) number: usize,
+    /// Rows may be there more than once.
+    pub(crate) all: bool,
+    pub(crate) left: Arc<PlanNode>,
+    /// Run again and again, each time over the rows that were new the last time.
+    pub(crate) right: Arc<PlanNode>,
+    pub(crate) columns: Vec<ColumnType>,
+    /// Numbers of nested plans that give other rows each time.
+    pub(crate) dependents: Vec<usize>,
+}
+
+/// The rows that were new the last time.
+#[derive(Clone, Debug)]
+pub(crate) struct WorkingPlan {
+    /// Number of the recursive query.
+    pub(crate) number: usize,
+    pub(crate) columns: Vec<ColumnInfo>,
+    /// How many are expected.
+    pub(crate) rows: f64,
+    /// Name of the recursive query, and the one it has here.
+    pub(crate) query: String,
+    pub(crate) name: String,
+    pub(crate) start: usize,
+    pub(crate) filter: Option<Expr>,
 }
 
 impl PlanNode {
@@ -184,6 +225,8 @@ pub(crate) struct ModifyPlan {
     pub(crate) recheck: Option<Expr>,
     /// ON CONFLICT (INSERT).
     pub(crate) conflict: Option<ConflictPlan>,
+    /// The statement's tag says how many rows it changed.
+    pub(crate) counted: bool,
 }
 
 /// What an INSERT does about rows that have a new row's key.
@@ -241,6 +284,8 @@ pub(crate) enum PlanNode {
     /// A WITH query, computed once.
     Shared {
         plan: Arc<SubPlan>,
+        /// Its name in WITH.
+        query: String,
         name: String,
         start: usize,
         filter: Option<Expr>,
@@ -297,6 +342,11 @@ pub(crate) enum PlanNode {
         input: Arc<PlanNode>,
         columns: Vec<ColumnType>,
     },
+    /// The first of rows that come one after the other and are equal in these values, by their places.
+    First {
+        input: Arc<PlanNode>,
+        keys: Vec<(usize, ColumnType)>,
+    },
     /// The first row of each combination of keys, over slots; none where a key is NULL.
     Unique {
         input: Arc<PlanNode>,
@@ -322,4 +372,11 @@ pub(crate) enum PlanNode {
         columns: Vec<ColumnType>,
     },
     Modify(Box<ModifyPlan>),
+    Recursive(RecursivePlan),
+    Working(WorkingPlan),
+    /// A statement with the WITH queries that are computed apart from it.
+    With {
+        input: Arc<PlanNode>,
+        queries: Vec<WithPlan>,
+    },
 }

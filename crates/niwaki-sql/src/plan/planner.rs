@@ -2,16 +2,22 @@
 
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use niwaki_types::{ColumnType, Datum};
 
+use super::estimate::estimate;
 use super::joins::{Leaf, LeafKind, Wanted, plan_joins};
-use super::{LockTarget, ModifyPlan, OuterCheck, PlanNode, SortKey, SubPlan, conjunction};
+use super::{
+    LockTarget, ModifyPlan, OuterCheck, PlanNode, RecursivePlan, SortKey, SubPlan, WithPlan,
+    WorkingPlan, conjunction,
+};
 use crate::context::{ColumnInfo, PlannerSettings};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, Nested};
 use crate::query::{
-    Body, From, FromItem, ItemKind, JoinTree, JoinType, ModifyQuery, ModifySource, OrderKey, Query,
-    Select, SetSide, SharedQuery, StatementBody, StatementQuery, reads_slots,
+    Body, Distinct, From, FromItem, ItemKind, JoinTree, JoinType, ModifyQuery, ModifySource,
+    OrderKey, Query, Select, SetOperation, SetSide, SharedQuery, StatementBody, StatementQuery,
+    reads_slots,
 };
 
 /// Plans a statement. Returns its root, and how many nested plans it has.
@@ -22,11 +28,40 @@ pub(crate) fn plan_statement(
     statement: StatementQuery,
     settings: PlannerSettings,
 ) -> Result<(PlanNode, usize)> {
+    let names: Vec<String> = statement.shared.iter().map(|shared| shared.name.clone()).collect();
+    let changes: Vec<bool> = statement
+        .shared
+        .iter()
+        .map(|shared| matches!(shared.query.body, Body::Modify(_)))
+        .collect();
     let shared = statement.shared.into_iter().map(Shared::Query).collect();
-    let mut planner = Planner { settings, shared, sub_plans: 0 };
+    let mut planner = Planner {
+        settings,
+        names,
+        shared,
+        sub_plans: 0,
+        working: HashMap::new(),
+        met: Vec::new(),
+        dependents: Vec::new(),
+    };
     let root = match statement.body {
         StatementBody::Select(query) => planner.query(query)?,
-        StatementBody::Modify(modify) => planner.modify(*modify)?,
+        StatementBody::Modify(modify) => planner.modify(*modify, true)?,
+    };
+    let mut queries = Vec::new();
+    for (number, changes) in changes.into_iter().enumerate() {
+        // What changes data is done whether somebody reads its rows or not.
+        if changes {
+            planner.shared(number)?;
+        }
+        if let Some(Shared::Plan(plan)) = planner.shared.get(number) {
+            let name = planner.names[number].clone();
+            queries.push(WithPlan { name, plan: Arc::clone(plan), changes });
+        }
+    }
+    let root = match queries.is_empty() {
+        true => root,
+        false => PlanNode::With { input: Arc::new(root), queries },
     };
     Ok((root, planner.sub_plans))
 }
@@ -42,8 +77,16 @@ enum Shared {
 /// State of the planning of one statement.
 struct Planner {
     settings: PlannerSettings,
+    /// Names of the WITH queries.
+    names: Vec<String>,
     shared: Vec<Shared>,
     sub_plans: usize,
+    /// Of the recursive queries whose right sides are being planned, by number: columns, and rows expected at a time.
+    working: HashMap<usize, (Vec<ColumnInfo>, f64)>,
+    /// Numbers of the recursive queries whose working rows are read in the query that is being planned.
+    met: Vec<usize>,
+    /// A recursive query, and a nested plan that reads its working rows.
+    dependents: Vec<(usize, usize)>,
 }
 
 impl Planner {
@@ -64,6 +107,8 @@ impl Planner {
                 }
                 sorted(PlanNode::Values { rows }, &order, &types_of(&columns))
             }
+            Body::Modify(modify) => self.modify(*modify, false)?,
+            Body::Set(set) if set.recursive.is_some() => self.recursive(*set, &columns)?,
             Body::Set(set) => {
                 let node = PlanNode::SetOperation {
                     kind: set.kind,
@@ -79,6 +124,25 @@ impl Planner {
             return Ok(node);
         }
         Ok(PlanNode::Limit { input: Arc::new(node), count: limit, offset })
+    }
+
+    /// A recursive UNION.
+    fn recursive(&mut self, set: SetOperation, columns: &[ColumnInfo]) -> Result<PlanNode> {
+        /// Rows of the working table for each of the first term, as PostgreSQL guesses.
+        const GROWTH: f64 = 10.0;
+        let Some(number) = set.recursive else {
+            return Err(SqlError::internal("a recursive query without a number"));
+        };
+        let left = self.set_side(set.left)?;
+        let rows = estimate(&left).rows * GROWTH;
+        self.working.insert(number, (columns.to_vec(), rows));
+        let right = self.set_side(set.right)?;
+        self.working.remove(&number);
+        self.met.retain(|met| *met != number);
+        let dependents = self.dependents.iter().filter(|(of, _)| *of == number);
+        let dependents = dependents.map(|(_, plan)| *plan).collect();
+        let (all, columns) = (set.all, set.types);
+        Ok(PlanNode::Recursive(RecursivePlan { number, all, left, right, columns, dependents }))
     }
 
     /// One side of a set operation, with rows of exactly the operation's columns.
@@ -101,7 +165,7 @@ impl Planner {
             self.expr(expr)?;
         }
         // The order may come from an index when rows go from the scan to the result one by one.
-        let simple = grouping.is_none() && !distinct && sets.is_empty();
+        let simple = grouping.is_none() && distinct == Distinct::None && sets.is_empty();
         let types: Vec<ColumnType> = targets.iter().map(Expr::column_type).collect();
         let key = |key: &OrderKey, expr: Expr| SortKey {
             expr,
@@ -170,11 +234,18 @@ impl Planner {
             }
         }
         node = PlanNode::Project { input: Arc::new(node), input_width, exprs: targets, sets };
-        if distinct {
+        if distinct == Distinct::Rows {
             let columns = types[..columns].to_vec();
             node = PlanNode::Distinct { input: Arc::new(node), columns };
         }
-        if sort_done { Ok(node) } else { Ok(sorted(node, order, &types)) }
+        if !sort_done {
+            node = sorted(node, order, &types);
+        }
+        if let Distinct::On(on) = distinct {
+            let keys = on.into_iter().map(|target| (target, types[target])).collect();
+            node = PlanNode::First { input: Arc::new(node), keys };
+        }
+        Ok(node)
     }
 
     /// What a newer version of a locked or changed row is judged by.
@@ -283,7 +354,17 @@ impl Planner {
             }
             ItemKind::Shared { number } => {
                 let plan = self.shared(number)?;
-                PlanNode::Shared { plan, name, start, filter: None }
+                let query = self.names.get(number).cloned().unwrap_or_default();
+                PlanNode::Shared { plan, query, name, start, filter: None }
+            }
+            ItemKind::Working { number } => {
+                let Some((columns, rows)) = self.working.get(&number).cloned() else {
+                    return Err(SqlError::internal("working rows of no recursive query"));
+                };
+                let query = self.names.get(number).cloned().unwrap_or_default();
+                self.met.push(number);
+                let filter = None;
+                PlanNode::Working(WorkingPlan { number, columns, rows, query, name, start, filter })
             }
             ItemKind::Function { function, mut arguments, ordinality } => {
                 for argument in &mut arguments {
@@ -306,16 +387,23 @@ impl Planner {
     fn nested(&mut self, query: Query) -> Result<Arc<SubPlan>> {
         let (columns, reads) = (query.columns.clone(), query.reads());
         let (correlated, volatile) = (query.is_correlated(), query.is_volatile());
+        let before = std::mem::take(&mut self.met);
         let root = Arc::new(self.query(query)?);
         let number = self.sub_plans;
         self.sub_plans += 1;
-        Ok(Arc::new(SubPlan { number, root, columns, correlated, reads, volatile }))
+        let working = std::mem::replace(&mut self.met, before);
+        self.dependents.extend(working.iter().map(|of| (*of, number)));
+        self.met.extend(&working);
+        Ok(Arc::new(SubPlan { number, root, columns, correlated, reads, volatile, working }))
     }
 
     /// The plan of a WITH query.
     fn shared(&mut self, number: usize) -> Result<Arc<SubPlan>> {
         let plan = match std::mem::replace(&mut self.shared[number], Shared::Taken) {
-            Shared::Plan(plan) => plan,
+            Shared::Plan(plan) => {
+                self.met.extend(&plan.working);
+                plan
+            }
             Shared::Query(shared) => self.nested(shared.query)?,
             Shared::Taken => return Err(SqlError::internal("a WITH query that names itself")),
         };
@@ -335,7 +423,7 @@ impl Planner {
     }
 
     /// INSERT, UPDATE, DELETE.
-    fn modify(&mut self, query: ModifyQuery) -> Result<PlanNode> {
+    fn modify(&mut self, query: ModifyQuery, counted: bool) -> Result<PlanNode> {
         let ModifyQuery { kind, relation, name, source, width, start, .. } = query;
         let (mut values, mut returning) = (query.values, query.returning);
         let (generated, checks) = (query.generated, query.checks);
@@ -385,6 +473,7 @@ impl Planner {
             returning,
             recheck,
             conflict,
+            counted,
         })))
     }
 }

@@ -40,6 +40,7 @@ pub(crate) enum StatementBody {
 /// A WITH query. It reads no rows of the queries around it.
 #[derive(Debug)]
 pub(crate) struct SharedQuery {
+    pub(crate) name: String,
     pub(crate) query: Query,
     /// How many FROM items name it.
     pub(crate) references: usize,
@@ -73,6 +74,8 @@ pub(crate) enum Body {
     Select(Box<Select>),
     Values(Vec<Vec<Expr>>),
     Set(Box<SetOperation>),
+    /// A WITH query that changes data: what RETURNING says of the rows.
+    Modify(Box<ModifyQuery>),
 }
 
 /// UNION, INTERSECT or EXCEPT. Its sides stand on the level of the operation itself: what they read of outer
@@ -84,6 +87,9 @@ pub(crate) struct SetOperation {
     pub(crate) left: SetSide,
     pub(crate) right: SetSide,
     pub(crate) types: Vec<ColumnType>,
+    /// A recursive UNION, by its number among the WITH queries: the right side is asked again for the rows that it
+    /// gave last, which [`ItemKind::Working`] has, until it gives no more.
+    pub(crate) recursive: Option<usize>,
 }
 
 /// One side of a set operation.
@@ -104,8 +110,18 @@ pub(crate) struct Select {
     pub(crate) targets: Vec<Expr>,
     /// Set-returning functions of the targets, over the same row.
     pub(crate) sets: Vec<SetCall>,
-    pub(crate) distinct: bool,
+    pub(crate) distinct: Distinct,
     pub(crate) locks: Vec<LockTarget>,
+}
+
+/// Which rows of a SELECT are left out because there are others like them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Distinct {
+    None,
+    /// DISTINCT: those that equal another.
+    Rows,
+    /// DISTINCT ON: all but the first, in the query's order, of those that are equal in these targets.
+    On(Vec<usize>),
 }
 
 /// GROUP BY and aggregates. The row above has the groups and behind them the aggregates' results.
@@ -150,6 +166,10 @@ pub(crate) enum ItemKind {
     Query(Box<Query>),
     /// A WITH query, by its number.
     Shared {
+        number: usize,
+    },
+    /// The rows of a recursive WITH query that are to be looked at now.
+    Working {
         number: usize,
     },
     Function {
@@ -197,7 +217,7 @@ pub(crate) enum JoinType {
 }
 
 /// INSERT, UPDATE or DELETE.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ModifyQuery {
     pub(crate) kind: ModifyKind,
     pub(crate) relation: Arc<Relation>,
@@ -219,7 +239,7 @@ pub(crate) struct ModifyQuery {
 }
 
 /// Where the rows that are inserted or changed come from.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum ModifySource {
     /// INSERT of one row, whose values read nothing.
     Row,
@@ -248,7 +268,7 @@ impl Query {
     pub(crate) fn width(&self) -> usize {
         match &self.body {
             Body::Select(select) => select.targets.len(),
-            Body::Values(_) | Body::Set(_) => self.columns.len(),
+            Body::Values(_) | Body::Set(_) | Body::Modify(_) => self.columns.len(),
         }
     }
 }

@@ -27,6 +27,8 @@ impl Query {
                 select.sets.iter().flat_map(|set| &set.arguments).for_each(&mut *visit);
             }
             Body::Values(rows) => rows.iter().flatten().for_each(&mut *visit),
+            // It reads no rows of queries around it, and is a level that nothing is moved into or out of.
+            Body::Modify(_) => {}
             Body::Set(set) => {
                 for side in [&set.left, &set.right] {
                     side.query.for_each_expr(visit);
@@ -55,6 +57,7 @@ impl Query {
                 select.sets.iter_mut().flat_map(|set| &mut set.arguments).for_each(&mut *visit);
             }
             Body::Values(rows) => rows.iter_mut().flatten().for_each(&mut *visit),
+            Body::Modify(_) => {}
             Body::Set(set) => {
                 for side in [&mut set.left, &mut set.right] {
                     side.query.for_each_expr_mut(visit);
@@ -69,7 +72,7 @@ impl Query {
     pub(crate) fn for_each_item_query<'q>(&'q self, visit: &mut dyn FnMut(&'q Query)) {
         match &self.body {
             Body::Select(select) => select.from.for_each_item_query(visit),
-            Body::Values(_) => {}
+            Body::Values(_) | Body::Modify(_) => {}
             Body::Set(set) => {
                 set.left.query.for_each_item_query(visit);
                 set.right.query.for_each_item_query(visit);
@@ -81,7 +84,7 @@ impl Query {
     pub(crate) fn for_each_item_query_mut(&mut self, visit: &mut dyn FnMut(&mut Query)) {
         match &mut self.body {
             Body::Select(select) => select.from.for_each_item_query_mut(visit),
-            Body::Values(_) => {}
+            Body::Values(_) | Body::Modify(_) => {}
             Body::Set(set) => {
                 set.left.query.for_each_item_query_mut(visit);
                 set.right.query.for_each_item_query_mut(visit);
@@ -127,7 +130,7 @@ impl Query {
 
     /// Whether anything inside, at any level, is volatile.
     pub(crate) fn is_volatile(&self) -> bool {
-        let mut found = false;
+        let mut found = matches!(self.body, Body::Modify(_));
         self.for_each_expr(&mut |expr| found = found || volatile_inside(expr));
         self.for_each_item_query(&mut |query| found = found || query.is_volatile());
         found

@@ -4,8 +4,8 @@ use super::Level;
 use super::nulls::null_with;
 use crate::expr::{Expr, ExprKind};
 use crate::query::{
-    Body, From, FromItem, ItemKind, JoinTree, JoinType, Query, expr_outer_slots_mut, reads_slots,
-    shift_depth, volatile_inside,
+    Body, Distinct, From, FromItem, ItemKind, JoinTree, JoinType, Query, expr_outer_slots_mut,
+    reads_slots, shift_depth, volatile_inside,
 };
 
 /// Makes every simple query among the FROM items part of the level.
@@ -29,7 +29,7 @@ fn is_simple(from: &From, number: usize) -> bool {
     let plain = select.grouping.is_none()
         && select.sets.is_empty()
         && select.locks.is_empty()
-        && !select.distinct
+        && select.distinct == Distinct::None
         && query.order.is_empty()
         && query.limit.is_none()
         && query.offset.is_none()

@@ -18,8 +18,8 @@ mod sublinks;
 
 use crate::expr::{Expr, ExprKind, Nested};
 use crate::query::{
-    Body, From, JoinTree, JoinType, ModifySource, Query, Select, SharedQuery, StatementBody,
-    StatementQuery,
+    Body, From, JoinTree, JoinType, ModifyQuery, ModifySource, Query, Select, SharedQuery,
+    StatementBody, StatementQuery,
 };
 
 /// Rewrites all queries of a statement.
@@ -27,30 +27,7 @@ pub(crate) fn rewrite(statement: &mut StatementQuery) {
     let mut rewriter = Rewriter { shared: &mut statement.shared };
     match &mut statement.body {
         StatementBody::Select(query) => rewriter.query(query),
-        StatementBody::Modify(modify) => {
-            let values = modify.values.iter_mut().flatten();
-            let mut exprs: Vec<&mut Expr> = values.chain(&mut modify.returning).collect();
-            match &mut modify.source {
-                ModifySource::Row => rewriter.exprs(&mut exprs),
-                ModifySource::Rows(rows) => {
-                    rewriter.exprs(&mut exprs);
-                    rewriter.exprs(&mut rows.iter_mut().flatten().collect::<Vec<_>>());
-                }
-                ModifySource::Query(query) => {
-                    rewriter.exprs(&mut exprs);
-                    rewriter.query(query);
-                }
-                ModifySource::From(from) => {
-                    rewriter.exprs(&mut exprs);
-                    rewriter.level(&mut Level { from, exprs, locks: true });
-                }
-            }
-            let update = modify.conflict.as_mut().and_then(|conflict| conflict.update.as_mut());
-            if let Some(update) = update {
-                let values = update.values.iter_mut().flatten();
-                rewriter.exprs(&mut values.chain(&mut update.condition).collect::<Vec<_>>());
-            }
-        }
+        StatementBody::Modify(modify) => rewriter.modify(modify),
     }
     // Those that are still shared.
     for number in 0..statement.shared.len() {
@@ -83,10 +60,36 @@ impl Rewriter<'_> {
         match &mut query.body {
             Body::Select(select) => self.level(&mut level_of(select)),
             Body::Values(_) => {}
+            Body::Modify(modify) => self.modify(modify),
             Body::Set(set) => {
                 self.body(&mut set.left.query);
                 self.body(&mut set.right.query);
             }
+        }
+    }
+
+    fn modify(&mut self, modify: &mut ModifyQuery) {
+        let values = modify.values.iter_mut().flatten();
+        let mut exprs: Vec<&mut Expr> = values.chain(&mut modify.returning).collect();
+        match &mut modify.source {
+            ModifySource::Row => self.exprs(&mut exprs),
+            ModifySource::Rows(rows) => {
+                self.exprs(&mut exprs);
+                self.exprs(&mut rows.iter_mut().flatten().collect::<Vec<_>>());
+            }
+            ModifySource::Query(query) => {
+                self.exprs(&mut exprs);
+                self.query(query);
+            }
+            ModifySource::From(from) => {
+                self.exprs(&mut exprs);
+                self.level(&mut Level { from, exprs, locks: true });
+            }
+        }
+        let update = modify.conflict.as_mut().and_then(|conflict| conflict.update.as_mut());
+        if let Some(update) = update {
+            let values = update.values.iter_mut().flatten();
+            self.exprs(&mut values.chain(&mut update.condition).collect::<Vec<_>>());
         }
     }
 

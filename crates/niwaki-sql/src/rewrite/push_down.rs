@@ -4,8 +4,8 @@ use super::flatten::reads_inside;
 use super::outer_joins::reduce;
 use crate::expr::{Expr, ExprKind};
 use crate::query::{
-    Body, From, ItemKind, JoinTree, Query, expr_outer_slots_mut, reads_slots, shift_depth,
-    volatile_inside,
+    Body, Distinct, From, ItemKind, JoinTree, Query, expr_outer_slots_mut, reads_slots,
+    shift_depth, volatile_inside,
 };
 
 /// Moves conditions that read the columns of one query only into it, where they mean the same.
@@ -81,7 +81,7 @@ fn settle(query: &mut Query) {
             super::hoist(&mut select.from);
             push_down(&mut select.from);
         }
-        Body::Values(_) => {}
+        Body::Values(_) | Body::Modify(_) => {}
         Body::Set(set) => {
             settle(&mut set.left.query);
             settle(&mut set.right.query);
@@ -96,6 +96,11 @@ fn accepts(query: &Query, condition: &Expr) -> bool {
     }
     match &query.body {
         Body::Select(select) => {
+            // Conditions on what DISTINCT ON does not compare decide which row is the first.
+            let on = match &select.distinct {
+                Distinct::On(on) => Some(on),
+                Distinct::None | Distinct::Rows => None,
+            };
             let mut fits = select.sets.is_empty()
                 && select.locks.is_empty()
                 && select.from.recheck.is_none()
@@ -103,11 +108,14 @@ fn accepts(query: &Query, condition: &Expr) -> bool {
             reads_slots(condition, &mut |slot| {
                 fits = fits
                     && slot < query.columns.len()
+                    && on.is_none_or(|on| on.contains(&slot))
                     && select.targets.get(slot).is_some_and(|target| !volatile_inside(target));
             });
             fits
         }
-        Body::Values(_) => false,
+        Body::Values(_) | Body::Modify(_) => false,
+        // What a recursive query finds depends on rows that the condition would take away.
+        Body::Set(set) if set.recursive.is_some() => false,
         Body::Set(set) => [&set.left, &set.right].into_iter().all(|side| {
             let own = substituted(condition, &side.exprs);
             accepts(&side.query, &own)
@@ -139,7 +147,7 @@ fn push(query: &mut Query, condition: Expr) {
                 None => own,
             });
         }
-        Body::Values(_) => {}
+        Body::Values(_) | Body::Modify(_) => {}
         Body::Set(set) => {
             for side in [&mut set.left, &mut set.right] {
                 let own = substituted(&condition, &side.exprs);

@@ -1,11 +1,11 @@
 //! WITH queries that are computed where they are named.
 
 use super::Rewriter;
-use crate::query::{From, ItemKind, Query, SharedQuery};
+use crate::query::{Body, From, ItemKind, Query, SharedQuery};
 
 impl Rewriter<'_> {
-    /// Puts WITH queries that are named once, or are NOT MATERIALIZED, in the place of their names. What is volatile
-    /// or locks rows is done once, so it stays.
+    /// Puts WITH queries that are named once, or are NOT MATERIALIZED, in the place of their names. What is volatile,
+    /// changes data or locks rows is done once, so it stays; so does what is recursive.
     pub(super) fn inline(&mut self, from: &mut From) {
         for item in &mut from.items {
             let ItemKind::Shared { number } = item.kind else { continue };
@@ -28,5 +28,6 @@ fn can_be_inlined(shared: &SharedQuery) -> bool {
         Some(materialized) => !materialized,
         None => shared.references == 1,
     };
-    wanted && !shared.query.is_volatile() && !shared.query.locks_rows()
+    let recursive = matches!(&shared.query.body, Body::Set(set) if set.recursive.is_some());
+    wanted && !recursive && !shared.query.is_volatile() && !shared.query.locks_rows()
 }

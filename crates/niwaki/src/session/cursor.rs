@@ -79,6 +79,10 @@ impl Session {
         if statement.described.columns.is_none() {
             return Err(SqlError::new("42601", "DECLARE CURSOR needs a SELECT"));
         }
+        if matches!(&statement.action, Action::Query(planned) if planned.changes_in_with()) {
+            let message = "DECLARE CURSOR must not contain data-modifying statements in WITH";
+            return Err(SqlError::new("0A000", message));
+        }
         let mut portal = self.new_portal(Arc::new(statement), Vec::new());
         // A cursor sees what was there when it was declared.
         self.start_portal(&mut portal)?;

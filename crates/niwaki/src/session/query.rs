@@ -108,7 +108,8 @@ impl Session {
         if !planned.writes() {
             return Ok(transaction.snapshot()?);
         }
-        if transaction.read_only() && planned.tag() != CommandTag::Select {
+        let changes = planned.tag() != CommandTag::Select || planned.changes_in_with();
+        if transaction.read_only() && changes {
             return Err(SqlError::new(
                 "25006",
                 format!("cannot execute {} in a read-only transaction", planned.tag().as_str()),
@@ -124,7 +125,7 @@ impl Session {
         planned: &Arc<Planned>,
         parameters: Vec<Datum>,
     ) -> Result<Running> {
-        if planned.tag() != CommandTag::Select {
+        if planned.tag() != CommandTag::Select || planned.changes_in_with() {
             let work_mem = self.settings.hot().work_mem_bytes;
             let mut rows = RowKeeper::within(Some(self.temp.clone()), TEMP_CHUNK_BYTES, work_mem);
             let completion = self.run_planned(planned, &parameters, &mut rows)?;

@@ -13,7 +13,7 @@ use crate::plan::conditions::{conjunction, is_volatile, split_conjuncts};
 use crate::plan::estimate::{Estimate, estimate};
 use crate::plan::scan::{ScanContext, ScanPath, plan_scan};
 use crate::plan::virtual_key::virtual_key;
-use crate::plan::{JoinKey, JoinKind, JoinPlan, PlanNode, SortKey};
+use crate::plan::{JoinKey, JoinKind, JoinPlan, PlanNode, SortKey, WorkingPlan};
 use crate::query::{JoinType, reads_slots};
 
 /// Most sets of units that a table is probed with.
@@ -174,6 +174,7 @@ fn filtered(mut node: PlanNode, conditions: Vec<Expr>) -> PlanNode {
         | PlanNode::Shared { filter, .. }
         | PlanNode::Function { filter, .. }
         | PlanNode::Single { filter, .. }
+        | PlanNode::Working(WorkingPlan { filter, .. })
             if filter.is_none() =>
         {
             *filter = Some(condition);

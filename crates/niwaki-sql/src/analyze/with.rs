@@ -1,0 +1,453 @@
+//! WITH: queries that have names.
+//!
+//! Those of WITH RECURSIVE may name one another in any order, so each is analyzed when it is named first. One that is
+//! named while it is being analyzed names itself, or goes in a circle with others, which is refused. Where the name
+//! stands is known from [`Analyzer::contexts`]: the parts of the query around it in which it must not stand.
+
+use std::sync::Arc;
+
+use pg_query::NodeEnum;
+use pg_query::protobuf::{self, CteMaterialize, SetOperation};
+
+use super::scope::Scope;
+use super::{Analyzer, names_of};
+use crate::context::ColumnInfo;
+use crate::error::{Result, SqlError};
+use crate::query::{Body, ItemKind, ModifyQuery, Query, SharedQuery};
+use crate::types::format_type;
+
+/// A WITH query that can be named.
+pub(super) struct Cte {
+    pub(super) name: String,
+    /// Its number among the statement's.
+    number: usize,
+    columns: Vec<ColumnInfo>,
+    state: CteState,
+    /// Where those of its WITH begin and end among all that can be named.
+    list: (usize, usize),
+}
+
+enum CteState {
+    Known,
+    /// It changes data and returns nothing.
+    Silent,
+    /// Not analyzed yet, since nobody has named it.
+    Pending(Arc<protobuf::CommonTableExpr>),
+    /// It is being analyzed.
+    Begun,
+}
+
+/// A query of WITH RECURSIVE that is being analyzed.
+pub(super) struct Recursion {
+    /// Its place among the queries that can be named, and the list it belongs to.
+    cte: usize,
+    list: usize,
+    form: Form,
+    location: i32,
+    /// How often it names itself.
+    references: usize,
+    /// How many contexts are around it.
+    contexts: usize,
+}
+
+/// A part of a query in which queries that are being analyzed must not name themselves.
+pub(super) struct Context {
+    part: &'static str,
+    /// It matters to this query only, by its place.
+    of: Option<usize>,
+}
+
+/// What kind of statement a query of WITH RECURSIVE is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Union,
+    /// A query that cannot name itself.
+    Other,
+    /// INSERT, UPDATE or DELETE.
+    Change,
+}
+
+impl Analyzer<'_> {
+    /// Makes the queries of WITH known to what comes behind.
+    pub(super) fn with_clause(&mut self, with: &protobuf::WithClause) -> Result<()> {
+        // Changes of data are allowed where nothing is around.
+        let outermost = self.scopes.is_empty() && self.nested == 0;
+        let first = self.ctes.len();
+        let list: Vec<&protobuf::CommonTableExpr> = with
+            .ctes
+            .iter()
+            .filter_map(|node| match &node.node {
+                Some(NodeEnum::CommonTableExpr(cte)) => Some(&**cte),
+                _ => None,
+            })
+            .collect();
+        for (number, cte) in list.iter().enumerate() {
+            if list[..number].iter().any(|other| other.ctename == cte.ctename) {
+                let message =
+                    format!("WITH query name \"{}\" specified more than once", cte.ctename);
+                return Err(self.error("42712", message, cte.location));
+            }
+            if !outermost && form_of(cte) == Form::Change {
+                let message =
+                    "WITH clause containing a data-modifying statement must be at the top level";
+                return Err(self.error("0A000", message, cte.location));
+            }
+        }
+        if !with.recursive {
+            let before = self.unseen.len();
+            self.unseen.extend(list.iter().rev().map(|cte| cte.ctename.clone()));
+            for cte in list {
+                let number = self.new_shared(cte);
+                let query = self.apart(|this| this.with_query(cte, None))?;
+                self.unseen.pop();
+                let at = self.ctes.len();
+                let state = state_of(&query);
+                let (name, columns) = (cte.ctename.clone(), query.columns.clone());
+                self.shared[number].query = query;
+                self.ctes.push(Cte { name, number, columns, state, list: (at, at + 1) });
+            }
+            self.unseen.truncate(before);
+            return Ok(());
+        }
+        let bounds = (first, first + list.len());
+        for cte in &list {
+            let number = self.new_shared(cte);
+            let state = CteState::Pending(Arc::new((*cte).clone()));
+            let (name, columns) = (cte.ctename.clone(), Vec::new());
+            self.ctes.push(Cte { name, number, columns, state, list: bounds });
+        }
+        for at in first..bounds.1 {
+            self.analyze_pending(at)?;
+        }
+        Ok(())
+    }
+
+    fn new_shared(&mut self, cte: &protobuf::CommonTableExpr) -> usize {
+        let materialized = match cte.ctematerialized() {
+            CteMaterialize::Always => Some(true),
+            CteMaterialize::Never => Some(false),
+            _ => None,
+        };
+        let (name, query) = (cte.ctename.clone(), Query::empty());
+        self.shared.push(SharedQuery { name, query, references: 0, materialized });
+        self.shared.len() - 1
+    }
+
+    /// Does something where nothing of the query around can be seen.
+    fn apart<T>(&mut self, what: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let scopes = std::mem::take(&mut self.scopes);
+        self.nested += 1;
+        let result = what(self);
+        self.nested -= 1;
+        self.scopes = scopes;
+        result
+    }
+
+    /// Analyzes a query of WITH RECURSIVE, unless that has been done.
+    fn analyze_pending(&mut self, at: usize) -> Result<()> {
+        let cte = match self.ctes.get(at).map(|cte| &cte.state) {
+            Some(CteState::Pending(cte)) => Arc::clone(cte),
+            _ => return Ok(()),
+        };
+        let list = self.ctes[at].list;
+        self.ctes[at].state = CteState::Begun;
+        let hidden = self.ctes.split_off(list.1);
+        self.recursions.push(Recursion {
+            cte: at,
+            list: list.0,
+            form: form_of(&cte),
+            location: cte.location,
+            references: 0,
+            contexts: self.contexts.len(),
+        });
+        let query = self.apart(|this| this.with_query(&cte, Some(at)));
+        self.recursions.pop();
+        self.ctes.truncate(list.1);
+        self.ctes.extend(hidden);
+        let query = query?;
+        let known = &mut self.ctes[at];
+        known.state = state_of(&query);
+        known.columns.clone_from(&query.columns);
+        let number = known.number;
+        self.shared[number].query = query;
+        Ok(())
+    }
+
+    /// Analyzes what stands in the brackets. `at`: the place of one of WITH RECURSIVE.
+    fn with_query(&mut self, cte: &protobuf::CommonTableExpr, at: Option<usize>) -> Result<Query> {
+        let node = cte.ctequery.as_ref().and_then(|query| query.node.as_ref());
+        let before = self.ctes.len();
+        let changed = match node {
+            Some(NodeEnum::SelectStmt(select)) => {
+                if let (Some(at), true) = (at, names_itself(cte, select)) {
+                    return self.recursive_query(cte, at, select);
+                }
+                let mut query = self.nested_query(select, None)?;
+                self.name_columns(cte, &mut query.columns)?;
+                return Ok(query);
+            }
+            Some(NodeEnum::InsertStmt(insert)) => self.insert(insert),
+            Some(NodeEnum::UpdateStmt(update)) => self.update(update),
+            Some(NodeEnum::DeleteStmt(delete)) => self.delete(delete),
+            _ => return Err(self.unsupported("this statement in WITH", cte.location)),
+        };
+        self.ctes.truncate(before);
+        let (modify, mut columns): (ModifyQuery, _) = changed?;
+        self.name_columns(cte, &mut columns)?;
+        let body = Body::Modify(Box::new(modify));
+        Ok(Query { body, columns, order: Vec::new(), limit: None, offset: None })
+    }
+
+    fn name_columns(
+        &self,
+        cte: &protobuf::CommonTableExpr,
+        columns: &mut [ColumnInfo],
+    ) -> Result<()> {
+        let names = names_of(&cte.aliascolnames);
+        if names.len() > columns.len() {
+            let message = format!(
+                "WITH query \"{}\" has {} columns available but {} columns specified",
+                cte.ctename,
+                columns.len(),
+                names.len()
+            );
+            return Err(self.error("42P10", message, cte.location));
+        }
+        for (column, name) in columns.iter_mut().zip(names) {
+            name.clone_into(&mut column.name);
+        }
+        Ok(())
+    }
+
+    /// A UNION that may name itself on its right side.
+    fn recursive_query(
+        &mut self,
+        cte: &protobuf::CommonTableExpr,
+        at: usize,
+        select: &protobuf::SelectStmt,
+    ) -> Result<Query> {
+        let before = self.ctes.len();
+        if let Some(with) = &select.with_clause {
+            self.within_own("a subquery", at, |this| this.with_clause(with))?;
+        }
+        self.scopes.push(Scope::default());
+        let query = self.recursive_terms(cte, at, select);
+        self.scopes.pop();
+        self.ctes.truncate(before);
+        query
+    }
+
+    fn recursive_terms(
+        &mut self,
+        cte: &protobuf::CommonTableExpr,
+        at: usize,
+        select: &protobuf::SelectStmt,
+    ) -> Result<Query> {
+        let (Some(left), Some(right)) = (&select.larg, &select.rarg) else {
+            return Err(SqlError::internal("a set operation with one side"));
+        };
+        let left =
+            self.within_own("its non-recursive term", at, |this| this.set_side(left, true))?;
+        // What the first term has is what the second one sees.
+        let mut columns = left.columns.clone();
+        for column in &mut columns {
+            (column.table, column.attribute) = (0, 0);
+        }
+        self.name_columns(cte, &mut columns)?;
+        self.ctes[at].columns.clone_from(&columns);
+        let right = self.set_side(right, false)?;
+        let (mut set, mut infos) = self.united(select, left, right)?;
+        self.name_columns(cte, &mut infos)?;
+        if self.recursions.last().is_none_or(|recursion| recursion.references == 0) {
+            return self.order_and_limit(select, Body::Set(Box::new(set)), infos);
+        }
+        let refused = [
+            (!select.sort_clause.is_empty(), "ORDER BY"),
+            (select.limit_offset.is_some(), "OFFSET"),
+            (select.limit_count.is_some(), "LIMIT"),
+            (!select.locking_clause.is_empty(), "FOR UPDATE/SHARE"),
+        ];
+        if let Some((_, clause)) = refused.iter().find(|(there, _)| *there) {
+            let message = format!("{clause} in a recursive query is not implemented");
+            return Err(self.error("0A000", message, cte.location));
+        }
+        if cte.search_clause.is_some() {
+            return Err(self.unsupported("SEARCH", cte.location));
+        }
+        if cte.cycle_clause.is_some() {
+            return Err(self.unsupported("CYCLE", cte.location));
+        }
+        for (number, (first, overall)) in columns.iter().zip(&infos).enumerate() {
+            if first.column_type != overall.column_type {
+                let message = format!(
+                    "recursive query \"{}\" column {} has type {} in non-recursive term but type {} overall",
+                    cte.ctename,
+                    number + 1,
+                    format_type(first.column_type),
+                    format_type(overall.column_type)
+                );
+                return Err(self
+                    .error("42804", message, cte.location)
+                    .with_hint("Cast the output of the non-recursive term to the correct type."));
+            }
+        }
+        set.recursive = Some(self.ctes[at].number);
+        let body = Body::Set(Box::new(set));
+        Ok(Query { body, columns: infos, order: Vec::new(), limit: None, offset: None })
+    }
+
+    /// Does something inside a part of a query in which no query that is being analyzed may name itself.
+    pub(super) fn within<T>(
+        &mut self,
+        context: &'static str,
+        what: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        self.contexts.push(Context { part: context, of: None });
+        let result = what(self);
+        self.contexts.pop();
+        result
+    }
+
+    /// The same for one query only, by its place.
+    fn within_own<T>(
+        &mut self,
+        context: &'static str,
+        at: usize,
+        what: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        self.contexts.push(Context { part: context, of: Some(at) });
+        let result = what(self);
+        self.contexts.pop();
+        result
+    }
+
+    /// What a name means as a FROM item, if it is that of a WITH query.
+    pub(super) fn named_query(
+        &mut self,
+        name: &str,
+        location: i32,
+    ) -> Result<Option<(ItemKind, Vec<ColumnInfo>)>> {
+        let Some(at) = self.ctes.iter().rposition(|cte| cte.name == name) else { return Ok(None) };
+        self.analyze_pending(at)?;
+        let cte = &self.ctes[at];
+        let number = cte.number;
+        match cte.state {
+            CteState::Silent => {
+                let message = format!("WITH query \"{name}\" does not have a RETURNING clause");
+                Err(self.error("0A000", message, location))
+            }
+            CteState::Begun => {
+                self.refuse_misplaced(at, location)?;
+                Ok(Some((ItemKind::Working { number }, self.ctes[at].columns.clone())))
+            }
+            CteState::Known | CteState::Pending(_) => {
+                let columns = cte.columns.clone();
+                self.shared[number].references += 1;
+                Ok(Some((ItemKind::Shared { number }, columns)))
+            }
+        }
+    }
+
+    /// Counts a query's naming of itself, and refuses it where it has no meaning.
+    fn refuse_misplaced(&mut self, at: usize, location: i32) -> Result<()> {
+        let name = self.ctes[at].name.clone();
+        let refused = |this: &Self, sqlstate, message: String, location| {
+            Err(this.error(sqlstate, message, location))
+        };
+        let Some(depth) = self.recursions.iter().position(|recursion| recursion.cte == at) else {
+            return Err(SqlError::internal("a WITH query that is never done"));
+        };
+        let Recursion { list, form, location: own, contexts, .. } = self.recursions[depth];
+        if self.recursions[depth + 1..].iter().any(|later| later.list == list) {
+            let message = "mutual recursion between WITH items is not implemented".to_owned();
+            return refused(self, "0A000", message, own);
+        }
+        match form {
+            Form::Union => {}
+            Form::Change => {
+                let message = format!(
+                    "recursive query \"{name}\" must not contain data-modifying statements"
+                );
+                return refused(self, "42P19", message, own);
+            }
+            Form::Other => {
+                let message = format!(
+                    "recursive query \"{name}\" does not have the form non-recursive-term UNION [ALL] recursive-term"
+                );
+                return refused(self, "42P19", message, own);
+            }
+        }
+        let around = &self.contexts[contexts..];
+        let own_context = |context: &&Context| context.of.is_none_or(|of| of == at);
+        if let Some(Context { part: context, .. }) = around.iter().rev().find(own_context) {
+            let message =
+                format!("recursive reference to query \"{name}\" must not appear within {context}");
+            return refused(self, "42P19", message, location);
+        }
+        self.recursions[depth].references += 1;
+        if self.recursions[depth].references > 1 {
+            let message =
+                format!("recursive reference to query \"{name}\" must not appear more than once");
+            return refused(self, "42P19", message, location);
+        }
+        Ok(())
+    }
+
+    /// Adds that a query of this name is there, but cannot be named where it was, to what is said of an unknown table.
+    pub(super) fn hint_at_with(&self, name: &str, error: SqlError) -> SqlError {
+        if error.sqlstate != "42P01" || !self.unseen.iter().any(|unseen| unseen == name) {
+            return error;
+        }
+        error
+            .with_detail(format!(
+                "There is a WITH item named \"{name}\", but it cannot be referenced from this part of the query."
+            ))
+            .with_hint(
+                "Use WITH RECURSIVE, or re-order the WITH items to remove forward references.",
+            )
+    }
+}
+
+fn state_of(query: &Query) -> CteState {
+    match &query.body {
+        Body::Modify(_) if query.columns.is_empty() => CteState::Silent,
+        _ => CteState::Known,
+    }
+}
+
+fn form_of(cte: &protobuf::CommonTableExpr) -> Form {
+    match cte.ctequery.as_ref().and_then(|query| query.node.as_ref()) {
+        Some(NodeEnum::SelectStmt(select)) if select.op() == SetOperation::SetopUnion => {
+            Form::Union
+        }
+        Some(NodeEnum::SelectStmt(_)) => Form::Other,
+        _ => Form::Change,
+    }
+}
+
+/// Whether a query is a UNION that has its own name among the FROM items of its sides, the one place where that may
+/// be allowed. What the name means is not looked at.
+fn names_itself(cte: &protobuf::CommonTableExpr, select: &protobuf::SelectStmt) -> bool {
+    form_of(cte) == Form::Union && in_from(&cte.ctename, select)
+}
+
+fn in_from(name: &str, select: &protobuf::SelectStmt) -> bool {
+    let node = |node: &pg_query::Node| in_item(name, node);
+    select.with_clause.iter().flat_map(|with| &with.ctes).any(node)
+        || select.from_clause.iter().any(node)
+        || select.larg.iter().chain(&select.rarg).any(|side| in_from(name, side))
+}
+
+fn in_item(name: &str, node: &pg_query::Node) -> bool {
+    let inside = |node: &Option<Box<pg_query::Node>>| {
+        node.as_deref().is_some_and(|node| in_item(name, node))
+    };
+    match &node.node {
+        Some(NodeEnum::RangeVar(var)) => var.schemaname.is_empty() && var.relname == name,
+        Some(NodeEnum::RangeSubselect(sub)) => inside(&sub.subquery),
+        Some(NodeEnum::JoinExpr(join)) => inside(&join.larg) || inside(&join.rarg),
+        Some(NodeEnum::CommonTableExpr(cte)) => inside(&cte.ctequery),
+        Some(NodeEnum::SelectStmt(select)) => in_from(name, select),
+        _ => false,
+    }
+}

@@ -1,0 +1,49 @@
+//! DISTINCT ON: the first of rows that are equal in some of their values, which come one after the other.
+
+use std::sync::Arc;
+
+use niwaki_types::{Datum, KeyOrder, encode_key};
+
+use super::{Step, start};
+use crate::error::{Result, SqlError};
+use crate::expr::Runtime;
+use crate::plan::PlanNode;
+
+/// Gives the first row of each run of equal keys, NULLs equal to each other.
+pub(super) struct First {
+    plan: Arc<PlanNode>,
+    input: Option<Box<dyn Step>>,
+    /// The keys of the row that was given last, and those of the row at hand.
+    last: Option<Vec<u8>>,
+    key: Vec<u8>,
+}
+
+impl First {
+    pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
+        Self { plan: Arc::clone(plan), input: None, last: None, key: Vec::new() }
+    }
+}
+
+impl Step for First {
+    fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        let PlanNode::First { input, keys } = &*self.plan else {
+            return Err(SqlError::internal("first rows of another plan"));
+        };
+        let step = self.input.get_or_insert_with(|| start(input, rt.state));
+        while step.next(row, rt)? {
+            rt.tick()?;
+            self.key.clear();
+            for (place, column) in keys {
+                let value = row.get(*place).unwrap_or(&Datum::Null);
+                encode_key(value, KeyOrder::ascending(column.oid), &mut self.key);
+            }
+            match &mut self.last {
+                Some(last) if *last == self.key => continue,
+                Some(last) => std::mem::swap(last, &mut self.key),
+                none => *none = Some(std::mem::take(&mut self.key)),
+            }
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,144 @@
+//! Recursive WITH queries.
+
+use std::sync::Arc;
+
+use niwaki_types::Datum;
+
+use super::kept_rows::{KeptReader, RowKeeper};
+use super::seen_rows::{Seen, SeenRows};
+use super::{Step, shared_rows, start};
+use crate::error::{Result, SqlError};
+use crate::expr::{Runtime, State};
+use crate::plan::{PlanNode, RecursivePlan};
+
+/// Gives the rows of the first term, then again and again those of the second one over the rows that were new the
+/// last time, until there are none.
+pub(super) struct Recursive {
+    plan: Arc<PlanNode>,
+    step: Option<Box<dyn Step>>,
+    begun: bool,
+    /// UNION: what has been given.
+    seen: SeenRows,
+    /// Rows that turned out to be new at the end of a turn.
+    late: Option<KeptReader>,
+    /// The new rows of this turn, and how many they are.
+    new: Option<RowKeeper>,
+    count: u64,
+}
+
+impl Recursive {
+    pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
+        Self {
+            plan: Arc::clone(plan),
+            step: None,
+            begun: false,
+            seen: SeenRows::default(),
+            late: None,
+            new: None,
+            count: 0,
+        }
+    }
+
+    fn keep(&mut self, row: &[Datum]) -> Result<bool> {
+        self.count += 1;
+        if let Some(new) = &mut self.new {
+            new.push(row)?;
+        }
+        Ok(true)
+    }
+}
+
+impl Step for Recursive {
+    fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        let node = Arc::clone(&self.plan);
+        let PlanNode::Recursive(plan) = &*node else {
+            return Err(SqlError::internal("a recursive query of another plan"));
+        };
+        let width = plan.columns.len();
+        if !self.begun {
+            self.begun = true;
+            self.step = Some(start(&plan.left, rt.state));
+            self.new = Some(RowKeeper::new(rt.exec));
+        }
+        loop {
+            rt.tick()?;
+            if let Some(late) = &mut self.late {
+                row.resize(width, Datum::Null);
+                if late.next(row)? {
+                    return self.keep(row);
+                }
+                self.late = None;
+            } else if let Some(step) = &mut self.step {
+                if step.next(row, rt)? {
+                    if plan.all || self.seen.look(row, &plan.columns, rt)? == Seen::Never {
+                        return self.keep(row);
+                    }
+                    continue;
+                }
+                self.step = None;
+                self.late = self.seen.late(rt, width)?.map(|rows| rows.read());
+                if self.late.is_some() {
+                    continue;
+                }
+            }
+            if self.count == 0 {
+                set_working(rt.state, plan, None);
+                if let Some(measures) = &mut rt.state.measures {
+                    measures.add_space(&node, self.seen.space());
+                }
+                return Ok(false);
+            }
+            self.count = 0;
+            let new = self.new.replace(RowKeeper::new(rt.exec));
+            let new = new.map(RowKeeper::finish).transpose()?;
+            set_working(rt.state, plan, new);
+            self.step = Some(start(&plan.right, rt.state));
+        }
+    }
+}
+
+/// Gives the second term its rows; what was computed from those of the last turn is forgotten.
+fn set_working(state: &mut State, plan: &RecursivePlan, rows: Option<super::kept_rows::KeptRows>) {
+    if state.working.len() <= plan.number {
+        state.working.resize(plan.number + 1, None);
+    }
+    state.working[plan.number] = rows;
+    for number in &plan.dependents {
+        if let Some(known) = state.results.get_mut(*number) {
+            *known = None;
+        }
+        if let Some(known) = state.hashed.get_mut(*number) {
+            *known = None;
+        }
+        if let Some(known) = state.shared.get_mut(*number) {
+            *known = None;
+        }
+    }
+}
+
+/// A statement, and at its end what is left of the changes in its WITH.
+pub(super) struct With {
+    plan: Arc<PlanNode>,
+    input: Box<dyn Step>,
+}
+
+impl With {
+    pub(super) fn new(plan: &Arc<PlanNode>, input: &Arc<PlanNode>, state: &State) -> Self {
+        Self { plan: Arc::clone(plan), input: start(input, state) }
+    }
+}
+
+impl Step for With {
+    fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        if self.input.next(row, rt)? {
+            return Ok(true);
+        }
+        let PlanNode::With { queries, .. } = &*self.plan else {
+            return Err(SqlError::internal("a WITH of another plan"));
+        };
+        for query in queries.iter().filter(|query| query.changes) {
+            shared_rows::run_out(&query.plan, rt)?;
+        }
+        Ok(false)
+    }
+}
