@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use niwaki_types::{EnumLabel, EnumType, TypeOid, UserTypes};
+use niwaki_types::{EnumLabel, EnumType, TypeOid, UserTypes, quote_identifier};
 use serde::{Deserialize, Serialize};
 
 use crate::definition::Oid;
@@ -163,21 +163,12 @@ impl CatalogState {
             if definition.schema != PUBLIC_SCHEMA
                 && let Some(schema) = self.schema(definition.schema)
             {
-                shown.push_str(&quoted(&schema.name));
+                shown.push_str(&quote_identifier(&schema.name));
                 shown.push('.');
             }
-            shown.push_str(&quoted(&definition.name));
+            shown.push_str(&quote_identifier(&definition.name));
             types.put(definition.type_oid(), Arc::new(definition.enum_type(shown)));
         }
         self.types.for_values = Arc::new(types);
     }
-}
-
-/// A name as SQL would need it, but for reserved words.
-fn quoted(name: &str) -> String {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    if name.chars().all(plain) && !name.starts_with(|c: char| c.is_ascii_digit()) {
-        return name.to_owned();
-    }
-    format!("\"{}\"", name.replace('"', "\"\""))
 }

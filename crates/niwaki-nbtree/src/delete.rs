@@ -104,13 +104,12 @@ impl Index {
             if places.is_empty() {
                 continue;
             }
-            let sparse = self.may_become_sparse(&leaf, &places);
-            let parts = if sparse { self.parts_full(&leaf) } else { 0 };
+            let before = self.may_become_sparse(&leaf, &places).then(|| self.parts_full(&leaf));
             self.delete_entries(&mut leaf, &places, xid, removes)?;
             deleted += places.len() as u64;
             if leaf.entry_count() == 0 {
                 self.delete_page(leaf)?;
-            } else if sparse && self.parts_full(&leaf) < parts {
+            } else if before.is_some_and(|parts| self.parts_full(&leaf) < parts) {
                 self.merge_sparse(leaf)?;
             }
         }

@@ -7,6 +7,7 @@
 //! bytes (digits, a gap, letters): there a guess costs more looks than it spares.
 
 use std::cmp::Ordering;
+use std::hint::select_unpredictable;
 
 use niwaki_env::seeded_bug;
 use niwaki_storage::page::{HEADER_SIZE, ItemId, PAGE_SIZE, Page};
@@ -341,14 +342,21 @@ pub(crate) fn lower_bounds(page: &Page, from: u16, targets: &[Target<'_>], bound
         for (target, bound) in targets.iter().zip(&mut *bounds) {
             let item = *bound + step - 1;
             let word = item_word(page, item) & target.mask;
-            let mut before = word < target.word;
-            if word == target.word {
-                before = page.order(item, target) == Ordering::Less;
-            }
-            *bound += step * u16::from(before);
+            let before = match word == target.word {
+                true => is_before_equal_word(page, item, target),
+                false => word < target.word,
+            };
+            *bound = select_unpredictable(before, *bound + step, *bound);
         }
         left -= step;
     }
+}
+
+/// [`is_before`] where the keys begin alike: of a search once or twice, so it shall not stand in the loop.
+#[cold]
+#[inline(never)]
+fn is_before_equal_word(page: &Page, item: u16, target: &Target<'_>) -> bool {
+    page.order(item, target) == Ordering::Less
 }
 
 /// First item from `from` on that is not before `target`, found fast when it is near `from`.

@@ -2,10 +2,10 @@
 //!
 //! The parser says where each column reference stands; everything else of the text stays as it is.
 
+use niwaki_types::quote_identifier;
 use pg_query::NodeEnum;
 
 use crate::error::{Result, SqlError};
-use crate::functions::quote_identifier;
 use crate::walk::each_node;
 
 /// The expression with bare column names: whatever a table or schema is called later, it stays right.

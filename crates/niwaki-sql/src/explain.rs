@@ -381,11 +381,11 @@ fn json(shown: &Shown, indent: usize, options: &ExplainOptions, out: &mut String
 }
 
 fn named(relation: &str, name: &str) -> String {
-    let relation_name = crate::functions::quote_identifier(relation);
+    let relation_name = niwaki_types::quote_identifier(relation);
     if relation == name {
         relation_name
     } else {
-        format!("{relation_name} {}", crate::functions::quote_identifier(name))
+        format!("{relation_name} {}", niwaki_types::quote_identifier(name))
     }
 }
 
@@ -746,7 +746,7 @@ fn describe_scan(scan: &ScanPlan, names: &Names, with: &Describing<'_, '_>) -> S
             shown.title = format!(
                 "{}{direction} using {} on {target}",
                 shown.node_type,
-                crate::functions::quote_identifier(index)
+                niwaki_types::quote_identifier(index)
             );
             shown.index = Some(index.clone());
             if shown.cost == 0.0 {
@@ -774,7 +774,7 @@ fn describe_bitmap(plan: &BitmapPlan, scan: &ScanPlan, all: &dyn Fn(&[Expr]) -> 
         BitmapPlan::Index(path) => {
             let index = &scan.relation.indexes[path.index].name;
             let mut shown = Shown::new("Bitmap Index Scan", path.rows, path.cost, Vec::new());
-            let name = crate::functions::quote_identifier(index);
+            let name = niwaki_types::quote_identifier(index);
             shown.title = format!("Bitmap Index Scan on {name}");
             shown.index = Some(index.clone());
             if !path.conditions.is_empty() {

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, IndexColumn, Relation, SearchPath, StoredExpression};
-
-use crate::functions::quote_identifier;
+use niwaki_types::quote_identifier;
 
 /// The CREATE INDEX statement of an index; `None` when the relation is no index.
 pub fn index_definition_text(state: &CatalogState, relation: &Relation) -> Option<String> {

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{CatalogState, Relation, SearchPath};
-use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
+use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid, quote_identifier};
 
 use crate::analyze::stored_expression;
 use crate::context::{AnalyzeContext, ExecContext};
 use crate::error::Result;
 use crate::expr::{BoolTest, Expr, ExprKind};
-use crate::functions::quote_identifier;
 use crate::sessionless;
 use crate::types::format_type;
 

@@ -184,7 +184,7 @@ fn format_builtin(oid: TypeOid) -> String {
         ('A', element) if element != 0 => format!("{}[]", format_oid(TypeOid(element))),
         _ if kind.name == "varbit" => "bit varying".to_owned(),
         _ if kind.name == "bit" => "bit".to_owned(),
-        _ => crate::functions::quote_identifier(kind.name),
+        _ => niwaki_types::quote_identifier(kind.name),
     }
 }
 

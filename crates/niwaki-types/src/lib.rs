@@ -13,6 +13,7 @@ mod error;
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
+mod identifier;
 mod json;
 mod key;
 mod layout;
@@ -38,6 +39,7 @@ pub use compare::{compare, compare_ordered, equal, hash};
 pub use datetime::{Interval, MICROS_PER_DAY, TimeTz, TimeZone};
 pub use datum::*;
 pub use error::{Result, TypeError};
+pub use identifier::quote_identifier;
 pub use json::{
     JSON_DEPTH_MAX, JsonShape, Jsonb, JsonbArray, JsonbObject, PathChange, RawJson, RawKind,
     json_shape, jsonb_to_scalar, path_index, write_json_string,

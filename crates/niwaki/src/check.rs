@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_catalog::CatalogState;
 use niwaki_storage::Corruption;
 use niwaki_table::Table;
 
@@ -59,7 +60,29 @@ impl Database {
             report.indexes += table.definition().indexes.len();
             check_table(&name, &table, &mut report)?;
         }
+        // Rows of damaged pages say nothing reliable.
+        if report.violations.is_empty() {
+            self.check_enums(&state, &mut report)?;
+        }
         Ok(report)
+    }
+
+    /// Whether each value of an enum is a label of its type.
+    fn check_enums(&self, state: &CatalogState, report: &mut CheckReport) -> Result<()> {
+        let mut session = self.session();
+        for table in state.tables() {
+            for (_, column) in table.visible_columns() {
+                let found = session.unlabelled(state, table, column)?;
+                report.violations.extend(found.map(|detail| Violation {
+                    file: table.name.clone(),
+                    block: None,
+                    item: None,
+                    invariant: "T1".to_owned(),
+                    detail,
+                }));
+            }
+        }
+        Ok(())
     }
 }
 

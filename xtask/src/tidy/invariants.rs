@@ -76,7 +76,10 @@ fn table(document: &str) -> Vec<Invariant> {
 
 /// Whether a word is a name: the letter of a family and a digit.
 fn is_name(word: &str) -> bool {
-    matches!(word.as_bytes(), [b'H' | b'X' | b'B' | b'V' | b'W' | b'S' | b'G' | b'D', b'0'..=b'9'])
+    matches!(
+        word.as_bytes(),
+        [b'H' | b'X' | b'B' | b'V' | b'W' | b'S' | b'G' | b'D' | b'T', b'0'..=b'9']
+    )
 }
 
 /// The name that an assertion's message or a finding carries.

@@ -27,6 +27,7 @@ mod source;
 pub(crate) mod spill;
 mod states;
 mod unique;
+mod with;
 
 use std::sync::Arc;
 
@@ -136,7 +137,7 @@ fn plain(plan: &Arc<PlanNode>, state: &State) -> Box<dyn Step> {
         PlanNode::LockRows { .. } => Box::new(modify::LockRows::new(plan)),
         PlanNode::SetOperation { .. } => Box::new(distinct::SetOperation::new(plan, state)),
         PlanNode::Recursive(_) => Box::new(recursive::Recursive::new(plan)),
-        PlanNode::With { input, .. } => Box::new(recursive::With::new(plan, input, state)),
+        PlanNode::With { input, .. } => Box::new(with::With::new(plan, input, state)),
         PlanNode::Modify(_) => Box::new(modify::Modify::new(plan)),
     }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use niwaki_types::Datum;
 
-use super::kept_rows::{KeptReader, RowKeeper};
+use super::kept_rows::{KeptReader, KeptRows, RowKeeper};
 use super::seen_rows::{Seen, SeenRows};
-use super::{Step, shared_rows, start};
+use super::{Step, start};
 use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
 use crate::plan::{PlanNode, RecursivePlan};
@@ -98,7 +98,7 @@ impl Step for Recursive {
 }
 
 /// Gives the second term its rows; what was computed from those of the last turn is forgotten.
-fn set_working(state: &mut State, plan: &RecursivePlan, rows: Option<super::kept_rows::KeptRows>) {
+fn set_working(state: &mut State, plan: &RecursivePlan, rows: Option<KeptRows>) {
     if state.working.len() <= plan.number {
         state.working.resize(plan.number + 1, None);
     }
@@ -113,32 +113,5 @@ fn set_working(state: &mut State, plan: &RecursivePlan, rows: Option<super::kept
         if let Some(known) = state.shared.get_mut(*number) {
             *known = None;
         }
-    }
-}
-
-/// A statement, and at its end what is left of the changes in its WITH.
-pub(super) struct With {
-    plan: Arc<PlanNode>,
-    input: Box<dyn Step>,
-}
-
-impl With {
-    pub(super) fn new(plan: &Arc<PlanNode>, input: &Arc<PlanNode>, state: &State) -> Self {
-        Self { plan: Arc::clone(plan), input: start(input, state) }
-    }
-}
-
-impl Step for With {
-    fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
-        if self.input.next(row, rt)? {
-            return Ok(true);
-        }
-        let PlanNode::With { queries, .. } = &*self.plan else {
-            return Err(SqlError::internal("a WITH of another plan"));
-        };
-        for query in queries.iter().filter(|query| query.changes) {
-            shared_rows::run_out(&query.plan, rt)?;
-        }
-        Ok(false)
     }
 }

@@ -148,10 +148,10 @@ impl Names {
                 let column = if column.contains('(') {
                     column.clone()
                 } else {
-                    crate::functions::quote_identifier(column)
+                    niwaki_types::quote_identifier(column)
                 };
                 if self.tables > 1 && !table.is_empty() && !self.own.contains(&slot) {
-                    format!("{}.{column}", crate::functions::quote_identifier(table))
+                    format!("{}.{column}", niwaki_types::quote_identifier(table))
                 } else {
                     column
                 }

@@ -4,13 +4,12 @@ use niwaki_catalog::{
     CatalogState, Oid, SearchPath, builtin_functions, builtin_operators, builtin_rows,
     builtin_types,
 };
-use niwaki_types::{Datum, TypeOid};
+use niwaki_types::{Datum, TypeOid, quote_identifier};
 use pg_query::NodeEnum;
 
 use super::cast::{regclass_input, split_identifier};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
-use crate::functions::quote_identifier;
 use crate::types::{array_of, format_oid, type_by_name};
 
 /// The roles there are: the one that owns everything, and the one that stands for whoever owns the database.

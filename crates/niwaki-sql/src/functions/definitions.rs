@@ -6,9 +6,9 @@ use niwaki_catalog::{
     CatalogState, ConstraintKind, ConstraintTime, ForeignKey, NumberedConstraint, Oid,
     ReferentialAction, Relation, TableConstraint, builtin_functions, builtin_rows,
 };
-use niwaki_types::{Datum, TypeOid};
+use niwaki_types::{Datum, TypeOid, quote_identifier};
 
-use super::{Function, functions, quote_identifier};
+use super::{Function, functions};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::types::format_oid;

@@ -1,8 +1,8 @@
 //! Values put together to one text: `concat`, `format`, `array_to_string`.
 
-use niwaki_types::Datum;
+use niwaki_types::{Datum, quote_identifier};
 
-use super::quote::{quote_identifier, quote_string};
+use super::quote::quote_string;
 use super::text::{TEXT_BYTES_MAX, shown_type, string, wrong};
 use super::{Function, functions};
 use crate::context::ExecContext;

@@ -44,7 +44,7 @@ use crate::error::Result;
 
 pub(crate) use json::{JsonAggregate, is_unsupported};
 pub(crate) use operators::compare_function;
-pub(crate) use quote::{quote_identifier, quote_string};
+pub(crate) use quote::quote_string;
 pub(crate) use random::SeededRandom;
 pub(crate) use time::convert_time;
 pub(crate) use time_of_day::convert_time_of_day;

@@ -19,7 +19,7 @@ pub(crate) use value::parse_kilobytes;
 
 /// An item of a list setting, quoted where reading it back needs that.
 pub(crate) fn quote_list_item(item: &str, setting: &str) -> String {
-    if setting == "search_path" { session::quote_identifier(item) } else { item.to_owned() }
+    if setting == "search_path" { niwaki_types::quote_identifier(item) } else { item.to_owned() }
 }
 
 /// Why a setting was refused.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use niwaki_types::{DateOrder, DateStyle, IntervalStyle};
+use niwaki_types::{DateOrder, DateStyle, IntervalStyle, quote_identifier};
 
 use super::table::{Context, SETTINGS, SettingDefinition, position};
 use super::value::Value;
@@ -697,13 +697,6 @@ pub(super) fn split_identifiers(text: &str) -> Option<Vec<String>> {
         }
         rest = rest.strip_prefix(',')?.trim_start();
     }
-}
-
-/// Quotes an identifier where PostgreSQL does.
-pub(super) fn quote_identifier(name: &str) -> String {
-    let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
 #[cfg(test)]

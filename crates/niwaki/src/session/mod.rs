@@ -5,6 +5,7 @@ mod constraints;
 mod copy;
 mod cursor;
 mod define;
+mod enum_values;
 mod environment;
 pub(crate) mod errors;
 mod extended;
@@ -31,7 +32,7 @@ use niwaki_sql::utility::{Name, OnCommit};
 use niwaki_sql::{ColumnInfo, Scratch, Severity, SqlError};
 use niwaki_table::{Engine, Lookup, TempSpace, Workspace};
 use niwaki_txn::{AdvisoryLocks, SessionControl, TableId, TableLockMode, Transaction, WaitPolicy};
-use niwaki_types::{Datum, TextSettings, TypeOid};
+use niwaki_types::{Datum, TextSettings, TypeOid, quote_identifier};
 
 use crate::Result;
 use crate::activity::{Activity, BackendType, State};
@@ -363,8 +364,8 @@ impl Session {
 
     /// `schema.name` as SQL text.
     fn qualified_name(&mut self, relation: &Relation) -> String {
-        let quote = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-        format!("{}.{}", quote(&self.schema_name(relation.schema)), quote(&relation.name))
+        let schema = quote_identifier(&self.schema_name(relation.schema));
+        format!("{schema}.{}", quote_identifier(&relation.name))
     }
 
     /// Enters an index build into the list of those under way.

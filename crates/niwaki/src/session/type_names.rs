@@ -2,7 +2,7 @@
 
 use niwaki_catalog::{CatalogState, Oid};
 use niwaki_sql::types::{format_oid, format_type};
-use niwaki_types::{ColumnType, TypeOid};
+use niwaki_types::{ColumnType, TypeOid, quote_identifier};
 
 /// A type's name as messages show it.
 pub(crate) fn shown_type(state: &CatalogState, oid: TypeOid) -> String {
@@ -18,8 +18,7 @@ pub(crate) fn shown_with_modifier(state: &CatalogState, of: ColumnType) -> Strin
 pub(crate) fn type_in_sql(state: &CatalogState, of: ColumnType) -> String {
     let user_type = of.oid.user_number().and_then(|number| state.user_type(Oid(number)));
     let Some(user_type) = user_type else { return format_type(of) };
-    let quote = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-    let schema = state.schema(user_type.schema).map(|schema| quote(&schema.name) + ".");
+    let schema = state.schema(user_type.schema).map(|schema| quote_identifier(&schema.name) + ".");
     let array = if of.oid == user_type.type_oid() { "" } else { "[]" };
-    format!("{}{}{array}", schema.unwrap_or_default(), quote(&user_type.name))
+    format!("{}{}{array}", schema.unwrap_or_default(), quote_identifier(&user_type.name))
 }

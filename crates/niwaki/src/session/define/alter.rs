@@ -6,9 +6,9 @@ use niwaki_catalog::{Check, ConstraintKind, ConstraintTime, Oid, Relation, Relat
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{AlterCommand, ConstraintSpec, ConstraintSpecKind, Name};
 use niwaki_txn::TableLockMode;
+use niwaki_types::quote_identifier;
 
 use super::constraint::{ConstraintNames, set_key_not_null};
-use super::create_table::quoted;
 use super::{Definer, options, wrong_kind};
 use crate::Result;
 
@@ -188,7 +188,8 @@ impl Definer<'_> {
         }
         for name in columns {
             let table = self.session.qualified_name(old);
-            let sql = format!("SELECT 1 FROM {table} WHERE {} IS NULL LIMIT 1", quoted(&name));
+            let sql =
+                format!("SELECT 1 FROM {table} WHERE {} IS NULL LIMIT 1", quote_identifier(&name));
             let rows = self.session.at_latest(|session| session.internal_query(&sql))?;
             if !rows.is_empty() {
                 return Err(SqlError::new(

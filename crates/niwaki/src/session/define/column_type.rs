@@ -6,11 +6,11 @@ use niwaki_catalog::{Oid, Relation, RelationDefinition, RelationStats};
 use niwaki_sql::utility::SequenceOptions;
 use niwaki_sql::walk::each_node;
 use niwaki_sql::{IndexKey, RowExpression, SqlError, read_index_key, read_index_predicate};
-use niwaki_types::{ColumnType, TypeOid};
+use niwaki_types::{ColumnType, TypeOid, quote_identifier};
 use pg_query::NodeEnum;
 use pg_query::protobuf::a_const;
 
-use super::create_table::{quoted, refuse_subquery};
+use super::create_table::refuse_subquery;
 use super::rewrite::Computed;
 use super::{Definer, foreign_key};
 use crate::Result;
@@ -113,7 +113,7 @@ impl Definer<'_> {
             })?;
             return Ok((Vec::new(), vec![(position, read)]));
         }
-        let plain = quoted(name);
+        let plain = quote_identifier(name);
         let text = using.unwrap_or(&plain);
         let read = self
             .session

@@ -8,7 +8,7 @@ use niwaki_catalog::{
 use niwaki_sql::utility::{ColumnSpec, CreateTable, SequenceOptions};
 use niwaki_sql::walk::each_node;
 use niwaki_sql::{SqlError, check_stored_expression, read_generated};
-use niwaki_types::ColumnType;
+use niwaki_types::{ColumnType, quote_identifier};
 use pg_query::NodeEnum;
 
 use super::constraint::ConstraintNames;
@@ -161,10 +161,10 @@ impl Definer<'_> {
         let mut qualified = String::new();
         let visible = self.session.search_path().schemas.contains(&schema);
         if let Some(schema) = state.schema(schema).filter(|_| !visible) {
-            qualified.push_str(&quoted(&schema.name));
+            qualified.push_str(&quote_identifier(&schema.name));
             qualified.push('.');
         }
-        qualified.push_str(&quoted(name));
+        qualified.push_str(&quote_identifier(name));
         format!("nextval('{}'::regclass)", qualified.replace('\'', "''"))
     }
 
@@ -172,8 +172,9 @@ impl Definer<'_> {
     pub(super) fn check_expressions(&mut self, oid: Oid) -> Result<()> {
         let relation = self.current(oid)?;
         let state = self.state();
-        let schema = state.schema(relation.schema).map(|s| quoted(&s.name)).unwrap_or_default();
-        let table = format!("{schema}.{}", quoted(&relation.name));
+        let schema =
+            state.schema(relation.schema).map(|s| quote_identifier(&s.name)).unwrap_or_default();
+        let table = format!("{schema}.{}", quote_identifier(&relation.name));
         // Positions would be those of a statement that nobody wrote.
         let unplaced = |mut error: SqlError| {
             error.position = None;
@@ -193,7 +194,7 @@ impl Definer<'_> {
                 if column.identity.is_some() { "OVERRIDING SYSTEM VALUE " } else { "" };
             let sql = format!(
                 "INSERT INTO {table} ({}) {overriding}VALUES ({default})",
-                quoted(&column.name)
+                quote_identifier(&column.name)
             );
             self.session.analyze_text(&sql).map_err(unplaced)?;
         }
@@ -256,120 +257,4 @@ pub(super) fn check_column_name(name: &str) -> Result<()> {
 
 pub(super) fn too_many_columns() -> SqlError {
     SqlError::new("54011", format!("tables can have at most {COLUMNS_MAX} columns"))
-}
-
-/// An identifier as SQL text, always quoted: it may be a reserved word.
-pub(super) fn quoted(name: &str) -> String {
-    let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
-        && !is_reserved(name);
-    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
-}
-
-/// Words that cannot be a column or table name without quotes.
-fn is_reserved(word: &str) -> bool {
-    const RESERVED: &[&str] = &[
-        "all",
-        "analyse",
-        "analyze",
-        "and",
-        "any",
-        "array",
-        "as",
-        "asc",
-        "asymmetric",
-        "authorization",
-        "binary",
-        "both",
-        "case",
-        "cast",
-        "check",
-        "collate",
-        "collation",
-        "column",
-        "concurrently",
-        "constraint",
-        "create",
-        "cross",
-        "current_catalog",
-        "current_date",
-        "current_role",
-        "current_schema",
-        "current_time",
-        "current_timestamp",
-        "current_user",
-        "default",
-        "deferrable",
-        "desc",
-        "distinct",
-        "do",
-        "else",
-        "end",
-        "except",
-        "false",
-        "fetch",
-        "for",
-        "foreign",
-        "freeze",
-        "from",
-        "full",
-        "grant",
-        "group",
-        "having",
-        "ilike",
-        "in",
-        "initially",
-        "inner",
-        "intersect",
-        "into",
-        "is",
-        "isnull",
-        "join",
-        "lateral",
-        "leading",
-        "left",
-        "like",
-        "limit",
-        "localtime",
-        "localtimestamp",
-        "natural",
-        "not",
-        "notnull",
-        "null",
-        "offset",
-        "on",
-        "only",
-        "or",
-        "order",
-        "outer",
-        "overlaps",
-        "placing",
-        "primary",
-        "references",
-        "returning",
-        "right",
-        "select",
-        "session_user",
-        "similar",
-        "some",
-        "symmetric",
-        "system_user",
-        "table",
-        "tablesample",
-        "then",
-        "to",
-        "trailing",
-        "true",
-        "union",
-        "unique",
-        "user",
-        "using",
-        "variadic",
-        "verbose",
-        "when",
-        "where",
-        "window",
-        "with",
-    ];
-    RESERVED.binary_search(&word).is_ok()
 }

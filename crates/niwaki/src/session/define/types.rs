@@ -45,6 +45,9 @@ impl Definer<'_> {
             return Err(SqlError::new("42710", message));
         }
         let oid = self.session.new_oid();
+        if TypeOid::of_enum(oid.0).user_number() != Some(oid.0) {
+            return Err(SqlError::new("54000", "no number is left for another type"));
+        }
         let mut definition = TypeDefinition {
             oid,
             schema,

@@ -3,7 +3,7 @@
 use niwaki_catalog::{CatalogState, Oid, Relation};
 use niwaki_sql::SqlError;
 use niwaki_sql::types::are_one_family;
-use niwaki_types::{ColumnType, Datum};
+use niwaki_types::{ColumnType, Datum, quote_identifier};
 
 use super::Session;
 use crate::Result;
@@ -34,7 +34,7 @@ impl Session {
         let column = |relation: &Relation, at: u16| -> Result<(String, ColumnType)> {
             let column = relation.columns.get(usize::from(at));
             let column = column.ok_or_else(|| SqlError::internal("a foreign key's column"))?;
-            Ok((super::query::quoted(&column.name), column.column_type()))
+            Ok((quote_identifier(&column.name), column.column_type()))
         };
         let (mut wanted, mut equal, mut given) = (Vec::new(), Vec::new(), Vec::new());
         for (own, other) in key.columns.iter().zip(&key.referenced) {

@@ -8,7 +8,7 @@ use niwaki_catalog::Relation;
 use niwaki_env::seeded_bug;
 use niwaki_sql::{Planned, RowSink, SqlError};
 use niwaki_txn::{Isolation, Snapshot};
-use niwaki_types::{ColumnType, Datum, TypeOid};
+use niwaki_types::{ColumnType, Datum, TypeOid, quote_identifier};
 
 use super::{Constraint, Plan, Session};
 use crate::Result;
@@ -46,14 +46,10 @@ impl RowSink for Count {
     }
 }
 
-pub(super) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
 fn column_of(relation: &Relation, position: u16) -> Result<(String, ColumnType)> {
     let column = relation.columns.get(usize::from(position));
     let column = column.ok_or_else(|| SqlError::internal("a foreign key without its column"))?;
-    Ok((quoted(&column.name), column.column_type()))
+    Ok((quote_identifier(&column.name), column.column_type()))
 }
 
 impl Session {

@@ -1,0 +1,37 @@
+//! A statement whose WITH has queries of its own.
+
+use std::sync::Arc;
+
+use niwaki_types::Datum;
+
+use super::{Step, shared_rows, start};
+use crate::error::{Result, SqlError};
+use crate::expr::{Runtime, State};
+use crate::plan::PlanNode;
+
+/// A statement, and at its end what is left of the changes in its WITH.
+pub(super) struct With {
+    plan: Arc<PlanNode>,
+    input: Box<dyn Step>,
+}
+
+impl With {
+    pub(super) fn new(plan: &Arc<PlanNode>, input: &Arc<PlanNode>, state: &State) -> Self {
+        Self { plan: Arc::clone(plan), input: start(input, state) }
+    }
+}
+
+impl Step for With {
+    fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        if self.input.next(row, rt)? {
+            return Ok(true);
+        }
+        let PlanNode::With { queries, .. } = &*self.plan else {
+            return Err(SqlError::internal("a WITH of another plan"));
+        };
+        for query in queries.iter().filter(|query| query.changes) {
+            shared_rows::run_out(&query.plan, rt)?;
+        }
+        Ok(false)
+    }
+}
