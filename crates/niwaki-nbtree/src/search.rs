@@ -7,7 +7,6 @@
 //! bytes (digits, a gap, letters): there a guess costs more looks than it spares.
 
 use std::cmp::Ordering;
-use std::hint::select_unpredictable;
 
 use niwaki_env::seeded_bug;
 use niwaki_storage::page::{HEADER_SIZE, ItemId, PAGE_SIZE, Page};
@@ -330,8 +329,8 @@ fn narrow(page: &impl Keys, mut low: u16, mut high: u16, target: &Target<'_>) ->
 
 /// [`lower_bound`] of each of the targets, in place of what `bounds` holds.
 ///
-/// All are halved in step: each look is a cache miss of its own, and those of one step wait for memory together. Nothing
-/// branches on what a comparison says, so that the processor goes on to the next target's before the first is known.
+/// All are halved in step: each look is a cache miss of its own, and the processor begins the next target's before it has this
+/// one's.
 pub(crate) fn lower_bounds(page: &Page, from: u16, targets: &[Target<'_>], bounds: &mut Vec<u16>) {
     bounds.clear();
     bounds.resize(targets.len(), from);
@@ -341,22 +340,10 @@ pub(crate) fn lower_bounds(page: &Page, from: u16, targets: &[Target<'_>], bound
         let step = left.div_ceil(2);
         for (target, bound) in targets.iter().zip(&mut *bounds) {
             let item = *bound + step - 1;
-            let word = item_word(page, item) & target.mask;
-            let before = match word == target.word {
-                true => is_before_equal_word(page, item, target),
-                false => word < target.word,
-            };
-            *bound = select_unpredictable(before, *bound + step, *bound);
+            *bound += step * u16::from(is_before(page, item, target));
         }
         left -= step;
     }
-}
-
-/// [`is_before`] where the keys begin alike: of a search once or twice, so it shall not stand in the loop.
-#[cold]
-#[inline(never)]
-fn is_before_equal_word(page: &Page, item: u16, target: &Target<'_>) -> bool {
-    page.order(item, target) == Ordering::Less
 }
 
 /// First item from `from` on that is not before `target`, found fast when it is near `from`.
