@@ -181,6 +181,11 @@ fn foreign_keys_random() {
 }
 
 #[test]
+fn with_outer() {
+    check("with_outer", include_str!("../testscripts/with_outer.test"));
+}
+
+#[test]
 fn recursive() {
     check("recursive", include_str!("../testscripts/recursive.test"));
 }

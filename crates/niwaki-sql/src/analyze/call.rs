@@ -1,5 +1,7 @@
 //! Which function or operator a call means: PostgreSQL's rules for choosing among candidates.
 
+use std::borrow::Cow;
+
 use niwaki_types::{ColumnType, TypeOid};
 
 use super::Analyzer;
@@ -29,11 +31,14 @@ pub(super) fn choose(
     candidates: &[&'static Function],
     types: &[TypeOid],
 ) -> std::result::Result<Resolved, NoMatch> {
-    // Each candidate with its parameter types as many times as there are arguments.
-    let mut fitting: Vec<(&'static Function, Vec<TypeOid>)> = Vec::new();
+    // Mostly there is one with just these types.
+    if let Some(function) = candidates.iter().find(|function| function.arguments == types) {
+        return finish(function, function.arguments, types);
+    }
+    let mut fitting: Vec<Candidate> = Vec::new();
     for function in candidates.iter().copied() {
         let Some(declared) = declared_types(function, types.len()) else { continue };
-        if declared == types {
+        if *declared == *types {
             return finish(function, &declared, types);
         }
         if accepts(&declared, types) {
@@ -67,10 +72,13 @@ pub(super) fn choose(
     }
 }
 
-fn declared_types(function: &Function, count: usize) -> Option<Vec<TypeOid>> {
+/// A function with its parameter types as many times as there are arguments.
+type Candidate = (&'static Function, Cow<'static, [TypeOid]>);
+
+fn declared_types(function: &Function, count: usize) -> Option<Cow<'static, [TypeOid]>> {
     let declared = function.arguments;
     if declared.len() == count {
-        return Some(declared.to_vec());
+        return Some(Cow::Borrowed(declared));
     }
     if !function.variadic || count < declared.len() {
         return None;
@@ -146,10 +154,7 @@ fn common_of(types: &[TypeOid]) -> Option<TypeOid> {
     types.iter().all(|ty| implicit(*ty, chosen)).then_some(chosen)
 }
 
-fn keep_best(
-    fitting: &mut Vec<(&'static Function, Vec<TypeOid>)>,
-    score: impl Fn(&[TypeOid]) -> usize,
-) {
+fn keep_best(fitting: &mut Vec<Candidate>, score: impl Fn(&[TypeOid]) -> usize) {
     let best = fitting.iter().map(|(_, declared)| score(declared)).max().unwrap_or(0);
     fitting.retain(|(_, declared)| score(declared) == best);
 }
@@ -157,7 +162,7 @@ fn keep_best(
 /// Untyped arguments take the category that the candidates agree on, strings before all others; or
 /// the one type that all typed arguments have.
 fn settle_unknown(
-    fitting: &mut Vec<(&'static Function, Vec<TypeOid>)>,
+    fitting: &mut Vec<Candidate>,
     types: &[TypeOid],
 ) -> std::result::Result<(), NoMatch> {
     let mut agreed = true;
@@ -184,7 +189,7 @@ fn settle_unknown(
         let remaining: Vec<_> = fitting
             .iter()
             .filter(|(_, declared)| {
-                wanted.iter().zip(declared).all(|(wanted, d)| match wanted {
+                wanted.iter().zip(declared.iter()).all(|(wanted, d)| match wanted {
                     None => true,
                     Some((chosen, preferred)) => {
                         category(*d) == *chosen && (!preferred || is_preferred(*d))

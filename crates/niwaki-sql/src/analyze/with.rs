@@ -13,6 +13,7 @@ use super::scope::Scope;
 use super::{Analyzer, names_of};
 use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
+use crate::expr::ExprKind;
 use crate::query::{Body, ItemKind, ModifyQuery, Query, SharedQuery};
 use crate::types::format_type;
 
@@ -25,10 +26,17 @@ pub(super) struct Cte {
     state: CteState,
     /// Where those of its WITH begin and end among all that can be named.
     list: (usize, usize),
+    /// How many levels are around its WITH.
+    level: usize,
 }
 
 enum CteState {
     Known,
+    /// It reads rows of queries around its WITH: it is computed where it is named, for each of them.
+    Dependent {
+        query: Query,
+        named: bool,
+    },
     /// It changes data and returns nothing.
     Silent,
     /// Not analyzed yet, since nobody has named it.
@@ -72,7 +80,7 @@ impl Analyzer<'_> {
     pub(super) fn with_clause(&mut self, with: &protobuf::WithClause) -> Result<()> {
         // Changes of data are allowed where nothing is around.
         let outermost = self.scopes.is_empty() && self.nested == 0;
-        let first = self.ctes.len();
+        let (first, level) = (self.ctes.len(), self.scopes.len());
         let list: Vec<&protobuf::CommonTableExpr> = with
             .ctes
             .iter()
@@ -98,13 +106,12 @@ impl Analyzer<'_> {
             self.unseen.extend(list.iter().rev().map(|cte| cte.ctename.clone()));
             for cte in list {
                 let number = self.new_shared(cte);
-                let query = self.apart(|this| this.with_query(cte, None))?;
+                let query = self.at_level(level, |this| this.with_query(cte, None))?;
                 self.unseen.pop();
                 let at = self.ctes.len();
-                let state = state_of(&query);
                 let (name, columns) = (cte.ctename.clone(), query.columns.clone());
-                self.shared[number].query = query;
-                self.ctes.push(Cte { name, number, columns, state, list: (at, at + 1) });
+                let state = self.share(number, query);
+                self.ctes.push(Cte { name, number, columns, state, list: (at, at + 1), level });
             }
             self.unseen.truncate(before);
             return Ok(());
@@ -114,7 +121,7 @@ impl Analyzer<'_> {
             let number = self.new_shared(cte);
             let state = CteState::Pending(Arc::new((*cte).clone()));
             let (name, columns) = (cte.ctename.clone(), Vec::new());
-            self.ctes.push(Cte { name, number, columns, state, list: bounds });
+            self.ctes.push(Cte { name, number, columns, state, list: bounds, level });
         }
         for at in first..bounds.1 {
             self.analyze_pending(at)?;
@@ -133,14 +140,28 @@ impl Analyzer<'_> {
         self.shared.len() - 1
     }
 
-    /// Does something where nothing of the query around can be seen.
-    fn apart<T>(&mut self, what: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        let scopes = std::mem::take(&mut self.scopes);
+    /// Does something where only so many of the levels around can be seen.
+    fn at_level<T>(
+        &mut self,
+        level: usize,
+        what: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let inner = self.scopes.split_off(level);
         self.nested += 1;
         let result = what(self);
         self.nested -= 1;
-        self.scopes = scopes;
+        self.scopes.extend(inner);
         result
+    }
+
+    /// Keeps an analyzed query: its rows for the whole statement, unless they depend on those of a query around it.
+    fn share(&mut self, number: usize, query: Query) -> CteState {
+        if query.is_correlated() {
+            return CteState::Dependent { query, named: false };
+        }
+        let silent = matches!(&query.body, Body::Modify(_)) && query.columns.is_empty();
+        self.shared[number].query = query;
+        if silent { CteState::Silent } else { CteState::Known }
     }
 
     /// Analyzes a query of WITH RECURSIVE, unless that has been done.
@@ -149,7 +170,7 @@ impl Analyzer<'_> {
             Some(CteState::Pending(cte)) => Arc::clone(cte),
             _ => return Ok(()),
         };
-        let list = self.ctes[at].list;
+        let Cte { list, level, .. } = self.ctes[at];
         self.ctes[at].state = CteState::Begun;
         let hidden = self.ctes.split_off(list.1);
         self.recursions.push(Recursion {
@@ -160,16 +181,13 @@ impl Analyzer<'_> {
             references: 0,
             contexts: self.contexts.len(),
         });
-        let query = self.apart(|this| this.with_query(&cte, Some(at)));
+        let query = self.at_level(level, |this| this.with_query(&cte, Some(at)));
         self.recursions.pop();
         self.ctes.truncate(list.1);
         self.ctes.extend(hidden);
         let query = query?;
-        let known = &mut self.ctes[at];
-        known.state = state_of(&query);
-        known.columns.clone_from(&query.columns);
-        let number = known.number;
-        self.shared[number].query = query;
+        self.ctes[at].columns.clone_from(&query.columns);
+        self.ctes[at].state = self.share(self.ctes[at].number, query);
         Ok(())
     }
 
@@ -329,9 +347,25 @@ impl Analyzer<'_> {
     ) -> Result<Option<(ItemKind, Vec<ColumnInfo>)>> {
         let Some(at) = self.ctes.iter().rposition(|cte| cte.name == name) else { return Ok(None) };
         self.analyze_pending(at)?;
-        let cte = &self.ctes[at];
+        let depth = self.scopes.len();
+        let cte = &mut self.ctes[at];
         let number = cte.number;
-        match cte.state {
+        match &mut cte.state {
+            CteState::Dependent { query, named } => {
+                // Its rows would have to be kept for each row around it.
+                let once = query.is_volatile() || query.locks_rows() || query.has_recursion();
+                if std::mem::replace(named, true) && once {
+                    let what = "naming a WITH query twice that is recursive or volatile and reads rows of a query around it";
+                    return Err(self.unsupported(what, location));
+                }
+                let (mut query, by) = (query.clone(), depth - cte.level);
+                query.outer_slots_mut(1, &mut |slot, _| {
+                    if let ExprKind::Slot { depth, .. } = &mut slot.kind {
+                        *depth += by;
+                    }
+                });
+                Ok(Some((ItemKind::Query(Box::new(query)), cte.columns.clone())))
+            }
             CteState::Silent => {
                 let message = format!("WITH query \"{name}\" does not have a RETURNING clause");
                 Err(self.error("0A000", message, location))
@@ -405,13 +439,6 @@ impl Analyzer<'_> {
             .with_hint(
                 "Use WITH RECURSIVE, or re-order the WITH items to remove forward references.",
             )
-    }
-}
-
-fn state_of(query: &Query) -> CteState {
-    match &query.body {
-        Body::Modify(_) if query.columns.is_empty() => CteState::Silent,
-        _ => CteState::Known,
     }
 }
 

@@ -7,6 +7,7 @@ use niwaki_types::{ColumnType, Datum, read_tagged_row, write_tagged_row};
 
 use super::key_table::KeyTable;
 use super::spill::{Partition, Partitions, SpaceUse, encode_columns, reader};
+use super::unique_rows::UniqueRows;
 use super::{Step, start};
 use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
@@ -16,98 +17,19 @@ fn other_plan() -> SqlError {
     SqlError::internal("a step of another plan")
 }
 
-/// Tells rows that are seen the first time from others, NULLs equal to each other.
-#[derive(Default)]
-struct Unique {
-    seen: KeyTable,
-    /// Where rows go that may be the first of their kind, since there is no room to remember them.
-    later: Option<Partitions>,
-    pending: Vec<Partition>,
-    /// The rows of a partition, and its level.
-    reading: Option<(RunReader<KeyedRows>, u32)>,
-    key: Vec<u8>,
-    row: Vec<u8>,
-    space: SpaceUse,
-}
-
-impl Unique {
-    /// Whether a row is certainly the first of its kind. One that is not is a later one, or comes back from
-    /// [`Unique::next`].
-    fn is_first(
-        &mut self,
-        row: &[Datum],
-        columns: &[ColumnType],
-        rt: &Runtime<'_, '_>,
-    ) -> Result<bool> {
-        self.key.clear();
-        encode_columns(row, columns, &mut self.key);
-        let hash = self.seen.hash(&self.key);
-        if self.seen.find(hash, &self.key).is_some() {
-            return Ok(false);
-        }
-        let count = Partitions::count(rt, rt.exec.hash_mem);
-        if self.later.is_none() {
-            let budget = rt.exec.hash_mem.saturating_sub(Partitions::buffers(rt, count));
-            if self.seen.has_room(self.key.len(), budget) {
-                self.seen.add(hash, &self.key, &[]);
-                return Ok(true);
-            }
-            let level = self.reading.as_ref().map_or(0, |(_, level)| *level);
-            self.later = Some(Partitions::new(rt, count, level)?);
-        }
-        self.row.clear();
-        write_tagged_row(row, &mut self.row);
-        if let Some(later) = &mut self.later {
-            later.push(&self.key, 0, &self.row)?;
-        }
-        Ok(false)
-    }
-
-    /// After the input's end: the next row that is the first of its kind.
-    fn next(
-        &mut self,
-        row: &mut Vec<Datum>,
-        columns: &[ColumnType],
-        rt: &mut Runtime<'_, '_>,
-    ) -> Result<bool> {
-        loop {
-            while let Some((reading, _)) = &mut self.reading {
-                let Some(record) = reading.record() else { break };
-                rt.tick()?;
-                row.clear();
-                read_tagged_row(record.row, row)?;
-                reading.advance()?;
-                if self.is_first(row, columns, rt)? {
-                    return Ok(true);
-                }
-            }
-            self.space.table(self.seen.memory(), self.seen.len());
-            self.seen = KeyTable::default();
-            if let Some(later) = self.later.take() {
-                let partitions = later.finish()?;
-                self.space.wrote(&partitions);
-                self.pending.extend(partitions.into_iter().filter(|p| p.rows.records() > 0));
-            }
-            let Some(Partition { rows, level }) = self.pending.pop() else {
-                self.reading = None;
-                return Ok(false);
-            };
-            self.reading = Some((reader(rows, rt)?, level));
-        }
-    }
-}
-
 /// The first row of each value.
 pub(super) struct Distinct {
     plan: Arc<PlanNode>,
     input: Option<Box<dyn Step>>,
-    unique: Unique,
+    unique: UniqueRows,
+    key: Vec<u8>,
     begun: bool,
 }
 
 impl Distinct {
     pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
-        Self { plan: Arc::clone(plan), input: None, unique: Unique::default(), begun: false }
+        let (input, key) = (None, Vec::new());
+        Self { plan: Arc::clone(plan), input, unique: UniqueRows::default(), key, begun: false }
     }
 }
 
@@ -122,17 +44,15 @@ impl Step for Distinct {
         if let Some(step) = &mut self.input {
             while step.next(row, rt)? {
                 rt.tick()?;
-                if self.unique.is_first(row, columns, rt)? {
+                self.key.clear();
+                encode_columns(row, columns, &mut self.key);
+                if self.unique.is_first(&self.key, row, rt)? {
                     return Ok(true);
                 }
             }
             self.input = None;
         }
-        let found = self.unique.next(row, columns, rt)?;
-        if !found && let Some(measures) = &mut rt.state.measures {
-            measures.add_space(&plan, std::mem::take(&mut self.unique.space));
-        }
-        Ok(found)
+        self.unique.next(row, &plan, rt)
     }
 }
 
@@ -148,7 +68,8 @@ pub(super) struct SetOperation {
     plan: Arc<PlanNode>,
     /// UNION reads its sides one after the other; the next is taken from the end.
     sides: Vec<Box<dyn Step>>,
-    unique: Unique,
+    unique: UniqueRows,
+    key: Vec<u8>,
     counts: Counts,
     /// The row of the table that is next, and how often it was given.
     place: (u32, u64),
@@ -189,7 +110,8 @@ impl SetOperation {
         Self {
             plan: Arc::clone(plan),
             sides,
-            unique: Unique::default(),
+            unique: UniqueRows::default(),
+            key: Vec::new(),
             counts: Counts::default(),
             place: (0, 0),
             pending: Vec::new(),
@@ -311,17 +233,18 @@ impl Step for SetOperation {
             while let Some(side) = self.sides.last_mut() {
                 while side.next(row, rt)? {
                     rt.tick()?;
-                    if *all || self.unique.is_first(row, columns, rt)? {
+                    if *all {
+                        return Ok(true);
+                    }
+                    self.key.clear();
+                    encode_columns(row, columns, &mut self.key);
+                    if self.unique.is_first(&self.key, row, rt)? {
                         return Ok(true);
                     }
                 }
                 self.sides.pop();
             }
-            let found = !*all && self.unique.next(row, columns, rt)?;
-            if !found && let Some(measures) = &mut rt.state.measures {
-                measures.add_space(&plan, std::mem::take(&mut self.unique.space));
-            }
-            return Ok(found);
+            return Ok(!*all && self.unique.next(row, &plan, rt)?);
         }
         if !self.begun {
             self.begun = true;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use niwaki_types::{Datum, compare};
 
 use super::join::{clear, make_room, put, taken};
+use super::kept_rows::{KeptReader, RowKeeper};
 use super::{Step, row_bytes, start};
 use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
@@ -18,7 +19,7 @@ struct InnerRow {
 }
 
 /// A join of two sorted inputs. It reads on in the inner one as far as the outer row's keys go, and keeps the inner
-/// rows with the same keys.
+/// rows with the same keys: in memory as far as there is room, the others in a temporary file.
 pub(super) struct MergeJoin {
     plan: Arc<PlanNode>,
     outer: Box<dyn Step>,
@@ -28,8 +29,11 @@ pub(super) struct MergeJoin {
     own: Vec<Datum>,
     /// The inner row that was read last, if it does not belong to the group.
     ahead: Option<InnerRow>,
-    /// Inner rows with equal keys.
+    /// Inner rows with equal keys, and behind them those that there was no room for.
     group: Vec<InnerRow>,
+    rest: Option<KeptReader>,
+    /// A row of the rest.
+    kept: Vec<Datum>,
     /// Memory accounted before the group.
     memory: usize,
     /// Which of the group comes next for the current outer row; `None` when the next outer row is due.
@@ -50,6 +54,8 @@ impl MergeJoin {
             own: Vec::new(),
             ahead: None,
             group: Vec::new(),
+            rest: None,
+            kept: Vec::new(),
             memory: 0,
             next: None,
             matched: false,
@@ -86,18 +92,32 @@ impl MergeJoin {
             }
         }
         self.group.clear();
+        self.rest = None;
         rt.state.memory = self.memory;
+        let (mut held, mut rest) = (0, None::<RowKeeper>);
         while let Some(ahead) = &self.ahead {
             match order(&join.merge, &ahead.keys, keys) {
                 Ordering::Less => {}
                 Ordering::Greater => break,
                 Ordering::Equal => {
-                    rt.charge(row_bytes(&ahead.values) + row_bytes(&ahead.keys))?;
-                    self.group.extend(self.ahead.take());
+                    let bytes = row_bytes(&ahead.values) + row_bytes(&ahead.keys);
+                    held += bytes;
+                    // The first stays, for its keys.
+                    if held <= rt.exec.work_mem || self.group.is_empty() || rt.exec.temp.is_none() {
+                        rt.charge(bytes)?;
+                        self.group.extend(self.ahead.take());
+                    } else {
+                        let temp = || rt.exec.temp.cloned();
+                        rest.get_or_insert_with(|| {
+                            RowKeeper::within(temp(), rt.exec.temp_chunk, 0)
+                        })
+                        .push(&ahead.values)?;
+                    }
                 }
             }
             self.read(join, rt)?;
         }
+        self.rest = rest.map(RowKeeper::finish).transpose()?.map(|rest| rest.read());
         Ok(())
     }
 
@@ -116,11 +136,14 @@ impl MergeJoin {
         }
         self.matched = false;
         if keys.iter().any(Datum::is_null) {
-            self.next = Some(self.group.len());
+            self.next = None;
             return Ok(());
         }
         self.seek(join, &keys, rt)?;
         self.next = Some(0);
+        if let Some(rest) = &mut self.rest {
+            rest.rewind();
+        }
         Ok(())
     }
 
@@ -131,10 +154,21 @@ impl MergeJoin {
         row: &mut [Datum],
         rt: &mut Runtime<'_, '_>,
     ) -> Result<bool> {
-        while let Some(found) = self.next.and_then(|next| self.group.get(next)) {
+        while let Some(next) = self.next {
             rt.tick()?;
-            put(row, &join.inner_slots, &found.values);
-            self.next = self.next.map(|next| next + 1);
+            let values = match (self.group.get(next), &mut self.rest) {
+                (Some(found), _) => &found.values,
+                (None, Some(rest)) => {
+                    self.kept.resize(rest.width(), Datum::Null);
+                    if !rest.next(&mut self.kept)? {
+                        break;
+                    }
+                    &self.kept
+                }
+                (None, None) => break,
+            };
+            put(row, &join.inner_slots, values);
+            self.next = Some(next + 1);
             if let Some(condition) = &join.condition
                 && !condition.holds(row, rt)?
             {

@@ -27,6 +27,7 @@ mod source;
 pub(crate) mod spill;
 mod states;
 mod unique;
+mod unique_rows;
 mod with;
 
 use std::sync::Arc;

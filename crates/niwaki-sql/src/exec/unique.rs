@@ -1,12 +1,11 @@
 //! Rows whose keys no row before them had.
 
-use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
-use hashbrown::{DefaultHashBuilder, HashMap};
-use niwaki_types::{Datum, equal, hash};
+use niwaki_types::{Datum, KeyOrder, encode_key};
 
-use super::{Step, row_bytes, start};
+use super::unique_rows::UniqueRows;
+use super::{Step, start};
 use crate::error::{Result, SqlError};
 use crate::expr::Runtime;
 use crate::plan::PlanNode;
@@ -14,50 +13,47 @@ use crate::plan::PlanNode;
 /// Gives one row for each combination of keys; none for those with a NULL, which equals nothing.
 pub(super) struct Unique {
     plan: Arc<PlanNode>,
+    /// `None` before the first row, and at the input's end.
     input: Option<Box<dyn Step>>,
-    met: HashMap<u64, Vec<Vec<Datum>>>,
-    hasher: DefaultHashBuilder,
+    begun: bool,
+    unique: UniqueRows,
+    key: Vec<u8>,
 }
 
 impl Unique {
     pub(super) fn new(plan: &Arc<PlanNode>) -> Self {
-        Self {
-            plan: Arc::clone(plan),
-            input: None,
-            met: HashMap::new(),
-            hasher: DefaultHashBuilder::default(),
-        }
+        let (plan, unique) = (Arc::clone(plan), UniqueRows::default());
+        Self { plan, input: None, begun: false, unique, key: Vec::new() }
     }
 }
 
 impl Step for Unique {
     fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
-        let PlanNode::Unique { input, keys } = &*self.plan else {
+        let plan = Arc::clone(&self.plan);
+        let PlanNode::Unique { input, keys } = &*plan else {
             return Err(SqlError::internal("unique rows of another plan"));
         };
-        let step = self.input.get_or_insert_with(|| start(input, rt.state));
-        while step.next(row, rt)? {
-            rt.tick()?;
-            let mut values = Vec::with_capacity(keys.len());
-            for key in keys {
-                values.push(key.eval(row, rt)?);
-            }
-            if values.iter().any(Datum::is_null) {
-                continue;
-            }
-            let mut state = self.hasher.build_hasher();
-            keys.iter().zip(&values).for_each(|(key, value)| hash(key.ty, value, &mut state));
-            let same = self.met.entry(state.finish()).or_default();
-            let is_same = |other: &Vec<Datum>| {
-                keys.iter().zip(&values).zip(other).all(|((key, a), b)| equal(key.ty, a, b))
-            };
-            if same.iter().any(is_same) {
-                continue;
-            }
-            rt.charge(row_bytes(&values))?;
-            same.push(values);
-            return Ok(true);
+        if !self.begun {
+            self.begun = true;
+            self.input = Some(start(input, rt.state));
         }
-        Ok(false)
+        if let Some(step) = &mut self.input {
+            'rows: while step.next(row, rt)? {
+                rt.tick()?;
+                self.key.clear();
+                for key in keys {
+                    let value = key.eval(row, rt)?;
+                    if value.is_null() {
+                        continue 'rows;
+                    }
+                    encode_key(&value, KeyOrder::ascending(key.ty), &mut self.key);
+                }
+                if self.unique.is_first(&self.key, row, rt)? {
+                    return Ok(true);
+                }
+            }
+            self.input = None;
+        }
+        self.unique.next(row, &plan, rt)
     }
 }

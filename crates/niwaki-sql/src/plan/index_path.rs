@@ -4,7 +4,7 @@ use niwaki_catalog::IndexColumn;
 
 use niwaki_table::KeySource;
 
-use super::comparison::{comparison, key_compatible};
+use super::comparison::{Comparison, comparison, key_compatible};
 use super::conditions::{reads_only, split_conjuncts};
 use super::cost::{self, IndexRead};
 use super::implication::implies;
@@ -172,6 +172,7 @@ impl IndexMatch {
 fn match_column(
     table: &Table<'_>,
     conditions: &[Expr],
+    comparisons: &[Option<Comparison<'_>>],
     column: &IndexColumn,
     part: &KeyPart,
 ) -> Option<ColumnMatch> {
@@ -179,7 +180,7 @@ fn match_column(
     let position = part.column(table);
     let estimator = &table.estimator;
     let matching = |number: usize| {
-        let found = comparison(conditions.get(number)?, table)?;
+        let found = comparisons.get(number)?.as_ref()?;
         let value_type =
             if found.any { crate::types::element_of(found.value.ty)? } else { found.value.ty };
         (part.is(found.operand)
@@ -267,15 +268,23 @@ fn null_test(condition: &Expr, key: &KeyPart) -> Option<bool> {
 /// read for their order.
 pub(super) fn index_matches(table: &Table<'_>, conditions: &[Expr]) -> Vec<IndexMatch> {
     let mut found = Vec::new();
+    let comparisons: Vec<_> = conditions.iter().map(|part| comparison(part, table)).collect();
     for (position, index) in table.relation.indexes.iter().enumerate() {
         if index.definition.valid {
-            match_index(table, conditions, position, &mut found);
+            match_index(table, conditions, &comparisons, position, &mut found);
         }
     }
     found
 }
 
-fn match_index(table: &Table<'_>, conditions: &[Expr], position: usize, out: &mut Vec<IndexMatch>) {
+/// `comparisons`: what each of the conditions compares, if it is a comparison.
+fn match_index(
+    table: &Table<'_>,
+    conditions: &[Expr],
+    comparisons: &[Option<Comparison<'_>>],
+    position: usize,
+    out: &mut Vec<IndexMatch>,
+) {
     let definition = &table.relation.indexes[position].definition;
     let columns = &definition.key;
     let Some((key_parts, predicate)) = index_parts(table, position) else { return };
@@ -286,7 +295,7 @@ fn match_index(table: &Table<'_>, conditions: &[Expr], position: usize, out: &mu
     let mut parts: Vec<Option<ColumnMatch>> = Vec::with_capacity(columns.len());
     let mut open = true;
     for (number, (column, key_part)) in columns.iter().zip(&key_parts).enumerate() {
-        let part = match_column(table, conditions, column, key_part);
+        let part = match_column(table, conditions, comparisons, column, key_part);
         if let Some(part) = &part {
             found.keys.resize(number, KeyCondition::Free);
             found.keys.push(part.key.clone());
@@ -343,6 +352,9 @@ fn skip_scans(
     plain: &IndexMatch,
     out: &mut Vec<IndexMatch>,
 ) {
+    if parts.iter().skip(plain.bounding).all(Option::is_none) {
+        return;
+    }
     let mut read = 1.0;
     let mut prefixes = 1.0;
     let mut skips = false;

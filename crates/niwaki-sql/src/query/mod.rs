@@ -37,7 +37,7 @@ pub(crate) enum StatementBody {
     Modify(Box<ModifyQuery>),
 }
 
-/// A WITH query. It reads no rows of the queries around it.
+/// A WITH query. It reads no rows of the queries around it: one that does stands where it is named, and is empty here.
 #[derive(Debug)]
 pub(crate) struct SharedQuery {
     pub(crate) name: String,

@@ -135,6 +135,29 @@ impl Query {
         self.for_each_item_query(&mut |query| found = found || query.is_volatile());
         found
     }
+
+    /// Whether it, or a query anywhere inside, is a recursive UNION.
+    pub(crate) fn has_recursion(&self) -> bool {
+        let mut found = match &self.body {
+            Body::Set(set) => {
+                let sides = [&set.left.query, &set.right.query];
+                set.recursive.is_some() || sides.into_iter().any(Self::has_recursion)
+            }
+            Body::Select(_) | Body::Values(_) | Body::Modify(_) => false,
+        };
+        self.for_each_expr(&mut |expr| {
+            found = found
+                || expr.any(&mut |part| match &part.kind {
+                    ExprKind::SubQuery(sub) => match &sub.query {
+                        Nested::Query(query) => query.has_recursion(),
+                        Nested::Plan(_) => false,
+                    },
+                    _ => false,
+                });
+        });
+        self.for_each_item_query(&mut |query| found = found || query.has_recursion());
+        found
+    }
 }
 
 impl From {

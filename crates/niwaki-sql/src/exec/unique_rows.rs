@@ -1,0 +1,97 @@
+//! Rows of which no other with the same key was met before, within a budget of memory.
+
+use std::sync::Arc;
+
+use niwaki_table::{KeyedRows, RunReader};
+use niwaki_types::{Datum, read_tagged_row, write_tagged_row};
+
+use super::key_table::KeyTable;
+use super::spill::{Partition, Partitions, SpaceUse, reader};
+use crate::error::Result;
+use crate::expr::Runtime;
+use crate::plan::PlanNode;
+
+/// Tells rows whose key is met for the first time from others. Keys are index keys: equal values have equal bytes.
+#[derive(Default)]
+pub(super) struct UniqueRows {
+    seen: KeyTable,
+    /// Where rows go that may be the first of their kind, since there is no room to remember them.
+    later: Option<Partitions>,
+    pending: Vec<Partition>,
+    /// The rows of a partition, and its level.
+    reading: Option<(RunReader<KeyedRows>, u32)>,
+    row: Vec<u8>,
+    space: SpaceUse,
+}
+
+impl UniqueRows {
+    /// Whether a row is certainly the first of its key. One that is not is a later one, or comes back from
+    /// [`UniqueRows::next`].
+    pub(super) fn is_first(
+        &mut self,
+        key: &[u8],
+        row: &[Datum],
+        rt: &Runtime<'_, '_>,
+    ) -> Result<bool> {
+        let hash = self.seen.hash(key);
+        if self.seen.find(hash, key).is_some() {
+            return Ok(false);
+        }
+        let count = Partitions::count(rt, rt.exec.hash_mem);
+        if self.later.is_none() {
+            let budget = rt.exec.hash_mem.saturating_sub(Partitions::buffers(rt, count));
+            if self.seen.has_room(key.len(), budget) {
+                self.seen.add(hash, key, &[]);
+                return Ok(true);
+            }
+            let level = self.reading.as_ref().map_or(0, |(_, level)| *level);
+            self.later = Some(Partitions::new(rt, count, level)?);
+        }
+        self.row.clear();
+        write_tagged_row(row, &mut self.row);
+        if let Some(later) = &mut self.later {
+            later.push(key, 0, &self.row)?;
+        }
+        Ok(false)
+    }
+
+    /// After the input's end: the next row that is the first of its key. At the end it tells the measures of `plan` what was
+    /// needed.
+    pub(super) fn next(
+        &mut self,
+        row: &mut Vec<Datum>,
+        plan: &Arc<PlanNode>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<bool> {
+        let mut key = Vec::new();
+        loop {
+            while let Some((reading, _)) = &mut self.reading {
+                let Some(record) = reading.record() else { break };
+                rt.tick()?;
+                row.clear();
+                read_tagged_row(record.row, row)?;
+                key.clear();
+                key.extend_from_slice(record.key);
+                reading.advance()?;
+                if self.is_first(&key, row, rt)? {
+                    return Ok(true);
+                }
+            }
+            self.space.table(self.seen.memory(), self.seen.len());
+            self.seen = KeyTable::default();
+            if let Some(later) = self.later.take() {
+                let partitions = later.finish()?;
+                self.space.wrote(&partitions);
+                self.pending.extend(partitions.into_iter().filter(|p| p.rows.records() > 0));
+            }
+            let Some(Partition { rows, level }) = self.pending.pop() else {
+                self.reading = None;
+                if let Some(measures) = &mut rt.state.measures {
+                    measures.add_space(plan, std::mem::take(&mut self.space));
+                }
+                return Ok(false);
+            };
+            self.reading = Some((reader(rows, rt)?, level));
+        }
+    }
+}
