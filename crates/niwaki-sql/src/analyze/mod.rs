@@ -21,6 +21,7 @@ mod operators;
 mod scope;
 mod select;
 mod type_names;
+mod window;
 mod with;
 
 use std::sync::Arc;
@@ -367,7 +368,8 @@ fn given_expression(
     else {
         return Err(SqlError::internal("a table expression is empty"));
     };
-    let mut scope = Scope::default();
+    let place = if target.is_some() { Place::Default } else { Place::Check };
+    let mut scope = Scope { place, ..Scope::default() };
     if let Some(relation) = relation {
         scope.add_relation(relation, &relation.name, None);
     }
