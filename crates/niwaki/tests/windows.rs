@@ -9,7 +9,7 @@ use common::run;
 use niwaki::{Database, Session};
 use niwaki_env::rng::SeededRng;
 
-const TABLES: u64 = 6;
+const TABLES: u64 = 18;
 const QUERIES: u64 = 60;
 
 type Value = Option<i64>;
