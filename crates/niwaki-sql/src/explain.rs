@@ -576,6 +576,10 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             }
             shown
         }
+        PlanNode::Window { input, .. } => {
+            let expected = estimate(node);
+            Shown::new("WindowAgg", expected.rows, expected.total, vec![describe(input, with)])
+        }
         PlanNode::Project { input, sets, .. } => {
             let child = describe(input, with);
             if sets.is_empty() {
@@ -797,6 +801,11 @@ fn add_nested(node: &PlanNode, shown: &mut Shown, with: &Describing<'_, '_>) {
         PlanNode::Project { exprs: list, .. } => exprs.extend(list),
         PlanNode::Filter { condition, .. } | PlanNode::Gate { condition, .. } => {
             exprs.push(condition);
+        }
+        PlanNode::Window { plan, .. } => {
+            plan.calls
+                .iter()
+                .for_each(|(_, body)| body.for_each_expr(&mut |expr| exprs.push(expr)));
         }
         PlanNode::Join(join) => exprs.extend(&join.condition),
         PlanNode::Scan(scan) => exprs.extend(&scan.filter),

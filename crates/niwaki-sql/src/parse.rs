@@ -225,6 +225,9 @@ fn syntax_error(query: &str, error: &pg_query::Error) -> SqlError {
         "0A000"
     } else if message.contains("invalid Unicode") || message.contains("invalid escape") {
         "22025"
+    } else if message.starts_with("frame start") || message.starts_with("frame end") {
+        // Bounds of a window's frame that cannot be together.
+        "42P20"
     } else {
         "42601"
     };

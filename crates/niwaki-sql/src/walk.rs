@@ -71,8 +71,13 @@ fn children(node: NodeEnum, into: &mut Vec<Node>) -> Result<()> {
         }
         NodeEnum::FuncCall(n) => {
             one(n.agg_filter);
+            let over = n.over.map(|over| *over).unwrap_or_default();
+            one(over.start_offset);
+            one(over.end_offset);
             into.extend(n.args);
             into.extend(n.agg_order);
+            into.extend(over.partition_clause);
+            into.extend(over.order_clause);
         }
         NodeEnum::NamedArgExpr(n) => one(n.arg),
         NodeEnum::NullTest(n) => one(n.arg),
@@ -108,7 +113,8 @@ mod tests {
         let expression = "CASE c1 WHEN c2 THEN c3 ELSE c4 END + (ARRAY[c5, c6])[c7] \
              + coalesce(c8, greatest(c9, c10)) + CAST(c11 AS int) + lower(c12 COLLATE \"C\") \
              + count(c13 ORDER BY c14) FILTER (WHERE c15) + (c16 IS NULL) + (NOT c17 AND c18) \
-             + (c19 IN (c20, c21)) + (c22 BETWEEN c23 AND c24) + ROW(c25) + (c26 IS TRUE)";
+             + (c19 IN (c20, c21)) + (c22 BETWEEN c23 AND c24) + ROW(c25) + (c26 IS TRUE) \
+             + lag(c27) OVER (PARTITION BY c28 ORDER BY c29 ROWS BETWEEN c30 PRECEDING AND c31 FOLLOWING)";
         let mut seen = Vec::new();
         each_node(expression, |node| {
             if let NodeEnum::ColumnRef(column) = node {
@@ -116,7 +122,7 @@ mod tests {
             }
         })
         .unwrap();
-        assert_eq!(seen.len(), 26);
+        assert_eq!(seen.len(), 31);
     }
 
     #[test]

@@ -290,6 +290,11 @@ fn queries() {
 }
 
 #[test]
+fn windows() {
+    check("windows", include_str!("../testscripts/windows.test"));
+}
+
+#[test]
 fn json() {
     check("json", include_str!("../testscripts/json.test"));
 }
@@ -404,6 +409,9 @@ const RANDOM: &[&str] = &[
     "select a.x, a.z from {} a where a.x in (select b.y from {} b where b.z <> '')",
     "select a.x, a.z from {} a where not exists (select 1 from {} b where b.x < a.y)",
     "select a.x, count(b.y) from {} a left join {} b on a.x < b.y group by a.x",
+    "select x, y, z, sum(y) over (partition by x), rank() over w, ntile(3) over (partition by x order by y, z), first_value(y) over w from {} window w as (partition by x order by y)",
+    "select y, count(*) over (order by y range between 3 preceding and 2 following exclude ties), sum(y) over (order by y groups between 2 preceding and 1 preceding) from {}",
+    "select z, array_agg(z) over w, lag(x, 7) over w, percent_rank() over w, min(z) over w from {} window w as (order by y, x, z rows between 20 preceding and 15 following exclude current row)",
     "with w as materialized (select x, y from {}) select a.x, b.y from w a, w b where a.x = b.y and a.y < b.x",
 ];
 

@@ -115,6 +115,11 @@ fn json_tables() {
 }
 
 #[test]
+fn windows() {
+    check("windows", include_str!("../testscripts/windows.test"));
+}
+
+#[test]
 fn joins() {
     check("joins", include_str!("../testscripts/joins.test"));
 }

@@ -27,6 +27,14 @@ const QUERIES: &[(&str, &str)] = &[
         "select s || n, count(distinct f), string_agg(distinct s, ',') from t group by 1 order by 1",
         "Disk Usage",
     ),
+    (
+        "select id, sum(n) over (partition by n), rank() over (order by f, id), count(*) over () from t order by id",
+        "WindowAgg",
+    ),
+    (
+        "select id, lead(s, 1900) over w, min(s) over (w rows between 3 preceding and 1500 following) from (select * from t where id <= 1000) t window w as (order by id) order by id",
+        "WindowAgg",
+    ),
     ("select count(distinct id), count(distinct s), count(distinct n) from t", ""),
     ("select string_agg(left(s, 3), '' order by n desc, id) from t", ""),
     ("select distinct s, n from t order by 1, 2", "Disk Usage"),

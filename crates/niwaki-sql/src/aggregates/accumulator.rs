@@ -13,7 +13,7 @@ use crate::functions::JsonAggregate;
 use crate::types::element_of;
 
 /// Running state of one aggregate in one group.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Accumulator {
     Count(i64),
     SumInt(Option<i64>),
@@ -142,6 +142,45 @@ impl Accumulator {
             Self::Json(state, _) => state.bytes(),
             _ => 0,
         }
+    }
+
+    /// Whether [`Accumulator::remove`] gives exactly the state that there would be without a row.
+    pub(crate) fn is_reversible(&self) -> bool {
+        matches!(
+            self,
+            Self::Count(_) | Self::SumInt(_) | Self::SumInt8 { .. } | Self::SpreadInt { .. }
+        )
+    }
+
+    /// Takes out a row that [`Accumulator::add`] has taken in and that is not the last one; its first argument is not NULL.
+    pub(crate) fn remove(&mut self, arguments: &[Datum]) -> Result<()> {
+        let wrong = || SqlError::internal("an aggregate was given values of other types");
+        let value = match arguments.first() {
+            Some(Datum::Int2(v)) => Some(i128::from(*v)),
+            Some(Datum::Int4(v)) => Some(i128::from(*v)),
+            Some(Datum::Int8(v)) => Some(i128::from(*v)),
+            _ => None,
+        };
+        match self {
+            Self::Count(count) => *count -= 1,
+            Self::SumInt(Some(sum)) => {
+                let less = i64::try_from(value.ok_or_else(wrong)?).ok();
+                let left = less.and_then(|less| sum.checked_sub(less));
+                *sum = left.ok_or_else(|| TypeError::out_of_range("bigint"))?;
+            }
+            Self::SumInt8 { sum, count, .. } => {
+                *sum -= value.ok_or_else(wrong)?;
+                *count -= 1;
+            }
+            Self::SpreadInt { count, sum, squares, .. } => {
+                let value = value.ok_or_else(wrong)?;
+                *sum -= value;
+                *squares -= value * value;
+                *count -= 1;
+            }
+            _ => return Err(SqlError::internal("an aggregate that takes nothing out")),
+        }
+        Ok(())
     }
 
     /// Takes a row's arguments; for `count(*)` there are none.

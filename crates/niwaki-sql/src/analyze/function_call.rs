@@ -5,7 +5,7 @@ use pg_query::{Node, NodeEnum, protobuf};
 
 use super::call::{NoMatch, choose};
 use super::named_arguments::has_names;
-use super::scope::Place;
+use super::scope::{Place, Within};
 use super::{Analyzer, names_of};
 use crate::aggregates::{AggregateKind, aggregates_named, is_aggregate};
 use crate::error::{Result, SqlError};
@@ -23,9 +23,6 @@ impl Analyzer<'_> {
         };
         // The grammar knows json_object, and names its schema.
         let shown = if name == "json_object" { name.to_owned() } else { names.join(".") };
-        if call.over.is_some() {
-            return Err(self.unsupported("a window function", location));
-        }
         if call.agg_within_group {
             return Err(self.unsupported("WITHIN GROUP", location));
         }
@@ -41,6 +38,9 @@ impl Analyzer<'_> {
                 return Err(self.unsupported("VARIADIC in an aggregate", location));
             }
             return self.aggregate(call, name);
+        }
+        if functions_named(name).iter().any(|function| matches!(function.eval, Eval::Window(_))) {
+            return self.call_over_window(call, name, &shown);
         }
         let only_for_aggregates = [
             (call.agg_star, format!("{shown}(*)")),
@@ -82,11 +82,13 @@ impl Analyzer<'_> {
                 if let (Some(oid), [_]) = (type_by_name(name), types.as_slice())
                     && let Some(argument) = arguments.pop()
                 {
+                    self.refuse_over(call, &shown)?;
                     return self.cast(argument, ColumnType::new(oid), location);
                 }
                 return Err(self.function_error(&shown, &types, location, &reason));
             }
         };
+        self.refuse_over(call, &shown)?;
         let mut converted = Vec::with_capacity(arguments.len());
         for (number, (argument, ty)) in arguments.into_iter().zip(&resolved.arguments).enumerate() {
             if shown_as_text(resolved.function, number, *ty) {
@@ -104,6 +106,17 @@ impl Analyzer<'_> {
         Ok(Expr::call(resolved.function, converted, resolved.result, location))
     }
 
+    /// Refuses OVER behind a function of one row.
+    fn refuse_over(&self, call: &protobuf::FuncCall, shown: &str) -> Result<()> {
+        if call.over.is_none() {
+            return Ok(());
+        }
+        let message = format!(
+            "OVER specified, but {shown} is not a window function nor an aggregate function"
+        );
+        Err(self.error("42809", message, call.location))
+    }
+
     fn polymorphic_unknown(&self, location: i32) -> SqlError {
         let message = "could not determine polymorphic type because input has type unknown";
         self.error("42804", message, location)
@@ -111,6 +124,41 @@ impl Analyzer<'_> {
 
     fn argument_types(&mut self, nodes: &[Node]) -> Result<Vec<TypeOid>> {
         Ok(self.exprs(nodes)?.iter().map(|e| e.ty).collect())
+    }
+
+    /// A call of a function that is there for windows only.
+    fn call_over_window(
+        &mut self,
+        call: &protobuf::FuncCall,
+        name: &str,
+        shown: &str,
+    ) -> Result<Expr> {
+        let location = call.location;
+        if call.over.is_some() {
+            self.check_window_place(location)?;
+        }
+        let within = std::mem::replace(&mut self.scope()?.within, Within::Window);
+        let arguments = self.exprs(&call.args);
+        self.scope()?.within = within;
+        let arguments = arguments?;
+        let types: Vec<TypeOid> = arguments.iter().map(|a| a.ty).collect();
+        let resolved = choose(functions_named(name), &types)
+            .map_err(|reason| self.function_error(shown, &types, location, &reason))?;
+        let Eval::Window(function) = resolved.function.eval else {
+            return Err(SqlError::internal("a window function that is none"));
+        };
+        let untyped = types.first() == Some(&TypeOid::UNKNOWN);
+        if untyped && resolved.function.arguments.first() == Some(&ANY_ELEMENT) {
+            return Err(self.polymorphic_unknown(location));
+        }
+        let mut converted = Vec::with_capacity(arguments.len());
+        for (argument, ty) in arguments.into_iter().zip(&resolved.arguments) {
+            converted.push(
+                self.coerce(argument, *ty, CastContext::Implicit)?
+                    .ok_or_else(|| self.function_error(shown, &types, location, &NoMatch::None))?,
+            );
+        }
+        self.window_function(call, function, converted, resolved.result)
     }
 
     fn set_call(
@@ -136,13 +184,19 @@ impl Analyzer<'_> {
             ));
         }
         let scope = self.scope()?;
-        if scope.in_aggregate {
-            return Err(self.error(
-                "0A000",
-                "aggregate function calls cannot contain set-returning function calls",
-                location,
+        let calls = match scope.within {
+            Within::Nothing => None,
+            Within::Aggregate => Some("aggregate"),
+            Within::Window => Some("window"),
+        };
+        if let Some(calls) = calls {
+            let message =
+                format!("{calls} function calls cannot contain set-returning function calls");
+            return Err(self.error("0A000", message, location).with_hint(
+                "You might be able to move the set-returning function into a LATERAL FROM item.",
             ));
         }
+        let scope = self.scope()?;
         let number = scope.sets.len();
         scope.sets.push(SetCall { function, arguments });
         Ok(Expr::new(ExprKind::SetReturning(number), result, location))
@@ -150,20 +204,26 @@ impl Analyzer<'_> {
 
     fn aggregate(&mut self, call: &protobuf::FuncCall, name: &str) -> Result<Expr> {
         let location = call.location;
+        let over = call.over.as_deref();
         let place = self.scope()?.place;
-        if !place.allows_aggregates() {
+        if over.is_some() {
+            self.check_window_place(location)?;
+        } else if !place.allows_aggregates() {
             return Err(self.error(
                 "42803",
                 format!("aggregate functions are not allowed in {}", place.name()),
                 location,
             ));
         }
-        if self.scope()?.in_aggregate {
+        let within = self.scope()?.within;
+        if within == Within::Aggregate {
             return Err(self.error("42803", "aggregate function calls cannot be nested", location));
         }
-        self.scope()?.in_aggregate = true;
+        self.scope()?.within = if over.is_some() { Within::Window } else { Within::Aggregate };
         let inside = self.aggregate_parts(call);
-        self.scope()?.in_aggregate = false;
+        let scope = self.scope()?;
+        scope.within = within;
+        scope.place = place;
         let (arguments, filter, order) = inside?;
         let types: Vec<TypeOid> = arguments.iter().map(|a| a.ty).collect();
         if matches!((name, types.as_slice()), ("json_agg" | "jsonb_agg", [TypeOid::UNKNOWN])) {
@@ -196,10 +256,9 @@ impl Analyzer<'_> {
             let message = format!("could not identify an equality operator for type {ty}");
             return Err(self.error("42883", message, argument.location));
         }
-        if call.agg_distinct && !order.is_empty() {
+        if call.agg_distinct && !order.is_empty() && over.is_none() {
             return Err(self.unsupported("an aggregate with both DISTINCT and ORDER BY", location));
         }
-        let scope = self.scope()?;
         let new = AggregateCall {
             kind,
             name: name.to_owned(),
@@ -208,6 +267,10 @@ impl Analyzer<'_> {
             filter,
             order,
         };
+        if let Some(definition) = over {
+            return self.window_aggregate(definition, new, result, location);
+        }
+        let scope = self.scope()?;
         // The same aggregate in ORDER BY or DISTINCT ON is the one of the target list.
         let known = scope.aggregates.iter().position(|known| is_same(known, &new));
         let number = known.unwrap_or(scope.aggregates.len());
@@ -225,7 +288,10 @@ impl Analyzer<'_> {
         let arguments = self.exprs(&call.args)?;
         let filter = match &call.agg_filter {
             Some(filter) => {
+                let place = self.scope()?.place;
+                self.set_place(Place::Filter)?;
                 let filter = self.expr(filter)?;
+                self.set_place(place)?;
                 Some(self.to_bool(filter, "FILTER")?)
             }
             None => None,
@@ -263,7 +329,7 @@ fn shown_as_text(function: &Function, number: usize, given: TypeOid) -> bool {
 }
 
 /// Whether two aggregates of a query have the same result.
-fn is_same(one: &AggregateCall, other: &AggregateCall) -> bool {
+pub(super) fn is_same(one: &AggregateCall, other: &AggregateCall) -> bool {
     let all = |ones: &[Expr], others: &[Expr]| {
         ones.len() == others.len()
             && ones.iter().zip(others).all(|(a, b)| a.same(b) && !is_volatile(a))

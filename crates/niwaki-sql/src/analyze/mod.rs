@@ -21,6 +21,7 @@ mod operators;
 mod scope;
 mod select;
 mod type_names;
+mod window;
 mod with;
 
 use std::sync::Arc;
@@ -335,11 +336,16 @@ pub fn check_stored_expression(
     target: Option<(niwaki_types::ColumnType, &str)>,
     context: &AnalyzeContext<'_>,
 ) -> Result<()> {
-    if has_default_styles(context.text) {
+    let styles = has_default_styles(context.text);
+    // What a check cannot be is said here; a default is judged as a value of its column besides.
+    if styles && target.is_some() {
         return Ok(());
     }
     let over = if target.is_some() { None } else { Some(relation) };
     let given = given_expression(text, over, context, target)?;
+    if styles {
+        return Ok(());
+    }
     match table_expression(text, over, context, target) {
         Ok(stored) if stored.same(&given) => Ok(()),
         _ => Err(SqlError::unsupported(
@@ -367,7 +373,8 @@ fn given_expression(
     else {
         return Err(SqlError::internal("a table expression is empty"));
     };
-    let mut scope = Scope::default();
+    let place = if target.is_some() { Place::Default } else { Place::Check };
+    let mut scope = Scope { place, ..Scope::default() };
     if let Some(relation) = relation {
         scope.add_relation(relation, &relation.name, None);
     }

@@ -7,8 +7,10 @@ use niwaki_types::{ColumnType, TypeOid};
 
 use crate::context::ColumnInfo;
 use crate::expr::Expr;
-use crate::plan::{AggregateCall, SetCall, SlotRange};
+use crate::plan::{AggregateCall, SetCall, SlotRange, Windowing};
 use crate::query::{FromItem, ItemKind, JoinTree};
+
+use super::window::NamedWindow;
 
 /// Names and slots of one query level. Its row is all FROM items' columns side by side.
 #[derive(Default)]
@@ -23,12 +25,42 @@ pub(super) struct Scope {
     pub(super) sets: Vec<SetCall>,
     /// What part of the query is being analyzed: decides about aggregates and sets.
     pub(super) place: Place,
-    /// Inside an aggregate's arguments.
-    pub(super) in_aggregate: bool,
+    /// Which call's arguments are being analyzed.
+    pub(super) within: Within,
+    /// Windows, and functions over them.
+    pub(super) windowing: Windowing,
+    /// Windows that WINDOW has named so far.
+    pub(super) window_names: Vec<NamedWindow>,
     /// Names of FROM items that a nested query cannot see, because it is not LATERAL.
     pub(super) out_of_sight: Vec<String>,
     /// FROM items as the query has them, named or not.
     pub(super) sources: Vec<FromItem>,
+}
+
+/// A call of many rows, among whose arguments an expression stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Within {
+    #[default]
+    Nothing,
+    Aggregate,
+    Window,
+}
+
+impl Within {
+    /// Why there can be no window function here.
+    pub(super) fn refusal(self) -> Option<&'static str> {
+        match self {
+            Self::Nothing => None,
+            Self::Aggregate => {
+                Some("aggregate function calls cannot contain window function calls")
+            }
+            Self::Window => Some("window function calls cannot be nested"),
+        }
+    }
+
+    pub(super) fn sqlstate(self) -> &'static str {
+        if self == Self::Aggregate { "42803" } else { "42P20" }
+    }
 }
 
 /// A part of a query.
@@ -52,6 +84,16 @@ pub(super) enum Place {
     IndexPredicate,
     /// GENERATED ALWAYS AS (…)
     Generation,
+    /// DEFAULT of a column
+    Default,
+    Check,
+    /// FILTER of an aggregate
+    Filter,
+    WindowPartition,
+    WindowOrder,
+    WindowRows,
+    WindowRange,
+    WindowGroups,
 }
 
 impl Place {
@@ -73,11 +115,36 @@ impl Place {
             Self::IndexExpression => "index expressions",
             Self::IndexPredicate => "index predicates",
             Self::Generation => "column generation expressions",
+            Self::Default => "DEFAULT expressions",
+            Self::Check => "check constraints",
+            Self::Filter => "FILTER",
+            Self::WindowPartition => "window PARTITION BY",
+            Self::WindowOrder => "window ORDER BY",
+            Self::WindowRows => "window ROWS",
+            Self::WindowRange => "window RANGE",
+            Self::WindowGroups => "window GROUPS",
         }
     }
 
     pub(super) fn allows_aggregates(self) -> bool {
-        matches!(self, Self::Target | Self::Having | Self::OrderBy | Self::DistinctOn)
+        let in_window = matches!(self, Self::WindowPartition | Self::WindowOrder);
+        matches!(self, Self::Target | Self::Having | Self::OrderBy | Self::DistinctOn) || in_window
+    }
+
+    pub(super) fn allows_windows(self) -> bool {
+        matches!(self, Self::Target | Self::OrderBy | Self::DistinctOn)
+    }
+
+    /// A part of a WINDOW or OVER clause.
+    pub(super) fn is_window(self) -> bool {
+        matches!(
+            self,
+            Self::WindowPartition
+                | Self::WindowOrder
+                | Self::WindowRows
+                | Self::WindowRange
+                | Self::WindowGroups
+        )
     }
 
     pub(super) fn allows_sets(self) -> bool {

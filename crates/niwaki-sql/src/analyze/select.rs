@@ -80,11 +80,9 @@ impl Analyzer<'_> {
         if select.into_clause.is_some() {
             return Err(SqlError::unsupported("SELECT INTO"));
         }
-        if !select.window_clause.is_empty() {
-            return Err(SqlError::unsupported("WINDOW"));
-        }
         self.set_place(Place::From)?;
         let tree = self.from_clause(&select.from_clause)?;
+        self.window_clause(&select.window_clause)?;
         self.set_place(Place::Target)?;
         let mut targets = self.target_list(&select.target_list)?;
         if let Some(wanted) = wanted {
@@ -143,6 +141,13 @@ impl Analyzer<'_> {
             };
             return Err(SqlError::new("0A000", format!("FOR UPDATE is not allowed with {what}")));
         }
+        if let Some(lock) = locks.first()
+            && !self.scope()?.windowing.is_empty()
+        {
+            let clause = lock.lock.clause();
+            let message = format!("{clause} is not allowed with window functions");
+            return Err(SqlError::new("0A000", message));
+        }
         for lock in &locks {
             self.note_relation(&lock.relation, TableLock::RowShare);
         }
@@ -160,6 +165,11 @@ impl Analyzer<'_> {
                 self.grouped(argument, &groups)?;
             }
             self.scope()?.sets = sets;
+            let mut windowing = std::mem::take(&mut self.scope()?.windowing);
+            for expr in windowing.row_exprs_mut() {
+                self.grouped(expr, &groups)?;
+            }
+            self.scope()?.windowing = windowing;
             let calls = std::mem::take(&mut self.scope()?.aggregates);
             grouping = Some(Grouping { groups, calls, having });
         }
@@ -174,11 +184,13 @@ impl Analyzer<'_> {
         let (limit, offset) = self.limit(select)?;
         let scope = self.scope()?;
         let sets = std::mem::take(&mut scope.sets);
+        let mut windowing = std::mem::take(&mut scope.windowing);
+        windowing.forget_unused();
         let items = std::mem::take(&mut scope.sources);
         let width = scope.width();
         let from = From { items, tree, conditions, width, recheck: None };
         let targets = targets.into_iter().map(|t| t.expr).collect();
-        let body = Select { from, grouping, targets, sets, distinct, locks };
+        let body = Select { from, grouping, windowing, targets, sets, distinct, locks };
         Ok(Query { body: Body::Select(Box::new(body)), columns, order, limit, offset })
     }
 
@@ -423,6 +435,13 @@ impl Analyzer<'_> {
                 return Err(self.error(
                     "42803",
                     "aggregate functions are not allowed in GROUP BY",
+                    expr.location,
+                ));
+            }
+            if expr.any(&mut |e| matches!(e.kind, ExprKind::Window(_))) {
+                return Err(self.error(
+                    "42P20",
+                    "window functions are not allowed in GROUP BY",
                     expr.location,
                 ));
             }
@@ -852,6 +871,9 @@ fn lock_inside(
     };
     if select.distinct != Distinct::None {
         return refused("DISTINCT clause");
+    }
+    if !select.windowing.is_empty() {
+        return refused("window functions");
     }
     if let Some(grouping) = &select.grouping {
         return refused(if grouping.groups.is_empty() {

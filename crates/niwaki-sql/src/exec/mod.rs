@@ -28,6 +28,7 @@ pub(crate) mod spill;
 mod states;
 mod unique;
 mod unique_rows;
+mod window;
 mod with;
 
 use std::sync::Arc;
@@ -129,6 +130,7 @@ fn plain(plan: &Arc<PlanNode>, state: &State) -> Box<dyn Step> {
         PlanNode::Filter { .. } => Box::new(output::Filter::new(plan)),
         PlanNode::Gate { .. } => Box::new(gate::Gate::new(plan)),
         PlanNode::Aggregate { .. } => Box::new(aggregate::Aggregate::new(plan)),
+        PlanNode::Window { .. } => Box::new(window::WindowStep::new(plan)),
         PlanNode::Project { .. } => Box::new(output::Project::new(plan)),
         PlanNode::Sort { .. } => Box::new(sort::Sort::new(plan)),
         PlanNode::Distinct { .. } => Box::new(distinct::Distinct::new(plan)),

@@ -1,6 +1,7 @@
 //! Expressions as text, with the names of the columns they read.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use niwaki_catalog::Relation;
 use niwaki_types::{Datum, TypeOid};
@@ -8,13 +9,22 @@ use niwaki_types::{Datum, TypeOid};
 use crate::context::ExecContext;
 use crate::expr::{BoolTest, Expr, ExprKind, Nested, is_hashed, value_text};
 use crate::functions::quote_string;
-use crate::plan::{ConflictUpdate, ModifyPlan, PlanNode};
+use crate::plan::{ConflictUpdate, ModifyPlan, PlanNode, WindowBody};
 use crate::types::{format_oid, format_type};
 
+/// What a step computes.
+#[derive(Clone)]
+enum Computed {
+    Expr(Expr),
+    Window(WindowBody),
+}
+
 /// What slots are called.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Names {
     slots: HashMap<usize, (String, String)>,
+    /// Slots whose values a step below computes.
+    computed: HashMap<usize, (Rc<Names>, Computed)>,
     tables: usize,
     /// Slots that are called without a table.
     own: std::ops::Range<usize>,
@@ -88,14 +98,27 @@ impl Names {
             | PlanNode::Distinct { input, .. } => self.collect(input),
             PlanNode::Sort { input, .. } => self.collect(input),
             PlanNode::Project { input, exprs, .. } => {
-                let below = Self::of(input);
+                let below = Rc::new(Self::of(input));
                 self.tables = below.tables;
                 for (number, expr) in exprs.iter().enumerate() {
-                    if let ExprKind::Slot { depth: 0, slot } = &expr.kind
-                        && let Some(name) = below.slots.get(slot)
-                    {
-                        self.slots.insert(number, name.clone());
+                    if let ExprKind::Slot { depth: 0, slot } = &expr.kind {
+                        if let Some(name) = below.slots.get(slot) {
+                            self.slots.insert(number, name.clone());
+                        } else if let Some(computed) = below.computed.get(slot) {
+                            self.computed.insert(number, computed.clone());
+                        }
+                    } else if !matches!(expr.kind, ExprKind::SetReturning(_)) {
+                        let computed = (Rc::clone(&below), Computed::Expr(expr.clone()));
+                        self.computed.insert(number, computed);
                     }
+                }
+            }
+            PlanNode::Window { input, plan } => {
+                let below = Rc::new(Self::of(input));
+                self.clone_from(&below);
+                for (slot, body) in &plan.calls {
+                    let computed = (Rc::clone(&below), Computed::Window(body.clone()));
+                    self.computed.insert(*slot, computed);
                 }
             }
             PlanNode::Aggregate { input, groups, calls, .. } => {
@@ -139,7 +162,7 @@ impl Names {
     /// The same names for the conditions of a scan, which call the columns of its table, from slot `start` on, by
     /// their names alone.
     pub(super) fn scanning(&self, start: usize, width: usize) -> Self {
-        Self { slots: self.slots.clone(), tables: self.tables, own: start..start + width + 3 }
+        Self { own: start..start + width + 3, ..self.clone() }
     }
 
     fn slot(&self, slot: usize) -> String {
@@ -178,7 +201,13 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
     match &expr.kind {
         ExprKind::Const(value) => constant(value, expr.ty, exec),
         ExprKind::Param(number) => format!("${}", number + 1),
-        ExprKind::Slot { depth: 0, slot } => names.slot(*slot),
+        ExprKind::Slot { depth: 0, slot } => match names.computed.get(slot) {
+            Some((below, Computed::Expr(expr))) => format!("({})", expression(expr, below, exec)),
+            Some((below, Computed::Window(body))) => {
+                format!("({} OVER (?))", window_function(body, below, exec))
+            }
+            None => names.slot(*slot),
+        },
         ExprKind::Slot { .. } => "$0".to_owned(),
         ExprKind::Call { function, arguments } => {
             let is_operator = !function.name.starts_with(|c: char| c.is_ascii_alphabetic());
@@ -289,7 +318,29 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
             }
             Nested::Query(_) => "(SubPlan)".to_owned(),
         },
-        ExprKind::Aggregate(_) | ExprKind::SetReturning(_) => "…".to_owned(),
+        ExprKind::Aggregate(_) | ExprKind::Window(_) | ExprKind::SetReturning(_) => "…".to_owned(),
+    }
+}
+
+/// A window function as it is called, without its window.
+fn window_function(body: &WindowBody, names: &Names, exec: &ExecContext<'_>) -> String {
+    let list = |exprs: &[Expr]| {
+        exprs.iter().map(|e| expression(e, names, exec)).collect::<Vec<_>>().join(", ")
+    };
+    match body {
+        WindowBody::Function(function, arguments) => {
+            format!("{}({})", function.name(), list(arguments))
+        }
+        WindowBody::Aggregate(call) => {
+            let arguments = match call.arguments.is_empty() {
+                true => "*".to_owned(),
+                false => list(&call.arguments),
+            };
+            let filter = call.filter.as_ref().map_or_else(String::new, |filter| {
+                format!(" FILTER (WHERE {})", expression(filter, names, exec))
+            });
+            format!("{}({arguments}){filter}", call.name)
+        }
     }
 }
 

@@ -13,6 +13,7 @@ impl Expr {
             | ExprKind::Slot { .. }
             | ExprKind::CaseOperand
             | ExprKind::Aggregate(_)
+            | ExprKind::Window(_)
             | ExprKind::SetReturning(_) => {}
             ExprKind::Call { arguments, .. }
             | ExprKind::And(arguments)
@@ -73,6 +74,7 @@ impl Expr {
             | ExprKind::Slot { .. }
             | ExprKind::CaseOperand
             | ExprKind::Aggregate(_)
+            | ExprKind::Window(_)
             | ExprKind::SetReturning(_) => Ok(()),
             ExprKind::Call { arguments, .. }
             | ExprKind::And(arguments)
@@ -158,7 +160,8 @@ impl Expr {
         match (&self.kind, &other.kind) {
             (ExprKind::Const(a), ExprKind::Const(b)) => same_image(a, b, self.ty),
             (ExprKind::Param(a), ExprKind::Param(b))
-            | (ExprKind::Aggregate(a), ExprKind::Aggregate(b)) => a == b,
+            | (ExprKind::Aggregate(a), ExprKind::Aggregate(b))
+            | (ExprKind::Window(a), ExprKind::Window(b)) => a == b,
             (ExprKind::Slot { depth: d, slot: s }, ExprKind::Slot { depth: e, slot: t }) => {
                 d == e && s == t
             }

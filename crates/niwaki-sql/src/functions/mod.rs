@@ -32,6 +32,7 @@ mod time_of_day;
 mod trigonometry;
 mod unicode;
 mod uuid;
+mod windows;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -48,6 +49,7 @@ pub(crate) use quote::quote_string;
 pub(crate) use random::SeededRandom;
 pub(crate) use time::convert_time;
 pub(crate) use time_of_day::convert_time_of_day;
+pub(crate) use windows::WindowFunction;
 
 /// When a function may be evaluated ahead of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,6 +80,8 @@ pub(crate) enum Eval {
     Rows(&'static RowsFunction),
     /// One value of many rows, made by the executor.
     Aggregate(crate::aggregates::AggregateKind),
+    /// One value of the rows around the current one, made by the executor.
+    Window(WindowFunction),
 }
 
 /// Gives one row, of as many values as there are columns.
@@ -247,6 +251,7 @@ const GROUPS: &[(&str, &[&[Function]])] = &[
     ("Format pictures", &[formatting::FUNCTIONS]),
     ("uuid", &[uuid::FUNCTIONS]),
     ("JSON", &[json::FUNCTIONS]),
+    ("Over windows", &[windows::FUNCTIONS]),
     (
         "The session, the catalog and the server",
         &[

@@ -68,6 +68,14 @@ pub(crate) fn estimate(node: &PlanNode) -> Estimate {
             let width = (groups.len() + calls.len()) as f64 * VALUE_BYTES;
             Estimate { startup: total, total, rows, width }
         }
+        PlanNode::Window { input, plan } => {
+            // A row goes up when its partition, or what it sees of it, is there: PostgreSQL counts the first row as the start.
+            let below = estimate(input);
+            let operators = plan.calls.len() + plan.window.sort_keys().len();
+            let total = below.total + below.rows * (0.01 + 0.0025 * operators as f64);
+            let width = below.width + plan.calls.len() as f64 * VALUE_BYTES;
+            Estimate { total, width, ..below }
+        }
         PlanNode::Project { input, exprs, sets, .. } => {
             let below = estimate(input);
             let times = if sets.is_empty() { 1.0 } else { FUNCTION_ROWS };

@@ -14,6 +14,8 @@ mod scan;
 mod selectivity;
 mod tid_path;
 mod virtual_key;
+mod window;
+mod window_order;
 
 use std::sync::Arc;
 
@@ -31,6 +33,9 @@ pub(crate) use estimate::{Estimate, estimate};
 pub(crate) use implication::implies;
 pub(crate) use planner::plan_statement;
 pub(crate) use scan::{BitmapPlan, IndexPath, KeyCondition, ScanPath as PathPlan, ScanPlan};
+pub(crate) use window::{
+    Bound, Exclusion, Frame, FrameMode, Window, WindowBody, WindowCall, WindowPlan, Windowing,
+};
 
 /// A nested query with its own rows.
 #[derive(Clone, Debug)]
@@ -325,6 +330,11 @@ pub(crate) enum PlanNode {
         input_width: usize,
         groups: Vec<Expr>,
         calls: Vec<AggregateCall>,
+    },
+    /// Adds the results of window functions to each row.
+    Window {
+        input: Arc<PlanNode>,
+        plan: Box<WindowPlan>,
     },
     /// Computes a new row; with sets, one per row of the longest set.
     Project {

@@ -7,6 +7,7 @@ use niwaki_types::{ColumnType, Datum};
 
 use super::estimate::estimate;
 use super::joins::{Leaf, LeafKind, Wanted, plan_joins};
+use super::window_order::{first_order, window_order, windowed};
 use super::{
     LockTarget, ModifyPlan, OuterCheck, PlanNode, RecursivePlan, SortKey, SubPlan, WithPlan,
     WorkingPlan, conjunction,
@@ -15,9 +16,9 @@ use crate::context::{ColumnInfo, PlannerSettings};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, Nested};
 use crate::query::{
-    Body, Distinct, From, FromItem, ItemKind, JoinTree, JoinType, ModifyQuery, ModifySource,
-    OrderKey, Query, Select, SetOperation, SetSide, SharedQuery, StatementBody, StatementQuery,
-    reads_slots,
+    Body, Distinct, From, FromItem, Grouping, ItemKind, JoinTree, JoinType, ModifyQuery,
+    ModifySource, OrderKey, Query, Select, SetOperation, SetSide, SharedQuery, StatementBody,
+    StatementQuery, reads_slots,
 };
 
 /// Plans a statement. Returns its root, and how many nested plans it has.
@@ -160,12 +161,24 @@ impl Planner {
         order: &[OrderKey],
         wanted_rows: Option<f64>,
     ) -> Result<PlanNode> {
-        let Select { from, mut grouping, mut targets, mut sets, distinct, locks } = select;
+        let Select { from, mut grouping, mut windowing, mut targets, mut sets, distinct, locks } =
+            select;
         for expr in targets.iter_mut().chain(sets.iter_mut().flat_map(|set| &mut set.arguments)) {
             self.expr(expr)?;
         }
+        for expr in windowing.row_exprs_mut() {
+            self.expr(expr)?;
+        }
+        for expr in windowing.offsets_mut() {
+            self.expr(expr)?;
+        }
+        let named = named_keys(order, grouping.as_ref(), &distinct, &targets[..columns], &targets);
+        let windows = window_order(&windowing, &named);
         // The order may come from an index when rows go from the scan to the result one by one.
-        let simple = grouping.is_none() && distinct == Distinct::None && sets.is_empty();
+        let simple = grouping.is_none()
+            && windowing.is_empty()
+            && distinct == Distinct::None
+            && sets.is_empty();
         let types: Vec<ColumnType> = targets.iter().map(Expr::column_type).collect();
         let key = |key: &OrderKey, expr: Expr| SortKey {
             expr,
@@ -174,6 +187,8 @@ impl Planner {
         };
         let wanted_order: Vec<SortKey> = if simple {
             order.iter().map(|wanted| key(wanted, targets[wanted.target].clone())).collect()
+        } else if grouping.is_none() {
+            first_order(&windowing, &windows)
         } else {
             Vec::new()
         };
@@ -193,6 +208,7 @@ impl Planner {
                 grouping.groups.iter().for_each(|group| mark(group, &mut used));
             }
             None => {
+                windowing.for_each_row_expr(&mut |expr| mark(expr, &mut used));
                 let arguments = sets.iter().flat_map(|set| &set.arguments);
                 targets.iter().chain(arguments).for_each(|expr| mark(expr, &mut used));
             }
@@ -216,11 +232,12 @@ impl Planner {
         let mut sort_done = simple && ordered;
         if !locks.is_empty() {
             if !sort_done && !wanted_order.is_empty() {
-                node = PlanNode::Sort { input: Arc::new(node), keys: wanted_order };
+                node = PlanNode::Sort { input: Arc::new(node), keys: wanted_order.clone() };
             }
             sort_done = true;
             node = PlanNode::LockRows { input: Arc::new(node), targets: locks, outer, recheck };
         }
+        let below = if ordered && grouping.is_none() { wanted_order } else { Vec::new() };
         if let Some(grouping) = grouping {
             input_width = grouping.groups.len() + grouping.calls.len();
             node = PlanNode::Aggregate {
@@ -232,6 +249,19 @@ impl Planner {
             if let Some(condition) = grouping.having {
                 node = PlanNode::Filter { input: Arc::new(node), condition };
             }
+        }
+        if !windowing.is_empty() {
+            let done = windowed(windowing, &windows, node, input_width, below);
+            let arguments = sets.iter_mut().flat_map(|set| &mut set.arguments);
+            targets.iter_mut().chain(arguments).for_each(|expr| done.place(expr));
+            let known = |(wanted, by): (&OrderKey, &SortKey)| {
+                key(wanted, targets[wanted.target].clone()).same(by)
+            };
+            sort_done = sets.is_empty()
+                && distinct != Distinct::Rows
+                && order.len() <= done.order.len()
+                && order.iter().zip(&done.order).all(known);
+            (node, input_width) = (done.node, done.width);
         }
         node = PlanNode::Project { input: Arc::new(node), input_width, exprs: targets, sets };
         if distinct == Distinct::Rows {
@@ -506,6 +536,26 @@ fn mark(expr: &Expr, used: &mut [bool]) {
 
 fn types_of(columns: &[ColumnInfo]) -> Vec<ColumnType> {
     columns.iter().map(|column| column.column_type).collect()
+}
+
+/// The expressions that ORDER BY, GROUP BY and DISTINCT name, in this order, over the row that windows are computed over.
+fn named_keys(
+    order: &[OrderKey],
+    grouping: Option<&Grouping>,
+    distinct: &Distinct,
+    columns: &[Expr],
+    targets: &[Expr],
+) -> Vec<Expr> {
+    let mut named: Vec<Expr> = order.iter().map(|key| targets[key.target].clone()).collect();
+    for (slot, group) in grouping.iter().flat_map(|grouping| &grouping.groups).enumerate() {
+        named.push(Expr::slot(slot, group.column_type()));
+    }
+    match distinct {
+        Distinct::None => {}
+        Distinct::Rows => named.extend(columns.iter().cloned()),
+        Distinct::On(on) => named.extend(on.iter().map(|target| targets[*target].clone())),
+    }
+    named
 }
 
 /// Puts rows in the order that their values are to have.

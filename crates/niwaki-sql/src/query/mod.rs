@@ -15,7 +15,7 @@ use crate::context::ColumnInfo;
 use crate::expr::Expr;
 use crate::functions::Function;
 use crate::plan::{
-    AggregateCall, ConflictPlan, LockTarget, ModifyKind, SetCall, SetKind, SlotRange,
+    AggregateCall, ConflictPlan, LockTarget, ModifyKind, SetCall, SetKind, SlotRange, Windowing,
 };
 
 pub(crate) use walk::{
@@ -105,6 +105,8 @@ pub(crate) struct SetSide {
 pub(crate) struct Select {
     pub(crate) from: From,
     pub(crate) grouping: Option<Grouping>,
+    /// Over the row of the grouping, or of FROM. Targets and sets name the results by number.
+    pub(crate) windowing: Windowing,
     /// Values of the result, then those that are only sorted by; over the row of FROM, or over that of the
     /// grouping if there is one.
     pub(crate) targets: Vec<Expr>,

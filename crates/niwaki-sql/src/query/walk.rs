@@ -23,6 +23,8 @@ impl Query {
                     }
                     grouping.having.iter().for_each(&mut *visit);
                 }
+                select.windowing.for_each_row_expr(visit);
+                select.windowing.offsets().for_each(&mut *visit);
                 select.targets.iter().for_each(&mut *visit);
                 select.sets.iter().flat_map(|set| &set.arguments).for_each(&mut *visit);
             }
@@ -53,6 +55,8 @@ impl Query {
                     }
                     grouping.having.iter_mut().for_each(&mut *visit);
                 }
+                select.windowing.row_exprs_mut().into_iter().for_each(&mut *visit);
+                select.windowing.offsets_mut().for_each(&mut *visit);
                 select.targets.iter_mut().for_each(&mut *visit);
                 select.sets.iter_mut().flat_map(|set| &mut set.arguments).for_each(&mut *visit);
             }

@@ -27,6 +27,7 @@ fn is_simple(from: &From, number: usize) -> bool {
     let inside = &select.from;
     let Some(inside_tree) = &inside.tree else { return false };
     let plain = select.grouping.is_none()
+        && select.windowing.is_empty()
         && select.sets.is_empty()
         && select.locks.is_empty()
         && select.distinct == Distinct::None

@@ -139,6 +139,7 @@ fn level_of(select: &mut Select) -> Level<'_> {
             }
         }
         None => {
+            exprs.extend(select.windowing.row_exprs_mut());
             exprs.extend(&mut select.targets);
             exprs.extend(select.sets.iter_mut().flat_map(|set| &mut set.arguments));
         }

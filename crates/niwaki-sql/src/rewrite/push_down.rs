@@ -109,7 +109,11 @@ fn accepts(query: &Query, condition: &Expr) -> bool {
                 fits = fits
                     && slot < query.columns.len()
                     && on.is_none_or(|on| on.contains(&slot))
-                    && select.targets.get(slot).is_some_and(|target| !volatile_inside(target));
+                    && select.targets.get(slot).is_some_and(|target| {
+                        // What a window function gives depends on rows that the condition would take away, but for
+                        // whole partitions.
+                        !volatile_inside(target) && select.windowing.all_divide_by(target)
+                    });
             });
             fits
         }

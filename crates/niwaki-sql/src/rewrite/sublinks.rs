@@ -105,7 +105,10 @@ fn any_join(
 
 /// Whether the rows of the query do not depend on what is above FROM and WHERE.
 fn is_plain(select: &Select) -> bool {
-    select.grouping.is_none() && select.sets.is_empty() && select.locks.is_empty()
+    select.grouping.is_none()
+        && select.windowing.is_empty()
+        && select.sets.is_empty()
+        && select.locks.is_empty()
 }
 
 fn exists_fits(sub: &SubQuery) -> bool {

@@ -173,7 +173,7 @@ pub(super) fn jsonb_of_texts(values: &[Datum]) -> Result<Datum> {
 }
 
 /// Running state of `json_agg`, `jsonb_agg`, `json_object_agg` or `jsonb_object_agg`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum JsonAggregate {
     /// The text so far, empty before the first row; whether it is an object.
     Text { text: Vec<u8>, object: bool },

@@ -1,0 +1,174 @@
+//! One partition after the other, read from the input as far as somebody asks.
+
+use std::sync::Arc;
+
+use niwaki_types::{Datum, KeyOrder, encode_key};
+
+use super::rows::{Cursor, Rows};
+use crate::error::{Result, SqlError};
+use crate::exec::{Step, start};
+use crate::expr::{Expr, Runtime};
+use crate::plan::{PlanNode, Window};
+
+/// The partition at hand. Behind each row's own values stands the number of its group: rows that are equal in the order.
+pub(super) struct Partition {
+    input: Box<dyn Step>,
+    width: usize,
+    rows: Rows,
+    /// All of its rows are there.
+    complete: bool,
+    /// The input has no more rows.
+    ended: bool,
+    /// The row that was read last; `waits` if it is the first of the next partition.
+    incoming: Vec<Datum>,
+    waits: bool,
+    /// What the rows of the partition are equal in.
+    key: Vec<u8>,
+    /// The order's keys of the last row, and its group.
+    order_key: Vec<u8>,
+    group: i64,
+    scratch: Vec<u8>,
+}
+
+impl Partition {
+    /// Nothing yet: [`Partition::begin`] comes first.
+    pub(super) fn new(input: &Arc<PlanNode>, width: usize, rt: &Runtime<'_, '_>) -> Self {
+        Self {
+            input: start(input, &*rt.state),
+            width,
+            rows: Rows::new(width + 1, rt.exec),
+            complete: true,
+            ended: false,
+            incoming: vec![Datum::Null; width],
+            waits: false,
+            key: Vec::new(),
+            order_key: Vec::new(),
+            group: 0,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Goes on to the next partition; false if there is none.
+    pub(super) fn begin(&mut self, window: &Window, rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        self.rows.clear();
+        self.group = 0;
+        if !self.waits {
+            if self.ended || !self.input.next(&mut self.incoming, rt)? {
+                self.ended = true;
+                return Ok(false);
+            }
+            self.scratch.clear();
+            keys_of(&window.partition, &self.incoming, &mut self.scratch, rt)?;
+        }
+        self.waits = false;
+        self.complete = false;
+        std::mem::swap(&mut self.key, &mut self.scratch);
+        self.order_key.clear();
+        order_keys(window, &self.incoming, &mut self.order_key, rt)?;
+        self.take()?;
+        Ok(true)
+    }
+
+    /// Whether there is a row of this number.
+    pub(super) fn reach(
+        &mut self,
+        number: u64,
+        window: &Window,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<bool> {
+        while self.rows.count() <= number {
+            if self.complete {
+                return Ok(false);
+            }
+            self.read(window, rt)?;
+        }
+        Ok(true)
+    }
+
+    /// How many rows there are.
+    pub(super) fn count(&mut self, window: &Window, rt: &mut Runtime<'_, '_>) -> Result<u64> {
+        while !self.complete {
+            self.read(window, rt)?;
+        }
+        Ok(self.rows.count())
+    }
+
+    /// Takes a row more, or finds that there is none.
+    fn read(&mut self, window: &Window, rt: &mut Runtime<'_, '_>) -> Result<()> {
+        rt.tick()?;
+        if !self.input.next(&mut self.incoming, rt)? {
+            (self.complete, self.ended) = (true, true);
+            return Ok(());
+        }
+        if !window.partition.is_empty() {
+            self.scratch.clear();
+            keys_of(&window.partition, &self.incoming, &mut self.scratch, rt)?;
+            if self.scratch != self.key {
+                (self.complete, self.waits) = (true, true);
+                return Ok(());
+            }
+        }
+        if !window.order.is_empty() {
+            self.scratch.clear();
+            order_keys(window, &self.incoming, &mut self.scratch, rt)?;
+            if self.scratch != self.order_key {
+                self.group += 1;
+                std::mem::swap(&mut self.order_key, &mut self.scratch);
+            }
+        }
+        self.take()
+    }
+
+    fn take(&mut self) -> Result<()> {
+        self.incoming.resize(self.width, Datum::Null);
+        self.incoming.push(Datum::Int8(self.group));
+        self.rows.push(&self.incoming)?;
+        self.incoming.truncate(self.width);
+        Ok(())
+    }
+
+    /// The values of a row that [`Partition::reach`] has found.
+    pub(super) fn row<'r>(&'r self, cursor: &'r mut Cursor, number: u64) -> Result<&'r [Datum]> {
+        self.rows.row(cursor, number)
+    }
+
+    /// The group of such a row, from 0.
+    pub(super) fn group(&self, cursor: &mut Cursor, number: u64) -> Result<i64> {
+        match self.rows.row(cursor, number)?.last() {
+            Some(Datum::Int8(group)) => Ok(*group),
+            _ => Err(SqlError::internal("a row of a window without a group")),
+        }
+    }
+
+    /// Forgets the rows before one.
+    pub(super) fn forget_before(&mut self, number: u64) {
+        self.rows.forget_before(number);
+    }
+}
+
+/// Appends the keys of expressions over a row.
+fn keys_of(
+    exprs: &[Expr],
+    row: &[Datum],
+    out: &mut Vec<u8>,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<()> {
+    for expr in exprs {
+        let value = expr.eval(row, rt)?;
+        encode_key(&value, KeyOrder::ascending(expr.ty), out);
+    }
+    Ok(())
+}
+
+fn order_keys(
+    window: &Window,
+    row: &[Datum],
+    out: &mut Vec<u8>,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<()> {
+    for key in &window.order {
+        let value = key.expr.eval(row, rt)?;
+        encode_key(&value, KeyOrder::ascending(key.expr.ty), out);
+    }
+    Ok(())
+}

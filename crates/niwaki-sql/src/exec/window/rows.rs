@@ -1,0 +1,253 @@
+//! The rows of a partition, which are read at several places at once.
+//!
+//! ```text
+//!   forgotten | blocks in memory | blocks in a file              | the open block
+//!             ^ first            ^ where memory was used up      ^ filled now
+//! ```
+//!
+//! Rows are kept in blocks of some dozens. Those that nobody needs any more are forgotten from the front, so that frames
+//! which move along with their row hold few. Once the budget is used up whole blocks go to a temporary file; a cursor holds
+//! one of them in memory. Where blocks begin is known of some only, and found by their lengths from there.
+
+use std::collections::VecDeque;
+
+use niwaki_table::{TempFile, TempSpace};
+use niwaki_types::{Datum, read_tagged_row, write_tagged_row};
+
+use crate::context::ExecContext;
+use crate::error::{Result, SqlError};
+use crate::exec::row_bytes;
+
+/// Most rows of a block.
+const BLOCK_ROWS_MAX: usize = 64;
+/// A block is closed at this many bytes, or at a part of the budget.
+const BLOCK_BYTES: std::ops::RangeInclusive<usize> = 512..=64 * 1024;
+/// Blocks of the file whose places are remembered.
+const MARKS_MAX: usize = 256;
+/// Before each block of the file: its rows, and its bytes.
+const HEADER_BYTES: usize = 8;
+
+/// Rows side by side, the first by its number in the partition.
+#[derive(Debug, Default)]
+struct Block {
+    first: u64,
+    rows: usize,
+    values: Vec<Datum>,
+    bytes: usize,
+}
+
+impl Block {
+    fn end(&self) -> u64 {
+        self.first + self.rows as u64
+    }
+
+    fn get(&self, number: u64, width: usize) -> Option<&[Datum]> {
+        let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        if at >= self.rows { None } else { self.values.get(at * width..(at + 1) * width) }
+    }
+}
+
+/// Blocks behind those in memory.
+struct Spilled {
+    file: TempFile,
+    /// Numbers of the first row, and of that behind the last.
+    first: u64,
+    end: u64,
+    /// First row and offset of every so many blocks.
+    marks: Vec<(u64, u64)>,
+    stride: usize,
+    blocks: usize,
+}
+
+/// The rows of one partition.
+pub(super) struct Rows {
+    width: usize,
+    temp: Option<TempSpace>,
+    budget: usize,
+    block_bytes: usize,
+    /// Bytes in memory, the open block's included.
+    held: usize,
+    memory: VecDeque<Block>,
+    spilled: Option<Spilled>,
+    open: Block,
+    bytes: Vec<u8>,
+}
+
+/// A place that is read at, with the block of the file that it is in.
+#[derive(Debug, Default)]
+pub(super) struct Cursor {
+    block: Block,
+    /// Where the block behind that begins in the file.
+    next: Option<u64>,
+}
+
+impl Cursor {
+    /// Forgets what it holds, which is of another partition.
+    pub(super) fn reset(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl Rows {
+    /// No rows yet, of `width` values; `work_mem` of memory.
+    pub(super) fn new(width: usize, exec: &ExecContext<'_>) -> Self {
+        let budget = exec.work_mem;
+        Self {
+            width,
+            temp: exec.temp.cloned(),
+            budget,
+            block_bytes: (budget / 32).clamp(*BLOCK_BYTES.start(), *BLOCK_BYTES.end()),
+            held: 0,
+            memory: VecDeque::new(),
+            spilled: None,
+            open: Block::default(),
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Forgets all rows: another partition begins.
+    pub(super) fn clear(&mut self) {
+        self.held = 0;
+        self.memory.clear();
+        self.spilled = None;
+        self.open = Block::default();
+    }
+
+    /// How many rows were taken, those that are forgotten included.
+    pub(super) fn count(&self) -> u64 {
+        self.open.end()
+    }
+
+    /// Takes a row of [`Rows::new`]'s width.
+    pub(super) fn push(&mut self, row: &[Datum]) -> Result<()> {
+        if self.open.rows >= BLOCK_ROWS_MAX || self.open.bytes >= self.block_bytes {
+            self.close()?;
+        }
+        // The vector may be as large again as what is in it.
+        let bytes = row_bytes(row) + size_of_val(row);
+        self.open.values.extend_from_slice(row);
+        self.open.rows += 1;
+        self.open.bytes += bytes;
+        self.held += bytes;
+        Ok(())
+    }
+
+    /// Puts the open block behind the others.
+    fn close(&mut self) -> Result<()> {
+        let next = Block { first: self.open.end(), ..Block::default() };
+        let block = std::mem::replace(&mut self.open, next);
+        if self.spilled.is_none() {
+            match &self.temp {
+                Some(temp) if self.held > self.budget => {
+                    self.spilled = Some(Spilled {
+                        file: temp.create()?,
+                        first: block.first,
+                        end: block.first,
+                        marks: Vec::new(),
+                        stride: 1,
+                        blocks: 0,
+                    });
+                }
+                _ => {
+                    self.memory.push_back(block);
+                    return Ok(());
+                }
+            }
+        }
+        self.bytes.clear();
+        self.bytes.resize(HEADER_BYTES, 0);
+        write_tagged_row(&block.values, &mut self.bytes);
+        let length = u32::try_from(self.bytes.len() - HEADER_BYTES)
+            .map_err(|_| SqlError::new("54000", "a row is too large for a window"))?;
+        self.bytes[..4].copy_from_slice(&(block.rows as u32).to_le_bytes());
+        self.bytes[4..HEADER_BYTES].copy_from_slice(&length.to_le_bytes());
+        if let Some(spilled) = &mut self.spilled {
+            spilled.push(&block, &self.bytes)?;
+        }
+        self.held = self.held.saturating_sub(block.bytes);
+        Ok(())
+    }
+
+    /// Forgets rows before one. What is in the file stays there until the partition ends.
+    pub(super) fn forget_before(&mut self, number: u64) {
+        while self.memory.front().is_some_and(|block| block.end() <= number) {
+            if let Some(block) = self.memory.pop_front() {
+                self.held = self.held.saturating_sub(block.bytes);
+            }
+        }
+    }
+
+    /// A row that is there, by its number.
+    pub(super) fn row<'r>(&'r self, cursor: &'r mut Cursor, number: u64) -> Result<&'r [Datum]> {
+        let gone = || SqlError::internal("a row of a window that is not there");
+        if number >= self.open.first {
+            return self.open.get(number, self.width).ok_or_else(gone);
+        }
+        if let Some(spilled) = self.spilled.as_ref().filter(|spilled| number >= spilled.first) {
+            if cursor.block.get(number, self.width).is_none() {
+                spilled.load(cursor, number)?;
+            }
+            return cursor.block.get(number, self.width).ok_or_else(gone);
+        }
+        let place = self.memory.partition_point(|block| block.end() <= number);
+        self.memory.get(place).and_then(|block| block.get(number, self.width)).ok_or_else(gone)
+    }
+}
+
+impl Spilled {
+    fn push(&mut self, block: &Block, bytes: &[u8]) -> Result<()> {
+        if self.blocks.is_multiple_of(self.stride) {
+            if self.marks.len() >= MARKS_MAX {
+                // Every other one, and as far apart from here on.
+                let mut keep = false;
+                self.marks.retain(|_| {
+                    keep = !keep;
+                    keep
+                });
+                self.stride *= 2;
+            }
+            if self.blocks.is_multiple_of(self.stride) {
+                self.marks.push((block.first, self.file.len()));
+            }
+        }
+        self.blocks += 1;
+        self.end = block.end();
+        Ok(self.file.append(bytes)?)
+    }
+
+    /// Lets a cursor hold the block of a row.
+    fn load(&self, cursor: &mut Cursor, number: u64) -> Result<()> {
+        let mark = self.marks.partition_point(|(first, _)| *first <= number);
+        let (mut first, mut offset) = match mark.checked_sub(1).and_then(|at| self.marks.get(at)) {
+            Some(mark) if number < self.end => *mark,
+            _ => return Err(SqlError::internal("a row of a window that is in no file")),
+        };
+        // Behind the block that the cursor has, if that is nearer.
+        if let Some(next) = cursor.next
+            && (first..=number).contains(&cursor.block.end())
+        {
+            (first, offset) = (cursor.block.end(), next);
+        }
+        let mut header = [0u8; HEADER_BYTES];
+        // Ends: each turn goes on by a block, and the row is in one of them.
+        loop {
+            self.file.read_exact_at(&mut header, offset)?;
+            let [a, b, c, d, e, f, g, h] = header;
+            let (rows, length) =
+                (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+            let begin = offset + HEADER_BYTES as u64;
+            offset = begin + u64::from(length);
+            if number >= first + u64::from(rows) {
+                first += u64::from(rows);
+                continue;
+            }
+            let mut bytes = vec![0; length as usize];
+            self.file.read_exact_at(&mut bytes, begin)?;
+            cursor.block.values.clear();
+            read_tagged_row(&bytes, &mut cursor.block.values)?;
+            (cursor.block.first, cursor.block.rows) = (first, rows as usize);
+            cursor.next = Some(offset);
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Functions that see the rows around theirs: what they are called with. The executor computes them.
+
+use super::{Function, functions};
+
+/// A function that is called over a window only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WindowFunction {
+    RowNumber,
+    Rank,
+    DenseRank,
+    PercentRank,
+    CumeDist,
+    Ntile,
+    Lag,
+    Lead,
+    FirstValue,
+    LastValue,
+    NthValue,
+}
+
+use WindowFunction as W;
+
+impl WindowFunction {
+    /// Its name in SQL.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            W::RowNumber => "row_number",
+            W::Rank => "rank",
+            W::DenseRank => "dense_rank",
+            W::PercentRank => "percent_rank",
+            W::CumeDist => "cume_dist",
+            W::Ntile => "ntile",
+            W::Lag => "lag",
+            W::Lead => "lead",
+            W::FirstValue => "first_value",
+            W::LastValue => "last_value",
+            W::NthValue => "nth_value",
+        }
+    }
+}
+
+// Strict as PostgreSQL's catalog has them, though a window is asked for its rows whatever the arguments are.
+pub(super) const FUNCTIONS: &[Function] = functions! {
+    "row_number" () INT8 nullable single immutable Window(W::RowNumber);
+    "rank" () INT8 nullable single immutable Window(W::Rank);
+    "dense_rank" () INT8 nullable single immutable Window(W::DenseRank);
+    "percent_rank" () FLOAT8 nullable single immutable Window(W::PercentRank);
+    "cume_dist" () FLOAT8 nullable single immutable Window(W::CumeDist);
+    "ntile" (INT4) INT4 strict single immutable Window(W::Ntile);
+    "lag" (ELEMENT) ELEMENT strict single immutable Window(W::Lag);
+    "lag" (ELEMENT, INT4) ELEMENT strict single immutable Window(W::Lag);
+    "lag" (COMPATIBLE, INT4, COMPATIBLE) COMPATIBLE strict single immutable Window(W::Lag);
+    "lead" (ELEMENT) ELEMENT strict single immutable Window(W::Lead);
+    "lead" (ELEMENT, INT4) ELEMENT strict single immutable Window(W::Lead);
+    "lead" (COMPATIBLE, INT4, COMPATIBLE) COMPATIBLE strict single immutable Window(W::Lead);
+    "first_value" (ELEMENT) ELEMENT strict single immutable Window(W::FirstValue);
+    "last_value" (ELEMENT) ELEMENT strict single immutable Window(W::LastValue);
+    "nth_value" (ELEMENT, INT4) ELEMENT strict single immutable Window(W::NthValue);
+};

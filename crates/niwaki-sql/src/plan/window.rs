@@ -1,0 +1,257 @@
+//! Window functions: what they see, and what they compute.
+
+use super::{AggregateCall, SortKey};
+use crate::expr::{Expr, ExprKind};
+use crate::functions::WindowFunction;
+
+/// The window functions of a query level.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Windowing {
+    pub(crate) windows: Vec<Window>,
+    /// By the numbers that [`ExprKind::Window`] has.
+    pub(crate) calls: Vec<WindowCall>,
+}
+
+/// One window: which rows belong together, in which order, and which of them a row's functions see.
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    pub(crate) partition: Vec<Expr>,
+    pub(crate) order: Vec<SortKey>,
+    pub(crate) frame: Frame,
+}
+
+/// One call of a function over a window.
+#[derive(Clone, Debug)]
+pub(crate) struct WindowCall {
+    /// Which window.
+    pub(crate) window: usize,
+    pub(crate) body: WindowBody,
+}
+
+/// What a call computes.
+#[derive(Clone, Debug)]
+pub(crate) enum WindowBody {
+    /// A function of windows alone, with its arguments.
+    Function(WindowFunction, Vec<Expr>),
+    /// An aggregate of the rows of the frame, without DISTINCT and ORDER BY.
+    Aggregate(Box<AggregateCall>),
+}
+
+/// The part of its partition that a row sees.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    pub(crate) mode: FrameMode,
+    pub(crate) start: Bound,
+    pub(crate) end: Bound,
+    pub(crate) exclusion: Exclusion,
+}
+
+/// What a frame's bounds count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FrameMode {
+    Rows,
+    /// Distance of the value that the rows are ordered by.
+    Range,
+    /// Groups of rows that are equal in the order.
+    Groups,
+}
+
+/// Where a frame begins or ends, seen from the current row.
+#[derive(Clone, Debug)]
+pub(crate) enum Bound {
+    UnboundedPreceding,
+    Preceding(Expr),
+    CurrentRow,
+    Following(Expr),
+    UnboundedFollowing,
+}
+
+/// Which rows around the current one are taken out of the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exclusion {
+    None,
+    CurrentRow,
+    /// The current row and those equal to it in the order.
+    Group,
+    /// Those equal to it, not itself.
+    Ties,
+}
+
+impl Bound {
+    pub(crate) fn offset(&self) -> Option<&Expr> {
+        match self {
+            Self::Preceding(expr) | Self::Following(expr) => Some(expr),
+            _ => None,
+        }
+    }
+
+    fn offset_mut(&mut self) -> Option<&mut Expr> {
+        match self {
+            Self::Preceding(expr) | Self::Following(expr) => Some(expr),
+            _ => None,
+        }
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+            && match (self.offset(), other.offset()) {
+                (Some(a), Some(b)) => a.same(b) && !super::is_volatile(a),
+                _ => true,
+            }
+    }
+}
+
+impl Frame {
+    fn same(&self, other: &Self) -> bool {
+        self.mode == other.mode
+            && self.exclusion == other.exclusion
+            && self.start.same(&other.start)
+            && self.end.same(&other.end)
+    }
+}
+
+impl SortKey {
+    /// Whether both sort alike.
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        self.expr.same(&other.expr)
+            && self.descending == other.descending
+            && self.nulls_first == other.nulls_first
+    }
+}
+
+impl Window {
+    /// Whether both are one: the same rows, the same order, the same frame.
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        let partitions = self.partition.len() == other.partition.len()
+            && self.partition.iter().zip(&other.partition).all(|(a, b)| a.same(b));
+        let orders = self.order.len() == other.order.len()
+            && self.order.iter().zip(&other.order).all(|(a, b)| a.same(b));
+        partitions && orders && self.frame.same(&other.frame)
+    }
+
+    /// What its input is sorted by: the keys of its partitions, then those of its order, each once. What is the same
+    /// in every row sorts nothing.
+    pub(crate) fn sort_keys(&self) -> Vec<SortKey> {
+        let mut keys: Vec<SortKey> = Vec::new();
+        let partition = self.partition.iter().map(|expr| {
+            // As the order has it, where it names the same.
+            let ordered = self.order.iter().find(|key| key.expr.same(expr));
+            ordered.cloned().unwrap_or_else(|| SortKey {
+                expr: expr.clone(),
+                descending: false,
+                nulls_first: false,
+            })
+        });
+        for key in partition.chain(self.order.iter().cloned()) {
+            let known = keys.iter().any(|known| known.expr.same(&key.expr));
+            if !known && !is_constant(&key.expr) {
+                keys.push(key);
+            }
+        }
+        keys
+    }
+
+    /// Calls `visit` with the expressions over the rows of the level.
+    pub(crate) fn for_each_key<'w>(&'w self, visit: &mut dyn FnMut(&'w Expr)) {
+        self.partition.iter().for_each(&mut *visit);
+        self.order.iter().for_each(|key| visit(&key.expr));
+    }
+}
+
+/// Whether an expression has the same value for all rows of its level.
+pub(super) fn is_constant(expr: &Expr) -> bool {
+    !super::is_volatile(expr)
+        && !expr.any(&mut |part| match part.kind {
+            ExprKind::Slot { depth, .. } => depth == 0,
+            ExprKind::SubQuery(_) | ExprKind::Aggregate(_) | ExprKind::Window(_) => true,
+            _ => false,
+        })
+}
+
+impl WindowBody {
+    /// Calls `visit` with its arguments and its FILTER.
+    pub(crate) fn for_each_expr<'w>(&'w self, visit: &mut dyn FnMut(&'w Expr)) {
+        match self {
+            Self::Function(_, arguments) => arguments.iter().for_each(visit),
+            Self::Aggregate(call) => {
+                call.arguments.iter().chain(&call.filter).for_each(visit);
+            }
+        }
+    }
+
+    fn exprs_mut(&mut self) -> Vec<&mut Expr> {
+        match self {
+            Self::Function(_, arguments) => arguments.iter_mut().collect(),
+            Self::Aggregate(call) => call.arguments.iter_mut().chain(&mut call.filter).collect(),
+        }
+    }
+}
+
+impl Windowing {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// Calls `visit` with every expression over the rows of the level: not with the offsets of frames, which read
+    /// none of them.
+    pub(crate) fn for_each_row_expr<'w>(&'w self, visit: &mut dyn FnMut(&'w Expr)) {
+        self.windows.iter().for_each(|window| window.for_each_key(visit));
+        self.calls.iter().for_each(|call| call.body.for_each_expr(visit));
+    }
+
+    /// The same with the right to change them.
+    pub(crate) fn row_exprs_mut(&mut self) -> Vec<&mut Expr> {
+        let keys = self.windows.iter_mut().flat_map(|window| {
+            let order = window.order.iter_mut().map(|key| &mut key.expr);
+            window.partition.iter_mut().chain(order)
+        });
+        keys.chain(self.calls.iter_mut().flat_map(|call| call.body.exprs_mut())).collect()
+    }
+
+    /// The offsets of the frames.
+    pub(crate) fn offsets(&self) -> impl Iterator<Item = &Expr> {
+        let frames = self.windows.iter().map(|window| &window.frame);
+        frames.flat_map(|frame| frame.start.offset().into_iter().chain(frame.end.offset()))
+    }
+
+    /// The same with the right to change them.
+    pub(crate) fn offsets_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        let frames = self.windows.iter_mut().map(|window| &mut window.frame);
+        frames.flat_map(|frame| frame.start.offset_mut().into_iter().chain(frame.end.offset_mut()))
+    }
+
+    /// Every partition is of rows that are equal in this: it does not matter whether a condition on it is judged before
+    /// or after.
+    pub(crate) fn all_divide_by(&self, expr: &Expr) -> bool {
+        self.windows
+            .iter()
+            .all(|window| window.partition.iter().any(|partition| partition.same(expr)))
+    }
+
+    /// Leaves out windows that no function uses.
+    pub(crate) fn forget_unused(&mut self) {
+        let mut places = Vec::new();
+        let mut kept = Vec::new();
+        for (number, window) in std::mem::take(&mut self.windows).into_iter().enumerate() {
+            let used = self.calls.iter().any(|call| call.window == number);
+            places.push(kept.len());
+            if used {
+                kept.push(window);
+            }
+        }
+        for call in &mut self.calls {
+            call.window = places[call.window];
+        }
+        self.windows = kept;
+    }
+}
+
+/// A step that adds the results of functions over one window. Its rows come sorted by [`Window::sort_keys`].
+#[derive(Clone, Debug)]
+pub(crate) struct WindowPlan {
+    /// Values of the rows that come in; behind them, or behind other windows' results, the results go.
+    pub(crate) input_width: usize,
+    pub(crate) window: Window,
+    /// The slot of each result.
+    pub(crate) calls: Vec<(usize, WindowBody)>,
+}
