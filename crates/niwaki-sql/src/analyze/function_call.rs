@@ -61,8 +61,9 @@ impl Analyzer<'_> {
             self.exprs(&call.args)?
         };
         let types: Vec<TypeOid> = arguments.iter().map(|a| a.ty).collect();
+        let declared: Vec<TypeOid> = arguments.iter().map(Expr::declared).collect();
         if name == "pg_typeof" && arguments.len() == 1 {
-            return Ok(Expr::constant(Datum::Oid(types[0].0), TypeOid::REGTYPE, location));
+            return Ok(Expr::constant(Datum::Oid(declared[0].0), TypeOid::REGTYPE, location));
         }
         if matches!((name, types.as_slice()), ("to_json" | "to_jsonb", [TypeOid::UNKNOWN])) {
             return Err(self.polymorphic_unknown(location));
@@ -84,7 +85,7 @@ impl Analyzer<'_> {
                 {
                     return self.cast(argument, ColumnType::new(oid), location);
                 }
-                return Err(self.function_error(&shown, &types, location, &reason));
+                return Err(self.function_error(&shown, &declared, location, &reason));
             }
         };
         let mut converted = Vec::with_capacity(arguments.len());

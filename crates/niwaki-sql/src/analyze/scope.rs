@@ -52,6 +52,8 @@ pub(super) enum Place {
     IndexPredicate,
     /// GENERATED ALWAYS AS (…)
     Generation,
+    /// CHECK of a domain
+    Check,
 }
 
 impl Place {
@@ -73,6 +75,7 @@ impl Place {
             Self::IndexExpression => "index expressions",
             Self::IndexPredicate => "index predicates",
             Self::Generation => "column generation expressions",
+            Self::Check => "check constraints",
         }
     }
 
@@ -161,6 +164,20 @@ impl Scope {
         let slots = SlotRange { start, end: self.width() };
         self.sources.push(FromItem { kind, name, slots });
         JoinTree::Item(self.sources.len() - 1)
+    }
+
+    /// Adds one column that stands in no FROM item: the VALUE of a domain's check.
+    pub(super) fn add_value(&mut self, column: ItemColumn) {
+        let start = self.width();
+        self.used.resize(start + 1, false);
+        self.items.push(Item {
+            name: String::new(),
+            schema: None,
+            columns: vec![column],
+            relation: None,
+            start,
+            lone: false,
+        });
     }
 
     /// Adds the columns of a nested query, a function or VALUES.

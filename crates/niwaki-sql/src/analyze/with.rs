@@ -14,7 +14,6 @@ use super::{Analyzer, names_of};
 use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
 use crate::query::{Body, ItemKind, ModifyQuery, Query, SharedQuery};
-use crate::types::format_type;
 
 /// A WITH query that can be named.
 pub(super) struct Cte {
@@ -283,8 +282,8 @@ impl Analyzer<'_> {
                     "recursive query \"{}\" column {} has type {} in non-recursive term but type {} overall",
                     cte.ctename,
                     number + 1,
-                    format_type(first.column_type),
-                    format_type(overall.column_type)
+                    self.format_column_type(first.column_type),
+                    self.format_column_type(overall.column_type)
                 );
                 return Err(self
                     .error("42804", message, cte.location)

@@ -12,6 +12,7 @@ mod constraint;
 mod create_index;
 mod create_table;
 mod depend;
+mod domains;
 mod drop;
 mod foreign_key;
 mod identity;
