@@ -76,11 +76,11 @@ impl Analyzer<'_> {
                 }
             }
         }
+        if !arguments.is_empty() && found.declared().user_number().is_some() {
+            let message = format!("type modifier is not allowed for type \"{base}\"");
+            return Err(self.error("42601", message, location));
+        }
         if found.domain.is_some() {
-            if !arguments.is_empty() {
-                let message = format!("type modifier is not allowed for type \"{base}\"");
-                return Err(self.error("42601", message, location));
-            }
             if !name.array_bounds.is_empty() {
                 return Err(self.unsupported("an array of a domain", location));
             }

@@ -116,15 +116,18 @@ pub struct UserTypeName {
     pub name: Name,
     /// Whether an array of it is meant.
     pub array: bool,
+    /// Whether a modifier is given, which users' types do not have.
+    pub modified: bool,
 }
 
 /// The user's type that a syntax tree names.
 pub(super) fn user_type(type_name: &TypeName, source: &str) -> Option<UserTypeName> {
-    let plain = type_name.typmods.is_empty() && !type_name.setof && !type_name.pct_type;
+    let plain = !type_name.setof && !type_name.pct_type;
     let name = qualified(&strings(&type_name.names)).ok().filter(|_| plain)?;
     Some(UserTypeName {
         name: Name { position: position_of(source, type_name.location), ..name },
         array: !type_name.array_bounds.is_empty(),
+        modified: !type_name.typmods.is_empty(),
     })
 }
 

@@ -410,6 +410,9 @@ impl Session {
             SqlError::new("42704", format!("type \"{name}{array}\" does not exist"))
                 .with_position(name.position)
         })?;
+        if wanted.modified {
+            return Err(define::no_modifier(name));
+        }
         let oid = found.type_oid();
         if !wanted.array {
             return Ok(oid);
@@ -440,8 +443,9 @@ impl Session {
         }
         let mut values = Vec::with_capacity(types.len());
         for (text, oid) in parameters.iter().zip(types.iter()) {
-            let wanted = self.text.types.column_type(*oid);
-            values.push(self.evaluate_as(text, wanted)?);
+            // A value of a domain is judged, and measured, where the statement has it.
+            let wanted = self.text.types.column_type(*oid).oid;
+            values.push(self.evaluate_as(text, ColumnType::new(wanted))?);
         }
         self.run_prepared(statement, values, out)
     }

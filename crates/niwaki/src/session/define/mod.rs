@@ -38,6 +38,8 @@ use crate::Result;
 use crate::result::ResultSink;
 use crate::session::Session;
 
+pub(super) use types::no_modifier;
+
 /// Runs a defining statement; returns its command tag.
 pub(super) fn run(
     session: &mut Session,

@@ -96,6 +96,7 @@ impl Definer<'_> {
         let found = self.lock_type(&wanted.name, TableLockMode::AccessShare);
         let array = |found: &TypeDefinition| found.type_oid().array();
         match found {
+            Ok(_) if wanted.modified => Err(no_modifier(&wanted.name)),
             Ok(found) if !wanted.array => Ok(found.column_type()),
             Ok(found) => match array(&found) {
                 Some(array) => Ok(ColumnType::new(array)),
@@ -389,6 +390,12 @@ fn expression_user(
         }
     }
     Ok(None)
+}
+
+/// 42601: a user's type has no modifiers.
+pub(in crate::session) fn no_modifier(name: &Name) -> SqlError {
+    SqlError::new("42601", format!("type modifier is not allowed for type \"{name}\""))
+        .with_position(name.position)
 }
 
 pub(super) fn undefined(name: &Name) -> SqlError {
