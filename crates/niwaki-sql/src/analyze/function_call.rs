@@ -12,7 +12,7 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::functions::{Eval, Function, compare_function, functions_named, variadic_forms};
 use crate::plan::{AggregateCall, SetCall, is_volatile};
-use crate::types::{ANY, ANY_ELEMENT, CastContext, element_of, type_by_name};
+use crate::types::{ANY, ANY_ELEMENT, CastContext, CastPath, cast_path, element_of, type_by_name};
 
 impl Analyzer<'_> {
     pub(super) fn function_call(&mut self, call: &protobuf::FuncCall) -> Result<Expr> {
@@ -85,6 +85,14 @@ impl Analyzer<'_> {
                 {
                     return self.cast(argument, ColumnType::new(oid), location);
                 }
+                if let (Some(of_user), [ty]) = (self.type_as_function(call), types.as_slice())
+                    && (*ty == TypeOid::UNKNOWN
+                        || cast_path(*ty, of_user.oid, CastContext::Explicit)
+                            == Some(CastPath::Relabel))
+                    && let Some(argument) = arguments.pop()
+                {
+                    return self.cast(argument, of_user, location);
+                }
                 return Err(self.function_error(&shown, &declared, location, &reason));
             }
         };
@@ -103,6 +111,15 @@ impl Analyzer<'_> {
             return self.set_call(resolved.function, converted, resolved.result, location);
         }
         Ok(Expr::call(resolved.function, converted, resolved.result, location))
+    }
+
+    /// The user's type of a function's name, which is called to convert where that takes no work.
+    fn type_as_function(&self, call: &protobuf::FuncCall) -> Option<ColumnType> {
+        let names = names_of(&call.funcname);
+        let (name, schema) = names.split_last()?;
+        let found =
+            self.context.catalog.resolve_type(self.context.path, schema.last().copied(), name);
+        found.map(|found| found.column_type())
     }
 
     fn polymorphic_unknown(&self, location: i32) -> SqlError {
