@@ -20,7 +20,8 @@ const POSITIVE: &str = "create domain positive as int default 7 check (value > 0
 fn copy_judges_values_and_fills_defaults() {
     let (_database, mut session) = session(&[POSITIVE, "create table t (id int, n positive)"]);
     let mut copy = |sql: &str, input: &str| {
-        let mut lines = Lines { copy: input.as_bytes().to_vec(), ..Lines::default() };
+        let mut lines = Lines::default();
+        lines.copy = input.as_bytes().to_vec();
         let result = session.simple_query(sql, &mut lines);
         if result.is_err() {
             session.error();

@@ -193,7 +193,7 @@ fn domain_row(
         analyze,
         text(kind.align),
         text(kind.storage),
-        Datum::Int4(domain.typmod),
+        Datum::Int4(if domain.over.is_some() { -1 } else { domain.typmod }),
         Datum::Bool(domain.not_null),
         Datum::Oid(domain.below().declared().0),
         // That of a domain below is not counted again.

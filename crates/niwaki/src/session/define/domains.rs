@@ -124,6 +124,7 @@ impl Definer<'_> {
     }
 
     pub(super) fn alter_domain(&mut self, name: &Name, action: &DomainAction) -> Result<()> {
+        self.refuse_builtin(name)?;
         let found = self.lock_type(name, TableLockMode::AccessExclusive)?;
         let shown = self.state().types_of_values().shown(found.type_oid()).unwrap_or_default();
         let mut definition = TypeDefinition::clone(&found);
@@ -270,8 +271,27 @@ impl Definer<'_> {
         Ok(())
     }
 
+    /// Refuses one of PostgreSQL's own types where a domain is to be named.
+    fn refuse_builtin(&mut self, name: &Name) -> Result<()> {
+        if self.find_type(name).is_some()
+            || name.schema.as_deref().is_some_and(|s| s != "pg_catalog")
+        {
+            return Ok(());
+        }
+        match niwaki_sql::types::type_by_name(&name.name) {
+            None => Ok(()),
+            Some(oid) => {
+                let shown = niwaki_sql::types::format_oid(oid);
+                Err(SqlError::new("42809", format!("{shown} is not a domain")))
+            }
+        }
+    }
+
     /// Locks the type that a statement on a type or domain names, and returns it.
     fn named_in_statement(&mut self, name: &Name, domain: bool) -> Result<Arc<TypeDefinition>> {
+        if domain {
+            self.refuse_builtin(name)?;
+        }
         let found = self.lock_type(name, TableLockMode::AccessExclusive)?;
         if domain && found.domain().is_none() {
             let shown = self.state().types_of_values().shown(found.type_oid());

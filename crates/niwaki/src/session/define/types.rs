@@ -175,6 +175,10 @@ impl Definer<'_> {
                 if name.schema.as_deref().is_none_or(|schema| schema == "pg_catalog")
                     && let Some(oid) = niwaki_sql::types::type_by_name(&name.name)
                 {
+                    if domain {
+                        let message = format!("\"{name}\" is not a domain");
+                        return Err(SqlError::new("42809", message));
+                    }
                     let shown = niwaki_sql::types::format_oid(oid);
                     return Err(SqlError::new(
                         "2BP01",
