@@ -80,6 +80,9 @@ pub struct Column {
     /// PostgreSQL's type modifier, -1 when none.
     #[serde(rename = "m", default = "no_typmod", skip_serializing_if = "is_no_typmod")]
     pub typmod: i32,
+    /// The domain whose values they are; type and modifier are those that it is made of in the end.
+    #[serde(rename = "dom", default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<Oid>,
     /// NOT NULL (a primary key sets it too).
     #[serde(rename = "nn", default, skip_serializing_if = "is_false")]
     pub not_null: bool,
@@ -114,6 +117,7 @@ impl Column {
             name: name.into(),
             type_oid: column_type.oid.0,
             typmod: column_type.typmod,
+            domain: domain_number(column_type),
             not_null: false,
             default: None,
             identity: None,
@@ -125,18 +129,31 @@ impl Column {
         }
     }
 
-    /// The stored type.
+    /// The stored type, with its domain.
     pub fn column_type(&self) -> ColumnType {
-        ColumnType { oid: TypeOid(self.type_oid), typmod: self.typmod }
+        let domain = self.domain.map(|domain| TypeOid::of_domain(domain.0));
+        ColumnType { domain, ..ColumnType::with_typmod(TypeOid(self.type_oid), self.typmod) }
     }
+
+    /// Gives it another type.
+    pub fn set_column_type(&mut self, to: ColumnType) {
+        self.type_oid = to.oid.0;
+        self.typmod = to.typmod;
+        self.domain = domain_number(to);
+    }
+}
+
+/// The number of a type's domain, if it has one.
+fn domain_number(of: ColumnType) -> Option<Oid> {
+    of.domain.and_then(TypeOid::user_number).map(Oid)
 }
 
 /// A CHECK constraint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// Constraint name, unique in the table.
+    /// Constraint name, unique in the table or domain.
     pub name: String,
-    /// SQL text of the condition, over the table's columns.
+    /// SQL text of the condition: over the table's columns, or over VALUE for a domain's.
     pub expression: String,
     /// NOT VALID: rows that were there before it have not been tested.
     #[serde(rename = "unproved", default, skip_serializing_if = "is_false")]

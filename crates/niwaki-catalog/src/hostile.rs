@@ -19,7 +19,7 @@ const EXAMPLES: [&str; 2] = [
     r#"{"oid":16384,"schema":2200,"name":"t","kind":"Table","file":17,"logged":true,
 "columns":[{"name":"a","t":23,"m":-1,"nn":true,"d":"nextval('s'::regclass)","i":"Always","s":16390},
 {"name":"b","t":1043,"m":14,"old":"some","x":true},
-{"name":"d","t":23,"d":"a * 2","g":true,"c":"twice"}],
+{"name":"d","t":23,"d":"a * 2","g":true,"c":"twice"},{"name":"e","t":23,"dom":16391}],
 "checks":[{"name":"c","expression":"a > 0","unproved":true,"c":"positive"}],
 "foreign":[{"oid":16400,"name":"f","columns":[0,2],"references":16384,"referenced":[2,0],"index":16385,
 "update":"Cascade","delete":"SetNull","set":[0],"full":true,"check":"Statement","unproved":true,"c":"of itself"}],
@@ -60,13 +60,21 @@ fn definition(bytes: &[u8]) {
         (types, relation.options.fillfactor(), relation.sequence.as_ref().map(sequence_options));
 }
 
-const TYPE_EXAMPLE: &str = r#"{"oid":16384,"schema":2200,"name":"mood",
-"kind":{"Enum":[{"name":"sad","at":4611686018427387904},{"name":"ok","at":4611687117939015680}]}}"#;
+/// A type of each kind.
+const TYPE_EXAMPLES: [&str; 2] = [
+    r#"{"oid":16384,"schema":2200,"name":"mood",
+"kind":{"Enum":[{"name":"sad","at":4611686018427387904},{"name":"ok","at":4611687117939015680}]}}"#,
+    r#"{"oid":16385,"schema":2200,"name":"short","kind":{"Domain":{"t":1043,"m":14,"over":16386,"nn":true,"d":"'x'",
+"checks":[{"name":"a","expression":"value > 'a'"},{"name":"b","expression":"value < 'z'","unproved":true,"c":"late"}]}},
+"comment":"not long"}"#,
+];
 
 fn type_seeds() -> Vec<Vec<u8>> {
-    let read = serde_json::from_str::<TypeDefinition>(TYPE_EXAMPLE);
-    read.unwrap_or_else(|error| panic!("{error}: {TYPE_EXAMPLE}"));
-    vec![TYPE_EXAMPLE.as_bytes().to_vec()]
+    for example in TYPE_EXAMPLES {
+        let read = serde_json::from_str::<TypeDefinition>(example);
+        read.unwrap_or_else(|error| panic!("{error}: {example}"));
+    }
+    TYPE_EXAMPLES.map(|example| example.as_bytes().to_vec()).to_vec()
 }
 
 /// What is accepted is written as it was read, and its values have labels.
@@ -83,6 +91,7 @@ fn type_definition(bytes: &[u8]) {
     let Ok(definition) = TypeDefinition::of_object(&object) else { return };
     let again = definition.object().and_then(|object| TypeDefinition::of_object(&object));
     assert_eq!(again.ok().as_ref(), Some(&definition), "what is written is read");
+    let _ = (definition.column_type(), definition.domain().map(|domain| domain.below()));
     let found = definition.enum_type(definition.name.clone());
     for label in &found.labels {
         assert_eq!(found.label(label.position), Some(&*label.name));

@@ -47,4 +47,4 @@ pub use state::{
     CatalogState, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry, SearchPath,
 };
 pub use system::{Key, SystemSource, VirtualTable};
-pub use types::{StoredLabel, TypeDefinition, TypeKind};
+pub use types::{DomainDefinition, StoredLabel, TypeDefinition, TypeKind};

@@ -8,6 +8,7 @@ use crate::definition::{Check, Column, ConstraintTime, Oid};
 use crate::foreign_key::ForeignKey;
 use crate::relation::Relation;
 use crate::state::CatalogState;
+use crate::types::DomainDefinition;
 
 /// No table has more columns (PostgreSQL's limit); more checks than that have numbers that others have, too.
 const PARTS: u32 = 1600;
@@ -25,7 +26,7 @@ pub fn default_oid(table: Oid, column: usize) -> Oid {
     part_number(table, column)
 }
 
-/// The number of a CHECK constraint, by its position in the table's list.
+/// The number of a CHECK constraint, by its position in the list of the table or domain.
 pub fn check_oid(table: Oid, position: usize) -> Oid {
     part_number(table, position)
 }
@@ -136,6 +137,16 @@ impl CatalogState {
             .find(|constraint| constraint.oid == oid)
     }
 
+    /// The check of a domain with this number, and the domain.
+    pub fn domain_check(&self, oid: Oid) -> Option<(&DomainDefinition, &Check)> {
+        self.user_types().find_map(|definition| {
+            let domain = definition.domain()?;
+            let mut checks = domain.checks.iter().enumerate();
+            let found = checks.find(|(at, _)| check_oid(definition.oid, *at) == oid);
+            found.map(|(_, check)| (domain, check))
+        })
+    }
+
     /// Relations in the order of their numbers.
     pub fn in_order(&self) -> Vec<&Arc<Relation>> {
         let mut all: Vec<_> = self.relations().collect();
@@ -149,7 +160,7 @@ impl Relation {
     /// and with the types that `pg_attribute` has for them.
     pub fn shown_columns(&self, state: &CatalogState) -> Vec<Column> {
         let own = |name: String, type_oid: u32, typmod: i32| {
-            let column_type = ColumnType { oid: TypeOid(type_oid), typmod };
+            let column_type = ColumnType::with_typmod(TypeOid(type_oid), typmod);
             Column { not_null: self.sequence.is_some(), ..Column::new(name, column_type) }
         };
         if self.sequence.is_some() {

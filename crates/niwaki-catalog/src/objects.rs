@@ -71,7 +71,7 @@ fn file(id: u64) -> RelFile {
 }
 
 fn column(oid: TypeOid) -> ColumnType {
-    ColumnType { oid, typmod: -1 }
+    ColumnType::new(oid)
 }
 
 fn ascending(oid: TypeOid) -> KeyOrder {

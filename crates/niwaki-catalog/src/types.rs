@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use niwaki_types::{EnumLabel, EnumType, TypeOid, UserTypes, quote_identifier};
+use niwaki_types::{
+    ColumnType, DomainType, EnumLabel, EnumType, TypeOid, UserTypes, quote_identifier,
+};
 use serde::{Deserialize, Serialize};
 
-use crate::definition::Oid;
+use crate::definition::{Check, Oid};
 use crate::objects::{Object, ObjectKind, damaged};
 use crate::state::{CatalogState, PUBLIC_SCHEMA, SearchPath};
 
@@ -20,17 +22,55 @@ pub struct StoredLabel {
     pub position: u64,
 }
 
+/// What a domain is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DomainDefinition {
+    /// What its values are in the end: oid of a type that is no domain.
+    #[serde(rename = "t")]
+    pub type_oid: u32,
+    /// The modifier of that type, -1 when none.
+    #[serde(rename = "m")]
+    pub typmod: i32,
+    /// The domain that it was made of, if it was made of one, whose constraints are its own too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<Oid>,
+    /// NOT NULL
+    #[serde(rename = "nn", default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_null: bool,
+    /// SQL text of the DEFAULT expression.
+    #[serde(rename = "d", default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    /// CHECK constraints over VALUE, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
+}
+
+impl DomainDefinition {
+    /// What its values are in the end.
+    pub fn base(&self) -> ColumnType {
+        ColumnType::with_typmod(TypeOid(self.type_oid), self.typmod)
+    }
+
+    /// What it was made of: [`DomainDefinition::base`], as values of the domain below if there is one.
+    pub fn below(&self) -> ColumnType {
+        let domain = self.over.map(|over| TypeOid::of_domain(over.0));
+        ColumnType { domain, ..self.base() }
+    }
+}
+
 /// What a type is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TypeKind {
     /// Labels in the order of their positions.
     Enum(Vec<StoredLabel>),
+    /// Values of another type, with constraints.
+    Domain(Box<DomainDefinition>),
 }
 
 /// Everything the catalog stores about one type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypeDefinition {
-    /// Number of the type. The oid of an enum has its kind beside it ([`TypeDefinition::type_oid`]).
+    /// Number of the type. Its oid has the kind beside it ([`TypeDefinition::type_oid`]).
     pub oid: Oid,
     /// Number of its schema.
     pub schema: Oid,
@@ -38,6 +78,9 @@ pub struct TypeDefinition {
     pub name: String,
     /// What it is.
     pub kind: TypeKind,
+    /// COMMENT ON TYPE, COMMENT ON DOMAIN
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
 }
 
 impl TypeDefinition {
@@ -45,17 +88,43 @@ impl TypeDefinition {
     pub fn type_oid(&self) -> TypeOid {
         match self.kind {
             TypeKind::Enum(_) => TypeOid::of_enum(self.oid.0),
+            TypeKind::Domain(_) => TypeOid::of_domain(self.oid.0),
+        }
+    }
+
+    /// What columns of the type are.
+    pub fn column_type(&self) -> ColumnType {
+        match &self.kind {
+            TypeKind::Enum(_) => ColumnType::new(self.type_oid()),
+            TypeKind::Domain(domain) => {
+                ColumnType { domain: Some(self.type_oid()), ..domain.base() }
+            }
+        }
+    }
+
+    /// The domain, if it is one.
+    pub fn domain(&self) -> Option<&DomainDefinition> {
+        match &self.kind {
+            TypeKind::Domain(domain) => Some(domain),
+            TypeKind::Enum(_) => None,
+        }
+    }
+
+    /// Its labels in their order; a type that is no enum has none.
+    pub fn labels(&self) -> &[StoredLabel] {
+        match &self.kind {
+            TypeKind::Enum(labels) => labels,
+            TypeKind::Domain(_) => &[],
         }
     }
 
     /// The enum with labels as values need it; `shown` is the type's name in messages.
     pub fn enum_type(&self, shown: String) -> EnumType {
-        let TypeKind::Enum(labels) = &self.kind;
         let label = |label: &StoredLabel| EnumLabel {
             name: Arc::from(label.name.as_str()),
             position: label.position,
         };
-        EnumType { shown, labels: labels.iter().map(label).collect() }
+        EnumType { shown, labels: self.labels().iter().map(label).collect() }
     }
 
     /// Takes over the labels of an enum.
@@ -92,9 +161,16 @@ impl TypeDefinition {
         if !same {
             return Err(wrong("row and definition differ"));
         }
-        let TypeKind::Enum(labels) = &definition.kind;
-        if !labels.is_sorted_by(|a, b| a.position < b.position) {
+        if !definition.labels().is_sorted_by(|a, b| a.position < b.position) {
             return Err(wrong("the labels of an enum are not in the order of their positions"));
+        }
+        if let Some(domain) = definition.domain() {
+            if TypeOid(domain.type_oid).is_domain() {
+                return Err(wrong("a domain is made of a domain in the end"));
+            }
+            if !domain.checks.is_sorted_by(|a, b| a.name < b.name) {
+                return Err(wrong("the checks of a domain are not in the order of their names"));
+            }
         }
         Ok(definition)
     }
@@ -121,6 +197,41 @@ impl CatalogState {
     /// The user's type with this number.
     pub fn user_type(&self, oid: Oid) -> Option<&Arc<TypeDefinition>> {
         self.types.by_oid.get(&oid)
+    }
+
+    /// The domain of this oid.
+    pub fn domain(&self, oid: TypeOid) -> Option<&DomainDefinition> {
+        if !oid.is_domain() {
+            return None;
+        }
+        self.user_type(Oid(oid.user_number()?))?.domain()
+    }
+
+    /// The definitions of a domain and of those that it is made of, from itself inwards.
+    pub fn domain_chain(&self, oid: TypeOid) -> Vec<&DomainDefinition> {
+        let mut chain: Vec<&DomainDefinition> = Vec::new();
+        let mut next = Some(oid);
+        while let Some(domain) = next.and_then(|oid| self.domain(oid)) {
+            // A damaged catalog may have a circle.
+            if chain.iter().any(|known| std::ptr::eq(*known, domain)) {
+                break;
+            }
+            chain.push(domain);
+            next = domain.over.map(|over| TypeOid::of_domain(over.0));
+        }
+        chain
+    }
+
+    /// Whether some value of the base type may be none of the domain.
+    pub fn is_constrained(&self, domain: TypeOid) -> bool {
+        let chain = self.domain_chain(domain);
+        chain.iter().any(|domain| domain.not_null || !domain.checks.is_empty())
+    }
+
+    /// Whether a domain is another one or made of it.
+    pub fn is_made_of(&self, domain: Oid, of: Oid) -> bool {
+        let chain = self.domain_chain(TypeOid::of_domain(domain.0));
+        domain == of || chain.iter().any(|domain| domain.over == Some(of))
     }
 
     /// All types of users, in no order.
@@ -167,7 +278,13 @@ impl CatalogState {
                 shown.push('.');
             }
             shown.push_str(&quote_identifier(&definition.name));
-            types.put(definition.type_oid(), Arc::new(definition.enum_type(shown)));
+            let oid = definition.type_oid();
+            match definition.kind {
+                TypeKind::Enum(_) => types.put(oid, Arc::new(definition.enum_type(shown))),
+                TypeKind::Domain(_) => {
+                    types.put_domain(oid, DomainType { shown, base: definition.column_type() });
+                }
+            }
         }
         self.types.for_values = Arc::new(types);
     }

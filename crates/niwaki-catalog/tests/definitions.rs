@@ -67,7 +67,7 @@ fn table(world: &World, name: &str, columns: usize) -> RelationDefinition {
         columns: (0..columns)
             .map(|i| {
                 let name = format!("a_column_with_a_rather_long_name_{i}");
-                Column::new(name, ColumnType { oid: TypeOid::INT4, typmod: -1 })
+                Column::new(name, ColumnType::new(TypeOid::INT4))
             })
             .collect(),
         checks: Vec::new(),

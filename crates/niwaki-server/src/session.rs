@@ -596,7 +596,7 @@ fn bind_portal(
     // What 'now' means in a parameter; microseconds from 1970 to 2000 lie between the two clocks.
     let now = session.database().env().clock.now_unix_us().saturating_sub(UNIX_TO_2000_US);
     let context = InputContext { settings, now };
-    let kind = |oid| ColumnType { oid, typmod: -1 };
+    let kind = ColumnType::new;
     let mut values = bind.parameters.iter();
     let mut codes = formats.iter();
     let mut code = 0;

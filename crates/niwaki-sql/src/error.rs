@@ -168,6 +168,14 @@ impl SqlError {
         self
     }
 
+    /// Names the data type concerned.
+    #[must_use]
+    pub fn with_data_type(mut self, schema: impl Into<String>, name: impl Into<String>) -> Self {
+        self.0.schema = Some(schema.into());
+        self.0.data_type = Some(name.into());
+        self
+    }
+
     /// Names the constraint concerned.
     #[must_use]
     pub fn with_constraint(mut self, constraint: impl Into<String>) -> Self {

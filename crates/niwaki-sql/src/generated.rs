@@ -11,7 +11,7 @@ use crate::column_names::unqualified;
 use crate::context::{AnalyzeContext, ExecContext};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, Runtime, State};
-use crate::index_expression::is_immutable;
+use crate::index_expression::{is_immutable, refuse_domains};
 use crate::sessionless;
 
 /// Reads what GENERATED ALWAYS AS says of a column (`target`, its type and name) of `relation`. Returns the
@@ -29,6 +29,8 @@ pub fn read_generated(
     // Two moments far from each other: a literal such as 'today' is another value at each.
     const MOMENTS: [i64; 2] = [0, 1 << 58];
     let text = unqualified(text)?;
+    // Whether values are of a domain is judged where they are stored.
+    let target = (ColumnType { domain: None, ..target.0 }, target.1);
     let expr = generation_expression(&text, relation, context, target)?;
     let mut refused = None;
     // Ends the walk at the first column that may not be read.
@@ -44,6 +46,7 @@ pub fn read_generated(
     if let Some(error) = refused {
         return Err(error);
     }
+    refuse_domains(&expr, "a column generation expression")?;
     if !is_immutable(&expr) {
         return Err(SqlError::new("42P17", "generation expression is not immutable"));
     }

@@ -99,6 +99,7 @@ fn checked(
     if expr.any(&mut |e| matches!(e.kind, ExprKind::Slot { depth: 0, slot } if slot >= width)) {
         return Err(SqlError::new("0A000", "index creation on system columns is not supported"));
     }
+    refuse_domains(&expr, part.one())?;
     if !is_immutable(&expr) {
         return Err(SqlError::new(
             "42P17",
@@ -116,6 +117,14 @@ fn checked(
         }
     }
     Ok(expr)
+}
+
+/// Refuses casts to domains: what a domain is, only the catalog knows, which is not at hand where the expression is evaluated.
+pub(crate) fn refuse_domains(expr: &Expr, place: &str) -> Result<()> {
+    if expr.any(&mut |part| matches!(part.kind, ExprKind::Domain { .. })) {
+        return Err(SqlError::unsupported(format!("a cast to a domain in {place}")));
+    }
+    Ok(())
 }
 
 /// Whether an expression gives the same value for the same row, for ever and in every session.

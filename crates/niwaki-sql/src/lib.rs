@@ -32,7 +32,10 @@ pub mod types;
 pub mod utility;
 pub mod walk;
 
-pub use analyze::{analyze, analyze_without_parameters, check_stored_expression};
+pub use analyze::{
+    analyze, analyze_without_parameters, check_domain_default, check_domain_expression,
+    check_stored_expression,
+};
 pub use column_names::rename_column;
 pub use context::{
     AdvisoryLock, AdvisoryNumber, AnalyzeContext, ColumnInfo, CommandTag, Completion, CostSettings,
@@ -48,5 +51,5 @@ pub use index_expression::{
     IndexExpressions, IndexKey, read_index_key, read_index_predicate, rename_in_expression,
 };
 pub use index_text::index_definition_text;
-pub use shown::shown_expression;
+pub use shown::{shown_domain_check, shown_expression};
 pub use statement::{Execution, Planned, Progress, Statement};

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{CatalogState, Relation, SearchPath};
+use niwaki_catalog::{CatalogState, Column, Relation, RelationDefinition, SearchPath};
 use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid, quote_identifier};
 
-use crate::analyze::stored_expression;
+use crate::analyze::{domain_check, stored_expression};
 use crate::context::{AnalyzeContext, ExecContext};
 use crate::error::Result;
 use crate::expr::{BoolTest, Expr, ExprKind};
@@ -56,14 +56,56 @@ pub(crate) fn show(
     let context =
         AnalyzeContext { catalog, path, text: &settings, ..sessionless::analyze_context(0) };
     let expr = stored_expression(text, relation, &context, target.map(|(column, _)| column))?;
-    Ok(sessionless::with_context(|exec| {
+    // What an assignment would convert, is not shown to be converted.
+    let expr = match expr.kind {
+        ExprKind::Cast { argument, explicit: false, .. }
+        | ExprKind::Length { argument, explicit: false } => *argument,
+        _ => expr,
+    };
+    Ok(written(&expr, &context, relation, pretty, false))
+}
+
+/// The CHECK of a domain over values of the type `value`, as PostgreSQL shows it: with all brackets, or without needless
+/// ones if `pretty`.
+///
+/// # Errors
+/// Analysis's, when the text cannot be read any more.
+pub fn shown_domain_check(
+    text: &str,
+    value: ColumnType,
+    catalog: &CatalogState,
+    path: &SearchPath,
+    pretty: bool,
+) -> Result<String> {
+    let settings =
+        TextSettings { types: Arc::clone(catalog.types_of_values()), ..TextSettings::default() };
+    let context =
+        AnalyzeContext { catalog, path, text: &settings, ..sessionless::analyze_context(0) };
+    let expr = domain_check(text, value, &context)?;
+    // A row that has the value as its only column.
+    let columns = vec![Column::new(VALUE, value)];
+    let row = Arc::new(Relation::unopened(RelationDefinition { columns, ..nothing() }));
+    Ok(written(&expr, &context, Some(&row), pretty, true))
+}
+
+/// What the checks of a domain call its value.
+const VALUE: &str = "VALUE";
+
+fn written(
+    expr: &Expr,
+    context: &AnalyzeContext<'_>,
+    relation: Option<&Arc<Relation>>,
+    pretty: bool,
+    of_domain: bool,
+) -> String {
+    sessionless::with_context(|exec| {
         let exec = ExecContext {
-            catalog,
-            path,
+            catalog: context.catalog,
+            path: context.path,
             store: exec.store,
             environment: exec.environment,
             source: exec.source,
-            text: &settings,
+            text: context.text,
             memory_limit: exec.memory_limit,
             work_mem: exec.work_mem,
             hash_mem: exec.hash_mem,
@@ -71,21 +113,15 @@ pub(crate) fn show(
             temp_chunk: exec.temp_chunk,
             scratch: exec.scratch,
         };
-        let writer = Writer { relation, pretty, exec: &exec };
-        // What an assignment would convert, is not shown to be converted.
-        let expr = match &expr.kind {
-            ExprKind::Cast { argument, explicit: false, .. }
-            | ExprKind::Length { argument, explicit: false } => argument,
-            _ => &expr,
-        };
+        let writer = Writer { relation, pretty, of_domain, exec: &exec };
         writer.show(expr, Parent::None)
-    }))
+    })
 }
 
 /// An analyzed expression over the columns of a table, with all brackets.
 pub(crate) fn shown_over(expr: &Expr, relation: &Arc<Relation>) -> String {
     sessionless::with_context(|exec| {
-        let writer = Writer { relation: Some(relation), pretty: false, exec };
+        let writer = Writer { relation: Some(relation), pretty: false, of_domain: false, exec };
         writer.show(expr, Parent::None)
     })
 }
@@ -107,6 +143,8 @@ enum Parent<'p> {
 struct Writer<'w, 'e> {
     relation: Option<&'w Arc<Relation>>,
     pretty: bool,
+    /// Whether the relation is the row that a domain's check reads.
+    of_domain: bool,
     exec: &'w ExecContext<'e>,
 }
 
@@ -175,12 +213,14 @@ impl Writer<'_, '_> {
                 let Some(column) = self.relation.and_then(|table| table.columns.get(*slot)) else {
                     return self.plain(expr);
                 };
-                let name = quote_identifier(&column.name);
-                if expr.ty.0 == column.type_oid {
+                let name =
+                    if self.of_domain { VALUE.to_owned() } else { quote_identifier(&column.name) };
+                let as_domain = column.domain.is_none() || expr.domain.is_some();
+                if expr.ty.0 == column.type_oid && as_domain {
                     return name;
                 }
                 // Another type for the same bytes.
-                let kind = self.type_name(expr.column_type());
+                let kind = self.type_name(ColumnType { typmod: -1, ..expr.column_type() });
                 if self.pretty { format!("{name}::{kind}") } else { format!("({name})::{kind}") }
             }
             ExprKind::Const(value) => match written_as_integer(value) {
@@ -200,7 +240,9 @@ impl Writer<'_, '_> {
                 }
                 self.operator(function.name, arguments, parent)
             }
-            ExprKind::Cast { argument, .. } | ExprKind::Length { argument, .. } => {
+            ExprKind::Cast { argument, .. }
+            | ExprKind::Length { argument, .. }
+            | ExprKind::Domain { argument, .. } => {
                 let inner = self.show(argument, Parent::Tight);
                 // A typed literal has a cast of its own; the others are bracketed unless pretty.
                 let simple = matches!(argument.kind, ExprKind::Slot { .. } | ExprKind::Const(_));
@@ -265,7 +307,7 @@ impl Writer<'_, '_> {
     }
 
     fn type_name(&self, column: ColumnType) -> String {
-        self.exec.text.types.shown(column.oid).unwrap_or_else(|| format_type(column))
+        self.exec.text.types.shown(column.declared()).unwrap_or_else(|| format_type(column))
     }
 
     /// A constant; of the integers, only type `integer` is not said.
@@ -313,6 +355,10 @@ impl Writer<'_, '_> {
     /// What has no rule of its own here.
     fn plain(&self, expr: &Expr) -> String {
         match self.relation {
+            Some(relation) if self.of_domain => {
+                let shown = crate::explain::table_expression(expr, relation, self.exec);
+                shown.replace(&quote_identifier(VALUE), VALUE)
+            }
             Some(relation) => crate::explain::table_expression(expr, relation, self.exec),
             None => {
                 let nothing = Relation::unopened(nothing());
@@ -323,8 +369,8 @@ impl Writer<'_, '_> {
 }
 
 /// A relation without columns: what an expression reads that reads none.
-fn nothing() -> niwaki_catalog::RelationDefinition {
-    niwaki_catalog::RelationDefinition {
+fn nothing() -> RelationDefinition {
+    RelationDefinition {
         oid: niwaki_catalog::Oid::INVALID,
         schema: niwaki_catalog::Oid::INVALID,
         name: String::new(),

@@ -142,7 +142,7 @@ pub fn format_type(column: ColumnType) -> String {
         return column.oid.display_name().to_owned();
     }
     if let Some(element) = element_of(column.oid) {
-        return format!("{}[]", format_type(ColumnType { oid: element, typmod: column.typmod }));
+        return format!("{}[]", format_type(ColumnType::with_typmod(element, column.typmod)));
     }
     let typmod = column.typmod;
     match column.oid {
@@ -193,7 +193,7 @@ pub fn format_oid(oid: TypeOid) -> String {
     if oid == TypeOid::BPCHAR {
         return "character".to_owned();
     }
-    format_type(ColumnType { oid, typmod: -1 })
+    format_type(ColumnType::new(oid))
 }
 
 /// Where a conversion may happen; each includes the ones before.

@@ -31,7 +31,7 @@ fn main() {
     let begin = || manager.begin(&session, BeginOptions::default()).expect("a transaction");
 
     let tx = begin();
-    let column = |oid, typmod| ColumnType { oid, typmod };
+    let column = ColumnType::with_typmod;
     let int = column(TypeOid::INT4, -1);
     let definition = TableDefinition {
         id: 1,

@@ -51,7 +51,7 @@ fn definition(engine: &Engine, tx: &Transaction) -> TableDefinition {
             vec![KeyColumn::column(column, order(TypeOid::INT4))],
         )
     };
-    let column = |oid| ColumnType { oid, typmod: -1 };
+    let column = ColumnType::new;
     TableDefinition {
         id: 1,
         name: "t".to_owned(),

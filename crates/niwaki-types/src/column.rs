@@ -9,17 +9,25 @@ pub struct ColumnType {
     pub oid: TypeOid,
     /// Length or precision, as PostgreSQL encodes it; -1 when there is none.
     pub typmod: i32,
+    /// The domain whose values these are, if it is one. `oid` and `typmod` are what the domain is made of in the end, so
+    /// that whatever stores, compares or shows values need not know of it.
+    pub domain: Option<TypeOid>,
 }
 
 impl ColumnType {
     /// `oid` without a typmod.
     pub const fn new(oid: TypeOid) -> Self {
-        Self { oid, typmod: -1 }
+        Self { oid, typmod: -1, domain: None }
     }
 
     /// `oid` with a typmod.
     pub const fn with_typmod(oid: TypeOid, typmod: i32) -> Self {
-        Self { oid, typmod }
+        Self { oid, typmod, domain: None }
+    }
+
+    /// The type as it was declared: the domain, if it is one.
+    pub fn declared(self) -> TypeOid {
+        self.domain.unwrap_or(self.oid)
     }
 
     /// The characters that `varchar(n)` or `char(n)` allows.

@@ -1,27 +1,31 @@
-//! Types that users define, as far as their values need it: the labels of enums.
+//! Types that users define, as far as their values need it: the labels of enums, what domains are made of.
 //!
 //! What a user's type is stands in its oid, so that stored bytes and index keys are read without the catalog:
 //!
 //! ```text
 //!  31      30       29 28     27          0
 //! +---+---------+---------+---------------+
-//! | 0 | array   | kind    | number        |   kind 1: an enum
+//! | 0 | array   | kind    | number        |   kind 1: an enum, 2: a domain
 //! +---+---------+---------+---------------+
 //! ```
 //!
 //! A value of an enum is a **position**, a number that orders the labels of its type and never changes. Between two
 //! labels there is room for others, so that a new one gets a position without any stored value being touched.
+//!
+//! A value of a domain is one of the type that the domain is made of in the end; nothing that is stored says otherwise.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::{Result, TypeError};
-use crate::{Datum, TypeOid};
+use crate::{ColumnType, Datum, TypeOid};
 
 /// The number of a user's type, without kind.
 const NUMBER: u32 = (1 << 28) - 1;
 /// The kind of an enum, in its place.
 const ENUM: u32 = 1 << 28;
+/// The kind of a domain, in its place.
+const DOMAIN: u32 = 2 << 28;
 /// The bit of an array type.
 const ARRAY: u32 = 1 << 30;
 
@@ -44,8 +48,21 @@ impl TypeOid {
         self.0 & !NUMBER == ENUM
     }
 
+    /// The type of the domain with this number in the catalog.
+    pub const fn of_domain(number: u32) -> Self {
+        Self(number & NUMBER | DOMAIN)
+    }
+
+    /// Whether it is a domain.
+    pub const fn is_domain(self) -> bool {
+        self.0 & !NUMBER == DOMAIN
+    }
+
     /// The number in the catalog of a user's type, of the elements of an array.
     pub const fn user_number(self) -> Option<u32> {
+        if self.is_domain() {
+            return Some(self.0 & NUMBER);
+        }
         match self.0 & !NUMBER & !ARRAY {
             ENUM => Some(self.0 & NUMBER),
             _ => None,
@@ -159,16 +176,36 @@ impl EnumType {
     }
 }
 
+/// A domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DomainType {
+    /// The type's name as messages show it: quoted and with its schema where that is needed.
+    pub shown: String,
+    /// What its values are in the end; with the domain itself beside it.
+    pub base: ColumnType,
+}
+
 /// The types that users defined, by oid.
 #[derive(Clone, Debug, Default)]
 pub struct UserTypes {
     enums: HashMap<TypeOid, Arc<EnumType>>,
+    domains: HashMap<TypeOid, DomainType>,
 }
 
 impl UserTypes {
     /// Adds or replaces an enum.
     pub fn put(&mut self, oid: TypeOid, definition: Arc<EnumType>) {
         self.enums.insert(oid, definition);
+    }
+
+    /// Adds or replaces a domain.
+    pub fn put_domain(&mut self, oid: TypeOid, definition: DomainType) {
+        self.domains.insert(oid, definition);
+    }
+
+    /// What values of a type are: the base type with the domain beside it, if it is a domain that is known.
+    pub fn column_type(&self, oid: TypeOid) -> ColumnType {
+        self.domains.get(&oid).map_or(ColumnType::new(oid), |domain| domain.base)
     }
 
     /// The enum of this type.
@@ -180,6 +217,7 @@ impl UserTypes {
     pub fn shown(&self, oid: TypeOid) -> Option<String> {
         match oid.user_element() {
             Some(element) => Some(format!("{}[]", self.get(element)?.shown)),
+            None if oid.is_domain() => Some(self.domains.get(&oid)?.shown.clone()),
             None => Some(self.get(oid)?.shown.clone()),
         }
     }
@@ -230,6 +268,12 @@ mod tests {
         assert!(!array.is_enum() && array.element() == Some(mood));
         assert_eq!(array.user_number(), Some(16_390));
         assert_eq!(array.array(), None);
+        let domain = TypeOid::of_domain(16_390);
+        assert!(domain.is_domain() && !domain.is_enum() && !mood.is_domain() && !array.is_domain());
+        assert_eq!(
+            (domain.user_number(), domain.array(), domain.element()),
+            (Some(16_390), None, None)
+        );
         for oid in [TypeOid::INT4, TypeOid::INT4_ARRAY, TypeOid(16_390), TypeOid(u32::MAX)] {
             assert!(!oid.is_enum() && oid.user_number().is_none(), "{oid:?}");
         }

@@ -377,7 +377,9 @@ impl Session {
         }
         let mut values = Vec::with_capacity(types.len());
         for (i, type_oid) in types.iter().enumerate() {
-            values.push(params.value(i, *type_oid, self.text_settings())?);
+            // A value of a domain is given as one of what the domain is made of.
+            let type_oid = self.text_settings().types.column_type(*type_oid).oid;
+            values.push(params.value(i, type_oid, self.text_settings())?);
         }
         if let Some(columns) = &statement.described.columns {
             sink.columns(columns)?;
@@ -435,11 +437,11 @@ impl ResultSink for Collector {
 /// Reads text as a value of the type.
 fn read(text: &str, type_oid: TypeOid, settings: &TextSettings) -> Result<Datum> {
     let context = InputContext { settings, now: 0 };
-    Ok(niwaki_types::input(ColumnType { oid: type_oid, typmod: -1 }, text, &context)?)
+    Ok(niwaki_types::input(ColumnType::new(type_oid), text, &context)?)
 }
 
 fn mismatch(what: &str, type_oid: TypeOid) -> SqlError {
-    let column = ColumnType { oid: type_oid, typmod: -1 };
+    let column = ColumnType::new(type_oid);
     SqlError::new(
         "42804",
         format!("{what} does not fit type {}", niwaki_sql::types::format_type(column)),

@@ -30,6 +30,11 @@ const STATEMENTS: &[&str] = &[
     "alter table p rename column id to number; alter table p rename to parents",
     "create schema s; alter table c set schema s; alter schema s rename to t",
     "alter table parents alter w drop expression, alter v type text using 'v' || v",
+    "create domain positive as int default 7 check (value > 0); alter table parents add column d positive",
+    "alter domain positive add constraint small check (value < 100); alter domain positive set not null",
+    "begin; drop domain positive cascade; rollback",
+    "alter domain positive rename constraint small to below; alter domain positive rename to plus",
+    "drop domain plus cascade",
     "truncate parents, t.c",
     "drop table parents cascade",
 ];
@@ -39,10 +44,15 @@ const SHAPE: &str = "select relname, attnum, attname, atttypid, col_description(
      obj_description(c.oid, 'pg_class') from pg_class c join pg_attribute a on a.attrelid = c.oid \
      where c.oid >= 16384 and relkind = 'r' order by c.oid, attnum";
 
+/// What it says of domains.
+const DOMAINS: &str = "select typname, typnotnull, typdefault, conname, pg_get_constraintdef(c.oid) \
+     from pg_type t left join pg_constraint c on contypid = t.oid where typtype = 'd' order by 1, 4";
+
 /// The rows of whatever tables there are.
 fn rows(database: &Database) -> String {
     let mut session = database.session();
     let mut all = run(&mut session, SHAPE);
+    all.push_str(&run(&mut session, DOMAINS));
     for table in ["p", "parents", "c", "t.c", "s.c"] {
         let found = run(&mut session, &format!("select * from {table} order by 1"));
         if !found.starts_with("error 42P01") {

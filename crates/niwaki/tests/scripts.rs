@@ -140,6 +140,21 @@ fn enums() {
 }
 
 #[test]
+fn domains() {
+    check("domains", include_str!("../testscripts/domains.test"));
+}
+
+#[test]
+fn domain_definitions() {
+    check("domain_definitions", include_str!("../testscripts/domain_definitions.test"));
+}
+
+#[test]
+fn row_comparisons() {
+    check("row_comparisons", include_str!("../testscripts/row_comparisons.test"));
+}
+
+#[test]
 fn column_types_of_users() {
     check("column_types_of_users", include_str!("../testscripts/column_types_of_users.test"));
 }

@@ -147,6 +147,15 @@ impl Analyzer<'_> {
         location: i32,
     ) -> Result<Expr> {
         let (column_type, name) = column;
+        // What the column has between two assignments to parts of it need not be one of its domain.
+        let old = match old.kind {
+            ExprKind::Domain { argument, .. }
+                if matches!(argument.kind, ExprKind::AssignPart { .. }) =>
+            {
+                *argument
+            }
+            _ => old,
+        };
         let fields = |step: &Node| !matches!(step.node, Some(NodeEnum::AIndices(_)));
         if steps.iter().any(fields) {
             return Err(self.unsupported("assignment to a field of a column", location));
@@ -171,6 +180,7 @@ impl Analyzer<'_> {
             subscripts: Box::new(subscripts),
             value: Box::new(value),
         };
-        Ok(Expr { typmod: column_type.typmod, ..Expr::new(kind, column_type.oid, location) })
+        let whole = Expr::new(kind, column_type.oid, location);
+        self.as_domain(Expr { typmod: column_type.typmod, ..whole }, column_type.domain)
     }
 }

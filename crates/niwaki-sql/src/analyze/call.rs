@@ -259,12 +259,13 @@ impl Analyzer<'_> {
     ) -> Result<Expr> {
         let operands: Vec<Expr> = left.into_iter().chain(std::iter::once(right)).collect();
         let types: Vec<TypeOid> = operands.iter().map(|e| e.ty).collect();
+        let declared: Vec<TypeOid> = operands.iter().map(Expr::declared).collect();
         if matches!((name, types.as_slice()), ("@?" | "@@", [TypeOid::JSONB, _])) {
             return Err(self.unsupported(format!("operator {name} of jsonpath"), location));
         }
         let resolved = match self.choose_operator(name, &types) {
             Ok(resolved) => resolved,
-            Err(reason) => return Err(self.operator_error(name, &types, location, &reason)),
+            Err(reason) => return Err(self.operator_error(name, &declared, location, &reason)),
         };
         self.check_array_comparison(name, &resolved, location)?;
         // Whatever is appended to a text is cast to text as if that were written.

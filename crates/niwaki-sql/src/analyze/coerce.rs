@@ -16,7 +16,8 @@ impl Analyzer<'_> {
         context: CastContext,
     ) -> Result<Option<Expr>> {
         if expr.ty == to {
-            return Ok(Some(expr));
+            // Of its base type from here on: what a value of a domain is, it stays.
+            return Ok(Some(Expr { domain: None, ..expr }));
         }
         if expr.ty == TypeOid::UNKNOWN {
             return self.coerce_unknown(expr, to).map(Some);
@@ -33,10 +34,11 @@ impl Analyzer<'_> {
             if matches!(expr.kind, ExprKind::Const(_)) {
                 expr.ty = to;
                 expr.typmod = -1;
+                expr.domain = None;
                 return Ok(Some(expr));
             }
             // Only the static type changes; a parameter keeps the type that was inferred for it.
-            return Ok(Some(Expr { ty: to, typmod: -1, ..expr }));
+            return Ok(Some(Expr { ty: to, typmod: -1, domain: None, ..expr }));
         }
         let from = expr.ty;
         // Integer constants are converted here, so that index conditions see plain constants.
@@ -122,7 +124,7 @@ impl Analyzer<'_> {
                     )));
                 }
                 let context = InputContext { settings: self.context.text, now: self.context.now };
-                Ok(niwaki_types::input(ColumnType { oid: to, typmod: -1 }, text, &context)?)
+                Ok(niwaki_types::input(ColumnType::new(to), text, &context)?)
             }
         }
     }
@@ -134,16 +136,12 @@ impl Analyzer<'_> {
         }
         let (ty, location) = (expr.ty, expr.location);
         if let ExprKind::Const(value) = &expr.kind {
-            let column = ColumnType { oid: ty, typmod };
+            let column = ColumnType::with_typmod(ty, typmod);
             let value = crate::expr::coerce_length(value.clone(), column, explicit)?;
-            return Ok(Expr { kind: ExprKind::Const(value), ty, typmod, location });
+            return Ok(Expr { typmod, ..Expr::constant(value, ty, location) });
         }
-        Ok(Expr {
-            kind: ExprKind::Length { argument: Box::new(expr), explicit },
-            ty,
-            typmod,
-            location,
-        })
+        let kind = ExprKind::Length { argument: Box::new(expr), explicit };
+        Ok(Expr { typmod, ..Expr::new(kind, ty, location) })
     }
 
     /// A literal interval, if it is one: its type's fields say what a bare number in it counts.
@@ -161,26 +159,47 @@ impl Analyzer<'_> {
 
     /// An explicit cast.
     pub(super) fn cast(&mut self, expr: Expr, to: ColumnType, location: i32) -> Result<Expr> {
-        if let Some(literal) = self.interval_literal(&expr, to)? {
-            return Ok(literal);
+        if to.domain.is_some() && expr.domain == to.domain {
+            return Ok(expr);
         }
-        let from = expr.ty;
+        if let Some(literal) = self.interval_literal(&expr, to)? {
+            return self.as_domain(literal, to.domain);
+        }
+        let from = expr.declared();
+        let untyped = self.untyped_param(&expr);
         let Some(mut cast) = self.coerce(expr, to.oid, CastContext::Explicit)? else {
             return Err(self.error(
                 "42846",
                 format!(
                     "cannot cast type {} to {}",
                     self.format_oid(from),
-                    self.format_oid(to.oid)
+                    self.format_oid(to.declared())
                 ),
                 location,
             ));
         };
+        self.declare_param(untyped, to);
         if cast.location < 0 {
             cast.location = location;
         }
-        Self::with_typmod(cast, to.typmod, true)
-            .map_err(|error| error.with_position(self.at(location)))
+        // A parameter of a domain is read as one, which cuts nothing off.
+        let explicit = untyped.is_none() || to.domain.is_none();
+        let cast = Self::with_typmod(cast, to.typmod, explicit)
+            .map_err(|error| error.with_position(self.at(location)))?;
+        self.as_domain(cast, to.domain)
+    }
+
+    /// The number of a parameter that has no type yet, if the expression is one.
+    fn untyped_param(&self, expr: &Expr) -> Option<usize> {
+        let ExprKind::Param(number) = expr.kind else { return None };
+        (self.params.get(number) == Some(&TypeOid::UNKNOWN)).then_some(number)
+    }
+
+    /// A parameter that has got the base type of a domain by being made one of its values is of the domain.
+    fn declare_param(&mut self, untyped: Option<usize>, to: ColumnType) {
+        if let (Some(number), Some(domain)) = (untyped, to.domain) {
+            self.params[number] = domain;
+        }
     }
 
     /// Converts a value to be stored in a column.
@@ -191,23 +210,29 @@ impl Analyzer<'_> {
         name: &str,
         location: i32,
     ) -> Result<Expr> {
-        if let Some(literal) = self.interval_literal(&expr, column)? {
-            return Ok(literal);
+        if column.domain.is_some() && expr.domain == column.domain {
+            return Ok(expr);
         }
-        let from = expr.ty;
+        if let Some(literal) = self.interval_literal(&expr, column)? {
+            return self.as_domain(literal, column.domain);
+        }
+        let from = expr.declared();
+        let untyped = self.untyped_param(&expr);
         let location = if expr.location >= 0 { expr.location } else { location };
         match self.coerce(expr, column.oid, CastContext::Assignment)? {
             Some(expr) => {
                 // The value of a literal is checked when the row is stored, as PostgreSQL does for
                 // everything but constants; for those it reports at once and without a position.
-                Self::with_typmod(expr, column.typmod, false)
+                self.declare_param(untyped, column);
+                let expr = Self::with_typmod(expr, column.typmod, false)?;
+                self.as_domain(expr, column.domain)
             }
             None => Err(self
                 .error(
                     "42804",
                     format!(
                         "column \"{name}\" is of type {} but expression is of type {}",
-                        self.format_oid(column.oid),
+                        self.format_oid(column.declared()),
                         self.format_oid(from)
                     ),
                     location,
@@ -293,6 +318,12 @@ impl Analyzer<'_> {
     pub(super) fn unify(&mut self, exprs: Vec<Expr>, construct: &str) -> Result<Vec<Expr>> {
         let types: Vec<(TypeOid, i32)> = exprs.iter().map(|e| (e.ty, e.location)).collect();
         let common = self.common_type(&types, construct)?;
-        exprs.into_iter().map(|e| self.to_common(e, common, construct)).collect()
+        // Values of one domain stay values of it; any other mixture is of the base type.
+        let domain = Self::common_domain(&exprs);
+        let unified = exprs.into_iter().map(|e| {
+            let expr = self.to_common(e, common, construct)?;
+            Ok(Expr { domain, ..expr })
+        });
+        unified.collect()
     }
 }

@@ -18,6 +18,15 @@ use crate::plan::{ConflictPlan, ModifyKind, split_conjuncts};
 use crate::query::{From, ItemKind, JoinTree, ModifyQuery, ModifySource};
 use crate::types::element_of;
 
+/// Whether a new value is the old one with another part.
+fn is_part(value: &Expr) -> bool {
+    match &value.kind {
+        ExprKind::AssignPart { .. } => true,
+        ExprKind::Domain { argument, .. } => is_part(argument),
+        _ => false,
+    }
+}
+
 /// Where the rows of an INSERT go.
 struct InsertTarget<'s> {
     relation: Arc<Relation>,
@@ -344,14 +353,20 @@ impl Analyzer<'_> {
     }
 
     /// What a column gets when nothing is given.
-    fn default_of(&self, relation: &Relation, column: usize) -> Result<Expr> {
+    fn default_of(&mut self, relation: &Relation, column: usize) -> Result<Expr> {
         let definition = &relation.columns[column];
         let column_type = definition.column_type();
-        match &definition.default {
-            Some(text) if !definition.dropped && !definition.generated => {
+        let null = Expr::constant(Datum::Null, column_type.oid, -1);
+        if definition.dropped || definition.generated {
+            return Ok(null);
+        }
+        let domain = column_type.domain.and_then(|domain| self.context.catalog.domain(domain));
+        let inherited = domain.and_then(|domain| domain.default.as_ref());
+        match definition.default.as_ref().or(inherited) {
+            Some(text) => {
                 table_expression(text, None, self.context, Some((column_type, &definition.name)))
             }
-            _ => Ok(Expr::constant(Datum::Null, column_type.oid, -1)),
+            None => self.as_domain(null, column_type.domain),
         }
     }
 
@@ -508,10 +523,7 @@ impl Analyzer<'_> {
             let Some(NodeEnum::ResTarget(target)) = &node.node else { continue };
             let column = self.target_column(relation, &target.name, target.location)?;
             let part = target.indirection.as_slice();
-            let parts = !part.is_empty()
-                && values[column]
-                    .as_ref()
-                    .is_some_and(|value| matches!(value.kind, ExprKind::AssignPart { .. }));
+            let parts = !part.is_empty() && values[column].as_ref().is_some_and(is_part);
             if values[column].is_some() && !parts {
                 return Err(self.error(
                     "42601",

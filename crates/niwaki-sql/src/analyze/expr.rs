@@ -9,6 +9,7 @@ use pg_query::protobuf::{
 };
 use pg_query::{Node, NodeEnum};
 
+use super::rows::row_of;
 use super::scope::Place;
 use super::{Analyzer, IndexPart, names_of};
 use crate::error::{Result, SqlError};
@@ -43,6 +44,10 @@ impl Analyzer<'_> {
             NodeEnum::FuncCall(call) => self.function_call(call),
             NodeEnum::TypeCast(cast) => self.type_cast(cast),
             NodeEnum::NullTest(test) => {
+                if let Some(row) = row_of(test.arg.as_deref()) {
+                    let negated = test.nulltesttype() == NullTestType::IsNotNull;
+                    return self.row_null_test(row, negated, test.location);
+                }
                 let argument = self.expr_of(test.arg.as_deref())?;
                 let argument = self.to_output(argument)?;
                 let negated = test.nulltesttype() == NullTestType::IsNotNull;
@@ -70,15 +75,16 @@ impl Analyzer<'_> {
             NodeEnum::CoalesceExpr(coalesce) => {
                 let arguments = self.exprs(&coalesce.args)?;
                 let arguments = self.unify(arguments, "COALESCE")?;
-                let ty = arguments[0].ty;
-                Ok(Expr::new(ExprKind::Coalesce(arguments), ty, coalesce.location))
+                let (ty, domain) = (arguments[0].ty, arguments[0].domain);
+                let kind = ExprKind::Coalesce(arguments);
+                Ok(Expr { domain, ..Expr::new(kind, ty, coalesce.location) })
             }
             NodeEnum::MinMaxExpr(expr) => {
                 let greatest = expr.op() == MinMaxOp::IsGreatest;
                 let arguments = self.exprs(&expr.args)?;
                 let arguments =
                     self.unify(arguments, if greatest { "GREATEST" } else { "LEAST" })?;
-                let ty = arguments[0].ty;
+                let (ty, domain) = (arguments[0].ty, arguments[0].domain);
                 if compare_function("<", ty).is_none() {
                     return Err(self.error(
                         "42883",
@@ -89,7 +95,8 @@ impl Analyzer<'_> {
                         expr.location,
                     ));
                 }
-                Ok(Expr::new(ExprKind::MinMax { greatest, arguments }, ty, expr.location))
+                let kind = ExprKind::MinMax { greatest, arguments };
+                Ok(Expr { domain, ..Expr::new(kind, ty, expr.location) })
             }
             NodeEnum::SqlvalueFunction(function) => self.value_function(function),
             NodeEnum::SubLink(link) => self.sub_link(link),
@@ -160,7 +167,13 @@ impl Analyzer<'_> {
             }
             self.params.resize(index + 1, TypeOid::UNKNOWN);
         }
-        Ok(Expr::new(ExprKind::Param(index), self.params[index], location))
+        let column = self.context.text.types.column_type(self.params[index]);
+        let value = Expr::new(ExprKind::Param(index), column.oid, location);
+        if column.domain.is_none() {
+            return Ok(value);
+        }
+        let value = Self::with_typmod(value, column.typmod, false)?;
+        self.as_domain(value, column.domain)
     }
 
     fn bool_expr(&mut self, expr: &protobuf::BoolExpr) -> Result<Expr> {
@@ -220,9 +233,10 @@ impl Analyzer<'_> {
         all.extend(results);
         let mut all = self.unify(all, "CASE")?;
         let default = has_default.then(|| Box::new(all.remove(0)));
-        let ty = all.first().map_or(TypeOid::TEXT, |e| e.ty);
+        let (ty, domain) = all.first().map_or((TypeOid::TEXT, None), |e| (e.ty, e.domain));
         let branches = conditions.into_iter().zip(all).collect();
-        Ok(Expr::new(ExprKind::Case { operand, branches, default }, ty, case.location))
+        let kind = ExprKind::Case { operand, branches, default };
+        Ok(Expr { domain, ..Expr::new(kind, ty, case.location) })
     }
 
     fn indirection(&mut self, indirection: &protobuf::AIndirection) -> Result<Expr> {
@@ -304,7 +318,8 @@ impl Analyzer<'_> {
         if let Some(NodeEnum::AArrayExpr(array)) = cast.arg.as_ref().and_then(|a| a.node.as_ref())
             && let Some(element) = element_of(target.oid)
         {
-            return self.array(array, Some(ColumnType::with_typmod(element, target.typmod)));
+            let array = self.array(array, Some(ColumnType::with_typmod(element, target.typmod)))?;
+            return self.as_domain(array, target.domain);
         }
         let argument = self.expr_of(cast.arg.as_deref())?;
         let location = if cast.location >= 0 { cast.location } else { argument.location };
@@ -348,6 +363,7 @@ impl Analyzer<'_> {
             Place::IndexExpression => Some(IndexPart::Key.one()),
             Place::IndexPredicate => Some(IndexPart::Predicate.one()),
             Place::Generation => Some("column generation expression"),
+            Place::Check => Some("check constraint"),
             _ => None,
         };
         if let Some(part) = part {
@@ -365,11 +381,11 @@ impl Analyzer<'_> {
             [only] => Ok(only.column_type),
             _ => Err(this.error("42601", "subquery must return only one column", location)),
         };
-        let (kind, ty, typmod) = match kind {
-            SubLinkType::ExistsSublink => (SubQueryKind::Exists, TypeOid::BOOL, -1),
+        let (kind, ty, (typmod, domain)) = match kind {
+            SubLinkType::ExistsSublink => (SubQueryKind::Exists, TypeOid::BOOL, (-1, None)),
             SubLinkType::ExprSublink => {
                 let column = one_column(self)?;
-                (SubQueryKind::Scalar, column.oid, column.typmod)
+                (SubQueryKind::Scalar, column.oid, (column.typmod, column.domain))
             }
             SubLinkType::ArraySublink => {
                 let column = one_column(self)?;
@@ -378,7 +394,7 @@ impl Analyzer<'_> {
                     .map_or_else(|| array_of(column.oid), |_| Some(column.oid));
                 let array =
                     array.ok_or_else(|| self.unsupported("an array of this type", location))?;
-                (SubQueryKind::Array, array, -1)
+                (SubQueryKind::Array, array, (-1, None))
             }
             SubLinkType::AnySublink | SubLinkType::AllSublink => {
                 let left = self.expr_of(link.testexpr.as_deref())?;
@@ -397,7 +413,8 @@ impl Analyzer<'_> {
                     return Err(SqlError::internal("an operator without operands"));
                 };
                 let any = kind == SubLinkType::AnySublink;
-                (SubQueryKind::Compare { function, any, left, right_cast }, TypeOid::BOOL, -1)
+                let kind = SubQueryKind::Compare { function, any, left, right_cast };
+                (kind, TypeOid::BOOL, (-1, None))
             }
             _ => return Err(self.unsupported("this kind of nested query", location)),
         };
@@ -408,6 +425,7 @@ impl Analyzer<'_> {
             })),
             ty,
             typmod,
+            domain,
             location,
         })
     }

@@ -282,7 +282,7 @@ impl Analyzer<'_> {
             }
             // The column of a scalar function takes the alias, if there is one, and has no name of its own.
             None => {
-                let kind = ColumnType { oid: expr.ty, typmod: expr.typmod };
+                let kind = expr.column_type();
                 vec![column(own.unwrap_or(&name), kind)]
             }
         };

@@ -12,7 +12,7 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::functions::{Eval, Function, compare_function, functions_named, variadic_forms};
 use crate::plan::{AggregateCall, SetCall, is_volatile};
-use crate::types::{ANY, ANY_ELEMENT, CastContext, element_of, type_by_name};
+use crate::types::{ANY, ANY_ELEMENT, CastContext, CastPath, cast_path, element_of, type_by_name};
 
 impl Analyzer<'_> {
     pub(super) fn function_call(&mut self, call: &protobuf::FuncCall) -> Result<Expr> {
@@ -61,8 +61,9 @@ impl Analyzer<'_> {
             self.exprs(&call.args)?
         };
         let types: Vec<TypeOid> = arguments.iter().map(|a| a.ty).collect();
+        let declared: Vec<TypeOid> = arguments.iter().map(Expr::declared).collect();
         if name == "pg_typeof" && arguments.len() == 1 {
-            return Ok(Expr::constant(Datum::Oid(types[0].0), TypeOid::REGTYPE, location));
+            return Ok(Expr::constant(Datum::Oid(declared[0].0), TypeOid::REGTYPE, location));
         }
         if matches!((name, types.as_slice()), ("to_json" | "to_jsonb", [TypeOid::UNKNOWN])) {
             return Err(self.polymorphic_unknown(location));
@@ -85,7 +86,15 @@ impl Analyzer<'_> {
                     self.refuse_over(call, &shown)?;
                     return self.cast(argument, ColumnType::new(oid), location);
                 }
-                return Err(self.function_error(&shown, &types, location, &reason));
+                if let (Some(of_user), [ty]) = (self.type_as_function(call), types.as_slice())
+                    && (*ty == TypeOid::UNKNOWN
+                        || cast_path(*ty, of_user.oid, CastContext::Explicit)
+                            == Some(CastPath::Relabel))
+                    && let Some(argument) = arguments.pop()
+                {
+                    return self.cast(argument, of_user, location);
+                }
+                return Err(self.function_error(&shown, &declared, location, &reason));
             }
         };
         self.refuse_over(call, &shown)?;
@@ -115,6 +124,15 @@ impl Analyzer<'_> {
             "OVER specified, but {shown} is not a window function nor an aggregate function"
         );
         Err(self.error("42809", message, call.location))
+    }
+
+    /// The user's type of a function's name, which is called to convert where that takes no work.
+    fn type_as_function(&self, call: &protobuf::FuncCall) -> Option<ColumnType> {
+        let names = names_of(&call.funcname);
+        let (name, schema) = names.split_last()?;
+        let found =
+            self.context.catalog.resolve_type(self.context.path, schema.last().copied(), name);
+        found.map(|found| found.column_type())
     }
 
     fn polymorphic_unknown(&self, location: i32) -> SqlError {

@@ -11,6 +11,7 @@ mod call;
 mod coerce;
 mod conflict;
 mod dml;
+mod domain;
 mod expr;
 mod from;
 mod function_call;
@@ -18,12 +19,14 @@ mod grouping;
 mod named_arguments;
 mod names;
 mod operators;
+mod rows;
 mod scope;
 mod select;
 mod type_names;
 mod window;
 mod with;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use niwaki_catalog::{Oid, Relation};
@@ -33,7 +36,7 @@ use pg_query::{Node, NodeEnum};
 use crate::context::{AnalyzeContext, CommandTag};
 use crate::error::{Result, SqlError};
 use crate::explain::ExplainOptions;
-use crate::expr::Expr;
+use crate::expr::{DomainRules, Expr};
 use crate::parse::{ParsedStatement, position_of};
 use crate::plan::plan_statement;
 use crate::query::{SharedQuery, StatementBody, StatementQuery};
@@ -41,6 +44,8 @@ use crate::rewrite::rewrite;
 use crate::statement::{Planned, Statement};
 use crate::store::TableLock;
 
+pub(crate) use domain::domain_check;
+pub use domain::{check_domain_default, check_domain_expression};
 pub(crate) use scope::SYSTEM_COLUMNS;
 use scope::{Place, Scope};
 use with::{Context, Cte, Recursion};
@@ -76,6 +81,10 @@ pub(crate) struct Analyzer<'a> {
     stack_base: usize,
     /// What CASE compares its branches with, and the type of it.
     case_types: Vec<TypeOid>,
+    /// Domains that expressions of the statement were made values of.
+    domains: HashMap<TypeOid, Arc<DomainRules>>,
+    /// Domains whose constraints are being analyzed, outermost first.
+    open_domains: Vec<TypeOid>,
 }
 
 /// Analyzes and plans one statement. Parameter types that the client gave are taken as they are; for
@@ -162,6 +171,8 @@ impl<'a> Analyzer<'a> {
             scopes: Vec::new(),
             stack_base: (&raw const marker).addr(),
             case_types: Vec::new(),
+            domains: HashMap::new(),
+            open_domains: Vec::new(),
         }
     }
 
@@ -272,16 +283,23 @@ pub(crate) fn table_expression(
     context: &AnalyzeContext<'_>,
     target: Option<(niwaki_types::ColumnType, &str)>,
 ) -> Result<Expr> {
+    with_stored_styles(context, |context| given_expression(text, relation, context, target))
+}
+
+/// Calls `run` with a context in which literals are read with the default styles.
+fn with_stored_styles<T>(
+    context: &AnalyzeContext<'_>,
+    run: impl FnOnce(&AnalyzeContext<'_>) -> T,
+) -> T {
     if has_default_styles(context.text) {
-        return given_expression(text, relation, context, target);
+        return run(context);
     }
     let stored = TextSettings {
         date_order: DateOrder::default(),
         interval_style: IntervalStyle::default(),
         ..context.text.clone()
     };
-    let context = AnalyzeContext { text: &stored, ..*context };
-    given_expression(text, relation, &context, target)
+    run(&AnalyzeContext { text: &stored, ..*context })
 }
 
 /// Analyzes a stored expression to be shown: over the columns of a table, or of a column's type where it has none of
@@ -348,11 +366,15 @@ pub fn check_stored_expression(
     }
     match table_expression(text, over, context, target) {
         Ok(stored) if stored.same(&given) => Ok(()),
-        _ => Err(SqlError::unsupported(
-            "a literal in a default or check that depends on the session's DateStyle or IntervalStyle",
-        )
-        .with_hint("Write dates in ISO form, and a sign before each part of an interval.")),
+        _ => Err(depends_on_styles()),
     }
+}
+
+fn depends_on_styles() -> SqlError {
+    SqlError::unsupported(
+        "a literal in a default or check that depends on the session's DateStyle or IntervalStyle",
+    )
+    .with_hint("Write dates in ISO form, and a sign before each part of an interval.")
 }
 
 /// [`table_expression`] with the session's settings.

@@ -6,6 +6,7 @@ use niwaki_types::{Datum, TypeOid};
 use pg_query::protobuf::{self, AExprKind};
 use pg_query::{Node, NodeEnum};
 
+use super::rows::row_of;
 use super::{Analyzer, names_of};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
@@ -22,10 +23,9 @@ impl Analyzer<'_> {
             | AExprKind::AexprLike
             | AExprKind::AexprIlike
             | AExprKind::AexprSimilar => {
-                for side in [&expr.lexpr, &expr.rexpr].into_iter().flatten() {
-                    if let Some(NodeEnum::RowExpr(row)) = &side.node {
-                        return self.row_comparison(name, expr, row.location);
-                    }
+                let (left, right) = (expr.lexpr.as_deref(), expr.rexpr.as_deref());
+                if row_of(left).or(row_of(right)).is_some() {
+                    return self.row_comparison(name, left, right, location);
                 }
                 let left = match &expr.lexpr {
                     Some(left) => Some(self.expr(left)?),
@@ -49,24 +49,13 @@ impl Analyzer<'_> {
                 self.array_compare(name, any, left, right, location)
             }
             AExprKind::AexprDistinct | AExprKind::AexprNotDistinct => {
-                let left = self.expr_of(expr.lexpr.as_deref())?;
-                let right = self.expr_of(expr.rexpr.as_deref())?;
                 let negated = expr.kind() == AExprKind::AexprNotDistinct;
-                let equal = self.operator("=", Some(left), right, location)?;
-                let ExprKind::Call { function, arguments } = equal.kind else {
-                    return Err(SqlError::internal("an operator that is no call"));
-                };
-                let mut arguments = arguments.into_iter();
-                let (Some(left), Some(right)) = (arguments.next(), arguments.next()) else {
-                    return Err(SqlError::internal("an operator without operands"));
-                };
-                let kind = ExprKind::Distinct {
-                    equal: function,
-                    left: Box::new(left),
-                    right: Box::new(right),
-                    negated,
-                };
-                Ok(Expr::new(kind, TypeOid::BOOL, location))
+                let (left, right) = (expr.lexpr.as_deref(), expr.rexpr.as_deref());
+                if row_of(left).or(row_of(right)).is_some() {
+                    return self.row_distinct(left, right, negated, location);
+                }
+                let (left, right) = (self.expr_of(left)?, self.expr_of(right)?);
+                self.distinct(left, right, negated, location)
             }
             AExprKind::AexprNullif => {
                 let left = self.expr_of(expr.lexpr.as_deref())?;
@@ -78,7 +67,7 @@ impl Analyzer<'_> {
                 let result = arguments[0].clone();
                 let (ty, typmod) = (result.ty, result.typmod);
                 let kind = ExprKind::NullIf { result: Box::new(result), equal: Box::new(equal) };
-                Ok(Expr { kind, ty, typmod, location })
+                Ok(Expr { kind, ty, typmod, domain: None, location })
             }
             AExprKind::AexprIn => self.in_list(expr, name),
             AExprKind::AexprBetween | AExprKind::AexprNotBetween => {
@@ -104,36 +93,29 @@ impl Analyzer<'_> {
         }
     }
 
-    /// `(a, b) = (c, d)` and `<>`, column by column.
-    fn row_comparison(
+    /// `left IS [NOT] DISTINCT FROM right`
+    pub(super) fn distinct(
         &mut self,
-        name: &str,
-        expr: &protobuf::AExpr,
+        left: Expr,
+        right: Expr,
+        negated: bool,
         location: i32,
     ) -> Result<Expr> {
-        let (Some(NodeEnum::RowExpr(left)), Some(NodeEnum::RowExpr(right))) = (
-            expr.lexpr.as_ref().and_then(|n| n.node.as_ref()),
-            expr.rexpr.as_ref().and_then(|n| n.node.as_ref()),
-        ) else {
-            return Err(self.unsupported("a row constructor", location));
+        let equal = self.operator("=", Some(left), right, location)?;
+        let ExprKind::Call { function, arguments } = equal.kind else {
+            return Err(SqlError::internal("an operator that is no call"));
         };
-        if !matches!(name, "=" | "<>") {
-            return Err(self.unsupported(format!("row comparison with {name}"), location));
-        }
-        if left.args.len() != right.args.len() {
-            return Err(self.error(
-                "42601",
-                "unequal number of entries in row expressions",
-                expr.location,
-            ));
-        }
-        let mut parts = Vec::with_capacity(left.args.len());
-        for (l, r) in left.args.iter().zip(&right.args) {
-            let (l, r) = (self.expr(l)?, self.expr(r)?);
-            parts.push(self.operator(name, Some(l), r, expr.location)?);
-        }
-        let kind = if name == "=" { ExprKind::And(parts) } else { ExprKind::Or(parts) };
-        Ok(Expr::new(kind, TypeOid::BOOL, expr.location))
+        let mut arguments = arguments.into_iter();
+        let (Some(left), Some(right)) = (arguments.next(), arguments.next()) else {
+            return Err(SqlError::internal("an operator without operands"));
+        };
+        let kind = ExprKind::Distinct {
+            equal: function,
+            left: Box::new(left),
+            right: Box::new(right),
+            negated,
+        };
+        Ok(Expr::new(kind, TypeOid::BOOL, location))
     }
 
     /// `a IN (…)`: an array comparison where the types allow it, else alternatives.
@@ -141,6 +123,9 @@ impl Analyzer<'_> {
         let location = expr.location;
         let negated = name == "<>";
         let items = list_items(expr.rexpr.as_deref());
+        if row_of(expr.lexpr.as_deref()).is_some() {
+            return self.row_in_list(name, expr.lexpr.as_deref(), items, location);
+        }
         let left = self.expr_of(expr.lexpr.as_deref())?;
         let values = self.exprs(items)?;
         let simple =

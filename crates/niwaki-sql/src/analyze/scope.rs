@@ -86,6 +86,7 @@ pub(super) enum Place {
     Generation,
     /// DEFAULT of a column
     Default,
+    /// CHECK of a table or a domain
     Check,
     /// FILTER of an aggregate
     Filter,
@@ -228,6 +229,20 @@ impl Scope {
         let slots = SlotRange { start, end: self.width() };
         self.sources.push(FromItem { kind, name, slots });
         JoinTree::Item(self.sources.len() - 1)
+    }
+
+    /// Adds one column that stands in no FROM item: the VALUE of a domain's check.
+    pub(super) fn add_value(&mut self, column: ItemColumn) {
+        let start = self.width();
+        self.used.resize(start + 1, false);
+        self.items.push(Item {
+            name: String::new(),
+            schema: None,
+            columns: vec![column],
+            relation: None,
+            start,
+            lone: false,
+        });
     }
 
     /// Adds the columns of a nested query, a function or VALUES.

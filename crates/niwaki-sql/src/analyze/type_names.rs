@@ -6,12 +6,18 @@ use pg_query::protobuf::{self, a_const};
 
 use super::{Analyzer, names_of};
 use crate::error::Result;
-use crate::types::{array_of, encode_typmod, format_oid, type_by_name};
+use crate::types::{array_of, encode_typmod, format_oid, format_type, type_by_name};
 
 impl Analyzer<'_> {
     /// The name of a type without modifier, as messages show it.
     pub(super) fn format_oid(&self, oid: TypeOid) -> String {
         self.context.text.types.shown(oid).unwrap_or_else(|| format_oid(oid))
+    }
+
+    /// The name of a type with its modifier, as messages show it.
+    pub(super) fn format_column_type(&self, column: ColumnType) -> String {
+        let shown = self.context.text.types.shown(column.declared());
+        shown.unwrap_or_else(|| format_type(column))
     }
 
     /// The type that a type name means.
@@ -36,11 +42,11 @@ impl Analyzer<'_> {
             None | Some("pg_catalog") => type_by_name(base),
             Some(_) => None,
         };
-        let found = builtin.or_else(|| own.map(|own| own.type_oid()));
+        let found = builtin.map(ColumnType::new).or_else(|| own.map(|own| own.column_type()));
         if found.is_none() && schema.is_some_and(|s| s != "pg_catalog") {
             return Err(undefined());
         }
-        let mut oid = found.ok_or_else(|| {
+        let mut found = found.ok_or_else(|| {
             if KNOWN_TYPES.contains(&base) {
                 self.unsupported(format!("type {base}"), location)
             } else {
@@ -70,18 +76,28 @@ impl Analyzer<'_> {
                 }
             }
         }
-        let typmod = if arguments.is_empty() {
+        if !arguments.is_empty() && found.declared().user_number().is_some() {
+            let message = format!("type modifier is not allowed for type \"{base}\"");
+            return Err(self.error("42601", message, location));
+        }
+        if found.domain.is_some() {
+            if !name.array_bounds.is_empty() {
+                return Err(self.unsupported("an array of a domain", location));
+            }
+            return Ok(found);
+        }
+        found.typmod = if arguments.is_empty() {
             name.typemod
         } else {
-            encode_typmod(oid, &arguments).map_err(|message| {
+            encode_typmod(found.oid, &arguments).map_err(|message| {
                 let none = message.starts_with("type modifier is not allowed");
                 self.error(if none { "42601" } else { "22023" }, message, location)
             })?
         };
         if !name.array_bounds.is_empty() {
-            oid = array_of(oid).ok_or_else(undefined)?;
+            found.oid = array_of(found.oid).ok_or_else(undefined)?;
         }
-        Ok(ColumnType { oid, typmod })
+        Ok(found)
     }
 }
 

@@ -15,7 +15,6 @@ use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
 use crate::expr::ExprKind;
 use crate::query::{Body, ItemKind, ModifyQuery, Query, SharedQuery};
-use crate::types::format_type;
 
 /// A WITH query that can be named.
 pub(super) struct Cte {
@@ -301,8 +300,8 @@ impl Analyzer<'_> {
                     "recursive query \"{}\" column {} has type {} in non-recursive term but type {} overall",
                     cte.ctename,
                     number + 1,
-                    format_type(first.column_type),
-                    format_type(overall.column_type)
+                    self.format_column_type(first.column_type),
+                    self.format_column_type(overall.column_type)
                 );
                 return Err(self
                     .error("42804", message, cte.location)

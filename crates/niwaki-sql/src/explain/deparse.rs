@@ -219,8 +219,10 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
                 _ => format!("{}({})", function.name, list(arguments)),
             }
         }
-        ExprKind::Cast { argument, .. } | ExprKind::Length { argument, .. } => {
-            let shown = exec.text.types.shown(expr.ty);
+        ExprKind::Cast { argument, .. }
+        | ExprKind::Length { argument, .. }
+        | ExprKind::Domain { argument, .. } => {
+            let shown = exec.text.types.shown(expr.declared());
             let shown = shown.unwrap_or_else(|| format_type(expr.column_type()));
             format!("({})::{shown}", show(argument))
         }

@@ -98,7 +98,7 @@ pub(crate) fn cast_value(
             let text = if from == T::BPCHAR { v.trim_end_matches(' ') } else { v };
             let context =
                 InputContext { settings: exec.text, now: exec.environment.transaction_timestamp() };
-            Ok(niwaki_types::input(ColumnType { oid: to, typmod: -1 }, text, &context)?)
+            Ok(niwaki_types::input(ColumnType::new(to), text, &context)?)
         }
         (value, T::NAME) => Ok(Datum::text(truncate_name(&value_text(value, from, exec)))),
         (value, T::TEXT | T::VARCHAR | T::BPCHAR | T::JSON) => {
@@ -295,7 +295,7 @@ pub(crate) fn coerce_length(value: Datum, column: ColumnType, explicit: bool) ->
         return Ok(value);
     }
     if let (Datum::Array(kind, array), Some(element)) = (&value, element_of(column.oid)) {
-        let column = ColumnType { oid: element, typmod: column.typmod };
+        let column = ColumnType::with_typmod(element, column.typmod);
         let values = array.iter().map(|value| coerce_length(value.clone(), column, explicit));
         let values = values.collect::<Result<Vec<Datum>>>()?;
         return Ok(Datum::Array(*kind, Arc::new(array.with_values(values))));
@@ -375,8 +375,8 @@ mod tests {
 
     #[test]
     fn strings_are_fitted_as_columns_and_casts_do() {
-        let char3 = ColumnType { oid: TypeOid::BPCHAR, typmod: 7 };
-        let varchar3 = ColumnType { oid: TypeOid::VARCHAR, typmod: 7 };
+        let char3 = ColumnType::with_typmod(TypeOid::BPCHAR, 7);
+        let varchar3 = ColumnType::with_typmod(TypeOid::VARCHAR, 7);
         let fit = |text, column, explicit| match coerce_length(Datum::text(text), column, explicit)
         {
             Ok(Datum::Text(text)) => Ok(text.to_string()),

@@ -154,6 +154,11 @@ impl Expr {
                 }
                 chosen.map_or(Ok(Datum::Null), |result| result.eval(row, rt))
             }
+            ExprKind::Domain { argument, rules } => {
+                let value = argument.eval(row, rt)?;
+                rules.check(&value, rt)?;
+                Ok(value)
+            }
             ExprKind::Coalesce(arguments) => {
                 for argument in arguments {
                     let value = argument.eval(row, rt)?;

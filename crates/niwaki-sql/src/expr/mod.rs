@@ -2,6 +2,7 @@
 
 mod batch;
 mod cast;
+mod domain;
 mod eval;
 mod hashed;
 mod object_names;
@@ -18,6 +19,7 @@ use crate::query::Query;
 
 pub(crate) use batch::{Batch, Rows, Values};
 pub(crate) use cast::{cast_value, coerce_length, shows_names, value_text};
+pub(crate) use domain::DomainRules;
 pub(crate) use eval::{Runtime, State, is_true};
 pub(crate) use hashed::is_hashed;
 pub use object_names::object_input;
@@ -30,6 +32,8 @@ pub(crate) struct Expr {
     pub(crate) kind: ExprKind,
     pub(crate) ty: TypeOid,
     pub(crate) typmod: i32,
+    /// The domain whose values these are; `ty` and `typmod` are what it is made of in the end.
+    pub(crate) domain: Option<TypeOid>,
     pub(crate) location: i32,
 }
 
@@ -60,6 +64,11 @@ pub(crate) enum ExprKind {
     Length {
         argument: Box<Expr>,
         explicit: bool,
+    },
+    /// The value itself, which must be one of a domain: else the statement fails.
+    Domain {
+        argument: Box<Expr>,
+        rules: Arc<DomainRules>,
     },
     And(Vec<Expr>),
     Or(Vec<Expr>),
@@ -171,7 +180,7 @@ pub(crate) enum SubQueryKind {
 
 impl Expr {
     pub(crate) fn new(kind: ExprKind, ty: TypeOid, location: i32) -> Self {
-        Self { kind, ty, typmod: -1, location }
+        Self { kind, ty, typmod: -1, domain: None, location }
     }
     pub(crate) fn constant(value: Datum, ty: TypeOid, location: i32) -> Self {
         Self::new(ExprKind::Const(value), ty, location)
@@ -181,6 +190,7 @@ impl Expr {
             kind: ExprKind::Slot { depth: 0, slot },
             ty: column.oid,
             typmod: column.typmod,
+            domain: column.domain,
             location: -1,
         }
     }
@@ -193,7 +203,11 @@ impl Expr {
         Self::new(ExprKind::Call { function, arguments }, ty, location)
     }
     pub(crate) fn column_type(&self) -> ColumnType {
-        ColumnType { oid: self.ty, typmod: self.typmod }
+        ColumnType { oid: self.ty, typmod: self.typmod, domain: self.domain }
+    }
+    /// The type that it was given: the domain, if it is one.
+    pub(crate) fn declared(&self) -> TypeOid {
+        self.domain.unwrap_or(self.ty)
     }
     pub(crate) fn is_null_const(&self) -> bool {
         matches!(self.kind, ExprKind::Const(Datum::Null))

@@ -23,6 +23,7 @@ impl Expr {
             | ExprKind::Array(arguments) => arguments.iter().for_each(visit),
             ExprKind::Cast { argument, .. }
             | ExprKind::Length { argument, .. }
+            | ExprKind::Domain { argument, .. }
             | ExprKind::Not(argument)
             | ExprKind::IsNull { argument, .. }
             | ExprKind::BoolTest { argument, .. } => visit(argument),
@@ -84,6 +85,7 @@ impl Expr {
             | ExprKind::Array(arguments) => arguments.iter_mut().try_for_each(visit),
             ExprKind::Cast { argument, .. }
             | ExprKind::Length { argument, .. }
+            | ExprKind::Domain { argument, .. }
             | ExprKind::Not(argument)
             | ExprKind::IsNull { argument, .. }
             | ExprKind::BoolTest { argument, .. } => visit(argument),
@@ -182,6 +184,10 @@ impl Expr {
             (ExprKind::Length { argument: a, .. }, ExprKind::Length { argument: b, .. }) => {
                 self.typmod == other.typmod && a.same(b)
             }
+            (
+                ExprKind::Domain { argument: a, rules: m },
+                ExprKind::Domain { argument: b, rules: n },
+            ) => m.oid == n.oid && a.same(b),
             (
                 ExprKind::IsNull { argument: a, negated: n },
                 ExprKind::IsNull { argument: b, negated: m },

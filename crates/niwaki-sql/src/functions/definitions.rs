@@ -48,6 +48,14 @@ fn expression(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
 /// `pg_get_constraintdef(constraint [, pretty])`
 fn constraint_definition(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [Datum::Oid(oid), ..] = values else { return Err(wrong()) };
+    if let Some((domain, check)) = exec.catalog.domain_check(Oid(*oid)) {
+        let (text, pretty) = (&check.expression, is_pretty(values));
+        let shown =
+            crate::shown::shown_domain_check(text, domain.below(), exec.catalog, exec.path, pretty);
+        let validity = if check.not_valid { " NOT VALID" } else { "" };
+        let shown = shown.unwrap_or_else(|_| text.clone());
+        return Ok(string(format!("CHECK ({shown}){validity}")));
+    }
     let Some(found) = exec.catalog.constraint(Oid(*oid)) else { return Ok(Datum::Null) };
     Ok(string(constraint_text(&found, exec, is_pretty(values))))
 }

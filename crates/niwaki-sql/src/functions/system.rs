@@ -323,7 +323,7 @@ fn format_type(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     if values[1].is_null() {
         return Ok(string(crate::types::format_oid(oid)));
     }
-    Ok(string(crate::types::format_type(ColumnType { oid, typmod })))
+    Ok(string(crate::types::format_type(ColumnType::with_typmod(oid, typmod))))
 }
 
 fn to_regclass(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
@@ -356,6 +356,18 @@ fn comment_of(exec: &ExecContext<'_>, object: u32, class: Option<&str>) -> Datum
         && let Some(constraint) = state.constraint(oid)
     {
         return described(constraint.comment());
+    }
+    if is("pg_constraint")
+        && let Some((_, check)) = state.domain_check(oid)
+    {
+        return described(check.comment.as_deref());
+    }
+    if is("pg_type")
+        && let Some(number) = TypeOid(object).user_number()
+        && TypeOid(object).element().is_none()
+        && let Some(definition) = state.user_type(Oid(number))
+    {
+        return described(definition.comment.as_deref());
     }
     Datum::Null
 }

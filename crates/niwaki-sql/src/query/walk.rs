@@ -326,6 +326,7 @@ pub(crate) fn shift_depth(expr: &mut Expr, by: usize) {
 pub(crate) fn volatile_inside(expr: &Expr) -> bool {
     expr.any(&mut |part| match &part.kind {
         ExprKind::Call { function, .. } => function.volatility == Volatility::Volatile,
+        ExprKind::Domain { rules, .. } => rules.volatile,
         ExprKind::SubQuery(sub) => match &sub.query {
             Nested::Query(query) => query.is_volatile(),
             Nested::Plan(plan) => plan.volatile,

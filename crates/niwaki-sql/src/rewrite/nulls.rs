@@ -59,9 +59,9 @@ pub(super) fn null_with(expr: &Expr, inside: &dyn Fn(usize) -> bool) -> bool {
 pub(super) fn is_never_null(expr: &Expr, from: &From) -> bool {
     match &expr.kind {
         ExprKind::Const(value) => !value.is_null(),
-        ExprKind::Cast { argument, .. } | ExprKind::Length { argument, .. } => {
-            is_never_null(argument, from)
-        }
+        ExprKind::Cast { argument, .. }
+        | ExprKind::Length { argument, .. }
+        | ExprKind::Domain { argument, .. } => is_never_null(argument, from),
         ExprKind::Slot { depth: 0, slot } => {
             let found = from.items.iter().position(|item| item.slots.contains(*slot));
             let Some(number) = found else { return false };

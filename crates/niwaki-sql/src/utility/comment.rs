@@ -1,8 +1,8 @@
 //! COMMENT ON.
 
 use niwaki_catalog::RelationKind;
-use pg_query::NodeEnum;
 use pg_query::protobuf::{CommentStmt, ObjectType};
+use pg_query::{Node, NodeEnum};
 
 use super::read::{qualified, strings, unexpected};
 use super::statement::{Name, Utility};
@@ -29,6 +29,20 @@ pub enum CommentTarget {
     Constraint {
         /// The table.
         relation: Name,
+        /// Its constraint.
+        name: String,
+    },
+    /// A type.
+    Type {
+        /// Name.
+        name: Name,
+        /// Whether the statement says DOMAIN.
+        domain: bool,
+    },
+    /// A constraint of a domain.
+    DomainConstraint {
+        /// The domain.
+        domain: Name,
         /// Its constraint.
         name: String,
     },
@@ -70,6 +84,18 @@ pub(super) fn comment(s: &CommentStmt) -> Result<Utility> {
             let (relation, name) = within()?;
             CommentTarget::Constraint { relation, name }
         }
+        kind @ (ObjectType::ObjectType | ObjectType::ObjectDomain) => {
+            let domain = kind == ObjectType::ObjectDomain;
+            CommentTarget::Type { name: type_named(s.object.as_deref())?, domain }
+        }
+        ObjectType::ObjectDomconstraint => {
+            let Some(NodeEnum::List(list)) = s.object.as_deref().and_then(|o| o.node.as_ref())
+            else {
+                return Err(unexpected("COMMENT"));
+            };
+            let domain = type_named(list.items.first())?;
+            CommentTarget::DomainConstraint { domain, name: single()? }
+        }
         ObjectType::ObjectSchema => CommentTarget::Schema(single()?),
         ObjectType::ObjectDatabase => CommentTarget::Database(single()?),
         // pg_dump writes them for the extensions that are built in.
@@ -82,4 +108,12 @@ pub(super) fn comment(s: &CommentStmt) -> Result<Utility> {
     // An empty text takes it away too.
     let text = (!s.comment.is_empty()).then(|| s.comment.clone());
     Ok(Utility::Comment { target, text })
+}
+
+/// The name in a node that names a type.
+fn type_named(node: Option<&Node>) -> Result<Name> {
+    match node.and_then(|node| node.node.as_ref()) {
+        Some(NodeEnum::TypeName(name)) => qualified(&strings(&name.names)),
+        _ => Err(unexpected("COMMENT")),
+    }
 }

@@ -4,6 +4,7 @@
 //! session executes it.
 
 mod comment;
+mod domain;
 mod foreign_key;
 mod read;
 mod read_copy;
@@ -16,6 +17,7 @@ mod type_name;
 mod types;
 
 pub use comment::CommentTarget;
+pub use domain::{DomainAction, DomainSpec};
 pub use foreign_key::ForeignKeySpec;
 pub use read::{expression_text, read};
 pub use statement::{

@@ -15,7 +15,8 @@ use super::statement::{
     TransactionCommand, TransactionModes, Utility, Vacuum, VacuumTarget,
 };
 use super::type_name::column_type;
-use super::{read_copy, read_definition, read_table, types};
+use super::types::{self, TypeStatement};
+use super::{domain, read_copy, read_definition, read_table};
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
 use crate::settings::{is_buffer_usage_limit, parse_kilobytes};
@@ -60,7 +61,12 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
         }
         NodeEnum::CreateEnumStmt(s) => types::create_enum(s)?,
         NodeEnum::AlterEnumStmt(s) => types::alter_enum(s)?,
-        NodeEnum::DropStmt(s) if s.remove_type == ObjectType::ObjectType as i32 => {
+        NodeEnum::CreateDomainStmt(s) => domain::create_domain(s, source)?,
+        NodeEnum::AlterDomainStmt(s) => domain::alter_domain(s)?,
+        NodeEnum::DropStmt(s)
+            if s.remove_type == ObjectType::ObjectType as i32
+                || s.remove_type == ObjectType::ObjectDomain as i32 =>
+        {
             types::drop_types(s)?
         }
         NodeEnum::DropStmt(s) => drop_objects(s)?,
@@ -79,7 +85,7 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
                 .argtypes
                 .iter()
                 .map(|n| match n.node.as_ref() {
-                    Some(NodeEnum::TypeName(t)) => column_type(t, source).map(|c| c.oid.0),
+                    Some(NodeEnum::TypeName(t)) => read_table::named_type(t, source),
                     _ => Err(unexpected("PREPARE")),
                 })
                 .collect::<Result<_>>()?,
@@ -132,13 +138,8 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
         }
         NodeEnum::CreateExtensionStmt(s) => extension(&s.extname)?,
         NodeEnum::CommentStmt(s) => super::comment::comment(s)?,
-        NodeEnum::AlterObjectSchemaStmt(s) => Utility::SetSchema {
-            relation: relation_name(s.relation.as_ref(), source)?,
-            kind: kind_of(s.object_type, "SET SCHEMA of")?,
-            schema: s.newschema.clone(),
-            if_exists: s.missing_ok,
-        },
-        NodeEnum::AlterOwnerStmt(s) => schema_owner(s)?,
+        NodeEnum::AlterObjectSchemaStmt(s) => set_schema(s, source)?,
+        NodeEnum::AlterOwnerStmt(s) => owner(s)?,
         NodeEnum::ListenStmt(s) => Utility::Listen(s.conditionname.clone()),
         NodeEnum::UnlistenStmt(s) => {
             Utility::Unlisten((!s.conditionname.is_empty()).then(|| s.conditionname.clone()))
@@ -334,7 +335,24 @@ fn drop_objects(s: &protobuf::DropStmt) -> Result<Utility> {
     }))
 }
 
-fn schema_owner(s: &protobuf::AlterOwnerStmt) -> Result<Utility> {
+fn set_schema(s: &protobuf::AlterObjectSchemaStmt, source: &str) -> Result<Utility> {
+    let schema = s.newschema.clone();
+    if let Some((name, domain)) = types::type_of_statement(s.object_type, s.object.as_deref())? {
+        return Ok(Utility::Type(TypeStatement::SetSchema { name, schema, domain }));
+    }
+    Ok(Utility::SetSchema {
+        relation: relation_name(s.relation.as_ref(), source)?,
+        kind: kind_of(s.object_type, "SET SCHEMA of")?,
+        schema,
+        if_exists: s.missing_ok,
+    })
+}
+
+fn owner(s: &protobuf::AlterOwnerStmt) -> Result<Utility> {
+    if let Some((name, domain)) = types::type_of_statement(s.object_type, s.object.as_deref())? {
+        let role = role_name(s.newowner.as_ref())?;
+        return Ok(Utility::Type(TypeStatement::Owner { name, role, domain }));
+    }
     let object = s.object.as_deref().and_then(|node| node.node.as_ref());
     match (ObjectType::try_from(s.object_type), object) {
         (Ok(ObjectType::ObjectSchema), Some(NodeEnum::String(name))) => {
@@ -373,6 +391,15 @@ fn kind_of(object: i32, what: &str) -> Result<RelationKind> {
 fn rename(s: &protobuf::RenameStmt, source: &str) -> Result<Utility> {
     if s.rename_type == ObjectType::ObjectSchema as i32 {
         return Ok(Utility::RenameSchema { name: s.subname.clone(), to: s.newname.clone() });
+    }
+    if let Some((name, domain)) = types::type_of_statement(s.rename_type, s.object.as_deref())? {
+        let to = s.newname.clone();
+        return Ok(Utility::Type(TypeStatement::Rename { name, to, domain }));
+    }
+    if s.rename_type == ObjectType::ObjectDomconstraint as i32
+        && let Some(NodeEnum::List(list)) = s.object.as_ref().and_then(|node| node.node.as_ref())
+    {
+        return domain::rename_constraint(&list.items, &s.subname, &s.newname);
     }
     let kind_of = |object: i32| kind_of(object, "RENAME of");
     let (kind, target) = match ObjectType::try_from(s.rename_type) {

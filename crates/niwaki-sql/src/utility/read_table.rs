@@ -75,7 +75,7 @@ pub(super) fn create_table(s: &CreateStmt, source: &str) -> Result<Utility> {
 }
 
 /// A column's type; of what is none of PostgreSQL's own types the name, for it may be a user's.
-fn named_type(
+pub(super) fn named_type(
     type_name: &TypeName,
     source: &str,
 ) -> Result<(ColumnType, Option<super::UserTypeName>)> {
@@ -96,7 +96,7 @@ fn column(c: &ColumnDef, table: &str, source: &str) -> Result<(ColumnSpec, Vec<C
         c.type_name.as_ref().ok_or_else(|| unexpected("column definition without a type"))?;
     let serial = serial_type(type_name);
     let (stored, user_type) = match serial {
-        Some(oid) => (ColumnType { oid, typmod: -1 }, None),
+        Some(oid) => (ColumnType::new(oid), None),
         None => named_type(type_name, source)?,
     };
     if let Some(collation) = &c.coll_clause {
@@ -288,7 +288,7 @@ fn identity_kind(letter: &str) -> Identity {
 }
 
 /// Only the order of bytes is there.
-fn refuse_collation(parts: &[String]) -> Result<()> {
+pub(super) fn refuse_collation(parts: &[String]) -> Result<()> {
     let name = parts.last().map_or("", String::as_str);
     if matches!(name, "C" | "POSIX" | "default" | "ucs_basic" | "C.UTF-8") {
         return Ok(());

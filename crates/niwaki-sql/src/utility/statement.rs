@@ -703,8 +703,8 @@ pub enum Utility {
     Prepare {
         /// Name.
         name: String,
-        /// Types of the parameters given.
-        types: Vec<u32>,
+        /// Types of the parameters given, as far as they are PostgreSQL's own, or else the names of users' types.
+        types: Vec<(ColumnType, Option<super::UserTypeName>)>,
         /// The statement.
         query: Arc<NodeEnum>,
     },

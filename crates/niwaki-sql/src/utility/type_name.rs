@@ -49,7 +49,7 @@ pub fn column_type(type_name: &TypeName, source: &str) -> Result<ColumnType> {
     let modifiers = modifiers(type_name, &shown).map_err(at)?;
     let none = |oid: TypeOid| {
         if modifiers.is_empty() {
-            Ok(ColumnType { oid, typmod: -1 })
+            Ok(ColumnType::new(oid))
         } else {
             Err(SqlError::new(
                 "42601",
@@ -93,7 +93,7 @@ pub fn column_type(type_name: &TypeName, source: &str) -> Result<ColumnType> {
     }
     // How many dimensions are declared, and how long, means nothing.
     let array = array_of(column.oid).ok_or_else(|| at(undefined(&format!("{shown}[]"))))?;
-    Ok(ColumnType { oid: array, typmod: column.typmod })
+    Ok(ColumnType::with_typmod(array, column.typmod))
 }
 
 fn undefined(name: &str) -> SqlError {
@@ -124,25 +124,25 @@ fn modifiers(type_name: &TypeName, shown: &str) -> Result<Vec<i32>> {
 
 fn length(oid: TypeOid, modifiers: &[i32], name: &str) -> Result<ColumnType> {
     match modifiers {
-        [] => Ok(ColumnType { oid, typmod: -1 }),
+        [] => Ok(ColumnType::new(oid)),
         [n] if *n < 1 => {
             Err(SqlError::new("22023", format!("length for type {name} must be at least 1")))
         }
         [n] if *n > 10_485_760 => {
             Err(SqlError::new("22023", format!("length for type {name} cannot exceed 10485760")))
         }
-        [n] => Ok(ColumnType { oid, typmod: n + 4 }),
+        [n] => Ok(ColumnType::with_typmod(oid, n + 4)),
         _ => Err(SqlError::new("22023", "invalid type modifier")),
     }
 }
 
 fn precision(oid: TypeOid, modifiers: &[i32], name: &str) -> Result<ColumnType> {
     match modifiers {
-        [] => Ok(ColumnType { oid, typmod: -1 }),
+        [] => Ok(ColumnType::new(oid)),
         [p] if *p < 0 => {
             Err(SqlError::new("22023", format!("{name}({p}) precision must not be negative")))
         }
-        [p] => Ok(ColumnType { oid, typmod: (*p).min(6) }),
+        [p] => Ok(ColumnType::with_typmod(oid, (*p).min(6))),
         _ => Err(SqlError::new("22023", "invalid type modifier")),
     }
 }
@@ -155,12 +155,12 @@ fn interval(modifiers: &[i32]) -> Result<ColumnType> {
         encode_typmod(TypeOid::INTERVAL, &arguments)
             .map_err(|message| SqlError::new("22023", message))?
     };
-    Ok(ColumnType { oid: TypeOid::INTERVAL, typmod })
+    Ok(ColumnType::with_typmod(TypeOid::INTERVAL, typmod))
 }
 
 fn numeric(modifiers: &[i32]) -> Result<ColumnType> {
     let (precision, scale) = match modifiers {
-        [] => return Ok(ColumnType { oid: TypeOid::NUMERIC, typmod: -1 }),
+        [] => return Ok(ColumnType::new(TypeOid::NUMERIC)),
         [p] => (*p, 0),
         [p, s] => (*p, *s),
         _ => return Err(SqlError::new("22023", "invalid NUMERIC type modifier")),
@@ -179,5 +179,5 @@ fn numeric(modifiers: &[i32]) -> Result<ColumnType> {
     }
     // PostgreSQL's encoding: precision above, scale in 11 bits, plus 4.
     let typmod = ((precision << 16) | (scale & 0x7ff)) + 4;
-    Ok(ColumnType { oid: TypeOid::NUMERIC, typmod })
+    Ok(ColumnType::with_typmod(TypeOid::NUMERIC, typmod))
 }

@@ -1,8 +1,9 @@
-//! Statements on types: CREATE TYPE, ALTER TYPE, DROP TYPE.
+//! Statements on types: CREATE TYPE, ALTER TYPE, DROP TYPE; those on domains are read in `domain`.
 
-use pg_query::protobuf::{self, DropBehavior, TypeName};
+use pg_query::protobuf::{self, DropBehavior, ObjectType, TypeName};
 use pg_query::{Node, NodeEnum};
 
+use super::domain::{DomainAction, DomainSpec};
 use super::read::{qualified, strings};
 use super::statement::{Name, Utility};
 use crate::error::{Result, SqlError};
@@ -38,8 +39,46 @@ pub enum TypeStatement {
         /// The label as it will be.
         to: String,
     },
-    /// DROP TYPE
+    /// CREATE DOMAIN
+    CreateDomain(Box<DomainSpec>),
+    /// ALTER DOMAIN
+    AlterDomain {
+        /// The domain.
+        name: Name,
+        /// What is done.
+        action: DomainAction,
+    },
+    /// ALTER TYPE … RENAME TO, ALTER DOMAIN … RENAME TO
+    Rename {
+        /// The type.
+        name: Name,
+        /// Its new name.
+        to: String,
+        /// Whether the statement says DOMAIN.
+        domain: bool,
+    },
+    /// ALTER TYPE … OWNER TO, ALTER DOMAIN … OWNER TO
+    Owner {
+        /// The type.
+        name: Name,
+        /// The new owner.
+        role: String,
+        /// Whether the statement says DOMAIN.
+        domain: bool,
+    },
+    /// ALTER TYPE … SET SCHEMA, ALTER DOMAIN … SET SCHEMA
+    SetSchema {
+        /// The type.
+        name: Name,
+        /// Its new schema.
+        schema: String,
+        /// Whether the statement says DOMAIN.
+        domain: bool,
+    },
+    /// DROP TYPE, DROP DOMAIN
     Drop {
+        /// Whether the statement says DOMAIN.
+        domain: bool,
         /// Types.
         names: Vec<Name>,
         /// IF EXISTS
@@ -54,7 +93,17 @@ impl TypeStatement {
     pub fn tag(&self) -> &'static str {
         match self {
             Self::CreateEnum { .. } => "CREATE TYPE",
-            Self::AddValue { .. } | Self::RenameValue { .. } => "ALTER TYPE",
+            Self::CreateDomain(_) => "CREATE DOMAIN",
+            Self::AlterDomain { .. }
+            | Self::Rename { domain: true, .. }
+            | Self::Owner { domain: true, .. }
+            | Self::SetSchema { domain: true, .. } => "ALTER DOMAIN",
+            Self::AddValue { .. }
+            | Self::RenameValue { .. }
+            | Self::Rename { .. }
+            | Self::Owner { .. }
+            | Self::SetSchema { .. } => "ALTER TYPE",
+            Self::Drop { domain: true, .. } => "DROP DOMAIN",
             Self::Drop { .. } => "DROP TYPE",
         }
     }
@@ -67,15 +116,18 @@ pub struct UserTypeName {
     pub name: Name,
     /// Whether an array of it is meant.
     pub array: bool,
+    /// Whether a modifier is given, which users' types do not have.
+    pub modified: bool,
 }
 
 /// The user's type that a syntax tree names.
 pub(super) fn user_type(type_name: &TypeName, source: &str) -> Option<UserTypeName> {
-    let plain = type_name.typmods.is_empty() && !type_name.setof && !type_name.pct_type;
+    let plain = !type_name.setof && !type_name.pct_type;
     let name = qualified(&strings(&type_name.names)).ok().filter(|_| plain)?;
     Some(UserTypeName {
         name: Name { position: position_of(source, type_name.location), ..name },
         array: !type_name.array_bounds.is_empty(),
+        modified: !type_name.typmods.is_empty(),
     })
 }
 
@@ -100,12 +152,26 @@ pub(super) fn alter_enum(s: &protobuf::AlterEnumStmt) -> Result<Utility> {
     }))
 }
 
+/// Whether the statement is on a type (false) or a domain (true), and which one; `None` if it is on something else.
+pub(super) fn type_of_statement(kind: i32, object: Option<&Node>) -> Result<Option<(Name, bool)>> {
+    let domain = match ObjectType::try_from(kind) {
+        Ok(ObjectType::ObjectType) => false,
+        Ok(ObjectType::ObjectDomain) => true,
+        _ => return Ok(None),
+    };
+    match object.and_then(|node| node.node.as_ref()) {
+        Some(NodeEnum::List(list)) => Ok(Some((qualified(&strings(&list.items))?, domain))),
+        _ => Err(SqlError::internal("a statement on a type without a name")),
+    }
+}
+
 pub(super) fn drop_types(s: &protobuf::DropStmt) -> Result<Utility> {
     let name = |node: &Node| match node.node.as_ref() {
         Some(NodeEnum::TypeName(name)) => qualified(&strings(&name.names)),
         _ => Err(SqlError::internal("DROP TYPE without a type")),
     };
     Ok(Utility::Type(TypeStatement::Drop {
+        domain: s.remove_type == ObjectType::ObjectDomain as i32,
         names: s.objects.iter().map(name).collect::<Result<_>>()?,
         if_exists: s.missing_ok,
         cascade: s.behavior == DropBehavior::DropCascade as i32,

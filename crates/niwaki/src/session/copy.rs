@@ -125,8 +125,9 @@ impl Session {
             now,
             fields: Fields::new(),
         };
-        // Checks and computed defaults need the executor, row by row.
-        let rows = if relation.checks.is_empty() && missing.is_empty() {
+        let of_domains = relation.visible_columns().any(|(_, column)| column.domain.is_some());
+        // Checks, domains and computed defaults need the executor, row by row.
+        let rows = if relation.checks.is_empty() && missing.is_empty() && !of_domains {
             out.copy_in(positions.len())?;
             self.copy_in_batches(&mut reader, out)?
         } else {

@@ -1,6 +1,8 @@
-//! Looking for values of enums that are no label of their type (invariant T1).
+//! Looking for values of enums that are no label of their type, and for columns of domains that are not what the domain is
+//! made of (invariant T1).
 
 use niwaki_catalog::{CatalogState, Column, Oid, Relation};
+use niwaki_sql::types::format_type;
 use niwaki_types::{ColumnType, Datum, TypeOid, quote_identifier};
 
 use super::Session;
@@ -16,6 +18,9 @@ impl Session {
         column: &Column,
     ) -> Result<Option<String>> {
         let oid = TypeOid(column.type_oid);
+        if let Some(wrong) = wrong_domain(state, column) {
+            return Ok(Some(wrong));
+        }
         let Some(number) = oid.user_number() else { return Ok(None) };
         let name = &column.name;
         if state.user_type(Oid(number)).is_none() {
@@ -41,9 +46,25 @@ impl Session {
     }
 }
 
+/// What is wrong with the domain of a column, if something is: what it is made of is what the column stores. That values
+/// satisfy its constraints is not promised: they need not be proved, and what they say may change with what functions do.
+fn wrong_domain(state: &CatalogState, column: &Column) -> Option<String> {
+    let kind = column.column_type();
+    let domain = kind.domain?;
+    let Some(definition) = state.domain(domain) else {
+        let number = domain.user_number().unwrap_or_default();
+        return Some(format!("column {} is of domain {number}, which does not exist", column.name));
+    };
+    let base = definition.base();
+    (ColumnType { domain: None, ..kind } != base).then(|| {
+        let (stored, made_of) = (format_type(kind), format_type(base));
+        format!("column {} stores {stored}, but its domain is made of {made_of}", column.name)
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use niwaki_catalog::{TypeDefinition, TypeKind};
+    use niwaki_catalog::{DomainDefinition, TypeDefinition, TypeKind};
 
     use crate::Database;
 
@@ -60,8 +81,7 @@ mod tests {
             run("begin");
             let state = session.catalog.state().clone();
             let known = state.user_types().next().unwrap();
-            let TypeKind::Enum(labels) = &known.kind;
-            let kind = TypeKind::Enum(labels[..1].to_vec());
+            let kind = TypeKind::Enum(known.labels()[..1].to_vec());
             let fewer = TypeDefinition { kind, ..TypeDefinition::clone(known) };
             let transaction = session.transaction.as_ref().unwrap();
             session.catalog.update_type(transaction, fewer).unwrap();
@@ -71,5 +91,32 @@ mod tests {
             assert_eq!((&*found[0].invariant, &*found[0].file), ("T1", "t"));
             assert!(found[0].detail.starts_with("column x has the position "), "{found:?}");
         }
+    }
+
+    #[test]
+    fn columns_that_are_not_what_their_domain_is_made_of_are_found() {
+        let database = Database::in_memory().unwrap();
+        let mut session = database.session();
+        let mut run = |sql: &str| session.execute(sql, ()).unwrap();
+        run("create domain short as varchar(5)");
+        run("create table t (x short)");
+        assert_eq!(database.check().unwrap().violations, []);
+        run("begin");
+        let state = session.catalog.state().clone();
+        let known = state.user_types().next().unwrap();
+        let domain = DomainDefinition { typmod: 8, ..known.domain().unwrap().clone() };
+        let other = TypeDefinition {
+            kind: TypeKind::Domain(Box::new(domain)),
+            ..TypeDefinition::clone(known)
+        };
+        let transaction = session.transaction.as_ref().unwrap();
+        session.catalog.update_type(transaction, other).unwrap();
+        session.execute("commit", ()).unwrap();
+        let found = database.check().unwrap().violations;
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((&*found[0].invariant, &*found[0].file), ("T1", "t"));
+        let detail =
+            "column x stores character varying(5), but its domain is made of character varying(4)";
+        assert_eq!(found[0].detail, detail);
     }
 }

@@ -173,6 +173,8 @@ impl Session {
         let mut parameters = std::mem::take(&mut self.spare_parameters);
         parameters.clear();
         for (i, type_oid) in types.iter().enumerate() {
+            // A value of a domain comes as one of what the domain is made of, and is judged where the statement has it.
+            let type_oid = &self.text.types.column_type(*type_oid).oid;
             let value = match parameter(i, *type_oid)? {
                 Datum::Text(name) if type_oid.is_object_name() => {
                     let path = self.search_path();

@@ -11,14 +11,14 @@ pub(crate) fn shown_type(state: &CatalogState, oid: TypeOid) -> String {
 
 /// A type's name with its modifier, as messages show it.
 pub(crate) fn shown_with_modifier(state: &CatalogState, of: ColumnType) -> String {
-    state.types_of_values().shown(of.oid).unwrap_or_else(|| format_type(of))
+    state.types_of_values().shown(of.declared()).unwrap_or_else(|| format_type(of))
 }
 
 /// A type's name that means it whatever the search path is.
 pub(crate) fn type_in_sql(state: &CatalogState, of: ColumnType) -> String {
-    let user_type = of.oid.user_number().and_then(|number| state.user_type(Oid(number)));
+    let user_type = of.declared().user_number().and_then(|number| state.user_type(Oid(number)));
     let Some(user_type) = user_type else { return format_type(of) };
     let schema = state.schema(user_type.schema).map(|schema| quote_identifier(&schema.name) + ".");
-    let array = if of.oid == user_type.type_oid() { "" } else { "[]" };
+    let array = if of.declared() == user_type.type_oid() { "" } else { "[]" };
     format!("{}{}{array}", schema.unwrap_or_default(), quote_identifier(&user_type.name))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_sql::utility::{LockMode, Name, SetCommand, TransactionModes, Utility};
+use niwaki_sql::utility::{LockMode, Name, SetCommand, TransactionModes, UserTypeName, Utility};
 use niwaki_sql::{ColumnInfo, SqlError};
 use niwaki_txn::{TableId, TableLockMode, WaitPolicy};
 use niwaki_types::{ColumnType, Datum, TypeOid};
@@ -14,7 +14,7 @@ use crate::result::ResultSink;
 fn text_column(name: &str) -> ColumnInfo {
     ColumnInfo {
         name: name.to_owned(),
-        column_type: ColumnType { oid: TypeOid::TEXT, typmod: -1 },
+        column_type: ColumnType::new(TypeOid::TEXT),
         table: 0,
         attribute: 0,
     }
@@ -378,7 +378,7 @@ impl Session {
     fn prepare_by_name(
         &mut self,
         name: &str,
-        types: &[u32],
+        types: &[(ColumnType, Option<UserTypeName>)],
         query: &Arc<pg_query::NodeEnum>,
         source: &str,
     ) -> Result<()> {
@@ -389,10 +389,35 @@ impl Session {
             ));
         }
         let parsed = cursor::statement_of(query, source);
-        let types = types.iter().map(|t| TypeOid(*t)).collect();
+        let types = types
+            .iter()
+            .map(|(own, of_user)| match of_user {
+                None => Ok(own.oid),
+                Some(wanted) => self.user_type_named(wanted),
+            })
+            .collect::<Result<_>>()?;
         let statement = self.prepare_parsed(Some(parsed), types)?;
         self.statements.insert(name.to_owned(), Arc::new(statement));
         Ok(())
+    }
+
+    fn user_type_named(&mut self, wanted: &UserTypeName) -> Result<TypeOid> {
+        let (path, state) = (self.search_path(), self.catalog.state());
+        let name = &wanted.name;
+        let found = state.resolve_type(&path, name.schema.as_deref(), &name.name);
+        let found = found.ok_or_else(|| {
+            let array = if wanted.array { "[]" } else { "" };
+            SqlError::new("42704", format!("type \"{name}{array}\" does not exist"))
+                .with_position(name.position)
+        })?;
+        if wanted.modified {
+            return Err(define::no_modifier(name));
+        }
+        let oid = found.type_oid();
+        if !wanted.array {
+            return Ok(oid);
+        }
+        oid.array().ok_or_else(|| SqlError::unsupported("an array of a domain"))
     }
 
     fn execute_by_name(
@@ -418,7 +443,9 @@ impl Session {
         }
         let mut values = Vec::with_capacity(types.len());
         for (text, oid) in parameters.iter().zip(types.iter()) {
-            values.push(self.evaluate_as(text, ColumnType { oid: *oid, typmod: -1 })?);
+            // A value of a domain is judged, and measured, where the statement has it.
+            let wanted = self.text.types.column_type(*oid).oid;
+            values.push(self.evaluate_as(text, ColumnType::new(wanted))?);
         }
         self.run_prepared(statement, values, out)
     }

@@ -6,6 +6,7 @@ use niwaki_catalog::{
 };
 use niwaki_types::{Datum, TypeOid};
 
+use super::domains;
 use super::relations::{operator_class, wanted};
 use super::table::{Computed, Emit, Reader, Result, array, number, small, text};
 
@@ -20,6 +21,7 @@ pub(super) const PG_CONSTRAINT: Computed = Computed {
         "condeferred",
         "convalidated",
         "conrelid",
+        "contypid",
         "conindid",
         "confrelid",
         "confupdtype",
@@ -35,7 +37,7 @@ pub(super) const PG_CONSTRAINT: Computed = Computed {
         "confdelsetcols",
         "conbin",
     ],
-    keys: &["oid", "conrelid"],
+    keys: &["oid", "conrelid", "contypid"],
     rows: pg_constraint,
 };
 
@@ -157,7 +159,11 @@ fn column_numbers(columns: impl Iterator<Item = usize>) -> Datum {
 }
 
 fn pg_constraint(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
-    for found in constraints(reader, "oid", "conrelid") {
+    let of_tables = match reader.wanted_oid("contypid") {
+        Some(domain) if domain != 0 => Vec::new(),
+        _ => constraints(reader, "oid", "conrelid"),
+    };
+    for found in of_tables {
         let (mut index, mut expression, mut foreign) = (Oid(0), Datum::Null, None);
         match found.constraint {
             TableConstraint::Index(relation) => index = relation.oid,
@@ -185,6 +191,7 @@ fn pg_constraint(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             Datum::Bool(time == ConstraintTime::Transaction),
             Datum::Bool(found.is_validated()),
             number(found.table.oid),
+            Datum::Oid(0),
             number(index),
             number(foreign.map_or(Oid(0), |key| key.references)),
             text(foreign.map_or(" ", |key| key.on_update.letter())),
@@ -199,6 +206,35 @@ fn pg_constraint(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             operators(|all| all[2]),
             foreign_columns(|key| &key.set_columns),
             expression,
+        ])?;
+    }
+    for (oid, definition, check) in domains::checks(reader) {
+        let [schema, domain] = domains::numbers(definition);
+        let none = || text(" ");
+        emit(&[
+            number(oid),
+            text(&check.name),
+            schema,
+            text("c"),
+            Datum::Bool(false),
+            Datum::Bool(false),
+            Datum::Bool(!check.not_valid),
+            Datum::Oid(0),
+            domain,
+            Datum::Oid(0),
+            Datum::Oid(0),
+            none(),
+            none(),
+            none(),
+            Datum::Bool(true),
+            Datum::Bool(false),
+            Datum::Null,
+            Datum::Null,
+            Datum::Null,
+            Datum::Null,
+            Datum::Null,
+            Datum::Null,
+            text(&check.expression),
         ])?;
     }
     Ok(())

@@ -1,13 +1,15 @@
 //! What COMMENT said: `pg_description` and `pg_shdescription`. PostgreSQL's remarks on its own functions, types and
 //! operators are not there.
 
-use niwaki_catalog::Oid;
+use niwaki_catalog::{Oid, check_oid};
 use niwaki_types::Datum;
 
 use super::depend::{CLASS, CONSTRAINT, NAMESPACE};
 use super::table::{Computed, Emit, Reader, Result, int4, number, text};
 use crate::session::DATABASE_OID;
 
+/// The number of `pg_type`.
+const TYPE: Oid = Oid(1247);
 /// The number of `pg_database`.
 const DATABASE: Oid = Oid(1262);
 
@@ -38,6 +40,19 @@ fn pg_description(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     }
     for constraint in super::constraints::constraints(reader, "objoid", "") {
         describe(CONSTRAINT, constraint.oid, 0, constraint.comment())?;
+    }
+    for definition in super::types::in_order(state) {
+        let oid = Oid(definition.type_oid().0);
+        if wanted.is_none_or(|wanted| wanted == oid) {
+            describe(TYPE, oid, 0, definition.comment.as_deref())?;
+        }
+        let checks = definition.domain().into_iter().flat_map(|domain| &domain.checks);
+        for (at, check) in checks.enumerate() {
+            let oid = check_oid(definition.oid, at);
+            if wanted.is_none_or(|wanted| wanted == oid) {
+                describe(CONSTRAINT, oid, 0, check.comment.as_deref())?;
+            }
+        }
     }
     Ok(())
 }

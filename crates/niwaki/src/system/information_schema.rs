@@ -8,7 +8,7 @@ use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use super::relations::kind_letter;
 use super::table::{Computed, Emit, Reader, Result, int4, optional, text, yes_or_no};
-use super::{DATABASE, OWNER_NAME, types};
+use super::{DATABASE, OWNER_NAME, domains};
 use crate::session::schema_name;
 
 pub(super) const TABLES: Computed = Computed {
@@ -78,6 +78,9 @@ pub(super) const COLUMNS: Computed = Computed {
         "numeric_scale",
         "datetime_precision",
         "interval_type",
+        "domain_catalog",
+        "domain_schema",
+        "domain_name",
         "udt_catalog",
         "udt_schema",
         "udt_name",
@@ -98,15 +101,15 @@ pub(super) const COLUMNS: Computed = Computed {
     rows: columns,
 };
 
-/// What a type says about the size of its values.
+/// What a type says about the size of its values; a domain says nothing.
 #[derive(Default)]
-struct Measures {
-    characters: Option<usize>,
-    octets: Option<usize>,
-    precision: Option<usize>,
-    radix: Option<usize>,
-    scale: Option<usize>,
-    datetime: Option<usize>,
+pub(super) struct Measures {
+    pub(super) characters: Option<usize>,
+    pub(super) octets: Option<usize>,
+    pub(super) precision: Option<usize>,
+    pub(super) radix: Option<usize>,
+    pub(super) scale: Option<usize>,
+    pub(super) datetime: Option<usize>,
 }
 
 /// Most bytes of a text without a length.
@@ -114,7 +117,10 @@ const OCTETS_MAX: usize = 1 << 30;
 /// Most bytes of a character.
 const CHARACTER_BYTES: usize = 4;
 
-fn measures(column: ColumnType) -> Measures {
+pub(super) fn measures(column: ColumnType) -> Measures {
+    if column.domain.is_some() {
+        return Measures::default();
+    }
     let binary = |digits| Measures {
         precision: Some(digits),
         radix: Some(2),
@@ -163,8 +169,11 @@ fn measures(column: ColumnType) -> Measures {
 }
 
 /// `data_type`: without lengths, and arrays without what they are made of.
-fn data_type(oid: TypeOid) -> String {
-    match oid {
+fn data_type(of: ColumnType) -> String {
+    if of.domain.is_some() {
+        return "USER-DEFINED".to_owned();
+    }
+    match of.oid {
         oid if element_of(oid).is_some() && !oid.is_vector() => "ARRAY".to_owned(),
         oid if oid.is_enum() => "USER-DEFINED".to_owned(),
         oid => format_oid(oid),
@@ -189,10 +198,15 @@ fn columns(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             let sequence = sequence.and_then(|oid| reader.state.relation(oid));
             let sequence = sequence.and_then(|relation| relation.sequence.as_ref());
             let identity = |value: Option<i64>| optional(value.map(|value| value.to_string()));
-            let size = measures(kind);
+            // A column of a domain is shown as one of what the domain was made of.
+            let domain = kind.domain.and_then(|domain| reader.state.domain(domain));
+            let below = domain.map_or(kind, |domain| domain.below());
+            let not_null = column.not_null || domain.is_some_and(|domain| domain.not_null);
+            let size = measures(below);
             let count = |value: Option<usize>| value.map_or(Datum::Null, int4);
-            let type_schema = types::user_type(reader.state, kind.oid)
-                .map(|found| schema_name(reader.state, found.schema));
+            let [domain_catalog, domain_schema, domain_name] =
+                domains::domain_of(reader.state, kind);
+            let [udt_catalog, udt_schema, udt_name] = domains::udt(reader.state, below);
             let [database, schema, name] = place(reader, relation);
             let fields = niwaki_types::datetime::interval_typmod_text(kind.typmod);
             let fields = fields.split('(').next().unwrap_or_default().trim().to_ascii_uppercase();
@@ -204,8 +218,8 @@ fn columns(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
                 text(&column.name),
                 int4(at + 1),
                 optional(default),
-                yes_or_no(!column.not_null),
-                text(data_type(kind.oid)),
+                yes_or_no(!not_null),
+                text(data_type(below)),
                 count(size.characters),
                 count(size.octets),
                 count(size.precision),
@@ -213,9 +227,12 @@ fn columns(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
                 count(size.scale),
                 count(size.datetime),
                 optional(interval.then_some(fields)),
-                text(DATABASE),
-                text(type_schema.as_deref().unwrap_or("pg_catalog")),
-                optional(types::name(reader.state, kind.oid)),
+                domain_catalog,
+                domain_schema,
+                domain_name,
+                udt_catalog,
+                udt_schema,
+                udt_name,
                 text((at + 1).to_string()),
                 yes_or_no(false),
                 yes_or_no(column.identity.is_some()),

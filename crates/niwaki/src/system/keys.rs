@@ -8,10 +8,10 @@ use niwaki_catalog::{
 };
 use niwaki_types::Datum;
 
-use super::OWNER_NAME;
 use super::constraints::{constraint_columns, constraint_letter, numbers_of};
 use super::information_schema::place;
 use super::table::{Computed, Emit, Reader, Result, int4, text, yes_or_no};
+use super::{OWNER_NAME, domains};
 
 pub(super) const TABLE_CONSTRAINTS: Computed = Computed {
     name: "table_constraints",
@@ -113,7 +113,7 @@ fn check_constraints(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             emit(&[database.clone(), schema.clone(), name, clause])?;
         }
     }
-    Ok(())
+    domains::check_constraints(reader, emit)
 }
 
 pub(super) const KEY_COLUMN_USAGE: Computed = Computed {

@@ -5,6 +5,7 @@
 mod constraints;
 mod depend;
 mod descriptions;
+mod domains;
 mod information_schema;
 mod keys;
 mod objects;
@@ -73,6 +74,10 @@ const INFORMATION: &[&Computed] = &[
     &information_schema::COLUMNS,
     &information_schema::SCHEMATA,
     &information_schema::COLUMN_COLUMN_USAGE,
+    &domains::DOMAINS,
+    &domains::DOMAIN_CONSTRAINTS,
+    &domains::DOMAIN_UDT_USAGE,
+    &domains::COLUMN_DOMAIN_USAGE,
     &keys::TABLE_CONSTRAINTS,
     &keys::CHECK_CONSTRAINTS,
     &keys::REFERENTIAL_CONSTRAINTS,
@@ -199,7 +204,7 @@ fn view(oid: Oid, schema: Oid, name: &str, columns: &[&BuiltinColumn], rows: Row
         columns: columns
             .iter()
             .map(|column| {
-                let kind = ColumnType { oid: column.type_oid, typmod: column.typmod };
+                let kind = ColumnType::with_typmod(column.type_oid, column.typmod);
                 niwaki_catalog::Column {
                     not_null: column.not_null,
                     ..niwaki_catalog::Column::new(column.name, kind)

@@ -182,7 +182,7 @@ fn pg_attribute(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for relation in wanted(reader, "attrelid", None) {
         if matches!(kind_letter(relation), "r" | "S") {
             for (name, kind, position) in SYSTEM_COLUMNS {
-                let kind = ColumnType { oid: kind, typmod: -1 };
+                let kind = ColumnType::new(kind);
                 let column = Column { not_null: true, ..Column::new(name, kind) };
                 attribute(relation.oid, &column, position, 0, emit)?;
             }
@@ -204,7 +204,7 @@ fn attribute(
 ) -> Result<()> {
     let kind = types::storage(TypeOid(column.type_oid));
     let letter = |letter: Option<&'static str>| text(letter.unwrap_or("i"));
-    let oid = if column.dropped { 0 } else { column.type_oid };
+    let oid = if column.dropped { 0 } else { column.column_type().declared().0 };
     let is_array = TypeOid(oid).element().is_some() && !TypeOid(oid).is_vector();
     let collation = kind.map_or(0, |kind| kind.collation);
     emit(&[
@@ -216,7 +216,7 @@ fn attribute(
         Datum::Int2(position),
         Datum::Int4(i32::from(is_array)),
         Datum::Int4(-1),
-        Datum::Int4(column.typmod),
+        Datum::Int4(if column.domain.is_some() { -1 } else { column.typmod }),
         Datum::Bool(kind.is_some_and(|kind| kind.by_value)),
         letter(kind.map(|kind| kind.align)),
         letter(kind.map(|kind| kind.storage)),

@@ -80,6 +80,11 @@ fn session() -> crate::Session {
         create index on t (lower(b), a desc) include (c) where a > 1;
         create table u (i int generated always as identity);
         create table v (x int references t on delete set null (x), y bigint generated always as (x + 1) stored);
+        create domain price as numeric(8, 2) default 9.99 not null check (value > 0);
+        create domain prices as numeric(8, 2)[] constraint few check (array_length(value, 1) < 9);
+        create domain low as price check (value < 10) check (value > 1);
+        create table w (p price, l low default 5, a prices);
+        comment on domain low is 'e'; comment on constraint few on domain prices is 'f';
         comment on table v is 'c'; comment on column v.x is 'd';
         create sequence s; analyze t";
     for statement in script.split(';') {

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{CatalogState, Oid, TypeDefinition, TypeKind, builtin_types, label_oid};
+use niwaki_catalog::{
+    CatalogState, DomainDefinition, Oid, TypeDefinition, builtin_types, label_oid,
+};
 use niwaki_types::{Datum, TypeOid};
 
-use super::table::{Computed, Emit, Reader, Result, number, text};
-use super::{OWNER, builtin_function};
+use super::table::{Computed, Emit, Reader, Result, number, optional, text};
+use super::{OWNER, builtin_function, domains};
 
 /// How values of a type are stored, as `pg_type` and `pg_attribute` have it.
 #[derive(Clone, Copy)]
@@ -49,7 +51,7 @@ pub(super) fn user_type(state: &CatalogState, oid: TypeOid) -> Option<&Arc<TypeD
 /// `typname`
 pub(super) fn name(state: &CatalogState, oid: TypeOid) -> Option<String> {
     match user_type(state, oid) {
-        Some(found) if oid.is_enum() => Some(found.name.clone()),
+        Some(found) if oid.element().is_none() => Some(found.name.clone()),
         Some(found) => Some(array_name(found)),
         None => builtin_types().by_oid(oid.0).map(|kind| kind.name.to_owned()),
     }
@@ -60,7 +62,7 @@ fn array_name(definition: &TypeDefinition) -> String {
 }
 
 /// The types that users defined, in the order of their numbers.
-fn in_order(state: &CatalogState) -> Vec<&Arc<TypeDefinition>> {
+pub(super) fn in_order(state: &CatalogState) -> Vec<&Arc<TypeDefinition>> {
     let mut all: Vec<_> = state.user_types().collect();
     all.sort_unstable_by_key(|definition| definition.oid);
     all
@@ -91,6 +93,12 @@ pub(super) const PG_TYPE: Computed = Computed {
         "typalign",
         "typstorage",
         "typtypmod",
+        "typnotnull",
+        "typbasetype",
+        "typndims",
+        "typcollation",
+        "typdefaultbin",
+        "typdefault",
     ],
     keys: &["oid", "typname"],
     rows: pg_type,
@@ -99,6 +107,10 @@ pub(super) const PG_TYPE: Computed = Computed {
 fn pg_type(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for definition in in_order(reader.state) {
         let oid = definition.type_oid();
+        if let Some(domain) = definition.domain() {
+            emit(&domain_row(reader.state, definition, domain))?;
+            continue;
+        }
         let array = oid.array().unwrap_or(TypeOid(0));
         let function = |name: &str| Datum::Oid(builtin_function(name));
         let mut row = |oid: TypeOid, name: &str, element: TypeOid, array: TypeOid| {
@@ -130,12 +142,66 @@ fn pg_type(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
                 text(storage.align),
                 text(storage.storage),
                 Datum::Int4(-1),
+                Datum::Bool(false),
+                Datum::Oid(0),
+                Datum::Int4(0),
+                Datum::Oid(0),
+                Datum::Null,
+                Datum::Null,
             ])
         };
         row(oid, &definition.name, TypeOid(0), array)?;
         row(array, &array_name(definition), oid, TypeOid(0))?;
     }
     Ok(())
+}
+
+/// A domain's row of `pg_type`. It has no array type.
+fn domain_row(
+    state: &CatalogState,
+    definition: &TypeDefinition,
+    domain: &DomainDefinition,
+) -> Vec<Datum> {
+    let base = domain.base();
+    let kind = storage(base.oid).unwrap_or(ENUM_ARRAY);
+    let is_array = base.oid.element().is_some() && !base.oid.is_vector();
+    let category = match base.oid {
+        _ if is_array => 'A',
+        oid if oid.is_enum() => 'E',
+        oid => builtin_types().by_oid(oid.0).map_or('U', |kind| kind.category),
+    };
+    let [output, send, analyze] = domains::functions_of(base.oid);
+    let default = domains::shown_default(state, definition, domain);
+    vec![
+        Datum::Oid(definition.type_oid().0),
+        text(&definition.name),
+        number(definition.schema),
+        number(OWNER),
+        Datum::Int2(kind.length),
+        Datum::Bool(kind.by_value),
+        text("d"),
+        text(category.to_string()),
+        Datum::Bool(true),
+        text(","),
+        Datum::Oid(0),
+        Datum::Oid(0),
+        Datum::Oid(0),
+        Datum::Oid(builtin_function("domain_in")),
+        output,
+        Datum::Oid(builtin_function("domain_recv")),
+        send,
+        analyze,
+        text(kind.align),
+        text(kind.storage),
+        Datum::Int4(if domain.over.is_some() { -1 } else { domain.typmod }),
+        Datum::Bool(domain.not_null),
+        Datum::Oid(domain.below().declared().0),
+        // That of a domain below is not counted again.
+        Datum::Int4(i32::from(is_array && domain.over.is_none())),
+        Datum::Oid(kind.collation),
+        optional(domain.default.as_ref()),
+        optional(default),
+    ]
 }
 
 pub(super) const PG_ENUM: Computed = Computed {
@@ -152,9 +218,8 @@ fn pg_enum(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
         if wanted.is_some_and(|wanted| wanted != oid.0) {
             continue;
         }
-        let TypeKind::Enum(labels) = &definition.kind;
         let mut order = 0.0;
-        for (place, label) in labels.iter().enumerate() {
+        for (place, label) in definition.labels().iter().enumerate() {
             order += 1.0;
             emit(&[
                 number(label_oid(definition.oid, place)),

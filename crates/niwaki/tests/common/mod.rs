@@ -77,6 +77,7 @@ pub(crate) fn run(session: &mut Session, sql: &str) -> String {
             ("schema", &error.schema),
             ("table", &error.table),
             ("column", &error.column),
+            ("datatype", &error.data_type),
             ("constraint", &error.constraint),
         ];
         for (name, value) in fields {

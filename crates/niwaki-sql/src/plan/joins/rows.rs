@@ -128,9 +128,9 @@ impl Tables {
                 };
                 Side { distinct, null, known: unique || counted.is_some(), stats, ty: expr.ty }
             }
-            ExprKind::Cast { argument, .. } | ExprKind::Length { argument, .. } => {
-                Side { stats: None, ..self.side(argument) }
-            }
+            ExprKind::Cast { argument, .. }
+            | ExprKind::Length { argument, .. }
+            | ExprKind::Domain { argument, .. } => Side { stats: None, ..self.side(argument) },
             ExprKind::Const(_) | ExprKind::Param(_) => {
                 Side { distinct: 1.0, null: 0.0, known: true, stats: None, ty: expr.ty }
             }

@@ -3,7 +3,7 @@
 use niwaki_catalog::{Relation, RelationDefinition, missing_text};
 use niwaki_sql::utility::{AlterColumn, ColumnSpec, ConstraintSpec};
 use niwaki_sql::{RowExpression, SqlError};
-use niwaki_types::{ColumnType, Datum};
+use niwaki_types::Datum;
 
 use super::Definer;
 use super::create_table::{COLUMNS_MAX, check_column_name, too_many_columns};
@@ -48,8 +48,15 @@ impl Definer<'_> {
         self.allot_values(&mut definition)?;
         self.update(definition.clone())?;
         self.check_expressions(relation.oid)?;
-        let default = definition.columns[position].default.clone();
-        if let Some(default) = default {
+        let state = self.state();
+        let domain = type_of.domain.and_then(|domain| state.domain(domain));
+        let inherited = domain.and_then(|domain| domain.default.clone());
+        let default = definition.columns[position].default.clone().or(inherited);
+        if type_of.domain.is_some_and(|domain| state.is_constrained(domain)) {
+            // Rows that are there get values that must be of the domain; where there are none, nothing is judged.
+            let value = default.unwrap_or_else(|| "NULL".to_owned());
+            definition = self.fill_column(relation, position, &value)?;
+        } else if let Some(default) = default {
             if generated || drawn || self.session.is_volatile(&default)? {
                 definition = self.fill_column(relation, position, &default)?;
             } else {
@@ -140,6 +147,7 @@ impl Definer<'_> {
         let column = &mut definition.columns[position];
         let sequence = column.sequence.take();
         column.dropped = true;
+        column.domain = None;
         column.name = format!("........pg.dropped.{}........", position + 1);
         column.not_null = false;
         column.default = None;
@@ -217,7 +225,7 @@ impl Definer<'_> {
             AlterColumn::Type { column_type, user_type, using } => {
                 let relation = self.again(relation)?;
                 let to = match user_type {
-                    Some(wanted) => ColumnType::new(self.column_type_of(wanted)?),
+                    Some(wanted) => self.column_type_of(wanted)?,
                     None => *column_type,
                 };
                 return self.alter_type(&relation, position, to, using.as_deref());

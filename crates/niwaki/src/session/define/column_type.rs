@@ -34,7 +34,7 @@ impl Definer<'_> {
             return Err(SqlError::new("42611", message).with_detail(detail));
         }
         if column.identity.is_some()
-            && !matches!(to.oid, TypeOid::INT2 | TypeOid::INT4 | TypeOid::INT8)
+            && !matches!(to.declared(), TypeOid::INT2 | TypeOid::INT4 | TypeOid::INT8)
         {
             let message = "identity column type must be smallint, integer, or bigint";
             return Err(SqlError::new("22023", message));
@@ -43,8 +43,7 @@ impl Definer<'_> {
             refuse_subquery(using, "transform expression")?;
         }
         let mut definition = relation.definition.clone();
-        definition.columns[position].type_oid = to.oid.0;
-        definition.columns[position].typmod = to.typmod;
+        definition.columns[position].set_column_type(to);
         // Unopened: only names and types are looked at.
         let after = Arc::new(Relation::unopened(definition.clone()));
         let (computed, derived) = self.conversion(relation, &after, position, using)?;
@@ -123,7 +122,7 @@ impl Definer<'_> {
                 return error;
             }
             let state = self.state();
-            let shown = shown_type(&state, to.oid);
+            let shown = shown_type(&state, to.declared());
             match using {
                 None => SqlError::new(
                     "42804",
@@ -172,7 +171,7 @@ impl Definer<'_> {
                 "42804",
                 format!(
                     "default for column \"{name}\" cannot be cast automatically to type {}",
-                    shown_type(&self.state(), to.oid)
+                    shown_type(&self.state(), to.declared())
                 ),
             )),
             Err(error) => Err(error),
@@ -240,6 +239,10 @@ impl Definer<'_> {
 
 /// Whether stored values of one type are values of the other as they are, in the same order.
 fn keeps_values(from: ColumnType, to: ColumnType) -> bool {
+    if to.domain.is_some() && to.domain != from.domain {
+        return false;
+    }
+    let (from, to) = (ColumnType { domain: None, ..from }, ColumnType { domain: None, ..to });
     let is_text = |oid| matches!(oid, TypeOid::TEXT | TypeOid::VARCHAR);
     if from == to {
         return true;

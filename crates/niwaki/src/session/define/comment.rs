@@ -32,6 +32,12 @@ impl Definer<'_> {
             CommentTarget::Constraint { relation, name } => {
                 self.comment_on_constraint(relation, name, text)
             }
+            CommentTarget::Type { name, domain } => {
+                self.comment_on_type(name, *domain, text.map(str::to_owned))
+            }
+            CommentTarget::DomainConstraint { domain, name } => {
+                self.comment_on_domain_constraint(domain, name, text.map(str::to_owned))
+            }
             CommentTarget::Schema(name) => {
                 let state = self.state();
                 let schema = state.schema_by_name(name).ok_or_else(|| {

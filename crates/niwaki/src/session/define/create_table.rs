@@ -8,7 +8,7 @@ use niwaki_catalog::{
 use niwaki_sql::utility::{ColumnSpec, CreateTable, SequenceOptions};
 use niwaki_sql::walk::each_node;
 use niwaki_sql::{SqlError, check_stored_expression, read_generated};
-use niwaki_types::{ColumnType, quote_identifier};
+use niwaki_types::quote_identifier;
 use pg_query::NodeEnum;
 
 use super::constraint::ConstraintNames;
@@ -109,7 +109,7 @@ impl Definer<'_> {
         position: usize,
     ) -> Result<Column> {
         let column_type = match &spec.user_type {
-            Some(wanted) => ColumnType { oid: self.column_type_of(wanted)?, ..spec.column_type },
+            Some(wanted) => self.column_type_of(wanted)?,
             None => spec.column_type,
         };
         let mut column = Column {
@@ -212,7 +212,7 @@ impl Definer<'_> {
 }
 
 /// A value that a column cannot have by default is called so.
-fn of_default(mut error: SqlError) -> SqlError {
+pub(super) fn of_default(mut error: SqlError) -> SqlError {
     if error.sqlstate == "42804" {
         error.message = error.message.replace(" but expression is ", " but default expression is ");
     }

@@ -229,10 +229,10 @@ impl Definer<'_> {
                 }
             }
         }
-        for found in types {
+        for found in &types {
             self.lock(found.oid, TableLockMode::AccessExclusive)?;
-            self.drop_type(&found, true)?;
         }
+        self.drop_all(types, true)?;
         let transaction = self.session.transaction.as_ref().ok_or_else(super::no_transaction)?;
         self.session.catalog.remove_schema(transaction, schema.oid)?;
         Ok(())

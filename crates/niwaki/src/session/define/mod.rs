@@ -12,6 +12,7 @@ mod constraint;
 mod create_index;
 mod create_table;
 mod depend;
+mod domains;
 mod drop;
 mod foreign_key;
 mod identity;
@@ -36,6 +37,8 @@ use niwaki_txn::{TableId, TableLockMode, Transaction, WaitPolicy};
 use crate::Result;
 use crate::result::ResultSink;
 use crate::session::Session;
+
+pub(super) use types::no_modifier;
 
 /// Runs a defining statement; returns its command tag.
 pub(super) fn run(

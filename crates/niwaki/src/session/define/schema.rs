@@ -44,6 +44,22 @@ impl Definer<'_> {
         Ok(())
     }
 
+    /// The schema that something goes to.
+    pub(super) fn target_schema(&mut self, schema: &str) -> Result<Oid> {
+        let state = self.state();
+        let target = state
+            .schema_by_name(schema)
+            .ok_or_else(|| SqlError::new("3F000", format!("schema \"{schema}\" does not exist")))?
+            .oid;
+        if state.temporary_schema() == Some(target) {
+            return Err(temporary());
+        }
+        if target == PG_CATALOG || target == niwaki_catalog::INFORMATION_SCHEMA {
+            return Err(SqlError::new("42501", format!("permission denied for schema {schema}")));
+        }
+        Ok(target)
+    }
+
     /// ALTER … SET SCHEMA
     pub(super) fn set_schema(
         &mut self,
@@ -78,17 +94,9 @@ impl Definer<'_> {
                 format!("Sequence \"{}\" is linked to table \"{}\".", relation.name, owner.name);
             return Err(SqlError::new("0A000", message).with_detail(detail));
         }
-        let target = state
-            .schema_by_name(schema)
-            .ok_or_else(|| SqlError::new("3F000", format!("schema \"{schema}\" does not exist")))?
-            .oid;
-        let temporary = state.temporary_schema();
-        if temporary == Some(target) || temporary == Some(relation.schema) {
-            let message = "cannot move objects into or out of temporary schemas";
-            return Err(SqlError::new("0A000", message));
-        }
-        if target == PG_CATALOG || target == niwaki_catalog::INFORMATION_SCHEMA {
-            return Err(SqlError::new("42501", format!("permission denied for schema {schema}")));
+        let target = self.target_schema(schema)?;
+        if state.temporary_schema() == Some(relation.schema) {
+            return Err(temporary());
         }
         if target == relation.schema {
             return Ok(tag);
@@ -125,4 +133,8 @@ impl Definer<'_> {
         }
         Ok(tag)
     }
+}
+
+fn temporary() -> SqlError {
+    SqlError::new("0A000", "cannot move objects into or out of temporary schemas")
 }

@@ -1,14 +1,15 @@
-//! CREATE TYPE, ALTER TYPE, DROP TYPE.
+//! CREATE TYPE, ALTER TYPE, DROP TYPE; what is done to domains is in `domains`.
 
 use std::sync::Arc;
 
-use niwaki_catalog::{CatalogState, Oid, Relation, RelationKind, TypeDefinition, TypeKind};
+use niwaki_catalog::{CatalogState, Oid, Relation, TypeDefinition, TypeKind};
 use niwaki_sql::utility::{Name, Persistence, TypeStatement, UserTypeName};
 use niwaki_sql::{SqlError, walk};
 use niwaki_txn::TableLockMode;
-use niwaki_types::{EnumType, LabelPlace, TypeOid};
+use niwaki_types::{ColumnType, EnumType, LabelPlace, TypeOid};
 use pg_query::NodeEnum;
 
+use super::depend::still_needed;
 use super::{Definer, no_transaction};
 use crate::Result;
 
@@ -25,8 +26,15 @@ impl Definer<'_> {
                 self.add_value(name, label, *if_not_exists, place)?;
             }
             TypeStatement::RenameValue { name, from, to } => self.rename_value(name, from, to)?,
-            TypeStatement::Drop { names, if_exists, cascade } => {
-                self.drop_types(names, *if_exists, *cascade)?;
+            TypeStatement::CreateDomain(spec) => self.create_domain(spec)?,
+            TypeStatement::AlterDomain { name, action } => self.alter_domain(name, action)?,
+            TypeStatement::Rename { name, to, domain } => self.rename_type(name, to, *domain)?,
+            TypeStatement::Owner { name, role, domain } => self.own_type(name, role, *domain)?,
+            TypeStatement::SetSchema { name, schema, domain } => {
+                self.move_type(name, schema, *domain)?;
+            }
+            TypeStatement::Drop { domain, names, if_exists, cascade } => {
+                self.drop_types(names, *domain, *if_exists, *cascade)?;
             }
         }
         Ok(statement.tag())
@@ -34,16 +42,7 @@ impl Definer<'_> {
 
     fn create_enum(&mut self, name: &Name, labels: &[String]) -> Result<()> {
         let schema = self.creation_schema(name, Persistence::Permanent)?;
-        let state = self.state();
-        if state.temporary_schema() == Some(schema) {
-            return Err(SqlError::unsupported("a type in the temporary schema"));
-        }
-        let taken = state.lookup_type(schema, &name.name).is_some()
-            || state.lookup(schema, &name.name).is_some();
-        if taken {
-            let message = format!("type \"{}\" already exists", name.name);
-            return Err(SqlError::new("42710", message));
-        }
+        self.type_name_is_free(schema, &name.name)?;
         let oid = self.session.new_oid();
         if TypeOid::of_enum(oid.0).user_number() != Some(oid.0) {
             return Err(SqlError::new("54000", "no number is left for another type"));
@@ -53,6 +52,7 @@ impl Definer<'_> {
             schema,
             name: name.name.clone(),
             kind: TypeKind::Enum(Vec::new()),
+            comment: None,
         };
         definition.set_labels(&EnumType::new(&name.name, labels)?);
         let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
@@ -60,7 +60,11 @@ impl Definer<'_> {
     }
 
     /// Finds a type and keeps others from changing it; what it is then.
-    fn lock_type(&mut self, name: &Name, mode: TableLockMode) -> Result<Arc<TypeDefinition>> {
+    pub(super) fn lock_type(
+        &mut self,
+        name: &Name,
+        mode: TableLockMode,
+    ) -> Result<Arc<TypeDefinition>> {
         loop {
             let found = self.find_type(name).ok_or_else(|| undefined(name))?;
             self.lock(found.oid, mode)?;
@@ -72,18 +76,33 @@ impl Definer<'_> {
         }
     }
 
-    fn find_type(&mut self, name: &Name) -> Option<Arc<TypeDefinition>> {
+    fn lock_enum(&mut self, name: &Name) -> Result<Arc<TypeDefinition>> {
+        let found = self.lock_type(name, TableLockMode::AccessExclusive)?;
+        if !found.type_oid().is_enum() {
+            let shown = self.state().types_of_values().shown(found.type_oid());
+            let message = format!("{} is not an enum", shown.unwrap_or_default());
+            return Err(SqlError::new("42809", message));
+        }
+        Ok(found)
+    }
+
+    pub(super) fn find_type(&mut self, name: &Name) -> Option<Arc<TypeDefinition>> {
         let path = self.session.search_path();
         self.state().resolve_type(&path, name.schema.as_deref(), &name.name).cloned()
     }
 
     /// The type of a column whose definition names a user's type, which stays as long as this transaction runs.
-    pub(super) fn column_type_of(&mut self, wanted: &UserTypeName) -> Result<TypeOid> {
+    pub(super) fn column_type_of(&mut self, wanted: &UserTypeName) -> Result<ColumnType> {
         let found = self.lock_type(&wanted.name, TableLockMode::AccessShare);
         let array = |found: &TypeDefinition| found.type_oid().array();
         match found {
-            Ok(found) if !wanted.array => Ok(found.type_oid()),
-            Ok(found) => array(&found).ok_or_else(|| SqlError::unsupported("arrays of this type")),
+            Ok(_) if wanted.modified => Err(no_modifier(&wanted.name)),
+            Ok(found) if !wanted.array => Ok(found.column_type()),
+            Ok(found) => match array(&found) {
+                Some(array) => Ok(ColumnType::new(array)),
+                None => Err(SqlError::unsupported("an array of a domain")
+                    .with_position(wanted.name.position)),
+            },
             Err(error) if wanted.array && error.sqlstate == "42704" => {
                 let name = format!("{}[]", wanted.name.name);
                 Err(undefined(&Name { name, ..wanted.name.clone() }))
@@ -92,7 +111,7 @@ impl Definer<'_> {
         }
     }
 
-    fn update_type(&mut self, mut definition: TypeDefinition, labels: &EnumType) -> Result<()> {
+    fn update_labels(&mut self, mut definition: TypeDefinition, labels: &EnumType) -> Result<()> {
         definition.set_labels(labels);
         let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
         Ok(self.session.catalog.update_type(transaction, definition)?)
@@ -105,7 +124,7 @@ impl Definer<'_> {
         if_not_exists: bool,
         place: LabelPlace<'_>,
     ) -> Result<()> {
-        let definition = self.lock_type(name, TableLockMode::AccessExclusive)?;
+        let definition = self.lock_enum(name)?;
         let mut labels = definition.enum_type(definition.name.clone());
         if if_not_exists && labels.place(label).is_some() {
             let message = format!("enum label \"{label}\" already exists, skipping");
@@ -113,11 +132,11 @@ impl Definer<'_> {
             return Ok(());
         }
         labels.add(label, place)?;
-        self.update_type(TypeDefinition::clone(&definition), &labels)
+        self.update_labels(TypeDefinition::clone(&definition), &labels)
     }
 
     fn rename_value(&mut self, name: &Name, from: &str, to: &str) -> Result<()> {
-        let definition = self.lock_type(name, TableLockMode::AccessExclusive)?;
+        let definition = self.lock_enum(name)?;
         let mut labels = definition.enum_type(definition.name.clone());
         let found = labels.place(from).ok_or_else(|| {
             SqlError::new("22023", format!("\"{from}\" is not an existing enum label"))
@@ -132,25 +151,34 @@ impl Definer<'_> {
             let NodeEnum::AConst(constant) = node else { return false };
             matches!(&constant.val, Some(Val::Sval(text)) if text.sval.contains(from))
         };
-        if let Some(relation) = expression_user(&state, says)? {
+        if let Some(user) = expression_user(&state, definition.oid, says)? {
             return Err(SqlError::unsupported(format!(
-                "RENAME VALUE of a label that a default or check of table {} says",
-                relation.name
+                "RENAME VALUE of a label that a default or check of {user} says"
             )));
         }
         if let Some(label) = labels.labels.get_mut(found) {
             label.name = Arc::from(to);
         }
-        self.update_type(TypeDefinition::clone(&definition), &labels)
+        self.update_labels(TypeDefinition::clone(&definition), &labels)
     }
 
-    fn drop_types(&mut self, names: &[Name], if_exists: bool, cascade: bool) -> Result<()> {
+    fn drop_types(
+        &mut self,
+        names: &[Name],
+        domain: bool,
+        if_exists: bool,
+        cascade: bool,
+    ) -> Result<()> {
         let mut types: Vec<Arc<TypeDefinition>> = Vec::new();
         for name in names {
             if self.find_type(name).is_none() {
                 if name.schema.as_deref().is_none_or(|schema| schema == "pg_catalog")
                     && let Some(oid) = niwaki_sql::types::type_by_name(&name.name)
                 {
+                    if domain {
+                        let message = format!("\"{name}\" is not a domain");
+                        return Err(SqlError::new("42809", message));
+                    }
                     let shown = niwaki_sql::types::format_oid(oid);
                     return Err(SqlError::new(
                         "2BP01",
@@ -164,106 +192,216 @@ impl Definer<'_> {
                     continue;
                 }
             }
-            types.push(self.lock_type(name, TableLockMode::AccessExclusive)?);
+            let found = self.lock_type(name, TableLockMode::AccessExclusive)?;
+            if domain {
+                self.refuse_no_domain(name)?;
+            }
+            if !types.iter().any(|known| known.oid == found.oid) {
+                types.push(found);
+            }
         }
-        for definition in types {
-            self.drop_type(&definition, cascade)?;
+        self.drop_all(types, cascade)
+    }
+
+    /// Removes locked types together, and with CASCADE what depends on them.
+    pub(super) fn drop_all(
+        &mut self,
+        types: Vec<Arc<TypeDefinition>>,
+        cascade: bool,
+    ) -> Result<()> {
+        let state = self.state();
+        let what = match types.as_slice() {
+            [one] => format!("type {}", shown(&state, one)),
+            _ => String::new(),
+        };
+        let mut going = Going::default();
+        for definition in &types {
+            going.take(&state, definition, &types);
+        }
+        let mut dependents = Vec::with_capacity(going.dependents.len());
+        let mut lines = Vec::with_capacity(going.dependents.len());
+        for (dependent, on) in &going.dependents {
+            let name = match dependent {
+                Dependent::Domain(domain) => format!("type {}", shown(&state, domain)),
+                Dependent::Column { table, column, .. } => {
+                    format!("column {column} of table {}", self.shown_name(table))
+                }
+            };
+            lines.push(format!("{name} depends on type {on}"));
+            dependents.push(name);
+        }
+        if !dependents.is_empty() && !cascade {
+            return Err(still_needed(&what, &lines));
+        }
+        self.cascades(&dependents);
+        for (dependent, _) in &going.dependents {
+            match dependent {
+                Dependent::Column { table, column, .. } => {
+                    self.lock(table.oid, TableLockMode::AccessExclusive)?;
+                    let table = self.current(table.oid)?;
+                    self.drop_column(&table, column, true, true)?;
+                }
+                Dependent::Domain(domain) => {
+                    self.lock(domain.oid, TableLockMode::AccessExclusive)?;
+                }
+            }
+        }
+        // Those that depend on others first: what their texts say is gone then.
+        for definition in going.types.iter().rev() {
+            self.refuse_named_in_texts(definition, "DROP")?;
+            let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
+            self.session.catalog.remove_type(transaction, definition.oid)?;
         }
         Ok(())
     }
 
-    /// Removes a locked type, and with CASCADE the columns of it.
-    pub(super) fn drop_type(&mut self, definition: &TypeDefinition, cascade: bool) -> Result<()> {
-        let oid = definition.oid;
-        let state = self.state();
-        if state.user_type(oid).is_none() {
-            // It was named twice.
-            return Ok(());
-        }
-        let shown = state.types_of_values().shown(definition.type_oid()).unwrap_or_default();
-        let columns = columns_of_type(&state, oid);
-        let kind = |array: bool| if array { "[]" } else { "" };
-        if !columns.is_empty() && !cascade {
-            let details: Vec<String> = columns
-                .iter()
-                .map(|(table, column, array)| {
-                    let (table, kind) = (&table.name, kind(*array));
-                    format!("column {column} of table {table} depends on type {shown}{kind}")
-                })
-                .collect();
-            return Err(SqlError::new(
-                "2BP01",
-                format!("cannot drop type {shown} because other objects depend on it"),
-            )
-            .with_detail(details.join("\n"))
-            .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
-        }
-        match columns.as_slice() {
-            [] => {}
-            [(table, column, _)] => {
-                self.notice(format!("drop cascades to column {column} of table {}", table.name));
-            }
-            several => self.notice(format!("drop cascades to {} other objects", several.len())),
-        }
-        for (table, column, _) in &columns {
-            self.lock(table.oid, TableLockMode::AccessExclusive)?;
-            let table = self.current(table.oid)?;
-            self.drop_column(&table, column, true, true)?;
-        }
-        // A cast to the type in what is stored as text.
+    /// Refuses to do something to a type that casts name in what is stored as text, where they would not find it any more.
+    pub(super) fn refuse_named_in_texts(
+        &mut self,
+        found: &TypeDefinition,
+        what: &str,
+    ) -> Result<()> {
         let names = |node: &NodeEnum| {
             let NodeEnum::TypeName(name) = node else { return false };
             let last = name.names.last().and_then(|node| node.node.as_ref());
-            matches!(last, Some(NodeEnum::String(last)) if last.sval == definition.name)
+            matches!(last, Some(NodeEnum::String(last)) if last.sval == found.name)
         };
-        if let Some(relation) = expression_user(&self.state(), names)? {
-            return Err(SqlError::unsupported(format!(
-                "DROP of a type that a default or check of table {} names",
-                relation.name
-            )));
+        match expression_user(&self.state(), found.oid, names)? {
+            None => Ok(()),
+            Some(user) => Err(SqlError::unsupported(format!(
+                "{what} of a type that a default or check of {user} names"
+            ))),
         }
-        let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
-        Ok(self.session.catalog.remove_type(transaction, oid)?)
     }
 }
 
-/// The columns of a type, or of arrays of it (true), by tables and positions.
-fn columns_of_type(state: &CatalogState, oid: Oid) -> Vec<(Arc<Relation>, String, bool)> {
-    let mut tables: Vec<&Arc<Relation>> =
-        state.relations().filter(|relation| relation.kind == RelationKind::Table).collect();
-    tables.sort_by_key(|table| table.oid);
-    let mut columns = Vec::new();
-    for table in tables {
-        for (_, column) in table.visible_columns() {
-            let type_oid = TypeOid(column.type_oid);
-            if type_oid.user_number() == Some(oid.0) {
-                let array = type_oid.element().is_some();
-                columns.push((Arc::clone(table), column.name.clone(), array));
+/// What cannot be without a type.
+enum Dependent {
+    Domain(Arc<TypeDefinition>),
+    Column { table: Arc<Relation>, position: usize, column: String },
+}
+
+impl Dependent {
+    /// The order in which dependents of one type are told.
+    fn place(&self) -> (Oid, usize) {
+        match self {
+            Self::Domain(domain) => (domain.oid, 0),
+            Self::Column { table, position, .. } => (table.oid, *position),
+        }
+    }
+}
+
+/// What goes with types.
+#[derive(Default)]
+struct Going {
+    /// The types, each before those that are made of it.
+    types: Vec<Arc<TypeDefinition>>,
+    /// What depends on them and is not named itself, and on which type.
+    dependents: Vec<(Dependent, String)>,
+}
+
+impl Going {
+    /// Takes a type with all that depends on it; `named` are those that the statement names.
+    fn take(
+        &mut self,
+        state: &CatalogState,
+        definition: &Arc<TypeDefinition>,
+        named: &[Arc<TypeDefinition>],
+    ) {
+        // Ends: each type is taken once.
+        if self.types.iter().any(|known| known.oid == definition.oid) {
+            return;
+        }
+        self.types.push(Arc::clone(definition));
+        let name = shown(state, definition);
+        for (dependent, array) in dependents_of(state, definition.oid) {
+            let on = format!("{name}{}", if array { "[]" } else { "" });
+            match dependent {
+                Dependent::Column { .. } => self.dependents.push((dependent, on)),
+                Dependent::Domain(domain) => {
+                    let known = self.types.iter().chain(named).any(|known| known.oid == domain.oid);
+                    if !known {
+                        self.dependents.push((Dependent::Domain(Arc::clone(&domain)), on));
+                    }
+                    self.take(state, &domain, named);
+                }
             }
         }
     }
-    columns
 }
 
-/// A table with a default or check of which some node satisfies `test`.
+/// A type's name as messages show it.
+fn shown(state: &CatalogState, definition: &TypeDefinition) -> String {
+    state.types_of_values().shown(definition.type_oid()).unwrap_or_default()
+}
+
+/// What depends on a type directly, or on arrays of it (true).
+fn dependents_of(state: &CatalogState, oid: Oid) -> Vec<(Dependent, bool)> {
+    let mut found = Vec::new();
+    for definition in state.user_types() {
+        let Some(domain) = definition.domain() else { continue };
+        let base = domain.base().oid;
+        let directly = match domain.over {
+            Some(over) => over == oid,
+            None => base.user_number() == Some(oid.0),
+        };
+        if directly {
+            let array = domain.over.is_none() && base.element().is_some();
+            found.push((Dependent::Domain(Arc::clone(definition)), array));
+        }
+    }
+    for table in state.tables() {
+        for (position, column) in table.visible_columns() {
+            let kind = column.column_type();
+            if kind.declared().user_number() == Some(oid.0) {
+                let array = kind.domain.is_none() && kind.oid.element().is_some();
+                let (table, column) = (Arc::clone(table), column.name.clone());
+                found.push((Dependent::Column { table, position, column }, array));
+            }
+        }
+    }
+    found.sort_by_key(|(dependent, _)| dependent.place());
+    found
+}
+
+/// A table or a domain other than `own` with a default or check of which some node satisfies `test`, as messages call it.
 fn expression_user(
     state: &CatalogState,
+    own: Oid,
     test: impl Fn(&NodeEnum) -> bool,
-) -> Result<Option<Arc<Relation>>> {
+) -> Result<Option<String>> {
+    let satisfies = |text: &str| -> Result<bool> {
+        let mut found = false;
+        walk::each_node(text, |node| found |= test(node))?;
+        Ok(found)
+    };
     for relation in state.relations() {
         let defaults = relation.visible_columns().filter_map(|(_, c)| c.default.as_deref());
         let checks = relation.checks.iter().map(|check| check.expression.as_str());
-        let mut found = false;
         for text in defaults.chain(checks) {
-            walk::each_node(text, |node| found |= test(node))?;
+            if satisfies(text)? {
+                return Ok(Some(format!("table {}", relation.name)));
+            }
         }
-        if found {
-            return Ok(Some(Arc::clone(relation)));
+    }
+    for definition in state.user_types().filter(|definition| definition.oid != own) {
+        let Some(domain) = definition.domain() else { continue };
+        let checks = domain.checks.iter().map(|check| check.expression.as_str());
+        for text in domain.default.as_deref().into_iter().chain(checks) {
+            if satisfies(text)? {
+                return Ok(Some(format!("domain {}", definition.name)));
+            }
         }
     }
     Ok(None)
 }
 
-fn undefined(name: &Name) -> SqlError {
+/// 42601: a user's type has no modifiers.
+pub(in crate::session) fn no_modifier(name: &Name) -> SqlError {
+    SqlError::new("42601", format!("type modifier is not allowed for type \"{name}\""))
+        .with_position(name.position)
+}
+
+pub(super) fn undefined(name: &Name) -> SqlError {
     SqlError::new("42704", format!("type \"{name}\" does not exist")).with_position(name.position)
 }

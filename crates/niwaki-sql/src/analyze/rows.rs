@@ -1,0 +1,165 @@
+//! Rows of expressions, which are compared part by part.
+//!
+//! `(a, b) < (c, d)` becomes `a <= c AND (a < c OR b < d)`: it is true, false or unknown where PostgreSQL's is, which looks at
+//! the first two parts that are not equal and knows nothing when one of them is NULL; and an index on `a` has a bound of it.
+
+use niwaki_types::TypeOid;
+use pg_query::protobuf::RowExpr;
+use pg_query::{Node, NodeEnum};
+
+use super::Analyzer;
+use crate::error::{Result, SqlError};
+use crate::expr::{Expr, ExprKind};
+use crate::query::volatile_inside;
+
+/// The row that a syntax node is, if it is one.
+pub(super) fn row_of(node: Option<&Node>) -> Option<&RowExpr> {
+    match node?.node.as_ref()? {
+        NodeEnum::RowExpr(row) => Some(row),
+        _ => None,
+    }
+}
+
+impl Analyzer<'_> {
+    /// `(a, b) op (c, d)`; where one side is no row, that is refused.
+    pub(super) fn row_comparison(
+        &mut self,
+        name: &str,
+        left: Option<&Node>,
+        right: Option<&Node>,
+        location: i32,
+    ) -> Result<Expr> {
+        let pairs = self.row_pairs(left, right, location)?;
+        let mut parts = Vec::with_capacity(pairs.len());
+        for (left, right) in &pairs {
+            let part = self.operator(name, Some(left.clone()), right.clone(), location)?;
+            if part.ty != TypeOid::BOOL {
+                let message = format!(
+                    "row comparison operator must yield type boolean, not type {}",
+                    self.format_oid(part.ty)
+                );
+                return Err(self.error("42804", message, location));
+            }
+            parts.push(part);
+        }
+        match name {
+            "<" | "<=" | ">" | ">=" => self.row_order(name, pairs, parts, location),
+            "=" | "<>" => Ok(combined(parts, name == "=", location)),
+            _ if pairs.len() == 1 => Ok(combined(parts, true, location)),
+            _ => {
+                let message =
+                    format!("could not determine interpretation of row comparison operator {name}");
+                let hint =
+                    "Row comparison operators must be associated with btree operator families.";
+                Err(self.error("0A000", message, location).with_hint(hint))
+            }
+        }
+    }
+
+    /// `IS [NOT] DISTINCT FROM` of two rows.
+    pub(super) fn row_distinct(
+        &mut self,
+        left: Option<&Node>,
+        right: Option<&Node>,
+        negated: bool,
+        location: i32,
+    ) -> Result<Expr> {
+        let mut parts = Vec::new();
+        for (left, right) in self.row_pairs(left, right, location)? {
+            parts.push(self.distinct(left, right, negated, location)?);
+        }
+        Ok(combined(parts, negated, location))
+    }
+
+    /// `(a, b) IS [NOT] NULL`: of each part.
+    pub(super) fn row_null_test(
+        &mut self,
+        row: &RowExpr,
+        negated: bool,
+        location: i32,
+    ) -> Result<Expr> {
+        let mut parts = Vec::with_capacity(row.args.len());
+        for part in &row.args {
+            let argument = self.expr(part)?;
+            let argument = Box::new(self.to_output(argument)?);
+            let kind = ExprKind::IsNull { argument, negated };
+            parts.push(Expr::new(kind, TypeOid::BOOL, location));
+        }
+        Ok(combined(parts, true, location))
+    }
+
+    /// `(a, b) [NOT] IN ((c, d), …)`; `name` is the operator that it stands for.
+    pub(super) fn row_in_list(
+        &mut self,
+        name: &str,
+        left: Option<&Node>,
+        items: &[Node],
+        location: i32,
+    ) -> Result<Expr> {
+        let mut parts = Vec::with_capacity(items.len());
+        for item in items {
+            parts.push(self.row_comparison(name, left, Some(item), location)?);
+        }
+        Ok(combined(parts, name == "<>", location))
+    }
+
+    /// The parts of two rows side by side.
+    fn row_pairs(
+        &mut self,
+        left: Option<&Node>,
+        right: Option<&Node>,
+        location: i32,
+    ) -> Result<Vec<(Expr, Expr)>> {
+        let (Some(left), Some(right)) = (row_of(left), row_of(right)) else {
+            let row = row_of(left).or(row_of(right)).map_or(location, |row| row.location);
+            return Err(self.unsupported("a row constructor beside something else", row));
+        };
+        if left.args.len() != right.args.len() {
+            let message = "unequal number of entries in row expressions";
+            return Err(self.error("42601", message, location));
+        }
+        if left.args.is_empty() {
+            let message = "cannot compare rows of zero length";
+            return Err(self.error("0A000", message, location));
+        }
+        let pairs = left.args.iter().zip(&right.args);
+        pairs.map(|(left, right)| Ok((self.expr(left)?, self.expr(right)?))).collect()
+    }
+
+    /// The order of two rows, of whose parts `compared` are the comparisons by the operator itself.
+    fn row_order(
+        &mut self,
+        name: &str,
+        mut pairs: Vec<(Expr, Expr)>,
+        mut compared: Vec<Expr>,
+        location: i32,
+    ) -> Result<Expr> {
+        let (strict, or_equal) = if name.starts_with('<') { ("<", "<=") } else { (">", ">=") };
+        let last = pairs.pop().and_then(|_| compared.pop());
+        let mut condition =
+            last.ok_or_else(|| SqlError::internal("a comparison of rows without parts"))?;
+        while let Some((left, right)) = pairs.pop() {
+            // Each part is written twice.
+            if volatile_inside(&left) || volatile_inside(&right) {
+                let what = format!("a volatile function in a row compared with {name}");
+                return Err(self.unsupported(what, location));
+            }
+            let before = self.operator(strict, Some(left.clone()), right.clone(), location)?;
+            let not_behind = self.operator(or_equal, Some(left), right, location)?;
+            let or = Expr::new(ExprKind::Or(vec![before, condition]), TypeOid::BOOL, location);
+            condition = Expr::new(ExprKind::And(vec![not_behind, or]), TypeOid::BOOL, location);
+        }
+        Ok(condition)
+    }
+}
+
+/// The conditions under AND (`all`) or OR.
+fn combined(mut parts: Vec<Expr>, all: bool, location: i32) -> Expr {
+    if parts.len() == 1
+        && let Some(only) = parts.pop()
+    {
+        return only;
+    }
+    let kind = if all { ExprKind::And(parts) } else { ExprKind::Or(parts) };
+    Expr::new(kind, TypeOid::BOOL, location)
+}

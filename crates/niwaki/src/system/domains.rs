@@ -1,0 +1,275 @@
+//! Domains as the catalogs show them: their rows of `pg_type` and `pg_constraint`, and `information_schema`.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{
+    CatalogState, Check, DomainDefinition, Oid, Relation, TypeDefinition, builtin_rows,
+    builtin_value, check_oid,
+};
+use niwaki_sql::{shown_domain_check, shown_expression};
+use niwaki_types::{ColumnType, Datum, TypeOid};
+
+use super::information_schema::{measures, place};
+use super::table::{Computed, Emit, Reader, Result, int4, number, optional, text, yes_or_no};
+use super::{DATABASE, OWNER_NAME, builtin_function, types};
+use crate::session::schema_name;
+
+/// The domains, in the order of their numbers.
+fn in_order(state: &CatalogState) -> Vec<(&Arc<TypeDefinition>, &DomainDefinition)> {
+    let all = types::in_order(state).into_iter();
+    all.filter_map(|definition| Some((definition, definition.domain()?))).collect()
+}
+
+/// The text of its default, as PostgreSQL shows it.
+pub(super) fn shown_default(
+    state: &CatalogState,
+    definition: &TypeDefinition,
+    domain: &DomainDefinition,
+) -> Option<String> {
+    let path = state.search_path(&["public".to_owned()], OWNER_NAME);
+    let text = domain.default.as_ref()?;
+    let target = Some((domain.below(), definition.name.as_str()));
+    Some(shown_expression(text, None, target, state, &path).unwrap_or_else(|_| text.clone()))
+}
+
+fn shown_check(state: &CatalogState, domain: &DomainDefinition, check: &Check) -> String {
+    let path = state.search_path(&["public".to_owned()], OWNER_NAME);
+    let shown = shown_domain_check(&check.expression, domain.below(), state, &path, false);
+    shown.unwrap_or_else(|_| check.expression.clone())
+}
+
+/// `typoutput`, `typsend` and `typanalyze` of a type, which a domain made of it has too.
+pub(super) fn functions_of(oid: TypeOid) -> [Datum; 3] {
+    if oid.user_number().is_some() {
+        let is_array = oid.element().is_some();
+        let name = if is_array { "array" } else { "enum" };
+        let function = |suffix: &str| Datum::Oid(builtin_function(&format!("{name}_{suffix}")));
+        let analyze = if is_array { function("typanalyze") } else { Datum::Oid(0) };
+        return [function("out"), function("send"), analyze];
+    }
+    let none = || [Datum::Oid(0), Datum::Oid(0), Datum::Oid(0)];
+    let Some(recorded) = builtin_rows("pg_type") else { return none() };
+    let at = |name: &str| recorded.columns().iter().position(|column| *column == name);
+    let wanted = oid.0.to_string();
+    let row = recorded
+        .rows()
+        .map(Iterator::collect::<Vec<_>>)
+        .find(|row| row.first().copied().flatten() == Some(wanted.as_str()));
+    let Some(row) = row else { return none() };
+    ["typoutput", "typsend", "typanalyze"].map(|name| {
+        let cell = at(name).and_then(|at| row.get(at)).copied().flatten();
+        builtin_value(cell, TypeOid::REGPROC)
+    })
+}
+
+/// The checks of domains as rows of `pg_constraint`: number, schema, domain, the check.
+pub(super) fn checks<'r>(reader: &Reader<'r>) -> Vec<(Oid, &'r Arc<TypeDefinition>, &'r Check)> {
+    if reader.wanted_oid("conrelid").is_some_and(|table| table != 0) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (definition, domain) in in_order(reader.state) {
+        let own = definition.type_oid().0;
+        if reader.wanted_oid("contypid").is_some_and(|wanted| wanted != own) {
+            continue;
+        }
+        for (position, check) in domain.checks.iter().enumerate() {
+            let oid = check_oid(definition.oid, position);
+            if reader.wanted_oid("oid").is_none_or(|wanted| wanted == oid.0) {
+                found.push((oid, definition, check));
+            }
+        }
+    }
+    found
+}
+
+/// The schema and name of a type.
+fn type_place(state: &CatalogState, of: ColumnType) -> (String, String) {
+    let oid = of.declared();
+    let schema = match types::user_type(state, oid) {
+        Some(found) => schema_name(state, found.schema),
+        None => "pg_catalog".to_owned(),
+    };
+    (schema, types::name(state, oid).unwrap_or_default())
+}
+
+/// Database, schema and name of a type, as `information_schema` has them.
+pub(super) fn udt(state: &CatalogState, of: ColumnType) -> [Datum; 3] {
+    let (schema, name) = type_place(state, of);
+    [text(DATABASE), text(schema), text(name)]
+}
+
+/// Database, schema and name of a type's domain, if it has one.
+pub(super) fn domain_of(state: &CatalogState, of: ColumnType) -> [Datum; 3] {
+    let domain = of.domain.and_then(|domain| types::user_type(state, domain));
+    match domain {
+        Some(_) => udt(state, of),
+        None => [Datum::Null, Datum::Null, Datum::Null],
+    }
+}
+
+pub(super) const DOMAINS: Computed = Computed {
+    name: "domains",
+    columns: &[
+        "domain_catalog",
+        "domain_schema",
+        "domain_name",
+        "data_type",
+        "character_maximum_length",
+        "character_octet_length",
+        "numeric_precision",
+        "numeric_precision_radix",
+        "numeric_scale",
+        "datetime_precision",
+        "domain_default",
+        "udt_catalog",
+        "udt_schema",
+        "udt_name",
+        "dtd_identifier",
+    ],
+    keys: &[],
+    rows: domains,
+};
+
+fn domains(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    let state = reader.state;
+    for (definition, domain) in in_order(state) {
+        let below = domain.below();
+        let size = measures(below);
+        let count = |value: Option<usize>| value.map_or(Datum::Null, int4);
+        let [catalog, schema, name] = udt(state, definition.column_type());
+        let [udt_catalog, udt_schema, udt_name] = udt(state, below);
+        let data_type = match types::user_type(state, below.declared()) {
+            Some(_) => "USER-DEFINED".to_owned(),
+            None => niwaki_sql::types::format_oid(below.oid),
+        };
+        emit(&[
+            catalog,
+            schema,
+            name,
+            text(data_type),
+            count(size.characters),
+            count(size.octets),
+            count(size.precision),
+            count(size.radix),
+            count(size.scale),
+            count(size.datetime),
+            optional(shown_default(state, definition, domain)),
+            udt_catalog,
+            udt_schema,
+            udt_name,
+            text("1"),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) const DOMAIN_CONSTRAINTS: Computed = Computed {
+    name: "domain_constraints",
+    columns: &[
+        "constraint_catalog",
+        "constraint_schema",
+        "constraint_name",
+        "domain_catalog",
+        "domain_schema",
+        "domain_name",
+        "is_deferrable",
+        "initially_deferred",
+    ],
+    keys: &[],
+    rows: domain_constraints,
+};
+
+fn domain_constraints(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for (definition, domain) in in_order(reader.state) {
+        let [catalog, schema, name] = udt(reader.state, definition.column_type());
+        for check in &domain.checks {
+            emit(&[
+                catalog.clone(),
+                schema.clone(),
+                text(&check.name),
+                catalog.clone(),
+                schema.clone(),
+                name.clone(),
+                yes_or_no(false),
+                yes_or_no(false),
+            ])?;
+        }
+    }
+    Ok(())
+}
+
+/// Rows of `information_schema.check_constraints`.
+pub(super) fn check_constraints(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for (definition, domain) in in_order(reader.state) {
+        let [catalog, schema, _] = udt(reader.state, definition.column_type());
+        for check in &domain.checks {
+            let validity = if check.not_valid { " NOT VALID" } else { "" };
+            let clause = format!("({}){validity}", shown_check(reader.state, domain, check));
+            emit(&[catalog.clone(), schema.clone(), text(&check.name), text(clause)])?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) const DOMAIN_UDT_USAGE: Computed = Computed {
+    name: "domain_udt_usage",
+    columns: &[
+        "udt_catalog",
+        "udt_schema",
+        "udt_name",
+        "domain_catalog",
+        "domain_schema",
+        "domain_name",
+    ],
+    keys: &[],
+    rows: domain_udt_usage,
+};
+
+fn domain_udt_usage(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for (definition, domain) in in_order(reader.state) {
+        let mut row = udt(reader.state, domain.below()).to_vec();
+        row.extend(udt(reader.state, definition.column_type()));
+        emit(&row)?;
+    }
+    Ok(())
+}
+
+pub(super) const COLUMN_DOMAIN_USAGE: Computed = Computed {
+    name: "column_domain_usage",
+    columns: &[
+        "domain_catalog",
+        "domain_schema",
+        "domain_name",
+        "table_catalog",
+        "table_schema",
+        "table_name",
+        "column_name",
+    ],
+    keys: &[],
+    rows: column_domain_usage,
+};
+
+fn column_domain_usage(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    let in_order = reader.state.in_order();
+    let tables = in_order.into_iter().filter(|relation| relation.table.is_some());
+    for table in tables {
+        columns_of_domains(reader, table, emit)?;
+    }
+    Ok(())
+}
+
+fn columns_of_domains(reader: &Reader<'_>, table: &Relation, emit: Emit<'_>) -> Result<()> {
+    for (_, column) in table.visible_columns().filter(|(_, column)| column.domain.is_some()) {
+        let mut row = domain_of(reader.state, column.column_type()).to_vec();
+        row.extend(place(reader, table));
+        row.push(text(&column.name));
+        emit(&row)?;
+    }
+    Ok(())
+}
+
+/// `pg_constraint.connamespace` of a check, and the number of its domain.
+pub(super) fn numbers(definition: &TypeDefinition) -> [Datum; 2] {
+    [number(definition.schema), Datum::Oid(definition.type_oid().0)]
+}
