@@ -109,6 +109,61 @@ fn answers_are_those_of_plenty_of_memory() {
     }
 }
 
+/// Rows that joins keep, where the plan has to be asked for.
+#[test]
+fn joins_keep_rows_in_files_too() {
+    let vfs = FaultyVfs::new();
+    let env = Env { vfs: Arc::new(vfs.clone()), ..Env::memory() };
+    let database = Database::open_with(env, Options::new()).unwrap();
+    let mut s = database.session();
+    fill(&mut s);
+    run(&mut s, "create index on u (k); analyze");
+    let created = || vfs.counts().get(&Operation::Create).copied().unwrap_or_default();
+    let merged = "set enable_hashjoin = off; set enable_nestloop = off";
+    let looped = "set enable_hashjoin = off; set enable_mergejoin = off; set enable_nestloop = on";
+    let queries = [
+        // Groups of a thousand rows.
+        (
+            merged,
+            "select a.id, count(*), sum(b.id), min(b.s) from (select * from t where id % 100 = 3) a join t b on a.n % 2 = b.n % 2 group by a.id order by 1",
+            "Merge Join",
+        ),
+        (
+            merged,
+            "select a.id, b.id from (select * from t where id % 100 < 2) a left join t b on a.n % 2 = b.n % 2 and a.id = b.id + 1 order by 1, 2",
+            "Merge Left Join",
+        ),
+        (
+            merged,
+            "select count(*), sum(a.id) from t a where exists (select from t b where a.n % 3 = b.n % 3 + 1 and b.id > 1990)",
+            "Merge Semi Join",
+        ),
+        (
+            looped,
+            "select count(*), sum(k), min(w) from u where k in (select id from t)",
+            "HashAggregate",
+        ),
+        (
+            looped,
+            "select count(*), sum(k), min(w) from u where k in (select id % 1700 from t)",
+            "HashAggregate",
+        ),
+    ];
+    for (settings, query, word) in queries {
+        run(&mut s, settings);
+        run(&mut s, MUCH);
+        let expected = run(&mut s, query);
+        assert!(!expected.starts_with("error") && !expected.is_empty(), "{query}: {expected}");
+        let before = created();
+        run(&mut s, LITTLE);
+        assert_eq!(run(&mut s, query), expected, "{query}");
+        let shown = run(&mut s, &format!("explain (analyze, timing off) {query}"));
+        assert!(created() > before, "{query} wrote nothing: {shown}");
+        assert!(shown.contains(word), "{query}: {shown}");
+        assert_eq!(files(&vfs), [""; 0], "{query}");
+    }
+}
+
 #[test]
 fn the_first_rows_need_no_file() {
     let env = Env::memory();
