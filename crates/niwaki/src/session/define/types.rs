@@ -261,9 +261,14 @@ impl Definer<'_> {
         found: &TypeDefinition,
         what: &str,
     ) -> Result<()> {
+        // Its name called as a function is a cast, too.
         let names = |node: &NodeEnum| {
-            let NodeEnum::TypeName(name) = node else { return false };
-            let last = name.names.last().and_then(|node| node.node.as_ref());
+            let name = match node {
+                NodeEnum::TypeCast(cast) => cast.type_name.as_ref().map(|name| &name.names),
+                NodeEnum::FuncCall(call) => Some(&call.funcname),
+                _ => None,
+            };
+            let last = name.and_then(|name| name.last()).and_then(|node| node.node.as_ref());
             matches!(last, Some(NodeEnum::String(last)) if last.sval == found.name)
         };
         match expression_user(&self.state(), found.oid, names)? {
