@@ -13,7 +13,7 @@ use crate::plan::{JoinKind, PlanNode, SortKey, cost};
 const CLEARLY: f64 = 1.01;
 /// Bytes that a kept row takes besides its values.
 const KEPT_ROW_BYTES: f64 = 24.0;
-const PAGE_BYTES: f64 = 8_192.0;
+pub(super) const PAGE_BYTES: f64 = 8_192.0;
 
 /// A way to some rows.
 #[derive(Clone)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::block::{Block, Link, Unit};
 use super::methods::Pair;
-use super::path::{Path, Paths, Shape, has_order};
+use super::path::{PAGE_BYTES, Path, Paths, Shape, has_order};
 use super::{Finished, Joins};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
@@ -410,7 +410,7 @@ impl Search<'_, '_> {
     }
 
     /// The rows of a unit, one for each of the values that a semi join compares; `None` where it compares other
-    /// than by equality, or they would take too much memory.
+    /// than by equality.
     fn unique_path(&self, unit: Set, on: &[usize]) -> Option<Path> {
         let cheapest = &self.relations.get(&unit)?.paths;
         let free = cheapest.list.iter().filter(|path| path.needs == 0);
@@ -425,11 +425,15 @@ impl Search<'_, '_> {
             rows *= self.joins.tables.distinct(key);
         }
         let rows = path.rows.min(rows).max(1.0);
-        if keys.is_empty() || rows * UNIQUE_BYTES > self.joins.settings.hash_memory {
+        if keys.is_empty() {
             return None;
         }
-        let costs = &self.joins.settings.costs;
-        let spent = path.rows * keys.len() as f64 * costs.cpu_operator_cost;
+        let (costs, bytes) = (&self.joins.settings.costs, rows * UNIQUE_BYTES);
+        let mut spent = path.rows * keys.len() as f64 * costs.cpu_operator_cost;
+        if bytes > self.joins.settings.hash_memory {
+            // What there is no room for is written and read once.
+            spent += 2.0 * (bytes / PAGE_BYTES).ceil() * costs.seq_page_cost;
+        }
         let total = path.total + spent + rows * costs.cpu_tuple_cost;
         let node = PlanNode::Unique { input: Arc::new(self.node(path)), keys };
         Some(Path { shape: Shape::Ready(Arc::new(node)), rows, total, ..path.clone() })
