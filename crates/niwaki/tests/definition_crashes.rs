@@ -17,10 +17,15 @@ fn open(vfs: Arc<dyn Vfs>) -> niwaki::Result<Database> {
 
 /// Each leaves another answer to [`SHAPE`], or other rows.
 const STATEMENTS: &[&str] = &[
+    "create view v as select id, v * 2 as twice from p where v > 10",
+    "create view w (a, b) as select v.id, p.v from v join p using (id) where exists (select from v v2 where v2.id = p.id)",
+    "comment on view v is 'doubled'; alter view w rename column b to single; alter view v rename to doubled",
+    "create or replace view doubled as select id, v * 2 as twice, v + 1 as more from p where v < 30",
     "create table c (id int primary key, p int references p on delete cascade)",
     "insert into c values (1, 1), (2, 2)",
     "alter table p add column w int generated always as (v * 2) stored",
     "comment on table p is 'of them'; comment on column c.p is 'to it'; comment on schema public is 's'",
+    "create or replace view w as select d.id as a, p.v as single, d.more from doubled d join p using (id)",
     "alter table c alter p type bigint",
     "delete from p where id = 2",
     "alter table p add column n serial",
@@ -37,13 +42,13 @@ const STATEMENTS: &[&str] = &[
 /// What the catalog says of the tables.
 const SHAPE: &str = "select relname, attnum, attname, atttypid, col_description(c.oid, attnum), \
      obj_description(c.oid, 'pg_class') from pg_class c join pg_attribute a on a.attrelid = c.oid \
-     where c.oid >= 16384 and relkind = 'r' order by c.oid, attnum";
+     where c.oid >= 16384 and relkind in ('r', 'v') order by c.oid, attnum";
 
 /// The rows of whatever tables there are.
 fn rows(database: &Database) -> String {
     let mut session = database.session();
     let mut all = run(&mut session, SHAPE);
-    for table in ["p", "parents", "c", "t.c", "s.c"] {
+    for table in ["p", "parents", "c", "t.c", "s.c", "v", "doubled", "w"] {
         let found = run(&mut session, &format!("select * from {table} order by 1"));
         if !found.starts_with("error 42P01") {
             assert!(!found.starts_with("error"), "{table}: {found}");

@@ -194,3 +194,28 @@ fn with_changes() {
 fn distinct_on() {
     check("distinct_on", include_str!("../testscripts/distinct_on.test"));
 }
+
+#[test]
+fn views() {
+    check("views", include_str!("../testscripts/views.test"));
+}
+
+#[test]
+fn view_definitions() {
+    check("view_definitions", include_str!("../testscripts/view_definitions.test"));
+}
+
+#[test]
+fn updatable_views() {
+    check("updatable_views", include_str!("../testscripts/updatable_views.test"));
+}
+
+#[test]
+fn view_catalogs() {
+    check("view_catalogs", include_str!("../testscripts/view_catalogs.test"));
+}
+
+#[test]
+fn view_plans() {
+    check("view_plans", include_str!("../testscripts/view_plans.test"));
+}

@@ -7,7 +7,7 @@ use niwaki_types::{ColumnType, Datum};
 
 use super::Definer;
 use super::create_table::{COLUMNS_MAX, check_column_name, too_many_columns};
-use super::depend::{Dependent, still_needed};
+use super::depend::{Object, still_needed};
 use crate::Result;
 
 impl Definer<'_> {
@@ -168,11 +168,17 @@ impl Definer<'_> {
         let keys = state.foreign_keys_to(relation.oid).iter();
         let keys = keys.filter_map(|key| state.foreign_key(*key));
         let keys = keys.filter(|(_, key)| key.referenced.contains(&number));
-        let dependents: Vec<Dependent> = keys
+        let keys = keys
             // Those of the column itself go with it.
             .filter(|(own, key)| own.oid != relation.oid || !key.columns.contains(&number))
-            .map(|(own, key)| Dependent { table: own.oid, constraint: key.oid, on: what.clone() })
-            .collect();
+            .map(|(own, key)| Object::ForeignKey { table: own.oid, constraint: key.oid });
+        let views = state.views_of(relation.oid).iter().filter(|view| {
+            let query = state.relation(**view).and_then(|view| view.query.as_ref());
+            let columns = query.and_then(|query| query.columns_of(relation.oid));
+            columns.is_some_and(|columns| columns.contains(&number))
+        });
+        let objects = keys.chain(views.copied().map(Object::View)).collect();
+        let dependents = self.dependents_on(objects, &what)?;
         let mut computed = Vec::new();
         for other in relation.columns.iter().filter(|other| other.generated && !other.dropped) {
             let Some(text) = &other.default else { continue };

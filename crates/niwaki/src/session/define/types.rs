@@ -9,6 +9,7 @@ use niwaki_txn::TableLockMode;
 use niwaki_types::{EnumType, LabelPlace, TypeOid};
 use pg_query::NodeEnum;
 
+use super::depend::{Dependent, Object};
 use super::{Definer, no_transaction};
 use crate::Result;
 
@@ -138,6 +139,17 @@ impl Definer<'_> {
                 relation.name
             )));
         }
+        // So are views.
+        let said = format!("'{}'", from.replace('\'', "''"));
+        let says = |view: &&Arc<Relation>| {
+            view.query.as_ref().is_some_and(|query| query.text.contains(&said))
+        };
+        if let Some(view) = state.relations().find(says) {
+            return Err(SqlError::unsupported(format!(
+                "RENAME VALUE of a label that view {} says",
+                view.name
+            )));
+        }
         if let Some(label) = labels.labels.get_mut(found) {
             label.name = Arc::from(to);
         }
@@ -172,6 +184,16 @@ impl Definer<'_> {
         Ok(())
     }
 
+    /// Views that name a type, or have columns of it, and what depends on them.
+    fn views_with_type(&mut self, oid: Oid, on: &str) -> Result<Vec<Dependent>> {
+        let state = self.state();
+        let has = |view: &&Arc<Relation>| {
+            view.query.as_ref().is_some_and(|query| query.types.contains(&oid))
+        };
+        let views = state.relations().filter(has).map(|view| Object::View(view.oid)).collect();
+        self.dependents_on(views, on)
+    }
+
     /// Removes a locked type, and with CASCADE the columns of it.
     pub(super) fn drop_type(&mut self, definition: &TypeDefinition, cascade: bool) -> Result<()> {
         let oid = definition.oid;
@@ -183,14 +205,18 @@ impl Definer<'_> {
         let shown = state.types_of_values().shown(definition.type_oid()).unwrap_or_default();
         let columns = columns_of_type(&state, oid);
         let kind = |array: bool| if array { "[]" } else { "" };
-        if !columns.is_empty() && !cascade {
-            let details: Vec<String> = columns
+        let readers = self.views_with_type(oid, &format!("type {shown}"))?;
+        if columns.is_empty() {
+            self.drop_dependents(&format!("type {shown}"), readers, cascade)?;
+        } else if !cascade {
+            let mut details: Vec<String> = columns
                 .iter()
                 .map(|(table, column, array)| {
                     let (table, kind) = (&table.name, kind(*array));
                     format!("column {column} of table {table} depends on type {shown}{kind}")
                 })
                 .collect();
+            details.extend(self.lines(&readers)?);
             return Err(SqlError::new(
                 "2BP01",
                 format!("cannot drop type {shown} because other objects depend on it"),
@@ -210,6 +236,9 @@ impl Definer<'_> {
             let table = self.current(table.oid)?;
             self.drop_column(&table, column, true, true)?;
         }
+        // Those that read none of the columns.
+        let readers = self.views_with_type(oid, &format!("type {shown}"))?;
+        self.drop_dependents(&format!("type {shown}"), readers, true)?;
         // A cast to the type in what is stored as text.
         let names = |node: &NodeEnum| {
             let NodeEnum::TypeName(name) = node else { return false };
