@@ -6,6 +6,7 @@ use niwaki_types::{ColumnType, TypeOid};
 use serde::{Deserialize, Serialize};
 
 use crate::foreign_key::ForeignKey;
+use crate::view::ViewDefinition;
 
 /// Number of an object of the catalog. Below 16384: PostgreSQL's own and Niwaki's; from there: users'.
 #[derive(
@@ -35,7 +36,7 @@ pub enum RelationKind {
     Index,
     /// A number generator.
     Sequence,
-    /// A system view, whose rows are computed when it is read.
+    /// A view: a user's, which is a query, or the system's, whose rows are computed when it is read.
     View,
 }
 
@@ -476,6 +477,9 @@ pub struct RelationDefinition {
     /// Set when it is a sequence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<SequenceDefinition>,
+    /// Set when it is a user's view.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<ViewDefinition>,
     /// Size estimates for the planner.
     #[serde(default)]
     pub stats: RelationStats,
@@ -504,7 +508,7 @@ impl RelationDefinition {
 
     /// All of its files.
     pub fn files(&self) -> impl Iterator<Item = u64> {
-        // System views have number 0: none.
+        // Views have number 0: none.
         [Some(self.file), self.values].into_iter().flatten().filter(|file| *file != 0)
     }
 }

@@ -15,7 +15,7 @@ pub const TARGETS: &[Target] = &[
 ];
 
 /// A definition with everything that one can have, and one without.
-const EXAMPLES: [&str; 2] = [
+const EXAMPLES: [&str; 3] = [
     r#"{"oid":16384,"schema":2200,"name":"t","kind":"Table","file":17,"logged":true,
 "columns":[{"name":"a","t":23,"m":-1,"nn":true,"d":"nextval('s'::regclass)","i":"Always","s":16390},
 {"name":"b","t":1043,"m":14,"old":"some","x":true},
@@ -32,6 +32,11 @@ const EXAMPLES: [&str; 2] = [
 "sequence":{"type_oid":20,"start":1,"increment":-1,"minimum":-5,"maximum":9223372036854775807,
 "cycle":true,"cache":1,"owned_by":[16384,0]},"stats":{"tuples":12.5,"pages":3}}"#,
     r#"{"oid":16385,"schema":2200,"name":"v","kind":"View","file":0,"logged":false}"#,
+    r#"{"oid":16386,"schema":2200,"name":"w","kind":"View","file":0,"logged":true,"columns":[{"name":"a","t":23}],
+"options":[["check_option","local"]],
+"query":{"sql":"SELECT a, 's'::regclass, 'x'::m FROM t","names":[{"at":10,"is":{"obj":16390}},{"at":27,"is":{"type":16391}},
+{"at":34,"is":{"rel":[16384,["a",""]]}}],"sources":[{"rel":16384,"columns":[0]},{"rel":16390}],"types":[16391],
+"set":{"zone":"UTC","date":"MDY","interval":"postgres","now":-1}}}"#,
 ];
 
 fn definition_seeds() -> Vec<Vec<u8>> {
@@ -54,6 +59,10 @@ fn definition(bytes: &[u8]) {
     assert_eq!(again.as_ref(), Some(&relation), "what is written is read");
     for key in relation.index.iter().flat_map(|index| &index.key) {
         let _ = (key.type_oid(&relation), key.shown(&relation));
+    }
+    if let Some(query) = &relation.query {
+        let _ = query.names.iter().map(|name| query.meaning_at(name.at)).count();
+        let _ = query.columns_of(relation.oid);
     }
     let types: Vec<_> = relation.columns.iter().map(|column| column.column_type()).collect();
     let _ =

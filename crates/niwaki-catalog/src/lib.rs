@@ -21,6 +21,7 @@ mod state;
 mod system;
 mod temporary;
 mod types;
+mod view;
 
 pub use build::missing_text;
 pub use builtin::{
@@ -41,6 +42,7 @@ pub use error::{Error, Result};
 pub use foreign_key::{ForeignKey, ReferentialAction};
 pub use numbering::{
     NumberedConstraint, SEQUENCE_COLUMNS, TableConstraint, check_oid, default_oid, label_oid,
+    rule_oid,
 };
 pub use relation::{IndexEntry, Relation};
 pub use state::{
@@ -48,3 +50,4 @@ pub use state::{
 };
 pub use system::{Key, SystemSource, VirtualTable};
 pub use types::{DomainDefinition, StoredLabel, TypeDefinition, TypeKind};
+pub use view::{BoundName, CheckOption, LiteralSettings, Meaning, ViewDefinition, ViewSource};

@@ -1,4 +1,4 @@
-//! Numbers of what has none of its own in the catalog: constraints, defaults and labels of enums.
+//! Numbers of what has none of its own in the catalog: constraints, defaults, rules of views and labels of enums.
 
 use std::sync::Arc;
 
@@ -24,6 +24,11 @@ fn part_number(table: Oid, number: usize) -> Oid {
 /// The number of the default of a column, by the column's position from 0.
 pub fn default_oid(table: Oid, column: usize) -> Oid {
     part_number(table, column)
+}
+
+/// The number of the rule that makes a relation a view.
+pub fn rule_oid(view: Oid) -> Oid {
+    part_number(view, 0)
 }
 
 /// The number of a CHECK constraint, by its position in the list of the table or domain.

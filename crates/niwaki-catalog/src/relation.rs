@@ -30,7 +30,7 @@ pub struct Relation {
     pub table: Option<Arc<Table>>,
     /// Set when it is a sequence.
     pub number_generator: Option<Arc<Sequence>>,
-    /// Set when it is a system view.
+    /// Set when it is a system view; a user's has its query in its definition.
     pub view: Option<Arc<dyn VirtualTable>>,
 }
 
@@ -49,6 +49,10 @@ impl Relation {
     /// A system view.
     pub fn of_view(definition: RelationDefinition, view: Arc<dyn VirtualTable>) -> Self {
         Self { view: Some(view), ..Self::unopened(definition) }
+    }
+    /// Whether it is one of the system's relations, whose rows are computed.
+    pub fn is_system(&self) -> bool {
+        self.view.is_some()
     }
     /// Position (from 0) of the visible column of this name.
     pub fn column_position(&self, name: &str) -> Option<usize> {

@@ -62,6 +62,8 @@ pub struct CatalogState {
     foreign_keys: HashMap<Oid, Oid>,
     /// Foreign keys by the table that they reference, in the order of their numbers.
     referenced: HashMap<Oid, Vec<Oid>>,
+    /// Views by what they read, in the order of their numbers.
+    readers: HashMap<Oid, Vec<Oid>>,
     /// COMMENT ON DATABASE
     database_comment: Option<Arc<str>>,
 }
@@ -162,6 +164,11 @@ impl CatalogState {
         oids.into_iter().filter_map(|oid| self.foreign_key(oid)).collect()
     }
 
+    /// The views that read a relation themselves, in the order of their numbers.
+    pub fn views_of(&self, relation: Oid) -> &[Oid] {
+        self.readers.get(&relation).map_or(&[], Vec::as_slice)
+    }
+
     /// What COMMENT ON DATABASE said.
     pub fn database_comment(&self) -> Option<&str> {
         self.database_comment.as_deref()
@@ -214,6 +221,11 @@ impl CatalogState {
             let at = to.partition_point(|other| *other < key.oid);
             to.insert(at, key.oid);
         }
+        for source in relation.query.iter().flat_map(|query| &query.sources) {
+            let readers = self.readers.entry(source.relation).or_default();
+            let at = readers.partition_point(|other| *other < relation.oid);
+            readers.insert(at, relation.oid);
+        }
         self.names
             .entry(relation.schema)
             .or_default()
@@ -229,6 +241,14 @@ impl CatalogState {
                 to.retain(|other| *other != key.oid);
                 if to.is_empty() {
                     self.referenced.remove(&key.references);
+                }
+            }
+        }
+        for source in old.query.iter().flat_map(|query| &query.sources) {
+            if let Some(readers) = self.readers.get_mut(&source.relation) {
+                readers.retain(|other| *other != oid);
+                if readers.is_empty() {
+                    self.readers.remove(&source.relation);
                 }
             }
         }

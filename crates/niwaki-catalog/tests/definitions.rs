@@ -76,6 +76,7 @@ fn table(world: &World, name: &str, columns: usize) -> RelationDefinition {
         options: RelationOptions::default(),
         index: None,
         sequence: None,
+        query: None,
         stats: RelationStats::default(),
     }
 }

@@ -6,6 +6,7 @@ mod analyze;
 mod column_names;
 mod context;
 pub mod copy;
+mod deparse;
 mod error;
 mod exec;
 mod explain;
@@ -33,14 +34,15 @@ pub mod utility;
 pub mod walk;
 
 pub use analyze::{
-    analyze, analyze_without_parameters, check_domain_default, check_domain_expression,
-    check_stored_expression,
+    NewView, Writable, analyze, analyze_view, analyze_without_parameters, check_domain_default,
+    check_domain_expression, check_stored_expression, check_view, view_not_updatable,
 };
 pub use column_names::rename_column;
 pub use context::{
     AdvisoryLock, AdvisoryNumber, AnalyzeContext, ColumnInfo, CommandTag, Completion, CostSettings,
     Environment, ExecContext, PlannerSettings, RowSink, Scratch, TEMP_CHUNK_BYTES,
 };
+pub use deparse::view_text;
 pub use error::{ErrorFields, Result, Severity, SqlError};
 pub use exec::kept_rows::{KeptReader, KeptRows, RowKeeper};
 pub use explain::ExplainOptions;

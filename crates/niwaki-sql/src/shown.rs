@@ -7,6 +7,7 @@ use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid, quote_identifier};
 
 use crate::analyze::{domain_check, stored_expression};
 use crate::context::{AnalyzeContext, ExecContext};
+use crate::deparse::Level;
 use crate::error::Result;
 use crate::expr::{BoolTest, Expr, ExprKind};
 use crate::sessionless;
@@ -113,7 +114,13 @@ fn written(
             temp_chunk: exec.temp_chunk,
             scratch: exec.scratch,
         };
-        let writer = Writer { relation, pretty, of_domain, exec: &exec };
+        let writer = Writer { relation, level: None, pretty, of_domain, indent: 0, exec: &exec };
+        // What an assignment would convert, is not shown to be converted.
+        let expr = match &expr.kind {
+            ExprKind::Cast { argument, explicit: false, .. }
+            | ExprKind::Length { argument, explicit: false } => argument,
+            _ => expr,
+        };
         writer.show(expr, Parent::None)
     })
 }
@@ -121,14 +128,16 @@ fn written(
 /// An analyzed expression over the columns of a table, with all brackets.
 pub(crate) fn shown_over(expr: &Expr, relation: &Arc<Relation>) -> String {
     sessionless::with_context(|exec| {
-        let writer = Writer { relation: Some(relation), pretty: false, of_domain: false, exec };
+        let relation = Some(relation);
+        let writer =
+            Writer { relation, level: None, pretty: false, of_domain: false, indent: 0, exec };
         writer.show(expr, Parent::None)
     })
 }
 
 /// What an expression stands in: decides whether brackets are needless.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Parent<'p> {
+pub(crate) enum Parent<'p> {
     /// Nothing, or something that has brackets of its own.
     None,
     And,
@@ -140,11 +149,16 @@ enum Parent<'p> {
     Tight,
 }
 
-struct Writer<'w, 'e> {
+/// Writes expressions: over the columns of a relation, or inside a query.
+pub(crate) struct Writer<'w, 'e> {
     relation: Option<&'w Arc<Relation>>,
+    /// The query around it, which knows what its slots are called.
+    level: Option<&'w Level<'w>>,
     pretty: bool,
     /// Whether the relation is the row that a domain's check reads.
     of_domain: bool,
+    /// What lines inside of an expression are indented by.
+    indent: usize,
     exec: &'w ExecContext<'e>,
 }
 
@@ -174,13 +188,58 @@ fn tightness(operator: &str) -> Option<u8> {
     }
 }
 
+impl<'w, 'e> Writer<'w, 'e> {
+    /// For expressions inside a query.
+    pub(crate) fn over(
+        level: &'w Level<'w>,
+        pretty: bool,
+        indent: usize,
+        exec: &'w ExecContext<'e>,
+    ) -> Self {
+        let (relation, of_domain) = (None, false);
+        Self { relation, level: Some(level), pretty, of_domain, indent, exec }
+    }
+
+    /// The same for expressions on another level.
+    pub(crate) fn on<'o>(&'o self, level: &'o Level<'o>) -> Writer<'o, 'e> {
+        Writer { level: Some(level), ..*self }
+    }
+
+    pub(crate) fn level(&self) -> Option<&'w Level<'w>> {
+        self.level
+    }
+
+    pub(crate) fn is_pretty(&self) -> bool {
+        self.pretty
+    }
+
+    pub(crate) fn indent(&self) -> usize {
+        self.indent
+    }
+
+    pub(crate) fn exec(&self) -> &'w ExecContext<'e> {
+        self.exec
+    }
+
+    /// Whether a slot stands for something that is computed.
+    pub(crate) fn stands_for_call(&self, expr: &Expr) -> bool {
+        self.level.is_some_and(|level| level.is_computed(expr))
+    }
+
+    /// A column, already written, as another type of the same bytes.
+    pub(crate) fn relabelled(&self, name: &str, expr: &Expr) -> String {
+        let kind = self.type_name(ColumnType { typmod: -1, ..expr.column_type() });
+        if self.pretty { format!("{name}::{kind}") } else { format!("({name})::{kind}") }
+    }
+}
+
 impl Writer<'_, '_> {
     /// Puts brackets around, unless they are needless and to be left out.
     fn bracketed(&self, text: String, needed: bool) -> String {
         if needed || !self.pretty { format!("({text})") } else { text }
     }
 
-    fn list(&self, exprs: &[Expr]) -> String {
+    pub(crate) fn list(&self, exprs: &[Expr]) -> String {
         exprs.iter().map(|e| self.show(e, Parent::None)).collect::<Vec<_>>().join(", ")
     }
 
@@ -207,7 +266,10 @@ impl Writer<'_, '_> {
         self.bracketed(text, needed)
     }
 
-    fn show(&self, expr: &Expr, parent: Parent<'_>) -> String {
+    pub(crate) fn show(&self, expr: &Expr, parent: Parent<'_>) -> String {
+        if let Some(text) = self.level.and_then(|level| self.inside(level, expr, parent)) {
+            return text;
+        }
         match &expr.kind {
             ExprKind::Slot { depth: 0, slot } => {
                 let Some(column) = self.relation.and_then(|table| table.columns.get(*slot)) else {
@@ -220,8 +282,7 @@ impl Writer<'_, '_> {
                     return name;
                 }
                 // Another type for the same bytes.
-                let kind = self.type_name(ColumnType { typmod: -1, ..expr.column_type() });
-                if self.pretty { format!("{name}::{kind}") } else { format!("({name})::{kind}") }
+                self.relabelled(&name, expr)
             }
             ExprKind::Const(value) => match written_as_integer(value) {
                 Some(integer) => {
@@ -232,11 +293,19 @@ impl Writer<'_, '_> {
                     let text = if self.pretty { text } else { format!("({text})") };
                     format!("{text}::{}", self.type_name(expr.ty.into()))
                 }
-                None => self.constant(value, expr),
+                None => self.constant(value, expr, parent),
             },
             ExprKind::Call { function, arguments } => {
                 if function.name.starts_with(|c: char| c.is_ascii_alphabetic()) {
-                    return format!("{}({})", function.name, self.list(arguments));
+                    let word = function.name.to_ascii_uppercase();
+                    if arguments.is_empty() && VALUE_FUNCTIONS.contains(&word.as_str()) {
+                        return word;
+                    }
+                    if let Some(text) = self.special(function.name, arguments) {
+                        return text;
+                    }
+                    let name = quote_identifier(function.name);
+                    return format!("{name}({})", self.list(arguments));
                 }
                 self.operator(function.name, arguments, parent)
             }
@@ -297,7 +366,7 @@ impl Writer<'_, '_> {
                 let left = self.show(left, Parent::Operator(function.name, true));
                 let right = self.show(right, Parent::None);
                 let text = format!("{left} {} {word} ({right})", function.name);
-                self.bracketed(text, matches!(parent, Parent::Operator(..) | Parent::Tight))
+                self.bracketed(text, parent != Parent::None)
             }
             ExprKind::Case { operand, branches, default } => {
                 self.case(expr.ty, operand.as_deref(), branches, default.as_deref())
@@ -311,8 +380,26 @@ impl Writer<'_, '_> {
     }
 
     /// A constant; of the integers, only type `integer` is not said.
-    fn constant(&self, value: &Datum, expr: &Expr) -> String {
+    fn constant(&self, value: &Datum, expr: &Expr, parent: Parent<'_>) -> String {
         match value {
+            // In a query the type of a column may be that of a constant.
+            Datum::Int2(_) | Datum::Int8(_)
+                if self.level.is_some() && !matches!(parent, Parent::Operator(..)) =>
+            {
+                let number = match value {
+                    Datum::Int2(v) => i64::from(*v),
+                    Datum::Int8(v) => *v,
+                    _ => 0,
+                };
+                match i32::try_from(number) {
+                    Ok(number) if number >= 0 => {
+                        let text =
+                            if self.pretty { number.to_string() } else { format!("({number})") };
+                        format!("{text}::{}", self.type_name(expr.ty.into()))
+                    }
+                    _ => self.plain(expr),
+                }
+            }
             // An operator of two types of integers takes the literal as it is.
             Datum::Int2(v) if *v >= 0 => v.to_string(),
             Datum::Int8(v) if (0..=i64::from(i32::MAX)).contains(v) => v.to_string(),
@@ -328,7 +415,8 @@ impl Writer<'_, '_> {
         branches: &[(Expr, Expr)],
         default: Option<&Expr>,
     ) -> String {
-        let mut text = "\nCASE".to_owned();
+        let line = |more: usize| format!("\n{}", " ".repeat(self.indent + more));
+        let mut text = line(0) + "CASE";
         if let Some(operand) = operand {
             text.push_str(&format!(" {}", self.show(operand, Parent::None)));
         }
@@ -342,14 +430,76 @@ impl Writer<'_, '_> {
             };
             let condition = self.show(condition, Parent::None);
             let result = self.show(result, Parent::None);
-            text.push_str(&format!("\n    WHEN {condition} THEN {result}"));
+            text.push_str(&format!("{}WHEN {condition} THEN {result}", line(4)));
         }
         let otherwise = match default {
             Some(default) => self.show(default, Parent::None),
             None => format!("NULL::{}", self.type_name(ty.into())),
         };
-        text.push_str(&format!("\n    ELSE {otherwise}\nEND"));
+        text.push_str(&format!("{}ELSE {otherwise}{}END", line(4), line(0)));
         text
+    }
+
+    /// Functions that are always called by a syntax of their own.
+    fn special(&self, name: &str, arguments: &[Expr]) -> Option<String> {
+        let [first, second] = arguments else { return None };
+        match (name, &first.kind) {
+            ("extract", ExprKind::Const(Datum::Text(field))) => {
+                let from = self.show(second, Parent::None);
+                Some(format!("EXTRACT({} FROM {from})", quote_identifier(field)))
+            }
+            ("position", _) => {
+                let (within, what) =
+                    (self.show(first, Parent::None), self.show(second, Parent::None));
+                Some(format!("POSITION(({what}) IN ({within}))"))
+            }
+            _ => None,
+        }
+    }
+
+    /// What stands only inside queries.
+    fn inside(&self, level: &Level<'_>, expr: &Expr, parent: Parent<'_>) -> Option<String> {
+        Some(match &expr.kind {
+            ExprKind::Slot { depth, slot } => level.slot((*depth, *slot), expr, parent, self),
+            ExprKind::SetReturning(number) => level.set(*number, self),
+            ExprKind::Window(number) => level.window(*number, self),
+            ExprKind::SubQuery(sub) => {
+                let text = crate::deparse::nested(sub, self)?;
+                let scalar = matches!(sub.kind, crate::expr::SubQueryKind::Scalar);
+                let within = matches!(parent, Parent::Operator(..));
+                if scalar && within && self.pretty { format!("({text})") } else { text }
+            }
+            ExprKind::NullIf { result, equal } => match &equal.kind {
+                ExprKind::Call { arguments, .. } if arguments.len() == 2 => {
+                    let result = self.show(result, Parent::None);
+                    format!("NULLIF({result}, {})", self.show(&arguments[1], Parent::None))
+                }
+                _ => format!("NULLIF({})", self.show(result, Parent::None)),
+            },
+            ExprKind::Distinct { left, right, negated, .. } => {
+                let word = if *negated { "IS NOT DISTINCT FROM" } else { "IS DISTINCT FROM" };
+                let left = self.show(left, Parent::Tight);
+                let text = format!("{left} {word} {}", self.show(right, Parent::Tight));
+                self.bracketed(text, matches!(parent, Parent::Operator(..) | Parent::Tight))
+            }
+            ExprKind::Subscript { array, subscripts } => {
+                let mut text = self.show(array, Parent::Tight);
+                if !matches!(array.kind, ExprKind::Slot { .. }) && !text.starts_with('(') {
+                    text = format!("({text})");
+                }
+                let shown = |bound: &Option<Expr>| {
+                    bound.as_ref().map_or_else(String::new, |e| self.show(e, Parent::None))
+                };
+                for [lower, upper] in &subscripts.bounds {
+                    text.push_str(&match subscripts.slice {
+                        true => format!("[{}:{}]", shown(lower), shown(upper)),
+                        false => format!("[{}]", shown(upper)),
+                    });
+                }
+                text
+            }
+            _ => return None,
+        })
     }
 
     /// What has no rule of its own here.
@@ -385,6 +535,7 @@ fn nothing() -> RelationDefinition {
         options: niwaki_catalog::RelationOptions::default(),
         index: None,
         sequence: None,
+        query: None,
         stats: niwaki_catalog::RelationStats::default(),
     }
 }

@@ -64,7 +64,25 @@ impl Database {
         if report.violations.is_empty() {
             self.check_enums(&state, &mut report)?;
         }
+        self.check_views(&state, &mut report)?;
         Ok(report)
+    }
+
+    /// Whether each view can still be read: what the names in its text mean is there, and it has its columns.
+    fn check_views(&self, state: &CatalogState, report: &mut CheckReport) -> Result<()> {
+        let mut session = self.session();
+        for view in state.in_order().into_iter().filter(|relation| relation.query.is_some()) {
+            if let Some(detail) = session.unreadable(view)? {
+                report.violations.push(Violation {
+                    file: view.name.clone(),
+                    block: None,
+                    item: None,
+                    invariant: "T2".to_owned(),
+                    detail,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Whether each value of an enum is a label of its type.

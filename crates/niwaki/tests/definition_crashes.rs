@@ -17,18 +17,24 @@ fn open(vfs: Arc<dyn Vfs>) -> niwaki::Result<Database> {
 
 /// Each leaves another answer to [`SHAPE`], or other rows.
 const STATEMENTS: &[&str] = &[
+    "create view v as select id, v * 2 as twice from p where v > 10",
+    "create view w (a, b) as select v.id, p.v from v join p using (id) where exists (select from v v2 where v2.id = p.id)",
+    "comment on view v is 'doubled'; alter view w rename column b to single; alter view v rename to doubled",
+    "create or replace view doubled as select id, v * 2 as twice, v + 1 as more from p where v < 30",
     "create table c (id int primary key, p int references p on delete cascade)",
     "insert into c values (1, 1), (2, 2)",
     "alter table p add column w int generated always as (v * 2) stored",
     "comment on table p is 'of them'; comment on column c.p is 'to it'; comment on schema public is 's'",
+    "create or replace view w as select d.id as a, p.v as single, d.more from doubled d join p using (id)",
     "alter table c alter p type bigint",
     "delete from p where id = 2",
     "alter table p add column n serial",
-    "begin; alter table c drop constraint c_p_fkey; drop table p; rollback",
+    "begin; alter table c drop constraint c_p_fkey; drop table p cascade; rollback",
     "alter table c add column q int default 3, add constraint c_q foreign key (q) references p not valid",
     "alter table c validate constraint c_q",
     "alter table p rename column id to number; alter table p rename to parents",
     "create schema s; alter table c set schema s; alter schema s rename to t",
+    "drop view doubled cascade",
     "alter table parents alter w drop expression, alter v type text using 'v' || v",
     "create domain positive as int default 7 check (value > 0); alter table parents add column d positive",
     "alter domain positive add constraint small check (value < 100); alter domain positive set not null",
@@ -42,7 +48,7 @@ const STATEMENTS: &[&str] = &[
 /// What the catalog says of the tables.
 const SHAPE: &str = "select relname, attnum, attname, atttypid, col_description(c.oid, attnum), \
      obj_description(c.oid, 'pg_class') from pg_class c join pg_attribute a on a.attrelid = c.oid \
-     where c.oid >= 16384 and relkind = 'r' order by c.oid, attnum";
+     where c.oid >= 16384 and relkind in ('r', 'v') order by c.oid, attnum";
 
 /// What it says of domains.
 const DOMAINS: &str = "select typname, typnotnull, typdefault, conname, pg_get_constraintdef(c.oid) \
@@ -53,7 +59,7 @@ fn rows(database: &Database) -> String {
     let mut session = database.session();
     let mut all = run(&mut session, SHAPE);
     all.push_str(&run(&mut session, DOMAINS));
-    for table in ["p", "parents", "c", "t.c", "s.c"] {
+    for table in ["p", "parents", "c", "t.c", "s.c", "v", "doubled", "w"] {
         let found = run(&mut session, &format!("select * from {table} order by 1"));
         if !found.starts_with("error 42P01") {
             assert!(!found.starts_with("error"), "{table}: {found}");

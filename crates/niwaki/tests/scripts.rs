@@ -201,6 +201,11 @@ fn foreign_keys_random() {
 }
 
 #[test]
+fn views_over() {
+    check("views_over", include_str!("../testscripts/views_over.test"));
+}
+
+#[test]
 fn with_outer() {
     check("with_outer", include_str!("../testscripts/with_outer.test"));
 }
@@ -218,4 +223,29 @@ fn with_changes() {
 #[test]
 fn distinct_on() {
     check("distinct_on", include_str!("../testscripts/distinct_on.test"));
+}
+
+#[test]
+fn views() {
+    check("views", include_str!("../testscripts/views.test"));
+}
+
+#[test]
+fn view_definitions() {
+    check("view_definitions", include_str!("../testscripts/view_definitions.test"));
+}
+
+#[test]
+fn updatable_views() {
+    check("updatable_views", include_str!("../testscripts/updatable_views.test"));
+}
+
+#[test]
+fn view_catalogs() {
+    check("view_catalogs", include_str!("../testscripts/view_catalogs.test"));
+}
+
+#[test]
+fn view_plans() {
+    check("view_plans", include_str!("../testscripts/view_plans.test"));
 }

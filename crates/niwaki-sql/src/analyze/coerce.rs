@@ -75,8 +75,11 @@ impl Analyzer<'_> {
         match &expr.kind {
             ExprKind::Const(Datum::Null) => Ok(Expr::constant(Datum::Null, to, location)),
             ExprKind::Const(Datum::Text(text)) => {
-                let value =
-                    self.input(text, to).map_err(|error| error.with_position(self.at(location)))?;
+                let value = match to {
+                    to if to.is_object_name() => self.object_literal(text, to, location),
+                    _ => self.input(text, to),
+                };
+                let value = value.map_err(|error| error.with_position(self.at(location)))?;
                 Ok(Expr::constant(value, to, location))
             }
             ExprKind::Param(number) => {

@@ -9,6 +9,7 @@ use pg_query::{Node, NodeEnum};
 
 use super::Analyzer;
 use super::scope::{Place, Scope};
+use super::write_view::WriteTarget;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::index_expression::compiled;
@@ -178,10 +179,11 @@ impl Analyzer<'_> {
         &mut self,
         assignments: &[Node],
         condition: Option<&Node>,
-        relation: &Relation,
+        relation: &Arc<Relation>,
         excluded: usize,
     ) -> Result<ConflictUpdate> {
-        let values = self.assignments(relation, assignments)?;
+        let written = WriteTarget { table: Arc::clone(relation), view: None };
+        let values = self.assignments(&written, assignments)?;
         let condition = conjunction(self.where_conditions(condition)?);
         let changes = |column: &u16| values.get(usize::from(*column)).is_some_and(Option::is_some);
         // As in PostgreSQL: a key by which other rows could refer to this one.

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Identity, Relation};
-use niwaki_types::{ColumnType, Datum};
+use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::{self, OnConflictAction, OverridingKind};
 use pg_query::{Node, NodeEnum};
 
 use super::conflict::EXCLUDED;
 use super::scope::{Place, Scope};
 use super::select::{Target, column_info};
+use super::write_view::WriteTarget;
 use super::{Analyzer, table_expression};
 use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
@@ -30,13 +31,32 @@ fn is_part(value: &Expr) -> bool {
 /// Where the rows of an INSERT go.
 struct InsertTarget<'s> {
     relation: Arc<Relation>,
-    /// The columns that values are given for, in the order of the values.
-    columns: Vec<usize>,
+    /// What the statement names.
+    named: WriteTarget,
+    /// The columns that values are given for, in the order of the values; `None` for one of a view that cannot be
+    /// written.
+    columns: Vec<Option<usize>>,
     /// The subscripts behind each of them.
     parts: Vec<&'s [Node]>,
     /// Whether the statement lists them.
     explicit: bool,
     override_kind: OverridingKind,
+}
+
+impl InsertTarget<'_> {
+    /// The column that the value at a place is for.
+    fn column(&self, number: usize) -> Result<usize> {
+        let column = self.columns.get(number).copied().flatten();
+        let column = column.ok_or_else(|| self.named.refused(number, ModifyKind::Insert))?;
+        let again = self.columns.iter().take(number).any(|earlier| *earlier == Some(column));
+        if again && self.named.view.is_some() && self.parts.get(number).is_none_or(|p| p.is_empty())
+        {
+            let name = &self.relation.columns[column].name;
+            let message = format!("multiple assignments to same column \"{name}\"");
+            return Err(SqlError::new("42601", message));
+        }
+        Ok(column)
+    }
 }
 
 /// The parts of an UPDATE or DELETE.
@@ -61,10 +81,15 @@ impl Analyzer<'_> {
         }
         let var =
             insert.relation.as_ref().ok_or_else(|| SqlError::internal("INSERT without a table"))?;
-        let relation = self.target_relation(var)?;
-        let (columns, parts) = self.insert_columns(&relation, &insert.cols)?;
+        let named = self.target_relation(var, ModifyKind::Insert)?;
+        if named.view.is_some() && insert.on_conflict_clause.is_some() {
+            return Err(SqlError::unsupported("ON CONFLICT with a view"));
+        }
+        let relation = Arc::clone(&named.table);
+        let (columns, parts) = self.insert_columns(&named, &insert.cols)?;
         let target = InsertTarget {
             relation: Arc::clone(&relation),
+            named: named.clone(),
             columns,
             parts,
             explicit: !insert.cols.is_empty(),
@@ -93,18 +118,27 @@ impl Analyzer<'_> {
                 *value = Some(self.default_of(&relation, number)?);
             }
         }
-        let alias = var.alias.as_ref().map_or(relation.name.as_str(), |a| a.aliasname.as_str());
+        let own = named.named().name.as_str();
+        let alias = var.alias.as_ref().map_or(own, |a| a.aliasname.as_str());
         let mut scope = Scope::default();
         scope.used.resize(start, false);
         scope.add_relation(&relation, alias, None);
+        if let (Some(view), Some(item)) = (&named.view, scope.items.last_mut()) {
+            view.show_in(item);
+        }
         self.scopes.push(scope);
         let output = self.insert_output(insert, &relation, alias);
         let input_width = self.scopes.pop().map_or(0, |scope| scope.width());
         let (conflict, returning, infos) = output?;
-        let name = alias.to_owned();
+        let name = match (&named.view, &var.alias) {
+            // The table goes by its own name in plans.
+            (Some(_), None) => relation.name.clone(),
+            _ => alias.to_owned(),
+        };
         let kind = ModifyKind::Insert;
         let query = self.modify(kind, relation, name, source, start, values, returning)?;
-        Ok((ModifyQuery { conflict, width: input_width, ..query }, infos))
+        let view_checks = named.view.map_or_else(Vec::new, |view| view.checks.clone());
+        Ok((ModifyQuery { conflict, width: input_width, view_checks, ..query }, infos))
     }
 
     /// ON CONFLICT and RETURNING, in a scope that has the table.
@@ -141,23 +175,21 @@ impl Analyzer<'_> {
     /// The columns that values are given for.
     fn insert_columns<'n>(
         &self,
-        relation: &Arc<Relation>,
+        named: &WriteTarget,
         nodes: &'n [Node],
-    ) -> Result<(Vec<usize>, Vec<&'n [Node]>)> {
+    ) -> Result<(Vec<Option<usize>>, Vec<&'n [Node]>)> {
         if nodes.is_empty() {
-            return Ok((
-                relation.visible_columns().map(|(number, _)| number).collect(),
-                Vec::new(),
-            ));
+            return Ok((named.all_columns(), Vec::new()));
         }
-        let mut columns: Vec<usize> = Vec::with_capacity(nodes.len());
+        let mut columns: Vec<Option<usize>> = Vec::with_capacity(nodes.len());
         let mut parts: Vec<&[Node]> = Vec::with_capacity(nodes.len());
         for node in nodes {
             let Some(NodeEnum::ResTarget(target)) = &node.node else { continue };
-            let number = self.target_column(relation, &target.name, target.location)?;
+            let number =
+                self.target_column(named, ModifyKind::Insert, &target.name, target.location)?;
             // Several parts of one column may be given, but not a part and the whole.
-            let whole = |(column, part): (&usize, &&[Node])| {
-                *column == number && (part.is_empty() || target.indirection.is_empty())
+            let whole = |(column, part): (&Option<usize>, &&[Node])| {
+                *column == Some(number) && (part.is_empty() || target.indirection.is_empty())
             };
             if columns.iter().zip(&parts).any(whole) {
                 return Err(self.error(
@@ -166,20 +198,28 @@ impl Analyzer<'_> {
                     target.location,
                 ));
             }
-            columns.push(number);
+            columns.push(Some(number));
             parts.push(&target.indirection);
         }
         Ok((columns, parts))
     }
 
-    fn target_column(&self, relation: &Relation, name: &str, location: i32) -> Result<usize> {
-        relation.column_position(name).ok_or_else(|| {
-            self.error(
-                "42703",
-                format!("column \"{name}\" of relation \"{}\" does not exist", relation.name),
-                location,
-            )
-        })
+    fn target_column(
+        &self,
+        named: &WriteTarget,
+        kind: ModifyKind,
+        name: &str,
+        location: i32,
+    ) -> Result<usize> {
+        match named.column(name) {
+            Some(Ok(column)) => Ok(column),
+            Some(Err(number)) => Err(named.refused(number, kind)),
+            None => {
+                let of = &named.named().name;
+                let message = format!("column \"{name}\" of relation \"{of}\" does not exist");
+                Err(self.error("42703", message, location))
+            }
+        }
     }
 
     fn too_many_values(&self, at: i32) -> SqlError {
@@ -207,7 +247,7 @@ impl Analyzer<'_> {
         location: i32,
         placed: Option<&Expr>,
     ) -> Result<Option<Expr>> {
-        let column = target.columns[number];
+        let column = target.column(number)?;
         let definition = &target.relation.columns[column];
         let override_kind = target.override_kind;
         let refused = || {
@@ -241,7 +281,7 @@ impl Analyzer<'_> {
             return self.assign(value, column_type, &definition.name, location).map(Some);
         }
         // Where nothing was given before, parts are put into NULL, not into the default.
-        let given = target.columns.iter().take(number).any(|earlier| *earlier == column);
+        let given = target.columns.iter().take(number).any(|earlier| *earlier == Some(column));
         let old = placed.filter(|_| given).cloned();
         let old = old.unwrap_or_else(|| Expr::constant(Datum::Null, column_type.oid, -1));
         self.assigned_part(old, part, value, (column_type, &definition.name), location).map(Some)
@@ -307,7 +347,7 @@ impl Analyzer<'_> {
                 if number >= target.columns.len() {
                     return Err(self.too_many_values(location));
                 }
-                let column = target.columns[number];
+                let column = target.column(number)?;
                 if let Some(value) = self.place(target, number, value, location, row.get(column))? {
                     row[column] = value;
                 }
@@ -324,9 +364,11 @@ impl Analyzer<'_> {
         select: &protobuf::SelectStmt,
         values: &mut [Option<Expr>],
     ) -> Result<(ModifySource, usize)> {
-        let columns = target.columns.iter();
-        let mut wanted: Vec<ColumnType> =
-            columns.map(|column| target.relation.columns[*column].column_type()).collect();
+        let type_of = |column: &Option<usize>| match column {
+            Some(column) => target.relation.columns[*column].column_type(),
+            None => ColumnType::new(TypeOid::TEXT),
+        };
+        let mut wanted: Vec<ColumnType> = target.columns.iter().map(type_of).collect();
         for (wanted, part) in wanted.iter_mut().zip(&target.parts) {
             let slice =
                 |step: &Node| matches!(&step.node, Some(NodeEnum::AIndices(i)) if i.is_slice);
@@ -344,7 +386,7 @@ impl Analyzer<'_> {
         self.check_count(query.columns.len(), target)?;
         for (number, output) in query.columns.iter().enumerate() {
             let value = Expr::slot(number, output.column_type);
-            let column = target.columns[number];
+            let column = target.column(number)?;
             let placed = values[column].take();
             values[column] = self.place(target, number, value, -1, placed.as_ref())?.or(placed);
         }
@@ -381,10 +423,8 @@ impl Analyzer<'_> {
         self.set_place(Place::Returning)?;
         let mut targets = self.target_list(&clause.exprs)?;
         for target in &mut targets {
-            let expr = std::mem::replace(
-                &mut target.expr,
-                Expr::constant(Datum::Null, niwaki_types::TypeOid::TEXT, -1),
-            );
+            let expr =
+                std::mem::replace(&mut target.expr, Expr::constant(Datum::Null, TypeOid::TEXT, -1));
             target.expr = self.to_output(expr)?;
         }
         let infos = targets.iter().map(column_info).collect();
@@ -431,6 +471,7 @@ impl Analyzer<'_> {
             values,
             generated,
             checks,
+            view_checks: Vec::new(),
             returning,
             conflict: None,
         })
@@ -473,9 +514,9 @@ impl Analyzer<'_> {
         let var = change
             .relation
             .ok_or_else(|| SqlError::internal("a statement that changes no table"))?;
-        let relation = self.target_relation(var)?;
+        let target = self.target_relation(var, change.kind)?;
         self.scopes.push(Scope::default());
-        let result = self.change_in_scope(change, var, &relation);
+        let result = self.change_in_scope(change, var, &target);
         self.scopes.pop();
         result
     }
@@ -484,11 +525,21 @@ impl Analyzer<'_> {
         &mut self,
         change: &Change<'_>,
         var: &protobuf::RangeVar,
-        relation: &Arc<Relation>,
+        written: &WriteTarget,
     ) -> Result<(ModifyQuery, Vec<ColumnInfo>)> {
-        let name = var.alias.as_ref().map_or(&relation.name, |a| &a.aliasname).clone();
+        let relation = &written.table;
+        let own = &written.named().name;
+        let name = var.alias.as_ref().map_or(own, |a| &a.aliasname).clone();
         let scope = self.scope()?;
         let start = scope.add_relation(relation, &name, None);
+        if let (Some(view), Some(item)) = (&written.view, scope.items.last_mut()) {
+            view.show_in(item);
+        }
+        // The table goes by its own name in plans.
+        let name = match (&written.view, &var.alias) {
+            (Some(_), None) => relation.name.clone(),
+            _ => name,
+        };
         let target = scope.add_source(ItemKind::Table(Arc::clone(relation)), name.clone(), start);
         self.set_place(Place::From)?;
         let tree = match self.from_clause(change.from)? {
@@ -496,10 +547,12 @@ impl Analyzer<'_> {
             None => target,
         };
         let values = match change.kind {
-            ModifyKind::Update => self.assignments(relation, change.assignments)?,
+            ModifyKind::Update => self.assignments(written, change.assignments)?,
             _ => Vec::new(),
         };
-        let conditions = self.where_conditions(change.condition)?;
+        let mut conditions =
+            written.view.as_ref().map_or_else(Vec::new, |view| view.conditions.clone());
+        conditions.extend(self.where_conditions(change.condition)?);
         let (returning, infos) = self.returning(change.returning)?;
         let scope = self.scope()?;
         let items = std::mem::take(&mut scope.sources);
@@ -508,20 +561,26 @@ impl Analyzer<'_> {
         let source = ModifySource::From(Box::new(from));
         let relation = Arc::clone(relation);
         let query = self.modify(change.kind, relation, name, source, 0, values, returning)?;
-        Ok((ModifyQuery { width, ..query }, infos))
+        let view_checks = match (&written.view, change.kind) {
+            (Some(view), ModifyKind::Update) => view.checks.clone(),
+            _ => Vec::new(),
+        };
+        Ok((ModifyQuery { width, view_checks, ..query }, infos))
     }
 
     /// The new values of the columns that UPDATE sets.
     pub(super) fn assignments(
         &mut self,
-        relation: &Relation,
+        written: &WriteTarget,
         nodes: &[Node],
     ) -> Result<Vec<Option<Expr>>> {
+        let relation = &written.table;
         self.set_place(Place::Update)?;
         let mut values: Vec<Option<Expr>> = vec![None; relation.columns.len()];
         for node in nodes {
             let Some(NodeEnum::ResTarget(target)) = &node.node else { continue };
-            let column = self.target_column(relation, &target.name, target.location)?;
+            let column =
+                self.target_column(written, ModifyKind::Update, &target.name, target.location)?;
             let part = target.indirection.as_slice();
             let parts = !part.is_empty() && values[column].as_ref().is_some_and(is_part);
             if values[column].is_some() && !parts {
@@ -554,11 +613,14 @@ impl Analyzer<'_> {
                 }
                 let old = match values[column].take() {
                     Some(old) => old,
-                    None => self.old_value(column)?,
+                    None => self.old_value(relation, column)?,
                 };
                 let value = self.expr_of(value)?;
                 let definition = (definition.column_type(), definition.name.as_str());
                 self.assigned_part(old, part, value, definition, target.location)?
+            } else if is_default && written.view.is_some() && !always && !definition.generated {
+                // The view's column has no default of its own.
+                Expr::constant(Datum::Null, definition.column_type().oid, -1)
             } else if is_default {
                 self.default_of(relation, column)?
             } else {
@@ -570,10 +632,15 @@ impl Analyzer<'_> {
     }
 
     /// What a column of the table that is updated, the scope's first item, has before.
-    fn old_value(&mut self, column: usize) -> Result<Expr> {
-        let items = &self.scope()?.items;
-        let column = items.first().and_then(|item| item.columns.get(column));
-        column.map(|column| column.expr.clone()).ok_or_else(|| SqlError::internal("no old value"))
+    fn old_value(&mut self, relation: &Relation, column: usize) -> Result<Expr> {
+        let start = self.scope()?.items.first().map(|item| item.start);
+        let definition = relation.columns.get(column);
+        match (start, definition) {
+            (Some(start), Some(column_of)) => {
+                Ok(Expr::slot(start + column, column_of.column_type()))
+            }
+            _ => Err(SqlError::internal("no old value")),
+        }
     }
 
     /// What one column gets of `SET column = …` or `SET (column, …) = (…)`.

@@ -87,10 +87,10 @@ pub(crate) fn domain_check(
 }
 
 /// Refuses a CHECK of a domain that would mean something else in a session with other settings, as it is stored as text;
-/// and whatever [`domain_check`] refuses.
+/// and whatever `domain_check` refuses.
 ///
 /// # Errors
-/// `0A000`; those of [`domain_check`].
+/// `0A000`; those of `domain_check`.
 pub fn check_domain_expression(
     text: &str,
     value: ColumnType,

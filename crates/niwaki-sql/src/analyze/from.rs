@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{Oid, Relation, RelationKind};
+use niwaki_catalog::{Oid, RelationKind};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::{self, JoinType as JoinWord};
 use pg_query::{Node, NodeEnum};
 
 use super::scope::{Item, ItemColumn, Place};
+use super::write_view::WriteTarget;
 use super::{Analyzer, names_of};
 use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::plan::split_conjuncts;
-use crate::query::{ItemKind, JoinNode, JoinTree, JoinType};
+use crate::plan::{ModifyKind, split_conjuncts};
+use crate::query::{ItemKind, JoinForm, JoinNode, JoinTree, JoinType};
 use crate::store::TableLock;
 
 /// Which side's rows a join keeps where they match nothing.
@@ -119,35 +120,65 @@ impl Analyzer<'_> {
         {
             self.check_alias(&name)?;
             let columns = self.renamed(columns, alias, &name)?;
-            let start = self.scope()?.add_columns(&name, &columns);
-            return Ok(self.scope()?.add_source(kind, name, start));
+            let scope = self.scope()?;
+            let start = scope.add_columns(&name, &columns);
+            let tree = scope.add_source(kind, name, start);
+            scope.note_alias(alias, None);
+            return Ok(tree);
         }
-        let relation =
-            self.find_relation(var).map_err(|error| self.hint_at_with(&var.relname, error))?;
+        let (relation, frozen) = match self.given_relation(var.location)? {
+            Some((relation, names)) => (relation, Some(names)),
+            None => {
+                let found = self.find_relation(var);
+                (found.map_err(|error| self.hint_at_with(&var.relname, error))?, None)
+            }
+        };
         self.check_alias(&name)?;
+        let oid = relation.oid;
         let schema = alias.is_none().then(|| self.schema_name(relation.schema));
-        match relation.kind {
-            RelationKind::Table => {
+        let mut view = None;
+        let (start, kind) = match (relation.kind, &relation.query) {
+            (RelationKind::Table, _) => {
                 self.note_relation(&relation, TableLock::AccessShare);
                 let start = self.scope()?.add_relation(&relation, &name, schema);
-                self.rename_item(alias, &name)?;
-                Ok(self.scope()?.add_source(ItemKind::Table(relation), name, start))
+                (start, ItemKind::Table(relation))
             }
-            RelationKind::View => {
+            (RelationKind::View, Some(definition)) => {
+                self.note_relation(&relation, TableLock::AccessShare);
+                let query = self.view_rows(&relation, definition)?;
+                let scope = self.scope()?;
+                let start = scope.add_columns(&name, &query.columns);
+                if let Some(item) = scope.items.last_mut() {
+                    item.schema = schema;
+                }
+                view = Some(Arc::clone(&relation));
+                (start, ItemKind::Query(Box::new(query)))
+            }
+            (RelationKind::View, None) => {
                 let start = self.scope()?.add_relation(&relation, &name, schema);
-                self.rename_item(alias, &name)?;
-                Ok(self.scope()?.add_source(ItemKind::View(relation), name, start))
+                (start, ItemKind::View(relation))
             }
-            RelationKind::Sequence => {
+            (RelationKind::Sequence, _) => {
                 let relation = Arc::new(crate::sequence_row::relation_of(&relation));
                 let start = self.scope()?.add_relation(&relation, &name, schema);
-                self.rename_item(alias, &name)?;
-                Ok(self.scope()?.add_source(ItemKind::View(relation), name, start))
+                (start, ItemKind::View(relation))
             }
-            RelationKind::Index => Err(self
-                .error("42809", format!("cannot open relation \"{}\"", relation.name), var.location)
-                .with_detail("This operation is not supported for indexes.")),
+            (RelationKind::Index, _) => {
+                let message = format!("cannot open relation \"{}\"", relation.name);
+                return Err(self
+                    .error("42809", message, var.location)
+                    .with_detail("This operation is not supported for indexes."));
+            }
+        };
+        match frozen {
+            Some(names) => self.freeze_names(&names)?,
+            None => self.note_name(var.location, oid)?,
         }
+        self.rename_item(alias, &name)?;
+        let scope = self.scope()?;
+        let tree = scope.add_source(kind, name, start);
+        scope.note_alias(alias, view);
+        Ok(tree)
     }
 
     /// Gives the newest item's columns the names of its alias.
@@ -223,8 +254,11 @@ impl Analyzer<'_> {
             result?
         };
         let columns = self.renamed(query.columns.clone(), sub.alias.as_ref(), &name)?;
-        let start = self.scope()?.add_columns(&name, &columns);
-        Ok(self.scope()?.add_source(ItemKind::Query(Box::new(query)), name, start))
+        let scope = self.scope()?;
+        let start = scope.add_columns(&name, &columns);
+        let tree = scope.add_source(ItemKind::Query(Box::new(query)), name, start);
+        scope.note_alias(sub.alias.as_ref(), None);
+        Ok(tree)
     }
 
     fn range_function(&mut self, range: &protobuf::RangeFunction) -> Result<JoinTree> {
@@ -319,7 +353,10 @@ impl Analyzer<'_> {
             }
             _ => ItemKind::Single { expr, ordinality: range.ordinality },
         };
-        Ok(self.scope()?.add_source(kind, name, start))
+        let scope = self.scope()?;
+        let tree = scope.add_source(kind, name, start);
+        scope.note_alias(range.alias.as_ref(), None);
+        Ok(tree)
     }
 
     /// `unnest(a, b)`: the arrays side by side, the shorter ones filled up with NULL. That is what sets in the
@@ -398,13 +435,13 @@ impl Analyzer<'_> {
             Kept::Left | Kept::All => self.within(OUTER, |this| this.from_item(right_node))?,
             Kept::Neither | Kept::Right => self.from_item(right_node)?,
         };
+        let mut using = Vec::new();
         let condition = if join.is_natural {
-            let names = self.common_columns(first, middle)?;
-            self.join_using(first, middle, &names, kind)?
+            using = self.common_columns(first, middle)?;
+            self.join_using(first, middle, &using, kind)?
         } else if !join.using_clause.is_empty() {
-            let names: Vec<String> =
-                names_of(&join.using_clause).iter().map(|n| (*n).to_owned()).collect();
-            self.join_using(first, middle, &names, kind)?
+            using = names_of(&join.using_clause).iter().map(|n| (*n).to_owned()).collect();
+            self.join_using(first, middle, &using, kind)?
         } else if let Some(quals) = &join.quals {
             // ON sees the two sides only, and what is around the whole query.
             let scope = self.scope()?;
@@ -423,13 +460,18 @@ impl Analyzer<'_> {
         if let Some(condition) = condition {
             split_conjuncts(condition, &mut on);
         }
+        let turned = kind == Kept::Right;
+        let form = match using.as_slice() {
+            [] => JoinForm::On { turned },
+            _ => JoinForm::Using { columns: using, turned },
+        };
         let (kind, left, right) = match kind {
             Kept::Neither => (JoinType::Inner, left, right),
             Kept::Left => (JoinType::Left, left, right),
             Kept::Right => (JoinType::Left, right, left),
             Kept::All => (JoinType::Full, left, right),
         };
-        Ok(JoinTree::Join(Box::new(JoinNode { kind, left, right, on })))
+        Ok(JoinTree::Join(Box::new(JoinNode { kind, left, right, on, form })))
     }
 
     /// Names that both sides of a NATURAL join have.
@@ -531,10 +573,17 @@ impl Analyzer<'_> {
     }
 
     /// The target of INSERT, UPDATE or DELETE.
-    pub(super) fn target_relation(&mut self, var: &protobuf::RangeVar) -> Result<Arc<Relation>> {
+    pub(super) fn target_relation(
+        &mut self,
+        var: &protobuf::RangeVar,
+        kind: ModifyKind,
+    ) -> Result<WriteTarget> {
         let relation = self.find_relation(var)?;
         match relation.kind {
             RelationKind::Table => {}
+            RelationKind::View if relation.query.is_some() => {
+                return self.written_view(&relation, kind);
+            }
             kind => {
                 return Err(self.error(
                     "42809",
@@ -544,6 +593,6 @@ impl Analyzer<'_> {
             }
         }
         self.note_relation(&relation, TableLock::RowExclusive);
-        Ok(relation)
+        Ok(WriteTarget { table: relation, view: None })
     }
 }

@@ -117,6 +117,9 @@ impl Analyzer<'_> {
                 })
                 .map(|c| c.expr.clone())
                 .collect();
+            if !more.is_empty() {
+                self.note_key(relation.indexes[key].oid);
+            }
             groups.extend(more);
         }
     }

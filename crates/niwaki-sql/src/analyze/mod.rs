@@ -23,8 +23,11 @@ mod rows;
 mod scope;
 mod select;
 mod type_names;
+mod updatable;
+mod view;
 mod window;
 mod with;
+mod write_view;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -48,7 +51,10 @@ pub(crate) use domain::domain_check;
 pub use domain::{check_domain_default, check_domain_expression};
 pub(crate) use scope::SYSTEM_COLUMNS;
 use scope::{Place, Scope};
+pub use view::{NewView, analyze_view, check_view, view_not_updatable};
+pub(crate) use view::{ViewQuery, view_query};
 use with::{Context, Cte, Recursion};
+pub use write_view::Writable;
 
 /// Stack that analysis may use before it answers `54001`.
 const STACK_BYTES_MAX: usize = 700 * 1024;
@@ -79,6 +85,12 @@ pub(crate) struct Analyzer<'a> {
     scopes: Vec<Scope>,
     /// Where the stack was when analysis began.
     stack_base: usize,
+    /// How names of objects get their meanings.
+    names: view::Names<'a>,
+    /// Views whose texts are being analyzed, outermost first.
+    expanding: Vec<Oid>,
+    /// Which of the WITH queries are those of views.
+    shared_of_views: Vec<std::ops::Range<usize>>,
     /// What CASE compares its branches with, and the type of it.
     case_types: Vec<TypeOid>,
     /// Domains that expressions of the statement were made values of.
@@ -170,6 +182,9 @@ impl<'a> Analyzer<'a> {
             nested: 0,
             scopes: Vec::new(),
             stack_base: (&raw const marker).addr(),
+            names: view::Names::ByPath,
+            expanding: Vec::new(),
+            shared_of_views: Vec::new(),
             case_types: Vec::new(),
             domains: HashMap::new(),
             open_domains: Vec::new(),

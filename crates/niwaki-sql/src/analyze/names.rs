@@ -122,6 +122,8 @@ impl Analyzer<'_> {
             }
             return Ok(Lookup::Nothing);
         };
+        // In the text of a view a schema may have been renamed since; no two items have the same name.
+        let schema = schema.filter(|_| !self.reads_view());
         let mut items = scope.items.iter().filter(|item| {
             item.name == table && schema.is_none_or(|s| item.schema.as_deref() == Some(s))
         });

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use niwaki_catalog::Relation;
 use niwaki_types::{ColumnType, TypeOid};
+use pg_query::protobuf::Alias;
 
+use super::names_of;
 use crate::context::ColumnInfo;
 use crate::expr::Expr;
 use crate::plan::{AggregateCall, SetCall, SlotRange, Windowing};
@@ -227,7 +229,8 @@ impl Scope {
     /// Notes what the newest item, whose slots begin at `start`, is.
     pub(super) fn add_source(&mut self, kind: ItemKind, name: String, start: usize) -> JoinTree {
         let slots = SlotRange { start, end: self.width() };
-        self.sources.push(FromItem { kind, name, slots });
+        let (aliased, aliases, view) = (false, Vec::new(), None);
+        self.sources.push(FromItem { kind, name, aliased, aliases, view, slots });
         JoinTree::Item(self.sources.len() - 1)
     }
 
@@ -243,6 +246,16 @@ impl Scope {
             start,
             lone: false,
         });
+    }
+
+    /// Notes the names that an alias gives to the columns of the newest item, and the user's view that it is.
+    pub(super) fn note_alias(&mut self, alias: Option<&Alias>, view: Option<Arc<Relation>>) {
+        if let Some(source) = self.sources.last_mut() {
+            let names = alias.map(|alias| names_of(&alias.colnames)).unwrap_or_default();
+            source.aliases = names.into_iter().map(str::to_owned).collect();
+            source.aliased = alias.is_some();
+            source.view = view;
+        }
     }
 
     /// Adds the columns of a nested query, a function or VALUES.

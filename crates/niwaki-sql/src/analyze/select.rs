@@ -153,6 +153,7 @@ impl Analyzer<'_> {
         }
         let mut grouping = None;
         if grouped {
+            let written = groups.len();
             self.add_dependent_groups(&mut groups);
             for target in &mut targets {
                 self.grouped(&mut target.expr, &groups)?;
@@ -171,7 +172,7 @@ impl Analyzer<'_> {
             }
             self.scope()?.windowing = windowing;
             let calls = std::mem::take(&mut self.scope()?.aggregates);
-            grouping = Some(Grouping { groups, calls, having });
+            grouping = Some(Grouping { groups, written, calls, having });
         }
         let recursive =
             self.scope()?.sources.iter().any(|s| matches!(s.kind, ItemKind::Working { .. }));

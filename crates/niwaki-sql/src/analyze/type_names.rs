@@ -33,16 +33,16 @@ impl Analyzer<'_> {
             let shown = schema.map_or_else(|| base.to_owned(), |s| format!("{s}.{base}"));
             self.error("42704", format!("type \"{shown}\" does not exist"), location)
         };
-        let own = match schema {
-            Some("pg_catalog") => None,
-            schema => self.context.catalog.resolve_type(self.context.path, schema, base),
-        };
+        let own = self.user_type(location, schema, base);
         // PostgreSQL's own types come first, as long as the search path does not say otherwise.
         let builtin = match schema {
             None | Some("pg_catalog") => type_by_name(base),
             Some(_) => None,
         };
-        let found = builtin.map(ColumnType::new).or_else(|| own.map(|own| own.column_type()));
+        let found = builtin.map(ColumnType::new).or(own);
+        if let Some(found) = found {
+            self.note_type(location, found.declared())?;
+        }
         if found.is_none() && schema.is_some_and(|s| s != "pg_catalog") {
             return Err(undefined());
         }

@@ -170,6 +170,15 @@ pub(super) fn check_row(
             return Err(check_violation(modify, name, new, rt.exec));
         }
     }
+    for (view, condition) in &modify.view_checks {
+        // Here a row that may not be seen is refused too.
+        if !condition.holds(new, rt)? {
+            let message = format!("new row violates check option for view \"{view}\"");
+            return Err(
+                SqlError::new("44000", message).with_detail(failing_row(modify, new, rt.exec))
+            );
+        }
+    }
     Ok(())
 }
 

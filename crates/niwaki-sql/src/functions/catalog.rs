@@ -7,6 +7,7 @@ use niwaki_catalog::{
 use niwaki_types::{Datum, TypeOid};
 
 use super::{EmitRow, Function, RowsFunction, T, functions};
+use crate::analyze::Writable;
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::expr::object_input;
@@ -138,20 +139,28 @@ fn is_publishable(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum>
     }))
 }
 
+/// Deletion as a bit.
+const DELETE: i32 = 16;
 /// Insert, update and delete, as bits.
-const CHANGES: i32 = 8 + 4 + 16;
+const CHANGES: i32 = 8 + 4 + DELETE;
 
 fn is_updatable(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let found = relation(exec, &values[0])?;
-    let stored = found.is_some_and(|relation| relation.kind == RelationKind::Table);
-    Ok(Datum::Int4(if stored { CHANGES } else { 0 }))
+    let writable = found.map_or_else(Writable::default, |r| Writable::of(r, exec.catalog));
+    Ok(Datum::Int4(match writable.values() {
+        true => CHANGES,
+        false if writable.rows => DELETE,
+        false => 0,
+    }))
 }
 
 fn column_is_updatable(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let [_, Datum::Int2(number), _] = values else { return Err(wrong()) };
     let found = relation(exec, &values[0])?;
-    let stored = found.is_some_and(|relation| relation.kind == RelationKind::Table);
-    Ok(Datum::Bool(stored && *number > 0))
+    let writable = found.map_or_else(Writable::default, |r| Writable::of(r, exec.catalog));
+    let place = usize::try_from(*number).ok().and_then(|number| number.checked_sub(1));
+    let column = place.and_then(|place| writable.columns.get(place)).copied().unwrap_or(false);
+    Ok(Datum::Bool(writable.rows && column))
 }
 
 fn file_number(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {

@@ -138,7 +138,7 @@ fn foreign_key_text(
     text
 }
 
-/// `pg_get_viewdef`: system views are computed, and have no text; nothing else is a view.
+/// `pg_get_viewdef`: system views are computed, and have no text.
 fn view_definition(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
     let oid = match values.first() {
         Some(Datum::Oid(oid)) => *oid,
@@ -150,9 +150,15 @@ fn view_definition(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum
         }
         _ => return Err(wrong()),
     };
+    // A number is the column at which lines are broken, of which no bracket is needless either; here each target has
+    // a line of its own.
+    let pretty = matches!(values.get(1), Some(Datum::Bool(true) | Datum::Int4(_)));
     match exec.catalog.relation(Oid(oid)) {
-        Some(relation) if relation.view.is_some() => {
+        Some(relation) if relation.is_system() => {
             Err(SqlError::unsupported("the definition of a system view"))
+        }
+        Some(relation) if relation.query.is_some() => {
+            crate::deparse::view_text(relation, exec.catalog, exec.path, pretty).map(string)
         }
         _ => Ok(Datum::Null),
     }

@@ -224,6 +224,8 @@ pub(crate) struct ModifyPlan {
     pub(crate) generated: Vec<(usize, Expr)>,
     /// CHECK constraints over the new row: name, condition.
     pub(crate) checks: Vec<(String, Expr)>,
+    /// Conditions of views WITH CHECK OPTION over the new row: the view's name, condition.
+    pub(crate) view_checks: Vec<(String, Expr)>,
     /// RETURNING, over the input's row with the new row in the target's slots.
     pub(crate) returning: Vec<Expr>,
     /// Conditions that a newer version of the row must satisfy, over the input's row.

@@ -367,7 +367,7 @@ impl Planner {
     }
 
     fn item(&mut self, item: FromItem, used: &mut [bool]) -> Result<Leaf> {
-        let FromItem { kind, name, slots } = item;
+        let FromItem { kind, name, slots, .. } = item;
         let start = slots.start;
         let mut reads: Vec<usize> = Vec::new();
         let node = match kind {
@@ -457,7 +457,9 @@ impl Planner {
         let ModifyQuery { kind, relation, name, source, width, start, .. } = query;
         let (mut values, mut returning) = (query.values, query.returning);
         let (generated, checks) = (query.generated, query.checks);
-        for expr in values.iter_mut().flatten().chain(&mut returning) {
+        let mut view_checks = query.view_checks;
+        let in_checks = view_checks.iter_mut().map(|(_, condition)| condition);
+        for expr in values.iter_mut().flatten().chain(&mut returning).chain(in_checks) {
             self.expr(expr)?;
         }
         let mut conflict = query.conflict;
@@ -500,6 +502,7 @@ impl Planner {
             values,
             generated,
             checks,
+            view_checks,
             returning,
             recheck,
             conflict,

@@ -130,6 +130,8 @@ pub(crate) enum Distinct {
 #[derive(Clone, Debug)]
 pub(crate) struct Grouping {
     pub(crate) groups: Vec<Expr>,
+    /// How many of them the statement has; the others are determined by these.
+    pub(crate) written: usize,
     pub(crate) calls: Vec<AggregateCall>,
     /// Over the row above.
     pub(crate) having: Option<Expr>,
@@ -156,6 +158,12 @@ pub(crate) struct FromItem {
     pub(crate) kind: ItemKind,
     /// Alias or name.
     pub(crate) name: String,
+    /// Whether the name is an alias.
+    pub(crate) aliased: bool,
+    /// Names that the alias gives to the first columns.
+    pub(crate) aliases: Vec<String>,
+    /// The user's view that the query is of.
+    pub(crate) view: Option<Arc<Relation>>,
     pub(crate) slots: SlotRange,
 }
 
@@ -202,6 +210,19 @@ pub(crate) struct JoinNode {
     pub(crate) right: JoinTree,
     /// Parts that must all hold.
     pub(crate) on: Vec<Expr>,
+    /// How it is written.
+    pub(crate) form: JoinForm,
+}
+
+/// How a join is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum JoinForm {
+    /// Items with a comma between them, or a join that rewriting made.
+    Listed,
+    /// JOIN with ON, or CROSS JOIN.
+    On { turned: bool },
+    /// JOIN with USING; `turned` if the right side stands on the left.
+    Using { columns: Vec<String>, turned: bool },
 }
 
 /// Which rows a join keeps. A right join is a left join of its sides the other way round.
@@ -236,6 +257,8 @@ pub(crate) struct ModifyQuery {
     pub(crate) generated: Vec<(usize, Expr)>,
     /// CHECK constraints over the new row: name, condition.
     pub(crate) checks: Vec<(String, Expr)>,
+    /// Conditions of views WITH CHECK OPTION over the new row: the view's name, condition.
+    pub(crate) view_checks: Vec<(String, Expr)>,
     pub(crate) returning: Vec<Expr>,
     pub(crate) conflict: Option<ConflictPlan>,
 }
@@ -275,10 +298,29 @@ impl Query {
     }
 }
 
+impl FromItem {
+    /// What it is called now: its alias, or the name of its relation.
+    pub(crate) fn shown_name(&self) -> &str {
+        match (&self.kind, &self.view) {
+            _ if self.aliased => &self.name,
+            (_, Some(relation)) => &relation.name,
+            (ItemKind::Table(relation) | ItemKind::View(relation), None) => &relation.name,
+            _ => &self.name,
+        }
+    }
+
+    /// Whether it is a view whose rows no condition of the query around it may see before the view's own have been
+    /// judged (`security_barrier`).
+    pub(crate) fn is_barrier(&self) -> bool {
+        let view = self.view.as_ref();
+        view.is_some_and(|view| view.options.get("security_barrier") == Some("on"))
+    }
+}
+
 impl JoinTree {
     /// `left` and `right` side by side.
     pub(crate) fn inner(left: Self, right: Self) -> Self {
         let kind = JoinType::Inner;
-        Self::Join(Box::new(JoinNode { kind, left, right, on: Vec::new() }))
+        Self::Join(Box::new(JoinNode { kind, left, right, on: Vec::new(), form: JoinForm::Listed }))
     }
 }

@@ -22,6 +22,9 @@ pub(super) fn flatten(level: &mut Level<'_>) {
 fn is_simple(from: &From, number: usize) -> bool {
     let item = &from.items[number];
     let ItemKind::Query(query) = &item.kind else { return false };
+    if item.is_barrier() {
+        return false;
+    }
     let Body::Select(select) = &query.body else { return false };
     let Some(tree) = &from.tree else { return false };
     let inside = &select.from;

@@ -34,6 +34,9 @@ fn is_hidden(tree: &JoinTree, number: usize) -> bool {
 
 fn push_into(from: &mut From, number: usize) {
     let item = &mut from.items[number];
+    if item.is_barrier() {
+        return;
+    }
     let slots = item.slots;
     let ItemKind::Query(query) = &mut item.kind else { return };
     let inside = |slot: usize| slots.contains(slot);

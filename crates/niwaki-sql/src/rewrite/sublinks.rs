@@ -6,7 +6,7 @@ use super::{Level, hoist};
 use crate::expr::{Expr, ExprKind, Nested, SubQuery, SubQueryKind};
 use crate::plan::{SlotRange, is_volatile};
 use crate::query::{
-    Body, From, FromItem, ItemKind, JoinNode, JoinTree, JoinType, Query, Select,
+    Body, From, FromItem, ItemKind, JoinForm, JoinNode, JoinTree, JoinType, Query, Select,
     expr_outer_slots_mut, reads_slots, volatile_inside,
 };
 use niwaki_types::Datum;
@@ -75,7 +75,8 @@ fn pull_one(from: &mut From, condition: Expr) -> Option<Expr> {
         _ => return None,
     };
     let left = from.tree.take()?;
-    from.tree = Some(JoinTree::Join(Box::new(JoinNode { kind, left, right, on })));
+    from.tree =
+        Some(JoinTree::Join(Box::new(JoinNode { kind, left, right, on, form: JoinForm::Listed })));
     None
 }
 
@@ -98,7 +99,15 @@ fn any_join(
     let location = left.location;
     let on = Expr::call(function, vec![left, right], niwaki_types::TypeOid::BOOL, location);
     let name = "ANY_subquery".to_owned();
-    from.items.push(FromItem { kind: ItemKind::Query(Box::new(query)), name, slots });
+    let kind = ItemKind::Query(Box::new(query));
+    from.items.push(FromItem {
+        kind,
+        name,
+        aliased: false,
+        aliases: Vec::new(),
+        view: None,
+        slots,
+    });
     from.width = slots.end;
     (JoinTree::Item(from.items.len() - 1), vec![on])
 }

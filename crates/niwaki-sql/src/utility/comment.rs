@@ -11,7 +11,7 @@ use crate::error::{Result, SqlError};
 /// What a comment is on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommentTarget {
-    /// A table, index or sequence.
+    /// A table, index, sequence or view.
     Relation {
         /// The kind that the statement names.
         kind: RelationKind,
@@ -76,6 +76,7 @@ pub(super) fn comment(s: &CommentStmt) -> Result<Utility> {
         ObjectType::ObjectTable => relation(RelationKind::Table)?,
         ObjectType::ObjectIndex => relation(RelationKind::Index)?,
         ObjectType::ObjectSequence => relation(RelationKind::Sequence)?,
+        ObjectType::ObjectView => relation(RelationKind::View)?,
         ObjectType::ObjectColumn => {
             let (relation, column) = within()?;
             CommentTarget::Column { relation, column }

@@ -15,10 +15,12 @@ mod statement;
 mod tests;
 mod type_name;
 mod types;
+mod view;
 
 pub use comment::CommentTarget;
 pub use domain::{DomainAction, DomainSpec};
 pub use foreign_key::ForeignKeySpec;
+pub(crate) use read::query_text;
 pub use read::{expression_text, read};
 pub use statement::{
     AlterColumn, AlterCommand, ColumnSpec, ConstraintSpec, ConstraintSpecKind, Copy, CopyDirection,
@@ -29,3 +31,4 @@ pub use statement::{
 };
 pub use type_name::column_type;
 pub use types::{TypeStatement, UserTypeName};
+pub use view::CreateView;

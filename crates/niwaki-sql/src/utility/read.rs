@@ -41,6 +41,7 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
         }
         NodeEnum::VariableShowStmt(s) => Utility::Show(s.name.clone()),
         NodeEnum::CreateStmt(s) => read_table::create_table(s, source)?,
+        NodeEnum::ViewStmt(s) => super::view::create_view(s, source)?,
         NodeEnum::AlterTableStmt(s) => read_table::alter_table(s, source)?,
         NodeEnum::ReindexStmt(s) => read_definition::reindex(s, source)?,
         NodeEnum::IndexStmt(s) => read_definition::create_index(s, source)?,
@@ -306,6 +307,7 @@ fn drop_objects(s: &protobuf::DropStmt) -> Result<Utility> {
         ObjectType::ObjectTable => Some(RelationKind::Table),
         ObjectType::ObjectIndex => Some(RelationKind::Index),
         ObjectType::ObjectSequence => Some(RelationKind::Sequence),
+        ObjectType::ObjectView => Some(RelationKind::View),
         ObjectType::ObjectSchema => None,
         ObjectType::ObjectExtension if s.missing_ok => {
             return Ok(Utility::Nothing("DROP EXTENSION"));
@@ -380,6 +382,7 @@ fn kind_of(object: i32, what: &str) -> Result<RelationKind> {
         Ok(ObjectType::ObjectTable) => Ok(RelationKind::Table),
         Ok(ObjectType::ObjectIndex) => Ok(RelationKind::Index),
         Ok(ObjectType::ObjectSequence) => Ok(RelationKind::Sequence),
+        Ok(ObjectType::ObjectView) => Ok(RelationKind::View),
         Ok(other) => {
             let word = other.as_str_name().trim_start_matches("OBJECT_").to_owned();
             Err(SqlError::unsupported(format!("{what} {word}")))
@@ -567,6 +570,16 @@ pub fn expression_text(node: &Node) -> Result<String> {
         .deparse(DeparseOptions::default())
         .map_err(|e| SqlError::internal(format!("could not write an expression: {e}")))?;
     Ok(text.strip_prefix("SELECT ").unwrap_or(&text).to_owned())
+}
+
+/// SQL text of a query, as it is kept for views.
+///
+/// # Errors
+/// XX000 when the library cannot write what it read.
+pub(crate) fn query_text(select: &protobuf::SelectStmt) -> Result<String> {
+    NodeEnum::SelectStmt(Box::new(select.clone()))
+        .deparse(DeparseOptions::default())
+        .map_err(|e| SqlError::internal(format!("could not write a query: {e}")))
 }
 
 pub(super) fn relation_name(relation: Option<&RangeVar>, source: &str) -> Result<Name> {

@@ -348,6 +348,7 @@ pub(super) fn alter_table(s: &AlterTableStmt, source: &str) -> Result<Utility> {
         Ok(ObjectType::ObjectTable) => RelationKind::Table,
         Ok(ObjectType::ObjectIndex) => RelationKind::Index,
         Ok(ObjectType::ObjectSequence) => RelationKind::Sequence,
+        Ok(ObjectType::ObjectView) => RelationKind::View,
         _ => return Err(unexpected("ALTER")),
     };
     let name = relation_name(s.relation.as_ref(), source)?;

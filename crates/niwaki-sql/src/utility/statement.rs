@@ -602,6 +602,8 @@ pub enum Utility {
     Type(super::TypeStatement),
     /// CREATE TABLE
     CreateTable(Box<CreateTable>),
+    /// CREATE VIEW
+    CreateView(Box<super::CreateView>),
     /// CREATE INDEX
     CreateIndex(Box<CreateIndex>),
     /// CREATE SEQUENCE

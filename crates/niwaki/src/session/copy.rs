@@ -37,10 +37,16 @@ impl Session {
             (CopySource::Table { name, columns }, CopyDirection::To) => {
                 let relation = self.lock_by_name(name, TableLockMode::AccessShare)?;
                 if relation.kind != RelationKind::Table {
-                    return Err(SqlError::new(
+                    let error = SqlError::new(
                         "42809",
                         format!("cannot copy from {} \"{}\"", relation.kind.word(), relation.name),
-                    ));
+                    );
+                    return Err(match relation.kind {
+                        RelationKind::View => {
+                            error.with_hint("Try the COPY (SELECT ...) TO variant.")
+                        }
+                        _ => error,
+                    });
                 }
                 let positions = positions_of(&relation, columns)?;
                 let list: Vec<String> = positions
@@ -97,10 +103,16 @@ impl Session {
         out: &mut dyn ResultSink,
     ) -> Result<u64> {
         if relation.kind != RelationKind::Table {
-            return Err(SqlError::new(
+            let error = SqlError::new(
                 "42809",
                 format!("cannot copy to {} \"{}\"", relation.kind.word(), relation.name),
-            ));
+            );
+            return Err(match relation.kind {
+                RelationKind::View => error.with_hint(
+                    "To enable copying to a view, provide an INSTEAD OF INSERT trigger.",
+                ),
+                _ => error,
+            });
         }
         if options.freeze && !self.is_created_here(relation.oid) {
             return Err(SqlError::new(

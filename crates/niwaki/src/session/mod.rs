@@ -19,6 +19,7 @@ mod store;
 mod transaction;
 pub(crate) mod type_names;
 mod utility;
+mod views;
 
 use std::sync::Arc;
 use std::time::Duration;

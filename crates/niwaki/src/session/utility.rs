@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_catalog::Relation;
 use niwaki_sql::utility::{LockMode, Name, SetCommand, TransactionModes, UserTypeName, Utility};
 use niwaki_sql::{ColumnInfo, SqlError};
 use niwaki_txn::{TableId, TableLockMode, WaitPolicy};
@@ -174,6 +175,7 @@ impl Session {
             Utility::Nothing(tag) => tag,
             Utility::CreateSchema { .. }
             | Utility::CreateTable(_)
+            | Utility::CreateView(_)
             | Utility::CreateIndex(_)
             | Utility::CreateSequence { .. }
             | Utility::AlterSequence { .. }
@@ -186,7 +188,7 @@ impl Session {
             | Utility::SchemaOwner { .. }
             | Utility::SetSchema { .. }
             | Utility::Comment { .. }
-            | Utility::Truncate { .. } => define::run(self, utility, out)?,
+            | Utility::Truncate { .. } => define::run(self, utility, source, out)?,
         };
         self.tag.clear();
         self.tag.push_str(tag);
@@ -231,6 +233,7 @@ impl Session {
     fn refuse_writing(&self, utility: &Utility) -> Result<()> {
         let word = match utility {
             Utility::CreateTable(_) => "CREATE TABLE",
+            Utility::CreateView(_) => "CREATE VIEW",
             Utility::CreateIndex(_) => "CREATE INDEX",
             Utility::CreateSchema { .. } => "CREATE SCHEMA",
             Utility::CreateSequence { .. } => "CREATE SEQUENCE",
@@ -345,7 +348,7 @@ impl Session {
         };
         for name in names {
             let relation = self.find_relation(name)?;
-            if relation.table.is_none() {
+            if relation.table.is_none() && relation.query.is_none() {
                 return Err(SqlError::new(
                     "42809",
                     format!("\"{}\" is not a table or view", relation.name),
@@ -370,7 +373,25 @@ impl Session {
                         other => other.into(),
                     })?;
             }
-            self.lock_by_name(name, mode)?;
+            let locked = self.lock_by_name(name, mode)?;
+            self.lock_sources(&locked, mode, nowait)?;
+        }
+        Ok(())
+    }
+
+    /// Locks the tables and views that a view reads, at any depth.
+    fn lock_sources(&mut self, view: &Relation, mode: TableLockMode, nowait: bool) -> Result<()> {
+        for source in view.query.iter().flat_map(|query| &query.sources) {
+            let state = self.catalog.state();
+            let Some(relation) = state.relation(source.relation) else { continue };
+            if relation.table.is_none() && relation.query.is_none() {
+                continue;
+            }
+            let transaction = self.open_transaction()?;
+            let wait = if nowait { WaitPolicy::NoWait } else { WaitPolicy::Block };
+            let table = TableId(u64::from(relation.oid.0));
+            transaction.manager().locks().acquire_table(transaction, table, mode, wait)?;
+            self.lock_sources(relation, mode, nowait)?;
         }
         Ok(())
     }

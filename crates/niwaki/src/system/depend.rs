@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{Oid, Relation, TableConstraint, default_oid};
+use niwaki_catalog::{Oid, Relation, TableConstraint, default_oid, rule_oid};
 
 use super::constraints::{columns_read, constraint_columns, numbers_of};
 use super::table::{Computed, Emit, Reader, Result, int4, number, text};
@@ -17,6 +17,7 @@ pub(super) const PG_DEPEND: Computed = Computed {
 /// Oids of the catalogs whose rows depend on each other.
 pub(super) const CLASS: Oid = Oid(1259);
 const ATTRDEF: Oid = Oid(2604);
+const REWRITE: Oid = Oid(2618);
 pub(super) const CONSTRAINT: Oid = Oid(2606);
 pub(super) const NAMESPACE: Oid = Oid(2615);
 
@@ -32,7 +33,7 @@ fn pg_depend(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             let table = relation.index.as_ref().and_then(|index| state.relation(index.table));
             table.into_iter().chain([relation]).collect()
         }
-        // A default or a check may be anywhere.
+        // A default, a check or a rule may be anywhere.
         None => state.in_order(),
     };
     for relation in wanted.into_iter().filter(|relation| relation.view.is_none()) {
@@ -59,6 +60,28 @@ fn dependencies(reader: &Reader<'_>, relation: &Arc<Relation>, emit: Emit<'_>) -
             }
         }
         None => depends((NAMESPACE, relation.schema, 0), own, "n")?,
+    }
+    if let Some(query) = &relation.query {
+        let rule = (REWRITE, rule_oid(relation.oid), 0);
+        for kind in ["i", "n"] {
+            depends(own, rule, kind)?;
+        }
+        for source in &query.sources {
+            // What is always there needs nobody's word.
+            let Some(read) = reader.state.relation(source.relation) else { continue };
+            if read.is_system() {
+                continue;
+            }
+            if read.index.is_some() {
+                // A key whose columns determine others.
+                depends((CONSTRAINT, read.oid, 0), rule, "n")?;
+            } else if source.columns.is_empty() {
+                depends((CLASS, source.relation, 0), rule, "n")?;
+            }
+            for column in numbers_of(&source.columns) {
+                depends((CLASS, source.relation, column), rule, "n")?;
+            }
+        }
     }
     if let Some((table, column)) = relation.sequence.as_ref().and_then(|s| s.owned_by) {
         let owner = reader.state.relation(table);

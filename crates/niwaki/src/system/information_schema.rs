@@ -52,7 +52,7 @@ fn tables(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             schema,
             name,
             text(kind),
-            yes_or_no(relation.kind == RelationKind::Table),
+            yes_or_no(niwaki_sql::Writable::of(relation, reader.state).values()),
             yes_or_no(false),
             optional(temporary.then_some("PRESERVE")),
         ])?;
@@ -183,6 +183,7 @@ fn data_type(of: ColumnType) -> String {
 fn columns(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     let path = reader.state.search_path(&["public".to_owned()], OWNER_NAME);
     for relation in tables_and_views(reader) {
+        let writable = niwaki_sql::Writable::of(relation, reader.state);
         for (at, column) in relation.visible_columns() {
             let kind = column.column_type();
             let default = column.default.as_ref().filter(|_| column.identity.is_none());
@@ -247,7 +248,7 @@ fn columns(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
                 yes_or_no(sequence.is_some_and(|s| s.cycle)),
                 text(if column.generated { "ALWAYS" } else { "NEVER" }),
                 optional(generation),
-                yes_or_no(relation.kind == RelationKind::Table),
+                yes_or_no(writable.rows && writable.columns.get(at).copied().unwrap_or(false)),
             ])?;
         }
     }
@@ -346,12 +347,75 @@ fn sequences(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     Ok(())
 }
 
+pub(super) const VIEW_TABLE_USAGE: Computed = Computed {
+    name: "view_table_usage",
+    columns: &[
+        "view_catalog",
+        "view_schema",
+        "view_name",
+        "table_catalog",
+        "table_schema",
+        "table_name",
+    ],
+    keys: &[],
+    rows: |reader, emit| {
+        each_source(reader, &mut |view, table, _| {
+            let both = [place(reader, view), place(reader, table)].concat();
+            emit(&both)
+        })
+    },
+};
+
+pub(super) const VIEW_COLUMN_USAGE: Computed = Computed {
+    name: "view_column_usage",
+    columns: &[
+        "view_catalog",
+        "view_schema",
+        "view_name",
+        "table_catalog",
+        "table_schema",
+        "table_name",
+        "column_name",
+    ],
+    keys: &[],
+    rows: |reader, emit| {
+        each_source(reader, &mut |view, table, columns| {
+            for column in columns.iter().filter_map(|c| table.columns.get(usize::from(*c))) {
+                let mut row = [place(reader, view), place(reader, table)].concat();
+                row.push(text(&column.name));
+                emit(&row)?;
+            }
+            Ok(())
+        })
+    },
+};
+
+/// Calls `give` with each user's view, a table or view that it reads, and the positions of the columns that it reads.
+fn each_source(
+    reader: &Reader<'_>,
+    give: &mut dyn FnMut(&Relation, &Relation, &[u16]) -> Result<()>,
+) -> Result<()> {
+    for view in reader.state.in_order() {
+        for source in view.query.iter().flat_map(|query| &query.sources) {
+            let table = reader.state.relation(source.relation);
+            let is_read = |table: &&Arc<Relation>| {
+                matches!(table.kind, RelationKind::Table | RelationKind::View)
+            };
+            if let Some(table) = table.filter(is_read) {
+                give(view, table, &source.columns)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 pub(super) const VIEWS: Computed = Computed {
     name: "views",
     columns: &[
         "table_catalog",
         "table_schema",
         "table_name",
+        "view_definition",
         "check_option",
         "is_updatable",
         "is_insertable_into",
@@ -367,8 +431,15 @@ fn views(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for relation in tables_and_views(reader) {
         if kind_letter(relation) == "v" {
             let mut row = place(reader, relation).to_vec();
-            row.push(text("NONE"));
-            row.extend(std::iter::repeat_n(yes_or_no(false), 5));
+            row.push(optional(super::objects::view_definition(reader.state, relation)));
+            row.push(text(match relation.options.get("check_option") {
+                Some("local") => "LOCAL",
+                Some("cascaded") => "CASCADED",
+                _ => "NONE",
+            }));
+            let values = niwaki_sql::Writable::of(relation, reader.state).values();
+            row.extend([yes_or_no(values), yes_or_no(values)]);
+            row.extend(std::iter::repeat_n(yes_or_no(false), 3));
             emit(&row)?;
         }
     }

@@ -49,6 +49,7 @@ const CATALOGS: &[&Computed] = &[
     &relations::PG_INDEX,
     &constraints::PG_CONSTRAINT,
     &relations::PG_SEQUENCE,
+    &relations::PG_REWRITE,
     &depend::PG_DEPEND,
     &types::PG_ENUM,
     &descriptions::PG_DESCRIPTION,
@@ -86,6 +87,8 @@ const INFORMATION: &[&Computed] = &[
     &keys::CONSTRAINT_TABLE_USAGE,
     &information_schema::SEQUENCES,
     &information_schema::VIEWS,
+    &information_schema::VIEW_TABLE_USAGE,
+    &information_schema::VIEW_COLUMN_USAGE,
     &information_schema::TABLE_PRIVILEGES,
     &information_schema::ROLE_TABLE_GRANTS,
     &information_schema::COLUMN_PRIVILEGES,
@@ -217,6 +220,7 @@ fn view(oid: Oid, schema: Oid, name: &str, columns: &[&BuiltinColumn], rows: Row
         options: RelationOptions::default(),
         index: None,
         sequence: None,
+        query: None,
         stats: RelationStats::default(),
     };
     Relation::of_view(definition, Arc::new(SystemTable::new(columns, rows)))

@@ -1,6 +1,6 @@
 //! What is no relation: schemas, roles, databases; and the views that show catalogs to people.
 
-use niwaki_catalog::Oid;
+use niwaki_catalog::{CatalogState, Oid, Relation};
 use niwaki_types::{Datum, TypeOid};
 
 use super::relations::kind_letter;
@@ -177,16 +177,25 @@ fn pg_tables(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
 
 pub(super) const PG_VIEWS: Computed = Computed {
     name: "pg_views",
-    columns: &["schemaname", "viewname", "viewowner"],
+    columns: &["schemaname", "viewname", "viewowner", "definition"],
     keys: &[],
     rows: pg_views,
 };
+
+/// The query of a user's view as text, with names as the usual search path needs them.
+pub(super) fn view_definition(state: &CatalogState, relation: &Relation) -> Option<String> {
+    let path = state.search_path(&["public".to_owned()], OWNER_NAME);
+    let query = relation.query.as_ref()?;
+    let shown = niwaki_sql::view_text(relation, state, &path, false);
+    Some(shown.unwrap_or_else(|_| query.text.clone()))
+}
 
 fn pg_views(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for relation in reader.state.in_order() {
         if kind_letter(relation) == "v" {
             let schema = text(schema_name(reader.state, relation.schema));
-            emit(&[schema, text(&relation.name), text(OWNER_NAME)])?;
+            let definition = optional(view_definition(reader.state, relation));
+            emit(&[schema, text(&relation.name), text(OWNER_NAME), definition])?;
         }
     }
     Ok(())

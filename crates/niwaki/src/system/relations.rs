@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use niwaki_catalog::{
     BuiltinOperatorClass, CatalogState, Column, ConstraintKind, ConstraintTime, Identity,
-    IndexColumn, Oid, Relation, RelationKind, builtin_operator_classes, default_oid,
+    IndexColumn, Oid, Relation, RelationKind, builtin_operator_classes, default_oid, rule_oid,
 };
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
@@ -351,6 +351,41 @@ fn pg_index(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             vector(TypeOid::INT2, options),
             if shown.is_empty() { Datum::Null } else { text(shown.join(", ")) },
             index.predicate.as_ref().map_or(Datum::Null, |p| text(&p.shown)),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) const PG_REWRITE: Computed = Computed {
+    name: "pg_rewrite",
+    columns: &[
+        "oid",
+        "rulename",
+        "ev_class",
+        "ev_type",
+        "ev_enabled",
+        "is_instead",
+        "ev_qual",
+        "ev_action",
+    ],
+    keys: &["ev_class"],
+    rows: pg_rewrite,
+};
+
+/// The rule that makes a relation a view; there are no others.
+fn pg_rewrite(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for relation in wanted(reader, "ev_class", None) {
+        let Some(query) = &relation.query else { continue };
+        emit(&[
+            number(rule_oid(relation.oid)),
+            text("_RETURN"),
+            number(relation.oid),
+            text("1"),
+            text("O"),
+            Datum::Bool(true),
+            text("<>"),
+            // PostgreSQL has a tree of its own making here, which only it can read.
+            text(&query.text),
         ])?;
     }
     Ok(())

@@ -9,7 +9,8 @@ use niwaki_txn::TableLockMode;
 use niwaki_types::quote_identifier;
 
 use super::constraint::{ConstraintNames, set_key_not_null};
-use super::{Definer, options, wrong_kind};
+use super::view::refuse_for_view;
+use super::{Definer, is_not, options, refuse_system, wrong_kind};
 use crate::Result;
 
 impl Definer<'_> {
@@ -23,7 +24,8 @@ impl Definer<'_> {
         let tag = match kind {
             RelationKind::Index => "ALTER INDEX",
             RelationKind::Sequence => "ALTER SEQUENCE",
-            _ => "ALTER TABLE",
+            RelationKind::View => "ALTER VIEW",
+            RelationKind::Table => "ALTER TABLE",
         };
         // As in PostgreSQL the strongest lock that any command needs is taken at once; what readers do not
         // depend on needs less.
@@ -31,11 +33,12 @@ impl Definer<'_> {
         let mild = mode == TableLockMode::ShareUpdateExclusive;
         let found = self.lock_relation(name, "relation", mode, if_exists)?;
         let Some(relation) = found else { return Ok(tag) };
+        refuse_system(&relation)?;
+        if kind == RelationKind::View && relation.kind != kind {
+            return Err(is_not(&relation, kind));
+        }
         if relation.kind == RelationKind::View {
-            return Err(SqlError::new(
-                "42501",
-                format!("permission denied: \"{}\" is a system catalog", relation.name),
-            ));
+            refuse_for_view(&relation, commands)?;
         }
         let allowed = relation.kind == kind
             || (kind == RelationKind::Table
@@ -97,6 +100,9 @@ impl Definer<'_> {
             AlterCommand::SetOptions(given) => {
                 let mut definition = relation.definition.clone();
                 options::set(relation.kind, &mut definition.options, given)?;
+                if relation.kind == RelationKind::View {
+                    self.check_view_options(&relation, &definition.options)?;
+                }
                 self.update(definition)
             }
             AlterCommand::ResetOptions(names) => {

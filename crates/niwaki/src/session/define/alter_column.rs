@@ -7,7 +7,7 @@ use niwaki_types::Datum;
 
 use super::Definer;
 use super::create_table::{COLUMNS_MAX, check_column_name, too_many_columns};
-use super::depend::{Dependent, still_needed};
+use super::depend::{Dependent, Object, still_needed};
 use crate::Result;
 
 impl Definer<'_> {
@@ -161,6 +161,30 @@ impl Definer<'_> {
         Ok(())
     }
 
+    /// Foreign keys and views that need a column, which messages call `what`.
+    pub(super) fn dependents_on_column(
+        &mut self,
+        relation: &Relation,
+        number: u16,
+        what: &str,
+    ) -> Result<Vec<Dependent>> {
+        let state = self.state();
+        let keys = state.foreign_keys_to(relation.oid).iter();
+        let keys = keys.filter_map(|key| state.foreign_key(*key));
+        let keys = keys.filter(|(_, key)| key.referenced.contains(&number));
+        let keys = keys
+            // Those of the column itself go with it.
+            .filter(|(own, key)| own.oid != relation.oid || !key.columns.contains(&number))
+            .map(|(own, key)| Object::ForeignKey { table: own.oid, constraint: key.oid });
+        let views = state.views_of(relation.oid).iter().filter(|view| {
+            let query = state.relation(**view).and_then(|view| view.query.as_ref());
+            let columns = query.and_then(|query| query.columns_of(relation.oid));
+            columns.is_some_and(|columns| columns.contains(&number))
+        });
+        let objects = keys.chain(views.copied().map(Object::View)).collect();
+        self.dependents_on(objects, what)
+    }
+
     /// Foreign keys that reference the column, and columns that are computed from it.
     fn drop_column_dependents(
         &mut self,
@@ -172,15 +196,7 @@ impl Definer<'_> {
         let name = &relation.columns[position].name;
         let table = self.shown_name(relation);
         let what = format!("column {name} of table {table}");
-        let state = self.state();
-        let keys = state.foreign_keys_to(relation.oid).iter();
-        let keys = keys.filter_map(|key| state.foreign_key(*key));
-        let keys = keys.filter(|(_, key)| key.referenced.contains(&number));
-        let dependents: Vec<Dependent> = keys
-            // Those of the column itself go with it.
-            .filter(|(own, key)| own.oid != relation.oid || !key.columns.contains(&number))
-            .map(|(own, key)| Dependent { table: own.oid, constraint: key.oid, on: what.clone() })
-            .collect();
+        let dependents = self.dependents_on_column(relation, number, &what)?;
         let mut computed = Vec::new();
         for other in relation.columns.iter().filter(|other| other.generated && !other.dropped) {
             let Some(text) = &other.default else { continue };

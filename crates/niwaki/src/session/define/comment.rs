@@ -5,20 +5,20 @@ use niwaki_sql::SqlError;
 use niwaki_sql::utility::{CommentTarget, Name};
 use niwaki_txn::TableLockMode;
 
-use super::{Definer, no_transaction};
+use super::{Definer, is_not, no_transaction, refuse_system};
 use crate::Result;
 
 impl Definer<'_> {
     pub(super) fn comment(&mut self, target: &CommentTarget, text: Option<&str>) -> Result<()> {
         match target {
             CommentTarget::Relation { kind, name } => {
-                let relation = self.commented(name, *kind)?;
+                let relation = self.commented(name, Some(*kind))?;
                 let mut definition = relation.definition.clone();
                 definition.comment = text.map(str::to_owned);
                 self.update(definition)
             }
             CommentTarget::Column { relation, column } => {
-                let relation = self.commented(relation, RelationKind::Table)?;
+                let relation = self.commented(relation, None)?;
                 let at = relation.column_position(column).ok_or_else(|| {
                     let of = &relation.name;
                     let message =
@@ -74,7 +74,7 @@ impl Definer<'_> {
         name: &str,
         text: Option<&str>,
     ) -> Result<()> {
-        let table = self.commented(table, RelationKind::Table)?;
+        let table = self.commented(table, Some(RelationKind::Table))?;
         let text = text.map(str::to_owned);
         let mut definition = table.definition.clone();
         if let Some(check) = definition.checks.iter_mut().find(|check| check.name == name) {
@@ -98,22 +98,26 @@ impl Definer<'_> {
         Err(SqlError::new("42704", message))
     }
 
-    /// Locks what is commented on.
-    fn commented(&mut self, name: &Name, kind: RelationKind) -> Result<std::sync::Arc<Relation>> {
+    /// Locks what is commented on, or what has the column that is.
+    fn commented(
+        &mut self,
+        name: &Name,
+        kind: Option<RelationKind>,
+    ) -> Result<std::sync::Arc<Relation>> {
         let mode = TableLockMode::ShareUpdateExclusive;
         let relation = self.session.lock_by_name(name, mode).map_err(|mut error| {
             error.position = None;
             error
         })?;
-        if relation.kind == RelationKind::View {
-            let message = format!("permission denied: \"{}\" is a system catalog", relation.name);
-            return Err(SqlError::new("42501", message));
+        refuse_system(&relation)?;
+        let fits = match kind {
+            Some(kind) => relation.kind == kind,
+            None => matches!(relation.kind, RelationKind::Table | RelationKind::View),
+        };
+        if fits {
+            Ok(relation)
+        } else {
+            Err(is_not(&relation, kind.unwrap_or(RelationKind::Table)))
         }
-        if relation.kind != kind {
-            let article = if kind == RelationKind::Index { "an" } else { "a" };
-            let message = format!("\"{}\" is not {article} {}", relation.name, kind.word());
-            return Err(SqlError::new("42809", message));
-        }
-        Ok(relation)
     }
 }

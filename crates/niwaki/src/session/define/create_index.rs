@@ -44,10 +44,14 @@ impl Definer<'_> {
             return Ok(None);
         };
         if relation.kind != RelationKind::Table {
-            return Err(SqlError::new(
-                "42809",
-                format!("cannot create index on relation \"{}\"", relation.name),
-            ));
+            let message = format!("cannot create index on relation \"{}\"", relation.name);
+            let error = SqlError::new("42809", message);
+            return Err(match relation.kind {
+                RelationKind::View => {
+                    error.with_detail("This operation is not supported for views.")
+                }
+                _ => error,
+            });
         }
         self.refuse_pending(&relation, "CREATE INDEX")?;
         let key =
@@ -178,6 +182,7 @@ impl Definer<'_> {
             options: new.options,
             index: Some(new.definition),
             sequence: None,
+            query: None,
             stats: RelationStats::default(),
         };
         self.create(definition)?;

@@ -28,13 +28,7 @@ impl Definer<'_> {
         if !self.name_is_free(schema, name, spec.if_not_exists)? {
             return Ok(());
         }
-        if self.state().lookup_type(schema, name).is_some() {
-            let message = format!("type \"{name}\" already exists");
-            return Err(SqlError::new("42710", message).with_hint(
-                "A relation has an associated type of the same name, so you must use a name that \
-                 doesn't conflict with any existing type.",
-            ));
-        }
+        self.name_is_no_type(schema, name)?;
         check_columns(&spec.columns)?;
         let mut table_options = RelationOptions::default();
         options::set(RelationKind::Table, &mut table_options, &spec.options)?;
@@ -54,6 +48,7 @@ impl Definer<'_> {
             options: table_options,
             index: None,
             sequence: None,
+            query: None,
             stats: RelationStats::default(),
         };
         for (position, column) in spec.columns.iter().enumerate() {

@@ -1,5 +1,7 @@
 //! What depends on what goes: refused, or gone with it (CASCADE).
 
+use std::cmp::Reverse;
+
 use niwaki_catalog::{Oid, Relation};
 use niwaki_sql::{Severity, SqlError};
 use niwaki_txn::TableLockMode;
@@ -8,13 +10,23 @@ use super::Definer;
 use crate::Result;
 use crate::session::Session;
 
-/// A foreign key that cannot stay.
+/// What cannot stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Object {
+    /// A foreign key.
+    ForeignKey {
+        /// The referencing table.
+        table: Oid,
+        constraint: Oid,
+    },
+    View(Oid),
+}
+
+/// An object that cannot stay.
 pub(super) struct Dependent {
-    /// The referencing table.
-    pub(super) table: Oid,
-    pub(super) constraint: Oid,
+    pub(super) object: Object,
     /// What it depends on of what goes, as messages call it.
-    pub(super) on: String,
+    on: String,
 }
 
 impl Definer<'_> {
@@ -29,33 +41,118 @@ impl Definer<'_> {
         format!("{}.{}", self.session.schema_name(relation.schema), relation.name)
     }
 
-    /// Foreign keys of other tables than `going` that reference one of these.
-    pub(super) fn references_to(&mut self, going: &[Oid]) -> Result<Vec<Dependent>> {
-        let state = self.state();
-        let mut dependents = Vec::new();
+    /// Foreign keys and views that need one of the relations `going`, and are not among them.
+    pub(super) fn dependents_of(&mut self, going: &[Oid]) -> Result<Vec<Dependent>> {
+        let mut found = Vec::new();
         for oid in going {
-            let on = self.current(*oid)?;
-            for key in state.foreign_keys_to(*oid) {
-                let Some((table, _)) = state.foreign_key(*key) else { continue };
-                if !going.contains(&table.oid) {
-                    let on = format!("table {}", self.shown_name(&on));
-                    dependents.push(Dependent { table: table.oid, constraint: *key, on });
-                }
-            }
+            self.add_dependents_of(*oid, going, &mut found)?;
         }
-        Ok(dependents)
+        found.reverse();
+        Ok(found)
     }
 
-    /// Foreign keys that rest on an index, of the table itself too.
-    pub(super) fn references_on(&mut self, index: &Relation) -> Vec<Dependent> {
+    fn add_dependents_of(
+        &mut self,
+        oid: Oid,
+        going: &[Oid],
+        found: &mut Vec<Dependent>,
+    ) -> Result<()> {
+        let relation = self.current(oid)?;
+        let on = format!("{} {}", relation.kind.word(), self.shown_name(&relation));
         let state = self.state();
-        let Some(table) = index.index.as_ref().map(|index| index.table) else { return Vec::new() };
-        let keys = state.foreign_keys_to(table).iter().filter_map(|key| state.foreign_key(*key));
+        let keys = state.foreign_keys_to(oid).iter().filter_map(|key| state.foreign_key(*key));
+        let keys =
+            keys.map(|(table, key)| Object::ForeignKey { table: table.oid, constraint: key.oid });
+        let views = state.views_of(oid).iter().copied().map(Object::View);
+        self.add_dependents(keys.chain(views).collect(), &on, going, found)
+    }
+
+    /// Adds objects that depend on `on`, behind what depends on them; the newest first, so that the whole list, turned
+    /// round, begins with the oldest, and has each object in front of what depends on it.
+    fn add_dependents(
+        &mut self,
+        mut objects: Vec<Object>,
+        on: &str,
+        going: &[Oid],
+        found: &mut Vec<Dependent>,
+    ) -> Result<()> {
+        objects.sort_by_key(|object| match object {
+            Object::ForeignKey { constraint, .. } => Reverse(*constraint),
+            Object::View(view) => Reverse(*view),
+        });
+        for object in objects {
+            let goes_anyway = match object {
+                Object::ForeignKey { table, .. } => going.contains(&table),
+                Object::View(view) => going.contains(&view),
+            };
+            if goes_anyway || found.iter().any(|known| known.object == object) {
+                continue;
+            }
+            if let Object::View(view) = object {
+                // Ends: a view reads only what was there before it, or another error comes first.
+                self.add_dependents_of(view, going, found)?;
+            }
+            found.push(Dependent { object, on: on.to_owned() });
+        }
+        Ok(())
+    }
+
+    /// Objects that depend on a part of a relation, which messages call `on`.
+    pub(super) fn dependents_on(
+        &mut self,
+        objects: Vec<Object>,
+        on: &str,
+    ) -> Result<Vec<Dependent>> {
+        let mut found = Vec::new();
+        self.add_dependents(objects, on, &[], &mut found)?;
+        found.reverse();
+        Ok(found)
+    }
+
+    /// Foreign keys that rest on an index, of the table itself too, and views that group by its columns.
+    pub(super) fn references_on(&mut self, index: &Relation) -> Result<Vec<Dependent>> {
+        let state = self.state();
+        let Some(definition) = &index.index else { return Ok(Vec::new()) };
+        let table = self.current(definition.table)?;
+        let keys =
+            state.foreign_keys_to(table.oid).iter().filter_map(|key| state.foreign_key(*key));
         let keys = keys.filter(|(_, key)| key.index == index.oid);
-        let found: Vec<(Oid, Oid)> = keys.map(|(table, key)| (table.oid, key.oid)).collect();
+        let keys = keys
+            .map(|(table, key)| Object::ForeignKey { table: table.oid, constraint: key.oid })
+            .collect();
         let on = format!("index {}", self.shown_name(index));
-        let dependent = |(table, constraint)| Dependent { table, constraint, on: on.clone() };
-        found.into_iter().map(dependent).collect()
+        let mut found = self.dependents_on(keys, &on)?;
+        let views = state.views_of(index.oid).iter().copied().map(Object::View).collect();
+        let on = format!("constraint {} on table {}", index.name, self.shown_name(&table));
+        found.extend(self.dependents_on(views, &on)?);
+        Ok(found)
+    }
+
+    /// Objects as messages call them.
+    fn shown(&mut self, dependents: &[Dependent]) -> Result<Vec<String>> {
+        let mut shown = Vec::with_capacity(dependents.len());
+        for dependent in dependents {
+            let (Object::ForeignKey { table: relation, .. } | Object::View(relation)) =
+                dependent.object;
+            let relation = self.current(relation)?;
+            let name = self.shown_name(&relation);
+            shown.push(match dependent.object {
+                Object::View(_) => format!("view {name}"),
+                Object::ForeignKey { constraint, .. } => {
+                    let key = relation.foreign_keys.iter().find(|key| key.oid == constraint);
+                    let key = key.map_or("?", |key| key.name.as_str());
+                    format!("constraint {key} on table {name}")
+                }
+            });
+        }
+        Ok(shown)
+    }
+
+    /// What each depends on, a line each.
+    pub(super) fn lines(&mut self, dependents: &[Dependent]) -> Result<Vec<String>> {
+        let shown = self.shown(dependents)?;
+        let each = shown.iter().zip(dependents);
+        Ok(each.map(|(what, on)| format!("{what} depends on {}", on.on)).collect())
     }
 
     /// Removes what depends on `what`, which goes; without CASCADE refuses if there is anything.
@@ -68,29 +165,27 @@ impl Definer<'_> {
         if dependents.is_empty() {
             return Ok(());
         }
-        let mut shown = Vec::with_capacity(dependents.len());
-        for dependent in &dependents {
-            if cascade {
-                self.lock(dependent.table, TableLockMode::AccessExclusive)?;
-            }
-            let table = self.current(dependent.table)?;
-            let key = table.foreign_keys.iter().find(|key| key.oid == dependent.constraint);
-            let name = key.map_or("?", |key| key.name.as_str()).to_owned();
-            shown.push(format!("constraint {name} on table {}", self.shown_name(&table)));
-        }
         if !cascade {
-            let each = shown.iter().zip(&dependents);
-            let lines: Vec<String> =
-                each.map(|(what, on)| format!("{what} depends on {}", on.on)).collect();
-            return Err(still_needed(what, &lines));
+            return Err(still_needed(what, &self.lines(&dependents)?));
         }
+        for dependent in &dependents {
+            let (Object::ForeignKey { table: relation, .. } | Object::View(relation)) =
+                dependent.object;
+            self.lock(relation, TableLockMode::AccessExclusive)?;
+        }
+        let shown = self.shown(&dependents)?;
         self.cascades(&shown);
-        for dependent in dependents {
-            let table = self.current(dependent.table)?;
-            self.refuse_pending(&table, "ALTER TABLE")?;
-            let mut definition = table.definition.clone();
-            definition.foreign_keys.retain(|key| key.oid != dependent.constraint);
-            self.update(definition)?;
+        for dependent in dependents.into_iter().rev() {
+            match dependent.object {
+                Object::View(view) => self.remove(view)?,
+                Object::ForeignKey { table, constraint } => {
+                    let table = self.current(table)?;
+                    self.refuse_pending(&table, "ALTER TABLE")?;
+                    let mut definition = table.definition.clone();
+                    definition.foreign_keys.retain(|key| key.oid != constraint);
+                    self.update(definition)?;
+                }
+            }
         }
         Ok(())
     }

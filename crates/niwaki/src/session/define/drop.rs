@@ -7,7 +7,7 @@ use niwaki_sql::SqlError;
 use niwaki_sql::utility::{Drop, Name};
 use niwaki_txn::TableLockMode;
 
-use super::{Definer, wrong_kind};
+use super::{Definer, refuse_system, wrong_kind};
 use crate::Result;
 
 impl Definer<'_> {
@@ -26,12 +26,7 @@ impl Definer<'_> {
                 _ => self.lock_relation(name, kind.word(), mode, spec.if_exists)?,
             };
             let Some(relation) = found else { continue };
-            if relation.kind == RelationKind::View {
-                return Err(SqlError::new(
-                    "42501",
-                    format!("permission denied: \"{}\" is a system catalog", relation.name),
-                ));
-            }
+            refuse_system(&relation)?;
             if relation.kind != kind {
                 return Err(wrong_kind(&relation, kind));
             }
@@ -39,11 +34,11 @@ impl Definer<'_> {
                 relations.push(relation);
             }
         }
-        if kind == RelationKind::Table {
+        if kind != RelationKind::Index {
             let going: Vec<Oid> = relations.iter().map(|relation| relation.oid).collect();
-            let dependents = self.references_to(&going)?;
+            let dependents = self.dependents_of(&going)?;
             let what = match relations.as_slice() {
-                [one] => format!("table {}", self.shown_name(one)),
+                [one] => format!("{} {}", kind.word(), self.shown_name(one)),
                 _ => String::new(),
             };
             self.drop_dependents(&what, dependents, spec.cascade)?;
@@ -52,13 +47,15 @@ impl Definer<'_> {
             match kind {
                 RelationKind::Table => self.drop_table(relation)?,
                 RelationKind::Index => self.drop_index(relation, spec.cascade)?,
-                _ => self.drop_sequence(relation, spec.cascade)?,
+                RelationKind::View => self.remove(relation.oid)?,
+                RelationKind::Sequence => self.drop_sequence(relation, spec.cascade)?,
             }
         }
         Ok(match kind {
             RelationKind::Index => "DROP INDEX",
             RelationKind::Sequence => "DROP SEQUENCE",
-            _ => "DROP TABLE",
+            RelationKind::View => "DROP VIEW",
+            RelationKind::Table => "DROP TABLE",
         })
     }
 
@@ -90,7 +87,7 @@ impl Definer<'_> {
 
     fn drop_index(&mut self, relation: &Relation, cascade: bool) -> Result<()> {
         self.may_drop_index(relation, TableLockMode::AccessExclusive)?;
-        let dependents = self.references_on(relation);
+        let dependents = self.references_on(relation)?;
         let what = format!("index {}", self.shown_name(relation));
         self.drop_dependents(&what, dependents, cascade)?;
         self.remove_with_files(relation.oid)
@@ -124,7 +121,7 @@ impl Definer<'_> {
         }
         if mode != TableLockMode::AccessExclusive {
             // CONCURRENTLY takes nothing along.
-            let dependents = self.references_on(relation);
+            let dependents = self.references_on(relation)?;
             let what = format!("index {}", self.shown_name(relation));
             self.drop_dependents(&what, dependents, false)?;
         }
@@ -211,11 +208,11 @@ impl Definer<'_> {
             )
             .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
         }
-        let tables = members.iter().filter(|member| member.kind == RelationKind::Table);
-        let tables: Vec<Oid> = tables.map(|table| table.oid).collect();
-        let dependents = self.references_to(&tables)?;
+        let going = members.iter().filter(|member| member.kind != RelationKind::Index);
+        let going: Vec<Oid> = going.map(|member| member.oid).collect();
+        let dependents = self.dependents_of(&going)?;
         self.drop_dependents(&format!("schema {}", schema.name), dependents, cascade)?;
-        for kind in [RelationKind::Table, RelationKind::Sequence] {
+        for kind in [RelationKind::View, RelationKind::Table, RelationKind::Sequence] {
             for member in members.iter().filter(|m| m.kind == kind) {
                 // A sequence may have gone with its table.
                 if self.state().relation(member.oid).is_none() {
@@ -225,6 +222,7 @@ impl Definer<'_> {
                 let member = self.current(member.oid)?;
                 match kind {
                     RelationKind::Table => self.drop_table(&member)?,
+                    RelationKind::View => self.remove(member.oid)?,
                     _ => self.drop_sequence(&member, true)?,
                 }
             }
@@ -260,7 +258,7 @@ impl Definer<'_> {
                 Some(ConstraintKind::PrimaryKey | ConstraintKind::Unique)
             ));
             let own = self.current(index.oid)?;
-            let dependents = self.references_on(&own);
+            let dependents = self.references_on(&own)?;
             let what = format!("constraint {name} on table {}", self.shown_name(table));
             self.drop_dependents(&what, dependents, cascade)?;
             self.remove_with_files(index.oid)?;

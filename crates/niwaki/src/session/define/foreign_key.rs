@@ -71,12 +71,8 @@ impl Definer<'_> {
     fn may_reference(&mut self, table: &Relation, referenced: &Relation) -> Result<()> {
         match referenced.kind {
             RelationKind::Table => {}
-            RelationKind::View => {
-                let message =
-                    format!("permission denied: \"{}\" is a system catalog", referenced.name);
-                return Err(SqlError::new("42501", message));
-            }
-            RelationKind::Index | RelationKind::Sequence => {
+            RelationKind::Index | RelationKind::Sequence | RelationKind::View => {
+                super::refuse_system(referenced)?;
                 let message = format!("referenced relation \"{}\" is not a table", referenced.name);
                 return Err(SqlError::new("42809", message));
             }

@@ -26,6 +26,7 @@ mod sequence;
 mod temporary;
 mod truncate;
 mod types;
+mod view;
 
 use std::sync::Arc;
 
@@ -40,10 +41,11 @@ use crate::session::Session;
 
 pub(super) use types::no_modifier;
 
-/// Runs a defining statement; returns its command tag.
+/// Runs a defining statement, which stands in `source`; returns its command tag.
 pub(super) fn run(
     session: &mut Session,
     utility: &Utility,
+    source: &str,
     out: &mut dyn ResultSink,
 ) -> Result<&'static str> {
     let mut definer = Definer { session, out };
@@ -55,6 +57,10 @@ pub(super) fn run(
         Utility::CreateTable(table) => {
             definer.create_table(table)?;
             Ok("CREATE TABLE")
+        }
+        Utility::CreateView(view) => {
+            definer.create_view(view, source)?;
+            Ok("CREATE VIEW")
         }
         Utility::CreateIndex(index) => {
             definer.create_index(index)?;
@@ -170,6 +176,18 @@ impl Definer<'_> {
             format!("relation \"{name}\" already exists, skipping"),
         );
         Ok(false)
+    }
+
+    /// 42710 when a type of the schema has the name.
+    fn name_is_no_type(&mut self, schema: Oid, name: &str) -> Result<()> {
+        if self.state().lookup_type(schema, name).is_none() {
+            return Ok(());
+        }
+        let message = format!("type \"{name}\" already exists");
+        Err(SqlError::new("42710", message).with_hint(
+            "A relation has an associated type of the same name, so you must use a name that \
+             doesn't conflict with any existing type.",
+        ))
     }
 
     /// Finds and locks a relation; `None` after a notice when it is missing and that is allowed.
@@ -332,16 +350,29 @@ fn no_transaction() -> SqlError {
     SqlError::internal("no transaction is open")
 }
 
+/// 42501: the system's relations stay as they are.
+fn refuse_system(relation: &Relation) -> Result<()> {
+    if !relation.is_system() {
+        return Ok(());
+    }
+    let message = format!("permission denied: \"{}\" is a system catalog", relation.name);
+    Err(SqlError::new("42501", message))
+}
+
 /// 42809: a statement for one kind of relation met another.
-fn wrong_kind(relation: &Relation, wanted: RelationKind) -> SqlError {
+fn is_not(relation: &Relation, wanted: RelationKind) -> SqlError {
     let article = |word: &str| if word.starts_with('i') { "an" } else { "a" };
     let word = wanted.word();
-    let error =
-        SqlError::new("42809", format!("\"{}\" is not {} {word}", relation.name, article(word)));
+    SqlError::new("42809", format!("\"{}\" is not {} {word}", relation.name, article(word)))
+}
+
+/// [`is_not`] with a hint at the right statement.
+fn wrong_kind(relation: &Relation, wanted: RelationKind) -> SqlError {
+    let error = is_not(relation, wanted);
     match relation.kind {
         RelationKind::Table => error.with_hint("Use DROP TABLE to remove a table."),
         RelationKind::Index => error.with_hint("Use DROP INDEX to remove an index."),
         RelationKind::Sequence => error.with_hint("Use DROP SEQUENCE to remove a sequence."),
-        RelationKind::View => error,
+        RelationKind::View => error.with_hint("Use DROP VIEW to remove a view."),
     }
 }

@@ -1,4 +1,4 @@
-//! WITH options of tables and indexes.
+//! WITH options of tables, indexes and views.
 
 use niwaki_catalog::{RelationKind, RelationOptions};
 use niwaki_sql::SqlError;
@@ -36,6 +36,8 @@ fn option(kind: RelationKind, name: &str) -> Option<Accepts> {
             | "simple_deletion_extras"
             | "suffix_truncation",
         ) => Accepts::Switch,
+        (RelationKind::View, "check_option") => Accepts::OneOf(&["local", "cascaded"]),
+        (RelationKind::View, "security_invoker" | "security_barrier") => Accepts::Switch,
         (RelationKind::Index, "split_strategy") => Accepts::OneOf(&["informed", "half"]),
         (RelationKind::Index, "version_hint") => Accepts::OneOf(&["last_item", "page"]),
         (RelationKind::Table, "parallel_workers") => Accepts::Integer { least: 0, most: 1024 },

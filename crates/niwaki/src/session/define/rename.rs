@@ -9,7 +9,7 @@ use niwaki_txn::TableLockMode;
 
 use super::constraint::ConstraintNames;
 use super::create_table::check_column_name;
-use super::{Definer, wrong_kind};
+use super::{Definer, is_not, refuse_system, wrong_kind};
 use crate::Result;
 
 impl Definer<'_> {
@@ -17,7 +17,8 @@ impl Definer<'_> {
         let tag = match spec.kind {
             RelationKind::Index => "ALTER INDEX",
             RelationKind::Sequence => "ALTER SEQUENCE",
-            _ => "ALTER TABLE",
+            RelationKind::View => "ALTER VIEW",
+            RelationKind::Table => "ALTER TABLE",
         };
         let found = self.lock_relation(
             &spec.relation,
@@ -26,15 +27,13 @@ impl Definer<'_> {
             spec.if_exists,
         )?;
         let Some(relation) = found else { return Ok(tag) };
-        if relation.kind == RelationKind::View {
-            return Err(SqlError::new(
-                "42501",
-                format!("permission denied: \"{}\" is a system catalog", relation.name),
-            ));
-        }
+        refuse_system(&relation)?;
         // ALTER TABLE may rename anything, as in PostgreSQL.
         if spec.kind != RelationKind::Table && relation.kind != spec.kind {
-            return Err(wrong_kind(&relation, spec.kind));
+            return Err(match spec.kind {
+                RelationKind::View => is_not(&relation, spec.kind),
+                kind => wrong_kind(&relation, kind),
+            });
         }
         let mut definition = relation.definition.clone();
         match &spec.target {

@@ -7,7 +7,7 @@ use niwaki_sql::SqlError;
 use niwaki_sql::utility::Name;
 use niwaki_txn::TableLockMode;
 
-use super::{Definer, no_transaction, wrong_kind};
+use super::{Definer, is_not, no_transaction, refuse_system, wrong_kind};
 use crate::Result;
 
 impl Definer<'_> {
@@ -70,19 +70,20 @@ impl Definer<'_> {
     ) -> Result<&'static str> {
         let tag = match kind {
             RelationKind::Sequence => "ALTER SEQUENCE",
+            RelationKind::View => "ALTER VIEW",
             _ => "ALTER TABLE",
         };
         let mode = TableLockMode::AccessExclusive;
         let found = self.lock_relation(name, "relation", mode, if_exists)?;
         let Some(relation) = found else { return Ok(tag) };
-        if relation.kind == RelationKind::View {
-            let message = format!("permission denied: \"{}\" is a system catalog", relation.name);
-            return Err(SqlError::new("42501", message));
-        }
+        refuse_system(&relation)?;
         if relation.kind == RelationKind::Index
             || (kind != RelationKind::Table && relation.kind != kind)
         {
-            return Err(wrong_kind(&relation, kind));
+            return Err(match kind {
+                RelationKind::View => is_not(&relation, kind),
+                kind => wrong_kind(&relation, kind),
+            });
         }
         let state = self.state();
         if let Some((table, position)) = relation.sequence.as_ref().and_then(|s| s.owned_by)

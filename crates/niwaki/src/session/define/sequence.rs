@@ -58,6 +58,7 @@ impl Definer<'_> {
             options: RelationOptions::default(),
             index: None,
             sequence: Some(sequence),
+            query: None,
             stats: RelationStats::default(),
         })?;
         Ok(oid)

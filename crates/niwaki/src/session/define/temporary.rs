@@ -64,6 +64,7 @@ impl Session {
                 OnCommit::PreserveRows => {}
                 OnCommit::Drop => {
                     self.release_references(oid)?;
+                    self.release_readers(oid)?;
                     self.drop_all(belonging(&state, table))?;
                 }
                 OnCommit::DeleteRows => {

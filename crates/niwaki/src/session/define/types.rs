@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{CatalogState, Oid, Relation, TypeDefinition, TypeKind};
+use niwaki_catalog::{CatalogState, Meaning, Oid, Relation, TypeDefinition, TypeKind};
 use niwaki_sql::utility::{Name, Persistence, TypeStatement, UserTypeName};
 use niwaki_sql::{SqlError, walk};
 use niwaki_txn::TableLockMode;
 use niwaki_types::{ColumnType, EnumType, LabelPlace, TypeOid};
 use pg_query::NodeEnum;
 
-use super::depend::still_needed;
+use super::depend::{self, Object, still_needed};
 use super::{Definer, no_transaction};
 use crate::Result;
 
@@ -156,6 +156,17 @@ impl Definer<'_> {
                 "RENAME VALUE of a label that a default or check of {user} says"
             )));
         }
+        // So are views.
+        let said = format!("'{}'", from.replace('\'', "''"));
+        let says = |view: &&Arc<Relation>| {
+            view.query.as_ref().is_some_and(|query| query.text.contains(&said))
+        };
+        if let Some(view) = state.relations().find(says) {
+            return Err(SqlError::unsupported(format!(
+                "RENAME VALUE of a label that view {} says",
+                view.name
+            )));
+        }
         if let Some(label) = labels.labels.get_mut(found) {
             label.name = Arc::from(to);
         }
@@ -219,7 +230,7 @@ impl Definer<'_> {
             going.take(&state, definition, &types);
         }
         let mut dependents = Vec::with_capacity(going.dependents.len());
-        let mut lines = Vec::with_capacity(going.dependents.len());
+        let (mut lines, mut told) = (Vec::with_capacity(going.dependents.len()), Vec::new());
         for (dependent, on) in &going.dependents {
             let name = match dependent {
                 Dependent::Domain(domain) => format!("type {}", shown(&state, domain)),
@@ -228,9 +239,22 @@ impl Definer<'_> {
                 }
             };
             lines.push(format!("{name} depends on type {on}"));
+            if let Dependent::Column { table, position, .. } = dependent {
+                let number = u16::try_from(*position).unwrap_or(u16::MAX);
+                let mut readers = self.dependents_on_column(table, number, &name)?;
+                // Those that name a type are told with it.
+                readers.retain(|reader| !names_any(&state, reader.object, &going.types));
+                lines.extend(self.lines(&readers)?);
+                told.extend(readers.into_iter().map(|reader| reader.object));
+            }
             dependents.push(name);
         }
-        if !dependents.is_empty() && !cascade {
+        let mut readers = self.views_with_types(&going.types)?;
+        readers.retain(|reader| !told.contains(&reader.object));
+        if dependents.is_empty() {
+            self.drop_dependents(&what, readers, cascade)?;
+        } else if !cascade {
+            lines.extend(self.lines(&readers)?);
             return Err(still_needed(&what, &lines));
         }
         self.cascades(&dependents);
@@ -246,6 +270,9 @@ impl Definer<'_> {
                 }
             }
         }
+        // Those that read none of the columns.
+        let readers = self.views_with_types(&going.types)?;
+        self.drop_dependents(&what, readers, true)?;
         // Those that depend on others first: what their texts say is gone then.
         for definition in going.types.iter().rev() {
             self.refuse_named_in_texts(definition, "DROP")?;
@@ -253,6 +280,28 @@ impl Definer<'_> {
             self.session.catalog.remove_type(transaction, definition.oid)?;
         }
         Ok(())
+    }
+
+    /// Views that name one of these types, or have columns of it, and what depends on them.
+    fn views_with_types(
+        &mut self,
+        types: &[Arc<TypeDefinition>],
+    ) -> Result<Vec<depend::Dependent>> {
+        let state = self.state();
+        let mut found: Vec<depend::Dependent> = Vec::new();
+        for definition in types {
+            let has = |view: &&Arc<Relation>| {
+                view.query.as_ref().is_some_and(|query| query.types.contains(&definition.oid))
+            };
+            let views = state.relations().filter(has).map(|view| Object::View(view.oid)).collect();
+            let on = format!("type {}", shown(&state, definition));
+            for dependent in self.dependents_on(views, &on)? {
+                if !found.iter().any(|known| known.object == dependent.object) {
+                    found.push(dependent);
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// Refuses to do something to a type that casts name in what is stored as text, where they would not find it any more.
@@ -278,6 +327,17 @@ impl Definer<'_> {
             ))),
         }
     }
+}
+
+/// Whether an object is a view in whose text one of the types is named.
+fn names_any(state: &CatalogState, object: Object, types: &[Arc<TypeDefinition>]) -> bool {
+    let Object::View(view) = object else { return false };
+    let query = state.relation(view).and_then(|view| view.query.as_ref());
+    let mut names = query.iter().flat_map(|query| &query.names);
+    names.any(|name| match name.meaning {
+        Meaning::Type(oid) => types.iter().any(|known| known.oid == oid),
+        Meaning::Relation(..) | Meaning::Object(_) => false,
+    })
 }
 
 /// What cannot be without a type.

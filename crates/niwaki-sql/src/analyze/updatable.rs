@@ -1,0 +1,104 @@
+//! Which views can be written through: a row of theirs is a row of one table.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{Relation, RelationKind};
+use pg_query::protobuf;
+
+use crate::expr::{Expr, ExprKind};
+use crate::query::{Body, Distinct, ItemKind, Query};
+
+/// The rows of a view that are rows of one relation.
+pub(super) struct Base<'q> {
+    /// The relation that the view selects from.
+    pub(super) relation: &'q Arc<Relation>,
+    /// The query of the relation, if it is a view itself.
+    pub(super) query: Option<&'q Query>,
+    /// First slot of its columns.
+    pub(super) start: usize,
+    /// The view's columns over its row.
+    pub(super) targets: &'q [Expr],
+    /// What holds for the view's rows.
+    pub(super) conditions: &'q [Expr],
+}
+
+impl Base<'_> {
+    /// The column of the base relation that a column of the view shows unchanged.
+    pub(super) fn column(&self, number: usize) -> Option<usize> {
+        let ExprKind::Slot { depth: 0, slot } = self.targets.get(number)?.kind else { return None };
+        let column = slot.checked_sub(self.start)?;
+        let definition = self.relation.columns.get(column)?;
+        (definition.type_oid == self.targets[number].ty.0).then_some(column)
+    }
+}
+
+/// The one relation whose rows a view's are. `select` is the view's query as it was written.
+///
+/// # Errors
+/// Why there is none, in PostgreSQL's words.
+pub(super) fn base<'q>(
+    select: &protobuf::SelectStmt,
+    query: &'q Query,
+) -> Result<Base<'q>, &'static str> {
+    let from_one =
+        "Views that do not select from a single table or view are not automatically updatable.";
+    let inside = match &query.body {
+        Body::Select(inside) => inside,
+        Body::Set(_) => {
+            return Err(
+                "Views containing UNION, INTERSECT, or EXCEPT are not automatically updatable.",
+            );
+        }
+        Body::Values(_) | Body::Modify(_) => return Err(from_one),
+    };
+    if inside.distinct != Distinct::None {
+        return Err("Views containing DISTINCT are not automatically updatable.");
+    }
+    if !select.group_clause.is_empty() {
+        return Err("Views containing GROUP BY are not automatically updatable.");
+    }
+    if select.having_clause.is_some() {
+        return Err("Views containing HAVING are not automatically updatable.");
+    }
+    if select.with_clause.is_some() {
+        return Err("Views containing WITH are not automatically updatable.");
+    }
+    if query.limit.is_some() || query.offset.is_some() {
+        return Err("Views containing LIMIT or OFFSET are not automatically updatable.");
+    }
+    if inside.grouping.is_some() {
+        return Err("Views that return aggregate functions are not automatically updatable.");
+    }
+    if !inside.windowing.is_empty() {
+        return Err("Views that return window functions are not automatically updatable.");
+    }
+    if !inside.sets.is_empty() {
+        return Err("Views that return set-returning functions are not automatically updatable.");
+    }
+    let [item] = inside.from.items.as_slice() else { return Err(from_one) };
+    let (relation, nested) = match (&item.kind, &item.view) {
+        (ItemKind::Query(query), Some(view)) => (view, Some(&**query)),
+        (ItemKind::Table(relation), _) => (relation, None),
+        (ItemKind::View(relation), _) if relation.kind == RelationKind::View => (relation, None),
+        _ => return Err(from_one),
+    };
+    Ok(Base {
+        relation,
+        query: nested,
+        start: item.slots.start,
+        targets: inside.targets.get(..query.columns.len()).unwrap_or(&inside.targets),
+        conditions: &inside.from.conditions,
+    })
+}
+
+/// Why rows cannot be written through a view, in PostgreSQL's words; `None` where they can, if only some columns.
+pub(super) fn not_updatable(select: &protobuf::SelectStmt, query: &Query) -> Option<&'static str> {
+    match base(select, query) {
+        Err(reason) => Some(reason),
+        Ok(base) => {
+            let any = (0..base.targets.len()).any(|number| base.column(number).is_some());
+            (!any)
+                .then_some("Views that have no updatable columns are not automatically updatable.")
+        }
+    }
+}

@@ -1,0 +1,486 @@
+//! Views of users: their text read with the meanings that its names had when the view was created.
+//!
+//! A view is created by analyzing its text once while what each name means is noted ([`Names::Noted`]), and is read by
+//! analyzing the text again with these meanings given ([`Names::Given`]). The result is a query among the FROM items.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use niwaki_catalog::{
+    BoundName, LiteralSettings, Meaning, Oid, Relation, ViewDefinition, ViewSource,
+};
+use niwaki_types::{ColumnType, DateOrder, Datum, IntervalStyle, TextSettings, TypeOid};
+use pg_query::NodeEnum;
+use pg_query::protobuf;
+
+use super::Analyzer;
+use super::updatable::not_updatable;
+use crate::context::{AnalyzeContext, ColumnInfo};
+use crate::error::{Result, SqlError};
+use crate::expr::{Expr, ExprKind, Nested};
+use crate::parse::ParsedStatement;
+use crate::plan::SlotRange;
+use crate::query::{Body, ItemKind, Query, Select, SharedQuery, reads_slots};
+
+/// How names of relations, types and other objects get their meanings.
+#[derive(Default)]
+pub(super) enum Names<'a> {
+    /// By the search path.
+    #[default]
+    ByPath,
+    /// By the search path; what they mean is noted.
+    Noted(RefCell<Noted>),
+    /// As noted when the view was created.
+    Given(&'a ViewDefinition),
+}
+
+/// What was noted while the text of a view was analyzed.
+#[derive(Default)]
+pub(super) struct Noted {
+    names: Vec<BoundName>,
+    /// Unique indexes whose columns determine others that are not grouped by.
+    keys: Vec<Oid>,
+}
+
+/// A view that is to be created.
+#[derive(Debug)]
+pub struct NewView {
+    /// Its columns.
+    pub columns: Vec<ColumnInfo>,
+    /// What is stored of it.
+    pub definition: ViewDefinition,
+    /// The relations that its text names.
+    pub relations: Vec<Arc<Relation>>,
+    /// Why rows cannot be written through it, in PostgreSQL's words.
+    pub not_updatable: Option<&'static str>,
+}
+
+/// What a view asks for, its names resolved.
+pub(crate) struct ViewQuery {
+    pub(crate) query: Query,
+    /// WITH queries of the view, and of views that it reads.
+    pub(crate) shared: Vec<SharedQuery>,
+}
+
+/// Analyzes the query of a view that is to be created. `source` is the text of the statement.
+///
+/// # Errors
+/// As [`super::analyze`]; `0A000` for changes of data in WITH.
+pub fn analyze_view(
+    select: &protobuf::SelectStmt,
+    source: &str,
+    context: &AnalyzeContext<'_>,
+) -> Result<NewView> {
+    if select.into_clause.is_some() {
+        return Err(SqlError::new("0A000", "views must not contain SELECT INTO"));
+    }
+    // First as it stands in the statement, so that errors have its positions.
+    let given = Analyzer::new(context, source, Vec::new()).nested_query(select, None)?;
+    let text = crate::utility::query_text(select)?;
+    let statements = crate::parse::parse(&text)?;
+    let select = the_select(&statements)?;
+    let mut analyzer = Analyzer::new(context, &text, Vec::new());
+    analyzer.names = Names::Noted(RefCell::default());
+    let query = analyzer.nested_query(select, None)?;
+    if analyzer.shared.iter().any(|shared| matches!(shared.query.body, Body::Modify(_))) {
+        let message = "views must not contain data-modifying statements in WITH";
+        return Err(SqlError::new("0A000", message));
+    }
+    if given.columns != query.columns {
+        return Err(SqlError::internal("a view means something else when it is written anew"));
+    }
+    let Names::Noted(noted) = std::mem::take(&mut analyzer.names) else {
+        return Err(SqlError::internal("the meanings of a view's names got lost"));
+    };
+    let Noted { mut names, keys } = noted.into_inner();
+    names.sort_by_key(|name| name.at);
+    names.dedup();
+    if names.windows(2).any(|two| two.first().map(|n| n.at) == two.last().map(|n| n.at)) {
+        return Err(SqlError::unsupported("a view in which a name means two things"));
+    }
+    let mut sources = Sources::default();
+    sources.query(&query);
+    for (number, shared) in analyzer.shared.iter().enumerate() {
+        if !analyzer.shared_of_views.iter().any(|of_view| of_view.contains(&number)) {
+            sources.query(&shared.query);
+        }
+    }
+    let mut types: Vec<Oid> = query
+        .columns
+        .iter()
+        .filter_map(|c| c.column_type.declared().user_number())
+        .map(Oid)
+        .collect();
+    for name in &names {
+        match &name.meaning {
+            Meaning::Relation(oid, _) => sources.whole(*oid),
+            Meaning::Type(oid) => types.push(*oid),
+            Meaning::Object(number) if context.catalog.relation(Oid(*number)).is_some() => {
+                sources.whole(Oid(*number));
+            }
+            Meaning::Object(number) => types.extend(TypeOid(*number).user_number().map(Oid)),
+        }
+    }
+    keys.into_iter().for_each(|key| sources.whole(key));
+    types.sort_unstable();
+    types.dedup();
+    let relations = names.iter().filter_map(|name| match &name.meaning {
+        Meaning::Relation(oid, _) => context.catalog.relation(*oid).cloned(),
+        _ => None,
+    });
+    let relations = relations.collect();
+    let settings = settings_of(context);
+    // So that whoever reads the view can have them.
+    text_settings(&TextSettings::default(), &settings)?;
+    let definition =
+        ViewDefinition { text: text.clone(), names, sources: sources.found, types, settings };
+    let not_updatable = not_updatable(select, &query);
+    Ok(NewView { columns: query.columns, definition, relations, not_updatable })
+}
+
+/// Analyzes a stored view, to show it or to see whether it can still be read.
+///
+/// # Errors
+/// As [`super::analyze`]; none of them can happen as long as what the view reads is there.
+pub(crate) fn view_query(relation: &Relation, context: &AnalyzeContext<'_>) -> Result<ViewQuery> {
+    let Some(definition) = &relation.query else {
+        return Err(SqlError::internal("a relation that is no view of a user"));
+    };
+    let mut analyzer = Analyzer::new(context, "", Vec::new());
+    let query = analyzer.view_rows(relation, definition)?;
+    Ok(ViewQuery { query, shared: analyzer.shared })
+}
+
+/// Whether a stored view can still be read, and has the columns that its definition says.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_view(relation: &Relation, context: &AnalyzeContext<'_>) -> Result<()> {
+    view_query(relation, context).map(|_| ())
+}
+
+/// Why rows cannot be written through a stored view, in PostgreSQL's words.
+///
+/// # Errors
+/// As [`check_view`].
+pub fn view_not_updatable(
+    relation: &Relation,
+    context: &AnalyzeContext<'_>,
+) -> Result<Option<&'static str>> {
+    let view = view_query(relation, context)?;
+    let text = relation.query.as_ref().map_or("", |definition| &definition.text);
+    Ok(not_updatable(the_select(&crate::parse::parse(text)?)?, &view.query))
+}
+
+impl Analyzer<'_> {
+    /// The rows of a user's view as a query; its columns are the view's.
+    pub(super) fn view_rows(
+        &mut self,
+        relation: &Relation,
+        definition: &ViewDefinition,
+    ) -> Result<Query> {
+        self.check_stack()?;
+        if self.expanding.contains(&relation.oid) {
+            let message =
+                format!("infinite recursion detected in rules for relation \"{}\"", relation.name);
+            return Err(SqlError::new("42P17", message));
+        }
+        let text = text_settings(self.context.text, &definition.settings)?;
+        let context = AnalyzeContext { text: &text, now: definition.settings.now, ..*self.context };
+        let mut inner = Analyzer::new(&context, &definition.text, Vec::new());
+        inner.names = Names::Given(definition);
+        inner.stack_base = self.stack_base;
+        inner.nested = 1;
+        inner.expanding = std::mem::take(&mut self.expanding);
+        inner.expanding.push(relation.oid);
+        inner.shared = std::mem::take(&mut self.shared);
+        inner.relations = std::mem::take(&mut self.relations);
+        let first = inner.shared.len();
+        let query = inner.whole_text();
+        self.expanding = std::mem::take(&mut inner.expanding);
+        self.expanding.pop();
+        self.shared = std::mem::take(&mut inner.shared);
+        self.shared_of_views.push(first..self.shared.len());
+        self.relations = std::mem::take(&mut inner.relations);
+        // Positions in the view's text say nothing to who asks.
+        let mut query = query.map_err(|mut error| {
+            error.position = None;
+            error
+        })?;
+        let columns = relation.columns.iter();
+        let fits = query.columns.len() == relation.columns.len()
+            && query
+                .columns
+                .iter()
+                .zip(columns.clone())
+                .all(|(is, was)| is.column_type == was.column_type());
+        if !fits {
+            let message = format!("view \"{}\" does not have its columns any more", relation.name);
+            return Err(SqlError::internal(message));
+        }
+        for (number, (info, column)) in query.columns.iter_mut().zip(columns).enumerate() {
+            info.name.clone_from(&column.name);
+            info.table = relation.oid.0;
+            info.attribute = i16::try_from(number + 1).unwrap_or(0);
+        }
+        Ok(query)
+    }
+
+    /// Whether the text is that of a view, whose names have their meanings.
+    pub(super) fn reads_view(&self) -> bool {
+        matches!(self.names, Names::Given(_))
+    }
+
+    /// Analyzes the query that the whole source text is.
+    fn whole_text(&mut self) -> Result<Query> {
+        let statements = crate::parse::parse(self.source)?;
+        self.nested_query(the_select(&statements)?, None)
+    }
+
+    /// The meaning of a name at a place of the text, where it is given.
+    fn meaning(&self, location: i32) -> Option<&Meaning> {
+        let Names::Given(definition) = &self.names else { return None };
+        definition.meaning_at(u32::try_from(location).ok()?)
+    }
+
+    fn note(&self, location: i32, meaning: impl FnOnce() -> Meaning) -> Result<()> {
+        let Names::Noted(noted) = &self.names else { return Ok(()) };
+        let at = u32::try_from(location)
+            .map_err(|_| SqlError::internal("a name in a view stands nowhere"))?;
+        noted.borrow_mut().names.push(BoundName { at, meaning: meaning() });
+        Ok(())
+    }
+
+    /// The relation that a name in the text of a view means, and the names that its columns have there.
+    pub(super) fn given_relation(
+        &self,
+        location: i32,
+    ) -> Result<Option<(Arc<Relation>, Vec<String>)>> {
+        let Names::Given(_) = &self.names else { return Ok(None) };
+        let Some(Meaning::Relation(oid, columns)) = self.meaning(location) else {
+            return Err(SqlError::internal("a name in a view has no meaning"));
+        };
+        let relation = self.context.catalog.relation(*oid);
+        let relation = relation
+            .ok_or_else(|| SqlError::internal(format!("relation {oid} of a view has gone")))?;
+        Ok(Some((Arc::clone(relation), columns.clone())))
+    }
+
+    /// Notes that a name means a relation, which the newest item is of.
+    pub(super) fn note_name(&self, location: i32, relation: Oid) -> Result<()> {
+        let item = self.scopes.last().and_then(|scope| scope.items.last());
+        let columns = item.iter().flat_map(|item| &item.columns);
+        let names =
+            columns.map(|column| if column.hidden { String::new() } else { column.name.clone() });
+        self.note(location, || Meaning::Relation(relation, names.collect()))
+    }
+
+    /// Gives the newest item's columns the names that the text of a view has for them, and hides all others. Those that
+    /// were dropped since are not hidden: the text reads none of them, but an alias may count them.
+    pub(super) fn freeze_names(&mut self, names: &[String]) -> Result<()> {
+        if let Some(item) = self.scope()?.items.last_mut() {
+            let mut names = names.iter();
+            for column in &mut item.columns {
+                match names.next() {
+                    Some(name) if !name.is_empty() => {
+                        column.name.clone_from(name);
+                        column.hidden = false;
+                    }
+                    _ => column.hidden = true,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The user's type that a name means.
+    pub(super) fn user_type(
+        &self,
+        location: i32,
+        schema: Option<&str>,
+        name: &str,
+    ) -> Option<ColumnType> {
+        let catalog = self.context.catalog;
+        let found = match (&self.names, schema) {
+            (Names::Given(_), _) => match self.meaning(location)? {
+                Meaning::Type(oid) => catalog.user_type(*oid),
+                _ => None,
+            },
+            (_, Some("pg_catalog")) => None,
+            (_, schema) => catalog.resolve_type(self.context.path, schema, name),
+        };
+        found.map(|found| found.column_type())
+    }
+
+    /// Notes which user's type a name means.
+    pub(super) fn note_type(&self, location: i32, oid: TypeOid) -> Result<()> {
+        match oid.user_number() {
+            Some(number) => self.note(location, || Meaning::Type(Oid(number))),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads a literal that names an object.
+    pub(super) fn object_literal(&self, text: &str, to: TypeOid, location: i32) -> Result<Datum> {
+        if let Some(Meaning::Object(number)) = self.meaning(location) {
+            return Ok(Datum::Oid(*number));
+        }
+        let value = self.input(text, to)?;
+        if let Datum::Oid(number) = value {
+            self.note(location, || Meaning::Object(number))?;
+        }
+        Ok(value)
+    }
+
+    /// Notes that the columns of a unique index determine others.
+    pub(super) fn note_key(&self, index: Oid) {
+        if let Names::Noted(noted) = &self.names {
+            noted.borrow_mut().keys.push(index);
+        }
+    }
+}
+
+pub(super) fn the_select(statements: &[ParsedStatement]) -> Result<&protobuf::SelectStmt> {
+    match statements {
+        [one] => match &*one.node {
+            NodeEnum::SelectStmt(select) => Ok(select.as_ref()),
+            _ => Err(SqlError::internal("the text of a view is no query")),
+        },
+        _ => Err(SqlError::internal("the text of a view is not one query")),
+    }
+}
+
+const ORDERS: [(&str, DateOrder); 3] = [
+    ("MDY", DateOrder::MonthDayYear),
+    ("DMY", DateOrder::DayMonthYear),
+    ("YMD", DateOrder::YearMonthDay),
+];
+
+const STYLES: [(&str, IntervalStyle); 4] = [
+    ("postgres", IntervalStyle::Postgres),
+    ("postgres_verbose", IntervalStyle::PostgresVerbose),
+    ("sql_standard", IntervalStyle::SqlStandard),
+    ("iso_8601", IntervalStyle::Iso8601),
+];
+
+/// The word of a value, of the first one if it has none.
+fn word<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> String {
+    let found = words.iter().find(|(_, known)| known == value).or(words.first());
+    found.map_or("", |(word, _)| *word).to_owned()
+}
+
+fn value<T: Copy>(words: &[(&str, T)], wanted: &str) -> Result<T> {
+    let found = words.iter().find(|(word, _)| *word == wanted).map(|(_, value)| *value);
+    found.ok_or_else(|| SqlError::internal(format!("\"{wanted}\" is no setting of a view")))
+}
+
+fn settings_of(context: &AnalyzeContext<'_>) -> LiteralSettings {
+    LiteralSettings {
+        time_zone: context.text.time_zone.to_string(),
+        date_order: word(&ORDERS, &context.text.date_order),
+        interval_style: word(&STYLES, &context.text.interval_style),
+        now: context.now,
+    }
+}
+
+/// The session's settings, those for literals as stored.
+fn text_settings(session: &TextSettings, stored: &LiteralSettings) -> Result<TextSettings> {
+    let mut text = session.clone();
+    if *text.time_zone != *stored.time_zone {
+        text.set_time_zone(&stored.time_zone)?;
+    }
+    text.date_order = value(&ORDERS, &stored.date_order)?;
+    text.interval_style = value(&STYLES, &stored.interval_style)?;
+    Ok(text)
+}
+
+/// Which columns of which relations a query reads.
+#[derive(Default)]
+struct Sources {
+    /// In the order of the relations' numbers.
+    found: Vec<ViewSource>,
+}
+
+impl Sources {
+    /// A relation that is read, or is needed in another way.
+    fn whole(&mut self, relation: Oid) {
+        let at = self.found.partition_point(|source| source.relation < relation);
+        if self.found.get(at).is_none_or(|source| source.relation != relation) {
+            self.found.insert(at, ViewSource { relation, columns: Vec::new() });
+        }
+    }
+
+    fn column(&mut self, relation: Oid, column: u16) {
+        self.whole(relation);
+        let source = self.found.iter_mut().find(|source| source.relation == relation);
+        if let Some(source) = source
+            && let Err(at) = source.columns.binary_search(&column)
+        {
+            source.columns.insert(at, column);
+        }
+    }
+
+    /// A query, with all that is nested in it. Views that it reads are sources, and not entered.
+    fn query(&mut self, query: &Query) {
+        match &query.body {
+            Body::Select(select) => self.select(select),
+            Body::Set(set) => {
+                self.query(&set.left.query);
+                self.query(&set.right.query);
+            }
+            Body::Values(_) | Body::Modify(_) => {}
+        }
+        query.for_each_expr(&mut |expr| self.nested(expr));
+    }
+
+    /// Queries nested in an expression.
+    fn nested(&mut self, expr: &Expr) {
+        if let ExprKind::SubQuery(sub) = &expr.kind
+            && let Nested::Query(query) = &sub.query
+        {
+            self.query(query);
+        }
+        expr.for_each_child(&mut |child| self.nested(child));
+    }
+
+    fn select(&mut self, select: &Select) {
+        let mut read = Vec::new();
+        let mut reads = |expr: &Expr| reads_slots(expr, &mut |slot| read.push(slot));
+        select.from.for_each_expr(&mut reads);
+        match &select.grouping {
+            // What stands above it reads groups.
+            Some(grouping) => {
+                grouping.groups.iter().for_each(&mut reads);
+                for call in &grouping.calls {
+                    call.arguments.iter().chain(&call.filter).for_each(&mut reads);
+                    call.order.iter().for_each(|(expr, ..)| reads(expr));
+                }
+            }
+            None => {
+                select.targets.iter().for_each(&mut reads);
+                select.sets.iter().flat_map(|set| &set.arguments).for_each(&mut reads);
+            }
+        }
+        select.from.for_each_item_query(&mut |query| read.extend(query.reads()));
+        for item in &select.from.items {
+            let relation = match (&item.kind, &item.view) {
+                (_, Some(view)) => view,
+                (ItemKind::Table(relation) | ItemKind::View(relation), None) => relation,
+                (ItemKind::Query(query), None) => {
+                    self.query(query);
+                    continue;
+                }
+                _ => continue,
+            };
+            self.whole(relation.oid);
+            let SlotRange { start, .. } = item.slots;
+            for slot in &read {
+                if let Some(column) = slot.checked_sub(start)
+                    && column < relation.columns.len()
+                {
+                    self.column(relation.oid, u16::try_from(column).unwrap_or(u16::MAX));
+                }
+            }
+        }
+    }
+}

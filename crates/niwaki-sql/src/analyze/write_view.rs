@@ -1,0 +1,323 @@
+//! INSERT, UPDATE and DELETE through a view: what they do to the table whose rows the view shows.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{CatalogState, CheckOption, Relation, RelationKind};
+use niwaki_types::{ColumnType, TextSettings};
+
+use super::scope::{Item, ItemColumn};
+use super::updatable::{base, not_updatable};
+use super::{Analyzer, SYSTEM_COLUMNS};
+use crate::context::AnalyzeContext;
+use crate::error::{Result, SqlError};
+use crate::expr::{Expr, ExprKind};
+use crate::plan::{ModifyKind, conjunction};
+use crate::query::{Query, expr_outer_slots_mut, reads_slots, shift_depth};
+use crate::store::TableLock;
+
+/// What a statement changes: a table, and the view through which it does so.
+#[derive(Clone)]
+pub(super) struct WriteTarget {
+    pub(super) table: Arc<Relation>,
+    pub(super) view: Option<Arc<WrittenView>>,
+}
+
+/// A view through which rows of a table are written. Expressions are over the table's row, from slot 0 on.
+pub(super) struct WrittenView {
+    relation: Arc<Relation>,
+    columns: Vec<WrittenColumn>,
+    /// What holds for the view's rows.
+    pub(super) conditions: Vec<Expr>,
+    /// What must hold for new rows, with the names of the views that say so; those of the innermost view first.
+    pub(super) checks: Vec<(String, Expr)>,
+}
+
+/// One column of a view.
+#[derive(Clone)]
+struct WrittenColumn {
+    value: Expr,
+    target: ColumnTarget,
+}
+
+/// What is written when a column of a view is.
+#[derive(Clone, Copy)]
+enum ColumnTarget {
+    /// A column of the table.
+    Column(usize),
+    /// Nothing: it shows a system column.
+    System,
+    /// Nothing: it is computed.
+    Computed,
+}
+
+/// What can be written through a relation.
+#[derive(Clone, Debug, Default)]
+pub struct Writable {
+    /// Whether rows can be deleted.
+    pub rows: bool,
+    /// Which columns can be given values.
+    pub columns: Vec<bool>,
+}
+
+impl Writable {
+    /// Whether rows can be inserted and updated.
+    pub fn values(&self) -> bool {
+        self.rows && self.columns.contains(&true)
+    }
+
+    /// What can be written through a relation of a catalog.
+    pub fn of(relation: &Arc<Relation>, catalog: &CatalogState) -> Self {
+        if relation.kind == RelationKind::Table {
+            let columns = relation.columns.iter().map(|column| !column.dropped).collect();
+            return Self { rows: true, columns };
+        }
+        let Some(definition) = &relation.query else { return Self::default() };
+        let settings = TextSettings {
+            types: Arc::clone(catalog.types_of_values()),
+            ..TextSettings::default()
+        };
+        let context =
+            AnalyzeContext { catalog, text: &settings, ..crate::sessionless::analyze_context(0) };
+        let mut analyzer = Analyzer::new(&context, "", Vec::new());
+        let written = analyzer
+            .view_rows(relation, definition)
+            .and_then(|query| analyzer.written(relation, &query, ModifyKind::Delete, false));
+        match written {
+            Ok((_, written)) => {
+                let columns = written.columns.iter().map(|c| c.table_column().is_some()).collect();
+                Self { rows: true, columns }
+            }
+            Err(_) => Self::default(),
+        }
+    }
+}
+
+/// The word of a statement that changes rows, as errors about views have it, with what follows it.
+fn words(kind: ModifyKind) -> (&'static str, &'static str, &'static str) {
+    match kind {
+        ModifyKind::Insert => ("insert into", "inserting into", "INSERT"),
+        ModifyKind::Update => ("update", "updating", "UPDATE"),
+        ModifyKind::Delete => ("delete from", "deleting from", "DELETE"),
+    }
+}
+
+impl WriteTarget {
+    /// The relation that the statement names.
+    pub(super) fn named(&self) -> &Arc<Relation> {
+        self.view.as_ref().map_or(&self.table, |view| &view.relation)
+    }
+
+    /// The columns of the table that values are given for where a statement lists none; `None` for one that cannot be
+    /// written.
+    pub(super) fn all_columns(&self) -> Vec<Option<usize>> {
+        match &self.view {
+            None => self.table.visible_columns().map(|(number, _)| Some(number)).collect(),
+            Some(view) => view.columns.iter().map(WrittenColumn::table_column).collect(),
+        }
+    }
+
+    /// 0A000 for a column that cannot be written, by its position in the view.
+    pub(super) fn refused(&self, number: usize, kind: ModifyKind) -> SqlError {
+        let Some(view) = &self.view else {
+            return SqlError::internal("a table's column that cannot be written");
+        };
+        let name = view.relation.columns.get(number).map_or("?", |column| column.name.as_str());
+        let (verb, ..) = words(kind);
+        let message = format!("cannot {verb} column \"{name}\" of view \"{}\"", view.relation.name);
+        let detail = match view.columns.get(number).map(|column| column.target) {
+            Some(ColumnTarget::System) => {
+                "View columns that refer to system columns are not updatable."
+            }
+            _ => "View columns that are not columns of their base relation are not updatable.",
+        };
+        SqlError::new("0A000", message).with_detail(detail)
+    }
+
+    /// The table's column that a name means, or the position of the view's column that cannot be written.
+    pub(super) fn column(&self, name: &str) -> Option<std::result::Result<usize, usize>> {
+        let number = self.named().column_position(name)?;
+        match &self.view {
+            None => Some(Ok(number)),
+            Some(view) => Some(view.columns.get(number)?.table_column().ok_or(number)),
+        }
+    }
+}
+
+impl WrittenColumn {
+    fn table_column(&self) -> Option<usize> {
+        match self.target {
+            ColumnTarget::Column(column) => Some(column),
+            ColumnTarget::System | ColumnTarget::Computed => None,
+        }
+    }
+}
+
+impl WrittenView {
+    /// Makes an item of the table, whose columns begin at slot `item.start`, one of the view.
+    pub(super) fn show_in(&self, item: &mut Item) {
+        let columns = self.relation.columns.iter().zip(&self.columns).enumerate();
+        item.columns = columns
+            .map(|(number, (column, written))| ItemColumn {
+                name: column.name.clone(),
+                expr: moved(&written.value, item.start),
+                origin: (self.relation.oid.0, i16::try_from(number + 1).unwrap_or(0)),
+                bare: true,
+                hidden: false,
+            })
+            .collect();
+        // It has no system columns.
+        item.relation = None;
+    }
+}
+
+/// An expression over a row whose slots begin at 0, over one where they begin at `start`.
+fn moved(expr: &Expr, start: usize) -> Expr {
+    let mut expr = expr.clone();
+    expr_outer_slots_mut(&mut expr, 0, &mut |slot, level| {
+        if let ExprKind::Slot { depth, slot } = &mut slot.kind
+            && *depth == level
+        {
+            *slot += start;
+        }
+    });
+    expr
+}
+
+/// An expression over the columns of a view, which begin at slot `start`, over the row that these are made of.
+fn over(expr: &Expr, start: usize, columns: &[WrittenColumn]) -> Expr {
+    let mut expr = expr.clone();
+    expr_outer_slots_mut(&mut expr, 0, &mut |place, level| {
+        if let ExprKind::Slot { depth, slot } = place.kind
+            && depth == level
+            && let Some(column) = slot.checked_sub(start).and_then(|number| columns.get(number))
+        {
+            let (ty, typmod) = (place.ty, place.typmod);
+            *place = column.value.clone();
+            shift_depth(place, level);
+            (place.ty, place.typmod) = (ty, typmod);
+        }
+    });
+    expr
+}
+
+impl Analyzer<'_> {
+    /// What is written through a view.
+    pub(super) fn written_view(
+        &mut self,
+        view: &Arc<Relation>,
+        kind: ModifyKind,
+    ) -> Result<WriteTarget> {
+        let Some(definition) = &view.query else {
+            return Err(SqlError::internal("a relation that is no view of a user"));
+        };
+        self.note_relation(view, TableLock::RowExclusive);
+        let before = self.shared.len();
+        let query = self.view_rows(view, definition)?;
+        let (table, written) = self.written(view, &query, kind, false)?;
+        if self.shared.len() > before {
+            // Conditions and values are needed more than once; what they name is counted once.
+            return Err(SqlError::unsupported(
+                "writing through a view with WITH in a nested query",
+            ));
+        }
+        self.note_relation(&table, TableLock::RowExclusive);
+        Ok(WriteTarget { table, view: Some(Arc::new(written)) })
+    }
+
+    /// The table and the view over it. `checked`: a view above says that conditions of those below must hold too.
+    fn written(
+        &self,
+        view: &Arc<Relation>,
+        query: &Query,
+        kind: ModifyKind,
+        checked: bool,
+    ) -> Result<(Arc<Relation>, WrittenView)> {
+        let text = view.query.as_ref().map_or("", |definition| &definition.text);
+        let statements = crate::parse::parse(text)?;
+        let select = super::view::the_select(&statements)?;
+        let reason = match base(select, query) {
+            Err(reason) => Some(reason),
+            Ok(_) if kind == ModifyKind::Delete => None,
+            Ok(_) => not_updatable(select, query),
+        };
+        let base = match (reason, base(select, query)) {
+            (None, Ok(base)) => base,
+            (reason, _) => return Err(cannot_write(view, kind, reason.unwrap_or_default())),
+        };
+        let option = view.options.get("check_option").and_then(CheckOption::of_word);
+        let cascaded = checked || option == Some(CheckOption::Cascaded);
+        let (table, inner) = match base.query {
+            Some(query) => {
+                let (table, inner) = self.written(base.relation, query, kind, cascaded)?;
+                (table, Some(inner))
+            }
+            None if base.relation.kind == RelationKind::Table => (Arc::clone(base.relation), None),
+            None => {
+                let message = format!("cannot change view \"{}\"", base.relation.name);
+                return Err(SqlError::new("42809", message));
+            }
+        };
+        // What the base relation has, each of its slots.
+        let below: Vec<WrittenColumn> = match &inner {
+            Some(inner) => inner.columns.clone(),
+            None => {
+                let own = table.columns.iter().map(niwaki_catalog::Column::column_type);
+                let system = SYSTEM_COLUMNS.iter().map(|(_, ty, _)| ColumnType::new(*ty));
+                own.chain(system)
+                    .enumerate()
+                    .map(|(number, ty)| WrittenColumn {
+                        value: Expr::slot(number, ty),
+                        target: match number < table.columns.len() {
+                            true => ColumnTarget::Column(number),
+                            false => ColumnTarget::System,
+                        },
+                    })
+                    .collect()
+            }
+        };
+        let columns = base.targets.iter().enumerate().map(|(number, target)| {
+            let shown = match target.kind {
+                ExprKind::Slot { depth: 0, slot } => slot.checked_sub(base.start),
+                _ => None,
+            };
+            let found = shown.and_then(|slot| below.get(slot)).map(|column| column.target);
+            let target_of = match found {
+                // A column as another type is computed.
+                Some(ColumnTarget::Column(_)) if base.column(number).is_none() => None,
+                found => found,
+            };
+            WrittenColumn {
+                value: over(target, base.start, &below),
+                target: target_of.unwrap_or(ColumnTarget::Computed),
+            }
+        });
+        let columns = columns.collect();
+        let own: Vec<Expr> =
+            base.conditions.iter().map(|condition| over(condition, base.start, &below)).collect();
+        let (mut conditions, mut checks) =
+            inner.map_or_else(Default::default, |inner| (inner.conditions, inner.checks));
+        if (checked || option.is_some())
+            && let Some(condition) = conjunction(own.clone())
+        {
+            let mut system = false;
+            reads_slots(&condition, &mut |slot| system = system || slot >= table.columns.len());
+            if system {
+                return Err(SqlError::unsupported("a check option that reads system columns"));
+            }
+            checks.push((view.name.clone(), condition));
+        }
+        conditions.extend(own);
+        let relation = Arc::clone(view);
+        Ok((table, WrittenView { relation, columns, conditions, checks }))
+    }
+}
+
+/// 55000
+fn cannot_write(view: &Relation, kind: ModifyKind, reason: &str) -> SqlError {
+    let (verb, doing, event) = words(kind);
+    SqlError::new("55000", format!("cannot {verb} view \"{}\"", view.name))
+        .with_detail(reason)
+        .with_hint(format!(
+            "To enable {doing} the view, provide an INSTEAD OF {event} trigger or an unconditional ON {event} DO INSTEAD rule."
+        ))
+}

@@ -1,0 +1,166 @@
+//! FROM as text.
+
+use niwaki_types::{TypeOid, quote_identifier};
+
+use super::Level;
+use super::level::columns_of;
+use super::lines::{ITEM, JOIN, Lines};
+use super::query::{Style, conjunction, write_query};
+use crate::expr::object_name;
+use crate::query::{From, FromItem, ItemKind, JoinForm, JoinNode, JoinTree, JoinType};
+use crate::shown::Parent;
+
+/// Writes FROM with all of its items.
+pub(super) fn write_from(out: &mut Lines, from: &From, level: &Level<'_>, style: &Style<'_, '_>) {
+    let Some(tree) = &from.tree else { return };
+    let mut listed = Vec::new();
+    list(tree, &mut listed);
+    for (number, tree) in listed.into_iter().enumerate() {
+        if number == 0 {
+            out.clause(" FROM ", 2);
+        } else {
+            out.push(",");
+            out.clause("", ITEM);
+        }
+        write_tree(out, tree, from, level, style);
+    }
+}
+
+/// The trees between the commas.
+fn list<'t>(tree: &'t JoinTree, into: &mut Vec<&'t JoinTree>) {
+    match tree {
+        JoinTree::Join(join) if join.form == JoinForm::Listed => {
+            list(&join.left, into);
+            list(&join.right, into);
+        }
+        tree => into.push(tree),
+    }
+}
+
+fn write_tree(
+    out: &mut Lines,
+    tree: &JoinTree,
+    from: &From,
+    level: &Level<'_>,
+    style: &Style<'_, '_>,
+) {
+    match tree {
+        JoinTree::Item(number) => write_item(out, &from.items[*number], level, style),
+        JoinTree::Join(join) => write_join(out, join, from, level, style),
+    }
+}
+
+fn write_join(
+    out: &mut Lines,
+    join: &JoinNode,
+    from: &From,
+    level: &Level<'_>,
+    style: &Style<'_, '_>,
+) {
+    let (turned, using) = match &join.form {
+        JoinForm::Listed => (false, None),
+        JoinForm::On { turned } => (*turned, None),
+        JoinForm::Using { columns, turned } => (*turned, Some(columns)),
+    };
+    let (left, right) = if turned { (&join.right, &join.left) } else { (&join.left, &join.right) };
+    let word = match join.kind {
+        _ if turned => " RIGHT JOIN ",
+        JoinType::Left => " LEFT JOIN ",
+        JoinType::Full => " FULL JOIN ",
+        _ if join.on.is_empty() && using.is_none() => " CROSS JOIN ",
+        _ => " JOIN ",
+    };
+    if !style.pretty {
+        out.push("(");
+    }
+    write_tree(out, left, from, level, style);
+    out.clause(word, JOIN);
+    let bracketed = style.pretty && matches!(right, JoinTree::Join(_));
+    if bracketed {
+        out.push("(");
+    }
+    write_tree(out, right, from, level, style);
+    if bracketed {
+        out.push(")");
+    }
+    if let Some(columns) = using {
+        let names: Vec<String> = columns.iter().map(|name| quote_identifier(name)).collect();
+        out.push(&format!(" USING ({})", names.join(", ")));
+    } else if let Some(on) = conjunction(&join.on) {
+        let on = style.writer(level, out.indent).show(&on, Parent::None);
+        out.push(&if style.pretty { format!(" ON {on}") } else { format!(" ON ({on})") });
+    }
+    if !style.pretty {
+        out.push(")");
+    }
+}
+
+fn write_item(out: &mut Lines, item: &FromItem, level: &Level<'_>, style: &Style<'_, '_>) {
+    let writer = style.writer(level, out.indent);
+    // Whether the name of the item is the one that it has without an alias.
+    let mut own_name = false;
+    let mut columns = item.aliases.clone();
+    let all = |columns: &mut Vec<String>| {
+        *columns = columns_of(item, level.shared).into_iter().map(|(name, _)| name).collect();
+    };
+    match (&item.kind, &item.view) {
+        (_, Some(relation)) => {
+            out.push(&object_name(relation.oid.0, TypeOid::REGCLASS, style.exec));
+            own_name = !item.aliased;
+        }
+        (ItemKind::Table(relation) | ItemKind::View(relation), None) => {
+            out.push(&object_name(relation.oid.0, TypeOid::REGCLASS, style.exec));
+            own_name = !item.aliased;
+        }
+        (ItemKind::Query(query), None) => {
+            if !query.reads().is_empty() {
+                out.push("LATERAL ");
+            }
+            out.push("(");
+            let mut inner = Lines { text: String::new(), indent: out.indent };
+            write_query(&mut inner, query, None, Some(level), style);
+            out.push(&inner.text);
+            out.push(")");
+        }
+        (ItemKind::Shared { number } | ItemKind::Working { number }, None) => {
+            let name = level.shared.get(*number).map_or("?", |with| with.name.as_str());
+            out.push(&quote_identifier(name));
+            own_name = !item.aliased;
+        }
+        (ItemKind::Function { function, arguments, ordinality }, None) => {
+            let mut lateral = false;
+            for argument in arguments {
+                crate::query::reads_slots(argument, &mut |_| lateral = true);
+            }
+            if lateral {
+                out.push("LATERAL ");
+            }
+            let name = quote_identifier(function.name);
+            out.push(&format!("{name}({})", writer.list(arguments)));
+            if *ordinality {
+                out.push(" WITH ORDINALITY");
+            }
+            all(&mut columns);
+        }
+        (ItemKind::Single { expr, ordinality }, None) => {
+            let mut lateral = false;
+            crate::query::reads_slots(expr, &mut |_| lateral = true);
+            if lateral {
+                out.push("LATERAL ");
+            }
+            out.push(&writer.show(expr, Parent::None));
+            if *ordinality {
+                out.push(" WITH ORDINALITY");
+            }
+            all(&mut columns);
+        }
+    }
+    if (own_name && columns.is_empty()) || item.name.is_empty() {
+        return;
+    }
+    out.push(&format!(" {}", quote_identifier(item.shown_name())));
+    if !columns.is_empty() {
+        let columns: Vec<String> = columns.iter().map(|name| quote_identifier(name)).collect();
+        out.push(&format!("({})", columns.join(", ")));
+    }
+}

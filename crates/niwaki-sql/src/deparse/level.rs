@@ -1,0 +1,226 @@
+//! What slots are called inside a query.
+
+use niwaki_types::{TypeOid, quote_identifier};
+
+use crate::analyze::SYSTEM_COLUMNS;
+use crate::expr::{Expr, ExprKind};
+use crate::plan::{AggregateCall, SetCall, Windowing};
+use crate::query::{From, FromItem, Grouping, ItemKind, SharedQuery};
+use crate::shown::{Parent, Writer};
+
+/// One query around an expression.
+pub(crate) struct Level<'l> {
+    /// The query around it.
+    pub(super) up: Option<&'l Level<'l>>,
+    pub(super) row: Row<'l>,
+    /// Set-returning functions of its targets.
+    pub(super) sets: &'l [SetCall],
+    /// Its window functions.
+    pub(super) windowing: Option<&'l Windowing>,
+    pub(super) shared: &'l [SharedQuery],
+}
+
+/// What the row of a level is.
+pub(super) enum Row<'l> {
+    /// That of FROM: the names of its slots.
+    From(Vec<Option<SlotName>>),
+    /// The groups, and behind them the aggregates; they are computed over the row of `below`.
+    Groups { grouping: &'l Grouping, below: &'l Level<'l> },
+}
+
+/// Name of a slot.
+pub(super) struct SlotName {
+    table: String,
+    column: String,
+    ty: TypeOid,
+}
+
+impl<'l> Level<'l> {
+    fn at(&self, depth: usize) -> Option<&Level<'l>> {
+        match depth {
+            0 => Some(self),
+            _ => self.up?.at(depth - 1),
+        }
+    }
+
+    /// A slot as text; `writer` writes what stands inside.
+    pub(crate) fn slot(
+        &self,
+        (depth, slot): (usize, usize),
+        expr: &Expr,
+        parent: Parent<'_>,
+        writer: &Writer<'_, '_>,
+    ) -> String {
+        let Some(level) = self.at(depth) else { return "?".to_owned() };
+        match &level.row {
+            Row::From(names) => match names.get(slot) {
+                Some(Some(name)) => {
+                    let column = quote_identifier(&name.column);
+                    let shown = match name.table.as_str() {
+                        "" => column,
+                        table => format!("{}.{column}", quote_identifier(table)),
+                    };
+                    // Another type for the same bytes.
+                    let same = name.ty == expr.ty || name.ty == TypeOid::UNKNOWN;
+                    if same { shown } else { writer.relabelled(&shown, expr) }
+                }
+                _ => "?".to_owned(),
+            },
+            Row::Groups { grouping, below } => {
+                let writer = writer.on(below);
+                match slot.checked_sub(grouping.groups.len()) {
+                    None => writer.show(&grouping.groups[slot], parent),
+                    Some(number) => match grouping.calls.get(number) {
+                        Some(call) => aggregate(call, &writer),
+                        None => "?".to_owned(),
+                    },
+                }
+            }
+        }
+    }
+
+    /// The name of the column that an expression is, if it is one.
+    pub(super) fn column_name(&self, expr: &Expr) -> Option<&str> {
+        let ExprKind::Slot { depth, slot } = expr.kind else { return None };
+        let level = self.at(depth)?;
+        match &level.row {
+            Row::From(names) => {
+                let name = names.get(slot)?.as_ref()?;
+                let same = name.ty == expr.ty || name.ty == TypeOid::UNKNOWN;
+                same.then_some(name.column.as_str())
+            }
+            Row::Groups { grouping, below } => below.column_name(grouping.groups.get(slot)?),
+        }
+    }
+
+    /// A set-returning function of the targets.
+    pub(crate) fn set(&self, number: usize, writer: &Writer<'_, '_>) -> String {
+        let Some(call) = self.sets.get(number) else { return "?".to_owned() };
+        format!("{}({})", quote_identifier(call.function.name), writer.list(&call.arguments))
+    }
+}
+
+/// A call of an aggregate.
+pub(super) fn aggregate(call: &AggregateCall, writer: &Writer<'_, '_>) -> String {
+    let mut text = format!("{}(", quote_identifier(&call.name));
+    if call.distinct {
+        text.push_str("DISTINCT ");
+    }
+    match call.arguments.as_slice() {
+        [] => text.push('*'),
+        arguments => text.push_str(&writer.list(arguments)),
+    }
+    if !call.order.is_empty() {
+        let keys = call.order.iter().map(|(expr, descending, nulls_first)| {
+            let key = sort_key(expr, writer);
+            key + direction(*descending, *nulls_first)
+        });
+        text.push_str(" ORDER BY ");
+        text.push_str(&keys.collect::<Vec<_>>().join(", "));
+    }
+    text.push(')');
+    if let Some(filter) = &call.filter {
+        let filter = writer.show(filter, Parent::None);
+        text.push_str(&format!(" FILTER (WHERE {filter})"));
+    }
+    text
+}
+
+/// An expression that rows are sorted or grouped by: in brackets, unless it is a column or a constant.
+pub(super) fn sort_key(expr: &Expr, writer: &Writer<'_, '_>) -> String {
+    let text = writer.show(expr, Parent::None);
+    let plain = match &expr.kind {
+        ExprKind::Const(_) => true,
+        ExprKind::Window(_) => false,
+        ExprKind::Slot { .. } => !writer.stands_for_call(expr),
+        ExprKind::Call { function, .. } => {
+            let is_operator = !function.name.starts_with(|c: char| c.is_ascii_alphabetic());
+            is_operator && !writer.is_pretty()
+        }
+        _ => !writer.is_pretty(),
+    };
+    if plain { text } else { format!("({text})") }
+}
+
+/// What stands behind a key of an order.
+pub(super) fn direction(descending: bool, nulls_first: bool) -> &'static str {
+    match (descending, nulls_first) {
+        (false, false) => "",
+        (false, true) => " NULLS FIRST",
+        (true, true) => " DESC",
+        (true, false) => " DESC NULLS LAST",
+    }
+}
+
+impl Level<'_> {
+    /// Whether a slot stands for an aggregate, or for a group that is computed.
+    pub(crate) fn is_computed(&self, expr: &Expr) -> bool {
+        let ExprKind::Slot { depth, slot } = expr.kind else { return false };
+        match self.at(depth).map(|level| &level.row) {
+            Some(Row::Groups { grouping, .. }) => {
+                let group = grouping.groups.get(slot);
+                !group.is_some_and(|group| matches!(group.kind, ExprKind::Slot { .. }))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The names of the slots of FROM.
+pub(super) fn slot_names(from: &From, shared: &[SharedQuery]) -> Vec<Option<SlotName>> {
+    let mut names: Vec<Option<SlotName>> = Vec::new();
+    names.resize_with(from.width, || None);
+    for item in &from.items {
+        for (number, (column, ty)) in columns_of(item, shared).into_iter().enumerate() {
+            if let Some(place) = names.get_mut(item.slots.start + number) {
+                *place = Some(SlotName { table: item.shown_name().to_owned(), column, ty });
+            }
+        }
+    }
+    names
+}
+
+/// The names and types of an item's columns.
+pub(super) fn columns_of(item: &FromItem, shared: &[SharedQuery]) -> Vec<(String, TypeOid)> {
+    let mut aliases = item.aliases.iter();
+    let mut named = |own: &str| aliases.next().map_or_else(|| own.to_owned(), String::clone);
+    let infos = |columns: &[crate::ColumnInfo], named: &mut dyn FnMut(&str) -> String| {
+        columns.iter().map(|c| (named(&c.name), c.column_type.oid)).collect()
+    };
+    match &item.kind {
+        ItemKind::Table(relation) | ItemKind::View(relation) => {
+            let mut columns: Vec<(String, TypeOid)> = Vec::new();
+            for column in &relation.columns {
+                let name = if column.dropped { String::new() } else { named(&column.name) };
+                columns.push((name, column.column_type().oid));
+            }
+            columns.extend(SYSTEM_COLUMNS.iter().map(|(name, ty, _)| ((*name).to_owned(), *ty)));
+            columns
+        }
+        ItemKind::Query(query) => infos(&query.columns, &mut named),
+        ItemKind::Shared { number } | ItemKind::Working { number } => {
+            shared.get(*number).map_or_else(Vec::new, |with| infos(&with.query.columns, &mut named))
+        }
+        ItemKind::Function { function, ordinality, .. } => {
+            let mut columns: Vec<(String, TypeOid)> = match function.columns() {
+                Some(all) => all.iter().map(|(name, ty)| (named(name), *ty)).collect(),
+                None => {
+                    let own = function.column_name().unwrap_or(&item.name);
+                    // It may be one that the arguments decide about.
+                    vec![(named(own), TypeOid::UNKNOWN)]
+                }
+            };
+            if *ordinality {
+                columns.push((named("ordinality"), TypeOid::INT8));
+            }
+            columns
+        }
+        ItemKind::Single { expr, ordinality } => {
+            let mut columns = vec![(named(&item.name), expr.ty)];
+            if *ordinality {
+                columns.push((named("ordinality"), TypeOid::INT8));
+            }
+            columns
+        }
+    }
+}

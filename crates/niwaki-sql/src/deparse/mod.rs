@@ -1,0 +1,58 @@
+//! Views as PostgreSQL shows them: the text of a query made of the query itself, with the names of today.
+//!
+//! What is shown is the query as analysis makes it, before rewriting, so that names follow renames. [`query`] writes
+//! queries, line by line as PostgreSQL does; expressions are written by [`crate::shown`], which asks a [`Level`] what
+//! slots are called.
+
+mod from;
+mod level;
+mod lines;
+mod query;
+mod windows;
+
+use std::sync::Arc;
+
+use niwaki_catalog::{CatalogState, Relation, SearchPath};
+use niwaki_types::TextSettings;
+
+use crate::analyze::{ViewQuery, view_query};
+use crate::context::{AnalyzeContext, ExecContext};
+use crate::error::Result;
+use crate::sessionless;
+
+pub(crate) use level::Level;
+pub(crate) use query::nested;
+
+/// The query of a user's view, as PostgreSQL shows it; without needless brackets if `pretty`.
+///
+/// # Errors
+/// What is wrong with the view.
+pub fn view_text(
+    relation: &Relation,
+    catalog: &CatalogState,
+    path: &SearchPath,
+    pretty: bool,
+) -> Result<String> {
+    let settings =
+        TextSettings { types: Arc::clone(catalog.types_of_values()), ..TextSettings::default() };
+    let context =
+        AnalyzeContext { catalog, path, text: &settings, ..sessionless::analyze_context(0) };
+    let ViewQuery { query, shared } = view_query(relation, &context)?;
+    Ok(sessionless::with_context(|exec| {
+        let exec = ExecContext {
+            catalog,
+            path,
+            store: exec.store,
+            environment: exec.environment,
+            source: exec.source,
+            text: &settings,
+            memory_limit: exec.memory_limit,
+            work_mem: exec.work_mem,
+            hash_mem: exec.hash_mem,
+            temp: exec.temp,
+            temp_chunk: exec.temp_chunk,
+            scratch: exec.scratch,
+        };
+        query::whole(&query, &shared, pretty, &exec)
+    }))
+}

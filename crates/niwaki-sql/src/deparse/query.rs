@@ -1,0 +1,413 @@
+//! Queries as text.
+
+use niwaki_types::{Datum, TypeOid, quote_identifier};
+
+use super::Level;
+use super::from::write_from;
+use super::level::{Row, direction, slot_names, sort_key};
+use super::lines::{ITEM, Lines, STEP};
+use crate::context::ExecContext;
+use crate::expr::{Expr, ExprKind, Nested, SubQuery, SubQueryKind};
+use crate::plan::SetKind;
+use crate::query::{Body, Distinct, ItemKind, Query, Select, SetOperation, SetSide, SharedQuery};
+use crate::shown::{Parent, Writer};
+use crate::store::{LockWait, RowLock};
+
+/// How all of a text is written.
+pub(super) struct Style<'s, 'e> {
+    /// Without needless brackets.
+    pub(super) pretty: bool,
+    pub(super) shared: &'s [SharedQuery],
+    pub(super) exec: &'s ExecContext<'e>,
+}
+
+impl<'s, 'e> Style<'s, 'e> {
+    pub(super) fn writer<'w>(&'w self, level: &'w Level<'w>, indent: usize) -> Writer<'w, 'e>
+    where
+        's: 'w,
+    {
+        Writer::over(level, self.pretty, indent, self.exec)
+    }
+}
+
+/// The query of a view, with its WITH queries.
+pub(super) fn whole(
+    query: &Query,
+    shared: &[SharedQuery],
+    pretty: bool,
+    exec: &ExecContext<'_>,
+) -> String {
+    let style = Style { pretty, shared, exec };
+    let mut out = Lines::default();
+    let mut named = Vec::new();
+    named_queries(query, shared, &mut named);
+    named.sort_unstable();
+    write_with(&mut out, &named, &style);
+    let names: Vec<&str> = query.columns.iter().map(|column| column.name.as_str()).collect();
+    write_query(&mut out, query, Some(&names), None, &style);
+    out.push(";");
+    out.text
+}
+
+/// The numbers of the WITH queries that a query names, and those that these name. Views have their own.
+fn named_queries(query: &Query, shared: &[SharedQuery], found: &mut Vec<usize>) {
+    if let Body::Select(select) = &query.body {
+        for item in &select.from.items {
+            match &item.kind {
+                ItemKind::Shared { number } | ItemKind::Working { number }
+                    if !found.contains(number) =>
+                {
+                    found.push(*number);
+                    if let Some(with) = shared.get(*number) {
+                        named_queries(&with.query, shared, found);
+                    }
+                }
+                ItemKind::Query(inner) if item.view.is_none() => {
+                    named_queries(inner, shared, found);
+                }
+                _ => {}
+            }
+        }
+    }
+    if let Body::Set(set) = &query.body {
+        named_queries(&set.left.query, shared, found);
+        named_queries(&set.right.query, shared, found);
+    }
+    let mut inside = Vec::new();
+    query.for_each_expr(&mut |expr| sub_queries(expr, &mut inside));
+    for query in inside {
+        named_queries(query, shared, found);
+    }
+}
+
+fn sub_queries<'q>(expr: &'q Expr, into: &mut Vec<&'q Query>) {
+    if let ExprKind::SubQuery(sub) = &expr.kind
+        && let Nested::Query(query) = &sub.query
+    {
+        into.push(query);
+    }
+    expr.for_each_child(&mut |child| sub_queries(child, into));
+}
+
+fn write_with(out: &mut Lines, named: &[usize], style: &Style<'_, '_>) {
+    if named.is_empty() {
+        return;
+    }
+    let with = || named.iter().filter_map(|number| style.shared.get(*number));
+    let recursive =
+        |with: &SharedQuery| matches!(&with.query.body, Body::Set(set) if set.recursive.is_some());
+    out.push(if with().any(recursive) { " WITH RECURSIVE " } else { " WITH " });
+    for (number, with) in with().enumerate() {
+        if number > 0 {
+            out.push(", ");
+        }
+        out.push(&quote_identifier(&with.name));
+        if let Some(columns) = renamed(&with.query) {
+            out.push(&format!("({columns})"));
+        }
+        out.push(match with.materialized {
+            None => " AS (",
+            Some(true) => " AS MATERIALIZED (",
+            Some(false) => " AS NOT MATERIALIZED (",
+        });
+        let mut inner = Lines { text: String::new(), indent: STEP };
+        write_query(&mut inner, &with.query, None, None, style);
+        out.line(STEP);
+        out.push(&inner.text);
+        out.line(STEP);
+        out.push(")");
+    }
+    out.line(0);
+}
+
+/// The names of a WITH query's columns, where they are not those of its targets.
+fn renamed(query: &Query) -> Option<String> {
+    let recursive = matches!(&query.body, Body::Set(set) if set.recursive.is_some());
+    let names = || query.columns.iter().map(|column| quote_identifier(&column.name));
+    (recursive || matches!(query.body, Body::Values(_)))
+        .then(|| names().collect::<Vec<_>>().join(", "))
+}
+
+/// Writes a query. `names` are those that its columns have to whoever reads it; without them its own are shown, and
+/// each side of a set operation has its own.
+pub(super) fn write_query(
+    out: &mut Lines,
+    query: &Query,
+    names: Option<&[&str]>,
+    up: Option<&Level<'_>>,
+    style: &Style<'_, '_>,
+) {
+    let start = out.indent;
+    match &query.body {
+        Body::Select(select) => {
+            let own: Vec<&str> = query.columns.iter().map(|column| column.name.as_str()).collect();
+            write_select(out, query, select, names.unwrap_or(&own), up, style);
+        }
+        Body::Values(rows) => {
+            write_values(out, rows, up, style);
+            write_bounds(out, query, &[], up, style);
+        }
+        Body::Set(set) => {
+            write_set(out, set, names, up, style);
+            // Keys of the order are columns, which are told by their numbers.
+            let keys: Vec<String> =
+                query.order.iter().map(|key| (key.target + 1).to_string()).collect();
+            write_bounds(out, query, &keys, up, style);
+        }
+        Body::Modify(_) => {}
+    }
+    out.indent = start;
+}
+
+/// Writes a query that is nested in an expression.
+pub(crate) fn nested(sub: &SubQuery, writer: &Writer<'_, '_>) -> Option<String> {
+    let Nested::Query(query) = &sub.query else { return None };
+    let level = writer.level()?;
+    let style = Style { pretty: writer.is_pretty(), shared: level.shared, exec: writer.exec() };
+    let mut inner = Lines { text: String::new(), indent: writer.indent() };
+    write_query(&mut inner, query, None, Some(level), &style);
+    let text = inner.text;
+    Some(match &sub.kind {
+        SubQueryKind::Exists => format!("(EXISTS ({text}))"),
+        SubQueryKind::Scalar => format!("({text})"),
+        SubQueryKind::Array => format!("ARRAY({text})"),
+        SubQueryKind::Compare { function, any, left, .. } => {
+            let left = writer.show(left, Parent::Operator(function.name, true));
+            let word = match (function.name, any) {
+                ("=", true) => "IN".to_owned(),
+                (name, true) => format!("{name} ANY"),
+                (name, false) => format!("{name} ALL"),
+            };
+            format!("({left} {word} ({text}))")
+        }
+    })
+}
+
+/// All of some conditions as one.
+pub(super) fn conjunction(parts: &[Expr]) -> Option<Expr> {
+    match parts {
+        [] => None,
+        [one] => Some(one.clone()),
+        parts => Some(Expr::new(ExprKind::And(parts.to_vec()), TypeOid::BOOL, -1)),
+    }
+}
+
+fn write_select(
+    out: &mut Lines,
+    query: &Query,
+    select: &Select,
+    names: &[&str],
+    up: Option<&Level<'_>>,
+    style: &Style<'_, '_>,
+) {
+    let row = Row::From(slot_names(&select.from, style.shared));
+    let windowing = Some(&select.windowing);
+    let below = Level { up, row, sets: &select.sets, windowing, shared: style.shared };
+    let grouped = select.grouping.as_ref().map(|grouping| Level {
+        up,
+        row: Row::Groups { grouping, below: &below },
+        sets: &select.sets,
+        windowing,
+        shared: style.shared,
+    });
+    let level = grouped.as_ref().unwrap_or(&below);
+    out.indent += STEP;
+    out.push(" SELECT ");
+    let indent = out.indent;
+    let key = |target: usize| match select.targets.get(target) {
+        Some(expr) => sort_key(expr, &style.writer(level, indent)),
+        None => "?".to_owned(),
+    };
+    match &select.distinct {
+        Distinct::None => {}
+        Distinct::Rows => out.push("DISTINCT "),
+        Distinct::On(targets) => {
+            let keys: Vec<String> = targets.iter().map(|target| key(*target)).collect();
+            out.push(&format!("DISTINCT ON ({}) ", keys.join(", ")));
+        }
+    }
+    let visible = select.targets.iter().take(query.columns.len());
+    for (number, target) in visible.enumerate() {
+        let mut text = style.writer(level, indent).show(target, Parent::None);
+        let own = level.column_name(target);
+        if let Some(name) = names.get(number)
+            && own.unwrap_or("?column?") != *name
+        {
+            text.push_str(&format!(" AS {}", quote_identifier(name)));
+        }
+        if number > 0 {
+            out.push(",");
+        }
+        if text.starts_with('\n') {
+            out.trim();
+        } else if number > 0 {
+            out.clause("", ITEM);
+        }
+        out.push(&text);
+    }
+    write_from(out, &select.from, &below, style);
+    if let Some(condition) = conjunction(&select.from.conditions) {
+        let text = style.writer(&below, indent).show(&condition, Parent::None);
+        out.clause(" WHERE ", 1);
+        out.push(&text);
+    }
+    if let Some(grouping) = &select.grouping {
+        let written = grouping.groups.iter().take(grouping.written);
+        let keys: Vec<String> =
+            written.map(|group| sort_key(group, &style.writer(&below, indent))).collect();
+        if !keys.is_empty() {
+            out.clause(" GROUP BY ", 1);
+            out.push(&keys.join(", "));
+        }
+        if let Some(having) = &grouping.having {
+            let text = style.writer(level, indent).show(having, Parent::None);
+            out.clause(" HAVING ", 0);
+            out.push(&text);
+        }
+    }
+    let keys: Vec<String> = query.order.iter().map(|order| key(order.target)).collect();
+    write_bounds(out, query, &keys, up, style);
+    for target in &select.locks {
+        let item = select.from.items.iter().find(|item| item.slots.start == target.start);
+        let word = match target.lock {
+            RowLock::KeyShare => " FOR KEY SHARE",
+            RowLock::Share => " FOR SHARE",
+            RowLock::NoKeyUpdate => " FOR NO KEY UPDATE",
+            RowLock::Update => " FOR UPDATE",
+        };
+        out.clause(word, 0);
+        if let Some(item) = item {
+            out.push(&format!(" OF {}", quote_identifier(&item.name)));
+        }
+        out.push(match target.wait {
+            LockWait::Block => "",
+            LockWait::Skip => " SKIP LOCKED",
+            LockWait::Error => " NOWAIT",
+        });
+    }
+    out.indent -= STEP;
+}
+
+/// ORDER BY, OFFSET and LIMIT.
+fn write_bounds(
+    out: &mut Lines,
+    query: &Query,
+    keys: &[String],
+    up: Option<&Level<'_>>,
+    style: &Style<'_, '_>,
+) {
+    let keys: Vec<String> = query
+        .order
+        .iter()
+        .zip(keys)
+        .map(|(order, key)| format!("{key}{}", direction(order.descending, order.nulls_first)))
+        .collect();
+    if !keys.is_empty() {
+        out.clause(" ORDER BY ", 1);
+        out.push(&keys.join(", "));
+    }
+    // They read no row of their own query.
+    let nothing =
+        Level { up, row: Row::From(Vec::new()), sets: &[], windowing: None, shared: style.shared };
+    for (word, bound) in [(" OFFSET ", &query.offset), (" LIMIT ", &query.limit)] {
+        if let Some(bound) = bound {
+            let text = match &bound.kind {
+                // The type is always the same.
+                ExprKind::Const(Datum::Int8(number)) if *number >= 0 => number.to_string(),
+                _ => style.writer(&nothing, out.indent).show(bound, Parent::None),
+            };
+            out.clause(word, 0);
+            out.push(&text);
+        }
+    }
+}
+
+fn write_values(
+    out: &mut Lines,
+    rows: &[Vec<Expr>],
+    up: Option<&Level<'_>>,
+    style: &Style<'_, '_>,
+) {
+    let nothing =
+        Level { up, row: Row::From(Vec::new()), sets: &[], windowing: None, shared: style.shared };
+    out.indent += STEP;
+    let writer = style.writer(&nothing, out.indent);
+    let rows = rows.iter().map(|row| {
+        let values: Vec<String> =
+            row.iter().map(|value| writer.show(value, Parent::None)).collect();
+        format!("({})", values.join(","))
+    });
+    out.push(&format!(" VALUES {}", rows.collect::<Vec<_>>().join(", ")));
+}
+
+fn write_set(
+    out: &mut Lines,
+    set: &SetOperation,
+    names: Option<&[&str]>,
+    up: Option<&Level<'_>>,
+    style: &Style<'_, '_>,
+) {
+    let nested = |side: &SetSide| match &side.query.body {
+        Body::Set(inner) if is_bare(&side.query) => {
+            Some(inner.kind == set.kind && inner.all == set.all)
+        }
+        _ => None,
+    };
+    // One of the same kind on the left needs no brackets.
+    let bracketed = nested(&set.left) == Some(false);
+    write_side(out, &set.left, bracketed, names, up, style);
+    let start = out.indent;
+    if bracketed {
+        out.push(" ");
+    } else {
+        out.line(start);
+    }
+    out.push(match set.kind {
+        SetKind::Union => "UNION ",
+        SetKind::Intersect => "INTERSECT ",
+        SetKind::Except => "EXCEPT ",
+    });
+    if set.all {
+        out.push("ALL ");
+    }
+    let bracketed = nested(&set.right).is_some();
+    if !bracketed {
+        out.line(start);
+    }
+    write_side(out, &set.right, bracketed, names, up, style);
+}
+
+/// Whether a query has nothing behind its set operation.
+fn is_bare(query: &Query) -> bool {
+    query.order.is_empty() && query.limit.is_none() && query.offset.is_none()
+}
+
+fn write_side(
+    out: &mut Lines,
+    side: &SetSide,
+    bracketed: bool,
+    names: Option<&[&str]>,
+    up: Option<&Level<'_>>,
+    style: &Style<'_, '_>,
+) {
+    let start = out.indent;
+    if bracketed {
+        out.push("(");
+        out.line(start + STEP);
+        out.indent = start + STEP;
+    }
+    let inner_bracket = !bracketed && !is_bare(&side.query);
+    if inner_bracket {
+        out.push("(");
+    }
+    // A side stands on the level of the operation: what is around that is around it.
+    write_query(out, &side.query, names, up, style);
+    if inner_bracket {
+        out.push(")");
+    }
+    if bracketed {
+        out.indent = start;
+        out.line(start);
+        out.push(")");
+    }
+}

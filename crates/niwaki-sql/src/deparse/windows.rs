@@ -1,0 +1,71 @@
+//! Calls of window functions as text.
+//!
+//! A window that a query gives a name is written where it is used: what it means is the same.
+
+use super::level::{Level, aggregate, direction, sort_key};
+use crate::plan::{Bound, Exclusion, Frame, FrameMode, Window, WindowBody};
+use crate::shown::{Parent, Writer};
+
+impl Level<'_> {
+    /// A call of a window function of this level.
+    pub(crate) fn window(&self, number: usize, writer: &Writer<'_, '_>) -> String {
+        let call = self.windowing.and_then(|windowing| windowing.calls.get(number));
+        let window = call.and_then(|call| self.windowing?.windows.get(call.window));
+        let (Some(call), Some(window)) = (call, window) else { return "?".to_owned() };
+        let function = match &call.body {
+            WindowBody::Function(function, arguments) => {
+                format!("{}({})", function.name(), writer.list(arguments))
+            }
+            WindowBody::Aggregate(call) => aggregate(call, writer),
+        };
+        format!("{function} OVER ({})", definition(window, writer))
+    }
+}
+
+fn definition(window: &Window, writer: &Writer<'_, '_>) -> String {
+    let mut parts = Vec::new();
+    if !window.partition.is_empty() {
+        let keys: Vec<String> = window.partition.iter().map(|key| sort_key(key, writer)).collect();
+        parts.push(format!("PARTITION BY {}", keys.join(", ")));
+    }
+    if !window.order.is_empty() {
+        let keys = window
+            .order
+            .iter()
+            .map(|key| sort_key(&key.expr, writer) + direction(key.descending, key.nulls_first));
+        parts.push(format!("ORDER BY {}", keys.collect::<Vec<_>>().join(", ")));
+    }
+    parts.extend(frame(&window.frame, writer));
+    parts.join(" ")
+}
+
+/// The frame, unless it is the one that a window has of itself.
+fn frame(frame: &Frame, writer: &Writer<'_, '_>) -> Option<String> {
+    let usual = frame.mode == FrameMode::Range
+        && matches!(frame.start, Bound::UnboundedPreceding)
+        && matches!(frame.end, Bound::CurrentRow)
+        && frame.exclusion == Exclusion::None;
+    if usual {
+        return None;
+    }
+    let mode = match frame.mode {
+        FrameMode::Rows => "ROWS",
+        FrameMode::Range => "RANGE",
+        FrameMode::Groups => "GROUPS",
+    };
+    let bound = |bound: &Bound| match bound {
+        Bound::UnboundedPreceding => "UNBOUNDED PRECEDING".to_owned(),
+        Bound::Preceding(offset) => format!("{} PRECEDING", writer.show(offset, Parent::None)),
+        Bound::CurrentRow => "CURRENT ROW".to_owned(),
+        Bound::Following(offset) => format!("{} FOLLOWING", writer.show(offset, Parent::None)),
+        Bound::UnboundedFollowing => "UNBOUNDED FOLLOWING".to_owned(),
+    };
+    let exclusion = match frame.exclusion {
+        Exclusion::None => "",
+        Exclusion::CurrentRow => " EXCLUDE CURRENT ROW",
+        Exclusion::Group => " EXCLUDE GROUP",
+        Exclusion::Ties => " EXCLUDE TIES",
+    };
+    let (start, end) = (bound(&frame.start), bound(&frame.end));
+    Some(format!("{mode} BETWEEN {start} AND {end}{exclusion}"))
+}

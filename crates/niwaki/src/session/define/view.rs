@@ -1,0 +1,263 @@
+//! CREATE VIEW and DROP VIEW, and the views that read what goes or changes.
+
+use niwaki_catalog::{
+    Column, Oid, Relation, RelationDefinition, RelationKind, RelationOptions, RelationStats,
+};
+use niwaki_sql::utility::{AlterColumn, AlterCommand, CreateView, Persistence};
+use niwaki_sql::{NewView, SqlError, analyze_view};
+use niwaki_txn::TableLockMode;
+use pg_query::NodeEnum;
+
+use super::{Definer, options};
+use crate::Result;
+use crate::session::Session;
+use crate::session::type_names::shown_with_modifier;
+
+impl Definer<'_> {
+    pub(super) fn create_view(&mut self, spec: &CreateView, source: &str) -> Result<()> {
+        let mut view_options = RelationOptions::default();
+        options::set(RelationKind::View, &mut view_options, &spec.options)?;
+        if let Some(check) = spec.check {
+            view_options.set("check_option", check.word());
+        }
+        let new = self.read_view(spec, source)?;
+        may_check(new.not_updatable, &view_options)?;
+        let mut columns: Vec<Column> =
+            new.columns.iter().map(|c| Column::new(&*c.name, c.column_type)).collect();
+        if spec.columns.len() > columns.len() {
+            let message = "CREATE VIEW specifies more column names than columns";
+            return Err(SqlError::new("42601", message));
+        }
+        for (column, name) in columns.iter_mut().zip(&spec.columns) {
+            column.name.clone_from(name);
+        }
+        let temporary = self.state().temporary_schema();
+        let reads_temporary = new.relations.iter().any(|r| temporary == Some(r.schema));
+        let persistence = match spec.persistence {
+            Persistence::Permanent if reads_temporary => {
+                self.notice(format!("view \"{}\" will be a temporary view", spec.name.name));
+                Persistence::Temporary
+            }
+            given => given,
+        };
+        let schema = self.creation_schema(&spec.name, persistence)?;
+        let name = &spec.name.name;
+        for (at, column) in columns.iter().enumerate() {
+            if columns[..at].iter().any(|other| other.name == column.name) {
+                let message = format!("column \"{}\" specified more than once", column.name);
+                return Err(SqlError::new("42701", message));
+            }
+        }
+        if spec.replace
+            && let Some(old) = self.state().lookup(schema, name).cloned()
+        {
+            return self.replace_view(old.oid, columns, view_options, new);
+        }
+        if !self.name_is_free(schema, name, false)? {
+            return Ok(());
+        }
+        self.name_is_no_type(schema, name)?;
+        let oid = self.session.new_oid();
+        self.create(RelationDefinition {
+            oid,
+            schema,
+            name: name.clone(),
+            kind: RelationKind::View,
+            file: 0,
+            values: None,
+            logged: true,
+            columns,
+            checks: Vec::new(),
+            foreign_keys: Vec::new(),
+            comment: None,
+            options: view_options,
+            index: None,
+            sequence: None,
+            query: Some(new.definition),
+            stats: RelationStats::default(),
+        })
+    }
+
+    /// Analyzes the query; what it names is locked, and stays as long as this transaction runs.
+    fn read_view(&mut self, spec: &CreateView, source: &str) -> Result<NewView> {
+        let NodeEnum::SelectStmt(select) = &*spec.query else {
+            return Err(SqlError::internal("a view that is no query"));
+        };
+        loop {
+            let version = self.session.catalog.version();
+            let new =
+                self.session.with_analysis(|context| analyze_view(select, source, context))?;
+            let relations = new.relations.iter().filter(|r| !r.is_system()).map(|r| r.oid);
+            for oid in relations.chain(new.definition.types.iter().copied()) {
+                self.lock(oid, TableLockMode::AccessShare)?;
+            }
+            // Ends: each round waits for the end of a transaction that changed a definition; the locks stay.
+            if self.session.catalog.version() == version {
+                return Ok(new);
+            }
+        }
+    }
+
+    fn replace_view(
+        &mut self,
+        oid: Oid,
+        columns: Vec<Column>,
+        view_options: RelationOptions,
+        new: NewView,
+    ) -> Result<()> {
+        self.lock(oid, TableLockMode::AccessExclusive)?;
+        let old = self.current(oid)?;
+        if old.query.is_none() {
+            return Err(SqlError::new("42809", format!("\"{}\" is not a view", old.name)));
+        }
+        let refused = |message: String| SqlError::new("42P16", message);
+        if columns.len() < old.columns.len() {
+            return Err(refused("cannot drop columns from view".to_owned()));
+        }
+        let state = self.state();
+        for (was, is) in old.columns.iter().zip(&columns) {
+            if was.name != is.name {
+                let message = format!(
+                    "cannot change name of view column \"{}\" to \"{}\"",
+                    was.name, is.name
+                );
+                return Err(refused(message).with_hint(
+                    "Use ALTER VIEW ... RENAME COLUMN ... to change name of view column instead.",
+                ));
+            }
+            if was.column_type() != is.column_type() {
+                let shown = |column: &Column| shown_with_modifier(&state, column.column_type());
+                return Err(refused(format!(
+                    "cannot change data type of view column \"{}\" from {} to {}",
+                    was.name,
+                    shown(was),
+                    shown(is)
+                )));
+            }
+        }
+        self.refuse_recursion(oid, &old.name, &new)?;
+        let mut definition = old.definition.clone();
+        let added = columns.into_iter().skip(old.columns.len());
+        definition.columns.extend(added);
+        definition.options = view_options;
+        definition.query = Some(new.definition);
+        self.update(definition)
+    }
+
+    /// Refuses a changed `check_option` of a view whose rows cannot be written.
+    pub(super) fn check_view_options(
+        &mut self,
+        view: &Relation,
+        given: &RelationOptions,
+    ) -> Result<()> {
+        if given.get("check_option").is_none() {
+            return Ok(());
+        }
+        let reason =
+            self.session.with_analysis(|context| niwaki_sql::view_not_updatable(view, context))?;
+        may_check(reason, given)
+    }
+
+    /// 42P17 when a view would read itself.
+    fn refuse_recursion(&mut self, oid: Oid, name: &str, new: &NewView) -> Result<()> {
+        let state = self.state();
+        let mut waiting: Vec<Oid> = new.definition.sources.iter().map(|s| s.relation).collect();
+        let mut seen: Vec<Oid> = Vec::new();
+        // Ends: each relation is looked at once.
+        while let Some(source) = waiting.pop() {
+            if source == oid {
+                let message =
+                    format!("infinite recursion detected in rules for relation \"{name}\"");
+                return Err(SqlError::new("42P17", message));
+            }
+            if !seen.contains(&source) {
+                seen.push(source);
+                let query = state.relation(source).and_then(|relation| relation.query.as_ref());
+                waiting.extend(query.iter().flat_map(|query| &query.sources).map(|s| s.relation));
+            }
+        }
+        Ok(())
+    }
+
+    /// 0A000 when a view reads a column whose type is to change.
+    pub(super) fn refuse_readers(&mut self, table: &Relation, position: usize) -> Result<()> {
+        let state = self.state();
+        for view in state.views_of(table.oid).iter().filter_map(|view| state.relation(*view)) {
+            let columns = view.query.as_ref().and_then(|query| query.columns_of(table.oid));
+            if columns.is_some_and(|columns| columns.iter().any(|c| usize::from(*c) == position)) {
+                let message = "cannot alter type of a column used by a view or rule";
+                return Err(SqlError::new("0A000", message).with_detail(format!(
+                    "rule _RETURN on view {} depends on column \"{}\"",
+                    self.shown_name(view),
+                    table.columns[position].name
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Session {
+    /// Takes away the views that read a relation that goes without being asked about, and those that read them.
+    pub(super) fn release_readers(&mut self, of: Oid) -> Result<()> {
+        let state = self.catalog.state();
+        for view in state.views_of(of) {
+            self.release_readers(*view)?;
+            // It may read another one that was taken away just now.
+            if self.catalog.state().relation(*view).is_some() {
+                let transaction = self.transaction.as_ref().ok_or_else(super::no_transaction)?;
+                self.catalog.remove(transaction, *view)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// WITH CHECK OPTION needs a view whose rows can be written.
+fn may_check(not_updatable: Option<&'static str>, given: &RelationOptions) -> Result<()> {
+    match (given.get("check_option"), not_updatable) {
+        (Some(_), Some(reason)) => {
+            let message = "WITH CHECK OPTION is supported only on automatically updatable views";
+            Err(SqlError::new("0A000", message).with_hint(reason))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// 42809 for what ALTER TABLE cannot do to a view.
+pub(super) fn refuse_for_view(view: &Relation, commands: &[AlterCommand]) -> Result<()> {
+    for command in commands {
+        let action = match command {
+            AlterCommand::SetOptions(_)
+            | AlterCommand::ResetOptions(_)
+            | AlterCommand::Owner(_)
+            | AlterCommand::Nothing => continue,
+            AlterCommand::Column { action: AlterColumn::Default(_), .. } => {
+                return Err(SqlError::unsupported("a default of a view's column"));
+            }
+            AlterCommand::AddColumn { .. } => "ADD COLUMN",
+            AlterCommand::DropColumn { .. } => "DROP COLUMN",
+            AlterCommand::AddConstraint(_) | AlterCommand::AddConstraintUsingIndex { .. } => {
+                "ADD CONSTRAINT"
+            }
+            AlterCommand::DropConstraint { .. } => "DROP CONSTRAINT",
+            AlterCommand::ValidateConstraint(_) => "VALIDATE CONSTRAINT",
+            AlterCommand::AlterConstraint { .. } => "ALTER CONSTRAINT",
+            AlterCommand::Column { action, .. } => match action {
+                AlterColumn::Default(_) | AlterColumn::Nothing => continue,
+                AlterColumn::SetNotNull => "ALTER COLUMN ... SET NOT NULL",
+                AlterColumn::DropNotNull => "ALTER COLUMN ... DROP NOT NULL",
+                AlterColumn::Type { .. } => "ALTER COLUMN ... SET DATA TYPE",
+                AlterColumn::AddIdentity(..) => "ALTER COLUMN ... ADD IDENTITY",
+                AlterColumn::SetIdentity(..) => "ALTER COLUMN ... SET IDENTITY",
+                AlterColumn::DropIdentity { .. } => "ALTER COLUMN ... DROP IDENTITY",
+                AlterColumn::DropExpression { .. } => "ALTER COLUMN ... DROP EXPRESSION",
+            },
+        };
+        let message =
+            format!("ALTER action {action} cannot be performed on relation \"{}\"", view.name);
+        return Err(SqlError::new("42809", message)
+            .with_detail("This operation is not supported for views."));
+    }
+    Ok(())
+}
