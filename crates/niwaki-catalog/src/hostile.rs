@@ -61,7 +61,9 @@ fn definition(bytes: &[u8]) {
         let _ = (key.type_oid(&relation), key.shown(&relation));
     }
     if let Some(query) = &relation.query {
-        let _ = query.names.iter().map(|name| query.meaning_at(name.at)).count();
+        for name in &query.names {
+            let _ = query.meaning_at(name.at);
+        }
         let _ = query.columns_of(relation.oid);
     }
     let types: Vec<_> = relation.columns.iter().map(|column| column.column_type()).collect();

@@ -19,6 +19,9 @@ use crate::plan::{ConflictPlan, ModifyKind, split_conjuncts};
 use crate::query::{From, ItemKind, JoinTree, ModifyQuery, ModifySource};
 use crate::types::element_of;
 
+/// The columns that an INSERT gives values for, as [`InsertTarget`] has them, and the subscripts behind each.
+type GivenColumns<'n> = (Vec<Option<usize>>, Vec<&'n [Node]>);
+
 /// Whether a new value is the old one with another part.
 fn is_part(value: &Expr) -> bool {
     match &value.kind {
@@ -177,7 +180,7 @@ impl Analyzer<'_> {
         &self,
         named: &WriteTarget,
         nodes: &'n [Node],
-    ) -> Result<(Vec<Option<usize>>, Vec<&'n [Node]>)> {
+    ) -> Result<GivenColumns<'n>> {
         if nodes.is_empty() {
             return Ok((named.all_columns(), Vec::new()));
         }

@@ -390,11 +390,11 @@ pub(super) const VIEW_COLUMN_USAGE: Computed = Computed {
     },
 };
 
+/// Takes a view, what it reads, and the positions of the columns that it reads.
+type EmitSource<'e> = &'e mut dyn FnMut(&Relation, &Relation, &[u16]) -> Result<()>;
+
 /// Calls `give` with each user's view, a table or view that it reads, and the positions of the columns that it reads.
-fn each_source(
-    reader: &Reader<'_>,
-    give: &mut dyn FnMut(&Relation, &Relation, &[u16]) -> Result<()>,
-) -> Result<()> {
+fn each_source(reader: &Reader<'_>, give: EmitSource<'_>) -> Result<()> {
     for view in reader.state.in_order() {
         for source in view.query.iter().flat_map(|query| &query.sources) {
             let table = reader.state.relation(source.relation);
