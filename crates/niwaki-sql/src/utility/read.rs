@@ -691,6 +691,12 @@ pub(super) fn options(nodes: &[Node]) -> Vec<(String, Option<String>)> {
 
 /// The name that an unsupported statement gets in its error.
 fn statement_name(node: &NodeEnum) -> String {
+    // The tree has one node for both.
+    if let NodeEnum::CreateTableAsStmt(create) = node
+        && create.objtype() == ObjectType::ObjectMatview
+    {
+        return "statement CREATE MATERIALIZED VIEW".to_owned();
+    }
     let debug = format!("{node:?}");
     let word = debug.split(['(', ' ', '{']).next().unwrap_or("statement");
     let word = word.strip_suffix("Stmt").unwrap_or(word);

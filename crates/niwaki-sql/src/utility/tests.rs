@@ -77,7 +77,7 @@ fn what_is_missing_is_named() {
         ("copy t from stdin with (format csv)", "COPY format csv"),
         ("begin isolation level serializable", "isolation level SERIALIZABLE"),
         ("vacuum full t", "VACUUM FULL"),
-        ("create view v as select 1", "statement VIEW"),
+        ("create materialized view v as select 1", "statement CREATE MATERIALIZED VIEW"),
         ("create table t (a xml)", "type xml"),
     ] {
         let (sqlstate, message) = refused(sql);
