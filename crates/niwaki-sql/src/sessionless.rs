@@ -43,6 +43,29 @@ pub(crate) fn analyze_context(now: i64) -> AnalyzeContext<'static> {
     }
 }
 
+/// Calls `run` with a context that has a catalog, a path and settings, and nothing else.
+pub(crate) fn with_names<T>(
+    names: &AnalyzeContext<'_>,
+    run: impl FnOnce(&ExecContext<'_>) -> T,
+) -> T {
+    with_context(|exec| {
+        run(&ExecContext {
+            catalog: names.catalog,
+            path: names.path,
+            store: exec.store,
+            environment: exec.environment,
+            source: exec.source,
+            text: names.text,
+            memory_limit: exec.memory_limit,
+            work_mem: exec.work_mem,
+            hash_mem: exec.hash_mem,
+            temp: exec.temp,
+            temp_chunk: exec.temp_chunk,
+            scratch: exec.scratch,
+        })
+    })
+}
+
 /// Calls `run` with a context that has default settings and nothing else.
 pub(crate) fn with_context<T>(run: impl FnOnce(&mut ExecContext<'_>) -> T) -> T {
     let fixed = fixed();

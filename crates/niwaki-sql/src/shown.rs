@@ -99,28 +99,8 @@ fn written(
     pretty: bool,
     of_domain: bool,
 ) -> String {
-    sessionless::with_context(|exec| {
-        let exec = ExecContext {
-            catalog: context.catalog,
-            path: context.path,
-            store: exec.store,
-            environment: exec.environment,
-            source: exec.source,
-            text: context.text,
-            memory_limit: exec.memory_limit,
-            work_mem: exec.work_mem,
-            hash_mem: exec.hash_mem,
-            temp: exec.temp,
-            temp_chunk: exec.temp_chunk,
-            scratch: exec.scratch,
-        };
-        let writer = Writer { relation, level: None, pretty, of_domain, indent: 0, exec: &exec };
-        // What an assignment would convert, is not shown to be converted.
-        let expr = match &expr.kind {
-            ExprKind::Cast { argument, explicit: false, .. }
-            | ExprKind::Length { argument, explicit: false } => argument,
-            _ => expr,
-        };
+    sessionless::with_names(context, |exec| {
+        let writer = Writer { relation, level: None, pretty, of_domain, indent: 0, exec };
         writer.show(expr, Parent::None)
     })
 }

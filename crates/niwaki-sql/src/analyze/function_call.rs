@@ -317,19 +317,25 @@ impl Analyzer<'_> {
         let mut order = Vec::new();
         for node in &call.agg_order {
             let Some(NodeEnum::SortBy(sort)) = &node.node else { continue };
-            let expr = self.expr_of(sort.node.as_deref())?;
-            let expr = self.to_output(expr)?;
-            if compare_function("<", expr.ty).is_none() {
-                let ty = self.format_oid(expr.ty);
-                let message = format!("could not identify an ordering operator for type {ty}");
-                return Err(self
-                    .error("42883", message, expr.location)
-                    .with_hint("Use an explicit ordering operator or modify the query."));
-            }
-            let (descending, nulls_first) = self.sort_direction(sort)?;
-            order.push((expr, descending, nulls_first));
+            order.push(self.own_sort_key(sort)?);
         }
         Ok((arguments, filter, order))
+    }
+
+    /// A key of the ORDER BY that an aggregate or a window has of its own: what it is, whether it descends, and whether NULLs
+    /// come first.
+    pub(super) fn own_sort_key(&mut self, sort: &protobuf::SortBy) -> Result<(Expr, bool, bool)> {
+        let expr = self.expr_of(sort.node.as_deref())?;
+        let expr = self.to_output(expr)?;
+        if compare_function("<", expr.ty).is_none() {
+            let ty = self.format_oid(expr.ty);
+            let message = format!("could not identify an ordering operator for type {ty}");
+            return Err(self
+                .error("42883", message, expr.location)
+                .with_hint("Use an explicit ordering operator or modify the query."));
+        }
+        let (descending, nulls_first) = self.sort_direction(sort)?;
+        Ok((expr, descending, nulls_first))
     }
 }
 

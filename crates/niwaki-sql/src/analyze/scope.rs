@@ -7,12 +7,11 @@ use niwaki_types::{ColumnType, TypeOid};
 use pg_query::protobuf::Alias;
 
 use super::names_of;
+use super::window::NamedWindow;
 use crate::context::ColumnInfo;
 use crate::expr::Expr;
 use crate::plan::{AggregateCall, SetCall, SlotRange, Windowing};
 use crate::query::{FromItem, ItemKind, JoinTree};
-
-use super::window::NamedWindow;
 
 /// Names and slots of one query level. Its row is all FROM items' columns side by side.
 #[derive(Default)]
@@ -229,8 +228,7 @@ impl Scope {
     /// Notes what the newest item, whose slots begin at `start`, is.
     pub(super) fn add_source(&mut self, kind: ItemKind, name: String, start: usize) -> JoinTree {
         let slots = SlotRange { start, end: self.width() };
-        let (aliased, aliases, view) = (false, Vec::new(), None);
-        self.sources.push(FromItem { kind, name, aliased, aliases, view, slots });
+        self.sources.push(FromItem::new(kind, name, slots));
         JoinTree::Item(self.sources.len() - 1)
     }
 

@@ -28,7 +28,8 @@ impl Base<'_> {
         let ExprKind::Slot { depth: 0, slot } = self.targets.get(number)?.kind else { return None };
         let column = slot.checked_sub(self.start)?;
         let definition = self.relation.columns.get(column)?;
-        (definition.type_oid == self.targets[number].ty.0).then_some(column)
+        let shown = self.targets[number].declared();
+        (definition.column_type().declared() == shown).then_some(column)
     }
 }
 

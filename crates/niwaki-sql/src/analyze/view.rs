@@ -98,13 +98,8 @@ pub fn analyze_view(
     if names.windows(2).any(|two| two.first().map(|n| n.at) == two.last().map(|n| n.at)) {
         return Err(SqlError::unsupported("a view in which a name means two things"));
     }
-    let mut sources = Sources::default();
-    sources.query(&query);
-    for (number, shared) in analyzer.shared.iter().enumerate() {
-        if !analyzer.shared_of_views.iter().any(|of_view| of_view.contains(&number)) {
-            sources.query(&shared.query);
-        }
-    }
+    refuse_inner_recursion(&query, &analyzer.shared)?;
+    let mut sources = analyzer.sources_of(&query);
     let mut types: Vec<Oid> = query
         .columns
         .iter()
@@ -151,12 +146,43 @@ pub(crate) fn view_query(relation: &Relation, context: &AnalyzeContext<'_>) -> R
     Ok(ViewQuery { query, shared: analyzer.shared })
 }
 
-/// Whether a stored view can still be read, and has the columns that its definition says.
+/// Whether a stored view can still be read, has the columns that its definition says, and reads no others than these.
 ///
 /// # Errors
 /// What is wrong with it.
 pub fn check_view(relation: &Relation, context: &AnalyzeContext<'_>) -> Result<()> {
-    view_query(relation, context).map(|_| ())
+    let Some(definition) = &relation.query else {
+        return Err(SqlError::internal("a relation that is no view of a user"));
+    };
+    let mut analyzer = Analyzer::new(context, "", Vec::new());
+    let query = analyzer.view_rows(relation, definition)?;
+    // All are within its own range; those of views inside it are in smaller ones.
+    analyzer.shared_of_views.pop();
+    for source in analyzer.sources_of(&query).found {
+        let known = definition.columns_of(source.relation);
+        let is_known = |known: &[u16]| source.columns.iter().all(|column| known.contains(column));
+        if !known.is_some_and(is_known) {
+            let message = format!(
+                "view \"{}\" reads more of relation {} than its definition says",
+                relation.name, source.relation
+            );
+            return Err(SqlError::internal(message));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what could not be shown: a recursive query that stands where it is named, since it reads rows around its WITH.
+fn refuse_inner_recursion(query: &Query, shared: &[SharedQuery]) -> Result<()> {
+    let inside = |shared: &SharedQuery| match &shared.query.body {
+        Body::Set(set) => set.left.query.has_recursion() || set.right.query.has_recursion(),
+        _ => shared.query.has_recursion(),
+    };
+    if query.has_recursion() || shared.iter().any(inside) {
+        let what = "a view with a recursive WITH query that reads rows of a query around it";
+        return Err(SqlError::unsupported(what));
+    }
+    Ok(())
 }
 
 /// Why rows cannot be written through a stored view, in PostgreSQL's words.
@@ -194,12 +220,14 @@ impl Analyzer<'_> {
         inner.expanding = std::mem::take(&mut self.expanding);
         inner.expanding.push(relation.oid);
         inner.shared = std::mem::take(&mut self.shared);
+        inner.shared_of_views = std::mem::take(&mut self.shared_of_views);
         inner.relations = std::mem::take(&mut self.relations);
         let first = inner.shared.len();
         let query = inner.whole_text();
         self.expanding = std::mem::take(&mut inner.expanding);
         self.expanding.pop();
         self.shared = std::mem::take(&mut inner.shared);
+        self.shared_of_views = std::mem::take(&mut inner.shared_of_views);
         self.shared_of_views.push(first..self.shared.len());
         self.relations = std::mem::take(&mut inner.relations);
         // Positions in the view's text say nothing to who asks.
@@ -224,6 +252,18 @@ impl Analyzer<'_> {
             info.attribute = i16::try_from(number + 1).unwrap_or(0);
         }
         Ok(query)
+    }
+
+    /// What a query reads, with its WITH queries. Those of views that it reads are theirs.
+    fn sources_of(&self, query: &Query) -> Sources {
+        let mut sources = Sources::default();
+        sources.query(query);
+        for (number, shared) in self.shared.iter().enumerate() {
+            if !self.shared_of_views.iter().any(|of_view| of_view.contains(&number)) {
+                sources.query(&shared.query);
+            }
+        }
+        sources
     }
 
     /// Whether the text is that of a view, whose names have their meanings.
@@ -457,6 +497,7 @@ impl Sources {
                 }
             }
             None => {
+                select.windowing.for_each_row_expr(&mut reads);
                 select.targets.iter().for_each(&mut reads);
                 select.sets.iter().flat_map(|set| &set.arguments).for_each(&mut reads);
             }

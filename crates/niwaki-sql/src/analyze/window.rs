@@ -3,7 +3,7 @@
 use niwaki_types::TypeOid;
 use pg_query::{Node, NodeEnum, protobuf};
 
-use super::scope::Place;
+use super::scope::{Place, Within};
 use super::{Analyzer, names_of};
 use crate::error::Result;
 use crate::expr::{Expr, ExprKind};
@@ -87,7 +87,7 @@ impl Analyzer<'_> {
 
     fn window_definition(&mut self, definition: &protobuf::WindowDef) -> Result<Window> {
         let place = self.scope()?.place;
-        let within = std::mem::replace(&mut self.scope()?.within, super::scope::Within::Nothing);
+        let within = std::mem::replace(&mut self.scope()?.within, Within::Nothing);
         let result = self.window_parts(definition);
         let scope = self.scope()?;
         scope.within = within;
@@ -142,16 +142,8 @@ impl Analyzer<'_> {
         let mut order: Vec<SortKey> = Vec::new();
         for node in nodes {
             let Some(NodeEnum::SortBy(sort)) = &node.node else { continue };
-            let (descending, nulls_first) = self.sort_direction(sort)?;
-            let expr = self.expr_of(sort.node.as_deref())?;
+            let (expr, descending, nulls_first) = self.own_sort_key(sort)?;
             let expr = self.window_key(expr)?;
-            if compare_function("<", expr.ty).is_none() {
-                let ty = self.format_oid(expr.ty);
-                let message = format!("could not identify an ordering operator for type {ty}");
-                return Err(self
-                    .error("42883", message, expr.location)
-                    .with_hint("Use an explicit ordering operator or modify the query."));
-            }
             if !order.iter().any(|known| known.expr.same(&expr)) {
                 order.push(SortKey { expr, descending, nulls_first });
             }

@@ -191,10 +191,10 @@ fn over(expr: &Expr, start: usize, columns: &[WrittenColumn]) -> Expr {
             && depth == level
             && let Some(column) = slot.checked_sub(start).and_then(|number| columns.get(number))
         {
-            let (ty, typmod) = (place.ty, place.typmod);
+            let (ty, typmod, domain) = (place.ty, place.typmod, place.domain);
             *place = column.value.clone();
             shift_depth(place, level);
-            (place.ty, place.typmod) = (ty, typmod);
+            (place.ty, place.typmod, place.domain) = (ty, typmod, domain);
         }
     });
     expr

@@ -104,11 +104,7 @@ fn write_item(out: &mut Lines, item: &FromItem, level: &Level<'_>, style: &Style
         *columns = columns_of(item, level.shared).into_iter().map(|(name, _)| name).collect();
     };
     match (&item.kind, &item.view) {
-        (_, Some(relation)) => {
-            out.push(&object_name(relation.oid.0, TypeOid::REGCLASS, style.exec));
-            own_name = !item.aliased;
-        }
-        (ItemKind::Table(relation) | ItemKind::View(relation), None) => {
+        (_, Some(relation)) | (ItemKind::Table(relation) | ItemKind::View(relation), None) => {
             out.push(&object_name(relation.oid.0, TypeOid::REGCLASS, style.exec));
             own_name = !item.aliased;
         }

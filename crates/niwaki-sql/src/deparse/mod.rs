@@ -16,7 +16,7 @@ use niwaki_catalog::{CatalogState, Relation, SearchPath};
 use niwaki_types::TextSettings;
 
 use crate::analyze::{ViewQuery, view_query};
-use crate::context::{AnalyzeContext, ExecContext};
+use crate::context::AnalyzeContext;
 use crate::error::Result;
 use crate::sessionless;
 
@@ -38,21 +38,5 @@ pub fn view_text(
     let context =
         AnalyzeContext { catalog, path, text: &settings, ..sessionless::analyze_context(0) };
     let ViewQuery { query, shared } = view_query(relation, &context)?;
-    Ok(sessionless::with_context(|exec| {
-        let exec = ExecContext {
-            catalog,
-            path,
-            store: exec.store,
-            environment: exec.environment,
-            source: exec.source,
-            text: &settings,
-            memory_limit: exec.memory_limit,
-            work_mem: exec.work_mem,
-            hash_mem: exec.hash_mem,
-            temp: exec.temp,
-            temp_chunk: exec.temp_chunk,
-            scratch: exec.scratch,
-        };
-        query::whole(&query, &shared, pretty, &exec)
-    }))
+    Ok(sessionless::with_names(&context, |exec| query::whole(&query, &shared, pretty, exec)))
 }

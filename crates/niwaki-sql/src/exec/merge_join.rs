@@ -107,11 +107,9 @@ impl MergeJoin {
                         rt.charge(bytes)?;
                         self.group.extend(self.ahead.take());
                     } else {
-                        let temp = || rt.exec.temp.cloned();
-                        rest.get_or_insert_with(|| {
-                            RowKeeper::within(temp(), rt.exec.temp_chunk, 0)
-                        })
-                        .push(&ahead.values)?;
+                        let exec = &*rt.exec;
+                        let none = || RowKeeper::within(exec.temp.cloned(), exec.temp_chunk, 0);
+                        rest.get_or_insert_with(none).push(&ahead.values)?;
                     }
                 }
             }

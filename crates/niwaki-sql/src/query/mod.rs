@@ -299,6 +299,11 @@ impl Query {
 }
 
 impl FromItem {
+    /// An item that is no user's view and has no alias.
+    pub(crate) fn new(kind: ItemKind, name: String, slots: SlotRange) -> Self {
+        Self { kind, name, aliased: false, aliases: Vec::new(), view: None, slots }
+    }
+
     /// What it is called now: its alias, or the name of its relation.
     pub(crate) fn shown_name(&self) -> &str {
         match (&self.kind, &self.view) {

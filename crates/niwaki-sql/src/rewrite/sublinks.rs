@@ -100,14 +100,7 @@ fn any_join(
     let on = Expr::call(function, vec![left, right], niwaki_types::TypeOid::BOOL, location);
     let name = "ANY_subquery".to_owned();
     let kind = ItemKind::Query(Box::new(query));
-    from.items.push(FromItem {
-        kind,
-        name,
-        aliased: false,
-        aliases: Vec::new(),
-        view: None,
-        slots,
-    });
+    from.items.push(FromItem::new(kind, name, slots));
     from.width = slots.end;
     (JoinTree::Item(from.items.len() - 1), vec![on])
 }

@@ -207,7 +207,7 @@ impl Definer<'_> {
         self.update_type(definition)
     }
 
-    fn update_type(&mut self, definition: TypeDefinition) -> Result<()> {
+    pub(super) fn update_type(&mut self, definition: TypeDefinition) -> Result<()> {
         let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
         Ok(self.session.catalog.update_type(transaction, definition)?)
     }

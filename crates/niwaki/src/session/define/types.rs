@@ -113,8 +113,7 @@ impl Definer<'_> {
 
     fn update_labels(&mut self, mut definition: TypeDefinition, labels: &EnumType) -> Result<()> {
         definition.set_labels(labels);
-        let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
-        Ok(self.session.catalog.update_type(transaction, definition)?)
+        self.update_type(definition)
     }
 
     fn add_value(
