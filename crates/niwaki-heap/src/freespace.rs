@@ -4,7 +4,8 @@
 //! to a page looks again. Vacuum and a clean stop write it to its own fork, where it is found again.
 //!
 //! After a crash the fork is old. Where it says that there is much room, that is tried; every other page is
-//! **unknown**. Before the heap grows by one page, [`LOOKS`] unknown ones are looked at, each once. So a
+//! **unknown**. Before a page is used by which the heap has grown, [`LOOKS`] unknown ones are looked at, each once; it grows
+//! by many at once, and the looks for those are owed until they are used, so that nobody waits for all of them. So a
 //! crash costs at most one reading of the heap, spread over the insertions that follow, and room that
 //! was forgotten lets the heap grow by 1 / [`LOOKS`] at most.
 //!
@@ -47,7 +48,7 @@ const UNKNOWN: u8 = 1;
 const NEARLY_FULL: usize = PAGE_SIZE / 4;
 /// Rows of a full page that were rolled back are worth a pass over it if they take so much.
 const ROLLED_BACK_MIN: usize = PAGE_SIZE / 8;
-/// Unknown pages looked at before the heap grows by one page.
+/// Unknown pages looked at for each page that the heap grows by.
 const LOOKS: u32 = 16;
 
 /// What is known about a heap's room.
@@ -63,6 +64,8 @@ pub(crate) struct FreeSpace {
     targets: [AtomicU32; TARGETS],
     /// Where looking at unknown pages goes on.
     looked: AtomicU32,
+    /// Looks for pages by which the heap has grown and which nobody uses yet.
+    owed: AtomicU32,
     /// The oldest snapshot of when the last round of looking began.
     round: AtomicU64,
     /// Passes that readers made.
@@ -78,6 +81,7 @@ impl Default for FreeSpace {
             cursor: AtomicU32::new(0),
             targets: std::array::from_fn(|_| AtomicU32::new(0)),
             looked: AtomicU32::new(0),
+            owed: AtomicU32::new(0),
             round: AtomicU64::new(0),
             reader_passes: AtomicU32::new(0),
         }
@@ -199,6 +203,21 @@ impl FreeSpace {
                 return Some(block);
             }
         }
+    }
+
+    /// The heap has grown by so many pages, one of which is used at once.
+    fn owe(&self, pages: u32) {
+        let looks = pages.saturating_sub(1) * LOOKS;
+        let add = |owed: u32| Some(owed.saturating_add(looks));
+        // Always some.
+        let _ = self.owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+    }
+
+    /// Looks that are owed for one page, owed no more.
+    fn take_owed(&self) -> u32 {
+        let less = |owed: u32| (owed > 0).then(|| owed.saturating_sub(LOOKS));
+        let before = self.owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        before.map_or(0, |owed| owed.min(LOOKS))
     }
 
     pub(crate) fn count_reader_pass(&self) {
@@ -346,30 +365,44 @@ impl<'e> Heap<'e> {
     pub(crate) fn new_target(&self, session: usize, len: usize) -> Result<u32> {
         self.load_map()?;
         let space = &self.relation.shared.space;
-        if let Some(block) = space.take(len) {
-            // The map may know blocks that were cut off since.
-            if block < self.blocks()? {
-                space.set_target(session, Some(block));
-                return Ok(block);
-            }
-        }
-        let blocks = self.blocks()?;
-        // A small heap stays small; a growing one asks the system seldom.
-        let count = (blocks / 16).clamp(1, EXTEND_MAX);
-        if let Some(block) = self.look_for_room(len, count * LOOKS)? {
+        if let Some(block) = self.look_for_room(len, space.take_owed())? {
             space.set_target(session, Some(block));
             return Ok(block);
         }
+        if let Some(block) = self.take_known(len)? {
+            space.set_target(session, Some(block));
+            return Ok(block);
+        }
+        // While this session looks another one may make room.
+        let found = match self.look_for_room(len, LOOKS)? {
+            None => self.take_known(len)?,
+            found => found,
+        };
+        if let Some(block) = found {
+            space.set_target(session, Some(block));
+            return Ok(block);
+        }
+        let blocks = self.blocks()?;
         if blocks >= BlockNumber::INVALID.0 - EXTEND_MAX {
             return Err(Error::TooManyBlocks { file: self.relation.file.id.0, blocks });
         }
+        // A small heap stays small; a growing one asks the system seldom.
+        let count = (blocks / 16).clamp(1, EXTEND_MAX);
         let grown = self.storage.pool().extend(self.relation.file, Fork::Main, count)?;
+        space.owe(grown.count);
         let first = grown.first.0;
         for block in first + 1..first.saturating_add(grown.count) {
             space.record(block, PAGE_SIZE);
         }
         space.set_target(session, Some(first));
         Ok(first)
+    }
+
+    /// Takes a page out of the map that has room for `len` bytes.
+    fn take_known(&self, len: usize) -> Result<Option<u32>> {
+        // The map may know blocks that were cut off since.
+        let blocks = self.blocks()?;
+        Ok(self.relation.shared.space.take(len).filter(|block| *block < blocks))
     }
 
     /// Looks at unknown pages, `looks` at most, until one takes `len` bytes. What can go there goes.
@@ -551,5 +584,20 @@ impl<'e> Heap<'e> {
             return Ok(());
         }
         self.rebase(page, xid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_are_owed_page_by_page() {
+        let space = FreeSpace::default();
+        assert_eq!(space.take_owed(), 0);
+        space.owe(1);
+        assert_eq!(space.take_owed(), 0, "the one page is used, and was paid for");
+        space.owe(4);
+        assert_eq!([(); 4].map(|()| space.take_owed()), [LOOKS, LOOKS, LOOKS, 0]);
     }
 }
