@@ -631,7 +631,7 @@ impl Heap<'_> {
         } = self.plan(page, page.id().block, horizon, options);
         let held = u32::try_from(left.total().versions).unwrap_or(u32::MAX);
         self.relation.shared.held.note(page.id().block.0, left);
-        if options.settle {
+        if options.settle && mixed > 0 {
             // Those of which this pass removes something are not settled before that is seen to.
             plan.unmixed = self.settled_single(page);
         }

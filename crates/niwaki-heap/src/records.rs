@@ -222,12 +222,14 @@ impl Records {
         })
     }
 
-    /// Roots of a block of which no version is unseen, and whether their payloads are right.
-    fn settled(&self, block: u32) -> Vec<(u16, bool)> {
+    /// Roots of a block of which no version is unseen, and that are `wanted`: it is given the root's offset, and whether its
+    /// payloads are right.
+    fn settled(&self, block: u32, wanted: impl Fn(u16, bool) -> bool) -> Vec<u16> {
         let part = self.part(block).lock();
         let records = part.blocks.get(&block).into_iter().flatten();
         let settled = records.filter(|record| record.unseen == 0 || seeded_bug!("complete-record"));
-        settled.map(|record| (record.offset, !record.old_payloads)).collect()
+        let wanted = settled.filter(|record| wanted(record.offset, !record.old_payloads));
+        wanted.map(|record| record.offset).collect()
     }
 }
 
@@ -253,11 +255,8 @@ impl Heap<'_> {
         if self.is_freeing_paused() {
             return Vec::new();
         }
-        let is_dead = |(offset, _): (u16, bool)| {
-            let state = page.item_id(OffsetNumber(offset)).state();
-            (state == ItemState::Dead).then_some(offset)
-        };
-        self.relation.shared.records.settled(block).into_iter().filter_map(is_dead).collect()
+        let is_dead = |offset, _| page.item_id(OffsetNumber(offset)).state() == ItemState::Dead;
+        self.relation.shared.records.settled(block, is_dead)
     }
 
     /// Roots of a latched page that have only their one version's entries.
@@ -265,14 +264,9 @@ impl Heap<'_> {
         if self.is_freeing_paused() {
             return Vec::new();
         }
-        let settled = self.relation.shared.records.settled(page.id().block.0);
-        let mut roots: Vec<u16> = settled
-            .into_iter()
-            .filter(|&(offset, right)| {
-                right && page.item_id(OffsetNumber(offset)).mixed() != Mixed::No
-            })
-            .map(|(offset, _)| offset)
-            .collect();
+        let is_mixed =
+            |offset, right| right && page.item_id(OffsetNumber(offset)).mixed() != Mixed::No;
+        let mut roots = self.relation.shared.records.settled(page.id().block.0, is_mixed);
         self.retain_single(page, &mut roots);
         roots
     }
@@ -301,17 +295,21 @@ mod tests {
         let second = records.removed(root).unwrap();
         assert_eq!(first, second);
         records.seen(root, first, true);
-        assert_eq!(records.settled(3), [(2, true)]);
+        let all = |_, _| true;
+        let right = |_, right| right;
+        assert_eq!(records.settled(3, all), [2]);
         records.seen(root, second, false);
-        assert_eq!(records.settled(3), [(1, false), (2, true)]);
+        assert_eq!(records.settled(3, all), [1, 2]);
+        assert_eq!(records.settled(3, right), [2]);
         records.end(3, &[2]);
-        assert_eq!(records.settled(3), [(1, false)]);
+        assert_eq!(records.settled(3, all), [1]);
+        assert!(records.settled(3, right).is_empty());
         // The line pointer is used again, and somebody is late.
         let late = records.removed(root).unwrap();
         records.begin(root);
         records.removed(root).unwrap();
         records.seen(root, late, true);
-        assert!(records.settled(3).is_empty());
+        assert!(records.settled(3, all).is_empty());
         records.end_all();
         assert_eq!(records.removed(root), None);
     }
