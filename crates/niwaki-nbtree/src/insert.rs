@@ -151,9 +151,12 @@ impl Index {
         let fine = leaf.verify(self.page_id(block), Some(0)).is_ok()
             && leaf.is_rightmost()
             && self.fits(&leaf, record.len() - wal::OFFSET_SIZE)
-            && leaf.entry_count() > 0
-            && first.order_of(leaf.tuple(1)).is_lt();
-        if !fine {
+            && leaf.entry_count() > 0;
+        let behind = fine && first.order_of(leaf.tuple(1)).is_lt();
+        if !behind {
+            // Where keys do not ascend the leaf is the wrong one nearly always, and its latch is everybody's: the next entry
+            // that goes to the right end names it again.
+            self.rightmost.store(NO_BLOCK.0, Ordering::Relaxed);
             return Ok(None);
         }
         count(&self.counters.fast_path_inserts, 1);

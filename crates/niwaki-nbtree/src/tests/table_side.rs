@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use niwaki_env::rng::{Rng, SeededRng};
+use niwaki_env::sync::atomic::Ordering;
 use niwaki_storage::{Csn, Result, Tid, Xid};
 
 use super::test_table::TestTable;
@@ -261,6 +262,22 @@ fn ascending_keys_take_the_fast_path_and_fill_pages() {
     let used = f64::from(report.leaf_pages) * 8152.0 - report.leaf_free_bytes as f64;
     let fill = used / (f64::from(report.leaf_pages) * 8152.0);
     assert!((0.87..0.93).contains(&fill), "{fill}");
+}
+
+#[test]
+fn keys_that_do_not_ascend_leave_the_rightmost_leaf_alone() {
+    let index = index(IndexOptions::default());
+    let append = |n: u32| {
+        insert(&index, &(2 * n).to_be_bytes(), Tid::new(n, 1));
+    };
+    (0..2_000).for_each(append);
+    let named = || index.rightmost.load(Ordering::Relaxed);
+    assert_ne!(named(), 0);
+    insert(&index, &3u32.to_be_bytes(), Tid::new(1, 2));
+    assert_eq!(named(), 0, "the next one would latch it in vain");
+    let before = index.stats().fast_path_inserts;
+    (2_000..2_010).for_each(append);
+    assert_eq!(index.stats().fast_path_inserts, before + 9);
 }
 
 #[test]
