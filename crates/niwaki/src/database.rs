@@ -408,6 +408,10 @@ const OTHER_OPEN_FILES: u64 = 64;
 /// However few the system allows, so many relation files are opened: a system that refuses says so.
 const OPEN_FILES_MIN: u64 = 16;
 
+/// Blocks of the log's buffer: never fewer, and by itself never more than a segment of the log has.
+const WAL_BUFFERS_MIN: usize = 8;
+const WAL_BUFFERS_MAX: usize = 2048;
+
 /// `open_files_limit` is what the system allows the process.
 fn storage_options(settings: &Settings, open_files_limit: Option<u64>) -> StorageOptions {
     let defaults = StorageOptions::default();
@@ -417,10 +421,13 @@ fn storage_options(settings: &Settings, open_files_limit: Option<u64>) -> Storag
     let open_files = open_files_limit.map_or(u64::MAX, |limit| limit.saturating_sub(others));
     StorageOptions {
         shared_buffers: number("shared_buffers") as usize,
+        // As in PostgreSQL: by itself a 32nd of the pool, and what a slow sync of the log is to outlast fits.
         wal_buffers: match usize::try_from(wal_buffers) {
-            Ok(blocks) if blocks > 0 => blocks.max(8) * niwaki_storage::page::PAGE_SIZE,
-            _ => defaults.wal_buffers,
-        },
+            Ok(blocks) if blocks > 0 => blocks,
+            _ => (number("shared_buffers") as usize / 32).min(WAL_BUFFERS_MAX),
+        }
+        .max(WAL_BUFFERS_MIN)
+            * niwaki_storage::page::PAGE_SIZE,
         full_page_writes: settings.bool("full_page_writes"),
         max_wal_bytes: number("max_wal_size") << 20,
         checkpoint_timeout: Duration::from_secs(number("checkpoint_timeout")),
