@@ -9,6 +9,7 @@ use crate::error::{Result, TypeError};
 use crate::text_io::{NAME_BYTES_MAX, check_text, fit_length};
 use crate::{
     ColumnType, Datum, Interval, Jsonb, Numeric, TimeTz, TypeOid, UserTypes, datetime, json_shape,
+    quoted_char,
 };
 
 /// Before the text of a `jsonb`: the only form there is.
@@ -27,8 +28,7 @@ pub fn write_binary(value: &Datum, oid: TypeOid, types: &UserTypes, out: &mut Ve
         Datum::Float4(value) => out.extend_from_slice(&value.to_be_bytes()),
         Datum::Float8(value) => out.extend_from_slice(&value.to_be_bytes()),
         Datum::Numeric(value) => value.write_wire(out),
-        // A "char" is one byte always, zero where the text is empty.
-        Datum::Text(value) if oid == TypeOid::CHAR && value.is_empty() => out.push(0),
+        Datum::Text(value) if oid == TypeOid::CHAR => out.push(quoted_char::byte(value)),
         Datum::Text(value) => out.extend_from_slice(value.as_bytes()),
         Datum::Bytea(value) => out.extend_from_slice(value),
         Datum::Date(value) => out.extend_from_slice(&value.to_be_bytes()),
@@ -122,13 +122,10 @@ fn read_other(kind: ColumnType, bytes: &[u8], types: &UserTypes) -> Result<Datum
             }
             Datum::Text(Arc::from(text(bytes)?))
         }
-        TypeOid::CHAR => match exactly(bytes)? {
-            [0] => Datum::text(""),
-            [byte] if byte.is_ascii() => Datum::Text(Arc::from(text(bytes)?)),
-            _ => {
-                return Err(TypeError::unsupported("type \"char\" with a character beyond ASCII"));
-            }
-        },
+        TypeOid::CHAR => {
+            let [byte] = exactly(bytes)?;
+            Datum::Text(quoted_char::of_byte(byte).into())
+        }
         TypeOid::BYTEA => Datum::Bytea(Arc::from(bytes)),
         TypeOid::DATE => {
             Datum::Date(datetime::check_date(i32::from_be_bytes(exactly(bytes)?).into())?)

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::arith::{float_overflow, float_underflow};
 use crate::error::{Result, TypeError};
 use crate::text_io::{check_text, fit_length, input, to_text, truncated_name};
-use crate::{ColumnType, Datum, InputContext, Numeric, TypeOid, datetime, jsonb_to_scalar};
+use crate::{
+    ColumnType, Datum, InputContext, Numeric, TypeOid, datetime, jsonb_to_scalar, quoted_char,
+};
 
 /// Converts `value` of type `from` to type `to`, its typmod included. NULL stays NULL.
 ///
@@ -60,7 +62,7 @@ fn convert(
         return match (from, to.oid) {
             // The code of the one character, not a number it may look like.
             (TypeOid::CHAR, TypeOid::INT4) => {
-                Ok(Datum::Int4(text.chars().next().map_or(0, u32::from) as i32))
+                Ok(Datum::Int4(quoted_char::byte(text).cast_signed().into()))
             }
             (TypeOid::CHAR, _) => Err(no_cast(from, to.oid)),
             _ => input(to, text, context),
@@ -190,24 +192,21 @@ fn to_text_type(
         Datum::Text(text) if from == TypeOid::BPCHAR && to.oid != TypeOid::BPCHAR => {
             text.trim_end_matches(' ')
         }
+        Datum::Text(text) if from == TypeOid::CHAR && to.oid != TypeOid::CHAR => {
+            shown = quoted_char::shown(text);
+            &shown
+        }
         Datum::Text(text) => text,
         Datum::Int4(code) if to.oid == TypeOid::CHAR => {
-            shown = match u8::try_from(*code) {
-                Ok(0) => String::new(),
-                Ok(code) if code.is_ascii() => char::from(code).to_string(),
-                _ if !(-128..128).contains(code) => {
-                    return Err(TypeError::new("22003", "\"char\" out of range"));
-                }
-                _ => return Err(TypeError::unsupported("type \"char\" beyond ASCII")),
-            };
-            &shown
+            let byte = i8::try_from(*code).map_err(|_| TypeError::out_of_range("\"char\""))?;
+            return Ok(Datum::Text(quoted_char::of_byte(byte.cast_unsigned()).into()));
         }
         _ if to.oid == TypeOid::CHAR => return Err(no_cast(from, to.oid)),
         // A cast shows the word, the output function a letter.
         Datum::Bool(true) if to.oid != TypeOid::NAME => "true",
         Datum::Bool(false) if to.oid != TypeOid::NAME => "false",
         other => {
-            shown = to_text(other, from, context.settings);
+            shown = to_text(other, from, context.settings).into();
             &shown
         }
     };

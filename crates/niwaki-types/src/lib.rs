@@ -23,6 +23,7 @@ mod object_types;
 mod operations_tests;
 #[cfg(test)]
 mod picture_tests;
+pub mod quoted_char;
 mod settings;
 #[cfg(test)]
 mod test_values;

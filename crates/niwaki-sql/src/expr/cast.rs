@@ -1,8 +1,11 @@
 //! Conversions between types, and fitting values to a length or precision.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use niwaki_types::{ColumnType, Datum, InputContext, Numeric, TypeError, TypeOid, datetime};
+use niwaki_types::{
+    ColumnType, Datum, InputContext, Numeric, TypeError, TypeOid, datetime, quoted_char,
+};
 
 use super::object_names::{object_input, object_name};
 use crate::context::ExecContext;
@@ -65,15 +68,18 @@ pub(crate) fn cast_value(
             Ok(Datum::text(if *v { "true" } else { "false" }))
         }
         (Datum::Text(v), T::INT4) if from == T::CHAR => {
-            Ok(Datum::Int4(v.bytes().next().map_or(0, |b| i32::from(b.cast_signed()))))
+            Ok(Datum::Int4(quoted_char::byte(v).cast_signed().into()))
         }
         (Datum::Text(v), T::TEXT | T::VARCHAR | T::NAME | T::BPCHAR | T::CHAR) => {
-            let text = if from == T::BPCHAR { v.trim_end_matches(' ') } else { v };
+            let text = match from {
+                T::BPCHAR => Cow::Borrowed(v.trim_end_matches(' ')),
+                T::CHAR if to != T::CHAR => quoted_char::shown(v),
+                _ => Cow::Borrowed(&**v),
+            };
+            let text = &*text;
             Ok(match to {
                 T::NAME => Datum::text(truncate_name(text)),
-                T::CHAR => {
-                    Datum::Text(text.chars().next().map_or_else(String::new, String::from).into())
-                }
+                T::CHAR if from != T::CHAR => Datum::Text(quoted_char::parse(text).into()),
                 _ if text.len() == v.len() => Datum::Text(Arc::clone(v)),
                 _ => Datum::text(text),
             })
@@ -162,7 +168,7 @@ fn int_to(value: i64, to: TypeOid) -> Result<Datum> {
         }),
         T::CHAR => {
             let byte = i8::try_from(value).map_err(|_| TypeError::out_of_range("\"char\""))?;
-            Datum::Text(String::from(char::from(byte.cast_unsigned())).into())
+            Datum::Text(quoted_char::of_byte(byte.cast_unsigned()).into())
         }
         _ => return Err(range()),
     })

@@ -9,7 +9,9 @@ use super::integer::parse_u32;
 use super::uuid::parse_uuid;
 use super::{is_space, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8};
 use crate::error::{Result, TypeError};
-use crate::{ColumnType, Datum, InputContext, Jsonb, Numeric, TypeOid, datetime, json_shape};
+use crate::{
+    ColumnType, Datum, InputContext, Jsonb, Numeric, TypeOid, datetime, json_shape, quoted_char,
+};
 
 /// Longest `name`, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 63;
@@ -48,7 +50,7 @@ pub fn input(kind: ColumnType, text: &str, context: &InputContext<'_>) -> Result
         TypeOid::JSONB => Datum::Jsonb(Jsonb::parse(check_text(text)?)?),
         TypeOid::BYTEA => Datum::Bytea(parse_bytea(text)?.into()),
         TypeOid::NAME => Datum::Text(Arc::from(truncated_name(check_text(text)?))),
-        TypeOid::CHAR => Datum::Text(Arc::from(parse_char(check_text(text)?)?)),
+        TypeOid::CHAR => Datum::Text(quoted_char::parse(check_text(text)?).into()),
         // How a relation that is none is shown.
         object if object.is_object_name() && text == "-" => Datum::Oid(0),
         TypeOid::XID => Datum::Oid(parse_u32(text, "xid")?),
@@ -172,20 +174,6 @@ fn parse_bool(text: &str) -> Result<bool> {
         Ok(false)
     } else {
         Err(TypeError::invalid_text("boolean", text))
-    }
-}
-
-/// `"char"`: the first character, or one byte given as `\ooo`.
-fn parse_char(text: &str) -> Result<String> {
-    if let [b'\\', a @ b'0'..=b'1', b @ b'0'..=b'7', c @ b'0'..=b'7'] = text.as_bytes() {
-        let code = (a - b'0') << 6 | (b - b'0') << 3 | (c - b'0');
-        return Ok(if code == 0 { String::new() } else { char::from(code).to_string() });
-    }
-    match text.chars().next() {
-        Some(first) if !first.is_ascii() => {
-            Err(TypeError::unsupported("type \"char\" with a character beyond ASCII"))
-        }
-        first => Ok(first.map(String::from).unwrap_or_default()),
     }
 }
 

@@ -4,7 +4,7 @@ use super::array::write_array;
 use super::bytes::write_bytea;
 use super::uuid::write_uuid;
 use super::{write_float4, write_float8};
-use crate::{Datum, TextSettings, TypeOid, datetime};
+use crate::{Datum, TextSettings, TypeOid, datetime, quoted_char};
 
 /// Appends `value`, of type `oid`, as PostgreSQL shows it under `settings`. NULL appends nothing: the
 /// protocol says it in the length.
@@ -19,7 +19,7 @@ pub fn write_text(value: &Datum, oid: TypeOid, settings: &TextSettings, out: &mu
         Datum::Int8(value) => {
             out.extend_from_slice(itoa::Buffer::new().format(*value).as_bytes());
         }
-        Datum::Text(value) => out.extend_from_slice(value.as_bytes()),
+        Datum::Text(value) if oid != TypeOid::CHAR => out.extend_from_slice(value.as_bytes()),
         _ => write_other(value, oid, settings, out),
     }
 }
@@ -40,7 +40,7 @@ fn write_other(value: &Datum, oid: TypeOid, settings: &TextSettings, out: &mut V
         Datum::Float4(value) => write_float4(*value, settings.extra_float_digits, out),
         Datum::Float8(value) => write_float8(*value, settings.extra_float_digits, out),
         Datum::Numeric(value) => value.write_text(out),
-        Datum::Text(value) => out.extend_from_slice(value.as_bytes()),
+        Datum::Text(value) => out.extend_from_slice(quoted_char::shown(value).as_bytes()),
         Datum::Bytea(value) => write_bytea(value, settings.bytea_escape, out),
         Datum::Date(value) => datetime::write_date(*value, settings, out),
         Datum::Timestamp(value) => datetime::write_timestamp(*value, settings, out),
