@@ -1,0 +1,327 @@
+"""PostgreSQL's own regression scripts, statement by statement, on PostgreSQL 15 and on Niwaki beside it.
+
+Each statement comes to one of these:
+
+    same      the same columns, rows, tags, SQLSTATEs (of EXPLAIN: that it answers)
+    refused   Niwaki says by name that it has no such thing: SQLSTATE 0A000
+    after     it names something that is not the same on both since an earlier statement was refused, or failed
+    ordered   the same rows in another order, and nothing in the statement says that there is one
+    code      both fail, with other SQLSTATEs
+    fails     Niwaki fails where PostgreSQL answers
+    accepts   Niwaki answers where PostgreSQL fails
+    shape     the same rows, with other names or types of columns, or another tag
+    wrong     other rows
+    slow      no answer within the time that is given
+    crash     the connection is lost
+    known     it differs for a reason that stands in KNOWN
+
+What must never be seen is `wrong` and `crash`.
+"""
+
+import collections
+import dataclasses
+import hashlib
+import pathlib
+import re
+import subprocess
+import tarfile
+import urllib.request
+
+from psql_script import Command, Script, Variable, expand
+from servers import ROOT
+from wire import Client, Failure, Lost, Result
+
+SOURCE = "http://deb.debian.org/debian/pool/main/p/postgresql-15/postgresql-15_15.18.orig.tar.bz2"
+SHA256 = "11df0df97fe3ea4ba9a791faaf39cee1d2fe571e78885b5b55d8517d27c323b4"
+SETTINGS = {"TimeZone": "PST8PDT", "DateStyle": "Postgres, MDY", "IntervalStyle": "postgres_verbose", "application_name": "regress"}
+KINDS = ("same", "refused", "after", "ordered", "code", "fails", "accepts", "shape", "wrong", "slow", "crash", "known")
+SECONDS = 20
+KNOWN = pathlib.Path(__file__).with_name("regress_known.txt")
+
+
+def fetch():
+    """The folder of the scripts, out of PostgreSQL's source, fetched once into the checkout's .cache."""
+    home = ROOT / ".cache" / "postgres15-regress"
+    if not (home / "ready").exists():
+        home.mkdir(parents=True, exist_ok=True)
+        archive = home / "source.tar.bz2"
+        urllib.request.urlretrieve(SOURCE, archive)
+        found = hashlib.sha256(archive.read_bytes()).hexdigest()
+        if found != SHA256:
+            raise RuntimeError(f"{SOURCE} has the checksum {found}, not {SHA256}")
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                name = re.match(r"[^/]+/src/test/regress/((?:sql|data|expected)/[^/]+|parallel_schedule)$", member.name)
+                if name and member.isfile():
+                    member.name = name[1]
+                    tar.extract(member, home, filter="data") if hasattr(tarfile, "data_filter") else tar.extract(member, home)
+        archive.unlink()
+        (home / "ready").touch()
+    return home
+
+
+def schedule(folder):
+    """The scripts, in PostgreSQL's order."""
+    lines = (folder / "parallel_schedule").read_text().splitlines()
+    return [name for line in lines if line.startswith("test:") for name in line[5:].split()]
+
+
+def known():
+    """(script, beginning of the statement) → why its answer differs."""
+    found, reason = {}, ""
+    for line in KNOWN.read_text().splitlines():
+        if line.startswith("# "):
+            reason = line[2:]
+        elif line.strip():
+            script, begin = line.split(None, 1)
+            found[script, begin] = reason
+    return found
+
+
+@dataclasses.dataclass
+class Verdict:
+    kind: str
+    script: str
+    line: int
+    sql: str
+    ours: str = ""
+    theirs: str = ""
+
+
+class Side:
+    """One of the servers: its connection, and the script's variables there."""
+
+    def __init__(self, server, folder):
+        self.server, self.folder = server, folder
+        self.new_script()
+
+    def new_script(self):
+        self.variables = {"DBNAME": "postgres", "USER": "postgres"}
+        self.connect()
+
+    def connect(self, user="postgres"):
+        if getattr(self, "client", None):
+            self.client.close()
+        try:
+            self.client = Client(self.server.port, user=user, settings=SETTINGS, timeout=SECONDS)
+        except ConnectionError:
+            self.client = Client(self.server.port, settings=SETTINGS, timeout=SECONDS)
+
+    def run(self, sql, data):
+        """What it answers; `Lost` after the server was started again."""
+        try:
+            return self.client.query(sql, data)
+        except Lost as lost:
+            if self.server.process.poll() is not None:
+                self.server.start()
+            self.connect()
+            return lost
+
+
+class Comparer:
+    def __init__(self, ours, theirs, folder):
+        self.ours, self.theirs, self.folder = Side(ours, folder), Side(theirs, folder), folder
+        self.sides = (self.ours, self.theirs)
+        self.watch = Client(theirs.port, timeout=120)
+        self.known = known()
+        self.verdicts, self.objects, self.unlike = [], set(), set()
+        self.look_for_objects()
+
+    def look_for_objects(self):
+        """Names of what users made, on PostgreSQL."""
+        names = ("select relname from pg_class where oid >= 16384 union select proname from pg_proc where oid >= 16384 "
+                 "union select typname from pg_type where oid >= 16384 union select nspname from pg_namespace where oid >= 16384 "
+                 "union select rolname from pg_roles where oid >= 16384 union select name from pg_prepared_statements "
+                 "union select evtname from pg_event_trigger union select collname from pg_collation where oid >= 16384")
+        found = self.watch.query(names)[0]
+        self.objects |= {value.decode(errors="replace") for value, in found.rows}
+
+    def run_script(self, name):
+        for side in self.sides:
+            side.new_script()
+        script = Script((self.folder / "sql" / f"{name}.sql").read_text(encoding="utf-8", errors="replace"))
+        taken = []
+        skipping = []
+        for item in script:
+            if isinstance(item, Command):
+                if item.name in ("if", "elif", "else", "endif"):
+                    self.condition(item, skipping)
+                elif item.name in ("q", "quit") and not any(skipping):
+                    break
+                elif not any(skipping):
+                    self.command(item, name, script)
+                continue
+            if any(skipping):
+                continue
+            taken.clear()
+
+            def data():
+                if not taken:
+                    taken.append(script.data())
+                return taken[0]
+
+            self.statement(item, name, data)
+
+    def condition(self, command, skipping):
+        """`skipping`: for each \\if that is open, what is skipped: False nothing, True all, None what follows a taken branch."""
+        text = "".join(expand_line(command.arguments, self.theirs.variables)).strip().lower()
+        true = text in ("1", "t", "true", "on", "yes", "y")
+        if command.name == "if":
+            skipping.append(Branch(not true, true))
+        elif skipping and command.name in ("elif", "else"):
+            branch = skipping[-1]
+            skip = branch.taken or not (command.name == "else" or true)
+            skipping[-1] = Branch(skip, branch.taken or not skip)
+        elif skipping:
+            skipping.pop()
+
+    def command(self, command, name, script):
+        for side in self.sides:
+            words = split_arguments(command.arguments, side.variables)
+            if command.name == "set" and words:
+                side.variables[words[0]] = "".join(words[1:])
+            elif command.name == "unset" and words:
+                side.variables.pop(words[0], None)
+            elif command.name == "getenv" and len(words) == 2:
+                values = {"PG_ABS_SRCDIR": str(self.folder), "PG_ABS_BUILDDIR": str(self.folder / "out"), "PG_LIBDIR": "/nowhere", "PG_DLSUFFIX": ".so"}
+                side.variables[words[0]] = values.get(words[1], "")
+            elif command.name in ("c", "connect"):
+                user = words[1] if len(words) > 1 and words[1] != "-" else "postgres"
+                side.connect(user)
+        if command.name == "copy" and re.search(r"\bfrom\s+stdin\b", command.arguments, re.I):
+            data = script.data()
+            self.both(lambda side: f"COPY {expand_line(command.arguments, side.variables)}", name, command.line, lambda: data)
+
+    def statement(self, statement, name, data):
+        results = self.both(lambda side: statement.text(side.variables), name, statement.line, data)
+        for side, found in zip(self.sides, results):
+            last = found[-1] if isinstance(found, list) and found else None
+            if statement.sent_by == "gset" and isinstance(last, Result) and len(last.rows) == 1:
+                for (column, _), value in zip(last.columns, last.rows[0]):
+                    variable = statement.arguments + column
+                    if value is None:
+                        side.variables.pop(variable, None)
+                    else:
+                        side.variables[variable] = value.decode(errors="replace")
+        if statement.sent_by == "gexec":
+            made = [[value.decode() for row in found[-1].rows for value in row if value is not None]
+                    if isinstance(found, list) and found and isinstance(found[-1], Result) else [] for found in results]
+            if made[0] == made[1]:
+                for sql in made[1]:
+                    self.both(lambda _: sql, name, statement.line, data)
+
+    def both(self, text, name, line, data):
+        sqls = [text(side) for side in self.sides]
+        theirs = self.theirs.run(sqls[1], data)
+        ours = self.ours.run(sqls[0], data)
+        kind = self.judge(ours, theirs, sqls[1])
+        changes = not re.match(r"(select|values|table|explain|show|with)\b", sqls[1], re.I) or re.search(r"\b(into|insert|update|delete|merge)\b", sqls[1], re.I)
+        if changes and not re.match(r"(begin|start|commit|end|rollback|abort|savepoint|release)\b", sqls[1], re.I):
+            self.look_for_objects()
+        words = set(re.findall(r"[a-z_][a-z_0-9$]*", sqls[1].lower()))
+        names = words & self.objects
+        if kind not in ("same", "refused", "ordered"):
+            if names & self.unlike:
+                kind = "after"
+            elif any(script == name and sqls[1].startswith(begin) for script, begin in self.known):
+                kind = "known"
+        if changes and (kind in ("refused", "fails", "accepts", "wrong", "slow", "crash") or kind == "after" and differs(ours, theirs)):
+            # What it made or changed is not the same from here on, nor what is made of it.
+            self.unlike |= names
+        self.verdicts.append(Verdict(kind, name, line, sqls[1], shown(ours), shown(theirs)))
+        # A transaction that failed on one side alone is ended on both, or all that follows in it would differ.
+        if self.ours.client.status != self.theirs.client.status and b"E" in (self.ours.client.status, self.theirs.client.status):
+            for side in self.sides:
+                side.run("ROLLBACK", None)
+            self.unlike |= names
+        return ours, theirs
+
+    def judge(self, ours, theirs, sql):
+        if isinstance(theirs, Lost):
+            return "same"
+        if isinstance(ours, Lost):
+            return "crash"
+        failed, expected = last_failure(ours), last_failure(theirs)
+        if failed and failed.sqlstate == "57014" and not (expected and expected.sqlstate == "57014"):
+            return "slow"
+        if failed and expected:
+            if failed.sqlstate == expected.sqlstate:
+                return "same"
+            return "refused" if failed.sqlstate == "0A000" else "code"
+        if failed:
+            return "refused" if failed.sqlstate == "0A000" else "fails"
+        if expected:
+            return "accepts"
+        if re.match(r"explain\b", sql, re.I) and not re.search(r"analyze", sql, re.I):
+            return "same"
+        kinds = [compare(mine, other, sql) for mine, other in zip(ours, theirs)]
+        if len(ours) != len(theirs):
+            return "shape"
+        return max(kinds, key=KINDS.index, default="same")
+
+
+@dataclasses.dataclass
+class Branch:
+    skipped: bool
+    taken: bool
+
+    def __bool__(self):
+        return self.skipped
+
+
+def expand_line(text, variables):
+    pattern = re.compile(r""":(?:'(?P<literal>\w+)'|"(?P<identifier>\w+)"|(?P<plain>\w+))""")
+
+    def value(match):
+        quote = "'" if match["literal"] else '"' if match["identifier"] else ""
+        return expand(Variable(match["literal"] or match["identifier"] or match["plain"], quote, match[0]), variables)
+
+    return pattern.sub(value, text)
+
+
+def split_arguments(text, variables):
+    """Words of a backslash command, those in single quotes without them."""
+    found = re.findall(r"""'((?:[^']|'')*)'|(:'\w+'|:"\w+"|:\w+)|([^\s']+)""", text)
+    return [quoted.replace("''", "'") if not (reference or word) else expand_line(reference, variables) if reference else word
+            for quoted, reference, word in found]
+
+
+def last_failure(found):
+    return found[-1] if found and isinstance(found[-1], Failure) else None
+
+
+def compare(ours, theirs, sql):
+    if not (isinstance(ours, Result) and isinstance(theirs, Result)):
+        return "same" if type(ours) is type(theirs) else "shape"
+    if collections.Counter(ours.rows) != collections.Counter(theirs.rows):
+        return "wrong"
+    # Oids of users' types are each server's own.
+    types = lambda result: [(name, oid if oid < 16384 else None) for name, oid in result.columns]
+    if types(ours) != types(theirs) or ours.tag != theirs.tag:
+        return "shape"
+    if ours.rows != theirs.rows:
+        return "ordered" if not re.search(r"order\s+by", sql, re.I) else "wrong"
+    return "same"
+
+
+def differs(ours, theirs):
+    return isinstance(ours, Lost) or isinstance(theirs, Lost) or (last_failure(ours) is None) != (last_failure(theirs) is None)
+
+
+def shown(found):
+    if isinstance(found, Lost):
+        return f"lost: {found}"
+    parts = []
+    for one in found:
+        if isinstance(one, Failure):
+            parts.append(f"{one.sqlstate}: {one.message}")
+        else:
+            rows = ["|".join("NULL" if value is None else value.decode(errors="replace") for value in row) for row in one.rows[:40]]
+            columns = ", ".join(f"{name}:{oid}" for name, oid in one.columns)
+            parts.append("\n".join([f"{one.tag} ({columns})", *rows]))
+    return "\n".join(parts)
+
+
+def totals(verdicts):
+    counted = collections.Counter(verdict.kind for verdict in verdicts)
+    return {kind: counted[kind] for kind in KINDS}
