@@ -20,6 +20,10 @@ const QUERIES: &[(&str, &str)] = &[
     ("select id, count(*), sum(n), min(s), max(f) from t group by id order by id", "Disk Usage"),
     ("select s, avg(n), sum(f) from t group by s order by s", "Disk Usage"),
     (
+        "select s, n, id % 700, count(*), sum(f), count(distinct d), grouping(s, n) from t group by cube (s, n, id % 700) order by 7, 1, 2, 3",
+        "Disk Usage",
+    ),
+    (
         "select id % 1500, n, count(*) filter (where id > 50), array_agg(n order by s desc, id) from t group by 1, 2 order by 1, 2",
         "Disk Usage",
     ),

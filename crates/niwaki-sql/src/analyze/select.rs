@@ -4,13 +4,15 @@ use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::{self, SetOperation};
 
 use super::Analyzer;
+use super::group_by::GroupBy;
+use super::grouping::GroupedRow;
 use super::scope::{Place, Scope};
 use super::targets::column_info;
 use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
 use crate::expr::Expr;
 use crate::plan::split_conjuncts;
-use crate::query::{Body, Distinct, From, Grouping, ItemKind, Query, Select};
+use crate::query::{Body, Distinct, From, Grouping, GroupingSets, ItemKind, Query, Select};
 use crate::store::TableLock;
 
 impl Analyzer<'_> {
@@ -83,7 +85,7 @@ impl Analyzer<'_> {
             split_conjuncts(self.to_bool(condition, "WHERE")?, &mut conditions);
         }
         let mut order = self.sort_clause(&select.sort_clause, &mut targets)?;
-        let mut groups = self.group_clause(&select.group_clause, &targets)?;
+        let mut by = self.group_clause(select, &targets)?;
         let distinct = self.distinct_clause(select, &mut targets, &mut order)?;
         self.set_place(Place::Having)?;
         let mut having = match &select.having_clause {
@@ -105,9 +107,9 @@ impl Analyzer<'_> {
         let columns: Vec<ColumnInfo> =
             targets.iter().filter(|t| !t.junk).map(column_info).collect();
         let locks = self.locking_clause(&select.locking_clause)?;
-        let grouped = !groups.is_empty()
-            || having.is_some()
+        let grouped = having.is_some()
             || !self.scope()?.aggregates.is_empty()
+            || self.scope()?.asks_for_sets
             || !select.group_clause.is_empty();
         if !locks.is_empty() && (grouped || distinct != Distinct::None) {
             let what = if distinct != Distinct::None {
@@ -133,30 +135,36 @@ impl Analyzer<'_> {
         }
         let mut grouping = None;
         if grouped {
-            let written = groups.len();
-            self.add_dependent_groups(&mut groups);
+            let written = by.groups.len();
+            self.add_dependent_groups(&mut by);
+            let aggregates = self.scope()?.aggregates.len();
+            let GroupBy { groups, clause, sets: grouping_sets } = by;
+            let mut row = GroupedRow { groups: &groups, written, aggregates, calls: Vec::new() };
             for target in &mut targets {
-                self.grouped(&mut target.expr, &groups)?;
+                self.grouped(&mut target.expr, &mut row)?;
             }
             if let Some(having) = &mut having {
-                self.grouped(having, &groups)?;
+                self.grouped(having, &mut row)?;
             }
             let mut sets = std::mem::take(&mut self.scope()?.sets);
             for argument in sets.iter_mut().flat_map(|set| &mut set.arguments) {
-                self.grouped(argument, &groups)?;
+                self.grouped(argument, &mut row)?;
             }
             self.scope()?.sets = sets;
             let mut windowing = std::mem::take(&mut self.scope()?.windowing);
             for expr in windowing.row_exprs_mut() {
-                self.grouped(expr, &groups)?;
+                self.grouped(expr, &mut row)?;
             }
             self.scope()?.windowing = windowing;
+            let sets = GroupingSets { sets: grouping_sets, calls: row.calls };
             let calls = std::mem::take(&mut self.scope()?.aggregates);
-            grouping = Some(Grouping { groups, written, calls, having });
+            grouping = Some(Grouping { groups, written, sets, clause, calls, having });
         }
         let recursive =
             self.scope()?.sources.iter().any(|s| matches!(s.kind, ItemKind::Working { .. }));
-        if recursive && grouping.as_ref().is_some_and(|grouping| !grouping.calls.is_empty()) {
+        let calls =
+            |grouping: &Grouping| !grouping.calls.is_empty() || !grouping.sets.calls.is_empty();
+        if recursive && grouping.as_ref().is_some_and(calls) {
             return Err(SqlError::new(
                 "42P19",
                 "aggregate functions are not allowed in a recursive query's recursive term",

@@ -150,6 +150,7 @@ fn figure_name(node: &Node) -> Option<String> {
         NodeEnum::AExpr(expr) if expr.kind() == protobuf::AExprKind::AexprNullif => {
             Some("nullif".to_owned())
         }
+        NodeEnum::GroupingFunc(_) => Some("grouping".to_owned()),
         NodeEnum::AArrayExpr(_) => Some("array".to_owned()),
         NodeEnum::RowExpr(_) => Some("row".to_owned()),
         NodeEnum::SubLink(link) => match link.sub_link_type() {

@@ -227,11 +227,12 @@ impl Expr {
                 }
             }
             ExprKind::SubQuery(sub) => eval_sub_query(sub, row, rt),
-            ExprKind::Aggregate(_) | ExprKind::Window(_) | ExprKind::SetReturning(_) => {
-                Err(SqlError::internal(
-                    "an aggregate, window function or set was left in an expression",
-                ))
-            }
+            ExprKind::Aggregate(_)
+            | ExprKind::Grouping(_)
+            | ExprKind::Window(_)
+            | ExprKind::SetReturning(_) => Err(SqlError::internal(
+                "an aggregate, window function or set was left in an expression",
+            )),
             _ => Err(SqlError::internal("expression kind without an evaluation")),
         }
     }
