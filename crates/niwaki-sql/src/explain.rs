@@ -1,5 +1,6 @@
 //! EXPLAIN: a plan as text, with PostgreSQL's names for its steps.
 
+mod aggregate;
 mod deparse;
 
 use niwaki_types::{ColumnType, Datum, TypeOid};
@@ -17,7 +18,7 @@ use crate::plan::{
 };
 use crate::store::ScanEffort;
 
-use deparse::{Names, expression};
+use deparse::{Names, expression, sort_key};
 
 pub(crate) use deparse::table_expression;
 
@@ -227,7 +228,7 @@ fn add_space(shown: &mut Shown, space: SpaceUse) {
             shown.number("Sort Space Used", used.to_string());
             shown.number("Sort Space Type", json_string(kind));
         }
-        "HashAggregate" => {
+        "HashAggregate" | "MixedAggregate" => {
             let mut line = format!("Batches: {batches}  Memory Usage: {memory}kB");
             if spilled {
                 line.push_str(&format!("  Disk Usage: {disk}kB"));
@@ -358,7 +359,9 @@ fn json(shown: &Shown, indent: usize, options: &ExplainOptions, out: &mut String
         fields.push(format!("\"Actual Rows\": {rows}"));
         fields.push(format!("\"Actual Loops\": {loops}"));
     }
-    for (label, detail) in &shown.details {
+    for (label, detail) in
+        shown.details.iter().filter(|(label, _)| aggregate::in_json(shown, label))
+    {
         fields.push(format!("{}: {}", json_string(label), json_string(detail)));
     }
     for (label, value) in &shown.numbers {
@@ -559,23 +562,7 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             shown.detail("One-Time Filter", show(condition));
             shown
         }
-        PlanNode::Aggregate { input, groups, .. } => {
-            let child = describe(input, with);
-            let below = Names::of(input);
-            let (node_type, rows) = if groups.is_empty() {
-                ("Aggregate", 1.0)
-            } else {
-                ("HashAggregate", (child.rows / 5.0).max(1.0))
-            };
-            let cost = child.cost + child.rows * 0.0125;
-            let mut shown = Shown::new(node_type, rows, cost, vec![child]);
-            if !groups.is_empty() {
-                let keys: Vec<String> =
-                    groups.iter().map(|g| expression(g, &below, with.exec)).collect();
-                shown.detail("Group Key", keys.join(", "));
-            }
-            shown
-        }
+        PlanNode::Aggregate { .. } => aggregate::describe(node, with),
         PlanNode::Window { input, .. } => {
             let expected = estimate(node);
             Shown::new("WindowAgg", expected.rows, expected.total, vec![describe(input, with)])
@@ -596,7 +583,7 @@ fn describe_step(node: &PlanNode, names: &Names, with: &Describing<'_, '_>) -> S
             let keys: Vec<String> = keys
                 .iter()
                 .map(|key| {
-                    let mut text = expression(&key.expr, &below, with.exec);
+                    let mut text = sort_key(&key.expr, &below, with.exec);
                     if key.descending {
                         text.push_str(" DESC");
                     }

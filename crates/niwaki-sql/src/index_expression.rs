@@ -139,6 +139,7 @@ pub(crate) fn is_immutable(expr: &Expr) -> bool {
         ExprKind::SubQuery(_)
         | ExprKind::Param(_)
         | ExprKind::Aggregate(_)
+        | ExprKind::Grouping(_)
         | ExprKind::Window(_)
         | ExprKind::SetReturning(_) => true,
         _ => false,

@@ -206,6 +206,11 @@ impl<'w, 'e> Writer<'w, 'e> {
         self.level.is_some_and(|level| level.is_computed(expr))
     }
 
+    /// Whether a slot stands for GROUPING.
+    pub(crate) fn stands_for_grouping(&self, expr: &Expr) -> bool {
+        self.level.is_some_and(|level| level.is_grouping(expr))
+    }
+
     /// A column, already written, as another type of the same bytes.
     pub(crate) fn relabelled(&self, name: &str, expr: &Expr) -> String {
         let kind = self.type_name(ColumnType { typmod: -1, ..expr.column_type() });

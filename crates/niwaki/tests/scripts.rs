@@ -115,6 +115,11 @@ fn json_tables() {
 }
 
 #[test]
+fn grouping_sets() {
+    check("grouping_sets", include_str!("../testscripts/grouping_sets.test"));
+}
+
+#[test]
 fn windows() {
     check("windows", include_str!("../testscripts/windows.test"));
 }

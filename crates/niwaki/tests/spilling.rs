@@ -20,6 +20,10 @@ const QUERIES: &[(&str, &str)] = &[
     ("select id, count(*), sum(n), min(s), max(f) from t group by id order by id", "Disk Usage"),
     ("select s, avg(n), sum(f) from t group by s order by s", "Disk Usage"),
     (
+        "select s, n, id % 700, count(*), sum(f), count(distinct d), grouping(s, n) from t group by cube (s, n, id % 700) order by 7, 1, 2, 3",
+        "Disk Usage",
+    ),
+    (
         "select id % 1500, n, count(*) filter (where id > 50), array_agg(n order by s desc, id) from t group by 1, 2 order by 1, 2",
         "Disk Usage",
     ),
@@ -51,6 +55,18 @@ const QUERIES: &[(&str, &str)] = &[
     (
         "select count(*), sum(a.id), min(b.s) from t a left join t b on a.s = b.s and a.n < b.n",
         "Batches",
+    ),
+    (
+        "select count(*), sum(id) from t where n < 2 or s in (select w || s from u, t where t.id = k)",
+        "hashed SubPlan",
+    ),
+    (
+        "select id, id in (select k from u), s || id in (select s || (case id when 77 then null else id end) from t) from t order by id",
+        "SubPlan 2",
+    ),
+    (
+        "select count(*), sum(id) from t where n < 30 or s || f not in (select s || (f + id) from t where f is not null and id < 1900)",
+        "hashed SubPlan",
     ),
     (
         "with w as materialized (select id, s from t) select count(*), min(a.s), max(b.id) from w a join w b on a.id = b.id + 1",
@@ -165,6 +181,27 @@ fn joins_keep_rows_in_files_too() {
         assert!(shown.contains(word), "{query}: {shown}");
         assert_eq!(files(&vfs), [""; 0], "{query}");
     }
+}
+
+/// A list of values that once had to stay in memory, and failed with 53200 beyond 64 MiB.
+#[test]
+fn values_that_are_looked_up_go_to_a_file() {
+    let vfs = FaultyVfs::new();
+    let env = Env { vfs: Arc::new(vfs.clone()), ..Env::memory() };
+    let database = Database::open_with(env, Options::new()).unwrap();
+    let mut s = database.session();
+    let query = "select x, x in (select 7 * g from generate_series(1, 1500000) g) from (values (-1), (0), (7), (8), (700), (5250007), (10499993), (10500000), (10500007), (null)) v(x)";
+    let expected =
+        "-1|f\n0|f\n7|t\n8|f\n700|t\n5250007|t\n10499993|t\n10500000|t\n10500007|f\nNULL|NULL";
+    for settings in [LITTLE, "set work_mem = '4MB'", MUCH] {
+        run(&mut s, settings);
+        assert_eq!(run(&mut s, query), expected, "{settings}");
+        assert_eq!(files(&vfs), [""; 0], "{settings}");
+    }
+    run(&mut s, LITTLE);
+    run(&mut s, "set temp_file_limit = '1MB'");
+    assert!(run(&mut s, query).starts_with("error 53400"));
+    assert_eq!(files(&vfs), [""; 0]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use pg_query::{Node, NodeEnum};
 
 use super::conflict::EXCLUDED;
 use super::scope::{Place, Scope};
-use super::select::{Target, column_info};
+use super::targets::{Target, column_info};
 use super::write_view::WriteTarget;
 use super::{Analyzer, table_expression};
 use crate::context::ColumnInfo;

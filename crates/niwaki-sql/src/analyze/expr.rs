@@ -99,6 +99,7 @@ impl Analyzer<'_> {
                 Ok(Expr { domain, ..Expr::new(kind, ty, expr.location) })
             }
             NodeEnum::SqlvalueFunction(function) => self.value_function(function),
+            NodeEnum::GroupingFunc(call) => self.grouping_call(call),
             NodeEnum::SubLink(link) => self.sub_link(link),
             NodeEnum::AArrayExpr(array) => self.array(array, None),
             NodeEnum::AIndirection(indirection) => self.indirection(indirection),
@@ -121,7 +122,6 @@ impl Analyzer<'_> {
             }
             NodeEnum::RowExpr(row) => Err(self.unsupported("a row constructor", row.location)),
             NodeEnum::CurrentOfExpr(_) => Err(SqlError::unsupported("WHERE CURRENT OF")),
-            NodeEnum::GroupingFunc(f) => Err(self.unsupported("GROUPING()", f.location)),
             NodeEnum::XmlExpr(_) | NodeEnum::XmlSerialize(_) => Err(SqlError::unsupported("XML")),
             NodeEnum::MultiAssignRef(_) => {
                 Err(SqlError::unsupported("assignment of several columns at once"))

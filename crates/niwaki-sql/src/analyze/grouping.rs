@@ -1,24 +1,44 @@
 //! Queries with aggregates: what lies above the grouping reads groups and results, not rows.
 
 use super::Analyzer;
+use super::group_by::{GroupBy, level_of};
 use crate::error::Result;
 use crate::expr::{Expr, ExprKind, Nested};
 use crate::query::{Query, shift_depth};
 
+/// The row that grouping makes: group expressions first, aggregate results behind them, then those of GROUPING.
+pub(super) struct GroupedRow<'g> {
+    /// The group expressions.
+    pub(super) groups: &'g [Expr],
+    /// How many of them GROUP BY has; the others are determined by these.
+    pub(super) written: usize,
+    /// How many aggregates there are.
+    pub(super) aggregates: usize,
+    /// The arguments of each GROUPING met so far.
+    pub(super) calls: Vec<Vec<usize>>,
+}
+
 impl Analyzer<'_> {
-    /// Rewrites an expression over the query's rows to one over the rows that grouping makes: group
-    /// expressions first, aggregate results behind them.
-    pub(super) fn grouped(&self, expr: &mut Expr, groups: &[Expr]) -> Result<()> {
-        self.grouped_at(expr, groups, 0)
+    /// Rewrites an expression over the query's rows to one over the rows that grouping makes.
+    pub(super) fn grouped(&self, expr: &mut Expr, row: &mut GroupedRow<'_>) -> Result<()> {
+        self.grouped_at(expr, row.groups, 0, row)
     }
 
     /// The same for an expression `level` levels below the grouping, where the groups look like `groups`.
-    fn grouped_at(&self, expr: &mut Expr, groups: &[Expr], level: usize) -> Result<()> {
+    fn grouped_at(
+        &self,
+        expr: &mut Expr,
+        groups: &[Expr],
+        level: usize,
+        row: &mut GroupedRow<'_>,
+    ) -> Result<()> {
         // Inside a nested query PostgreSQL recognizes columns only.
-        let is_group = |group: &Expr| {
-            (level == 0 || matches!(group.kind, ExprKind::Slot { .. })) && group.same(expr)
+        let group_of = |expr: &Expr| {
+            groups.iter().position(|group| {
+                (level == 0 || matches!(group.kind, ExprKind::Slot { .. })) && group.same(expr)
+            })
         };
-        if let Some(slot) = groups.iter().position(is_group) {
+        if let Some(slot) = group_of(expr) {
             expr.kind = ExprKind::Slot { depth: level, slot };
             return Ok(());
         }
@@ -28,25 +48,53 @@ impl Analyzer<'_> {
                 expr.kind = ExprKind::Slot { depth: 0, slot };
                 return Ok(());
             }
+            ExprKind::Grouping(arguments) => {
+                // That of a query further out is for that query to read.
+                if level_of(arguments) > level {
+                    return Ok(());
+                }
+                let mut numbers = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    let number = group_of(argument).filter(|number| *number < row.written);
+                    numbers.push(number.ok_or_else(|| {
+                        let message = "arguments to GROUPING must be grouping expressions of the associated query level";
+                        self.error("42803", message, argument.location)
+                    })?);
+                }
+                let known = row.calls.iter().position(|known| *known == numbers);
+                let call = known.unwrap_or(row.calls.len());
+                if known.is_none() {
+                    row.calls.push(numbers);
+                }
+                let slot = groups.len() + row.aggregates + call;
+                expr.kind = ExprKind::Slot { depth: level, slot };
+                return Ok(());
+            }
             ExprKind::Slot { depth, slot } if *depth == level => {
                 let (slot, location) = (*slot, expr.location);
                 return Err(self.ungrouped(slot, location, level > 0));
             }
             ExprKind::SubQuery(sub) => {
                 if let Nested::Query(query) = &mut sub.query {
-                    self.grouped_query(query, &one_level_down(groups), level + 1)?;
+                    self.grouped_query(query, &one_level_down(groups), level + 1, row)?;
                 }
             }
             _ => {}
         }
-        expr.for_each_child_mut(&mut |child| self.grouped_at(child, groups, level))
+        expr.for_each_child_mut(&mut |child| self.grouped_at(child, groups, level, row))
     }
 
-    fn grouped_query(&self, query: &mut Query, groups: &[Expr], level: usize) -> Result<()> {
+    fn grouped_query(
+        &self,
+        query: &mut Query,
+        groups: &[Expr],
+        level: usize,
+        row: &mut GroupedRow<'_>,
+    ) -> Result<()> {
         let mut result = Ok(());
         query.for_each_expr_mut(&mut |expr| {
             if result.is_ok() {
-                result = self.grouped_at(expr, groups, level);
+                result = self.grouped_at(expr, groups, level, row);
             }
         });
         result?;
@@ -54,7 +102,7 @@ impl Analyzer<'_> {
         let mut result = Ok(());
         query.for_each_item_query_mut(&mut |query| {
             if result.is_ok() {
-                result = self.grouped_query(query, &below, level + 1);
+                result = self.grouped_query(query, &below, level + 1, row);
             }
         });
         result
@@ -83,9 +131,9 @@ impl Analyzer<'_> {
         )
     }
 
-    /// Columns that a grouped primary key determines are groups too: their values are the same in all
-    /// rows of a group.
-    pub(super) fn add_dependent_groups(&self, groups: &mut Vec<Expr>) {
+    /// Columns that a primary key determines which is grouped by in every set are groups too: their values are the same
+    /// in all rows of a group.
+    pub(super) fn add_dependent_groups(&self, by: &mut GroupBy) {
         let Some(scope) = self.scopes.last() else { return };
         for item in &scope.items {
             let Some(relation) = &item.relation else { continue };
@@ -95,8 +143,9 @@ impl Analyzer<'_> {
                 continue;
             }
             let grouped = |column: usize| {
-                groups.iter().any(|g| {
-                    matches!(g.kind, ExprKind::Slot { depth: 0, slot } if slot == item.start + column)
+                by.groups.iter().enumerate().any(|(number, group)| {
+                    matches!(group.kind, ExprKind::Slot { depth: 0, slot } if slot == item.start + column)
+                        && by.in_all_sets(number)
                 })
             };
             let all =
@@ -111,7 +160,7 @@ impl Analyzer<'_> {
                 .filter(|c| match c.expr.kind {
                     ExprKind::Slot { slot, .. } => {
                         scope.used.get(slot).copied().unwrap_or(false)
-                            && !groups.iter().any(|g| g.same(&c.expr))
+                            && !by.groups.iter().any(|g| g.same(&c.expr))
                     }
                     _ => false,
                 })
@@ -120,7 +169,7 @@ impl Analyzer<'_> {
             if !more.is_empty() {
                 self.note_key(relation.indexes[key].oid);
             }
-            groups.extend(more);
+            more.into_iter().for_each(|expr| by.add_dependent(expr));
         }
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct Scope {
     pub(super) used: Vec<bool>,
     /// Aggregates met in expressions of this level.
     pub(super) aggregates: Vec<AggregateCall>,
+    /// GROUPING was met that belongs to this level.
+    pub(super) asks_for_sets: bool,
     /// Set-returning functions met in the target list.
     pub(super) sets: Vec<SetCall>,
     /// What part of the query is being analyzed: decides about aggregates and sets.

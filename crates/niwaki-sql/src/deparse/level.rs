@@ -72,7 +72,18 @@ impl<'l> Level<'l> {
                     None => writer.show(&grouping.groups[slot], parent),
                     Some(number) => match grouping.calls.get(number) {
                         Some(call) => aggregate(call, &writer),
-                        None => "?".to_owned(),
+                        None => {
+                            let calls = &grouping.sets.calls;
+                            match calls.get(number - grouping.calls.len()) {
+                                Some(arguments) => {
+                                    let shown = arguments.iter().map(|group| {
+                                        writer.show(&grouping.groups[*group], Parent::None)
+                                    });
+                                    format!("GROUPING({})", shown.collect::<Vec<_>>().join(", "))
+                                }
+                                None => "?".to_owned(),
+                            }
+                        }
                     },
                 }
             }
@@ -132,6 +143,7 @@ pub(super) fn sort_key(expr: &Expr, writer: &Writer<'_, '_>) -> String {
     let plain = match &expr.kind {
         ExprKind::Const(_) => true,
         ExprKind::Window(_) => false,
+        ExprKind::Slot { .. } if writer.stands_for_grouping(expr) => !writer.is_pretty(),
         ExprKind::Slot { .. } => !writer.stands_for_call(expr),
         ExprKind::Call { function, .. } => {
             let is_operator = !function.name.starts_with(|c: char| c.is_ascii_alphabetic());
@@ -153,6 +165,17 @@ pub(super) fn direction(descending: bool, nulls_first: bool) -> &'static str {
 }
 
 impl Level<'_> {
+    /// Whether a slot stands for GROUPING.
+    pub(crate) fn is_grouping(&self, expr: &Expr) -> bool {
+        let ExprKind::Slot { depth, slot } = expr.kind else { return false };
+        match self.at(depth).map(|level| &level.row) {
+            Some(Row::Groups { grouping, .. }) => {
+                slot >= grouping.groups.len() + grouping.calls.len()
+            }
+            _ => false,
+        }
+    }
+
     /// Whether a slot stands for an aggregate, or for a group that is computed.
     pub(crate) fn is_computed(&self, expr: &Expr) -> bool {
         let ExprKind::Slot { depth, slot } = expr.kind else { return false };

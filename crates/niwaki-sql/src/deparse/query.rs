@@ -9,7 +9,10 @@ use super::lines::{ITEM, Lines, STEP};
 use crate::context::ExecContext;
 use crate::expr::{Expr, ExprKind, Nested, SubQuery, SubQueryKind};
 use crate::plan::SetKind;
-use crate::query::{Body, Distinct, ItemKind, Query, Select, SetOperation, SetSide, SharedQuery};
+use crate::query::{
+    Body, Distinct, GroupingClause, GroupingItem, ItemKind, Query, Select, SetOperation, SetSide,
+    SharedQuery,
+};
 use crate::shown::{Parent, Writer};
 use crate::store::{LockWait, RowLock};
 
@@ -255,9 +258,16 @@ fn write_select(
         let written = grouping.groups.iter().take(grouping.written);
         let keys: Vec<String> =
             written.map(|group| sort_key(group, &style.writer(&below, indent))).collect();
-        if !keys.is_empty() {
-            out.clause(" GROUP BY ", 1);
-            out.push(&keys.join(", "));
+        match &grouping.clause {
+            Some(clause) => {
+                out.clause(" GROUP BY ", 1);
+                out.push(&grouping_clause(clause, &keys));
+            }
+            None if keys.is_empty() => {}
+            None => {
+                out.clause(" GROUP BY ", 1);
+                out.push(&keys.join(", "));
+            }
         }
         if let Some(having) = &grouping.having {
             let text = style.writer(level, indent).show(having, Parent::None);
@@ -286,6 +296,30 @@ fn write_select(
         });
     }
     out.indent -= STEP;
+}
+
+/// GROUP BY with sets; `keys` are the group expressions.
+fn grouping_clause(clause: &GroupingClause, keys: &[String]) -> String {
+    let items = clause.items.iter().map(|item| grouping_item(item, keys, true));
+    let items = items.collect::<Vec<_>>().join(", ");
+    if clause.distinct { format!("DISTINCT {items}") } else { items }
+}
+
+/// A part of it; `bare`: a single expression needs no brackets.
+fn grouping_item(item: &GroupingItem, keys: &[String], bare: bool) -> String {
+    let list = |items: &[GroupingItem], bare: bool| {
+        items.iter().map(|item| grouping_item(item, keys, bare)).collect::<Vec<_>>().join(", ")
+    };
+    match item {
+        GroupingItem::Simple(groups) => {
+            let keys = groups.iter().map(|group| keys.get(*group).map_or("?", String::as_str));
+            let text = keys.collect::<Vec<_>>().join(", ");
+            if bare && groups.len() == 1 { text } else { format!("({text})") }
+        }
+        GroupingItem::Rollup(items) => format!("ROLLUP({})", list(items, true)),
+        GroupingItem::Cube(items) => format!("CUBE({})", list(items, true)),
+        GroupingItem::Sets(items) => format!("GROUPING SETS ({})", list(items, false)),
+    }
 }
 
 /// ORDER BY, OFFSET and LIMIT.

@@ -31,10 +31,12 @@ impl Aggregate {
 
     /// Takes the input.
     fn run(&mut self, rt: &mut Runtime<'_, '_>) -> Result<Groups> {
-        let PlanNode::Aggregate { input, input_width, groups: exprs, calls } = &*self.plan else {
+        let PlanNode::Aggregate { input, input_width, groups: exprs, calls, sets, .. } =
+            &*self.plan
+        else {
             return Err(SqlError::internal("an aggregate of another plan"));
         };
-        let grouping = Grouping { exprs, calls };
+        let grouping = Grouping { exprs, calls, sets };
         if groups::run_in_batches(exprs, calls)
             && let Some(step) = batches::start(input)
         {
@@ -54,10 +56,10 @@ impl Aggregate {
 
     /// Takes the rows of a partition.
     fn run_again(&mut self, part: Partition, rt: &mut Runtime<'_, '_>) -> Result<Groups> {
-        let PlanNode::Aggregate { groups: exprs, calls, .. } = &*self.plan else {
+        let PlanNode::Aggregate { groups: exprs, calls, sets, .. } = &*self.plan else {
             return Err(SqlError::internal("an aggregate of another plan"));
         };
-        let grouping = Grouping { exprs, calls };
+        let grouping = Grouping { exprs, calls, sets };
         let mut groups = Groups::new(grouping, false, part.level, rt)?;
         let mut rows = reader(part.rows, rt)?;
         while let Some(record) = rows.record() {
@@ -83,9 +85,10 @@ impl Aggregate {
 impl Step for Aggregate {
     fn next(&mut self, row: &mut Vec<Datum>, rt: &mut Runtime<'_, '_>) -> Result<bool> {
         let plan = Arc::clone(&self.plan);
-        let PlanNode::Aggregate { calls, .. } = &*plan else {
+        let PlanNode::Aggregate { groups: exprs, calls, sets, .. } = &*plan else {
             return Err(SqlError::internal("an aggregate of another plan"));
         };
+        let grouping = Grouping { exprs, calls, sets };
         if self.groups.is_none() {
             let groups = self.run(rt)?;
             self.ready(groups, rt)?;
@@ -93,7 +96,7 @@ impl Step for Aggregate {
         loop {
             let Some(groups) = &mut self.groups else { return Ok(false) };
             if (self.next as usize) < groups.keys.len() {
-                groups.result(self.next, calls, row, rt)?;
+                groups.result(self.next, grouping, row, rt)?;
                 self.next += 1;
                 return Ok(true);
             }

@@ -5,18 +5,24 @@
 //! (`spill.rs`), with their keys and the arguments of the calls, which are evaluated once. What a call wants in an order, or
 //! without repetition, goes to a sort, behind the number of its group.
 
+mod key_of;
+mod written;
+
 use niwaki_types::{
     Datum, KeyOrder, TypeOid, encode_key, read_tagged_row, write_tagged, write_tagged_row,
 };
 
+use self::key_of::{KeyOf, set_of};
+use self::written::{Parts, arguments};
 use super::batches::{BatchStep, Kept};
 use super::key_table::KeyTable;
 use super::ordered_input::OrderedInput;
 use super::spill::{Partitions, SpaceUse};
 use super::states::{GroupOf, Growth, States};
-use crate::error::{Result, SqlError};
+use crate::error::Result;
 use crate::expr::{Batch, Expr, Rows, Runtime, Values, is_true};
 use crate::plan::AggregateCall;
+use crate::query::GroupingSets;
 
 /// Whether the order in which the parts of these expressions are evaluated makes no difference, and the groups have keys
 /// that bytes tell apart.
@@ -55,6 +61,7 @@ fn has_key(oid: TypeOid) -> bool {
 pub(super) struct Grouping<'p> {
     pub(super) exprs: &'p [Expr],
     pub(super) calls: &'p [AggregateCall],
+    pub(super) sets: &'p GroupingSets,
 }
 
 /// The groups of an aggregation.
@@ -81,14 +88,15 @@ pub(super) struct Groups {
 const NO_GROUP: u32 = u32::MAX;
 
 impl Groups {
-    /// No groups yet; without expressions to group by, one. `batches`: rows come in batches.
+    /// No groups yet but those that are there without any row. `batches`: rows come in batches; `level`: how often they
+    /// have been divided before.
     pub(super) fn new(
         grouping: Grouping<'_>,
         batches: bool,
         level: u32,
         rt: &Runtime<'_, '_>,
     ) -> Result<Self> {
-        let Grouping { exprs, calls } = grouping;
+        let Grouping { exprs, calls, sets } = grouping;
         let partitions = Partitions::count(rt, rt.exec.hash_mem);
         let mut inputs = Vec::with_capacity(calls.len());
         for call in calls {
@@ -108,11 +116,17 @@ impl Groups {
             key: Vec::new(),
             row: Vec::new(),
         };
-        if exprs.is_empty() {
-            let hash = groups.keys.hash(&[]);
-            groups.keys.add(hash, &[], &[]);
-            groups.grow(calls);
+        // They have room always, so no row of theirs is ever written.
+        for of in KeyOf::each(sets).filter(|_| level == 0) {
+            if of.is_empty_set() || (sets.sets.is_empty() && exprs.is_empty()) {
+                of.begin(&mut groups.key);
+                groups.row.clear();
+                exprs.iter().for_each(|_| write_tagged(&Datum::Null, &mut groups.row));
+                let hash = groups.keys.hash(&groups.key);
+                groups.keys.add(hash, &groups.key, &groups.row);
+            }
         }
+        groups.grow(calls);
         Ok(groups)
     }
 
@@ -169,50 +183,67 @@ impl Groups {
             if rows.len() == 0 {
                 continue;
             }
-            if grouping.exprs.is_empty() {
-                self.add(grouping.calls, &batch, rows, GroupOf::First, rt)?;
+            if grouping.exprs.is_empty() && grouping.sets.sets.is_empty() {
+                self.add(grouping.calls, &batch, rows, GroupOf::One(0), rt)?;
                 continue;
             }
-            let written = self.assign(grouping, &batch, rows, &mut groups, rt)?;
-            if written.is_empty() {
-                self.add(grouping.calls, &batch, rows, GroupOf::Each(&groups), rt)?;
-                continue;
+            let mut values = Vec::with_capacity(grouping.exprs.len());
+            for expr in grouping.exprs {
+                values.push(expr.eval_rows(&batch, rows, rt)?);
             }
-            let held: Vec<u32> = (0..rows.len())
-                .filter(|position| groups[*position] != NO_GROUP)
-                .map(|position| rows.number(position) as u32)
-                .collect();
-            groups.retain(|group| *group != NO_GROUP);
-            self.add(grouping.calls, &batch, Rows::Some(&held), GroupOf::Each(&groups), rt)?;
-            self.write_batch(grouping, &batch, Rows::Some(&written), rt)?;
+            for of in KeyOf::each(grouping.sets) {
+                if !grouping.sets.sets.is_empty() {
+                    rt.exec.environment.check_interrupts()?;
+                }
+                if of.is_empty_set() {
+                    of.begin(&mut self.key);
+                    let group = self.find_or_add(|_| {}, rt)?;
+                    self.add(grouping.calls, &batch, rows, GroupOf::One(group), rt)?;
+                    continue;
+                }
+                let written = self.assign(grouping, of, &values, rows, &mut groups, rt)?;
+                if written.is_empty() {
+                    self.add(grouping.calls, &batch, rows, GroupOf::Each(&groups), rt)?;
+                    continue;
+                }
+                let held: Vec<u32> = (0..rows.len())
+                    .filter(|position| groups[*position] != NO_GROUP)
+                    .map(|position| rows.number(position) as u32)
+                    .collect();
+                groups.retain(|group| *group != NO_GROUP);
+                self.add(grouping.calls, &batch, Rows::Some(&held), GroupOf::Each(&groups), rt)?;
+                self.write_batch(grouping, of, &batch, Rows::Some(&written), rt)?;
+            }
         }
         Ok(())
     }
 
-    /// Finds the group of each row, and makes those that are new; returns the numbers of the rows that have none.
+    /// Finds the group of each row, and makes those that are new; returns the numbers of the rows that have none. `values` are
+    /// those of the group expressions.
     fn assign(
         &mut self,
         grouping: Grouping<'_>,
-        batch: &Batch,
+        of: KeyOf<'_>,
+        values: &[Values<'_>],
         rows: Rows<'_>,
         groups: &mut Vec<u32>,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<Vec<u32>> {
-        let exprs = grouping.exprs;
-        let mut values = Vec::with_capacity(exprs.len());
-        for expr in exprs {
-            values.push(expr.eval_rows(batch, rows, rt)?);
-        }
         groups.clear();
         let mut written = Vec::new();
         let known = self.keys.len();
         for row in 0..rows.len() {
-            self.key.clear();
-            for (expr, values) in exprs.iter().zip(&values) {
-                values.encode_key(row, KeyOrder::ascending(expr.ty), &mut self.key);
+            of.begin(&mut self.key);
+            for (number, (expr, values)) in grouping.exprs.iter().zip(values).enumerate() {
+                if of.has(number) {
+                    values.encode_key(row, KeyOrder::ascending(expr.ty), &mut self.key);
+                }
             }
             let first = |out: &mut Vec<u8>| {
-                values.iter().for_each(|values| write_tagged(&values.get(row), out));
+                for (number, values) in values.iter().enumerate() {
+                    let value = if of.has(number) { values.get(row) } else { Datum::Null };
+                    write_tagged(&value, out);
+                }
             };
             let group = self.find_or_add(first, rt)?;
             if group == NO_GROUP {
@@ -243,7 +274,7 @@ impl Groups {
             let mut kept = Vec::new();
             filter.select(batch, rows, &mut kept, rt)?;
             let of_kept: Vec<u32> = match groups {
-                GroupOf::First => Vec::new(),
+                GroupOf::One(_) => Vec::new(),
                 GroupOf::Each(groups) => {
                     // Both are in ascending order.
                     let mut left = kept.iter().peekable();
@@ -255,68 +286,12 @@ impl Groups {
                 }
             };
             let groups = match groups {
-                GroupOf::First => GroupOf::First,
+                GroupOf::One(group) => GroupOf::One(group),
                 GroupOf::Each(_) => GroupOf::Each(&of_kept),
             };
             grown += states.add(call, input, batch, Rows::Some(&kept), groups, rt)?;
         }
         self.charge(grown, rt)
-    }
-
-    /// Writes rows whose groups there is no room for.
-    fn write_batch(
-        &mut self,
-        grouping: Grouping<'_>,
-        batch: &Batch,
-        rows: Rows<'_>,
-        rt: &mut Runtime<'_, '_>,
-    ) -> Result<()> {
-        let Rows::Some(numbers) = rows else { return Ok(()) };
-        let mut keys: Vec<Values<'_>> = Vec::with_capacity(grouping.exprs.len());
-        for expr in grouping.exprs {
-            keys.push(expr.eval_rows(batch, rows, rt)?);
-        }
-        let mut parts = Vec::with_capacity(grouping.calls.len());
-        for call in grouping.calls {
-            let mut kept = Vec::new();
-            match &call.filter {
-                Some(filter) => filter.select(batch, rows, &mut kept, rt)?,
-                None => kept.extend_from_slice(numbers),
-            }
-            let mut values = Vec::new();
-            for expr in call.arguments.iter().chain(call.order.iter().map(|(expr, ..)| expr)) {
-                values.push(expr.eval_rows(batch, Rows::Some(&kept), rt)?);
-            }
-            parts.push((kept, values, 0));
-        }
-        for (position, number) in numbers.iter().enumerate() {
-            rt.tick()?;
-            self.key.clear();
-            self.row.clear();
-            for (expr, values) in grouping.exprs.iter().zip(&keys) {
-                values.encode_key(position, KeyOrder::ascending(expr.ty), &mut self.key);
-                write_tagged(&values.get(position), &mut self.row);
-            }
-            for (kept, values, next) in &mut parts {
-                let counts = kept.get(*next) == Some(number);
-                write_tagged(&Datum::Bool(counts), &mut self.row);
-                for values in values.iter() {
-                    let value = if counts { values.get(*next) } else { Datum::Null };
-                    write_tagged(&value, &mut self.row);
-                }
-                *next += usize::from(counts);
-            }
-            self.write()?;
-        }
-        Ok(())
-    }
-
-    /// Writes the row at hand to the partition of its key.
-    fn write(&mut self) -> Result<()> {
-        match &mut self.later {
-            Some(later) => later.push(&self.key, 0, &self.row),
-            None => Err(SqlError::internal("a group without room, and no partitions")),
-        }
     }
 
     /// Takes one row; the calls' arguments are read from it.
@@ -326,23 +301,20 @@ impl Groups {
         row: &[Datum],
         rt: &mut Runtime<'_, '_>,
     ) -> Result<()> {
-        let Grouping { exprs, calls } = grouping;
+        let Grouping { exprs, calls, sets } = grouping;
+        let mut values = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            values.push(expr.eval(row, rt)?);
+        }
+        if !sets.sets.is_empty() {
+            return self.take_row_of_sets(grouping, &values, row, rt);
+        }
         let mut group = 0;
         if !exprs.is_empty() {
-            let mut values = Vec::with_capacity(exprs.len());
-            self.key.clear();
-            for expr in exprs {
-                let value = expr.eval(row, rt)?;
-                encode_key(&value, KeyOrder::ascending(expr.ty), &mut self.key);
-                values.push(value);
-            }
-            let known = self.keys.len();
-            group = self.find_or_add(|out| write_tagged_row(&values, out), rt)?;
+            group = self.group_of(grouping, KeyOf::All, &values, rt)?;
             if group == NO_GROUP {
-                return self.write_row(&values, calls, row, rt);
-            }
-            if self.keys.len() > known {
-                self.grow(calls);
+                let parts = Parts::of(calls, row, rt)?;
+                return self.write_row(&values, calls, &parts);
             }
         }
         let mut grown = Growth::default();
@@ -366,69 +338,71 @@ impl Groups {
         self.charge(grown, rt)
     }
 
-    fn write_row(
+    /// Takes one row, for a group of each set: what it gives is computed once. `values` are those of the group expressions.
+    fn take_row_of_sets(
         &mut self,
-        keys: &[Datum],
-        calls: &[AggregateCall],
+        grouping: Grouping<'_>,
+        values: &[Datum],
         row: &[Datum],
         rt: &mut Runtime<'_, '_>,
     ) -> Result<()> {
-        self.row.clear();
-        write_tagged_row(keys, &mut self.row);
-        for call in calls {
-            let counts = match &call.filter {
-                Some(filter) => is_true(&filter.eval(row, rt)?),
-                None => true,
+        let parts = Parts::of(grouping.calls, row, rt)?;
+        let mut of_set = Vec::with_capacity(values.len());
+        for of in KeyOf::each(grouping.sets) {
+            rt.tick()?;
+            of_set.clear();
+            let own = |(number, value): (usize, &Datum)| match of.has(number) {
+                true => value.clone(),
+                false => Datum::Null,
             };
-            write_tagged(&Datum::Bool(counts), &mut self.row);
-            if counts {
-                let (values, keys) = arguments(call, row, rt)?;
-                write_tagged_row(&values, &mut self.row);
-                write_tagged_row(&keys, &mut self.row);
+            of_set.extend(values.iter().enumerate().map(own));
+            let group = self.group_of(grouping, of, &of_set, rt)?;
+            if group == NO_GROUP {
+                self.write_row(&of_set, grouping.calls, &parts)?;
             } else {
-                (0..call.arguments.len() + call.order.len())
-                    .for_each(|_| write_tagged(&Datum::Null, &mut self.row));
+                self.add_parts(group, grouping.calls, &parts, rt)?;
             }
         }
-        self.write()
+        Ok(())
     }
 
-    /// Takes a row that was written: its key, its group's values and the calls' arguments.
-    pub(super) fn take_written(
+    /// The group that a row with these values of the group expressions counts for; puts its key into `self.key`.
+    fn group_of(
         &mut self,
         grouping: Grouping<'_>,
-        key: &[u8],
-        written: &[u8],
+        of: KeyOf<'_>,
+        values: &[Datum],
         rt: &mut Runtime<'_, '_>,
-    ) -> Result<()> {
-        let mut row = Vec::new();
-        read_tagged_row(written, &mut row)?;
-        let damaged = || SqlError::internal("a written row of another aggregate");
-        let (values, mut rest) = row.split_at_checked(grouping.exprs.len()).ok_or_else(damaged)?;
-        self.key.clear();
-        self.key.extend_from_slice(key);
+    ) -> Result<u32> {
+        of.begin(&mut self.key);
+        for (number, (expr, value)) in grouping.exprs.iter().zip(values).enumerate() {
+            if of.has(number) {
+                encode_key(value, KeyOrder::ascending(expr.ty), &mut self.key);
+            }
+        }
         let known = self.keys.len();
         let group = self.find_or_add(|out| write_tagged_row(values, out), rt)?;
-        if group == NO_GROUP {
-            self.row.clear();
-            self.row.extend_from_slice(written);
-            return self.write();
-        }
         if self.keys.len() > known {
             self.grow(grouping.calls);
         }
+        Ok(group)
+    }
+
+    /// Gives a row's parts to the states of a group.
+    fn add_parts(
+        &mut self,
+        group: u32,
+        calls: &[AggregateCall],
+        parts: &[Parts],
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<()> {
         let mut grown = Growth::default();
-        let parts = grouping.calls.iter().zip(&mut self.states).zip(&mut self.inputs);
-        for ((call, states), input) in parts {
-            let (counts, behind) = rest.split_first().ok_or_else(damaged)?;
-            let (values, behind) =
-                behind.split_at_checked(call.arguments.len()).ok_or_else(damaged)?;
-            let (keys, behind) = behind.split_at_checked(call.order.len()).ok_or_else(damaged)?;
-            rest = behind;
+        let states = self.states.iter_mut().zip(&mut self.inputs);
+        for ((call, parts), (states, input)) in calls.iter().zip(parts).zip(states) {
             match input {
-                _ if !is_true(counts) => {}
-                Some(input) => input.take(group, call, values, keys, rt)?,
-                None => grown += states.add_row(group, values, rt.exec)?,
+                _ if !parts.counts => {}
+                Some(input) => input.take(group, call, &parts.values, &parts.keys, rt)?,
+                None => grown += states.add_row(group, &parts.values, rt.exec)?,
             }
         }
         self.charge(grown, rt)
@@ -452,18 +426,18 @@ impl Groups {
         Ok(partitions)
     }
 
-    /// Puts the row of a group into `row`: its values, and the results of the calls. Groups are asked for in the order of
+    /// Puts the row of a group into `row`: its values, the results of the calls, and those of GROUPING. Groups are asked for in the order of
     /// their numbers, each once.
     pub(super) fn result(
         &mut self,
         group: u32,
-        calls: &[AggregateCall],
+        grouping: Grouping<'_>,
         row: &mut Vec<Datum>,
         rt: &mut Runtime<'_, '_>,
     ) -> Result<()> {
         row.clear();
         read_tagged_row(self.keys.row(group), row)?;
-        let parts = calls.iter().zip(&mut self.states).zip(&mut self.inputs);
+        let parts = grouping.calls.iter().zip(&mut self.states).zip(&mut self.inputs);
         for ((call, states), input) in parts {
             let mut state = states.take(group, call.kind);
             if let Some(input) = input {
@@ -471,6 +445,9 @@ impl Groups {
             }
             row.push(state.finish()?);
         }
+        let set = set_of(self.keys.key(group));
+        let sets = grouping.sets;
+        row.extend((0..sets.calls.len()).map(|call| Datum::Int4(sets.grouping(call, set))));
         Ok(())
     }
 
@@ -478,21 +455,4 @@ impl Groups {
     pub(super) fn charged(&self) -> usize {
         self.grown.charged
     }
-}
-
-/// The arguments of a call, and the keys of its order, for a row.
-fn arguments(
-    call: &AggregateCall,
-    row: &[Datum],
-    rt: &mut Runtime<'_, '_>,
-) -> Result<(Vec<Datum>, Vec<Datum>)> {
-    let mut values = Vec::with_capacity(call.arguments.len());
-    for argument in &call.arguments {
-        values.push(argument.eval(row, rt)?);
-    }
-    let mut keys = Vec::with_capacity(call.order.len());
-    for (expr, ..) in &call.order {
-        keys.push(expr.eval(row, rt)?);
-    }
-    Ok((values, keys))
 }

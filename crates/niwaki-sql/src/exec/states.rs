@@ -12,8 +12,8 @@ use crate::plan::AggregateCall;
 /// The group of each row.
 #[derive(Clone, Copy)]
 pub(super) enum GroupOf<'g> {
-    /// There is one.
-    First,
+    /// All are of this.
+    One(u32),
     Each(&'g [u32]),
 }
 
@@ -21,7 +21,7 @@ impl GroupOf<'_> {
     #[inline]
     fn get(self, row: usize) -> usize {
         match self {
-            Self::First => 0,
+            Self::One(group) => group as usize,
             Self::Each(groups) => groups[row] as usize,
         }
     }
@@ -63,9 +63,11 @@ impl<T: Copy + Default> Sums<T> {
         plus: impl Fn(T, V) -> T,
     ) {
         match (groups, nulls.is_empty()) {
-            (GroupOf::First, true) => {
-                self.sums[0] = values.iter().fold(self.sums[0], |sum, value| plus(sum, *value));
-                self.counts[0] += values.len() as i64;
+            (GroupOf::One(group), true) => {
+                let group = group as usize;
+                self.sums[group] =
+                    values.iter().fold(self.sums[group], |sum, value| plus(sum, *value));
+                self.counts[group] += values.len() as i64;
             }
             _ => {
                 for (row, value) in values.iter().enumerate() {
@@ -228,7 +230,9 @@ impl States {
                 let nulls = each.map_or(&[][..], |(_, nulls)| nulls);
                 match groups {
                     _ if null_for_all => {}
-                    GroupOf::First if nulls.is_empty() => counts[0] += rows as i64,
+                    GroupOf::One(group) if nulls.is_empty() => {
+                        counts[group as usize] += rows as i64;
+                    }
                     _ => {
                         for row in 0..rows {
                             let null = nulls.get(row).copied().unwrap_or(false);

@@ -121,7 +121,7 @@ impl Names {
                     self.computed.insert(*slot, computed);
                 }
             }
-            PlanNode::Aggregate { input, groups, calls, .. } => {
+            PlanNode::Aggregate { input, groups, sets, calls, .. } => {
                 let below = Self::of(input);
                 self.tables = below.tables;
                 for (number, expr) in groups.iter().enumerate() {
@@ -138,6 +138,13 @@ impl Names {
                         format!("{}(…)", call.name)
                     };
                     self.slots.insert(groups.len() + number, (String::new(), text));
+                }
+                let first = groups.len() + calls.len();
+                for (number, arguments) in sets.calls.iter().enumerate() {
+                    let names: Vec<String> =
+                        arguments.iter().map(|group| self.slot(*group)).collect();
+                    let text = format!("GROUPING({})", names.join(", "));
+                    self.slots.insert(first + number, (String::new(), text));
                 }
             }
             PlanNode::Result
@@ -189,6 +196,20 @@ pub(crate) fn table_expression(expr: &Expr, relation: &Relation, exec: &ExecCont
     let mut names = Names::default();
     names.add_relation(relation, &relation.name, 0);
     expression(expr, &names, exec)
+}
+
+/// A key of a sort as text: results of steps below stand in brackets.
+pub(super) fn sort_key(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> String {
+    let text = expression(expr, names, exec);
+    let ExprKind::Slot { depth: 0, slot } = expr.kind else { return text };
+    match names.slots.get(&slot) {
+        Some((table, column))
+            if table.is_empty() && column.contains('(') && !names.computed.contains_key(&slot) =>
+        {
+            format!("({text})")
+        }
+        _ => text,
+    }
 }
 
 /// An expression as text.
@@ -320,7 +341,10 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
             }
             Nested::Query(_) => "(SubPlan)".to_owned(),
         },
-        ExprKind::Aggregate(_) | ExprKind::Window(_) | ExprKind::SetReturning(_) => "…".to_owned(),
+        ExprKind::Aggregate(_)
+        | ExprKind::Grouping(_)
+        | ExprKind::Window(_)
+        | ExprKind::SetReturning(_) => "…".to_owned(),
     }
 }
 

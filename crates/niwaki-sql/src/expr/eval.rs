@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use niwaki_types::{Array, Datum, TypeOid, compare};
 
-use super::hashed::{HashedValues, is_hashed};
+use super::hashed::is_hashed;
 use super::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind, cast_value, coerce_length};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
+use crate::exec::hashed_values::{self, HashedValues};
 use crate::exec::kept_rows::KeptRows;
 use crate::exec::measure::Measures;
 use crate::exec::shared_rows::SharedRows;
@@ -32,8 +33,8 @@ pub(crate) struct State {
     pub(crate) case_operands: Vec<Datum>,
     /// Results of nested queries that do not depend on outer rows, by number of the nested query.
     pub(crate) results: Vec<Option<Arc<Vec<Vec<Datum>>>>>,
-    /// The same as sets of values, where it is asked whether they contain one.
-    pub(crate) hashed: Vec<Option<Arc<HashedValues>>>,
+    /// Values of such queries, where it is asked whether they contain one.
+    pub(crate) hashed: Vec<Option<HashedValues>>,
     /// Rows of WITH queries that do not depend on outer rows, likewise.
     pub(crate) shared: Vec<Option<SharedRows>>,
     /// Rows that recursive queries are looking at, by their numbers among the WITH queries.
@@ -227,11 +228,12 @@ impl Expr {
                 }
             }
             ExprKind::SubQuery(sub) => eval_sub_query(sub, row, rt),
-            ExprKind::Aggregate(_) | ExprKind::Window(_) | ExprKind::SetReturning(_) => {
-                Err(SqlError::internal(
-                    "an aggregate, window function or set was left in an expression",
-                ))
-            }
+            ExprKind::Aggregate(_)
+            | ExprKind::Grouping(_)
+            | ExprKind::Window(_)
+            | ExprKind::SetReturning(_) => Err(SqlError::internal(
+                "an aggregate, window function or set was left in an expression",
+            )),
             _ => Err(SqlError::internal("expression kind without an evaluation")),
         }
     }
@@ -388,6 +390,11 @@ fn eval_sub_query(sub: &SubQuery, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Re
     let Nested::Plan(plan) = &sub.query else {
         return Err(SqlError::internal("a nested query that was not planned"));
     };
+    if let SubQueryKind::Compare { left, right_cast, .. } = &sub.kind
+        && is_hashed(sub, plan)
+    {
+        return hashed_values::contains(plan, right_cast, left, row, rt);
+    }
     let rows = crate::exec::sub_query_rows(plan, row, limit, rt)?;
     match &sub.kind {
         SubQueryKind::Exists => Ok(Datum::Bool(!rows.is_empty())),
@@ -410,9 +417,6 @@ fn eval_sub_query(sub: &SubQuery, row: &[Datum], rt: &mut Runtime<'_, '_>) -> Re
         }
         SubQueryKind::Compare { function, any, left, right_cast } => {
             let left = left.eval(row, rt)?;
-            if is_hashed(sub, plan) {
-                return Ok(HashedValues::of(plan, right_cast, &rows, rt)?.contain(&left));
-            }
             let mut values = Vec::with_capacity(rows.len());
             for candidate in rows.iter() {
                 values.push(right_cast.eval(candidate, rt)?);

@@ -130,6 +130,8 @@ pub(crate) enum ExprKind {
     SubQuery(Box<SubQuery>),
     /// An aggregate, by its number in the query; replaced by a slot before execution.
     Aggregate(usize),
+    /// `GROUPING (…)`; replaced by a slot before execution.
+    Grouping(Vec<Expr>),
     /// A window function, by its number in the query; replaced by a slot before execution.
     Window(usize),
     /// A set-returning function, by its number in the query's list; replaced by a slot.

@@ -20,6 +20,7 @@ impl Expr {
             | ExprKind::Or(arguments)
             | ExprKind::Coalesce(arguments)
             | ExprKind::MinMax { arguments, .. }
+            | ExprKind::Grouping(arguments)
             | ExprKind::Array(arguments) => arguments.iter().for_each(visit),
             ExprKind::Cast { argument, .. }
             | ExprKind::Length { argument, .. }
@@ -82,6 +83,7 @@ impl Expr {
             | ExprKind::Or(arguments)
             | ExprKind::Coalesce(arguments)
             | ExprKind::MinMax { arguments, .. }
+            | ExprKind::Grouping(arguments)
             | ExprKind::Array(arguments) => arguments.iter_mut().try_for_each(visit),
             ExprKind::Cast { argument, .. }
             | ExprKind::Length { argument, .. }
@@ -174,6 +176,7 @@ impl Expr {
             (ExprKind::And(a), ExprKind::And(b))
             | (ExprKind::Or(a), ExprKind::Or(b))
             | (ExprKind::Coalesce(a), ExprKind::Coalesce(b))
+            | (ExprKind::Grouping(a), ExprKind::Grouping(b))
             | (ExprKind::Array(a), ExprKind::Array(b)) => same_all(a, b),
             (
                 ExprKind::MinMax { greatest: g, arguments: a },

@@ -61,10 +61,17 @@ pub(crate) fn estimate(node: &PlanNode) -> Estimate {
             Estimate { rows: (below.rows / 3.0).max(1.0), ..below }
         }
         PlanNode::Gate { input, .. } => estimate(input),
-        PlanNode::Aggregate { input, groups, calls, .. } => {
+        PlanNode::Aggregate { input, groups, sets, calls, .. } => {
             let below = estimate(input);
-            let rows = if groups.is_empty() { 1.0 } else { (below.rows / 5.0).max(1.0) };
-            let total = below.total + below.rows * 0.0125;
+            let of_set = |has_groups: bool| match has_groups {
+                true => (below.rows / 5.0).max(1.0),
+                false => 1.0,
+            };
+            let rows = match sets.sets.as_slice() {
+                [] => of_set(!groups.is_empty()),
+                sets => sets.iter().map(|set| of_set(!set.is_empty())).sum(),
+            };
+            let total = below.total + below.rows * 0.0125 * sets.sets.len().max(1) as f64;
             let width = (groups.len() + calls.len()) as f64 * VALUE_BYTES;
             Estimate { startup: total, total, rows, width }
         }

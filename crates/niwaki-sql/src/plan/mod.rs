@@ -26,6 +26,7 @@ use crate::aggregates::AggregateKind;
 use crate::context::ColumnInfo;
 use crate::expr::{Expr, ExprKind};
 use crate::functions::Function;
+use crate::query::GroupingSets;
 use crate::store::{LockWait, RowLock};
 
 pub(crate) use conditions::{SlotRange, conjunction, is_volatile, split_conjuncts};
@@ -331,6 +332,9 @@ pub(crate) enum PlanNode {
         input: Arc<PlanNode>,
         input_width: usize,
         groups: Vec<Expr>,
+        /// How many of them the statement has; the others are determined by these.
+        written: usize,
+        sets: GroupingSets,
         calls: Vec<AggregateCall>,
     },
     /// Adds the results of window functions to each row.

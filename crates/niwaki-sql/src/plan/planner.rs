@@ -239,11 +239,14 @@ impl Planner {
         }
         let below = if ordered && grouping.is_none() { wanted_order } else { Vec::new() };
         if let Some(grouping) = grouping {
-            input_width = grouping.groups.len() + grouping.calls.len();
+            let sets = grouping.sets;
+            input_width = grouping.groups.len() + grouping.calls.len() + sets.calls.len();
             node = PlanNode::Aggregate {
                 input: Arc::new(node),
                 input_width: width,
                 groups: grouping.groups,
+                written: grouping.written,
+                sets,
                 calls: grouping.calls,
             };
             if let Some(condition) = grouping.having {

@@ -4,6 +4,7 @@
 //! [`crate::plan`] decides how. Rows are those of the crate's README: FROM items have slots of one row per query
 //! level, an expression reads `Slot { depth, slot }`.
 
+mod grouping_sets;
 mod walk;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::plan::{
     AggregateCall, ConflictPlan, LockTarget, ModifyKind, SetCall, SetKind, SlotRange, Windowing,
 };
 
+pub(crate) use grouping_sets::{CUBE_MAX, GroupingClause, GroupingItem, GroupingSets, SETS_MAX};
 pub(crate) use walk::{
     expr_outer_slots, expr_outer_slots_mut, reads_slots, shift_depth, volatile_inside,
 };
@@ -126,12 +128,15 @@ pub(crate) enum Distinct {
     On(Vec<usize>),
 }
 
-/// GROUP BY and aggregates. The row above has the groups and behind them the aggregates' results.
+/// GROUP BY and aggregates. The row above has the groups and behind them the results of the aggregates and of GROUPING.
 #[derive(Clone, Debug)]
 pub(crate) struct Grouping {
     pub(crate) groups: Vec<Expr>,
     /// How many of them the statement has; the others are determined by these.
     pub(crate) written: usize,
+    pub(crate) sets: GroupingSets,
+    /// How GROUP BY is written, where that is not a list of the groups.
+    pub(crate) clause: Option<GroupingClause>,
     pub(crate) calls: Vec<AggregateCall>,
     /// Over the row above.
     pub(crate) having: Option<Expr>,

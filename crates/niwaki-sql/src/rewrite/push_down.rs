@@ -4,7 +4,7 @@ use super::flatten::reads_inside;
 use super::outer_joins::reduce;
 use crate::expr::{Expr, ExprKind};
 use crate::query::{
-    Body, Distinct, From, ItemKind, JoinTree, Query, expr_outer_slots_mut, reads_slots,
+    Body, Distinct, From, Grouping, ItemKind, JoinTree, Query, expr_outer_slots_mut, reads_slots,
     shift_depth, volatile_inside,
 };
 
@@ -118,7 +118,11 @@ fn accepts(query: &Query, condition: &Expr) -> bool {
                         !volatile_inside(target) && select.windowing.all_divide_by(target)
                     });
             });
-            fits
+            // Above sets of groups nothing is gained by judging it a little earlier.
+            fits && select.grouping.as_ref().is_none_or(|grouping| {
+                grouping.sets.sets.is_empty()
+                    || goes_below(grouping, &substituted(condition, &select.targets))
+            })
         }
         Body::Values(_) | Body::Modify(_) => false,
         // What a recursive query finds depends on rows that the condition would take away.
@@ -130,6 +134,15 @@ fn accepts(query: &Query, condition: &Expr) -> bool {
     }
 }
 
+/// Whether a condition over the row of a grouping can be judged before there are groups: those that it reads, not the results
+/// of aggregates, nor what is NULL in a set. Without groups there is a row even where nothing is left.
+fn goes_below(grouping: &Grouping, condition: &Expr) -> bool {
+    let groups = grouping.groups.len();
+    let mut read = Vec::new();
+    reads_slots(condition, &mut |slot| read.push(slot));
+    groups > 0 && reads_inside(condition, &|slot| slot < groups) && grouping.sets.all_have(&read)
+}
+
 /// Puts a condition over the rows of a query into it.
 fn push(query: &mut Query, condition: Expr) {
     match &mut query.body {
@@ -139,10 +152,7 @@ fn push(query: &mut Query, condition: Expr) {
                 select.from.conditions.push(own);
                 return;
             };
-            let groups = grouping.groups.len();
-            // A condition on groups can be judged before there are any; the results of aggregates cannot. Without
-            // groups there is a row even where nothing is left.
-            if groups > 0 && reads_inside(&own, &|slot| slot < groups) {
+            if goes_below(grouping, &own) {
                 select.from.conditions.push(substituted(&own, &grouping.groups));
                 return;
             }

@@ -1,0 +1,251 @@
+//! GROUP BY: the group expressions, and which of them make a set.
+
+use niwaki_types::TypeOid;
+use pg_query::protobuf::{self, CoercionForm, GroupingSetKind, RowExpr};
+use pg_query::{Node, NodeEnum};
+
+use super::Analyzer;
+use super::scope::{Place, Within};
+use super::targets::Target;
+use crate::error::{Result, SqlError};
+use crate::expr::{Expr, ExprKind};
+use crate::functions::compare_function;
+use crate::query::{CUBE_MAX, GroupingClause, GroupingItem, SETS_MAX, expr_outer_slots};
+
+/// Arguments of GROUPING, one more than there can be: its result has a bit for each.
+const ARGUMENTS_END: usize = 32;
+
+/// What GROUP BY says.
+#[derive(Default)]
+pub(super) struct GroupBy {
+    /// The group expressions, each once.
+    pub(super) groups: Vec<Expr>,
+    /// How it is written, where that is not a list of all group expressions.
+    pub(super) clause: Option<GroupingClause>,
+    /// Its sets, the shortest first; none where there is one that has all group expressions.
+    pub(super) sets: Vec<Vec<usize>>,
+}
+
+impl GroupBy {
+    /// Whether every set has the group expression.
+    pub(super) fn in_all_sets(&self, group: usize) -> bool {
+        self.sets.iter().all(|set| set.contains(&group))
+    }
+
+    /// Adds a group expression that those of all sets determine.
+    pub(super) fn add_dependent(&mut self, expr: Expr) {
+        let number = self.groups.len();
+        self.groups.push(expr);
+        self.sets.iter_mut().for_each(|set| set.push(number));
+    }
+}
+
+impl Analyzer<'_> {
+    pub(super) fn group_clause(
+        &mut self,
+        select: &protobuf::SelectStmt,
+        targets: &[Target],
+    ) -> Result<GroupBy> {
+        self.set_place(Place::GroupBy)?;
+        let mut nodes = Vec::new();
+        select.group_clause.iter().for_each(|node| listed(node, &mut nodes));
+        let mut by = GroupBy::default();
+        let mut items = Vec::new();
+        let mut has_sets = false;
+        let mut single = Vec::new();
+        for node in nodes {
+            if let Some(NodeEnum::GroupingSet(set)) = &node.node {
+                has_sets = true;
+                // Beside others it adds nothing.
+                if set.kind() != GroupingSetKind::GroupingSetEmpty {
+                    items.push(self.grouping_set(set, targets, &mut by.groups)?);
+                }
+                continue;
+            }
+            let group = self.group(node, targets, &mut by.groups)?;
+            if !single.contains(&group) {
+                single.push(group);
+                items.push(GroupingItem::Simple(vec![group]));
+            }
+        }
+        if has_sets && items.is_empty() {
+            items.push(GroupingItem::Simple(Vec::new()));
+        }
+        let distinct = select.group_distinct;
+        let mut clause = GroupingClause { items, distinct };
+        if has_sets {
+            by.sets = clause.expand().ok_or_else(|| {
+                let message = format!("too many grouping sets present (maximum {SETS_MAX})");
+                SqlError::new("54001", message)
+            })?;
+        }
+        // One set is a plain list.
+        if by.sets.len() == 1 && !by.groups.is_empty() {
+            by.sets.clear();
+            let groups = 0..by.groups.len();
+            clause.items = groups.map(|group| GroupingItem::Simple(vec![group])).collect();
+            has_sets = false;
+        }
+        by.clause = (has_sets || distinct).then_some(clause);
+        Ok(by)
+    }
+
+    /// GROUPING SETS, ROLLUP or CUBE.
+    fn grouping_set(
+        &mut self,
+        set: &protobuf::GroupingSet,
+        targets: &[Target],
+        groups: &mut Vec<Expr>,
+    ) -> Result<GroupingItem> {
+        self.check_stack()?;
+        let mut parts = Vec::new();
+        for node in &set.content {
+            match &node.node {
+                Some(NodeEnum::GroupingSet(inner)) => {
+                    match self.grouping_set(inner, targets, groups)? {
+                        GroupingItem::Sets(inner) => parts.extend(inner),
+                        item => parts.push(item),
+                    }
+                }
+                Some(NodeEnum::RowExpr(row)) if is_list(row) => {
+                    let mut nodes = Vec::new();
+                    listed(node, &mut nodes);
+                    let mut numbers = Vec::new();
+                    for node in nodes {
+                        let group = self.group(node, targets, groups)?;
+                        if !numbers.contains(&group) {
+                            numbers.push(group);
+                        }
+                    }
+                    parts.push(GroupingItem::Simple(numbers));
+                }
+                _ => {
+                    let group = self.group(node, targets, groups)?;
+                    parts.push(GroupingItem::Simple(vec![group]));
+                }
+            }
+        }
+        match set.kind() {
+            GroupingSetKind::GroupingSetCube if parts.len() > CUBE_MAX => {
+                let message = format!("CUBE is limited to {CUBE_MAX} elements");
+                Err(self.error("54011", message, set.location))
+            }
+            GroupingSetKind::GroupingSetCube => Ok(GroupingItem::Cube(parts)),
+            GroupingSetKind::GroupingSetRollup => Ok(GroupingItem::Rollup(parts)),
+            GroupingSetKind::GroupingSetSets => Ok(GroupingItem::Sets(parts)),
+            GroupingSetKind::GroupingSetEmpty => Ok(GroupingItem::Simple(Vec::new())),
+            _ => Err(SqlError::internal("a grouping set of another kind")),
+        }
+    }
+
+    /// A group expression, by its number.
+    fn group(&mut self, node: &Node, targets: &[Target], groups: &mut Vec<Expr>) -> Result<usize> {
+        let expr = match self.named_target(node, targets, "GROUP BY", false)? {
+            Some(target) => targets[target].expr.clone(),
+            None => self.expr(node)?,
+        };
+        let of_groups = |e: &Expr| matches!(e.kind, ExprKind::Aggregate(_) | ExprKind::Grouping(_));
+        if expr.any(&mut |e| of_groups(e)) {
+            return Err(self.error(
+                "42803",
+                "aggregate functions are not allowed in GROUP BY",
+                expr.location,
+            ));
+        }
+        if expr.any(&mut |e| matches!(e.kind, ExprKind::Window(_))) {
+            return Err(self.error(
+                "42P20",
+                "window functions are not allowed in GROUP BY",
+                expr.location,
+            ));
+        }
+        if expr.any(&mut |e| matches!(e.kind, ExprKind::SetReturning(_))) {
+            return Err(self.unsupported("GROUP BY of a set-returning function", expr.location));
+        }
+        let expr = self.to_output(expr)?;
+        if compare_function("=", expr.ty).is_none() {
+            return Err(self.error(
+                "42883",
+                format!(
+                    "could not identify an equality operator for type {}",
+                    self.format_oid(expr.ty)
+                ),
+                expr.location,
+            ));
+        }
+        if let Some(known) = groups.iter().position(|group| group.same(&expr)) {
+            return Ok(known);
+        }
+        groups.push(expr);
+        Ok(groups.len() - 1)
+    }
+
+    /// GROUPING (…). It belongs to the innermost query whose columns it names.
+    pub(super) fn grouping_call(&mut self, call: &protobuf::GroupingFunc) -> Result<Expr> {
+        let location = call.location;
+        if call.args.len() >= ARGUMENTS_END {
+            let message = format!("GROUPING must have fewer than {ARGUMENTS_END} arguments");
+            return Err(self.error("54023", message, location));
+        }
+        // Columns cannot be seen there.
+        if self.scope()?.place == Place::Limit {
+            let message = "grouping operations are not allowed in LIMIT";
+            return Err(self.error("42803", message, location));
+        }
+        let mut arguments = Vec::with_capacity(call.args.len());
+        for argument in self.exprs(&call.args)? {
+            arguments.push(self.to_output(argument)?);
+        }
+        let nested = |e: &Expr| matches!(e.kind, ExprKind::Aggregate(_) | ExprKind::Grouping(_));
+        if arguments.iter().any(|argument| argument.any(&mut |e| nested(e))) {
+            return Err(self.error("42803", "aggregate function calls cannot be nested", location));
+        }
+        let level = level_of(&arguments);
+        let number = self.scopes.len().checked_sub(level + 1);
+        let Some(scope) = number.and_then(|number| self.scopes.get_mut(number)) else {
+            return Err(SqlError::internal("GROUPING of a query that is not there"));
+        };
+        let (place, within) = (scope.place, scope.within);
+        scope.asks_for_sets = true;
+        if !place.allows_aggregates() {
+            let place = match place {
+                Place::From if level > 0 => "FROM clause of their own query level",
+                place => place.name(),
+            };
+            let message = format!("grouping operations are not allowed in {place}");
+            return Err(self.error("42803", message, location));
+        }
+        if within == Within::Aggregate {
+            return Err(self.error("42803", "aggregate function calls cannot be nested", location));
+        }
+        Ok(Expr::new(ExprKind::Grouping(arguments), TypeOid::INT4, location))
+    }
+}
+
+/// How many queries further out the one is to which a GROUPING with these arguments belongs.
+pub(super) fn level_of(arguments: &[Expr]) -> usize {
+    let mut found: Option<usize> = None;
+    for argument in arguments {
+        expr_outer_slots(argument, 0, &mut |slot, level| {
+            if let ExprKind::Slot { depth, .. } = slot.kind {
+                found = Some(found.map_or(depth - level, |known| known.min(depth - level)));
+            }
+        });
+    }
+    found.unwrap_or(0)
+}
+
+/// Whether a row stands for the list in its brackets.
+fn is_list(row: &RowExpr) -> bool {
+    row.row_format() == CoercionForm::CoerceImplicitCast
+}
+
+/// What stands in brackets, however many there are.
+fn listed<'n>(node: &'n Node, out: &mut Vec<&'n Node>) {
+    match &node.node {
+        Some(NodeEnum::RowExpr(row)) if is_list(row) => {
+            row.args.iter().for_each(|node| listed(node, out));
+        }
+        _ => out.push(node),
+    }
+}

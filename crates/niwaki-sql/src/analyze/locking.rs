@@ -1,0 +1,138 @@
+//! FOR UPDATE and its like: which rows a query locks.
+
+use std::sync::Arc;
+
+use niwaki_catalog::Relation;
+use pg_query::protobuf::{LockClauseStrength, LockWaitPolicy};
+use pg_query::{Node, NodeEnum};
+
+use super::Analyzer;
+use crate::error::{Result, SqlError};
+use crate::plan::LockTarget;
+use crate::query::{Body, Distinct, FromItem, ItemKind, Query};
+use crate::store::{LockWait, RowLock, TableLock};
+
+impl Analyzer<'_> {
+    pub(super) fn locking_clause(&mut self, nodes: &[Node]) -> Result<Vec<LockTarget>> {
+        let mut targets: Vec<LockTarget> = Vec::new();
+        for node in nodes {
+            let Some(NodeEnum::LockingClause(clause)) = &node.node else { continue };
+            let lock = match clause.strength() {
+                LockClauseStrength::LcsForkeyshare => RowLock::KeyShare,
+                LockClauseStrength::LcsForshare => RowLock::Share,
+                LockClauseStrength::LcsFornokeyupdate => RowLock::NoKeyUpdate,
+                _ => RowLock::Update,
+            };
+            let wait = match clause.wait_policy() {
+                LockWaitPolicy::LockWaitSkip => LockWait::Skip,
+                LockWaitPolicy::LockWaitError => LockWait::Error,
+                _ => LockWait::Block,
+            };
+            let mut names = Vec::new();
+            for node in &clause.locked_rels {
+                if let Some(NodeEnum::RangeVar(var)) = &node.node {
+                    names.push((var.relname.clone(), var.location));
+                }
+            }
+            let mut inside = Vec::new();
+            let scope = self.scope()?;
+            for source in &mut scope.sources {
+                if let ItemKind::Query(query) = &mut source.kind
+                    && (names.is_empty() || names.iter().any(|(name, _)| *name == source.name))
+                {
+                    lock_inside(query, lock, wait, &mut inside)?;
+                }
+            }
+            for (name, location) in &names {
+                let with = scope.sources.iter().any(|source| {
+                    source.name == *name
+                        && matches!(source.kind, ItemKind::Shared { .. } | ItemKind::Working { .. })
+                });
+                if with {
+                    let message = format!("{} cannot be applied to a WITH query", lock.clause());
+                    return Err(self.error("0A000", message, *location));
+                }
+                let query = |source: &FromItem| {
+                    source.name == *name && matches!(source.kind, ItemKind::Query(_))
+                };
+                if !scope.items.iter().any(|item| item.name == *name && item.relation.is_some())
+                    && !scope.sources.iter().any(query)
+                {
+                    let message = format!(
+                        "relation \"{name}\" in FOR UPDATE clause not found in FROM clause"
+                    );
+                    return Err(self.error("42P01", message, *location));
+                }
+            }
+            for item in &scope.items {
+                let Some(relation) = &item.relation else { continue };
+                if relation.kind != niwaki_catalog::RelationKind::Table
+                    || (!names.is_empty() && !names.iter().any(|(n, _)| *n == item.name))
+                {
+                    continue;
+                }
+                if let Some(known) = targets.iter_mut().find(|t| t.start == item.start) {
+                    known.lock = known.lock.max(lock);
+                    continue;
+                }
+                targets.push(LockTarget {
+                    relation: Arc::clone(relation),
+                    start: item.start,
+                    lock,
+                    wait,
+                });
+            }
+            for relation in &inside {
+                self.note_relation(relation, TableLock::RowShare);
+            }
+        }
+        Ok(targets)
+    }
+}
+
+/// Locks the rows of the tables of a query among the FROM items, as if it said so itself.
+fn lock_inside(
+    query: &mut Query,
+    lock: RowLock,
+    wait: LockWait,
+    relations: &mut Vec<Arc<Relation>>,
+) -> Result<()> {
+    let refused = |what: &str| {
+        Err(SqlError::new("0A000", format!("{} is not allowed with {what}", lock.clause())))
+    };
+    let select = match &mut query.body {
+        Body::Select(select) => select,
+        Body::Values(_) | Body::Modify(_) => return Ok(()),
+        Body::Set(_) => return refused("UNION/INTERSECT/EXCEPT"),
+    };
+    if select.distinct != Distinct::None {
+        return refused("DISTINCT clause");
+    }
+    if !select.windowing.is_empty() {
+        return refused("window functions");
+    }
+    if let Some(grouping) = &select.grouping {
+        return refused(if grouping.groups.is_empty() {
+            "aggregate functions"
+        } else {
+            "GROUP BY clause"
+        });
+    }
+    for item in &mut select.from.items {
+        match &mut item.kind {
+            ItemKind::Table(relation) => {
+                let start = item.slots.start;
+                if let Some(known) = select.locks.iter_mut().find(|known| known.start == start) {
+                    known.lock = known.lock.max(lock);
+                    continue;
+                }
+                relations.push(Arc::clone(relation));
+                let relation = Arc::clone(relation);
+                select.locks.push(LockTarget { relation, start, lock, wait });
+            }
+            ItemKind::Query(query) => lock_inside(query, lock, wait, relations)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}

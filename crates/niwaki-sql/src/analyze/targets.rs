@@ -1,0 +1,196 @@
+//! The target list: output columns, their names and where they come from.
+
+use pg_query::{Node, NodeEnum, protobuf};
+
+use super::{Analyzer, names_of};
+use crate::context::ColumnInfo;
+use crate::error::Result;
+use crate::expr::{Expr, ExprKind};
+
+/// One output column, or an expression that is only sorted by.
+pub(super) struct Target {
+    pub(super) expr: Expr,
+    pub(super) name: String,
+    pub(super) origin: (u32, i16),
+    /// Not part of the result.
+    pub(super) junk: bool,
+}
+
+impl Analyzer<'_> {
+    /// The output columns; `*` becomes all visible ones.
+    pub(super) fn target_list(&mut self, nodes: &[Node]) -> Result<Vec<Target>> {
+        let mut targets = Vec::new();
+        for node in nodes {
+            let Some(NodeEnum::ResTarget(target)) = &node.node else { continue };
+            let value = target.val.as_deref();
+            if let Some(NodeEnum::ColumnRef(column)) = value.and_then(|v| v.node.as_ref())
+                && column.fields.last().is_some_and(|f| matches!(f.node, Some(NodeEnum::AStar(_))))
+            {
+                self.star(column, &mut targets)?;
+                continue;
+            }
+            let expr = self.expr_of(value)?;
+            let origin = self.origin_of(&expr);
+            let name = if target.name.is_empty() {
+                value.and_then(figure_name).unwrap_or_else(|| "?column?".to_owned())
+            } else {
+                target.name.clone()
+            };
+            targets.push(Target { expr, name, origin, junk: false });
+        }
+        Ok(targets)
+    }
+
+    fn star(&mut self, column: &protobuf::ColumnRef, targets: &mut Vec<Target>) -> Result<()> {
+        let names = names_of(&column.fields);
+        let location = column.location;
+        let scope = self.scope()?;
+        let mut found = Vec::new();
+        match names.as_slice() {
+            [] => {
+                if scope.items.is_empty() {
+                    return Err(self.error(
+                        "42601",
+                        "SELECT * with no tables specified is not valid",
+                        location,
+                    ));
+                }
+                for column in scope.items.iter().flat_map(|item| &item.columns) {
+                    if column.bare && !column.hidden {
+                        found.push(column.clone());
+                    }
+                }
+            }
+            [.., table] => {
+                let table = (*table).to_owned();
+                let Some(item) = scope.items.iter().find(|item| item.name == table) else {
+                    return Err(self.error(
+                        "42P01",
+                        format!("missing FROM-clause entry for table \"{table}\""),
+                        location,
+                    ));
+                };
+                found.extend(item.columns.iter().filter(|c| !c.hidden).cloned());
+            }
+        }
+        for column in found {
+            let expr = self.use_column(column.expr, 0, location);
+            targets.push(Target { expr, name: column.name, origin: column.origin, junk: false });
+        }
+        Ok(())
+    }
+
+    /// Table and attribute that an expression shows unchanged.
+    fn origin_of(&self, expr: &Expr) -> (u32, i16) {
+        let ExprKind::Slot { depth: 0, slot } = expr.kind else { return (0, 0) };
+        let Some(scope) = self.scopes.last() else { return (0, 0) };
+        for item in &scope.items {
+            for column in &item.columns {
+                if matches!(column.expr.kind, ExprKind::Slot { slot: s, .. } if s == slot)
+                    && column.expr.ty == expr.ty
+                {
+                    return column.origin;
+                }
+            }
+            if let Some(relation) = &item.relation {
+                let first = item.start + relation.columns.len();
+                if let Some(system) =
+                    slot.checked_sub(first).and_then(|n| super::scope::SYSTEM_COLUMNS.get(n))
+                {
+                    return (relation.oid.0, system.2);
+                }
+            }
+        }
+        (0, 0)
+    }
+}
+
+/// The row description of an output column.
+pub(super) fn column_info(target: &Target) -> ColumnInfo {
+    ColumnInfo {
+        name: target.name.clone(),
+        column_type: target.expr.column_type(),
+        table: target.origin.0,
+        attribute: target.origin.1,
+    }
+}
+
+/// The name that an expression gives to a cast or a CASE around it: not one that is itself a cast's or a CASE's.
+fn own_name(node: &Node) -> Option<String> {
+    match node.node.as_ref()? {
+        NodeEnum::TypeCast(cast) => own_name(cast.arg.as_deref()?),
+        NodeEnum::CaseExpr(case) => own_name(case.defresult.as_deref()?),
+        NodeEnum::CollateClause(collate) => own_name(collate.arg.as_deref()?),
+        _ => figure_name(node),
+    }
+}
+
+/// The name of an output column without AS.
+fn figure_name(node: &Node) -> Option<String> {
+    match node.node.as_ref()? {
+        NodeEnum::ColumnRef(column) => names_of(&column.fields).last().map(|n| (*n).to_owned()),
+        NodeEnum::FuncCall(call) => names_of(&call.funcname).last().map(|n| (*n).to_owned()),
+        NodeEnum::TypeCast(cast) => cast.arg.as_deref().and_then(own_name).or_else(|| {
+            let names = names_of(&cast.type_name.as_ref()?.names);
+            names.last().map(|n| (*n).to_owned())
+        }),
+        NodeEnum::AIndirection(indirection) => {
+            let field = names_of(&indirection.indirection).last().map(|n| (*n).to_owned());
+            field.or_else(|| indirection.arg.as_deref().and_then(figure_name))
+        }
+        NodeEnum::CollateClause(collate) => collate.arg.as_deref().and_then(figure_name),
+        NodeEnum::CaseExpr(case) => {
+            case.defresult.as_deref().and_then(own_name).or_else(|| Some("case".to_owned()))
+        }
+        NodeEnum::CoalesceExpr(_) => Some("coalesce".to_owned()),
+        NodeEnum::MinMaxExpr(expr) => Some(
+            if expr.op() == protobuf::MinMaxOp::IsGreatest { "greatest" } else { "least" }
+                .to_owned(),
+        ),
+        NodeEnum::AExpr(expr) if expr.kind() == protobuf::AExprKind::AexprNullif => {
+            Some("nullif".to_owned())
+        }
+        NodeEnum::GroupingFunc(_) => Some("grouping".to_owned()),
+        NodeEnum::AArrayExpr(_) => Some("array".to_owned()),
+        NodeEnum::RowExpr(_) => Some("row".to_owned()),
+        NodeEnum::SubLink(link) => match link.sub_link_type() {
+            protobuf::SubLinkType::ExistsSublink => Some("exists".to_owned()),
+            protobuf::SubLinkType::ArraySublink => Some("array".to_owned()),
+            protobuf::SubLinkType::ExprSublink => {
+                let Some(NodeEnum::SelectStmt(select)) = link.subselect.as_ref()?.node.as_ref()
+                else {
+                    return None;
+                };
+                match select.target_list.first()?.node.as_ref()? {
+                    NodeEnum::ResTarget(target) if !target.name.is_empty() => {
+                        Some(target.name.clone())
+                    }
+                    NodeEnum::ResTarget(target) => target.val.as_deref().and_then(figure_name),
+                    _ => None,
+                }
+            }
+            _ => None,
+        },
+        NodeEnum::SqlvalueFunction(function) => {
+            use protobuf::SqlValueFunctionOp as Op;
+            Some(
+                match function.op() {
+                    Op::SvfopCurrentDate => "current_date",
+                    Op::SvfopCurrentTimestamp | Op::SvfopCurrentTimestampN => "current_timestamp",
+                    Op::SvfopLocaltimestamp | Op::SvfopLocaltimestampN => "localtimestamp",
+                    Op::SvfopCurrentTime | Op::SvfopCurrentTimeN => "current_time",
+                    Op::SvfopLocaltime | Op::SvfopLocaltimeN => "localtime",
+                    Op::SvfopCurrentRole => "current_role",
+                    Op::SvfopCurrentUser => "current_user",
+                    Op::SvfopUser => "user",
+                    Op::SvfopSessionUser => "session_user",
+                    Op::SvfopCurrentCatalog => "current_catalog",
+                    Op::SvfopCurrentSchema => "current_schema",
+                    _ => return None,
+                }
+                .to_owned(),
+            )
+        }
+        _ => None,
+    }
+}

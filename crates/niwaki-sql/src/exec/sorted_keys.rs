@@ -1,0 +1,179 @@
+//! Keys in a temporary file, in their order, and an index in memory of where to look for one.
+//!
+//! ```text
+//! file:   [length key] [length key] … | [length key] … | …      a stretch at least `stretch_bytes` long
+//! fences:  first key, offset           first key, offset        in memory
+//! ```
+//!
+//! When the fences outgrow their share of the memory, every second one goes, and stretches become twice as long: whatever
+//! the memory is, a look-up is right, only slower.
+
+use std::cmp::Ordering;
+
+use niwaki_table::{KeyedRows, Sorter, TempFile};
+
+use crate::error::{Result, SqlError};
+use crate::expr::Runtime;
+
+/// Bytes in front of a key in the file: its length.
+const LENGTH_BYTES: usize = 4;
+
+/// Which share of the memory for a hash table the fences may have.
+const FENCES_SHARE: usize = 4;
+
+/// Keys in a file.
+pub(super) struct SortedKeys {
+    file: TempFile,
+    fences: Fences,
+    /// What was read last.
+    buffer: Vec<u8>,
+}
+
+/// The first keys of the stretches of the file, and where these begin.
+#[derive(Default)]
+struct Fences {
+    keys: Vec<u8>,
+    /// Where each key ends in `keys`, and the offset of its stretch.
+    ends: Vec<(usize, u64)>,
+}
+
+impl Fences {
+    fn key(&self, number: usize) -> &[u8] {
+        let begin = number.checked_sub(1).map_or(0, |before| self.ends[before].0);
+        &self.keys[begin..self.ends[number].0]
+    }
+
+    fn push(&mut self, key: &[u8], offset: u64) {
+        self.keys.extend_from_slice(key);
+        self.ends.push((self.keys.len(), offset));
+    }
+
+    /// Bytes of memory.
+    fn memory(&self) -> usize {
+        self.keys.capacity() + self.ends.capacity() * size_of::<(usize, u64)>()
+    }
+
+    /// Leaves out every second one.
+    fn thin(&mut self) {
+        let mut kept = Self::default();
+        for number in (0..self.ends.len()).step_by(2) {
+            kept.push(self.key(number), self.ends[number].1);
+        }
+        *self = kept;
+    }
+
+    /// Where the stretch begins and ends in which a key may stand; `None` if it stands before all. `len`: bytes of the file.
+    fn stretch(&self, key: &[u8], len: u64) -> Option<(u64, u64)> {
+        // The first fence that is greater.
+        let (mut low, mut high) = (0, self.ends.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.key(middle) <= key { low = middle + 1 } else { high = middle }
+        }
+        let begin = self.ends.get(low.checked_sub(1)?)?.1;
+        Some((begin, self.ends.get(low).map_or(len, |(_, offset)| *offset)))
+    }
+}
+
+impl SortedKeys {
+    /// The keys that the sort has taken, each once.
+    pub(super) fn of(sorter: Sorter<KeyedRows>, rt: &mut Runtime<'_, '_>) -> Result<Self> {
+        let chunk = rt.exec.temp_chunk;
+        let budget = rt.exec.hash_mem / FENCES_SHARE;
+        let mut sorted =
+            Sorter::finish(vec![sorter], &mut || rt.exec.environment.check_interrupts())?;
+        let mut file = rt.temp()?.create()?;
+        let (mut fences, mut stretch_bytes) = (Fences::default(), chunk as u64);
+        let (mut buffer, mut last) = (Vec::new(), Vec::new());
+        while let Some(record) = sorted.next()? {
+            rt.tick()?;
+            if !fences.ends.is_empty() && record.key == last {
+                continue;
+            }
+            last.clear();
+            last.extend_from_slice(record.key);
+            let offset = file.len() + buffer.len() as u64;
+            let begun = fences.ends.last().map(|(_, begin)| offset - begin);
+            if begun.is_none_or(|bytes| bytes >= stretch_bytes) {
+                fences.push(record.key, offset);
+                // Ends: each turn leaves half of them.
+                while fences.memory() > budget && fences.ends.len() > 1 {
+                    fences.thin();
+                    stretch_bytes = stretch_bytes.saturating_mul(2);
+                }
+            }
+            let too_long = |_| SqlError::new("54000", "a row is too large to be sorted or hashed");
+            let length = u32::try_from(record.key.len()).map_err(too_long)?;
+            buffer.extend_from_slice(&length.to_le_bytes());
+            buffer.extend_from_slice(record.key);
+            if buffer.len() >= chunk {
+                file.append(&buffer)?;
+                buffer.clear();
+            }
+        }
+        file.append(&buffer)?;
+        buffer.clear();
+        Ok(Self { file, fences, buffer })
+    }
+
+    /// Whether a key is there. Reads a chunk at a time.
+    pub(super) fn contain(&mut self, key: &[u8], rt: &mut Runtime<'_, '_>) -> Result<bool> {
+        let chunk = rt.exec.temp_chunk;
+        let Some((mut at, end)) = self.fences.stretch(key, self.file.len()) else {
+            return Ok(false);
+        };
+        self.buffer.clear();
+        let mut begin = 0;
+        // Ends: every turn reads on.
+        loop {
+            while let Some(found) = key_at(&self.buffer, begin) {
+                match found.cmp(key) {
+                    Ordering::Equal => return Ok(true),
+                    Ordering::Greater => return Ok(false),
+                    Ordering::Less => begin += LENGTH_BYTES + found.len(),
+                }
+            }
+            if at >= end {
+                return Ok(false);
+            }
+            rt.tick()?;
+            self.buffer.drain(..begin);
+            begin = 0;
+            let more = (end - at).min(chunk.max(1) as u64);
+            let held = self.buffer.len();
+            self.buffer.resize(held + usize::try_from(more).unwrap_or(chunk), 0);
+            self.file.read_exact_at(&mut self.buffer[held..], at)?;
+            at += more;
+        }
+    }
+}
+
+/// The key that begins at `at`, if all of it is there.
+fn key_at(bytes: &[u8], at: usize) -> Option<&[u8]> {
+    let (length, rest) = bytes.get(at..)?.split_first_chunk::<LENGTH_BYTES>()?;
+    rest.get(..usize::try_from(u32::from_le_bytes(*length)).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stretch_begins_at_the_last_fence_that_is_not_greater() {
+        let mut fences = Fences::default();
+        for (number, key) in [b"b", b"d", b"f", b"h", b"j"].into_iter().enumerate() {
+            fences.push(key, number as u64 * 10);
+        }
+        assert_eq!(fences.stretch(b"a", 50), None);
+        assert_eq!(fences.stretch(b"b", 50), Some((0, 10)));
+        assert_eq!(fences.stretch(b"e", 50), Some((10, 20)));
+        assert_eq!(fences.stretch(b"z", 50), Some((40, 50)));
+        fences.thin();
+        assert_eq!(fences.stretch(b"e", 50), Some((0, 20)));
+        assert_eq!(fences.stretch(b"f", 50), Some((20, 40)));
+        fences.thin();
+        fences.thin();
+        assert_eq!(fences.stretch(b"z", 50), Some((0, 50)));
+        assert_eq!(fences.stretch(b"a", 50), None);
+    }
+}

@@ -1,0 +1,69 @@
+//! What EXPLAIN shows of an aggregate: what it groups by, and how.
+
+use std::cmp::Reverse;
+
+use super::deparse::{Names, expression};
+use super::{Describing, Shown, json_string};
+use crate::plan::{PlanNode, estimate};
+
+/// What rows are grouped by at once, and, where that is by hashing beside others, each set.
+const GROUP_KEY: &str = "Group Key";
+const HASH_KEY: &str = "Hash Key";
+/// All sets, in JSON.
+const GROUPING_SETS: &str = "Grouping Sets";
+
+/// Describes an aggregate.
+pub(super) fn describe(node: &PlanNode, with: &Describing<'_, '_>) -> Shown {
+    let PlanNode::Aggregate { input, groups, written, sets, .. } = node else {
+        return super::describe(node, with);
+    };
+    let child = super::describe(input, with);
+    let below = Names::of(input);
+    let expected = estimate(node);
+    let cost = child.cost + (expected.total - estimate(input).total);
+    let rows = match sets.sets.as_slice() {
+        [] if groups.is_empty() => 1.0,
+        [] => (child.rows / 5.0).max(1.0),
+        _ => expected.rows,
+    };
+    let has_groups = |set: &Vec<usize>| !set.is_empty();
+    let node_type = match sets.sets.as_slice() {
+        [] if groups.is_empty() => "Aggregate",
+        [] => "HashAggregate",
+        sets if sets.iter().all(has_groups) => "HashAggregate",
+        sets if sets.iter().any(has_groups) => "MixedAggregate",
+        _ => "Aggregate",
+    };
+    let mut shown = Shown::new(node_type, rows, cost, vec![child]);
+    let keys = |numbers: &[usize]| -> Vec<String> {
+        let own = numbers.iter().filter(|number| *number < written);
+        own.map(|number| expression(&groups[*number], &below, with.exec)).collect()
+    };
+    if sets.sets.is_empty() {
+        if !groups.is_empty() {
+            let all: Vec<usize> = (0..groups.len()).collect();
+            shown.detail(GROUP_KEY, keys(&all).join(", "));
+        }
+        return shown;
+    }
+    // The longest first, as PostgreSQL computes them.
+    let mut ordered: Vec<&Vec<usize>> = sets.sets.iter().collect();
+    ordered.sort_by_key(|set| Reverse(set.len()));
+    let mut json = Vec::with_capacity(ordered.len());
+    for set in ordered {
+        let label = if set.is_empty() { GROUP_KEY } else { HASH_KEY };
+        let keys = keys(set);
+        let quoted: Vec<String> = keys.iter().map(|key| json_string(key)).collect();
+        json.push(format!("{{\"{label}s\": [[{}]]}}", quoted.join(", ")));
+        let text = if keys.is_empty() { "()".to_owned() } else { keys.join(", ") };
+        shown.detail(label, text);
+    }
+    shown.number(GROUPING_SETS, format!("[{}]", json.join(", ")));
+    shown
+}
+
+/// Whether JSON has a detail as it stands: the keys of sets are shown there together.
+pub(super) fn in_json(shown: &Shown, label: &str) -> bool {
+    let in_sets = shown.numbers.iter().any(|(number, _)| *number == GROUPING_SETS);
+    !(in_sets && matches!(label, GROUP_KEY | HASH_KEY))
+}

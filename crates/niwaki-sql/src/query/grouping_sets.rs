@@ -1,0 +1,175 @@
+//! GROUPING SETS, ROLLUP and CUBE as they are written, and the sets of groups that they mean.
+
+use std::collections::HashSet;
+
+/// The most sets that GROUP BY may mean, as in PostgreSQL.
+pub(crate) const SETS_MAX: usize = 4_096;
+
+/// The most parts of CUBE, as in PostgreSQL.
+pub(crate) const CUBE_MAX: usize = 12;
+
+/// What a row counts for: a group of each of these sets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GroupingSets {
+    /// The group expressions of each set, by their numbers, in ascending order. None at all: one set that has all
+    /// group expressions.
+    pub(crate) sets: Vec<Vec<usize>>,
+    /// The arguments of each GROUPING (…), by the numbers of the group expressions. Results stand behind those of the
+    /// aggregates.
+    pub(crate) calls: Vec<Vec<usize>>,
+}
+
+/// GROUP BY as it is written, where it has sets.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupingClause {
+    pub(crate) items: Vec<GroupingItem>,
+    /// GROUP BY DISTINCT
+    pub(crate) distinct: bool,
+}
+
+/// A part of GROUP BY. Group expressions stand there by their numbers.
+#[derive(Clone, Debug)]
+pub(crate) enum GroupingItem {
+    /// `a`, `(a, b)` or `()`.
+    Simple(Vec<usize>),
+    Rollup(Vec<GroupingItem>),
+    Cube(Vec<GroupingItem>),
+    Sets(Vec<GroupingItem>),
+}
+
+impl GroupingSets {
+    /// The value of a GROUPING for rows of a set: a bit for each argument, the last one's the lowest, which is set
+    /// where the set does not have it.
+    pub(crate) fn grouping(&self, call: usize, set: usize) -> i32 {
+        let Some(set) = self.sets.get(set) else { return 0 };
+        let arguments = self.calls.get(call).map_or(&[][..], Vec::as_slice);
+        arguments.iter().fold(0, |bits, argument| (bits << 1) | i32::from(!set.contains(argument)))
+    }
+
+    /// Whether every row that comes in counts for a group, and all sets have these groups: then a condition on them may
+    /// be judged before rows are grouped.
+    pub(crate) fn all_have(&self, groups: &[usize]) -> bool {
+        let has = |set: &Vec<usize>| !set.is_empty() && groups.iter().all(|g| set.contains(g));
+        self.sets.iter().all(has)
+    }
+}
+
+impl GroupingItem {
+    /// How many sets it means, as far as that can be counted.
+    fn count(&self) -> usize {
+        match self {
+            Self::Simple(_) => 1,
+            Self::Rollup(parts) => parts.len() + 1,
+            Self::Cube(parts) => 1 << parts.len().min(CUBE_MAX),
+            Self::Sets(parts) => {
+                parts.iter().fold(0, |count: usize, part| count.saturating_add(part.count()))
+            }
+        }
+    }
+
+    /// The sets that it means.
+    fn sets(&self) -> Vec<Vec<usize>> {
+        // The parts of ROLLUP and CUBE are simple.
+        let of_parts = |parts: &mut dyn Iterator<Item = &GroupingItem>| -> Vec<usize> {
+            parts.flat_map(|part| part.sets().into_iter().flatten()).collect()
+        };
+        match self {
+            Self::Simple(groups) => vec![groups.clone()],
+            Self::Rollup(parts) => {
+                (0..=parts.len()).rev().map(|n| of_parts(&mut parts.iter().take(n))).collect()
+            }
+            Self::Cube(parts) => (0..self.count())
+                .map(|bits| {
+                    let mut chosen =
+                        parts.iter().enumerate().filter(|(n, _)| (bits >> n) & 1 == 1).map(|p| p.1);
+                    of_parts(&mut chosen)
+                })
+                .collect(),
+            Self::Sets(parts) => parts.iter().flat_map(Self::sets).collect(),
+        }
+    }
+}
+
+impl GroupingClause {
+    /// The sets that it means: each has its groups in ascending order and once, the shortest set comes first. `None` if
+    /// there would be more than [`SETS_MAX`].
+    pub(crate) fn expand(&self) -> Option<Vec<Vec<usize>>> {
+        let count = self.items.iter().fold(1, |n: usize, item| n.saturating_mul(item.count()));
+        if count > SETS_MAX {
+            return None;
+        }
+        // One set of each item together, in all combinations.
+        let mut sets: Vec<Vec<usize>> = vec![Vec::new()];
+        for item in &self.items {
+            let more = item.sets();
+            let joined = sets.iter().flat_map(|set| {
+                more.iter().map(move |other| set.iter().chain(other).copied().collect())
+            });
+            sets = joined.collect();
+        }
+        for set in &mut sets {
+            set.sort_unstable();
+            set.dedup();
+        }
+        if self.distinct {
+            let mut known = HashSet::new();
+            sets.retain(|set| known.insert(set.clone()));
+        }
+        sets.sort_by_key(Vec::len);
+        Some(sets)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn simple(groups: &[usize]) -> GroupingItem {
+        GroupingItem::Simple(groups.to_vec())
+    }
+
+    fn expand(items: Vec<GroupingItem>, distinct: bool) -> Option<Vec<Vec<usize>>> {
+        GroupingClause { items, distinct }.expand()
+    }
+
+    #[test]
+    fn items_are_combined_with_one_another() {
+        let rollup = GroupingItem::Rollup(vec![simple(&[0]), simple(&[2, 1])]);
+        assert_eq!(expand(vec![rollup.clone()], false).unwrap(), [vec![], vec![0], vec![0, 1, 2]]);
+        let cube = GroupingItem::Cube(vec![simple(&[0]), simple(&[1])]);
+        let both = expand(vec![rollup.clone(), cube.clone()], false).unwrap();
+        assert_eq!(both.len(), 12);
+        assert_eq!(both[0], Vec::<usize>::new());
+        let once = expand(vec![rollup.clone(), cube], true).unwrap();
+        assert_eq!(
+            once,
+            [vec![], vec![0], vec![1], vec![0, 1], vec![0, 1, 2]],
+            "of twelve, five differ"
+        );
+        let nested = GroupingItem::Sets(vec![rollup, simple(&[]), simple(&[3])]);
+        let nested = expand(vec![simple(&[4]), nested], false).unwrap();
+        assert_eq!(nested, [vec![4], vec![4], vec![0, 4], vec![3, 4], vec![0, 1, 2, 4]]);
+    }
+
+    #[test]
+    fn there_is_a_bound() {
+        let cube = |count: usize| GroupingItem::Cube((0..count).map(|n| simple(&[n])).collect());
+        assert_eq!(expand(vec![cube(CUBE_MAX)], false).unwrap().len(), SETS_MAX);
+        assert!(expand(vec![cube(CUBE_MAX), cube(1)], true).is_none());
+        assert!(expand((0..100).map(|_| cube(CUBE_MAX)).collect(), true).is_none());
+    }
+
+    #[test]
+    fn grouping_has_a_bit_for_each_argument_that_is_missing() {
+        let sets = GroupingSets {
+            sets: vec![vec![], vec![0], vec![0, 1, 2]],
+            calls: vec![vec![0, 1], vec![2, 2, 0]],
+        };
+        let values: Vec<_> =
+            (0..3).map(|set| [0, 1].map(|call| sets.grouping(call, set))).collect();
+        assert_eq!(values, [[3, 7], [1, 6], [0, 0]]);
+        assert!(!sets.all_have(&[]), "nothing may be left of an empty set's rows");
+        let sets = GroupingSets { sets: vec![vec![0], vec![0, 1]], calls: Vec::new() };
+        assert!(sets.all_have(&[0]) && sets.all_have(&[]) && !sets.all_have(&[1]));
+    }
+}
