@@ -15,7 +15,6 @@ use super::{Analyzer, names_of};
 use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::functions::compare_function;
 use crate::plan::{LockTarget, SetKind, split_conjuncts};
 use crate::query::{
     Body, Distinct, From, FromItem, Grouping, ItemKind, OrderKey, Query, Select,
@@ -207,6 +206,16 @@ impl Analyzer<'_> {
                 self.star(column, &mut targets)?;
                 continue;
             }
+            if let Some(NodeEnum::AIndirection(indirection)) = value.and_then(|v| v.node.as_ref())
+                && let Some((last, steps)) = indirection.indirection.split_last()
+                && matches!(last.node, Some(NodeEnum::AStar(_)))
+            {
+                for (name, expr) in self.all_fields(indirection, steps)? {
+                    let origin = self.origin_of(&expr);
+                    targets.push(Target { expr, name, origin, junk: false });
+                }
+                continue;
+            }
             let expr = self.expr_of(value)?;
             let origin = self.origin_of(&expr);
             let name = if target.name.is_empty() {
@@ -219,7 +228,11 @@ impl Analyzer<'_> {
         Ok(targets)
     }
 
-    fn star(&mut self, column: &protobuf::ColumnRef, targets: &mut Vec<Target>) -> Result<()> {
+    pub(super) fn star(
+        &mut self,
+        column: &protobuf::ColumnRef,
+        targets: &mut Vec<Target>,
+    ) -> Result<()> {
         let names = names_of(&column.fields);
         let location = column.location;
         let scope = self.scope()?;
@@ -292,7 +305,7 @@ impl Analyzer<'_> {
             let Some(key) = sort.node.as_deref() else { continue };
             let target = self.key_target(key, targets, "ORDER BY")?;
             let ty = targets[target].expr.ty;
-            if compare_function("<", ty).is_none() {
+            if !self.is_ordered("<", &targets[target].expr) {
                 return Err(self
                     .error(
                         "42883",
@@ -450,7 +463,7 @@ impl Analyzer<'_> {
                 return Err(self.unsupported("GROUP BY of a set-returning function", expr.location));
             }
             let expr = self.to_output(expr)?;
-            if compare_function("=", expr.ty).is_none() {
+            if !self.is_ordered("=", &expr) {
                 return Err(self.error(
                     "42883",
                     format!(
@@ -523,7 +536,7 @@ impl Analyzer<'_> {
     }
 
     fn needs_equality(&self, expr: &Expr) -> Result<()> {
-        if compare_function("=", expr.ty).is_some() {
+        if self.is_ordered("=", expr) {
             return Ok(());
         }
         let message = format!(
@@ -796,7 +809,7 @@ impl Analyzer<'_> {
         for (number, (l, r)) in left.columns.iter().zip(&right.columns).enumerate() {
             let types = [(l.column_type.oid, -1), (r.column_type.oid, -1)];
             let common = self.common_type(&types, name)?;
-            if !select.all && compare_function("=", common).is_none() {
+            if !select.all && !self.is_ordered_type("=", common) {
                 return Err(SqlError::new(
                     "42883",
                     format!(

@@ -9,6 +9,7 @@ use niwaki_types::{ColumnType, Datum, Numeric, TypeOid};
 use super::{Function, functions};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
+use crate::expr::row_type_name;
 
 fn wrong() -> SqlError {
     SqlError::internal("a system function was given values of other types")
@@ -316,7 +317,8 @@ fn format_type(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
         _ => -1,
     };
     let oid = TypeOid(oid(number)?);
-    if let Some(shown) = exec.text.types.shown(oid) {
+    let shown = exec.text.types.shown(oid).or_else(|| row_type_name(oid, exec));
+    if let Some(shown) = shown {
         return Ok(string(shown));
     }
     // With a NULL modifier char means what the SQL name says.

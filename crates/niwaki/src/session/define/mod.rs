@@ -7,6 +7,7 @@ mod alter;
 mod alter_column;
 mod column_type;
 mod comment;
+mod composites;
 mod concurrent;
 mod constraint;
 mod create_index;
@@ -180,8 +181,11 @@ impl Definer<'_> {
 
     /// 42710 when a type of the schema has the name.
     fn name_is_no_type(&mut self, schema: Oid, name: &str) -> Result<()> {
-        if self.state().lookup_type(schema, name).is_none() {
-            return Ok(());
+        let state = self.state();
+        let Some(found) = state.lookup_type(schema, name) else { return Ok(()) };
+        // A composite type is a relation itself.
+        if found.attributes().is_some() {
+            return Err(SqlError::new("42P07", format!("relation \"{name}\" already exists")));
         }
         let message = format!("type \"{name}\" already exists");
         Err(SqlError::new("42710", message).with_hint(
