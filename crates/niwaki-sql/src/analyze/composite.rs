@@ -127,15 +127,15 @@ impl Analyzer<'_> {
                 return Err(self.unsupported(what, location));
             }
         }
+        let labels: Vec<Arc<str>> =
+            shown.clone().map(|column| Arc::from(column.name.as_str())).collect();
         // A table's row has the names of its type, whatever an alias calls its columns.
         let (ty, names): (_, Vec<Arc<str>>) = match relation {
             Some(relation) => (
                 TypeOid::of_composite(relation.oid.0),
                 relation.visible_columns().map(|(_, c)| Arc::from(c.name.as_str())).collect(),
             ),
-            None => {
-                (TypeOid::RECORD, shown.map(|column| Arc::from(column.name.as_str())).collect())
-            }
+            None => (TypeOid::RECORD, labels.clone()),
         };
         if names.len() != fields.len() {
             return Err(self.unsupported("a whole row with columns of its own", location));
@@ -143,7 +143,7 @@ impl Analyzer<'_> {
         let value = RowValue {
             fields,
             names: Some(Arc::from(names)),
-            of_item: Some(Arc::from(item.name.as_str())),
+            of_item: Some((Arc::from(item.name.as_str()), Arc::from(labels))),
             present,
         };
         Ok(Expr::new(ExprKind::Row(Box::new(value)), ty, location))
@@ -153,7 +153,7 @@ impl Analyzer<'_> {
     pub(super) fn field(&self, value: Expr, name: &str) -> Result<Expr> {
         let location = value.location;
         if let ExprKind::Row(row) = &value.kind
-            && let (Some(item), Some(names)) = (&row.of_item, &row.names)
+            && let Some((item, names)) = &row.of_item
         {
             let at = names.iter().position(|known| &**known == name).ok_or_else(|| {
                 let message = format!("column {item}.{name} does not exist");
@@ -209,17 +209,14 @@ impl Analyzer<'_> {
         let value = self.indirection(&inner)?;
         let location = value.location;
         if let ExprKind::Row(row) = &value.kind {
-            let name = |at: usize| match &row.names {
-                Some(names) => names.get(at).map(ToString::to_string).unwrap_or_default(),
-                None => format!("f{}", at + 1),
+            let of_type = self.fields_of(value.ty, location)?;
+            let name = |at: usize| match (&row.of_item, &of_type) {
+                (Some((_, labels)), _) => labels.get(at).map(ToString::to_string),
+                (None, Some(fields)) => fields.get(at).map(|(name, _)| name.clone()),
+                (None, None) => Some(format!("f{}", at + 1)),
             };
-            let names: Option<Vec<String>> = self
-                .context
-                .catalog
-                .fields_of(value.ty)
-                .map(|fields| fields.into_iter().map(|(name, _)| name).collect());
             let count = row.fields.len();
-            let names = names.unwrap_or_else(|| (0..count).map(name).collect());
+            let names: Vec<String> = (0..count).map(|at| name(at).unwrap_or_default()).collect();
             let fields = (0..count).map(|at| field_of_row(value.clone(), at));
             return Ok(names.into_iter().zip(fields).collect());
         }

@@ -298,7 +298,7 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
             }
         }
         ExprKind::Row(row) => match &row.of_item {
-            Some(item) => format!("{}.*", niwaki_types::quote_identifier(item)),
+            Some((item, _)) => format!("{}.*", niwaki_types::quote_identifier(item)),
             None if expr.ty.is_composite() => {
                 format!("ROW({})::{}", list(&row.fields), shown_type(expr.ty, exec))
             }

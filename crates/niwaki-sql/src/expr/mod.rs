@@ -166,8 +166,8 @@ pub(crate) struct RowValue {
     pub(crate) fields: Vec<Expr>,
     /// What the fields are called, where the type does not say it.
     pub(crate) names: Option<Arc<[Arc<str>]>>,
-    /// The FROM item whose row it is, if it is one.
-    pub(crate) of_item: Option<Arc<str>>,
+    /// The FROM item whose row it is, if it is one, and what the query calls its columns.
+    pub(crate) of_item: Option<(Arc<str>, Arc<[Arc<str>]>)>,
     /// What is NULL of a row that an outer join made up: the whole value is NULL then.
     pub(crate) present: Option<Expr>,
 }

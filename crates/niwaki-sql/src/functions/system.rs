@@ -187,8 +187,15 @@ fn index_definition(exec: &mut ExecContext<'_>, arguments: &[Datum]) -> Result<D
 }
 
 fn table_is_visible(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
-    let Some(relation) = exec.catalog.relation(Oid(oid(&values[0])?)) else {
-        return Ok(Datum::Null);
+    let number = oid(&values[0])?;
+    let Some(relation) = exec.catalog.relation(Oid(number)) else {
+        // A composite type is a relation, too.
+        let composite = exec.catalog.user_type(Oid(number));
+        let composite = composite.filter(|found| found.attributes().is_some());
+        return Ok(composite.map_or(Datum::Null, |found| {
+            let visible = exec.catalog.resolve_type(exec.path, None, &found.name);
+            Datum::Bool(visible.is_some_and(|visible| visible.oid == found.oid))
+        }));
     };
     let found = exec.catalog.resolve(exec.path, None, &relation.name);
     Ok(Datum::Bool(found.is_ok_and(|f| f.oid == relation.oid)))

@@ -174,6 +174,10 @@ pub(super) fn create_composite(s: &protobuf::CompositeTypeStmt, source: &str) ->
             let message = format!("column \"{}\" specified more than once", c.colname);
             return Err(SqlError::new("42701", message));
         }
+        if user_type.as_ref().is_some_and(|named| named.name.name == "record") {
+            let message = format!("column \"{}\" has pseudo-type record", c.colname);
+            return Err(SqlError::new("42P16", message));
+        }
         attributes.push(AttributeSpec { name: c.colname.clone(), column_type, user_type });
     }
     Ok(Utility::Type(TypeStatement::CreateComposite { name, attributes }))
