@@ -63,18 +63,19 @@ fn values_are_there_after_a_restart() {
     for statement in [
         PAIR,
         "create type outer_pair as (p pair, ps pair[])",
-        "create table t (id int primary key, p pair, o outer_pair, unique (p))",
-        "insert into t values (1, '(1,x)', row(row(2, 'y'), '{}')), (2, null, null)",
+        "create table t (id int primary key, p pair, o outer_pair, long pair, unique (p))",
+        "insert into t values (1, '(1,x)', row(row(2, 'y'), '{}'), null), (2, null, null, null)",
         "alter table t add column more pair default '(7,seven)'",
-        "insert into t select n, row(n, repeat('long ', 5000))::pair from generate_series(3, 40) n",
+        "insert into t select n, row(n, 'n')::pair, null, row(n, repeat('long ', 5000))::pair from generate_series(3, 40) n",
         "update t set p.b = 'changed' where id = 4",
         "analyze t",
     ] {
         assert_eq!(run(&mut session, statement), "", "{statement}");
     }
-    let shown = "select id, (p).a, length((p).b), o, (o).p.b, more from t order by id";
+    let shown =
+        "select id, (p).a, (p).b, o, (o).p.b, more, length((long).b), (long).a from t order by id";
     let before = run(&mut session, shown);
-    assert!(before.starts_with("1|1|1|(\"(2,y)\",{})|y|(7,seven)\n2|NULL|"), "{before}");
+    assert!(before.starts_with("1|1|x|(\"(2,y)\",{})|y|(7,seven)|NULL|NULL\n2|NULL|"), "{before}");
     drop(session);
     drop(database);
     let database = open();
@@ -126,8 +127,15 @@ fn what_is_not_there_is_refused_by_name() {
             "fields of a composite value in an index or a generated column",
         ),
         ("alter table t add check (t is not null)", "a whole row in a stored expression"),
-        ("create view w as select t from t", "a whole row of a table or view in a view"),
-        ("create view w as select null::t", "the type of a relation's rows in what is stored"),
+        (
+            "create view w as select row_to_json(t) from t",
+            "a whole row of a table or view in a view",
+        ),
+        ("create view w as select t from t", "a view's column of the type of a relation's rows"),
+        (
+            "create view w as select null::t::text",
+            "the type of a relation's rows in what is stored",
+        ),
         (
             "select x from t left join (select 1 as id) x using (id)",
             "the row of a query, view or function that an outer join may make up",
