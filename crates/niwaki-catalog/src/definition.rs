@@ -50,6 +50,10 @@ impl RelationKind {
             Self::View => "v",
         }
     }
+    /// Whether its rows are of a composite type that has the relation's name and number.
+    pub fn has_row_type(self) -> bool {
+        matches!(self, Self::Table | Self::View)
+    }
     /// The word that messages use: `table`, `index`, `sequence`, `view`.
     pub fn word(self) -> &'static str {
         match self {

@@ -72,12 +72,13 @@ fn definition(bytes: &[u8]) {
 }
 
 /// A type of each kind.
-const TYPE_EXAMPLES: [&str; 2] = [
+const TYPE_EXAMPLES: [&str; 3] = [
     r#"{"oid":16384,"schema":2200,"name":"mood",
 "kind":{"Enum":[{"name":"sad","at":4611686018427387904},{"name":"ok","at":4611687117939015680}]}}"#,
     r#"{"oid":16385,"schema":2200,"name":"short","kind":{"Domain":{"t":1043,"m":14,"over":16386,"nn":true,"d":"'x'",
 "checks":[{"name":"a","expression":"value > 'a'"},{"name":"b","expression":"value < 'z'","unproved":true,"c":"late"}]}},
 "comment":"not long"}"#,
+    r#"{"oid":16387,"schema":2200,"name":"pair","kind":{"Composite":[{"name":"a","t":23,"m":-1},{"name":"b","t":1043,"m":14}]}}"#,
 ];
 
 fn type_seeds() -> Vec<Vec<u8>> {

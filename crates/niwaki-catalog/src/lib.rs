@@ -49,5 +49,5 @@ pub use state::{
     CatalogState, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry, SearchPath,
 };
 pub use system::{Key, SystemSource, VirtualTable};
-pub use types::{DomainDefinition, StoredLabel, TypeDefinition, TypeKind};
+pub use types::{DomainDefinition, StoredAttribute, StoredLabel, TypeDefinition, TypeKind};
 pub use view::{BoundName, CheckOption, LiteralSettings, Meaning, ViewDefinition, ViewSource};

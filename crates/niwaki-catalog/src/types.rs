@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use niwaki_types::{
-    ColumnType, DomainType, EnumLabel, EnumType, TypeOid, UserTypes, quote_identifier,
+    Attribute, ColumnType, CompositeType, DomainType, EnumLabel, EnumType, TypeOid, UserTypes,
+    quote_identifier,
 };
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +59,26 @@ impl DomainDefinition {
     }
 }
 
+/// An attribute of a composite type.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredAttribute {
+    /// Its name, unique in the type.
+    pub name: String,
+    /// Oid of its type, which is no domain.
+    #[serde(rename = "t")]
+    pub type_oid: u32,
+    /// The modifier of that type, -1 when none.
+    #[serde(rename = "m")]
+    pub typmod: i32,
+}
+
+impl StoredAttribute {
+    /// Its type.
+    pub fn column_type(&self) -> ColumnType {
+        ColumnType::with_typmod(TypeOid(self.type_oid), self.typmod)
+    }
+}
+
 /// What a type is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TypeKind {
@@ -65,6 +86,8 @@ pub enum TypeKind {
     Enum(Vec<StoredLabel>),
     /// Values of another type, with constraints.
     Domain(Box<DomainDefinition>),
+    /// Attributes in their order.
+    Composite(Vec<StoredAttribute>),
 }
 
 /// Everything the catalog stores about one type.
@@ -89,13 +112,14 @@ impl TypeDefinition {
         match self.kind {
             TypeKind::Enum(_) => TypeOid::of_enum(self.oid.0),
             TypeKind::Domain(_) => TypeOid::of_domain(self.oid.0),
+            TypeKind::Composite(_) => TypeOid::of_composite(self.oid.0),
         }
     }
 
     /// What columns of the type are.
     pub fn column_type(&self) -> ColumnType {
         match &self.kind {
-            TypeKind::Enum(_) => ColumnType::new(self.type_oid()),
+            TypeKind::Enum(_) | TypeKind::Composite(_) => ColumnType::new(self.type_oid()),
             TypeKind::Domain(domain) => {
                 ColumnType { domain: Some(self.type_oid()), ..domain.base() }
             }
@@ -106,15 +130,32 @@ impl TypeDefinition {
     pub fn domain(&self) -> Option<&DomainDefinition> {
         match &self.kind {
             TypeKind::Domain(domain) => Some(domain),
-            TypeKind::Enum(_) => None,
+            TypeKind::Enum(_) | TypeKind::Composite(_) => None,
         }
+    }
+
+    /// The attributes, if it is a composite type.
+    pub fn attributes(&self) -> Option<&[StoredAttribute]> {
+        match &self.kind {
+            TypeKind::Composite(attributes) => Some(attributes),
+            TypeKind::Enum(_) | TypeKind::Domain(_) => None,
+        }
+    }
+
+    /// The composite type as values need it; `shown` is its name in messages.
+    fn composite_type(shown: String, attributes: &[StoredAttribute]) -> CompositeType {
+        let attribute = |attribute: &StoredAttribute| Attribute {
+            name: Arc::from(attribute.name.as_str()),
+            column: attribute.column_type(),
+        };
+        CompositeType { shown, attributes: attributes.iter().map(attribute).collect() }
     }
 
     /// Its labels in their order; a type that is no enum has none.
     pub fn labels(&self) -> &[StoredLabel] {
         match &self.kind {
             TypeKind::Enum(labels) => labels,
-            TypeKind::Domain(_) => &[],
+            TypeKind::Domain(_) | TypeKind::Composite(_) => &[],
         }
     }
 
@@ -172,6 +213,18 @@ impl TypeDefinition {
                 return Err(wrong("the checks of a domain are not in the order of their names"));
             }
         }
+        if let Some(attributes) = definition.attributes() {
+            // Types are made of types that were there before them, so that there is no circle.
+            let refused = |attribute: &StoredAttribute| {
+                let oid = TypeOid(attribute.type_oid);
+                let inner = oid.element().unwrap_or(oid);
+                let newer = inner.user_number().is_some_and(|number| number >= object.oid.0);
+                oid.is_domain() || inner.is_composite() && newer
+            };
+            if attributes.iter().any(refused) {
+                return Err(wrong("an attribute is of a domain or of a type that is not older"));
+            }
+        }
         Ok(definition)
     }
 }
@@ -220,6 +273,33 @@ impl CatalogState {
             next = domain.over.map(|over| TypeOid::of_domain(over.0));
         }
         chain
+    }
+
+    /// Names and types of the fields of a composite type, be it a user's or that of a relation's rows.
+    pub fn fields_of(&self, oid: TypeOid) -> Option<Vec<(String, ColumnType)>> {
+        if !oid.is_composite() {
+            return None;
+        }
+        let number = Oid(oid.user_number()?);
+        if let Some(definition) = self.user_type(number) {
+            let attributes = definition.attributes()?.iter();
+            return Some(attributes.map(|a| (a.name.clone(), a.column_type())).collect());
+        }
+        let columns = self.relation(number)?.visible_columns();
+        Some(columns.map(|(_, column)| (column.name.clone(), column.column_type())).collect())
+    }
+
+    /// How many composite types stand in one another in values of this type.
+    pub fn depth_of(&self, oid: TypeOid) -> usize {
+        let inner = oid.element().unwrap_or(oid);
+        let number = inner.is_composite().then(|| inner.user_number()).flatten();
+        let definition = number.and_then(|number| self.user_type(Oid(number)));
+        let Some(attributes) = definition.and_then(|definition| definition.attributes()) else {
+            return 0;
+        };
+        // Ends: a type is made of types that were there before it.
+        let deepest = attributes.iter().map(|a| TypeOid(a.type_oid));
+        deepest.map(|attribute| self.depth_of(attribute)).max().unwrap_or(0).saturating_add(1)
     }
 
     /// Whether some value of the base type may be none of the domain.
@@ -279,7 +359,11 @@ impl CatalogState {
             }
             shown.push_str(&quote_identifier(&definition.name));
             let oid = definition.type_oid();
-            match definition.kind {
+            match &definition.kind {
+                TypeKind::Composite(attributes) => {
+                    let composite = TypeDefinition::composite_type(shown, attributes);
+                    types.put_composite(oid, Arc::new(composite));
+                }
                 TypeKind::Enum(_) => types.put(oid, Arc::new(definition.enum_type(shown))),
                 TypeKind::Domain(_) => {
                     types.put_domain(oid, DomainType { shown, base: definition.column_type() });

@@ -170,6 +170,10 @@ fn cast_is_immutable(from: TypeOid, to: TypeOid) -> bool {
             let array = element_of(from).is_some() || element_of(to).is_some();
             // Labels can be renamed.
             let label = from.is_enum() || to.is_enum();
+            // What fields are shown and read as, their types tell.
+            if from.is_record() || to.is_record() {
+                return false;
+            }
             !output_depends && !input_depends && !array && !label
         }
         None => false,

@@ -342,6 +342,22 @@ impl Writer<'_, '_> {
                 let name = if *greatest { "GREATEST" } else { "LEAST" };
                 format!("{name}({})", self.list(arguments))
             }
+            ExprKind::Row(row) if row.of_item.is_none() => {
+                let text = format!("ROW({})", self.list(&row.fields));
+                if expr.ty.is_composite() {
+                    format!("{text}::{}", self.type_name(expr.ty.into()))
+                } else {
+                    text
+                }
+            }
+            ExprKind::Field { argument, name, .. } => {
+                format!("({}).{}", self.show(argument, Parent::None), quote_identifier(name))
+            }
+            ExprKind::RowNull { argument, negated } => {
+                let word = if *negated { "IS NOT NULL" } else { "IS NULL" };
+                let text = format!("{} {word}", self.show(argument, Parent::Tight));
+                self.bracketed(text, matches!(parent, Parent::Operator(..) | Parent::Tight))
+            }
             ExprKind::Array(parts) if parts.is_empty() => {
                 format!("'{{}}'::{}", self.type_name(expr.ty.into()))
             }

@@ -19,7 +19,7 @@ pub(crate) const ANY_COMPATIBLE_ARRAY: TypeOid = TypeOid(5078);
 /// Any type at all, each place for itself (`"any"`).
 pub(crate) const ANY: TypeOid = TypeOid(2276);
 /// A row of anonymous type.
-pub(crate) const RECORD: TypeOid = TypeOid(2249);
+pub(crate) const RECORD: TypeOid = TypeOid::RECORD;
 
 /// Name, oid, category, preferred, oid of the array type. Names are the internal ones (`pg_type.typname`).
 const TYPES: &[(&str, TypeOid, char, bool, u32)] = &[
@@ -60,7 +60,7 @@ const TYPES: &[(&str, TypeOid, char, bool, u32)] = &[
     ("json", TypeOid::JSON, 'U', false, 199),
     ("jsonb", TypeOid::JSONB, 'U', false, 3807),
     ("void", TypeOid::VOID, 'P', false, 0),
-    ("record", RECORD, 'P', false, 0),
+    ("record", RECORD, 'P', false, 2287),
     ("anyarray", ANY_ARRAY, 'P', false, 0),
     ("anyelement", ANY_ELEMENT, 'P', false, 0),
     ("anynonarray", ANY_NONARRAY, 'P', false, 0),
@@ -104,7 +104,7 @@ pub fn type_name(oid: TypeOid) -> String {
 /// The array type whose elements are `oid`.
 pub fn array_of(oid: TypeOid) -> Option<TypeOid> {
     let known = every().find(|t| t.1 == oid && t.4 != 0).map(|t| TypeOid(t.4));
-    known.or_else(|| if oid.is_enum() { oid.array() } else { None })
+    known.or_else(|| if oid.is_enum() || oid.is_composite() { oid.array() } else { None })
 }
 
 /// The element type of an array type.
@@ -123,6 +123,9 @@ pub(crate) fn category(oid: TypeOid) -> char {
     if oid.is_enum() {
         return 'E';
     }
+    if oid.is_composite() {
+        return 'C';
+    }
     every().find(|t| t.1 == oid).map_or('U', |t| t.2)
 }
 
@@ -133,7 +136,7 @@ pub(crate) fn is_preferred(oid: TypeOid) -> bool {
 
 /// Whether a value of the type can be stored, shown and read.
 pub(crate) fn is_known(oid: TypeOid) -> bool {
-    matches!(category(oid), 'A' | 'E') || every().any(|t| t.1 == oid)
+    matches!(category(oid), 'A' | 'E' | 'C') || every().any(|t| t.1 == oid)
 }
 
 /// The name PostgreSQL shows: `integer`, `character varying(10)`, `text[]`.
@@ -282,6 +285,16 @@ pub(crate) fn cast_path(from: TypeOid, to: TypeOid, context: CastContext) -> Opt
             }
             let to_string = category(to) == 'S';
             let from_string = category(from) == 'S';
+            if to == RECORD && from.is_composite() {
+                return Some(CastPath::Relabel);
+            }
+            // Rows are shown as text; none is read from it, which is said where that is tried.
+            if from == RECORD && to_string {
+                return (Assignment <= context).then_some(CastPath::InputOutput);
+            }
+            if to == RECORD && from_string {
+                return (Explicit <= context).then_some(CastPath::InputOutput);
+            }
             if !is_known(from) || !is_known(to) || category(from) == 'P' || category(to) == 'P' {
                 return None;
             }

@@ -2,6 +2,7 @@
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 mod array;
+mod record;
 
 use std::sync::Arc;
 
@@ -57,6 +58,7 @@ pub fn write_binary(value: &Datum, oid: TypeOid, types: &UserTypes, out: &mut Ve
         }
         Datum::Enum(oid, position) => types.write_label(*oid, *position, out),
         Datum::Array(element, values) => array::write_array(*element, values, types, out),
+        Datum::Record(_, value) => record::write_record(value, types, out),
     }
 }
 
@@ -166,6 +168,7 @@ fn read_other(kind: ColumnType, bytes: &[u8], types: &UserTypes) -> Result<Datum
         }
         TypeOid::PG_LSN => Datum::Lsn(u64::from_be_bytes(exactly(bytes)?)),
         oid if oid.is_enum() => types.read_label(oid, text(bytes)?)?,
+        record if record.is_record() => record::read_record(record, bytes, types)?,
         array => match array.element() {
             Some(element) => {
                 array::read_array(ColumnType::with_typmod(element, kind.typmod), bytes, types)?

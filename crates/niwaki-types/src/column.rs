@@ -78,6 +78,7 @@ impl TypeOid {
             Self::PG_LSN_ARRAY => Self::PG_LSN,
             Self::JSON_ARRAY => Self::JSON,
             Self::JSONB_ARRAY => Self::JSONB,
+            Self::RECORD_ARRAY => Self::RECORD,
             Self::INT2VECTOR => Self::INT2,
             Self::OIDVECTOR => Self::OID,
             Self::ACLITEM_ARRAY => Self::ACLITEM,
@@ -120,6 +121,7 @@ impl TypeOid {
             Self::PG_LSN => Self::PG_LSN_ARRAY,
             Self::JSON => Self::JSON_ARRAY,
             Self::JSONB => Self::JSONB_ARRAY,
+            Self::RECORD => Self::RECORD_ARRAY,
             Self::ACLITEM => Self::ACLITEM_ARRAY,
             other => {
                 return match other.object_array() {
@@ -189,7 +191,10 @@ impl TypeOid {
             Self::JSONB_ARRAY => "jsonb[]",
             Self::REGCLASS => "regclass",
             Self::VOID => "void",
+            Self::RECORD => "record",
+            Self::RECORD_ARRAY => "record[]",
             other if other.is_enum() => "enum",
+            other if other.is_composite() => "composite type",
             other => match other.object_type_name() {
                 Some(name) => name,
                 None => "unsupported type",

@@ -52,6 +52,7 @@ fn compare_any(oid: TypeOid, a: &Datum, b: &Datum) -> Ordering {
         (Datum::Jsonb(a), Datum::Jsonb(b)) => a.compare(b),
         (Datum::Enum(_, a), Datum::Enum(_, b)) => a.cmp(b),
         (Datum::Array(element, a), Datum::Array(_, b)) => a.compare(*element, b),
+        (Datum::Record(_, a), Datum::Record(_, b)) => a.compare(b),
         // Values of different types never meet: the analyzer has converted them. Their order is
         // still total, so that a mistake there cannot break a sort.
         _ => variant_rank(a).cmp(&variant_rank(b)),
@@ -113,6 +114,12 @@ pub fn hash<H: Hasher>(oid: TypeOid, value: &Datum, state: &mut H) {
             state.write_usize(values.len());
             for value in values.iter() {
                 hash(*element, value, state);
+            }
+        }
+        Datum::Record(_, record) => {
+            state.write_usize(record.values().len());
+            for (kind, value) in record.fields() {
+                hash(kind, value, state);
             }
         }
         Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_) => {}
@@ -181,6 +188,7 @@ fn variant_rank(value: &Datum) -> u8 {
         Datum::Uuid(_) => 16,
         Datum::Jsonb(_) => 17,
         Datum::Enum(..) => 18,
+        Datum::Record(..) => 19,
     }
 }
 

@@ -120,6 +120,10 @@ impl TypeOid {
     pub const REGCLASS: Self = Self(2205);
     /// `void`
     pub const VOID: Self = Self(2278);
+    /// `record`: rows whose fields have no declared types
+    pub const RECORD: Self = Self(2249);
+    /// `record[]`
+    pub const RECORD_ARRAY: Self = Self(2287);
 }
 
 impl TypeOid {
@@ -189,6 +193,8 @@ pub enum Datum {
     Enum(TypeOid, u64),
     /// An array: element type, elements and dimensions
     Array(TypeOid, Arc<crate::Array>),
+    /// A value of a composite type, or of `record`: the type, and the fields with their types
+    Record(TypeOid, Arc<crate::Record>),
 }
 
 // Rows in memory are made of these; a type that needs more goes behind an `Arc`.
@@ -233,6 +239,7 @@ impl Datum {
             (Self::Jsonb(a), Self::Jsonb(b)) => Arc::ptr_eq(a, b),
             (Self::Enum(a, b), Self::Enum(c, d)) => a == c && b == d,
             (Self::Array(a, b), Self::Array(c, d)) => a == c && Arc::ptr_eq(b, d),
+            (Self::Record(a, b), Self::Record(c, d)) => a == c && Arc::ptr_eq(b, d),
             _ => false,
         }
     }

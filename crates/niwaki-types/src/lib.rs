@@ -24,6 +24,7 @@ mod operations_tests;
 #[cfg(test)]
 mod picture_tests;
 pub mod quoted_char;
+mod record;
 mod settings;
 #[cfg(test)]
 mod test_values;
@@ -58,10 +59,13 @@ pub use numeric::{
     Numeric, Spread, float4_to_char, float8_to_char, int4_to_char, int8_to_char,
     numeric_precision_scale, numeric_to_char, numeric_typmod, to_number,
 };
+pub use record::{RECORD_DEPTH_MAX, Record};
 pub use settings::{DateOrder, DateStyle, InputContext, IntervalStyle, TextSettings};
 pub use text_io::{
     input, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8, to_text, write_float4,
     write_float8, write_text,
 };
-pub use user_types::{DomainType, EnumLabel, EnumType, LabelPlace, UserTypes};
+pub use user_types::{
+    Attribute, CompositeType, DomainType, EnumLabel, EnumType, LabelPlace, UserTypes,
+};
 pub use vector::{Decimals, Texts, Vector, VectorData};

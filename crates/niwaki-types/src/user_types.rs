@@ -1,11 +1,12 @@
-//! Types that users define, as far as their values need it: the labels of enums, what domains are made of.
+//! Types that users define, as far as their values need it: the labels of enums, what domains are made of, the attributes of
+//! composite types.
 //!
 //! What a user's type is stands in its oid, so that stored bytes and index keys are read without the catalog:
 //!
 //! ```text
 //!  31      30       29 28     27          0
 //! +---+---------+---------+---------------+
-//! | 0 | array   | kind    | number        |   kind 1: an enum, 2: a domain
+//! | 0 | array   | kind    | number        |   kind 1: an enum, 2: a domain, 3: a composite type
 //! +---+---------+---------+---------------+
 //! ```
 //!
@@ -13,6 +14,9 @@
 //! labels there is room for others, so that a new one gets a position without any stored value being touched.
 //!
 //! A value of a domain is one of the type that the domain is made of in the end; nothing that is stored says otherwise.
+//!
+//! A value of a composite type knows the types of its fields ([`crate::Record`]), not their names. The rows of a relation are of a
+//! composite type, too, that has the relation's number.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,6 +30,8 @@ const NUMBER: u32 = (1 << 28) - 1;
 const ENUM: u32 = 1 << 28;
 /// The kind of a domain, in its place.
 const DOMAIN: u32 = 2 << 28;
+/// The kind of a composite type, in its place.
+const COMPOSITE: u32 = 3 << 28;
 /// The bit of an array type.
 const ARRAY: u32 = 1 << 30;
 
@@ -58,26 +64,47 @@ impl TypeOid {
         self.0 & !NUMBER == DOMAIN
     }
 
+    /// The composite type with this number in the catalog, or the type of the rows of the relation with this number.
+    pub const fn of_composite(number: u32) -> Self {
+        Self(number & NUMBER | COMPOSITE)
+    }
+
+    /// Whether it is a composite type that has a name, not [`TypeOid::RECORD`].
+    #[inline]
+    pub const fn is_composite(self) -> bool {
+        self.0 & !NUMBER == COMPOSITE
+    }
+
+    /// Whether values are [`Datum::Record`].
+    #[inline]
+    pub const fn is_record(self) -> bool {
+        self.is_composite() || self.0 == Self::RECORD.0
+    }
+
     /// The number in the catalog of a user's type, of the elements of an array.
     pub const fn user_number(self) -> Option<u32> {
         if self.is_domain() {
             return Some(self.0 & NUMBER);
         }
         match self.0 & !NUMBER & !ARRAY {
-            ENUM => Some(self.0 & NUMBER),
+            ENUM | COMPOSITE => Some(self.0 & NUMBER),
             _ => None,
         }
     }
 
     /// The array type of a user's type.
     pub(crate) const fn user_array(self) -> Option<Self> {
-        if self.is_enum() { Some(Self(self.0 | ARRAY)) } else { None }
+        if self.is_enum() || self.is_composite() { Some(Self(self.0 | ARRAY)) } else { None }
     }
 
     /// The element type of an array type of a user's type.
     pub(crate) const fn user_element(self) -> Option<Self> {
         let element = Self(self.0 & !ARRAY);
-        if self.0 & ARRAY != 0 && element.is_enum() { Some(element) } else { None }
+        if self.0 & ARRAY != 0 && (element.is_enum() || element.is_composite()) {
+            Some(element)
+        } else {
+            None
+        }
     }
 }
 
@@ -185,11 +212,30 @@ pub struct DomainType {
     pub base: ColumnType,
 }
 
+/// An attribute of a composite type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attribute {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its type.
+    pub column: ColumnType,
+}
+
+/// A composite type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompositeType {
+    /// The type's name as messages show it: quoted and with its schema where that is needed.
+    pub shown: String,
+    /// The attributes, in order.
+    pub attributes: Vec<Attribute>,
+}
+
 /// The types that users defined, by oid.
 #[derive(Clone, Debug, Default)]
 pub struct UserTypes {
     enums: HashMap<TypeOid, Arc<EnumType>>,
     domains: HashMap<TypeOid, DomainType>,
+    composites: HashMap<TypeOid, Arc<CompositeType>>,
 }
 
 impl UserTypes {
@@ -201,6 +247,16 @@ impl UserTypes {
     /// Adds or replaces a domain.
     pub fn put_domain(&mut self, oid: TypeOid, definition: DomainType) {
         self.domains.insert(oid, definition);
+    }
+
+    /// Adds or replaces a composite type.
+    pub fn put_composite(&mut self, oid: TypeOid, definition: Arc<CompositeType>) {
+        self.composites.insert(oid, definition);
+    }
+
+    /// The composite type of this oid.
+    pub fn composite(&self, oid: TypeOid) -> Option<&Arc<CompositeType>> {
+        self.composites.get(&oid)
     }
 
     /// What values of a type are: the base type with the domain beside it, if it is a domain that is known.
@@ -216,8 +272,9 @@ impl UserTypes {
     /// A type's name as messages show it, if it is a user's.
     pub fn shown(&self, oid: TypeOid) -> Option<String> {
         match oid.user_element() {
-            Some(element) => Some(format!("{}[]", self.get(element)?.shown)),
+            Some(element) => Some(format!("{}[]", self.shown(element)?)),
             None if oid.is_domain() => Some(self.domains.get(&oid)?.shown.clone()),
+            None if oid.is_composite() => Some(self.composite(oid)?.shown.clone()),
             None => Some(self.get(oid)?.shown.clone()),
         }
     }
@@ -274,8 +331,18 @@ mod tests {
             (domain.user_number(), domain.array(), domain.element()),
             (Some(16_390), None, None)
         );
+        let pair = TypeOid::of_composite(16_390);
+        assert!(
+            pair.is_composite() && !pair.is_enum() && !pair.is_domain() && !mood.is_composite()
+        );
+        let pairs = pair.array().expect("an array type");
+        assert!(!pairs.is_composite() && pairs.element() == Some(pair));
+        assert_eq!((pair.user_number(), pairs.user_number()), (Some(16_390), Some(16_390)));
         for oid in [TypeOid::INT4, TypeOid::INT4_ARRAY, TypeOid(16_390), TypeOid(u32::MAX)] {
-            assert!(!oid.is_enum() && oid.user_number().is_none(), "{oid:?}");
+            assert!(
+                !oid.is_enum() && !oid.is_composite() && oid.user_number().is_none(),
+                "{oid:?}"
+            );
         }
     }
 

@@ -151,6 +151,7 @@ fn value_bytes(value: &Datum) -> usize {
         Datum::Text(text) => text.len(),
         Datum::Bytea(bytes) => bytes.len(),
         Datum::Jsonb(value) => value.memory(),
+        Datum::Record(_, record) => record.values().iter().map(value_bytes).sum(),
         Datum::Bool(_) => 1,
         Datum::Int2(_) => 2,
         Datum::Int4(_) | Datum::Float4(_) | Datum::Date(_) | Datum::Oid(_) => 4,

@@ -41,6 +41,11 @@ const STATEMENTS: &[&str] = &[
     "begin; drop domain positive cascade; rollback",
     "alter domain positive rename constraint small to below; alter domain positive rename to plus",
     "drop domain plus cascade",
+    "create type pair as (a int, b text); alter table parents add column e pair default row(1, 'one')",
+    "create type two as (p pair, q pair[]); comment on type two is 'of pairs'; alter type pair rename to couple",
+    "update parents set e.b = 'other' where number = 1; create index parents_e on parents (e)",
+    "begin; drop type two, couple cascade; rollback",
+    "drop type two, couple cascade",
     "truncate parents, t.c",
     "drop table parents cascade",
 ];
@@ -54,11 +59,16 @@ const SHAPE: &str = "select relname, attnum, attname, atttypid, col_description(
 const DOMAINS: &str = "select typname, typnotnull, typdefault, conname, pg_get_constraintdef(c.oid) \
      from pg_type t left join pg_constraint c on contypid = t.oid where typtype = 'd' order by 1, 4";
 
+/// What it says of composite types.
+const COMPOSITES: &str = "select typname, attnum, attname, format_type(atttypid, atttypmod), obj_description(t.oid) \
+     from pg_type t join pg_attribute on attrelid = typrelid where typtype = 'c' order by typname, attnum";
+
 /// The rows of whatever tables there are.
 fn rows(database: &Database) -> String {
     let mut session = database.session();
     let mut all = run(&mut session, SHAPE);
     all.push_str(&run(&mut session, DOMAINS));
+    all.push_str(&run(&mut session, COMPOSITES));
     for table in ["p", "parents", "c", "t.c", "s.c", "v", "doubled", "w"] {
         let found = run(&mut session, &format!("select * from {table} order by 1"));
         if !found.starts_with("error 42P01") {

@@ -254,3 +254,18 @@ fn view_catalogs() {
 fn view_plans() {
     check("view_plans", include_str!("../testscripts/view_plans.test"));
 }
+
+#[test]
+fn composite_values() {
+    check("composite_values", include_str!("../testscripts/composite_values.test"));
+}
+
+#[test]
+fn composite_columns() {
+    check("composite_columns", include_str!("../testscripts/composite_columns.test"));
+}
+
+#[test]
+fn composite_definitions() {
+    check("composite_definitions", include_str!("../testscripts/composite_definitions.test"));
+}

@@ -147,6 +147,9 @@ impl Analyzer<'_> {
         location: i32,
     ) -> Result<Expr> {
         let (column_type, name) = column;
+        if matches!(steps.first(), Some(Node { node: Some(NodeEnum::String(_)) })) {
+            return self.assigned_field(old, steps, value, column, location);
+        }
         // What the column has between two assignments to parts of it need not be one of its domain.
         let old = match old.kind {
             ExprKind::Domain { argument, .. }

@@ -22,6 +22,9 @@ impl Analyzer<'_> {
         if expr.ty == TypeOid::UNKNOWN {
             return self.coerce_unknown(expr, to).map(Some);
         }
+        if expr.ty == TypeOid::RECORD && to.is_composite() {
+            return self.row_as(expr, to, context).map(Some);
+        }
         let Some(path) = cast_path(expr.ty, to, context) else {
             // An array constructor's elements may be convertible where the arrays are.
             return Ok(None);
@@ -29,7 +32,8 @@ impl Analyzer<'_> {
         let location = expr.location;
         // A cast does what its type says: another type would make it another cast.
         let is_cast = matches!(expr.kind, ExprKind::Cast { .. } | ExprKind::Length { .. })
-            && (shows_names(expr.ty) || shows_names(to));
+            && (shows_names(expr.ty) || shows_names(to))
+            || to == TypeOid::RECORD;
         if path == CastPath::Relabel && !is_cast {
             if matches!(expr.kind, ExprKind::Const(_)) {
                 expr.ty = to;
@@ -120,7 +124,7 @@ impl Analyzer<'_> {
                 Ok(Datum::text(text))
             }
             _ => {
-                if category(to) == 'P' {
+                if category(to) == 'P' && to != TypeOid::RECORD {
                     return Err(SqlError::unsupported(format!(
                         "a literal of type {}",
                         self.format_oid(to)

@@ -25,9 +25,17 @@ type GivenColumns<'n> = (Vec<Option<usize>>, Vec<&'n [Node]>);
 /// Whether a new value is the old one with another part.
 fn is_part(value: &Expr) -> bool {
     match &value.kind {
-        ExprKind::AssignPart { .. } => true,
+        ExprKind::AssignPart { .. } | ExprKind::AssignField { .. } => true,
         ExprKind::Domain { argument, .. } => is_part(argument),
         _ => false,
+    }
+}
+
+/// Why a part of a column cannot be set to DEFAULT.
+fn default_of_part(part: &[Node]) -> &'static str {
+    match part.first().and_then(|step| step.node.as_ref()) {
+        Some(NodeEnum::AIndices(_)) => "cannot set an array element to DEFAULT",
+        _ => "cannot set a subfield to DEFAULT",
     }
 }
 
@@ -339,8 +347,8 @@ impl Analyzer<'_> {
                     if number >= target.columns.len() {
                         return Err(self.too_many_values(default.location));
                     }
-                    if target.parts.get(number).is_some_and(|part| !part.is_empty()) {
-                        let message = "cannot set an array element to DEFAULT";
+                    if let Some(part) = target.parts.get(number).filter(|part| !part.is_empty()) {
+                        let message = default_of_part(part);
                         return Err(self.error("0A000", message, default.location));
                     }
                     continue;
@@ -375,7 +383,9 @@ impl Analyzer<'_> {
         for (wanted, part) in wanted.iter_mut().zip(&target.parts) {
             let slice =
                 |step: &Node| matches!(&step.node, Some(NodeEnum::AIndices(i)) if i.is_slice);
-            if let Some(element) = element_of(wanted.oid)
+            if let Some(field) = self.type_of_field(wanted.oid, part) {
+                *wanted = field;
+            } else if let Some(element) = element_of(wanted.oid)
                 && !part.is_empty()
                 && !part.iter().any(slice)
             {
@@ -611,7 +621,7 @@ impl Analyzer<'_> {
             }
             values[column] = Some(if !part.is_empty() {
                 if is_default {
-                    let message = "cannot set an array element to DEFAULT";
+                    let message = default_of_part(part);
                     return Err(self.error("0A000", message, target.location));
                 }
                 let old = match values[column].take() {

@@ -14,7 +14,7 @@ use super::scope::Place;
 use super::{Analyzer, IndexPart, names_of};
 use crate::error::{Result, SqlError};
 use crate::expr::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind};
-use crate::functions::{compare_function, functions_named};
+use crate::functions::functions_named;
 use crate::types::{CastContext, array_of, cast_path, element_of};
 
 impl Analyzer<'_> {
@@ -49,9 +49,12 @@ impl Analyzer<'_> {
                     return self.row_null_test(row, negated, test.location);
                 }
                 let argument = self.expr_of(test.arg.as_deref())?;
-                let argument = self.to_output(argument)?;
+                let argument = Box::new(self.to_output(argument)?);
                 let negated = test.nulltesttype() == NullTestType::IsNotNull;
-                let kind = ExprKind::IsNull { argument: Box::new(argument), negated };
+                let kind = match argument.ty.is_record() {
+                    true => ExprKind::RowNull { argument, negated },
+                    false => ExprKind::IsNull { argument, negated },
+                };
                 Ok(Expr::new(kind, TypeOid::BOOL, test.location))
             }
             NodeEnum::BooleanTest(test) => {
@@ -85,7 +88,7 @@ impl Analyzer<'_> {
                 let arguments =
                     self.unify(arguments, if greatest { "GREATEST" } else { "LEAST" })?;
                 let (ty, domain) = (arguments[0].ty, arguments[0].domain);
-                if compare_function("<", ty).is_none() {
+                if !self.is_ordered("<", &arguments[0]) {
                     return Err(self.error(
                         "42883",
                         format!(
@@ -120,7 +123,7 @@ impl Analyzer<'_> {
             NodeEnum::SetToDefault(default) => {
                 Err(self.error("42601", "DEFAULT is not allowed in this context", default.location))
             }
-            NodeEnum::RowExpr(row) => Err(self.unsupported("a row constructor", row.location)),
+            NodeEnum::RowExpr(row) => self.row_constructor(row),
             NodeEnum::CurrentOfExpr(_) => Err(SqlError::unsupported("WHERE CURRENT OF")),
             NodeEnum::XmlExpr(_) | NodeEnum::XmlSerialize(_) => Err(SqlError::unsupported("XML")),
             NodeEnum::MultiAssignRef(_) => {
@@ -239,15 +242,24 @@ impl Analyzer<'_> {
         Ok(Expr { domain, ..Expr::new(kind, ty, case.location) })
     }
 
-    fn indirection(&mut self, indirection: &protobuf::AIndirection) -> Result<Expr> {
+    pub(super) fn indirection(&mut self, indirection: &protobuf::AIndirection) -> Result<Expr> {
         let mut value = self.expr_of(indirection.arg.as_deref())?;
-        if value.ty == TypeOid::JSONB {
-            return self.json_subscripts(value, &indirection.indirection);
-        }
         let mut steps = indirection.indirection.as_slice();
         while let Some(step) = steps.first() {
-            if !matches!(step.node, Some(NodeEnum::AIndices(_))) {
-                return Err(SqlError::unsupported("a field of a composite value"));
+            if value.ty == TypeOid::JSONB {
+                return self.json_subscripts(value, steps);
+            }
+            match &step.node {
+                Some(NodeEnum::AIndices(_)) => {}
+                Some(NodeEnum::String(name)) => {
+                    value = self.field(value, &name.sval)?;
+                    steps = &steps[1..];
+                    continue;
+                }
+                _ => {
+                    let message = "row expansion via \"*\" is not supported here";
+                    return Err(self.error("42601", message, value.location));
+                }
             }
             let indices = |step: &&Node| matches!(step.node, Some(NodeEnum::AIndices(_)));
             let (subscripts, rest) = steps.split_at(steps.iter().take_while(indices).count());
@@ -271,7 +283,10 @@ impl Analyzer<'_> {
                     );
                     return Err(self.error("42809", message, location));
                 }
-                _ => return Err(SqlError::unsupported("a field of a composite value")),
+                _ => {
+                    let message = "row expansion via \"*\" is not supported here";
+                    return Err(self.error("42601", message, location));
+                }
             };
             if indices.is_slice {
                 let place = indices.uidx.as_ref().or(indices.lidx.as_ref());

@@ -150,6 +150,7 @@ impl Analyzer<'_> {
                 let start = scope.add_columns(&name, &query.columns);
                 if let Some(item) = scope.items.last_mut() {
                     item.schema = schema;
+                    item.view = Some(Arc::clone(&relation));
                 }
                 view = Some(Arc::clone(&relation));
                 (start, ItemKind::Query(Box::new(query)))
@@ -435,6 +436,15 @@ impl Analyzer<'_> {
             Kept::Left | Kept::All => self.within(OUTER, |this| this.from_item(right_node))?,
             Kept::Neither | Kept::Right => self.from_item(right_node)?,
         };
+        let (left_filled, right_filled) = match kind {
+            Kept::Neither => (false, false),
+            Kept::Left => (false, true),
+            Kept::Right => (true, false),
+            Kept::All => (true, true),
+        };
+        for (number, item) in self.scope()?.items.iter_mut().enumerate().skip(first) {
+            item.filled |= if number < middle { left_filled } else { right_filled };
+        }
         let mut using = Vec::new();
         let condition = if join.is_natural {
             using = self.common_columns(first, middle)?;
@@ -526,6 +536,8 @@ impl Analyzer<'_> {
                 relation: None,
                 start: 0,
                 lone: false,
+                view: None,
+                filled: false,
             };
             self.scope()?.items.insert(first, item);
         }

@@ -10,7 +10,7 @@ use super::{Analyzer, names_of};
 use crate::aggregates::{AggregateKind, aggregates_named, is_aggregate};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::functions::{Eval, Function, compare_function, functions_named, variadic_forms};
+use crate::functions::{Eval, Function, functions_named, variadic_forms};
 use crate::plan::{AggregateCall, SetCall, is_volatile};
 use crate::types::{ANY, ANY_ELEMENT, CastContext, CastPath, cast_path, element_of, type_by_name};
 
@@ -268,7 +268,7 @@ impl Analyzer<'_> {
             converted.push(self.to_common(argument, *ty, name)?);
         }
         if call.agg_distinct
-            && let Some(argument) = converted.iter().find(|a| compare_function("=", a.ty).is_none())
+            && let Some(argument) = converted.iter().find(|a| !self.is_ordered("=", a))
         {
             let ty = self.format_oid(argument.ty);
             let message = format!("could not identify an equality operator for type {ty}");
@@ -327,7 +327,7 @@ impl Analyzer<'_> {
     pub(super) fn own_sort_key(&mut self, sort: &protobuf::SortBy) -> Result<(Expr, bool, bool)> {
         let expr = self.expr_of(sort.node.as_deref())?;
         let expr = self.to_output(expr)?;
-        if compare_function("<", expr.ty).is_none() {
+        if !self.is_ordered("<", &expr) {
             let ty = self.format_oid(expr.ty);
             let message = format!("could not identify an ordering operator for type {ty}");
             return Err(self

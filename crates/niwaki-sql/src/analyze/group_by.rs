@@ -9,7 +9,6 @@ use super::scope::{Place, Within};
 use super::targets::Target;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::functions::compare_function;
 use crate::query::{CUBE_MAX, GroupingClause, GroupingItem, SETS_MAX, expr_outer_slots};
 
 /// Arguments of GROUPING, one more than there can be: its result has a bit for each.
@@ -163,7 +162,7 @@ impl Analyzer<'_> {
             return Err(self.unsupported("GROUP BY of a set-returning function", expr.location));
         }
         let expr = self.to_output(expr)?;
-        if compare_function("=", expr.ty).is_none() {
+        if !self.is_ordered("=", &expr) {
             return Err(self.error(
                 "42883",
                 format!(

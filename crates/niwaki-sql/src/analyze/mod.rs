@@ -9,6 +9,7 @@
 mod array;
 mod call;
 mod coerce;
+mod composite;
 mod conflict;
 mod dml;
 mod domain;

@@ -12,14 +12,17 @@ impl Analyzer<'_> {
     /// A column, possibly of an enclosing query.
     pub(super) fn column(&mut self, column: &protobuf::ColumnRef) -> Result<Expr> {
         let location = column.location;
-        if column.fields.iter().any(|f| matches!(f.node, Some(NodeEnum::AStar(_)))) {
-            return Err(self.error(
-                "42601",
-                "row expansion via \"*\" is not supported here",
-                location,
-            ));
-        }
         let names = names_of(&column.fields);
+        if column.fields.iter().any(|f| matches!(f.node, Some(NodeEnum::AStar(_)))) {
+            return match names.last() {
+                Some(table) => self.row_of_item(table, location),
+                None => Err(self.error(
+                    "42601",
+                    "row expansion via \"*\" is not supported here",
+                    location,
+                )),
+            };
+        }
         let (schema, table, name) = match names.as_slice() {
             [name] => (None, None, *name),
             [table, name] => (None, Some(*table), *name),
@@ -44,10 +47,10 @@ impl Analyzer<'_> {
             let level = self.scopes.len() - 1 - depth;
             let item = self.scopes[level].items.iter().find(|item| item.name == name);
             let Some(item) = item.filter(|_| table.is_none()) else { continue };
-            let Some(column) = item.columns.first().filter(|_| item.lone) else {
-                return Err(self.unsupported("a whole row as a value", location));
+            let found = match item.columns.first().filter(|_| item.lone) {
+                Some(column) => column.expr.clone(),
+                None => self.whole_row(item, location)?,
             };
-            let found = column.expr.clone();
             return Ok(self.use_column(found, depth, location));
         }
         if let Some(table) = table
@@ -76,6 +79,20 @@ impl Analyzer<'_> {
         }
         let shown = table.map_or_else(|| format!("\"{name}\""), |t| format!("{t}.{name}"));
         Err(self.error("42703", format!("column {shown} does not exist"), location))
+    }
+
+    /// `item.*` where no columns can be listed: the item's row.
+    fn row_of_item(&mut self, name: &str, location: i32) -> Result<Expr> {
+        for depth in 0..self.scopes.len() {
+            let level = self.scopes.len() - 1 - depth;
+            let item = self.scopes[level].items.iter().find(|item| item.name == name);
+            if let Some(item) = item {
+                let found = self.whole_row(item, location)?;
+                return Ok(self.use_column(found, depth, location));
+            }
+        }
+        let message = format!("missing FROM-clause entry for table \"{name}\"");
+        Err(self.error("42P01", message, location))
     }
 
     /// Marks the slots of a column as read and moves it to the depth it is read from.

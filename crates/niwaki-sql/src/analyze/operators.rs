@@ -6,7 +6,7 @@ use niwaki_types::{Datum, TypeOid};
 use pg_query::protobuf::{self, AExprKind};
 use pg_query::{Node, NodeEnum};
 
-use super::rows::row_of;
+use super::rows::{compares_rows, row_of};
 use super::{Analyzer, names_of};
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
@@ -24,7 +24,7 @@ impl Analyzer<'_> {
             | AExprKind::AexprIlike
             | AExprKind::AexprSimilar => {
                 let (left, right) = (expr.lexpr.as_deref(), expr.rexpr.as_deref());
-                if row_of(left).or(row_of(right)).is_some() {
+                if compares_rows(left, right) {
                     return self.row_comparison(name, left, right, location);
                 }
                 let left = match &expr.lexpr {
@@ -51,7 +51,7 @@ impl Analyzer<'_> {
             AExprKind::AexprDistinct | AExprKind::AexprNotDistinct => {
                 let negated = expr.kind() == AExprKind::AexprNotDistinct;
                 let (left, right) = (expr.lexpr.as_deref(), expr.rexpr.as_deref());
-                if row_of(left).or(row_of(right)).is_some() {
+                if compares_rows(left, right) {
                     return self.row_distinct(left, right, negated, location);
                 }
                 let (left, right) = (self.expr_of(left)?, self.expr_of(right)?);

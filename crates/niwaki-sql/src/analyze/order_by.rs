@@ -9,7 +9,6 @@ use super::targets::Target;
 use super::{Analyzer, names_of};
 use crate::error::{Result, SqlError};
 use crate::expr::Expr;
-use crate::functions::compare_function;
 use crate::query::{Distinct, OrderKey};
 use crate::types::CastContext;
 
@@ -28,7 +27,7 @@ impl Analyzer<'_> {
             let Some(key) = sort.node.as_deref() else { continue };
             let target = self.key_target(key, targets, "ORDER BY")?;
             let ty = targets[target].expr.ty;
-            if compare_function("<", ty).is_none() {
+            if !self.is_ordered("<", &targets[target].expr) {
                 return Err(self
                     .error(
                         "42883",
@@ -218,7 +217,7 @@ impl Analyzer<'_> {
     }
 
     fn needs_equality(&self, expr: &Expr) -> Result<()> {
-        if compare_function("=", expr.ty).is_some() {
+        if self.is_ordered("=", expr) {
             return Ok(());
         }
         let message = format!(

@@ -20,6 +20,20 @@ pub(super) fn row_of(node: Option<&Node>) -> Option<&RowExpr> {
     }
 }
 
+/// Whether two operands are compared part by part: two row constructors; or one and a nested query, which is refused. A row
+/// constructor beside anything else is a value.
+pub(super) fn compares_rows(left: Option<&Node>, right: Option<&Node>) -> bool {
+    let query = |node: Option<&Node>| {
+        matches!(node.and_then(|node| node.node.as_ref()), Some(NodeEnum::SubLink(_)))
+    };
+    match (row_of(left), row_of(right)) {
+        (Some(_), Some(_)) => true,
+        (Some(_), None) => query(right),
+        (None, Some(_)) => query(left),
+        (None, None) => false,
+    }
+}
+
 impl Analyzer<'_> {
     /// `(a, b) op (c, d)`; where one side is no row, that is refused.
     pub(super) fn row_comparison(
@@ -98,7 +112,12 @@ impl Analyzer<'_> {
     ) -> Result<Expr> {
         let mut parts = Vec::with_capacity(items.len());
         for item in items {
-            parts.push(self.row_comparison(name, left, Some(item), location)?);
+            if compares_rows(left, Some(item)) {
+                parts.push(self.row_comparison(name, left, Some(item), location)?);
+                continue;
+            }
+            let (left, item) = (self.expr_of(left)?, self.expr(item)?);
+            parts.push(self.operator(name, Some(left), item, location)?);
         }
         Ok(combined(parts, name == "<>", location))
     }

@@ -170,6 +170,10 @@ pub(super) struct Item {
     pub(super) start: usize,
     /// Whether the item's name alone means its one column: a function that gives one.
     pub(super) lone: bool,
+    /// The view whose rows these are.
+    pub(super) view: Option<Arc<Relation>>,
+    /// Whether an outer join may make up rows of it that are not there.
+    pub(super) filled: bool,
 }
 
 /// One column of a FROM item.
@@ -223,6 +227,8 @@ impl Scope {
             relation: Some(Arc::clone(relation)),
             start,
             lone: false,
+            view: None,
+            filled: false,
         });
         start
     }
@@ -245,6 +251,8 @@ impl Scope {
             relation: None,
             start,
             lone: false,
+            view: None,
+            filled: false,
         });
     }
 
@@ -280,6 +288,8 @@ impl Scope {
             relation: None,
             start,
             lone: false,
+            view: None,
+            filled: false,
         });
         start
     }

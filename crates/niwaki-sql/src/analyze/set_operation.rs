@@ -9,7 +9,6 @@ use super::targets::Target;
 use crate::context::ColumnInfo;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
-use crate::functions::compare_function;
 use crate::plan::SetKind;
 use crate::query::{Body, OrderKey, Query, SetOperation as SetBody, SetSide};
 
@@ -56,7 +55,7 @@ impl Analyzer<'_> {
         for (number, (l, r)) in left.columns.iter().zip(&right.columns).enumerate() {
             let types = [(l.column_type.oid, -1), (r.column_type.oid, -1)];
             let common = self.common_type(&types, name)?;
-            if !select.all && compare_function("=", common).is_none() {
+            if !select.all && !self.is_ordered_type("=", common) {
                 return Err(SqlError::new(
                     "42883",
                     format!(

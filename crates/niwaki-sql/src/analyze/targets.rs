@@ -29,6 +29,16 @@ impl Analyzer<'_> {
                 self.star(column, &mut targets)?;
                 continue;
             }
+            if let Some(NodeEnum::AIndirection(indirection)) = value.and_then(|v| v.node.as_ref())
+                && let Some((last, steps)) = indirection.indirection.split_last()
+                && matches!(last.node, Some(NodeEnum::AStar(_)))
+            {
+                for (name, expr) in self.all_fields(indirection, steps)? {
+                    let origin = self.origin_of(&expr);
+                    targets.push(Target { expr, name, origin, junk: false });
+                }
+                continue;
+            }
             let expr = self.expr_of(value)?;
             let origin = self.origin_of(&expr);
             let name = if target.name.is_empty() {
@@ -41,7 +51,11 @@ impl Analyzer<'_> {
         Ok(targets)
     }
 
-    fn star(&mut self, column: &protobuf::ColumnRef, targets: &mut Vec<Target>) -> Result<()> {
+    pub(super) fn star(
+        &mut self,
+        column: &protobuf::ColumnRef,
+        targets: &mut Vec<Target>,
+    ) -> Result<()> {
         let names = names_of(&column.fields);
         let location = column.location;
         let scope = self.scope()?;

@@ -1,5 +1,6 @@
 //! Which type a type name means.
 
+use niwaki_catalog::Oid;
 use niwaki_types::{ColumnType, TypeOid};
 use pg_query::NodeEnum;
 use pg_query::protobuf::{self, a_const};
@@ -11,7 +12,15 @@ use crate::types::{array_of, encode_typmod, format_oid, format_type, type_by_nam
 impl Analyzer<'_> {
     /// The name of a type without modifier, as messages show it.
     pub(super) fn format_oid(&self, oid: TypeOid) -> String {
-        self.context.text.types.shown(oid).unwrap_or_else(|| format_oid(oid))
+        let shown = self.context.text.types.shown(oid).or_else(|| self.row_type(oid));
+        shown.unwrap_or_else(|| format_oid(oid))
+    }
+
+    /// The name of the type of a relation's rows.
+    fn row_type(&self, oid: TypeOid) -> Option<String> {
+        let number = oid.user_number().filter(|_| oid.is_composite())?;
+        let relation = self.context.catalog.relation(Oid(number))?;
+        Some(niwaki_types::quote_identifier(&relation.name))
     }
 
     /// The name of a type with its modifier, as messages show it.
@@ -39,9 +48,11 @@ impl Analyzer<'_> {
             None | Some("pg_catalog") => type_by_name(base),
             Some(_) => None,
         };
-        let found = builtin.map(ColumnType::new).or(own);
+        let mut found = builtin.map(ColumnType::new).or(own);
         if let Some(found) = found {
             self.note_type(location, found.declared())?;
+        } else if schema != Some("pg_catalog") && !KNOWN_TYPES.contains(&base) {
+            found = self.row_type_named(schema, base, location)?;
         }
         if found.is_none() && schema.is_some_and(|s| s != "pg_catalog") {
             return Err(undefined());

@@ -76,6 +76,19 @@ pub fn analyze_view(
     }
     // First as it stands in the statement, so that errors have its positions.
     let given = Analyzer::new(context, source, Vec::new()).nested_query(select, None)?;
+    for column in &given.columns {
+        let kind = column.column_type.oid;
+        let inner = kind.element().unwrap_or(kind);
+        if inner == TypeOid::RECORD {
+            let shown = crate::types::format_oid(kind);
+            let message = format!("column \"{}\" has pseudo-type {shown}", column.name);
+            return Err(SqlError::new("42P16", message));
+        }
+        let number = inner.user_number().filter(|_| inner.is_composite());
+        if number.is_some_and(|number| context.catalog.relation(Oid(number)).is_some()) {
+            return Err(SqlError::unsupported("a view's column of the type of a relation's rows"));
+        }
+    }
     let text = crate::utility::query_text(select)?;
     let statements = crate::parse::parse(&text)?;
     let select = the_select(&statements)?;
@@ -264,6 +277,11 @@ impl Analyzer<'_> {
             }
         }
         sources
+    }
+
+    /// Whether what is analyzed is the text of a view, new or stored.
+    pub(super) fn is_of_view(&self) -> bool {
+        !matches!(self.names, Names::ByPath)
     }
 
     /// Whether the text is that of a view, whose names have their meanings.

@@ -7,7 +7,7 @@ use super::scope::{Place, Within};
 use super::{Analyzer, names_of};
 use crate::error::Result;
 use crate::expr::{Expr, ExprKind};
-use crate::functions::{WindowFunction, compare_function};
+use crate::functions::WindowFunction;
 use crate::plan::{
     AggregateCall, Bound, Exclusion, Frame, FrameMode, SortKey, Window, WindowBody, WindowCall,
     is_volatile,
@@ -157,7 +157,7 @@ impl Analyzer<'_> {
         for node in nodes {
             let expr = self.expr(node)?;
             let expr = self.window_key(expr)?;
-            if compare_function("=", expr.ty).is_none() {
+            if !self.is_ordered("=", &expr) {
                 let ty = self.format_oid(expr.ty);
                 let message = format!("could not identify an equality operator for type {ty}");
                 return Err(self.error("42883", message, expr.location));

@@ -167,6 +167,7 @@ impl WrittenView {
             .collect();
         // It has no system columns.
         item.relation = None;
+        item.view = Some(Arc::clone(&self.relation));
     }
 }
 

@@ -93,6 +93,10 @@ pub(crate) fn value_bytes(value: &Datum) -> usize {
         Datum::Array(_, values) => {
             OVERHEAD + size_of_val(&values[..]) + values.iter().map(value_bytes).sum::<usize>()
         }
+        Datum::Record(_, record) => {
+            let fields = record.values();
+            OVERHEAD * 2 + size_of_val(fields) + fields.iter().map(value_bytes).sum::<usize>()
+        }
         Datum::Numeric(_) | Datum::Interval(_) => 32 + OVERHEAD,
         _ => 0,
     }

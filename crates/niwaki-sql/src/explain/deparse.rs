@@ -318,6 +318,22 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
                 None => format!("ARRAY[{}]", list(parts)),
             }
         }
+        ExprKind::Row(row) => match &row.of_item {
+            Some((item, _)) => format!("{}.*", niwaki_types::quote_identifier(item)),
+            None if expr.ty.is_composite() => {
+                format!("ROW({})::{}", list(&row.fields), shown_type(expr.ty, exec))
+            }
+            None => format!("ROW({})", list(&row.fields)),
+        },
+        ExprKind::Field { argument, name, .. } => {
+            format!("({}).{}", show(argument), niwaki_types::quote_identifier(name))
+        }
+        ExprKind::RowNull { argument, negated } => {
+            format!("({} IS {}NULL)", show(argument), if *negated { "NOT " } else { "" })
+        }
+        ExprKind::AssignField { record, name, .. } => {
+            format!("({}).{}", show(record), niwaki_types::quote_identifier(name))
+        }
         ExprKind::Subscript { array, subscripts }
         | ExprKind::AssignPart { array, subscripts, .. } => {
             let mut text = show(array);

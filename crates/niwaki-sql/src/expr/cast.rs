@@ -245,7 +245,11 @@ pub(crate) fn regclass_input(
     };
     match catalog.resolve(path, schema, name) {
         Ok(relation) => Ok(Datum::Oid(relation.oid.0)),
-        Err(error) => Err(error.into()),
+        // A composite type is a relation to PostgreSQL.
+        Err(error) => match catalog.resolve_type(path, schema, name) {
+            Some(found) if found.attributes().is_some() => Ok(Datum::Oid(found.oid.0)),
+            _ => Err(error.into()),
+        },
     }
 }
 

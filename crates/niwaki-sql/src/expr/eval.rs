@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_types::{Array, Datum, TypeOid, compare};
+use niwaki_types::{Array, Datum, Record, TypeOid, compare};
 
 use super::hashed::is_hashed;
 use super::{BoolTest, Expr, ExprKind, Nested, SubQuery, SubQueryKind, cast_value, coerce_length};
@@ -217,6 +217,48 @@ impl Expr {
                     .ok_or_else(|| SqlError::internal("array without an element type"))?;
                 let (array, value) = (array.eval(row, rt)?, value.eval(row, rt)?);
                 subscripts.assign(&array, element, value, row, rt)
+            }
+            ExprKind::Row(value) => {
+                if let Some(present) = &value.present
+                    && present.eval(row, rt)?.is_null()
+                {
+                    return Ok(Datum::Null);
+                }
+                let kinds: Vec<TypeOid> = value.fields.iter().map(|field| field.ty).collect();
+                let fields = value.fields.iter().map(|field| field.eval(row, rt));
+                let record = Record::new(kinds, fields.collect::<Result<Vec<Datum>>>()?);
+                let record = match &value.names {
+                    Some(names) => record.with_names(Arc::clone(names)),
+                    None => record,
+                };
+                Ok(Datum::Record(self.ty, Arc::new(record)))
+            }
+            ExprKind::Field { argument, field, kind, .. } => match argument.eval(row, rt)? {
+                Datum::Record(_, record) => match record.fields().nth(*field) {
+                    Some((found, value)) if found == *kind => Ok(value.clone()),
+                    // A stored value says itself what it is made of.
+                    _ => Err(SqlError::new(
+                        "XX001",
+                        format!("composite value has no field {} of its type", field + 1),
+                    )),
+                },
+                _ => Ok(Datum::Null),
+            },
+            ExprKind::RowNull { argument, negated } => {
+                let holds = match argument.eval(row, rt)? {
+                    Datum::Record(_, record) if *negated => record.none_null(),
+                    Datum::Record(_, record) => record.all_null(),
+                    value => value.is_null() != *negated,
+                };
+                Ok(Datum::Bool(holds))
+            }
+            ExprKind::AssignField { record, field, kinds, value, .. } => {
+                let old = match record.eval(row, rt)? {
+                    Datum::Record(_, record) => record,
+                    _ => Arc::new(Record::new(Arc::clone(kinds), vec![Datum::Null; kinds.len()])),
+                };
+                let value = value.eval(row, rt)?;
+                Ok(Datum::Record(self.ty, Arc::new(old.with_field(*field, value))))
             }
             ExprKind::ArrayCompare { function, any, left, right } => {
                 let left = left.eval(row, rt)?;

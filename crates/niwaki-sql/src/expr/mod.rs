@@ -23,7 +23,7 @@ pub(crate) use domain::DomainRules;
 pub(crate) use eval::{Runtime, State, is_true};
 pub(crate) use hashed::is_hashed;
 pub use object_names::object_input;
-pub(crate) use object_names::{ROLES, object_name};
+pub(crate) use object_names::{ROLES, object_name, row_type_name};
 pub(crate) use subscript::Subscripts;
 
 /// An expression with its type and where it stands in the query text (bytes, -1 for nowhere).
@@ -119,6 +119,30 @@ pub(crate) enum ExprKind {
         subscripts: Box<Subscripts>,
         value: Box<Expr>,
     },
+    /// `ROW(…)`, or the row of a FROM item as a value.
+    Row(Box<RowValue>),
+    /// A field of a composite value.
+    Field {
+        argument: Box<Expr>,
+        field: usize,
+        name: Arc<str>,
+        /// The field's type, which the value must have.
+        kind: TypeOid,
+    },
+    /// IS [NOT] NULL of a composite value: of each of its fields.
+    RowNull {
+        argument: Box<Expr>,
+        negated: bool,
+    },
+    /// The composite value with another value of a field, made of NULLs where it is NULL: what an assignment to the field
+    /// stores. `kinds` are the types of all fields.
+    AssignField {
+        record: Box<Expr>,
+        field: usize,
+        name: Arc<str>,
+        kinds: Arc<[TypeOid]>,
+        value: Box<Expr>,
+    },
     /// `left op ANY (array)` or ALL
     ArrayCompare {
         function: &'static Function,
@@ -136,6 +160,27 @@ pub(crate) enum ExprKind {
     Window(usize),
     /// A set-returning function, by its number in the query's list; replaced by a slot.
     SetReturning(usize),
+}
+
+/// Expressions that make a composite value together.
+#[derive(Clone, Debug)]
+pub(crate) struct RowValue {
+    pub(crate) fields: Vec<Expr>,
+    /// What the fields are called, where the type does not say it.
+    pub(crate) names: Option<Arc<[Arc<str>]>>,
+    /// The FROM item whose row it is, if it is one, and what the query calls its columns.
+    pub(crate) of_item: Option<(Arc<str>, Arc<[Arc<str>]>)>,
+    /// What is NULL of a row that an outer join made up: the whole value is NULL then.
+    pub(crate) present: Option<Expr>,
+}
+
+impl RowValue {
+    pub(crate) fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        self.fields.iter().chain(&self.present)
+    }
+    pub(crate) fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        self.fields.iter_mut().chain(&mut self.present)
+    }
 }
 
 /// IS TRUE and its like.

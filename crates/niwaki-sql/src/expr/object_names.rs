@@ -60,7 +60,8 @@ pub(crate) fn object_name(number: u32, kind: TypeOid, exec: &ExecContext<'_>) ->
         TypeOid::REGCLASS => relation_name(number, exec),
         TypeOid::REGTYPE => {
             let builtin = || builtin_types().by_oid(number).map(|_| format_oid(TypeOid(number)));
-            exec.text.types.shown(TypeOid(number)).or_else(builtin)
+            let of_rows = || row_type_name(TypeOid(number), exec);
+            exec.text.types.shown(TypeOid(number)).or_else(builtin).or_else(of_rows)
         }
         TypeOid::REGPROC => {
             builtin_functions().by_oid(number).map(|function| quote_identifier(function.name))
@@ -94,8 +95,19 @@ pub(crate) fn object_name(number: u32, kind: TypeOid, exec: &ExecContext<'_>) ->
     known.unwrap_or_else(|| number.to_string())
 }
 
+/// The name of the type of a relation's rows.
+pub(crate) fn row_type_name(oid: TypeOid, exec: &ExecContext<'_>) -> Option<String> {
+    let inner = oid.element().unwrap_or(oid);
+    let number = inner.user_number().filter(|_| inner.is_composite())?;
+    let name = relation_name(number, exec)?;
+    Some(if inner == oid { name } else { format!("{name}[]") })
+}
+
 fn relation_name(number: u32, exec: &ExecContext<'_>) -> Option<String> {
-    let relation = exec.catalog.relation(Oid(number))?;
+    let Some(relation) = exec.catalog.relation(Oid(number)) else {
+        // A composite type is a relation to PostgreSQL.
+        return exec.text.types.shown(TypeOid::of_composite(number));
+    };
     let found = exec.catalog.resolve(exec.path, None, &relation.name).ok();
     let name = quote_identifier(&relation.name);
     if found.is_some_and(|f| f.oid == relation.oid) {
@@ -161,7 +173,15 @@ fn regtype(text: &str, catalog: &CatalogState, path: &SearchPath) -> Result<u32>
         let known = type_by_name(base).map(|oid| oid.0);
         known.or_else(|| builtin_types().named(base).next().map(|kind| kind.oid))
     };
-    let of_user = || catalog.resolve_type(path, schema, base).map(|found| found.type_oid().0);
+    // The type of a relation's rows has the relation's name.
+    let of_rows = || {
+        let relation = catalog.resolve(path, schema, base).ok()?;
+        relation.kind.has_row_type().then(|| TypeOid::of_composite(relation.oid.0).0)
+    };
+    let of_user = || {
+        let found = catalog.resolve_type(path, schema, base).map(|found| found.type_oid().0);
+        found.or_else(of_rows)
+    };
     let found = match schema {
         None | Some("pg_catalog") => builtin().or_else(of_user),
         Some(_) => of_user(),

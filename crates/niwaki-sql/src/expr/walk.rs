@@ -27,7 +27,14 @@ impl Expr {
             | ExprKind::Domain { argument, .. }
             | ExprKind::Not(argument)
             | ExprKind::IsNull { argument, .. }
+            | ExprKind::Field { argument, .. }
+            | ExprKind::RowNull { argument, .. }
             | ExprKind::BoolTest { argument, .. } => visit(argument),
+            ExprKind::Row(row) => row.exprs().for_each(visit),
+            ExprKind::AssignField { record, value, .. } => {
+                visit(record);
+                visit(value);
+            }
             ExprKind::Case { operand, branches, default } => {
                 if let Some(operand) = operand {
                     visit(operand);
@@ -90,7 +97,14 @@ impl Expr {
             | ExprKind::Domain { argument, .. }
             | ExprKind::Not(argument)
             | ExprKind::IsNull { argument, .. }
+            | ExprKind::Field { argument, .. }
+            | ExprKind::RowNull { argument, .. }
             | ExprKind::BoolTest { argument, .. } => visit(argument),
+            ExprKind::Row(row) => row.exprs_mut().try_for_each(visit),
+            ExprKind::AssignField { record, value, .. } => {
+                visit(record)?;
+                visit(value)
+            }
             ExprKind::Case { operand, branches, default } => {
                 if let Some(operand) = operand {
                     visit(operand)?;
@@ -195,6 +209,22 @@ impl Expr {
                 ExprKind::IsNull { argument: a, negated: n },
                 ExprKind::IsNull { argument: b, negated: m },
             ) => n == m && a.same(b),
+            (
+                ExprKind::RowNull { argument: a, negated: n },
+                ExprKind::RowNull { argument: b, negated: m },
+            ) => n == m && a.same(b),
+            (
+                ExprKind::Field { argument: a, field: m, .. },
+                ExprKind::Field { argument: b, field: n, .. },
+            ) => m == n && a.same(b),
+            (ExprKind::Row(a), ExprKind::Row(b)) => {
+                let same_present = match (&a.present, &b.present) {
+                    (None, None) => true,
+                    (Some(a), Some(b)) => a.same(b),
+                    _ => false,
+                };
+                same_present && a.names == b.names && same_all(&a.fields, &b.fields)
+            }
             (
                 ExprKind::BoolTest { argument: a, test: t },
                 ExprKind::BoolTest { argument: b, test: u },

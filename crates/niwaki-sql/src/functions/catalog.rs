@@ -47,7 +47,12 @@ fn type_is_visible(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum
     if let [Datum::Oid(number)] = values
         && let Some(number) = TypeOid(*number).user_number()
     {
-        let Some(found) = exec.catalog.user_type(Oid(number)) else { return Ok(Datum::Null) };
+        let Some(found) = exec.catalog.user_type(Oid(number)) else {
+            // That of a relation's rows is seen where the relation is.
+            let Some(relation) = exec.catalog.relation(Oid(number)) else { return Ok(Datum::Null) };
+            let visible = exec.catalog.resolve(exec.path, None, &relation.name);
+            return Ok(Datum::Bool(visible.is_ok_and(|visible| visible.oid == relation.oid)));
+        };
         let visible = exec.catalog.resolve_type(exec.path, None, &found.name);
         return Ok(Datum::Bool(visible.is_some_and(|visible| visible.oid == found.oid)));
     }

@@ -199,6 +199,7 @@ fn type_of(value: &Datum) -> TypeOid {
         Datum::Jsonb(_) => TypeOid::JSONB,
         Datum::Enum(oid, _) => *oid,
         Datum::Array(element, _) => crate::types::array_of(*element).unwrap_or(TypeOid::TEXT_ARRAY),
+        Datum::Record(oid, _) => *oid,
     }
 }
 
@@ -243,6 +244,40 @@ comparisons! {
     plain order;
     blank blank_order;
     array array_order;
+}
+
+/// Comparisons of rows, field by field; they fail where the fields that decide are of different types.
+mod record {
+    use std::cmp::Ordering;
+
+    use niwaki_types::Datum;
+
+    use crate::error::Result;
+
+    fn order(a: &Datum, b: &Datum, equality: bool) -> Result<Ordering> {
+        match (a, b) {
+            (Datum::Record(_, a), Datum::Record(_, b)) => Ok(a.try_compare(b, equality)?),
+            _ => Err(super::wrong_types("record")),
+        }
+    }
+    pub(super) fn eq(a: &Datum, b: &Datum) -> Result<Datum> {
+        Ok(Datum::Bool(order(a, b, true)?.is_eq()))
+    }
+    pub(super) fn ne(a: &Datum, b: &Datum) -> Result<Datum> {
+        Ok(Datum::Bool(order(a, b, true)?.is_ne()))
+    }
+    pub(super) fn lt(a: &Datum, b: &Datum) -> Result<Datum> {
+        Ok(Datum::Bool(order(a, b, false)?.is_lt()))
+    }
+    pub(super) fn le(a: &Datum, b: &Datum) -> Result<Datum> {
+        Ok(Datum::Bool(order(a, b, false)?.is_le()))
+    }
+    pub(super) fn gt(a: &Datum, b: &Datum) -> Result<Datum> {
+        Ok(Datum::Bool(order(a, b, false)?.is_gt()))
+    }
+    pub(super) fn ge(a: &Datum, b: &Datum) -> Result<Datum> {
+        Ok(Datum::Bool(order(a, b, false)?.is_ge()))
+    }
 }
 
 fn concat_text(a: &Datum, b: &Datum) -> Result<Datum> {
@@ -295,6 +330,7 @@ pub(crate) fn compare_function(name: &str, oid: TypeOid) -> Option<&'static Func
         object if object.is_object_name() => TypeOid::OID,
         _ if is_array => crate::types::ANY_ARRAY,
         _ if oid.is_enum() => crate::types::ANY_ENUM,
+        _ if oid.is_record() => TypeOid::RECORD,
         oid => oid,
     };
     super::operators_named(name).iter().copied().find(|f| f.arguments == [oid, oid])
@@ -338,6 +374,7 @@ pub(super) const OPERATORS: &[Function] = operator_table! {
         (JSONB, JSONB) plain
         (ARRAY, ARRAY) array
         (ENUM, ENUM) plain
+        (RECORD, RECORD) record
     }
     other {
         "=" (XID, XID) BOOL strict single immutable Binary(plain::eq);

@@ -9,6 +9,7 @@ use niwaki_types::{ColumnType, Datum, Numeric, TypeOid};
 use super::{Function, functions};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
+use crate::expr::row_type_name;
 
 fn wrong() -> SqlError {
     SqlError::internal("a system function was given values of other types")
@@ -186,8 +187,15 @@ fn index_definition(exec: &mut ExecContext<'_>, arguments: &[Datum]) -> Result<D
 }
 
 fn table_is_visible(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
-    let Some(relation) = exec.catalog.relation(Oid(oid(&values[0])?)) else {
-        return Ok(Datum::Null);
+    let number = oid(&values[0])?;
+    let Some(relation) = exec.catalog.relation(Oid(number)) else {
+        // A composite type is a relation, too.
+        let composite = exec.catalog.user_type(Oid(number));
+        let composite = composite.filter(|found| found.attributes().is_some());
+        return Ok(composite.map_or(Datum::Null, |found| {
+            let visible = exec.catalog.resolve_type(exec.path, None, &found.name);
+            Datum::Bool(visible.is_some_and(|visible| visible.oid == found.oid))
+        }));
     };
     let found = exec.catalog.resolve(exec.path, None, &relation.name);
     Ok(Datum::Bool(found.is_ok_and(|f| f.oid == relation.oid)))
@@ -316,7 +324,8 @@ fn format_type(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
         _ => -1,
     };
     let oid = TypeOid(oid(number)?);
-    if let Some(shown) = exec.text.types.shown(oid) {
+    let shown = exec.text.types.shown(oid).or_else(|| row_type_name(oid, exec));
+    if let Some(shown) = shown {
         return Ok(string(shown));
     }
     // With a NULL modifier char means what the SQL name says.

@@ -313,6 +313,7 @@ pub(super) fn shown_type(value: &Datum) -> TypeOid {
         Datum::Jsonb(_) => TypeOid::JSONB,
         Datum::Enum(oid, _) => *oid,
         Datum::Array(element, _) => crate::types::array_of(*element).unwrap_or(TypeOid::TEXT_ARRAY),
+        Datum::Record(oid, _) => *oid,
         Datum::Text(_) | Datum::Null => TypeOid::TEXT,
     }
 }

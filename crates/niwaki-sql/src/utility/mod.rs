@@ -30,5 +30,5 @@ pub use statement::{
     Utility, Vacuum, VacuumTarget,
 };
 pub use type_name::column_type;
-pub use types::{TypeStatement, UserTypeName};
+pub use types::{AttributeSpec, TypeStatement, UserTypeName};
 pub use view::CreateView;

@@ -61,6 +61,7 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
             Utility::CreateSchema { name: s.schemaname.clone(), if_not_exists: s.if_not_exists }
         }
         NodeEnum::CreateEnumStmt(s) => types::create_enum(s)?,
+        NodeEnum::CompositeTypeStmt(s) => types::create_composite(s, source)?,
         NodeEnum::AlterEnumStmt(s) => types::alter_enum(s)?,
         NodeEnum::CreateDomainStmt(s) => domain::create_domain(s, source)?,
         NodeEnum::AlterDomainStmt(s) => domain::alter_domain(s)?,
@@ -398,6 +399,9 @@ fn rename(s: &protobuf::RenameStmt, source: &str) -> Result<Utility> {
     if let Some((name, domain)) = types::type_of_statement(s.rename_type, s.object.as_deref())? {
         let to = s.newname.clone();
         return Ok(Utility::Type(TypeStatement::Rename { name, to, domain }));
+    }
+    if s.rename_type == ObjectType::ObjectAttribute as i32 {
+        return Err(SqlError::unsupported("RENAME ATTRIBUTE"));
     }
     if s.rename_type == ObjectType::ObjectDomconstraint as i32
         && let Some(NodeEnum::List(list)) = s.object.as_ref().and_then(|node| node.node.as_ref())

@@ -349,6 +349,9 @@ pub(super) fn alter_table(s: &AlterTableStmt, source: &str) -> Result<Utility> {
         Ok(ObjectType::ObjectIndex) => RelationKind::Index,
         Ok(ObjectType::ObjectSequence) => RelationKind::Sequence,
         Ok(ObjectType::ObjectView) => RelationKind::View,
+        Ok(ObjectType::ObjectType) => {
+            return Err(SqlError::unsupported("ALTER TYPE with ADD, DROP or ALTER ATTRIBUTE"));
+        }
         _ => return Err(unexpected("ALTER")),
     };
     let name = relation_name(s.relation.as_ref(), source)?;

@@ -3,8 +3,11 @@
 use pg_query::protobuf::{self, DropBehavior, ObjectType, TypeName};
 use pg_query::{Node, NodeEnum};
 
+use niwaki_types::ColumnType;
+
 use super::domain::{DomainAction, DomainSpec};
-use super::read::{qualified, strings};
+use super::read::{qualified, relation_name, strings, unexpected};
+use super::read_table::{named_type, refuse_collation};
 use super::statement::{Name, Utility};
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
@@ -18,6 +21,13 @@ pub enum TypeStatement {
         name: Name,
         /// Labels in order.
         labels: Vec<String>,
+    },
+    /// CREATE TYPE … AS (…)
+    CreateComposite {
+        /// Name.
+        name: Name,
+        /// Attributes in order.
+        attributes: Vec<AttributeSpec>,
     },
     /// ALTER TYPE … ADD VALUE
     AddValue {
@@ -92,7 +102,7 @@ impl TypeStatement {
     /// The statement's command tag.
     pub fn tag(&self) -> &'static str {
         match self {
-            Self::CreateEnum { .. } => "CREATE TYPE",
+            Self::CreateEnum { .. } | Self::CreateComposite { .. } => "CREATE TYPE",
             Self::CreateDomain(_) => "CREATE DOMAIN",
             Self::AlterDomain { .. }
             | Self::Rename { domain: true, .. }
@@ -107,6 +117,17 @@ impl TypeStatement {
             Self::Drop { .. } => "DROP TYPE",
         }
     }
+}
+
+/// An attribute of a new composite type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttributeSpec {
+    /// Its name.
+    pub name: String,
+    /// Its type, when that is one of PostgreSQL's own.
+    pub column_type: ColumnType,
+    /// The user's type that it is of, if it is of one.
+    pub user_type: Option<UserTypeName>,
 }
 
 /// A type that a column's definition names, and that is none of PostgreSQL's own.
@@ -134,6 +155,32 @@ pub(super) fn user_type(type_name: &TypeName, source: &str) -> Option<UserTypeNa
 pub(super) fn create_enum(s: &protobuf::CreateEnumStmt) -> Result<Utility> {
     let name = qualified(&strings(&s.type_name))?;
     Ok(Utility::Type(TypeStatement::CreateEnum { name, labels: strings(&s.vals) }))
+}
+
+pub(super) fn create_composite(s: &protobuf::CompositeTypeStmt, source: &str) -> Result<Utility> {
+    let name = relation_name(s.typevar.as_ref(), source)?;
+    let mut attributes: Vec<AttributeSpec> = Vec::with_capacity(s.coldeflist.len());
+    for node in &s.coldeflist {
+        let Some(NodeEnum::ColumnDef(c)) = node.node.as_ref() else {
+            return Err(unexpected("CREATE TYPE"));
+        };
+        let type_name = c.type_name.as_ref().ok_or_else(|| unexpected("CREATE TYPE"))?;
+        let (column_type, user_type) = named_type(type_name, source)?;
+        if let Some(collation) = &c.coll_clause {
+            refuse_collation(&strings(&collation.collname))
+                .map_err(|e| e.with_position(position_of(source, collation.location)))?;
+        }
+        if attributes.iter().any(|known| known.name == c.colname) {
+            let message = format!("column \"{}\" specified more than once", c.colname);
+            return Err(SqlError::new("42701", message));
+        }
+        if user_type.as_ref().is_some_and(|named| named.name.name == "record") {
+            let message = format!("column \"{}\" has pseudo-type record", c.colname);
+            return Err(SqlError::new("42P16", message));
+        }
+        attributes.push(AttributeSpec { name: c.colname.clone(), column_type, user_type });
+    }
+    Ok(Utility::Type(TypeStatement::CreateComposite { name, attributes }))
 }
 
 pub(super) fn alter_enum(s: &protobuf::AlterEnumStmt) -> Result<Utility> {

@@ -287,6 +287,7 @@ fn is_same(oid: TypeOid, a: &Datum, b: &Datum) -> bool {
         (Datum::Numeric(a), Datum::Numeric(b)) => Arc::ptr_eq(a, b),
         (Datum::Jsonb(a), Datum::Jsonb(b)) => Arc::ptr_eq(a, b),
         (Datum::Array(_, a), Datum::Array(_, b)) => Arc::ptr_eq(a, b),
+        (Datum::Record(_, a), Datum::Record(_, b)) => Arc::ptr_eq(a, b),
         _ => false,
     };
     very_same || (!a.is_null() && !b.is_null() && image(oid, a) == image(oid, b))

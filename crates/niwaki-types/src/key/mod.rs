@@ -8,6 +8,7 @@
 
 mod array;
 mod jsonb;
+mod record;
 #[cfg(test)]
 #[allow(clippy::indexing_slicing, reason = "a test that panics has failed, as it should")]
 mod tests;
@@ -156,6 +157,7 @@ fn encode_other(value: &Datum, order: KeyOrder, out: &mut Vec<u8>) {
         }
         Datum::Jsonb(value) => jsonb::encode(value, out),
         Datum::Array(element, array) => array::encode(*element, array, out),
+        Datum::Record(_, value) => record::encode(value, out),
     }
     if order.descending {
         out.iter_mut().skip(start).for_each(|byte| *byte = !*byte);
@@ -264,7 +266,7 @@ fn encode_numeric(value: &Numeric, out: &mut Vec<u8>) {
 
 /// Decodes one column's key encoding from the front of `bytes`; returns the value and how many
 /// bytes it took. `None` when the encoding of the type cannot give the value back (numeric, float,
-/// char(n), interval, jsonb and arrays of them), where it must be read from the table.
+/// char(n), interval, jsonb, arrays of them, composite types), where it must be read from the table.
 ///
 /// # Errors
 /// `XX001` when the bytes are not an encoding of the type.
@@ -382,6 +384,7 @@ fn decode_value(bytes: &[u8], order: KeyOrder) -> Result<(Option<Datum>, usize)>
         TypeOid::INTERVAL => (None, take::<16>(bytes, order)?.len()),
         TypeOid::NUMERIC => (None, numeric_length(bytes, flip)?),
         TypeOid::JSONB => (None, jsonb::length(bytes, flip)?),
+        record if record.is_record() => (None, record::length(bytes, order)?),
         TypeOid::DATE => {
             let bits = u32::from_be_bytes(take(bytes, order)?) ^ (1 << 31);
             (Some(Datum::Date(bits as i32)), 4)
@@ -486,6 +489,8 @@ pub const fn key_equal_is_image_equal(oid: TypeOid) -> bool {
         | TypeOid::FLOAT8
         | TypeOid::BPCHAR
         | TypeOid::INTERVAL => false,
+        // Which types the fields have, the type alone does not tell.
+        record if record.is_record() => false,
         array => match array.element() {
             Some(element) => key_equal_is_image_equal(element),
             None => true,

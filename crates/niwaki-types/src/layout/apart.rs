@@ -157,6 +157,7 @@ pub fn can_be_apart(oid: TypeOid) -> bool {
             | TypeOid::JSON
             | TypeOid::JSONB
     ) || oid.element().is_some()
+        || oid.is_composite()
 }
 
 /// The image of a value that [`can_be_apart`], and is not NULL.

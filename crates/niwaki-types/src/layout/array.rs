@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::record::take_field;
 use super::value::{Cursor, ended, write};
 use crate::array::check_dimensions;
 use crate::error::{Result, TypeError};
@@ -28,7 +29,11 @@ pub(super) fn write_dimensions(dimensions: &[Dimension], out: &mut Vec<u8>) {
     }
 }
 
-pub(super) fn read_array(element: TypeOid, bytes: &[u8]) -> Result<Datum> {
+/// The array that has this image; `depth` is how many values it stands in.
+///
+/// # Errors
+/// `XX001`
+pub(super) fn read_array(element: TypeOid, bytes: &[u8], depth: usize) -> Result<Datum> {
     let mut cursor = Cursor::new(bytes);
     let stored = TypeOid(u32::from_le_bytes(cursor.take()?));
     if stored != element {
@@ -41,7 +46,7 @@ pub(super) fn read_array(element: TypeOid, bytes: &[u8]) -> Result<Datum> {
     let mut values = Vec::with_capacity(count);
     for _ in 0..count {
         values.push(match cursor.take()? {
-            [0] => cursor.take_value(element)?,
+            [0] => take_field(&mut cursor, element, depth)?,
             [1] => Datum::Null,
             [other] => {
                 return Err(TypeError::corrupt(format!("stored array has the null mark {other}")));

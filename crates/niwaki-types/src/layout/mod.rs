@@ -6,6 +6,7 @@
 
 mod apart;
 mod array;
+mod record;
 mod tagged;
 #[cfg(test)]
 #[allow(

@@ -7,13 +7,17 @@ use std::sync::Arc;
 use super::array;
 use super::value::{self, Cursor};
 use crate::error::{Result, TypeError};
-use crate::{Array, Datum, TypeOid};
+use crate::{Array, Datum, Record, TypeOid};
 
 const NULL: u8 = 0;
 const ARRAY: u8 = 1;
 const ENUM: u8 = 22;
+const RECORD: u8 = 23;
 
-/// The kind of a value that is neither NULL nor an array or label: its byte, and a type whose values are of it.
+/// Most values in one another: more than a statement can nest.
+const VALUES_DEPTH_MAX: usize = 1000;
+
+/// The kind of a value that is neither NULL nor an array, label or composite value: its byte, and a type whose values are of it.
 const KINDS: [(u8, TypeOid); 20] = [
     (2, TypeOid::BOOL),
     (3, TypeOid::INT2),
@@ -43,6 +47,7 @@ fn kind_of(value: &Datum) -> (u8, TypeOid) {
         Datum::Null => return (NULL, TypeOid::UNKNOWN),
         Datum::Array(element, _) => return (ARRAY, *element),
         Datum::Enum(oid, _) => return (ENUM, *oid),
+        Datum::Record(oid, _) => return (RECORD, *oid),
         Datum::Bool(_) => 0,
         Datum::Int2(_) => 1,
         Datum::Int4(_) => 2,
@@ -85,8 +90,45 @@ pub fn write_tagged(value: &Datum, out: &mut Vec<u8>) {
             out.extend_from_slice(&oid.0.to_le_bytes());
             value::write(*oid, value, out);
         }
+        Datum::Record(oid, record) => {
+            out.extend_from_slice(&oid.0.to_le_bytes());
+            value::write_counted(out, |out| write_record(record, out));
+        }
         _ => value::write(oid, value, out),
     }
+}
+
+/// Fields are tagged themselves, behind their types, and their names if the value has names of its own.
+fn write_record(record: &Record, out: &mut Vec<u8>) {
+    let names = record.names();
+    out.push(names.is_some().into());
+    for (number, (kind, value)) in record.fields().enumerate() {
+        out.extend_from_slice(&kind.0.to_le_bytes());
+        if let Some(name) = names.and_then(|names| names.get(number)) {
+            value::write_counted(out, |out| out.extend_from_slice(name.as_bytes()));
+        }
+        write_tagged(value, out);
+    }
+}
+
+fn read_record(oid: TypeOid, bytes: &[u8], depth: usize) -> Result<Datum> {
+    if depth > VALUES_DEPTH_MAX {
+        return Err(damaged());
+    }
+    let mut cursor = Cursor::new(bytes);
+    let named = cursor.take()? != [0];
+    let (mut kinds, mut names, mut values) = (Vec::new(), Vec::new(), Vec::new());
+    while !cursor.is_empty() {
+        kinds.push(TypeOid(u32::from_le_bytes(cursor.take()?)));
+        if named {
+            let name = std::str::from_utf8(cursor.take_counted()?).map_err(|_| damaged())?;
+            names.push(Arc::from(name));
+        }
+        values.push(take(&mut cursor, depth)?);
+    }
+    let record = Record::new(kinds, values);
+    let record = if named { record.with_names(Arc::from(names)) } else { record };
+    Ok(Datum::Record(oid, Arc::new(record)))
 }
 
 /// Appends the values of a row, one after the other, each as [`write_tagged`] writes it.
@@ -105,7 +147,7 @@ pub fn write_tagged_row(values: &[Datum], out: &mut Vec<u8>) {
 pub fn read_tagged_row(bytes: &[u8], row: &mut Vec<Datum>) -> Result<()> {
     let mut cursor = Cursor::new(bytes);
     while !cursor.is_empty() {
-        row.push(take(&mut cursor)?);
+        row.push(take(&mut cursor, 0)?);
     }
     Ok(())
 }
@@ -122,7 +164,7 @@ pub fn read_tagged_into(bytes: &[u8], row: &mut [Datum]) -> Result<usize> {
         if cursor.is_empty() {
             break;
         }
-        *place = take(&mut cursor)?;
+        *place = take(&mut cursor, 0)?;
         count = count.saturating_add(1);
     }
     if cursor.is_empty() { Ok(count) } else { Err(damaged()) }
@@ -134,14 +176,14 @@ fn damaged() -> TypeError {
 }
 
 /// Elements are tagged themselves: of some types, those of the catalog alone, no row can be stored.
-fn read_array(element: TypeOid, bytes: &[u8]) -> Result<Datum> {
+fn read_array(element: TypeOid, bytes: &[u8], depth: usize) -> Result<Datum> {
     let mut cursor = Cursor::new(bytes);
     let (dimensions, count) = array::read_dimensions(&mut cursor)?;
     let mut values = Vec::with_capacity(count);
     while !cursor.is_empty() {
         values.push(match cursor.take()? {
             [ARRAY] => return Err(damaged()),
-            [tag] => take_plain(tag, &mut cursor)?,
+            [tag] => take_plain(tag, &mut cursor, depth)?,
         });
     }
     let array = Array::new(&dimensions, values).map_err(|_| damaged())?;
@@ -150,7 +192,7 @@ fn read_array(element: TypeOid, bytes: &[u8]) -> Result<Datum> {
 
 /// A value that is no array, behind its tag.
 #[inline]
-fn take_plain(tag: u8, cursor: &mut Cursor<'_>) -> Result<Datum> {
+fn take_plain(tag: u8, cursor: &mut Cursor<'_>, depth: usize) -> Result<Datum> {
     if tag == NULL {
         return Ok(Datum::Null);
     }
@@ -158,21 +200,30 @@ fn take_plain(tag: u8, cursor: &mut Cursor<'_>) -> Result<Datum> {
         let oid = TypeOid(u32::from_le_bytes(cursor.take()?));
         return if oid.is_enum() { cursor.take_value(oid) } else { Err(damaged()) };
     }
+    if tag == RECORD {
+        let oid = TypeOid(u32::from_le_bytes(cursor.take()?));
+        let bytes = cursor.take_counted()?;
+        return if oid.is_record() {
+            read_record(oid, bytes, depth.saturating_add(1))
+        } else {
+            Err(damaged())
+        };
+    }
     let place = usize::from(tag).checked_sub(2).ok_or_else(damaged)?;
     let (_, oid) = KINDS.get(place).ok_or_else(damaged)?;
     cursor.take_value(*oid)
 }
 
 #[inline]
-fn take(cursor: &mut Cursor<'_>) -> Result<Datum> {
+fn take(cursor: &mut Cursor<'_>, depth: usize) -> Result<Datum> {
     match cursor.take()? {
         [ARRAY] => {
             let element = TypeOid(u32::from_le_bytes(cursor.take()?));
             if element.element().is_some() {
                 return Err(damaged());
             }
-            read_array(element, cursor.take_counted()?)
+            read_array(element, cursor.take_counted()?, depth)
         }
-        [tag] => take_plain(tag, cursor),
+        [tag] => take_plain(tag, cursor, depth),
     }
 }

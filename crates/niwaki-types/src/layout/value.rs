@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::apart::{self, Apart, COMPRESSED_HEAD, ValuePointer};
-use super::array;
+use super::{array, record};
 use crate::error::{Result, TypeError};
 use crate::{Datum, Interval, Jsonb, Numeric, TimeTz, TypeOid, Vector, datetime};
 
@@ -84,6 +84,9 @@ fn write_other(oid: TypeOid, value: &Datum, out: &mut Vec<u8>) {
         }
         (array, Datum::Array(element, values)) if array.element() == Some(*element) => {
             write_counted(out, |out| array::write_array(*element, values, out));
+        }
+        (oid, Datum::Record(kind, value)) if oid == *kind && oid.is_composite() => {
+            write_counted(out, |out| record::write_record(value, out));
         }
         _ => panic!("a value of type {} is {value:?}", oid.display_name()),
     }
@@ -365,11 +368,12 @@ pub(super) fn read_image(oid: TypeOid, image: &[u8]) -> Result<Datum> {
         TypeOid::BYTEA => Datum::Bytea(Arc::from(image)),
         TypeOid::NUMERIC => Datum::Numeric(Arc::new(Numeric::from_stored(image)?)),
         TypeOid::JSONB => Datum::Jsonb(Jsonb::from_stored(image)?),
+        composite if composite.is_composite() => record::read_record(composite, image, 0)?,
         array => {
             let element = array.element().ok_or_else(|| {
                 TypeError::corrupt(format!("stored row has a column of type oid {}", array.0))
             })?;
-            array::read_array(element, image)?
+            array::read_array(element, image, 0)?
         }
     })
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::array::parse_array;
 use super::bytes::parse_bytea;
 use super::integer::parse_u32;
+use super::record::parse_record;
 use super::uuid::parse_uuid;
 use super::{is_space, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8};
 use crate::error::{Result, TypeError};
@@ -89,6 +90,7 @@ pub fn input(kind: ColumnType, text: &str, context: &InputContext<'_>) -> Result
             Datum::vector(element, values.collect::<Result<Vec<Datum>>>()?)
         }
         oid if oid.is_enum() => context.settings.types.read_label(oid, text)?,
+        record if record.is_record() => parse_record(record, text, context)?,
         array => match array.element() {
             Some(element) => {
                 parse_array(ColumnType::with_typmod(element, kind.typmod), text, context)?

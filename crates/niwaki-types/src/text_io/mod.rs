@@ -6,6 +6,7 @@ mod float;
 mod input;
 mod integer;
 mod output;
+mod record;
 #[cfg(test)]
 pub(crate) mod tests;
 mod uuid;

@@ -2,6 +2,7 @@
 
 use super::array::write_array;
 use super::bytes::write_bytea;
+use super::record::write_record;
 use super::uuid::write_uuid;
 use super::{write_float4, write_float8};
 use crate::{Datum, TextSettings, TypeOid, datetime, quoted_char};
@@ -78,6 +79,7 @@ fn write_other(value: &Datum, oid: TypeOid, settings: &TextSettings, out: &mut V
             }
         }
         Datum::Array(element, array) => write_array(*element, array, settings, out),
+        Datum::Record(_, record) => write_record(record, settings, out),
     }
 }
 

@@ -26,6 +26,10 @@ impl Session {
         if state.user_type(Oid(number)).is_none() {
             return Ok(Some(format!("column {name} is of type {number}, which does not exist")));
         }
+        // What a composite value is made of was looked at where its row was read.
+        if oid.element().unwrap_or(oid).is_composite() {
+            return Ok(None);
+        }
         let (value, from) = match oid.element() {
             None => (quote_identifier(name), String::new()),
             Some(_) => ("e".to_owned(), format!(", unnest({}) e", quote_identifier(name))),

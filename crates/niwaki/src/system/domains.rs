@@ -42,7 +42,11 @@ fn shown_check(state: &CatalogState, domain: &DomainDefinition, check: &Check) -
 pub(super) fn functions_of(oid: TypeOid) -> [Datum; 3] {
     if oid.user_number().is_some() {
         let is_array = oid.element().is_some();
-        let name = if is_array { "array" } else { "enum" };
+        let name = match oid {
+            _ if is_array => "array",
+            oid if oid.is_composite() => "record",
+            _ => "enum",
+        };
         let function = |suffix: &str| Datum::Oid(builtin_function(&format!("{name}_{suffix}")));
         let analyze = if is_array { function("typanalyze") } else { Datum::Oid(0) };
         return [function("out"), function("send"), analyze];

@@ -169,13 +169,13 @@ pub(super) fn measures(column: ColumnType) -> Measures {
 }
 
 /// `data_type`: without lengths, and arrays without what they are made of.
-fn data_type(of: ColumnType) -> String {
+pub(super) fn data_type(of: ColumnType) -> String {
     if of.domain.is_some() {
         return "USER-DEFINED".to_owned();
     }
     match of.oid {
         oid if element_of(oid).is_some() && !oid.is_vector() => "ARRAY".to_owned(),
-        oid if oid.is_enum() => "USER-DEFINED".to_owned(),
+        oid if oid.is_enum() || oid.is_composite() => "USER-DEFINED".to_owned(),
         oid => format_oid(oid),
     }
 }

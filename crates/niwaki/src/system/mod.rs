@@ -2,6 +2,7 @@
 //! catalog of the database. What nothing fills is empty because there is nothing of its kind; what there is and
 //! cannot be shown yet is refused.
 
+mod composites;
 mod constraints;
 mod depend;
 mod descriptions;
@@ -75,6 +76,8 @@ const INFORMATION: &[&Computed] = &[
     &information_schema::COLUMNS,
     &information_schema::SCHEMATA,
     &information_schema::COLUMN_COLUMN_USAGE,
+    &composites::USER_DEFINED_TYPES,
+    &composites::ATTRIBUTES,
     &domains::DOMAINS,
     &domains::DOMAIN_CONSTRAINTS,
     &domains::DOMAIN_UDT_USAGE,

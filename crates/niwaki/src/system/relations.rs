@@ -72,6 +72,7 @@ pub(super) const PG_CLASS: Computed = Computed {
         "relispopulated",
         "relreplident",
         "reloptions",
+        "reltype",
     ],
     keys: &["oid", "relname"],
     rows: pg_class,
@@ -135,6 +136,43 @@ fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             Datum::Bool(true),
             text(if kind == "r" && stored { "d" } else { "n" }),
             options,
+            Datum::Oid(types::row_type(relation).map_or(0, |oid| oid.0)),
+        ])?;
+    }
+    composite_classes(reader, emit)
+}
+
+/// Composite types, which are relations without rows to PostgreSQL.
+fn composite_classes(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    let (wanted, named) = (reader.wanted_oid("oid"), reader.wanted_text("relname"));
+    for (definition, attributes) in types::composites(reader.state) {
+        if wanted.is_some_and(|wanted| wanted != definition.oid.0)
+            || named.is_some_and(|named| named != definition.name)
+        {
+            continue;
+        }
+        emit(&[
+            number(definition.oid),
+            text(&definition.name),
+            number(definition.schema),
+            number(OWNER),
+            Datum::Oid(0),
+            Datum::Oid(0),
+            Datum::Int4(0),
+            Datum::Float4(-1.0),
+            Datum::Int4(0),
+            Datum::Bool(false),
+            Datum::Bool(false),
+            text("p"),
+            text("c"),
+            small(attributes.len()),
+            small(0),
+            Datum::Bool(false),
+            Datum::Bool(false),
+            Datum::Bool(true),
+            text("n"),
+            Datum::Null,
+            Datum::Oid(definition.type_oid().0),
         ])?;
     }
     Ok(())
@@ -190,6 +228,17 @@ fn pg_attribute(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
         for (at, column) in relation.shown_columns(reader.state).iter().enumerate() {
             let position = i16::try_from(at + 1).unwrap_or(i16::MAX);
             attribute(relation.oid, column, position, -1, emit)?;
+        }
+    }
+    let wanted = reader.wanted_oid("attrelid");
+    for (definition, attributes) in types::composites(reader.state) {
+        if wanted.is_some_and(|wanted| wanted != definition.oid.0) {
+            continue;
+        }
+        for (at, stored) in attributes.iter().enumerate() {
+            let position = i16::try_from(at + 1).unwrap_or(i16::MAX);
+            let column = Column::new(&stored.name, stored.column_type());
+            attribute(definition.oid, &column, position, -1, emit)?;
         }
     }
     Ok(())
@@ -294,6 +343,7 @@ pub(super) fn operator_class(
         kind if kind.is_enum() => TypeOid(3500),
         // `anyarray`
         kind if kind.element().is_some() => TypeOid(2277),
+        kind if kind.is_composite() => TypeOid::RECORD,
         kind => kind,
     };
     match &key.operator_class {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{
-    CatalogState, DomainDefinition, Oid, TypeDefinition, builtin_types, label_oid,
+    CatalogState, DomainDefinition, Oid, Relation, StoredAttribute, TypeDefinition, builtin_types,
+    label_oid,
 };
 use niwaki_types::{Datum, TypeOid};
 
@@ -24,11 +25,17 @@ pub(super) struct Storage {
 const ENUM: Storage = Storage { length: 4, by_value: true, align: "i", storage: "p", collation: 0 };
 const ENUM_ARRAY: Storage =
     Storage { length: -1, by_value: false, align: "i", storage: "x", collation: 0 };
+/// Of composite types and of arrays of them: any field may want it.
+const COMPOSITE: Storage =
+    Storage { length: -1, by_value: false, align: "d", storage: "x", collation: 0 };
 
 /// How values of the type are stored; `None` of a type that is not known.
 pub(super) fn storage(oid: TypeOid) -> Option<Storage> {
     if oid.is_enum() {
         return Some(ENUM);
+    }
+    if oid.element().unwrap_or(oid).is_composite() {
+        return Some(COMPOSITE);
     }
     if oid.user_number().is_some() {
         return Some(ENUM_ARRAY);
@@ -52,13 +59,13 @@ pub(super) fn user_type(state: &CatalogState, oid: TypeOid) -> Option<&Arc<TypeD
 pub(super) fn name(state: &CatalogState, oid: TypeOid) -> Option<String> {
     match user_type(state, oid) {
         Some(found) if oid.element().is_none() => Some(found.name.clone()),
-        Some(found) => Some(array_name(found)),
+        Some(found) => Some(array_name(&found.name)),
         None => builtin_types().by_oid(oid.0).map(|kind| kind.name.to_owned()),
     }
 }
 
-fn array_name(definition: &TypeDefinition) -> String {
-    format!("_{}", definition.name)
+fn array_name(name: &str) -> String {
+    format!("_{name}")
 }
 
 /// The types that users defined, in the order of their numbers.
@@ -66,6 +73,20 @@ pub(super) fn in_order(state: &CatalogState) -> Vec<&Arc<TypeDefinition>> {
     let mut all: Vec<_> = state.user_types().collect();
     all.sort_unstable_by_key(|definition| definition.oid);
     all
+}
+
+/// The type of a relation's rows, of relations that have one.
+pub(super) fn row_type(relation: &Relation) -> Option<TypeOid> {
+    let has = relation.oid >= Oid::FIRST_USER && relation.kind.has_row_type();
+    has.then(|| TypeOid::of_composite(relation.oid.0))
+}
+
+/// The composite types with their attributes, in the order of their numbers.
+pub(super) fn composites(
+    state: &CatalogState,
+) -> impl Iterator<Item = (&Arc<TypeDefinition>, &[StoredAttribute])> {
+    let all = in_order(state).into_iter();
+    all.filter_map(|definition| Some((definition, definition.attributes()?)))
 }
 
 /// Beside the recorded rows.
@@ -99,6 +120,7 @@ pub(super) const PG_TYPE: Computed = Computed {
         "typcollation",
         "typdefaultbin",
         "typdefault",
+        "typrelid",
     ],
     keys: &["oid", "typname"],
     rows: pg_type,
@@ -107,53 +129,68 @@ pub(super) const PG_TYPE: Computed = Computed {
 fn pg_type(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for definition in in_order(reader.state) {
         let oid = definition.type_oid();
-        if let Some(domain) = definition.domain() {
-            emit(&domain_row(reader.state, definition, domain))?;
-            continue;
+        match definition.domain() {
+            Some(domain) => emit(&domain_row(reader.state, definition, domain))?,
+            None => type_and_array(oid, &definition.name, definition.schema, emit)?,
         }
-        let array = oid.array().unwrap_or(TypeOid(0));
-        let function = |name: &str| Datum::Oid(builtin_function(name));
-        let mut row = |oid: TypeOid, name: &str, element: TypeOid, array: TypeOid| {
-            let is_array = element != TypeOid(0);
-            let storage = if is_array { ENUM_ARRAY } else { ENUM };
-            let of_array = |name: &str| if is_array { function(name) } else { Datum::Oid(0) };
-            let io = |suffix: &str| {
-                function(&format!("{}_{suffix}", if is_array { "array" } else { "enum" }))
-            };
-            emit(&[
-                Datum::Oid(oid.0),
-                text(name),
-                number(definition.schema),
-                number(OWNER),
-                Datum::Int2(storage.length),
-                Datum::Bool(storage.by_value),
-                text(if is_array { "b" } else { "e" }),
-                text(if is_array { "A" } else { "E" }),
-                Datum::Bool(true),
-                text(","),
-                of_array("array_subscript_handler"),
-                Datum::Oid(element.0),
-                Datum::Oid(array.0),
-                io("in"),
-                io("out"),
-                io("recv"),
-                io("send"),
-                of_array("array_typanalyze"),
-                text(storage.align),
-                text(storage.storage),
-                Datum::Int4(-1),
-                Datum::Bool(false),
-                Datum::Oid(0),
-                Datum::Int4(0),
-                Datum::Oid(0),
-                Datum::Null,
-                Datum::Null,
-            ])
-        };
-        row(oid, &definition.name, TypeOid(0), array)?;
-        row(array, &array_name(definition), oid, TypeOid(0))?;
+    }
+    for relation in reader.state.in_order() {
+        if let Some(oid) = row_type(relation) {
+            type_and_array(oid, &relation.name, relation.schema, emit)?;
+        }
     }
     Ok(())
+}
+
+/// The rows of an enum or a composite type, and of its array type.
+fn type_and_array(oid: TypeOid, name: &str, schema: Oid, emit: Emit<'_>) -> Result<()> {
+    let composite = oid.is_composite();
+    let function = |name: &str| Datum::Oid(builtin_function(name));
+    let mut row = |oid: TypeOid, name: &str, element: TypeOid, array: TypeOid| {
+        let is_array = element != TypeOid(0);
+        let storage = storage(oid).unwrap_or(ENUM_ARRAY);
+        let (word, kind, category) = match (is_array, composite) {
+            (true, _) => ("array", "b", "A"),
+            (false, true) => ("record", "c", "C"),
+            (false, false) => ("enum", "e", "E"),
+        };
+        let of_array = |name: &str| if is_array { function(name) } else { Datum::Oid(0) };
+        let io = |suffix: &str| function(&format!("{word}_{suffix}"));
+        let relation = oid.user_number().filter(|_| composite && !is_array);
+        emit(&[
+            Datum::Oid(oid.0),
+            text(name),
+            number(schema),
+            number(OWNER),
+            Datum::Int2(storage.length),
+            Datum::Bool(storage.by_value),
+            text(kind),
+            text(category),
+            Datum::Bool(true),
+            text(","),
+            of_array("array_subscript_handler"),
+            Datum::Oid(element.0),
+            Datum::Oid(array.0),
+            io("in"),
+            io("out"),
+            io("recv"),
+            io("send"),
+            of_array("array_typanalyze"),
+            text(storage.align),
+            text(storage.storage),
+            Datum::Int4(-1),
+            Datum::Bool(false),
+            Datum::Oid(0),
+            Datum::Int4(0),
+            Datum::Oid(0),
+            Datum::Null,
+            Datum::Null,
+            Datum::Oid(relation.unwrap_or(0)),
+        ])
+    };
+    let array = oid.array().unwrap_or(TypeOid(0));
+    row(oid, name, TypeOid(0), array)?;
+    row(array, &array_name(name), oid, TypeOid(0))
 }
 
 /// A domain's row of `pg_type`. It has no array type.
@@ -201,6 +238,7 @@ fn domain_row(
         Datum::Oid(kind.collation),
         optional(domain.default.as_ref()),
         optional(default),
+        Datum::Oid(0),
     ]
 }
 

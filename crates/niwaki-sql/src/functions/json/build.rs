@@ -42,6 +42,15 @@ pub(super) fn array_to_json(
     string(out)
 }
 
+/// `row_to_json(record [, pretty])`
+pub(super) fn row_to_json(
+    exec: &mut ExecContext<'_>,
+    types: &[TypeOid],
+    values: &[Datum],
+) -> Result<Datum> {
+    array_to_json(exec, types, values)
+}
+
 pub(super) fn json_array(
     exec: &mut ExecContext<'_>,
     types: &[TypeOid],
@@ -213,7 +222,7 @@ impl JsonAggregate {
             (Self::Text { text, object: false }, [value], [oid]) => {
                 let first = text.is_empty();
                 text.extend_from_slice(if first { b"[" } else { b", " });
-                if !first && matches!(value, Datum::Array(..)) {
+                if !first && matches!(value, Datum::Array(..) | Datum::Record(..)) {
                     text.extend_from_slice(b"\n ");
                 }
                 write_json(value, *oid, &[], exec, text);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_types::{Datum, Dimension, Jsonb, Numeric, TypeOid, write_json_string};
+use niwaki_types::{Datum, Dimension, Jsonb, Numeric, Record, TypeOid, write_json_string};
 
 use super::invalid;
 use crate::context::ExecContext;
@@ -25,6 +25,7 @@ pub(super) fn write_json(
         Datum::Array(element, array) => {
             write_level(array.dimensions(), &mut array.iter(), *element, line, exec, out);
         }
+        Datum::Record(oid, record) => write_fields(*oid, record, line, exec, out),
         value => {
             let shown = scalar_text(value, oid, exec);
             if is_number(value, &shown) {
@@ -34,6 +35,27 @@ pub(super) fn write_json(
             }
         }
     }
+}
+
+/// Appends a row as an object.
+fn write_fields(
+    oid: TypeOid,
+    record: &Record,
+    line: &[u8],
+    exec: &ExecContext<'_>,
+    out: &mut Vec<u8>,
+) {
+    out.push(b'{');
+    for (number, (kind, value)) in record.fields().enumerate() {
+        if number > 0 {
+            out.push(b',');
+            out.extend_from_slice(line);
+        }
+        write_json_string(&record.name_of(number, oid, &exec.text.types), out);
+        out.push(b':');
+        write_json(value, kind, &[], exec, out);
+    }
+    out.push(b'}');
 }
 
 /// Appends one dimension of an array and those inside it; only the outermost has lines.
@@ -95,6 +117,14 @@ pub(super) fn to_tree(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) -> Re
         Datum::Array(element, array) => {
             tree_level(array.dimensions(), &mut array.iter(), *element, exec)?
         }
+        Datum::Record(oid, record) => {
+            let mut pairs = Vec::with_capacity(record.values().len());
+            for (number, (kind, value)) in record.fields().enumerate() {
+                let name = record.name_of(number, *oid, &exec.text.types);
+                pairs.push((name, to_tree(value, kind, exec)?));
+            }
+            Jsonb::object(pairs)?
+        }
         Datum::Numeric(value) if value.is_finite() => Jsonb::Number(Numeric::clone(value)),
         value => {
             let shown = scalar_text(value, oid, exec);
@@ -113,7 +143,7 @@ pub(super) fn to_tree(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) -> Re
 /// `22023` for a value that has parts.
 pub(super) fn key_text(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) -> Result<String> {
     match value {
-        Datum::Array(..) | Datum::Jsonb(_) => Err(key_has_parts()),
+        Datum::Array(..) | Datum::Jsonb(_) | Datum::Record(..) => Err(key_has_parts()),
         Datum::Text(_) if oid == TypeOid::JSON => Err(key_has_parts()),
         Datum::Bool(value) => Ok(if *value { "true" } else { "false" }.to_owned()),
         value => Ok(scalar_text(value, oid, exec)),

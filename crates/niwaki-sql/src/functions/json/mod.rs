@@ -54,7 +54,6 @@ fn invalid(message: impl Into<String>) -> SqlError {
 
 /// Functions of PostgreSQL that are refused by name: those that need composite values, `jsonpath` or text search.
 const UNSUPPORTED: &[&str] = &[
-    "row_to_json",
     "json_populate_record",
     "json_populate_recordset",
     "json_to_record",
@@ -143,6 +142,8 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "to_jsonb" (ELEMENT) JSONB strict single stable Typed(build::to_jsonb);
     "array_to_json" (ARRAY) JSON strict single stable Typed(build::array_to_json);
     "array_to_json" (ARRAY, BOOL) JSON strict single stable Typed(build::array_to_json);
+    "row_to_json" (RECORD) JSON strict single stable Typed(build::row_to_json);
+    "row_to_json" (RECORD, BOOL) JSON strict single stable Typed(build::row_to_json);
     "json_build_array" () JSON nullable single stable Typed(build::json_array);
     "json_build_array" (ANY) JSON nullable variadic stable Typed(build::json_array);
     "jsonb_build_array" () JSONB nullable single stable Typed(build::jsonb_array);

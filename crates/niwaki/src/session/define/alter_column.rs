@@ -57,7 +57,9 @@ impl Definer<'_> {
             let value = default.unwrap_or_else(|| "NULL".to_owned());
             definition = self.fill_column(relation, position, &value)?;
         } else if let Some(default) = default {
-            if generated || drawn || self.session.is_volatile(&default)? {
+            // What a composite value is as text, only its type tells, which is not at hand where the table is opened.
+            let composite = type_of.oid.element().unwrap_or(type_of.oid).is_composite();
+            if generated || drawn || composite || self.session.is_volatile(&default)? {
                 definition = self.fill_column(relation, position, &default)?;
             } else {
                 // Rows that are there get the default's value of now, once for all of them.

@@ -32,6 +32,9 @@ impl Definer<'_> {
             Some(wanted) => self.column_type_of(wanted)?,
             None => spec.column_type,
         };
+        if made_of.oid.element().unwrap_or(made_of.oid).is_composite() {
+            return Err(SqlError::unsupported("a domain over a composite type"));
+        }
         let state = self.state();
         let below = made_of.domain.and_then(|below| state.domain(below));
         // A default is inherited as it is now.
@@ -271,6 +274,14 @@ impl Definer<'_> {
         Ok(())
     }
 
+    /// Whether a schema has a relation of this name, or a composite type, which is one to PostgreSQL.
+    fn is_relation_name(&mut self, schema: Oid, name: &str) -> bool {
+        let state = self.state();
+        let found = state.lookup_type(schema, name);
+        state.lookup(schema, name).is_some()
+            || found.is_some_and(|found| found.attributes().is_some())
+    }
+
     /// Refuses one of PostgreSQL's own types where a domain is to be named.
     fn refuse_builtin(&mut self, name: &Name) -> Result<()> {
         if self.find_type(name).is_some()
@@ -304,6 +315,10 @@ impl Definer<'_> {
     /// ALTER TYPE … RENAME TO, ALTER DOMAIN … RENAME TO
     pub(super) fn rename_type(&mut self, name: &Name, to: &str, domain: bool) -> Result<()> {
         let found = self.named_in_statement(name, domain)?;
+        let relation = self.is_relation_name(found.schema, to);
+        if found.attributes().is_some() && relation {
+            return Err(SqlError::new("42P07", format!("relation \"{to}\" already exists")));
+        }
         self.type_name_is_free(found.schema, to)?;
         self.refuse_named_in_texts(&found, "RENAME TO")?;
         let mut definition = TypeDefinition::clone(&found);
@@ -322,7 +337,12 @@ impl Definer<'_> {
         if state.lookup_type(target, &found.name).is_some()
             || state.lookup(target, &found.name).is_some()
         {
-            let message = format!("type \"{}\" already exists in schema \"{schema}\"", found.name);
+            let name = &found.name;
+            if found.attributes().is_some() && self.is_relation_name(target, name) {
+                let message = format!("relation \"{name}\" already exists in schema \"{schema}\"");
+                return Err(SqlError::new("42P07", message));
+            }
+            let message = format!("type \"{name}\" already exists in schema \"{schema}\"");
             return Err(SqlError::new("42710", message));
         }
         self.refuse_named_in_texts(&found, "SET SCHEMA")?;

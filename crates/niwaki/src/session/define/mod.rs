@@ -7,6 +7,7 @@ mod alter;
 mod alter_column;
 mod column_type;
 mod comment;
+mod composites;
 mod concurrent;
 mod constraint;
 mod create_index;
@@ -30,7 +31,9 @@ mod view;
 
 use std::sync::Arc;
 
-use niwaki_catalog::{CatalogState, Oid, PG_CATALOG, Relation, RelationDefinition, RelationKind};
+use niwaki_catalog::{
+    CatalogState, Oid, PG_CATALOG, Relation, RelationDefinition, RelationKind, TypeDefinition,
+};
 use niwaki_sql::SqlError;
 use niwaki_sql::utility::{Name, Persistence, Utility};
 use niwaki_txn::{TableId, TableLockMode, Transaction, WaitPolicy};
@@ -164,7 +167,12 @@ impl Definer<'_> {
     /// Whether `name` is free in the schema; false after a notice when it is taken and that is
     /// allowed (IF NOT EXISTS).
     fn name_is_free(&mut self, schema: Oid, name: &str, if_not_exists: bool) -> Result<bool> {
-        if self.state().lookup(schema, name).is_none() {
+        // A composite type is a relation, too.
+        let state = self.state();
+        let composite = |found: &Arc<TypeDefinition>| found.attributes().is_some();
+        if state.lookup(schema, name).is_none()
+            && !state.lookup_type(schema, name).is_some_and(composite)
+        {
             return Ok(true);
         }
         if !if_not_exists {

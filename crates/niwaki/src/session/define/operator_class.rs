@@ -69,8 +69,9 @@ pub(super) fn choose(
 ) -> Result<Option<String>> {
     let array = element_of(oid).is_some();
     let element = element_of(oid).unwrap_or(oid);
-    let indexable =
-        element.is_enum() || CLASSES.iter().any(|(_, types, _)| types.contains(&element));
+    let indexable = element.is_enum()
+        || element.is_composite() && can_be_key(state, element)
+        || CLASSES.iter().any(|(_, types, _)| types.contains(&element));
     let Some(name) = name else {
         if indexable {
             return Ok(None);
@@ -93,6 +94,9 @@ pub(super) fn choose(
             ),
         )
     };
+    if name == "record_ops" {
+        return if oid.is_composite() && indexable { Ok(None) } else { Err(wrong_type()) };
+    }
     if name == "enum_ops" {
         return if oid.is_enum() { Ok(None) } else { Err(wrong_type()) };
     }
@@ -110,4 +114,15 @@ pub(super) fn choose(
         return Err(wrong_type());
     }
     Ok((!default).then(|| name.to_owned()))
+}
+
+/// Whether values of a composite type can be keys: all its fields can.
+fn can_be_key(state: &CatalogState, oid: TypeOid) -> bool {
+    let fields = state.fields_of(oid).unwrap_or_default();
+    fields.iter().all(|(_, column)| {
+        let element = element_of(column.oid).unwrap_or(column.oid);
+        element.is_enum()
+            || element.is_composite() && can_be_key(state, element)
+            || CLASSES.iter().any(|(_, types, _)| types.contains(&element))
+    })
 }

@@ -1,4 +1,4 @@
-//! CREATE TYPE, ALTER TYPE, DROP TYPE; what is done to domains is in `domains`.
+//! CREATE TYPE, ALTER TYPE, DROP TYPE; what is done to domains is in `domains`, what makes composite types in `composites`.
 
 use std::sync::Arc;
 
@@ -17,6 +17,9 @@ impl Definer<'_> {
     pub(super) fn type_statement(&mut self, statement: &TypeStatement) -> Result<&'static str> {
         match statement {
             TypeStatement::CreateEnum { name, labels } => self.create_enum(name, labels)?,
+            TypeStatement::CreateComposite { name, attributes } => {
+                self.create_composite(name, attributes)?;
+            }
             TypeStatement::AddValue { name, label, if_not_exists, neighbour } => {
                 let place = match neighbour {
                     None => LabelPlace::Last,
@@ -103,12 +106,24 @@ impl Definer<'_> {
                 None => Err(SqlError::unsupported("an array of a domain")
                     .with_position(wanted.name.position)),
             },
+            Err(error) if error.sqlstate == "42704" && self.is_relation(&wanted.name) => {
+                Err(SqlError::unsupported("a column of the type of a relation's rows")
+                    .with_position(wanted.name.position))
+            }
             Err(error) if wanted.array && error.sqlstate == "42704" => {
                 let name = format!("{}[]", wanted.name.name);
                 Err(undefined(&Name { name, ..wanted.name.clone() }))
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether a name is that of a relation, whose rows have a type of that name.
+    fn is_relation(&mut self, name: &Name) -> bool {
+        let path = self.session.search_path();
+        let state = self.state();
+        let found = state.resolve(&path, name.schema.as_deref(), &name.name);
+        found.is_ok_and(|relation| relation.kind.has_row_type())
     }
 
     fn update_labels(&mut self, mut definition: TypeDefinition, labels: &EnumType) -> Result<()> {
@@ -236,6 +251,9 @@ impl Definer<'_> {
                 Dependent::Column { table, column, .. } => {
                     format!("column {column} of table {}", self.shown_name(table))
                 }
+                Dependent::Attribute { of, name, .. } => {
+                    format!("column {name} of composite type {}", shown(&state, of))
+                }
             };
             lines.push(format!("{name} depends on type {on}"));
             if let Dependent::Column { table, position, .. } = dependent {
@@ -266,6 +284,11 @@ impl Definer<'_> {
                 }
                 Dependent::Domain(domain) => {
                     self.lock(domain.oid, TableLockMode::AccessExclusive)?;
+                }
+                Dependent::Attribute { .. } => {
+                    return Err(SqlError::unsupported(
+                        "CASCADE that takes an attribute from a composite type",
+                    ));
                 }
             }
         }
@@ -343,6 +366,7 @@ fn names_any(state: &CatalogState, object: Object, types: &[Arc<TypeDefinition>]
 enum Dependent {
     Domain(Arc<TypeDefinition>),
     Column { table: Arc<Relation>, position: usize, column: String },
+    Attribute { of: Arc<TypeDefinition>, position: usize, name: String },
 }
 
 impl Dependent {
@@ -351,6 +375,7 @@ impl Dependent {
         match self {
             Self::Domain(domain) => (domain.oid, 0),
             Self::Column { table, position, .. } => (table.oid, *position),
+            Self::Attribute { of, position, .. } => (of.oid, *position),
         }
     }
 }
@@ -382,6 +407,11 @@ impl Going {
             let on = format!("{name}{}", if array { "[]" } else { "" });
             match dependent {
                 Dependent::Column { .. } => self.dependents.push((dependent, on)),
+                Dependent::Attribute { ref of, .. } => {
+                    if !self.types.iter().chain(named).any(|known| known.oid == of.oid) {
+                        self.dependents.push((dependent, on));
+                    }
+                }
                 Dependent::Domain(domain) => {
                     let known = self.types.iter().chain(named).any(|known| known.oid == domain.oid);
                     if !known {
@@ -403,6 +433,15 @@ fn shown(state: &CatalogState, definition: &TypeDefinition) -> String {
 fn dependents_of(state: &CatalogState, oid: Oid) -> Vec<(Dependent, bool)> {
     let mut found = Vec::new();
     for definition in state.user_types() {
+        for (position, attribute) in definition.attributes().unwrap_or_default().iter().enumerate()
+        {
+            let kind = TypeOid(attribute.type_oid);
+            if kind.user_number() == Some(oid.0) {
+                let (of, name) = (Arc::clone(definition), attribute.name.clone());
+                let array = kind.element().is_some();
+                found.push((Dependent::Attribute { of, position, name }, array));
+            }
+        }
         let Some(domain) = definition.domain() else { continue };
         let base = domain.base().oid;
         let directly = match domain.over {
@@ -424,7 +463,9 @@ fn dependents_of(state: &CatalogState, oid: Oid) -> Vec<(Dependent, bool)> {
             }
         }
     }
-    found.sort_by_key(|(dependent, _)| dependent.place());
+    // Arrays of a composite type are told first.
+    let composite = state.user_type(oid).is_some_and(|own| own.attributes().is_some());
+    found.sort_by_key(|(dependent, array)| (composite && !array, dependent.place()));
     found
 }
 

@@ -1,0 +1,159 @@
+//! Values made of fields: of composite types, and rows without a declared type.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use crate::compare::compare;
+use crate::error::{Result, TypeError};
+use crate::{Attribute, Datum, TypeOid, UserTypes};
+
+/// Most composite values that stand in one another in a stored value.
+pub const RECORD_DEPTH_MAX: usize = 64;
+
+/// The fields of a composite value: their types and values; names where no composite type has them.
+#[derive(Clone, Debug)]
+pub struct Record {
+    kinds: Arc<[TypeOid]>,
+    names: Option<Arc<[Arc<str>]>>,
+    values: Vec<Datum>,
+}
+
+impl Record {
+    /// Fields of these types.
+    ///
+    /// # Panics
+    /// If there are not as many types as values.
+    pub fn new(kinds: impl Into<Arc<[TypeOid]>>, values: Vec<Datum>) -> Self {
+        let kinds = kinds.into();
+        assert_eq!(kinds.len(), values.len(), "each field has a type");
+        Self { kinds, names: None, values }
+    }
+
+    /// The same fields under names, as many as there are fields.
+    ///
+    /// # Panics
+    /// If there are fewer or more.
+    #[must_use]
+    pub fn with_names(self, names: Arc<[Arc<str>]>) -> Self {
+        assert_eq!(names.len(), self.values.len(), "each field has a name");
+        Self { names: Some(names), ..self }
+    }
+
+    /// The types of the fields.
+    pub fn kinds(&self) -> &[TypeOid] {
+        &self.kinds
+    }
+
+    /// The values of the fields.
+    pub fn values(&self) -> &[Datum] {
+        &self.values
+    }
+
+    /// The names that the fields have of their own.
+    pub fn names(&self) -> Option<&Arc<[Arc<str>]>> {
+        self.names.as_ref()
+    }
+
+    /// Type and value of each field.
+    pub fn fields(&self) -> impl ExactSizeIterator<Item = (TypeOid, &Datum)> {
+        self.kinds.iter().copied().zip(&self.values)
+    }
+
+    /// The name of a field of a value of type `oid`: its own, that of the type's attribute, or `f1`, `f2` and so on.
+    pub fn name_of(&self, field: usize, oid: TypeOid, types: &UserTypes) -> Arc<str> {
+        let own = self.names.as_ref().and_then(|names| names.get(field).cloned());
+        let attribute = || Some(Arc::clone(&types.composite(oid)?.attributes.get(field)?.name));
+        own.or_else(attribute).unwrap_or_else(|| Arc::from(format!("f{}", field.saturating_add(1))))
+    }
+
+    /// The same with another value of a field; where there is no such field, as it is.
+    #[must_use]
+    pub fn with_field(&self, field: usize, value: Datum) -> Self {
+        let mut changed = self.clone();
+        if let Some(place) = changed.values.get_mut(field) {
+            *place = value;
+        }
+        changed
+    }
+
+    /// Whether all fields are NULL (`IS NULL`). A field that is itself a value made of NULLs is none.
+    pub fn all_null(&self) -> bool {
+        self.values.iter().all(Datum::is_null)
+    }
+
+    /// Whether no field is NULL (`IS NOT NULL`).
+    pub fn none_null(&self) -> bool {
+        !self.values.iter().any(Datum::is_null)
+    }
+
+    /// The order of two rows: that of the first fields that differ, NULL behind all values. Total, also for rows whose
+    /// fields have different types, which [`Record::try_compare`] refuses.
+    pub fn compare(&self, other: &Self) -> Ordering {
+        let mut fields = self.fields().zip(other.fields());
+        let differing = fields.find_map(|((kind, a), (other, b))| {
+            let order = kind.0.cmp(&other.0).then_with(|| compare(kind, a, b));
+            order.is_ne().then_some(order)
+        });
+        differing.unwrap_or_else(|| self.values.len().cmp(&other.values.len()))
+    }
+
+    /// The order of two rows, or whether they are equal (`equality`), as operators have it.
+    ///
+    /// # Errors
+    /// `42804` where the first fields that differ are of different types, or where all are equal and one row has more;
+    /// `42883` for fields of a type that has no order.
+    pub fn try_compare(&self, other: &Self, equality: bool) -> Result<Ordering> {
+        let pairs = self.fields().zip(other.fields());
+        for (number, ((kind, a), (other_kind, b))) in pairs.enumerate() {
+            if kind != other_kind {
+                return Err(TypeError::new(
+                    "42804",
+                    format!(
+                        "cannot compare dissimilar column types {} and {} at record column {}",
+                        kind.display_name(),
+                        other_kind.display_name(),
+                        number.saturating_add(1)
+                    ),
+                ));
+            }
+            if kind == TypeOid::JSON || kind == TypeOid::JSON_ARRAY {
+                let what = if equality { "an equality operator" } else { "a comparison function" };
+                let message = format!("could not identify {what} for type json");
+                return Err(TypeError::new("42883", message));
+            }
+            let order = match (a, b) {
+                (Datum::Record(_, a), Datum::Record(_, b)) => a.try_compare(b, equality)?,
+                _ => compare(kind, a, b),
+            };
+            if order.is_ne() {
+                return Ok(order);
+            }
+        }
+        if self.values.len() != other.values.len() {
+            return Err(TypeError::new(
+                "42804",
+                "cannot compare record types with different numbers of columns",
+            ));
+        }
+        Ok(Ordering::Equal)
+    }
+}
+
+/// The attributes of a composite type.
+///
+/// # Errors
+/// `0A000` where they are not known: of `record` there are none.
+pub(crate) fn attributes_of(oid: TypeOid, types: &UserTypes) -> Result<&[Attribute]> {
+    match types.composite(oid) {
+        Some(found) => Ok(&found.attributes),
+        None if oid == TypeOid::RECORD => {
+            Err(TypeError::new("0A000", "input of anonymous composite types is not implemented"))
+        }
+        None => Err(TypeError::unsupported(
+            "reading a composite value where the attributes of its type are not known",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;
