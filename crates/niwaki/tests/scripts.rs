@@ -249,3 +249,13 @@ fn view_catalogs() {
 fn view_plans() {
     check("view_plans", include_str!("../testscripts/view_plans.test"));
 }
+
+#[test]
+fn triggers() {
+    check("triggers", include_str!("../testscripts/triggers.test"));
+}
+
+#[test]
+fn functions_of_users() {
+    check("functions_of_users", include_str!("../testscripts/functions_of_users.test"));
+}

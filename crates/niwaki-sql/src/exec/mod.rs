@@ -26,6 +26,7 @@ mod sort;
 mod source;
 pub(crate) mod spill;
 mod states;
+mod trigger;
 mod unique;
 mod unique_rows;
 mod window;
@@ -40,6 +41,7 @@ use crate::expr::{Runtime, State};
 use crate::plan::{PlanNode, SubPlan};
 
 pub(crate) use keys::{Fit, fit};
+pub use trigger::FiredTrigger;
 
 /// A step of a plan while it runs. Steps below a projection write their slots of one shared row; a
 /// projection makes a row of its own.

@@ -15,7 +15,8 @@ use crate::context::ColumnInfo;
 use crate::expr::Expr;
 use crate::functions::Function;
 use crate::plan::{
-    AggregateCall, ConflictPlan, LockTarget, ModifyKind, SetCall, SetKind, SlotRange, Windowing,
+    AggregateCall, ConflictPlan, LockTarget, ModifyKind, RowTriggers, SetCall, SetKind, SlotRange,
+    Windowing,
 };
 
 pub(crate) use walk::{
@@ -259,6 +260,8 @@ pub(crate) struct ModifyQuery {
     pub(crate) checks: Vec<(String, Expr)>,
     /// Conditions of views WITH CHECK OPTION over the new row: the view's name, condition.
     pub(crate) view_checks: Vec<(String, Expr)>,
+    /// Row triggers.
+    pub(crate) triggers: Option<Arc<RowTriggers>>,
     pub(crate) returning: Vec<Expr>,
     pub(crate) conflict: Option<ConflictPlan>,
 }
