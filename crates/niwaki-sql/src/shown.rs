@@ -310,6 +310,12 @@ impl Writer<'_, '_> {
                 }
                 None => self.constant(value, expr, parent),
             },
+            ExprKind::Distinct { left, right, negated, .. } => {
+                let word = if *negated { "IS NOT DISTINCT FROM" } else { "IS DISTINCT FROM" };
+                let left = self.show(left, Parent::Tight);
+                let text = format!("{left} {word} {}", self.show(right, Parent::Tight));
+                self.bracketed(text, matches!(parent, Parent::Operator(..) | Parent::Tight))
+            }
             ExprKind::Call { function, arguments } => {
                 if function.name.starts_with(|c: char| c.is_ascii_alphabetic()) {
                     let word = function.name.to_ascii_uppercase();
@@ -491,12 +497,6 @@ impl Writer<'_, '_> {
                 }
                 _ => format!("NULLIF({})", self.show(result, Parent::None)),
             },
-            ExprKind::Distinct { left, right, negated, .. } => {
-                let word = if *negated { "IS NOT DISTINCT FROM" } else { "IS DISTINCT FROM" };
-                let left = self.show(left, Parent::Tight);
-                let text = format!("{left} {word} {}", self.show(right, Parent::Tight));
-                self.bracketed(text, matches!(parent, Parent::Operator(..) | Parent::Tight))
-            }
             ExprKind::Subscript { array, subscripts } => {
                 let mut text = self.show(array, Parent::Tight);
                 if !matches!(array.kind, ExprKind::Slot { .. }) && !text.starts_with('(') {

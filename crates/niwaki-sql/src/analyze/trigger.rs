@@ -96,7 +96,14 @@ impl Analyzer<'_> {
         event: TriggerEvent,
     ) -> Result<TriggerBody> {
         let catalog = self.context.catalog;
-        let missing = || SqlError::internal(format!("the function of trigger {}", trigger.name));
+        // A temporary table of this session is not asked when another one drops the function.
+        let missing = || {
+            let name = &trigger.name;
+            SqlError::new(
+                "42883",
+                format!("the function of trigger \"{name}\" does not exist any more"),
+            )
+        };
         let function = catalog.function(trigger.function).ok_or_else(missing)?;
         let name = quote_identifier(&function.name);
         let visible = catalog.resolve_function(self.context.path, None, &function.name, &[]);
