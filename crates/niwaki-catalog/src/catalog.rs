@@ -14,6 +14,7 @@ use crate::build;
 use crate::compile::ExpressionCompiler;
 use crate::definition::{Oid, RelationDefinition};
 use crate::error::Result;
+use crate::function::FunctionDefinition;
 use crate::objects::{
     OBJECTS_BY_NAME_FILE, OBJECTS_BY_OID_FILE, OBJECTS_FILE, Object, ObjectKind, Objects, damaged,
 };
@@ -103,6 +104,9 @@ impl Catalog {
                 }),
                 ObjectKind::Database => Change::DescribeDatabase(remark(&object)?),
                 ObjectKind::Type => Change::PutType(Arc::new(TypeDefinition::of_object(&object)?)),
+                ObjectKind::Function => {
+                    Change::PutFunction(Arc::new(FunctionDefinition::of_object(&object)?))
+                }
                 ObjectKind::Relation => {
                     let definition: RelationDefinition =
                         serde_json::from_str(&object.definition)
@@ -115,6 +119,9 @@ impl Catalog {
                     }
                     for key in &definition.foreign_keys {
                         next_oid = next_oid.max(key.oid.0.saturating_add(1));
+                    }
+                    for trigger in &definition.triggers {
+                        next_oid = next_oid.max(trigger.oid.0.saturating_add(1));
                     }
                     Change::Put(Arc::new(definition))
                 }

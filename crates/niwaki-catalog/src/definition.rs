@@ -6,6 +6,7 @@ use niwaki_types::{ColumnType, TypeOid};
 use serde::{Deserialize, Serialize};
 
 use crate::foreign_key::ForeignKey;
+use crate::trigger::Trigger;
 use crate::view::ViewDefinition;
 
 /// Number of an object of the catalog. Below 16384: PostgreSQL's own and Niwaki's; from there: users'.
@@ -472,6 +473,9 @@ pub struct RelationDefinition {
     /// FOREIGN KEY constraints of this table, in the order of their numbers.
     #[serde(rename = "foreign", default, skip_serializing_if = "Vec::is_empty")]
     pub foreign_keys: Vec<ForeignKey>,
+    /// Triggers of this table in the order of names, in which they are fired.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub triggers: Vec<Trigger>,
     /// WITH options.
     #[serde(default, skip_serializing_if = "is_default")]
     pub options: RelationOptions,
@@ -496,6 +500,11 @@ impl RelationDefinition {
     /// The FOREIGN KEY constraint of this name.
     pub fn foreign_key(&self, name: &str) -> Option<&ForeignKey> {
         self.foreign_keys.iter().find(|key| key.name == name)
+    }
+
+    /// The trigger of this name.
+    pub fn trigger(&self, name: &str) -> Option<&Trigger> {
+        self.triggers.iter().find(|trigger| trigger.name == name)
     }
 
     /// Whether some column is computed from the others.

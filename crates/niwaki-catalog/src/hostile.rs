@@ -6,12 +6,14 @@ use niwaki_env::hostile::Target;
 
 use crate::build::sequence_options;
 use crate::definition::{RelationDefinition, RelationStats};
+use crate::function::FunctionDefinition;
 use crate::types::TypeDefinition;
 
 /// Name of a decoder, valid inputs to begin with, and what calls it.
 pub const TARGETS: &[Target] = &[
     ("definition", definition_seeds, definition),
     ("type_definition", type_seeds, type_definition),
+    ("function_definition", function_seeds, function_definition),
 ];
 
 /// A definition with everything that one can have, and one without.
@@ -23,6 +25,8 @@ const EXAMPLES: [&str; 3] = [
 "checks":[{"name":"c","expression":"a > 0","unproved":true,"c":"positive"}],
 "foreign":[{"oid":16400,"name":"f","columns":[0,2],"references":16384,"referenced":[2,0],"index":16385,
 "update":"Cascade","delete":"SetNull","set":[0],"full":true,"check":"Statement","unproved":true,"c":"of itself"}],
+"triggers":[{"oid":16401,"name":"r","function":16402,"time":"Before","insert":true,"delete":true,"update":true,"of":[2,0],
+"when":"new.a > 1","args":["x",""],"mode":"A","c":"each row"},{"oid":16403,"name":"s","function":1291,"time":"After"}],
 "comment":"everything","options":[["fillfactor","70"]],
 "index":{"table":16384,"key":[{"column":0,"descending":true,"nulls_first":false},
 {"column":65535,"descending":false,"nulls_first":false,
@@ -66,6 +70,10 @@ fn definition(bytes: &[u8]) {
         }
         let _ = query.columns_of(relation.oid);
     }
+    for trigger in &relation.triggers {
+        let _ = (trigger.type_bits(), trigger.mode.fires());
+        assert_eq!(relation.trigger(&trigger.name).map(|found| &found.name), Some(&trigger.name));
+    }
     let types: Vec<_> = relation.columns.iter().map(|column| column.column_type()).collect();
     let _ =
         (types, relation.options.fillfactor(), relation.sequence.as_ref().map(sequence_options));
@@ -108,6 +116,32 @@ fn type_definition(bytes: &[u8]) {
     for label in &found.labels {
         assert_eq!(found.label(label.position), Some(&*label.name));
     }
+}
+
+/// A function with everything that one can have, and one without.
+const FUNCTION_EXAMPLES: [&str; 2] = [
+    r#"{"oid":16384,"schema":2200,"name":"f","lang":"plpgsql","args":[23,25],"returns":2279,"body":"begin return new; end",
+"volatility":"i","strict":true,"leakproof":true,"parallel":"s","cost":12.5,"c":"of rows"}"#,
+    r#"{"oid":16385,"schema":2200,"name":"g(","lang":"plpgsql","returns":2279,"body":""}"#,
+];
+
+fn function_seeds() -> Vec<Vec<u8>> {
+    for example in FUNCTION_EXAMPLES {
+        let read = serde_json::from_str::<FunctionDefinition>(example);
+        read.unwrap_or_else(|error| panic!("{error}: {example}"));
+    }
+    FUNCTION_EXAMPLES.map(|example| example.as_bytes().to_vec()).to_vec()
+}
+
+/// What is accepted is written as it was read, under the name that it is stored under.
+fn function_definition(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(mut read) = serde_json::from_str::<FunctionDefinition>(text) else { return };
+    // An estimate may lose its last digit.
+    read.traits.cost = None;
+    let again = read.object().and_then(|object| FunctionDefinition::of_object(&object));
+    assert_eq!(again.ok().as_ref(), Some(&read), "what is written is read");
+    let _ = (read.is_for_triggers(), read.cost());
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod compile;
 mod definition;
 mod error;
 mod foreign_key;
+mod function;
 #[doc(hidden)]
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
@@ -20,6 +21,7 @@ mod scan;
 mod state;
 mod system;
 mod temporary;
+mod trigger;
 mod types;
 mod view;
 
@@ -40,6 +42,10 @@ pub use definition::{
 };
 pub use error::{Error, Result};
 pub use foreign_key::{ForeignKey, ReferentialAction};
+pub use function::{
+    FunctionDefinition, FunctionLanguage, FunctionParallel, FunctionTraits, FunctionVolatility,
+    TRIGGER_TYPE,
+};
 pub use numbering::{
     NumberedConstraint, SEQUENCE_COLUMNS, TableConstraint, check_oid, default_oid, label_oid,
     rule_oid,
@@ -49,5 +55,6 @@ pub use state::{
     CatalogState, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry, SearchPath,
 };
 pub use system::{Key, SystemSource, VirtualTable};
+pub use trigger::{Trigger, TriggerEvent, TriggerMode, TriggerTime};
 pub use types::{DomainDefinition, StoredAttribute, StoredLabel, TypeDefinition, TypeKind};
 pub use view::{BoundName, CheckOption, LiteralSettings, Meaning, ViewDefinition, ViewSource};

@@ -47,6 +47,8 @@ pub(crate) enum ObjectKind {
     /// The database itself, once it has something to say of it.
     Database = 2,
     Type = 3,
+    /// Its name is followed by the types of its arguments, in brackets; see [`Object::stored_schema`].
+    Function = 4,
 }
 
 /// A stored object, its parts joined.
@@ -58,6 +60,14 @@ pub(crate) struct Object {
     pub(crate) name: String,
     pub(crate) kind: ObjectKind,
     pub(crate) definition: String,
+}
+
+impl Object {
+    /// The number of the schema as the row has it: below 0 for a function, whose name is in no relation's or type's way.
+    fn stored_schema(&self) -> i64 {
+        let schema = i64::from(self.schema.0);
+        if self.kind == ObjectKind::Function { -schema } else { schema }
+    }
 }
 
 /// The table of definitions.
@@ -173,7 +183,7 @@ impl Objects {
                 next_part = 1;
                 objects.push(Object {
                     oid: Oid(oid),
-                    schema: Oid(row.get(SCHEMA).and_then(as_oid).unwrap_or(0)),
+                    schema: Oid(row.get(SCHEMA).and_then(as_schema).unwrap_or(0)),
                     name: match row.get(NAME) {
                         Some(Datum::Text(t)) => t.to_string(),
                         _ => return Err(damaged(oid, "no name")),
@@ -183,6 +193,7 @@ impl Objects {
                         Some(Datum::Int2(1)) => ObjectKind::Schema,
                         Some(Datum::Int2(2)) => ObjectKind::Database,
                         Some(Datum::Int2(3)) => ObjectKind::Type,
+                        Some(Datum::Int2(4)) => ObjectKind::Function,
                         other => return Err(damaged(oid, &format!("unknown kind {other:?}"))),
                     },
                     definition: text.to_string(),
@@ -336,7 +347,7 @@ fn rows_of(object: &Object) -> Vec<Vec<Datum>> {
             vec![
                 Datum::Int8(i64::from(object.oid.0)),
                 Datum::Int4(part),
-                or_null(Datum::Int8(i64::from(object.schema.0))),
+                or_null(Datum::Int8(object.stored_schema())),
                 or_null(Datum::Text(object.name.as_str().into())),
                 Datum::Int2(object.kind as i16),
                 Datum::Text(piece.into()),
@@ -348,6 +359,14 @@ fn rows_of(object: &Object) -> Vec<Vec<Datum>> {
 fn as_oid(value: &Datum) -> Option<u32> {
     match value {
         Datum::Int8(v) => u32::try_from(*v).ok(),
+        _ => None,
+    }
+}
+
+/// As [`Object::stored_schema`] writes it.
+fn as_schema(value: &Datum) -> Option<u32> {
+    match value {
+        Datum::Int8(v) => u32::try_from(v.unsigned_abs()).ok(),
         _ => None,
     }
 }
@@ -367,6 +386,7 @@ fn duplicate(error: TableError, object: &Object) -> Error {
                 ObjectKind::Relation => "relation",
                 ObjectKind::Schema => "schema",
                 ObjectKind::Type => "type",
+                ObjectKind::Function => "function",
                 ObjectKind::Database => "database",
             },
             name: object.name.clone(),

@@ -11,6 +11,7 @@ use crate::catalog::Catalog;
 use crate::compile::ExpressionCompiler;
 use crate::definition::{Oid, RelationDefinition, RelationKind};
 use crate::error::{Error, Result};
+use crate::function::FunctionDefinition;
 use crate::objects::{Object, ObjectKind, damaged};
 use crate::relation::{IndexEntry, Relation};
 use crate::remark::definition_of;
@@ -28,6 +29,8 @@ pub(crate) enum Change {
     RemoveSchema(Oid),
     PutType(Arc<TypeDefinition>),
     RemoveType(Oid),
+    PutFunction(Arc<FunctionDefinition>),
+    RemoveFunction(Oid),
     DescribeDatabase(Option<String>),
 }
 
@@ -272,6 +275,44 @@ impl CatalogTransaction {
         Ok(())
     }
 
+    /// Adds a function.
+    ///
+    /// # Errors
+    /// [`crate::Error::Duplicate`] when the schema has a function of this name with these arguments.
+    pub fn create_function(
+        &mut self,
+        transaction: &Transaction,
+        definition: FunctionDefinition,
+    ) -> Result<()> {
+        self.catalog.objects.insert(transaction, &definition.object()?)?;
+        self.changes.push(Change::PutFunction(Arc::new(definition)));
+        Ok(())
+    }
+
+    /// Replaces a function's definition. The caller holds a lock that excludes other changes.
+    ///
+    /// # Errors
+    /// As [`CatalogTransaction::create_function`], for a new name or schema.
+    pub fn update_function(
+        &mut self,
+        transaction: &Transaction,
+        definition: FunctionDefinition,
+    ) -> Result<()> {
+        self.catalog.objects.update(transaction, &definition.object()?)?;
+        self.changes.push(Change::PutFunction(Arc::new(definition)));
+        Ok(())
+    }
+
+    /// Removes a function, which nothing uses.
+    ///
+    /// # Errors
+    /// Storage errors.
+    pub fn remove_function(&mut self, transaction: &Transaction, oid: Oid) -> Result<()> {
+        self.catalog.objects.delete(transaction, oid)?;
+        self.changes.push(Change::RemoveFunction(oid));
+        Ok(())
+    }
+
     /// Adds a schema.
     ///
     /// # Errors
@@ -393,6 +434,8 @@ pub(crate) fn apply(
                 state.types.remove(*oid);
                 types_changed = true;
             }
+            Change::PutFunction(definition) => state.functions.put(Arc::clone(definition)),
+            Change::RemoveFunction(oid) => state.functions.remove(*oid),
             Change::Remove(oid) => {
                 touched.insert(*oid);
                 if let Some(index) = state.relation(*oid).and_then(|r| r.index.as_ref()) {

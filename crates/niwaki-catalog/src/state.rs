@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use crate::definition::{Oid, RelationKind};
 use crate::error::{Error, Result};
 use crate::foreign_key::ForeignKey;
+use crate::function::Functions;
 use crate::relation::Relation;
 use crate::types::Types;
 
@@ -58,6 +59,7 @@ pub struct CatalogState {
     /// The schema of the relations that only this session has.
     temporary: Option<Oid>,
     pub(crate) types: Types,
+    pub(crate) functions: Functions,
     /// The referencing table of each foreign key.
     foreign_keys: HashMap<Oid, Oid>,
     /// Foreign keys by the table that they reference, in the order of their numbers.

@@ -80,6 +80,8 @@ impl Temporary {
             | Change::RemoveSchema(_)
             | Change::PutType(_)
             | Change::RemoveType(_)
+            | Change::PutFunction(_)
+            | Change::RemoveFunction(_)
             | Change::DescribeDatabase(_) => false,
         })
     }

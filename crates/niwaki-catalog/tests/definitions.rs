@@ -72,6 +72,7 @@ fn table(world: &World, name: &str, columns: usize) -> RelationDefinition {
             .collect(),
         checks: Vec::new(),
         foreign_keys: Vec::new(),
+        triggers: Vec::new(),
         comment: None,
         options: RelationOptions::default(),
         index: None,

@@ -13,7 +13,7 @@ use crate::walk::each_node;
 /// # Errors
 /// `42601` when the text is no expression.
 pub(crate) fn unqualified(expression: &str) -> Result<String> {
-    rewrite(expression, |name| name.to_owned())
+    rewrite(expression, |names| names.last().map(|name| quote_identifier(name)))
 }
 
 /// The expression with another name for a column.
@@ -21,27 +21,54 @@ pub(crate) fn unqualified(expression: &str) -> Result<String> {
 /// # Errors
 /// `42601` when the text is no expression.
 pub fn rename_column(expression: &str, from: &str, to: &str) -> Result<String> {
-    rewrite(expression, |name| if name == from { to.to_owned() } else { name.to_owned() })
+    rewrite(expression, |names| {
+        let name = *names.last()?;
+        Some(quote_identifier(if name == from { to } else { name }))
+    })
 }
 
-/// Replaces each column reference by the name that `name_of` gives for its last part.
-fn rewrite(expression: &str, name_of: impl Fn(&str) -> String) -> Result<String> {
+/// The expression with another name for a column of the rows that it names, `row.column`.
+///
+/// # Errors
+/// `42601` when the text is no expression.
+pub fn rename_field(expression: &str, from: &str, to: &str) -> Result<String> {
+    rewrite(expression, |names| match names {
+        [row, column] if *column == from => {
+            Some(format!("{}.{}", quote_identifier(row), quote_identifier(to)))
+        }
+        _ => None,
+    })
+}
+
+/// Replaces column references by what `text_of` gives for their names; those for which it gives nothing stay.
+fn rewrite(expression: &str, text_of: impl Fn(&[&str]) -> Option<String>) -> Result<String> {
     const PREFIX: &str = "SELECT ";
     let query = format!("{PREFIX}{expression}");
     let mut references: Vec<(usize, usize, String)> = Vec::new();
     each_node(expression, |node| {
         let NodeEnum::ColumnRef(column) = node else { return };
-        if let Some(NodeEnum::String(name)) = column.fields.last().and_then(|n| n.node.as_ref()) {
+        let part = |node: &pg_query::Node| matches!(node.node, Some(NodeEnum::String(_)));
+        let names: Vec<&str> = column
+            .fields
+            .iter()
+            .filter_map(|node| match node.node.as_ref() {
+                Some(NodeEnum::String(name)) => Some(name.sval.as_str()),
+                _ => None,
+            })
+            .collect();
+        if column.fields.iter().all(part)
+            && let Some(text) = text_of(&names)
+        {
             // Locations count from the SELECT that `each_node` puts in front; never negative there.
             let start = usize::try_from(column.location).unwrap_or(usize::MAX);
-            references.push((start, column.fields.len(), name_of(&name.sval)));
+            references.push((start, column.fields.len(), text));
         }
     })?;
     let mut found: Vec<(usize, usize, String)> = Vec::with_capacity(references.len());
     for (start, parts, name) in references {
         let end = end_of_name(&query, start, parts)
             .ok_or_else(|| SqlError::internal("a column reference that is no name"))?;
-        found.push((start, end, quote_identifier(&name)));
+        found.push((start, end, name));
     }
     found.sort_by_key(|(start, ..)| *start);
     found.dedup_by_key(|(start, ..)| *start);
@@ -113,5 +140,7 @@ mod tests {
         );
         assert_eq!(unqualified("public.t.a + \"T\".\"B\"\"c\"").unwrap(), "a + \"B\"\"c\"");
         assert_eq!(unqualified("1 + 2").unwrap(), "1 + 2");
+        let renamed = rename_field("new.a + OLD.a > new.b AND a.a = old.*", "a", "X").unwrap();
+        assert_eq!(renamed, "new.\"X\" + old.\"X\" > new.b AND a.\"X\" = old.*");
     }
 }

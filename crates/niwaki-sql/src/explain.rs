@@ -181,6 +181,13 @@ pub(crate) fn explain(
     }
     let mut lines = Vec::new();
     text(&shown, None, options, &mut lines);
+    for fired in measures.iter().flat_map(|measures| &measures.triggers) {
+        let (name, calls) = (&fired.name, fired.calls);
+        lines.push(match options.timing {
+            true => format!("Trigger {name}: time={} calls={calls}", milliseconds(fired.took_us)),
+            false => format!("Trigger {name}: calls={calls}"),
+        });
+    }
     if let (Some((_, micros)), true) = (measured, options.summary) {
         lines.push(format!("Execution Time: {} ms", milliseconds(micros)));
     }

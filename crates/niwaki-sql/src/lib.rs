@@ -20,6 +20,7 @@ mod index_expression;
 mod index_text;
 pub mod parse;
 mod plan;
+mod plpgsql;
 mod query;
 mod regexp;
 mod rewrite;
@@ -34,16 +35,18 @@ pub mod utility;
 pub mod walk;
 
 pub use analyze::{
-    NewView, Writable, analyze, analyze_view, analyze_without_parameters, check_domain_default,
-    check_domain_expression, check_stored_expression, check_view, view_not_updatable,
+    NewView, SUPPRESS_REDUNDANT, Writable, analyze, analyze_view, analyze_without_parameters,
+    check_domain_default, check_domain_expression, check_stored_expression, check_stored_trigger,
+    check_trigger, check_view, condition_columns, view_not_updatable,
 };
-pub use column_names::rename_column;
+pub use column_names::{rename_column, rename_field};
 pub use context::{
     AdvisoryLock, AdvisoryNumber, AnalyzeContext, ColumnInfo, CommandTag, Completion, CostSettings,
     Environment, ExecContext, PlannerSettings, RowSink, Scratch, TEMP_CHUNK_BYTES,
 };
 pub use deparse::view_text;
 pub use error::{ErrorFields, Result, Severity, SqlError};
+pub use exec::FiredTrigger;
 pub use exec::kept_rows::{KeptReader, KeptRows, RowKeeper};
 pub use explain::ExplainOptions;
 pub use expr::object_input as object_number;
@@ -53,5 +56,6 @@ pub use index_expression::{
     IndexExpressions, IndexKey, read_index_key, read_index_predicate, rename_in_expression,
 };
 pub use index_text::index_definition_text;
-pub use shown::{shown_domain_check, shown_expression};
+pub use plpgsql::read_body;
+pub use shown::{shown_domain_check, shown_expression, trigger_condition};
 pub use statement::{Execution, Planned, Progress, Statement};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_catalog::{CatalogState, Column, Relation, RelationDefinition, SearchPath};
 use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid, quote_identifier};
 
-use crate::analyze::{domain_check, stored_expression};
+use crate::analyze::{domain_check, shown_condition, stored_expression};
 use crate::context::{AnalyzeContext, ExecContext};
 use crate::deparse::Level;
 use crate::error::Result;
@@ -87,6 +87,41 @@ pub fn shown_domain_check(
     let columns = vec![Column::new(VALUE, value)];
     let row = Arc::new(Relation::unopened(RelationDefinition { columns, ..nothing() }));
     Ok(written(&expr, &context, Some(&row), pretty, true))
+}
+
+/// The WHEN condition of a trigger, as PostgreSQL shows it: with all brackets, or without needless ones if `pretty`.
+pub fn trigger_condition(
+    text: &str,
+    table: &Arc<Relation>,
+    catalog: &CatalogState,
+    path: &SearchPath,
+    pretty: bool,
+) -> String {
+    let plain = || if pretty { text.to_owned() } else { format!("({text})") };
+    let settings =
+        TextSettings { types: Arc::clone(catalog.types_of_values()), ..TextSettings::default() };
+    let context =
+        AnalyzeContext { catalog, path, text: &settings, ..sessionless::analyze_context(0) };
+    let Ok(Some(expr)) = shown_condition(text, table, &context) else { return plain() };
+    // A row that has the columns of both rows, whose names stand for those with a point in them.
+    let stand_in = |row: &str, at: usize| format!("niwaki_{row}_{at}_");
+    let of_row = |row: &'static str| {
+        table
+            .columns
+            .iter()
+            .enumerate()
+            .map(move |(at, column)| Column { name: stand_in(row, at), ..column.clone() })
+    };
+    let columns: Vec<Column> = of_row("old").chain(of_row("new")).collect();
+    let row = Arc::new(Relation::unopened(RelationDefinition { columns, ..nothing() }));
+    let mut shown = written(&expr, &context, Some(&row), pretty, false);
+    for row in ["old", "new"] {
+        for (at, column) in table.columns.iter().enumerate() {
+            let name = format!("{row}.{}", quote_identifier(&column.name));
+            shown = shown.replace(&stand_in(row, at), &name);
+        }
+    }
+    shown
 }
 
 /// What the checks of a domain call its value.
@@ -280,6 +315,12 @@ impl Writer<'_, '_> {
                 }
                 None => self.constant(value, expr, parent),
             },
+            ExprKind::Distinct { left, right, negated, .. } => {
+                let word = if *negated { "IS NOT DISTINCT FROM" } else { "IS DISTINCT FROM" };
+                let left = self.show(left, Parent::Tight);
+                let text = format!("{left} {word} {}", self.show(right, Parent::Tight));
+                self.bracketed(text, matches!(parent, Parent::Operator(..) | Parent::Tight))
+            }
             ExprKind::Call { function, arguments } => {
                 if function.name.starts_with(|c: char| c.is_ascii_alphabetic()) {
                     let word = function.name.to_ascii_uppercase();
@@ -477,12 +518,6 @@ impl Writer<'_, '_> {
                 }
                 _ => format!("NULLIF({})", self.show(result, Parent::None)),
             },
-            ExprKind::Distinct { left, right, negated, .. } => {
-                let word = if *negated { "IS NOT DISTINCT FROM" } else { "IS DISTINCT FROM" };
-                let left = self.show(left, Parent::Tight);
-                let text = format!("{left} {word} {}", self.show(right, Parent::Tight));
-                self.bracketed(text, matches!(parent, Parent::Operator(..) | Parent::Tight))
-            }
             ExprKind::Subscript { array, subscripts } => {
                 let mut text = self.show(array, Parent::Tight);
                 if !matches!(array.kind, ExprKind::Slot { .. }) && !text.starts_with('(') {
@@ -532,6 +567,7 @@ fn nothing() -> RelationDefinition {
         columns: Vec::new(),
         checks: Vec::new(),
         foreign_keys: Vec::new(),
+        triggers: Vec::new(),
         comment: None,
         options: niwaki_catalog::RelationOptions::default(),
         index: None,

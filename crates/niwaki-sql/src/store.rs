@@ -8,7 +8,8 @@ use niwaki_storage::Tid;
 use niwaki_table::{BitmapSource, ScanKeys};
 use niwaki_types::{ColumnMask, Datum, Vector};
 
-use crate::error::Result;
+use crate::error::{Result, SqlError};
+use crate::exec::FiredTrigger;
 
 /// Rows of one table, one after the other in one vector.
 #[derive(Debug, Default)]
@@ -299,6 +300,14 @@ pub trait Store {
         lock: RowLock,
         wait: LockWait,
     ) -> Result<RowOutcome>;
+
+    /// Keeps a trigger until the statement has ended, when it is fired, in the order of the changes.
+    ///
+    /// # Errors
+    /// `XX000` in a store of no session.
+    fn fire_later(&mut self, _trigger: FiredTrigger) -> Result<()> {
+        Err(SqlError::internal("nothing fires triggers here"))
+    }
 
     /// Blocks of the table's main fork now.
     ///

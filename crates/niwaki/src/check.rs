@@ -65,6 +65,7 @@ impl Database {
             self.check_enums(&state, &mut report)?;
         }
         self.check_views(&state, &mut report)?;
+        self.check_triggers(&state, &mut report)?;
         Ok(report)
     }
 
@@ -80,6 +81,31 @@ impl Database {
                     invariant: "T2".to_owned(),
                     detail,
                 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether each trigger can be fired, and each function be run.
+    fn check_triggers(&self, state: &CatalogState, report: &mut CheckReport) -> Result<()> {
+        let mut violation = |file: &str, detail: String| {
+            report.violations.push(Violation {
+                file: file.to_owned(),
+                block: None,
+                item: None,
+                invariant: "T3".to_owned(),
+                detail,
+            });
+        };
+        let mut session = self.session();
+        for (table, trigger) in state.triggers() {
+            if let Some(detail) = session.unfireable(table, trigger)? {
+                violation(&table.name, detail);
+            }
+        }
+        for function in state.functions() {
+            if let Some(detail) = crate::session::unrunnable(function) {
+                violation(&function.name, detail);
             }
         }
         Ok(())

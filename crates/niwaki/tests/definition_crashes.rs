@@ -34,6 +34,16 @@ const STATEMENTS: &[&str] = &[
     "alter table c validate constraint c_q",
     "alter table p rename column id to number; alter table p rename to parents",
     "create schema s; alter table c set schema s; alter schema s rename to t",
+    "create function f() returns trigger language plpgsql as 'begin new.v := new.v + 1; return new; end'",
+    "create trigger r before update on parents for each row when (new.v < 100) execute function f('x')",
+    "update parents set v = v where number = 1",
+    "create or replace function f() returns trigger language plpgsql stable as 'begin new.v := 7; return new; end'",
+    "comment on function f() is 'seven'; comment on trigger r on parents is 'each'; alter trigger r on parents rename to q",
+    "alter function f() rename to g; alter function g() set schema t; update parents set v = v where number = 3",
+    "alter table parents disable trigger q; begin; drop function t.g() cascade; rollback",
+    "create or replace trigger q after delete on t.c for each row execute function t.g()",
+    "drop trigger q on parents",
+    "drop function t.g() cascade",
     "drop view doubled cascade",
     "alter table parents alter w drop expression, alter v type text using 'v' || v",
     "create domain positive as int default 7 check (value > 0); alter table parents add column d positive",
@@ -63,12 +73,18 @@ const DOMAINS: &str = "select typname, typnotnull, typdefault, conname, pg_get_c
 const COMPOSITES: &str = "select typname, attnum, attname, format_type(atttypid, atttypmod), obj_description(t.oid) \
      from pg_type t join pg_attribute on attrelid = typrelid where typtype = 'c' order by typname, attnum";
 
+/// What it says of functions and triggers.
+const ROUTINES: &str = "select proname, pronamespace::regnamespace, prosrc, provolatile, obj_description(p.oid, 'pg_proc'), \
+     tgname, tgrelid::regclass, tgenabled, obj_description(t.oid, 'pg_trigger'), pg_get_triggerdef(t.oid) \
+     from pg_proc p left join pg_trigger t on tgfoid = p.oid where p.oid >= 16384 order by 1, 6";
+
 /// The rows of whatever tables there are.
 fn rows(database: &Database) -> String {
     let mut session = database.session();
     let mut all = run(&mut session, SHAPE);
     all.push_str(&run(&mut session, DOMAINS));
     all.push_str(&run(&mut session, COMPOSITES));
+    all.push_str(&run(&mut session, ROUTINES));
     for table in ["p", "parents", "c", "t.c", "s.c", "v", "doubled", "w"] {
         let found = run(&mut session, &format!("select * from {table} order by 1"));
         if !found.starts_with("error 42P01") {

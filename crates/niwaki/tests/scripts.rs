@@ -269,3 +269,13 @@ fn composite_columns() {
 fn composite_definitions() {
     check("composite_definitions", include_str!("../testscripts/composite_definitions.test"));
 }
+
+#[test]
+fn triggers() {
+    check("triggers", include_str!("../testscripts/triggers.test"));
+}
+
+#[test]
+fn functions_of_users() {
+    check("functions_of_users", include_str!("../testscripts/functions_of_users.test"));
+}

@@ -376,6 +376,12 @@ impl Analyzer<'_> {
         self.error("42883", format!("operator does not exist: {shown}"), location).with_hint(hint)
     }
 
+    /// Whether a call means a function of a user that triggers call.
+    fn is_for_triggers(&self, name: &str, types: &[TypeOid]) -> bool {
+        let found = self.context.catalog.resolve_function(self.context.path, None, name, &[]);
+        types.is_empty() && found.is_some_and(|function| function.is_for_triggers())
+    }
+
     /// The error for a function call that fits no candidate.
     pub(super) fn function_error(
         &self,
@@ -392,6 +398,9 @@ impl Analyzer<'_> {
                     "Could not choose a best candidate function. \
                      You might need to add explicit type casts.",
                 )
+            }
+            NoMatch::None if self.is_for_triggers(name, types) => {
+                self.error("0A000", "trigger functions can only be called as triggers", location)
             }
             NoMatch::None => {
                 self.error("42883", format!("function {shown} does not exist"), location).with_hint(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use niwaki_catalog::{Identity, Relation};
+use niwaki_catalog::{Identity, Relation, TriggerEvent};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::protobuf::{self, OnConflictAction, OverridingKind};
 use pg_query::{Node, NodeEnum};
@@ -10,6 +10,7 @@ use pg_query::{Node, NodeEnum};
 use super::conflict::EXCLUDED;
 use super::scope::{Place, Scope};
 use super::targets::{Target, column_info};
+use super::trigger::FiredBy;
 use super::write_view::WriteTarget;
 use super::{Analyzer, table_expression};
 use crate::context::ColumnInfo;
@@ -147,7 +148,12 @@ impl Analyzer<'_> {
             _ => alias.to_owned(),
         };
         let kind = ModifyKind::Insert;
-        let query = self.modify(kind, relation, name, source, start, values, returning)?;
+        let mut query = self.modify(kind, relation, name, source, start, values, returning)?;
+        let mut changes = vec![FiredBy { event: TriggerEvent::Insert, values: &[] }];
+        let update = conflict.as_ref().and_then(|conflict| conflict.update.as_ref());
+        let updates = update.map(|update| update.values.as_slice());
+        changes.extend(updates.map(|values| FiredBy { event: TriggerEvent::Update, values }));
+        query.triggers = self.row_triggers(&query.relation, &changes, &query.generated)?;
         let view_checks = named.view.map_or_else(Vec::new, |view| view.checks.clone());
         Ok((ModifyQuery { conflict, width: input_width, view_checks, ..query }, infos))
     }
@@ -485,6 +491,7 @@ impl Analyzer<'_> {
             generated,
             checks,
             view_checks: Vec::new(),
+            triggers: None,
             returning,
             conflict: None,
         })
@@ -573,7 +580,13 @@ impl Analyzer<'_> {
         let from = From { items, tree: Some(tree), conditions, width, recheck: None };
         let source = ModifySource::From(Box::new(from));
         let relation = Arc::clone(relation);
-        let query = self.modify(change.kind, relation, name, source, 0, values, returning)?;
+        let mut query = self.modify(change.kind, relation, name, source, 0, values, returning)?;
+        let event = match change.kind {
+            ModifyKind::Update => TriggerEvent::Update,
+            _ => TriggerEvent::Delete,
+        };
+        let fired_by = FiredBy { event, values: &query.values };
+        query.triggers = self.row_triggers(&query.relation, &[fired_by], &query.generated)?;
         let view_checks = match (&written.view, change.kind) {
             (Some(view), ModifyKind::Update) => view.checks.clone(),
             _ => Vec::new(),

@@ -379,6 +379,7 @@ impl Analyzer<'_> {
             Place::IndexPredicate => Some(IndexPart::Predicate.one()),
             Place::Generation => Some("column generation expression"),
             Place::Check => Some("check constraint"),
+            Place::TriggerWhen => Some("trigger WHEN condition"),
             _ => None,
         };
         if let Some(part) = part {

@@ -28,6 +28,7 @@ mod scope;
 mod select;
 mod set_operation;
 mod targets;
+mod trigger;
 mod type_names;
 mod updatable;
 mod values;
@@ -58,6 +59,8 @@ pub(crate) use domain::domain_check;
 pub use domain::{check_domain_default, check_domain_expression};
 pub(crate) use scope::SYSTEM_COLUMNS;
 use scope::{Place, Scope};
+pub(crate) use trigger::shown_condition;
+pub use trigger::{SUPPRESS_REDUNDANT, check_stored_trigger, check_trigger, condition_columns};
 pub use view::{NewView, analyze_view, check_view, view_not_updatable};
 pub(crate) use view::{ViewQuery, view_query};
 use with::{Context, Cte, Recursion};
@@ -427,6 +430,18 @@ fn given_expression(
     match target {
         Some((column, name)) => analyzer.assign(value, column, name, -1),
         None => analyzer.to_bool(value, "CHECK"),
+    }
+}
+
+/// The expression that a text of the form `SELECT expression` selects.
+fn given_expression_nodes(query: &str) -> Result<Option<Box<Node>>> {
+    let statements = crate::parse::parse(query)?;
+    let Some(NodeEnum::SelectStmt(select)) = statements.first().map(|s| &*s.node) else {
+        return Err(SqlError::internal("an expression over rows is no expression"));
+    };
+    match select.target_list.first().and_then(|node| node.node.as_ref()) {
+        Some(NodeEnum::ResTarget(target)) => Ok(target.val.clone()),
+        _ => Err(SqlError::internal("an expression over rows is empty")),
     }
 }
 

@@ -91,6 +91,10 @@ pub(super) enum Place {
     Default,
     /// CHECK of a table or a domain
     Check,
+    /// WHEN of a trigger
+    TriggerWhen,
+    /// An assignment in the body of a trigger's function
+    Assignment,
     /// FILTER of an aggregate
     Filter,
     WindowPartition,
@@ -121,6 +125,8 @@ impl Place {
             Self::Generation => "column generation expressions",
             Self::Default => "DEFAULT expressions",
             Self::Check => "check constraints",
+            Self::TriggerWhen => "trigger WHEN conditions",
+            Self::Assignment => "PL/pgSQL expressions",
             Self::Filter => "FILTER",
             Self::WindowPartition => "window PARTITION BY",
             Self::WindowOrder => "window ORDER BY",
@@ -197,6 +203,31 @@ impl Scope {
     /// Number of slots of the row.
     pub(super) fn width(&self) -> usize {
         self.used.len()
+    }
+
+    /// Adds a row with a relation's columns under a name; `bare`: they are found by their own names, too.
+    pub(super) fn add_record(&mut self, name: &str, relation: &Arc<Relation>, bare: bool) {
+        let start = self.width();
+        let columns = relation.columns.iter().enumerate().map(|(number, column)| ItemColumn {
+            name: column.name.clone(),
+            expr: Expr::slot(start + number, column.column_type()),
+            origin: (0, 0),
+            bare,
+            hidden: column.dropped,
+        });
+        let columns: Vec<ItemColumn> = columns.collect();
+        self.used.resize(start + columns.len(), false);
+        let name = name.to_owned();
+        self.items.push(Item {
+            name,
+            schema: None,
+            columns,
+            relation: None,
+            view: None,
+            start,
+            lone: false,
+            filled: false,
+        });
     }
 
     /// Adds a relation's columns, and behind them its system columns.

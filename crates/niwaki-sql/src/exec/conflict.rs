@@ -1,7 +1,7 @@
 //! INSERT … ON CONFLICT, row by row: the store inserts the row or locks the one in its way, which is
 //! updated here.
 
-use niwaki_catalog::ConstraintTime;
+use niwaki_catalog::{ConstraintTime, TriggerEvent};
 use niwaki_types::Datum;
 
 use super::modify::{check_row, returned, schema_name};
@@ -29,6 +29,9 @@ pub(super) fn upsert(
     }
     match (outcome, &conflict.update) {
         (InsertOutcome::Inserted(tid), _) => {
+            if let Some(triggers) = &modify.triggers {
+                triggers.after(TriggerEvent::Insert, None, Some(new.as_slice()), rt)?;
+            }
             returned(modify, row, new, tid);
             Ok(true)
         }
@@ -80,10 +83,18 @@ fn update(
             None => row[modify.start + column].clone(),
         });
     }
-    check_row(modify, new, rt)?;
     let old = &row[modify.start..modify.start + modify.relation.columns.len()];
+    if let Some(triggers) = &modify.triggers
+        && !triggers.before(TriggerEvent::Update, Some(old), Some(&mut *new), rt)?
+    {
+        return Ok(false);
+    }
+    check_row(modify, new, rt)?;
     match rt.exec.store.update(&modify.relation, tid, old, new)? {
         RowOutcome::Done(root) => {
+            if let Some(triggers) = &modify.triggers {
+                triggers.after(TriggerEvent::Update, Some(old), Some(new.as_slice()), rt)?;
+            }
             returned(modify, row, new, root);
             Ok(true)
         }

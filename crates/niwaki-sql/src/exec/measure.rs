@@ -36,6 +36,17 @@ pub(crate) struct Measures {
     steps: HashMap<usize, Measure>,
     /// What INSERT … ON CONFLICT met: a statement has one such step at most.
     pub(crate) conflicts: ConflictCounts,
+    /// Triggers that were fired.
+    pub(crate) triggers: Vec<FiredCounts>,
+}
+
+/// Calls of a trigger.
+#[derive(Clone, Debug)]
+pub(crate) struct FiredCounts {
+    pub(crate) name: String,
+    pub(crate) calls: u64,
+    /// Microseconds that they took; nothing of those that wait for the end of the statement.
+    pub(crate) took_us: i64,
 }
 
 /// Rows of an INSERT … ON CONFLICT.
@@ -49,7 +60,8 @@ pub(crate) struct ConflictCounts {
 
 impl Measures {
     pub(crate) fn new(timing: bool) -> Self {
-        Self { timing, steps: HashMap::new(), conflicts: ConflictCounts::default() }
+        let conflicts = ConflictCounts::default();
+        Self { timing, steps: HashMap::new(), conflicts, triggers: Vec::new() }
     }
 
     /// What the step of this node did; nothing when it never ran.
@@ -61,6 +73,17 @@ impl Measures {
     pub(super) fn count_conflict(&mut self, conflicting: bool) {
         self.conflicts.inserted += u64::from(!conflicting);
         self.conflicts.conflicting += u64::from(conflicting);
+    }
+
+    /// Counts a call of a trigger.
+    pub(super) fn count_trigger(&mut self, name: &str, took_us: i64) {
+        match self.triggers.iter_mut().find(|known| known.name == name) {
+            Some(known) => {
+                known.calls += 1;
+                known.took_us += took_us;
+            }
+            None => self.triggers.push(FiredCounts { name: name.to_owned(), calls: 1, took_us }),
+        }
     }
 
     /// Whether the clock is read.

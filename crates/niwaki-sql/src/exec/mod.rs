@@ -28,6 +28,7 @@ mod sorted_keys;
 mod source;
 pub(crate) mod spill;
 mod states;
+mod trigger;
 mod unique;
 mod unique_rows;
 mod window;
@@ -42,6 +43,7 @@ use crate::expr::{Runtime, State};
 use crate::plan::{PlanNode, SubPlan};
 
 pub(crate) use keys::{Fit, fit};
+pub use trigger::FiredTrigger;
 
 /// A step of a plan while it runs. Steps below a projection write their slots of one shared row; a
 /// projection makes a row of its own.

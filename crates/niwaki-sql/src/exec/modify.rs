@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use niwaki_catalog::TriggerEvent;
 use niwaki_storage::Tid;
 use niwaki_types::Datum;
 
@@ -11,7 +12,7 @@ use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime, value_text};
 use crate::plan::{ModifyKind, ModifyPlan, PlanNode};
-use crate::store::RowOutcome;
+use crate::store::{LockWait, RowLock, RowOutcome};
 
 /// Longest value shown in an error's detail, in bytes.
 const DETAIL_BYTES_MAX: usize = 64;
@@ -74,11 +75,20 @@ pub(super) fn change(
     let width = modify.relation.columns.len();
     let start = modify.start;
     if modify.kind == ModifyKind::Insert {
-        new_row(modify, row, new, rt)?;
+        new_values(modify, row, new, rt)?;
+        if let Some(triggers) = &modify.triggers
+            && !triggers.before(TriggerEvent::Insert, None, Some(&mut *new), rt)?
+        {
+            return Ok(false);
+        }
+        check_row(modify, new, rt)?;
         if let Some(conflict) = &modify.conflict {
             return upsert(modify, conflict, row, new, rt);
         }
         let tid = rt.exec.store.insert(&modify.relation, new)?;
+        if let Some(triggers) = &modify.triggers {
+            triggers.after(TriggerEvent::Insert, None, Some(new.as_slice()), rt)?;
+        }
         returned(modify, row, new, tid);
         return Ok(true);
     }
@@ -89,17 +99,40 @@ pub(super) fn change(
             return Err(SqlError::internal("a row to be changed has no address"));
         };
         let tid = Tid::new(block, offset);
-        let outcome = if modify.kind == ModifyKind::Update {
-            new_row(modify, row, new, rt)?;
-            let old = &row[start..start + width];
-            rt.exec.store.update(&modify.relation, tid, old, new)?
+        if modify.kind == ModifyKind::Update {
+            new_values(modify, row, new, rt)?;
+        }
+        let old = &row[start..start + width];
+        let admitted = admit(modify, old, new, rt);
+        let updated = modify.kind == ModifyKind::Update;
+        let store = &mut *rt.exec.store;
+        let outcome = if !matches!(admitted, Ok(true)) {
+            if modify.triggers.is_none() {
+                return admitted;
+            }
+            // Triggers have the last word about the newest version alone.
+            let lock = if updated { RowLock::NoKeyUpdate } else { RowLock::Update };
+            store.lock_row(&modify.relation, tid, lock, LockWait::Block)?
+        } else if updated {
+            store.update(&modify.relation, tid, old, new)?
         } else {
-            let old = &row[start..start + width];
-            rt.exec.store.delete(&modify.relation, tid, old)?
+            store.delete(&modify.relation, tid, old)?
         };
         match outcome {
             RowOutcome::Done(root) => {
-                if modify.kind == ModifyKind::Update {
+                if !admitted? {
+                    return Ok(false);
+                }
+                if let Some(triggers) = &modify.triggers {
+                    let old = Some(&row[start..start + width]);
+                    match updated {
+                        true => {
+                            triggers.after(TriggerEvent::Update, old, Some(new.as_slice()), rt)?
+                        }
+                        false => triggers.after(TriggerEvent::Delete, old, None, rt)?,
+                    }
+                }
+                if updated {
                     returned(modify, row, new, root);
                 }
                 return Ok(true);
@@ -133,8 +166,31 @@ pub(super) fn returned(modify: &ModifyPlan, row: &mut [Datum], new: &mut [Datum]
     row[modify.start + width + 1] = Datum::Oid(modify.relation.oid.0);
 }
 
-/// Computes the new row and checks it.
-fn new_row(
+/// Whether the row `old` is to be changed, to `new` in the end, if the statement is an UPDATE.
+fn admit(
+    modify: &ModifyPlan,
+    old: &[Datum],
+    new: &mut Vec<Datum>,
+    rt: &mut Runtime<'_, '_>,
+) -> Result<bool> {
+    let updated = modify.kind == ModifyKind::Update;
+    if let Some(triggers) = &modify.triggers {
+        let admitted = match updated {
+            true => triggers.before(TriggerEvent::Update, Some(old), Some(&mut *new), rt)?,
+            false => triggers.before(TriggerEvent::Delete, Some(old), None, rt)?,
+        };
+        if !admitted {
+            return Ok(false);
+        }
+    }
+    if updated {
+        check_row(modify, new, rt)?;
+    }
+    Ok(true)
+}
+
+/// Computes the new row, without its generated columns.
+fn new_values(
     modify: &ModifyPlan,
     row: &[Datum],
     new: &mut Vec<Datum>,
@@ -147,7 +203,7 @@ fn new_row(
             None => row[modify.start + column].clone(),
         });
     }
-    check_row(modify, new, rt)
+    Ok(())
 }
 
 /// Computes the generated columns of a new row, and refuses it if NOT NULL or CHECK constraints do not admit it.

@@ -23,7 +23,7 @@ pub(crate) use domain::DomainRules;
 pub(crate) use eval::{Runtime, State, is_true};
 pub(crate) use hashed::is_hashed;
 pub use object_names::object_input;
-pub(crate) use object_names::{ROLES, object_name, row_type_name};
+pub(crate) use object_names::{ROLES, function_name, object_name, row_type_name};
 pub(crate) use subscript::Subscripts;
 
 /// An expression with its type and where it stands in the query text (bytes, -1 for nowhere).

@@ -39,7 +39,7 @@ pub fn object_input(
     }
     let found = match kind {
         TypeOid::REGTYPE => regtype(text, catalog, path)?,
-        TypeOid::REGPROC => regproc(trimmed)?,
+        TypeOid::REGPROC => regproc(trimmed, catalog, path)?,
         TypeOid::REGPROCEDURE => regprocedure(trimmed, catalog, path)?,
         TypeOid::REGOPER => regoper(trimmed)?,
         TypeOid::REGOPERATOR => regoperator(trimmed, catalog, path)?,
@@ -63,8 +63,28 @@ pub(crate) fn object_name(number: u32, kind: TypeOid, exec: &ExecContext<'_>) ->
             let of_rows = || row_type_name(TypeOid(number), exec);
             exec.text.types.shown(TypeOid(number)).or_else(builtin).or_else(of_rows)
         }
-        TypeOid::REGPROC => {
-            builtin_functions().by_oid(number).map(|function| quote_identifier(function.name))
+        TypeOid::REGPROC => known_function(number, exec).then(|| function_name(number, exec)),
+        TypeOid::REGPROCEDURE if exec.catalog.function(Oid(number)).is_some() => {
+            exec.catalog.function(Oid(number)).map(|function| {
+                let shown = |oid: &u32| {
+                    let of_user = exec.text.types.shown(TypeOid(*oid));
+                    of_user.unwrap_or_else(|| format_oid(TypeOid(*oid)))
+                };
+                let arguments: Vec<String> = function.arguments.iter().map(shown).collect();
+                let first = exec.catalog.resolve_function(
+                    exec.path,
+                    None,
+                    &function.name,
+                    &function.arguments,
+                );
+                let visible = first.is_some_and(|first| first.oid == function.oid);
+                let schema = function.schema;
+                format!(
+                    "{}({})",
+                    qualified(&function.name, schema, visible, exec),
+                    arguments.join(",")
+                )
+            })
         }
         TypeOid::REGPROCEDURE => builtin_functions().by_oid(number).map(|function| {
             let arguments: Vec<String> =
@@ -101,6 +121,35 @@ pub(crate) fn row_type_name(oid: TypeOid, exec: &ExecContext<'_>) -> Option<Stri
     let number = inner.user_number().filter(|_| inner.is_composite())?;
     let name = relation_name(number, exec)?;
     Some(if inner == oid { name } else { format!("{name}[]") })
+}
+
+fn known_function(number: u32, exec: &ExecContext<'_>) -> bool {
+    exec.catalog.function(Oid(number)).is_some() || builtin_functions().by_oid(number).is_some()
+}
+
+/// The name of a function, with its schema where the name alone does not mean it.
+pub(crate) fn function_name(number: u32, exec: &ExecContext<'_>) -> String {
+    let Some(function) = exec.catalog.function(Oid(number)) else {
+        let found = builtin_functions().by_oid(number);
+        return found.map_or_else(|| number.to_string(), |found| quote_identifier(found.name));
+    };
+    let mut others = exec
+        .catalog
+        .functions_named(&function.name)
+        .filter(|other| other.oid != function.oid && exec.path.schemas.contains(&other.schema));
+    let alone = others.next().is_none()
+        && exec.path.schemas.contains(&function.schema)
+        && builtin_functions().named(&function.name).next().is_none();
+    qualified(&function.name, function.schema, alone, exec)
+}
+
+/// A name, with its schema unless it is found without.
+fn qualified(name: &str, schema: Oid, found: bool, exec: &ExecContext<'_>) -> String {
+    let name = quote_identifier(name);
+    match exec.catalog.schema(schema).filter(|_| !found) {
+        Some(schema) => format!("{}.{name}", quote_identifier(&schema.name)),
+        None => name,
+    }
 }
 
 fn relation_name(number: u32, exec: &ExecContext<'_>) -> Option<String> {
@@ -203,11 +252,48 @@ fn only<T>(
     if found.next().is_some() { Err(several()) } else { Ok(first) }
 }
 
-fn regproc(text: &str) -> Result<u32> {
-    let name = builtin_part(text, "function")?;
+/// The functions that a name means, with the types of their arguments.
+fn functions_meant(
+    text: &str,
+    catalog: &CatalogState,
+    path: &SearchPath,
+) -> Result<Vec<(u32, Vec<TypeOid>)>> {
+    // These are there, whatever the catalog at hand says.
+    const SYSTEM: [&str; 3] = ["pg_catalog", "public", "information_schema"];
+    let parts =
+        split_identifier(text).ok_or_else(|| SqlError::new("42602", "invalid name syntax"))?;
+    let (schema, name) = match parts.as_slice() {
+        [name] => (None, name),
+        [schema, name] => (Some(schema.as_str()), name),
+        _ => (None, parts.last().ok_or_else(|| SqlError::new("42602", "invalid name syntax"))?),
+    };
+    if let Some(schema) = schema
+        && !SYSTEM.contains(&schema)
+        && catalog.schema_by_name(schema).is_none()
+    {
+        return Err(SqlError::new("3F000", format!("schema \"{schema}\" does not exist")));
+    }
+    let mut found = Vec::new();
+    if schema.is_none_or(|schema| schema == "pg_catalog") {
+        let named = builtin_functions().named(name);
+        found.extend(named.map(|function| (function.oid, function.arguments.clone())));
+    }
+    let meant = |of: Oid| match schema {
+        Some(schema) => catalog.schema_by_name(schema).map(|schema| schema.oid) == Some(of),
+        None => path.schemas.contains(&of),
+    };
+    let of_users = catalog.functions_named(name).filter(|function| meant(function.schema));
+    found.extend(of_users.map(|function| {
+        (function.oid.0, function.arguments.iter().copied().map(TypeOid).collect())
+    }));
+    Ok(found)
+}
+
+fn regproc(text: &str, catalog: &CatalogState, path: &SearchPath) -> Result<u32> {
+    let found = functions_meant(text, catalog, path)?;
     let missing = || SqlError::new("42883", format!("function \"{text}\" does not exist"));
     let several = || SqlError::new("42725", format!("more than one function named \"{text}\""));
-    only(builtin_functions().named(&name).map(|function| function.oid), missing, several)
+    only(found.into_iter().map(|(oid, _)| oid), missing, several)
 }
 
 /// The types between the brackets of `name(type, …)`.
@@ -239,10 +325,10 @@ fn signature<'t>(
 
 fn regprocedure(text: &str, catalog: &CatalogState, path: &SearchPath) -> Result<u32> {
     let (name, arguments) = signature(text, catalog, path)?;
-    let name = builtin_part(name, "function")?;
-    let mut all = builtin_functions().named(&name);
-    all.find(|function| function.arguments == arguments)
-        .map(|function| function.oid)
+    let all = functions_meant(name, catalog, path)?;
+    all.into_iter()
+        .find(|(_, own)| *own == arguments)
+        .map(|(oid, _)| oid)
         .ok_or_else(|| SqlError::new("42883", format!("function \"{text}\" does not exist")))
 }
 

@@ -58,7 +58,13 @@ fn type_is_visible(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum
     }
     visible(values, |number| builtin_types().by_oid(number).is_some())
 }
-fn function_is_visible(values: &[Datum]) -> Result<Datum> {
+fn function_is_visible(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    if let [Datum::Oid(number)] = values
+        && let Some(found) = exec.catalog.function(Oid(*number))
+    {
+        let first = exec.catalog.resolve_function(exec.path, None, &found.name, &found.arguments);
+        return Ok(Datum::Bool(first.is_some_and(|first| first.oid == found.oid)));
+    }
     visible(values, |number| builtin_functions().by_oid(number).is_some())
 }
 fn operator_is_visible(values: &[Datum]) -> Result<Datum> {
@@ -257,7 +263,7 @@ fn keywords(_: &mut ExecContext<'_>, _: &[Datum], emit: EmitRow<'_>) -> Result<(
 pub(super) const FUNCTIONS: &[Function] = functions! {
     "pg_get_keywords" () RECORD strict single stable Rows(&KEYWORDS);
     "pg_type_is_visible" (OID) BOOL strict single stable Context(type_is_visible);
-    "pg_function_is_visible" (OID) BOOL strict single stable Pure(function_is_visible);
+    "pg_function_is_visible" (OID) BOOL strict single stable Context(function_is_visible);
     "pg_operator_is_visible" (OID) BOOL strict single stable Pure(operator_is_visible);
     "pg_opclass_is_visible" (OID) BOOL strict single stable Pure(class_is_visible);
     "pg_opfamily_is_visible" (OID) BOOL strict single stable Pure(family_is_visible);

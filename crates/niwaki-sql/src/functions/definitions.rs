@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use niwaki_catalog::{
-    CatalogState, ConstraintKind, ConstraintTime, ForeignKey, NumberedConstraint, Oid,
-    ReferentialAction, Relation, TableConstraint, builtin_functions, builtin_rows,
+    CatalogState, ConstraintKind, ConstraintTime, ForeignKey, FunctionDefinition,
+    NumberedConstraint, Oid, ReferentialAction, Relation, TableConstraint, builtin_functions,
+    builtin_rows,
 };
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 
@@ -164,7 +165,7 @@ fn view_definition(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum
     }
 }
 
-/// There are no rules, triggers, statistics objects and partitions that could be asked about.
+/// There are no rules, statistics objects and partitions that could be asked about.
 fn no_definition(_: &[Datum]) -> Result<Datum> {
     Ok(Datum::Null)
 }
@@ -243,17 +244,37 @@ impl Parameters {
     }
 }
 
-fn of_function(values: &[Datum], show: impl Fn(&Parameters) -> String) -> Result<Datum> {
+/// Those of a user's function, which its caller gives all of.
+fn parameters_of_user(function: &FunctionDefinition) -> Parameters {
+    Parameters {
+        types: function.arguments.iter().copied().map(TypeOid).collect(),
+        modes: Vec::new(),
+        names: Vec::new(),
+        result: TypeOid(function.returns),
+        returns_set: false,
+        is_variadic: false,
+    }
+}
+
+fn of_function(
+    exec: &ExecContext<'_>,
+    values: &[Datum],
+    show: impl Fn(&Parameters) -> String,
+) -> Result<Datum> {
     let [Datum::Oid(number)] = values else { return Err(wrong()) };
-    Ok(parameters(*number).map_or(Datum::Null, |found| string(show(&found))))
+    let found = match exec.catalog.function(Oid(*number)) {
+        Some(function) => Some(parameters_of_user(function)),
+        None => parameters(*number),
+    };
+    Ok(found.map_or(Datum::Null, |found| string(show(&found))))
 }
 
-fn function_arguments(values: &[Datum]) -> Result<Datum> {
-    of_function(values, |found| found.shown(|mode| mode != 't', true))
+fn function_arguments(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    of_function(exec, values, |found| found.shown(|mode| mode != 't', true))
 }
 
-fn function_result(values: &[Datum]) -> Result<Datum> {
-    of_function(values, |found| {
+fn function_result(exec: &mut ExecContext<'_>, values: &[Datum]) -> Result<Datum> {
+    of_function(exec, values, |found| {
         if found.modes.contains(&'t') {
             return format!("TABLE({})", found.shown(|mode| mode == 't', false));
         }
@@ -299,8 +320,6 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "pg_get_viewdef" (OID, INT4) TEXT strict single stable Context(view_definition);
     "pg_get_viewdef" (TEXT) TEXT strict single stable Context(view_definition);
     "pg_get_viewdef" (TEXT, BOOL) TEXT strict single stable Context(view_definition);
-    "pg_get_triggerdef" (OID) TEXT strict single stable Pure(no_definition);
-    "pg_get_triggerdef" (OID, BOOL) TEXT strict single stable Pure(no_definition);
     "pg_get_ruledef" (OID) TEXT strict single stable Pure(no_definition);
     "pg_get_ruledef" (OID, BOOL) TEXT strict single stable Pure(no_definition);
     "pg_get_statisticsobjdef" (OID) TEXT strict single stable Pure(no_definition);
@@ -308,8 +327,8 @@ pub(super) const FUNCTIONS: &[Function] = functions! {
     "pg_get_partkeydef" (OID) TEXT strict single stable Pure(no_definition);
     "pg_get_partition_constraintdef" (OID) TEXT strict single stable Pure(no_definition);
     "pg_get_function_sqlbody" (OID) TEXT strict single stable Pure(no_definition);
-    "pg_get_function_arguments" (OID) TEXT strict single stable Pure(function_arguments);
-    "pg_get_function_identity_arguments" (OID) TEXT strict single stable Pure(function_arguments);
-    "pg_get_function_result" (OID) TEXT strict single stable Pure(function_result);
+    "pg_get_function_arguments" (OID) TEXT strict single stable Context(function_arguments);
+    "pg_get_function_identity_arguments" (OID) TEXT strict single stable Context(function_arguments);
+    "pg_get_function_result" (OID) TEXT strict single stable Context(function_result);
     "pg_get_serial_sequence" (TEXT, TEXT) TEXT strict single stable Context(serial_sequence);
 };

@@ -21,6 +21,7 @@ mod privileges;
 mod quote;
 mod random;
 mod regexp;
+mod routines;
 mod shown;
 mod sizes;
 mod system;
@@ -260,6 +261,7 @@ const GROUPS: &[(&str, &[&[Function]])] = &[
             system::FUNCTIONS,
             catalog::FUNCTIONS,
             definitions::FUNCTIONS,
+            routines::FUNCTIONS,
             privileges::FUNCTIONS,
             advisory::FUNCTIONS,
         ],

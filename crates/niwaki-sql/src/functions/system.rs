@@ -378,6 +378,16 @@ fn comment_of(exec: &ExecContext<'_>, object: u32, class: Option<&str>) -> Datum
     {
         return described(definition.comment.as_deref());
     }
+    if is("pg_proc")
+        && let Some(function) = state.function(oid)
+    {
+        return described(function.comment.as_deref());
+    }
+    if is("pg_trigger")
+        && let Some((_, trigger)) = state.trigger(oid)
+    {
+        return described(trigger.comment.as_deref());
+    }
     Datum::Null
 }
 

@@ -13,6 +13,7 @@ mod planner;
 mod scan;
 mod selectivity;
 mod tid_path;
+mod trigger;
 mod virtual_key;
 mod window;
 mod window_order;
@@ -34,6 +35,9 @@ pub(crate) use estimate::{Estimate, estimate};
 pub(crate) use implication::implies;
 pub(crate) use planner::plan_statement;
 pub(crate) use scan::{BitmapPlan, IndexPath, KeyCondition, ScanPath as PathPlan, ScanPlan};
+pub(crate) use trigger::{
+    RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall, TriggerStep,
+};
 pub(crate) use window::{
     Bound, Exclusion, Frame, FrameMode, Window, WindowBody, WindowCall, WindowPlan, Windowing,
 };
@@ -227,6 +231,8 @@ pub(crate) struct ModifyPlan {
     pub(crate) checks: Vec<(String, Expr)>,
     /// Conditions of views WITH CHECK OPTION over the new row: the view's name, condition.
     pub(crate) view_checks: Vec<(String, Expr)>,
+    /// Row triggers.
+    pub(crate) triggers: Option<Arc<RowTriggers>>,
     /// RETURNING, over the input's row with the new row in the target's slots.
     pub(crate) returning: Vec<Expr>,
     /// Conditions that a newer version of the row must satisfy, over the input's row.

@@ -460,6 +460,7 @@ impl Planner {
         let ModifyQuery { kind, relation, name, source, width, start, .. } = query;
         let (mut values, mut returning) = (query.values, query.returning);
         let (generated, checks) = (query.generated, query.checks);
+        let triggers = query.triggers;
         let mut view_checks = query.view_checks;
         let in_checks = view_checks.iter_mut().map(|(_, condition)| condition);
         for expr in values.iter_mut().flatten().chain(&mut returning).chain(in_checks) {
@@ -506,6 +507,7 @@ impl Planner {
             generated,
             checks,
             view_checks,
+            triggers,
             returning,
             recheck,
             conflict,

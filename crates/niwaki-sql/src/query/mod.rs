@@ -16,7 +16,8 @@ use crate::context::ColumnInfo;
 use crate::expr::Expr;
 use crate::functions::Function;
 use crate::plan::{
-    AggregateCall, ConflictPlan, LockTarget, ModifyKind, SetCall, SetKind, SlotRange, Windowing,
+    AggregateCall, ConflictPlan, LockTarget, ModifyKind, RowTriggers, SetCall, SetKind, SlotRange,
+    Windowing,
 };
 
 pub(crate) use grouping_sets::{CUBE_MAX, GroupingClause, GroupingItem, GroupingSets, SETS_MAX};
@@ -264,6 +265,8 @@ pub(crate) struct ModifyQuery {
     pub(crate) checks: Vec<(String, Expr)>,
     /// Conditions of views WITH CHECK OPTION over the new row: the view's name, condition.
     pub(crate) view_checks: Vec<(String, Expr)>,
+    /// Row triggers.
+    pub(crate) triggers: Option<Arc<RowTriggers>>,
     pub(crate) returning: Vec<Expr>,
     pub(crate) conflict: Option<ConflictPlan>,
 }

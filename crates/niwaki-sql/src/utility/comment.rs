@@ -4,6 +4,7 @@ use niwaki_catalog::RelationKind;
 use pg_query::protobuf::{CommentStmt, ObjectType};
 use pg_query::{Node, NodeEnum};
 
+use super::function::function_in;
 use super::read::{qualified, strings, unexpected};
 use super::statement::{Name, Utility};
 use crate::error::{Result, SqlError};
@@ -46,13 +47,22 @@ pub enum CommentTarget {
         /// Its constraint.
         name: String,
     },
+    /// A function.
+    Function(super::FunctionName),
+    /// A trigger.
+    Trigger {
+        /// The table.
+        relation: Name,
+        /// Its trigger.
+        name: String,
+    },
     /// A schema.
     Schema(String),
     /// The database.
     Database(String),
 }
 
-pub(super) fn comment(s: &CommentStmt) -> Result<Utility> {
+pub(super) fn comment(s: &CommentStmt, source: &str) -> Result<Utility> {
     let parts: Vec<String> = match s.object.as_deref().and_then(|node| node.node.as_ref()) {
         Some(NodeEnum::List(list)) => strings(&list.items),
         Some(NodeEnum::String(text)) => vec![text.sval.clone()],
@@ -96,6 +106,13 @@ pub(super) fn comment(s: &CommentStmt) -> Result<Utility> {
             };
             let domain = type_named(list.items.first())?;
             CommentTarget::DomainConstraint { domain, name: single()? }
+        }
+        ObjectType::ObjectFunction | ObjectType::ObjectRoutine => {
+            CommentTarget::Function(function_in(s.object.as_deref(), source)?)
+        }
+        ObjectType::ObjectTrigger => {
+            let (relation, name) = within()?;
+            CommentTarget::Trigger { relation, name }
         }
         ObjectType::ObjectSchema => CommentTarget::Schema(single()?),
         ObjectType::ObjectDatabase => CommentTarget::Database(single()?),

@@ -6,6 +6,7 @@
 mod comment;
 mod domain;
 mod foreign_key;
+mod function;
 mod read;
 mod read_copy;
 mod read_definition;
@@ -13,6 +14,7 @@ mod read_table;
 mod statement;
 #[cfg(test)]
 mod tests;
+mod trigger;
 mod type_name;
 mod types;
 mod view;
@@ -20,6 +22,9 @@ mod view;
 pub use comment::CommentTarget;
 pub use domain::{DomainAction, DomainSpec};
 pub use foreign_key::ForeignKeySpec;
+pub use function::{
+    ArgumentType, CreateFunction, FunctionName, FunctionStatement, TraitChanges, check_language,
+};
 pub(crate) use read::query_text;
 pub use read::{expression_text, read};
 pub use statement::{
@@ -29,6 +34,7 @@ pub use statement::{
     Rename, RenameTarget, SequenceOptions, SetCommand, TransactionCommand, TransactionModes,
     Utility, Vacuum, VacuumTarget,
 };
+pub use trigger::{CreateTrigger, TriggerStatement, WhichTriggers};
 pub use type_name::column_type;
 pub use types::{AttributeSpec, TypeStatement, UserTypeName};
 pub use view::CreateView;

@@ -10,10 +10,12 @@ use pg_query::protobuf::{
 };
 use pg_query::{DeparseOptions, NodeEnum};
 
+use super::function::{self, FunctionStatement};
 use super::statement::{
     Drop, FetchCount, IndexCleanup, LockMode, Name, Persistence, Rename, RenameTarget, SetCommand,
     TransactionCommand, TransactionModes, Utility, Vacuum, VacuumTarget,
 };
+use super::trigger::{self, TriggerStatement};
 use super::type_name::column_type;
 use super::types::{self, TypeStatement};
 use super::{domain, read_copy, read_definition, read_table};
@@ -71,7 +73,16 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
         {
             types::drop_types(s)?
         }
+        NodeEnum::DropStmt(s) if function::is_function(s.remove_type)? => {
+            function::drop_functions(s, source)?
+        }
+        NodeEnum::DropStmt(s) if s.remove_type == ObjectType::ObjectTrigger as i32 => {
+            trigger::drop_trigger(s)?
+        }
         NodeEnum::DropStmt(s) => drop_objects(s)?,
+        NodeEnum::CreateFunctionStmt(s) => function::create_function(s, source)?,
+        NodeEnum::AlterFunctionStmt(s) => function::alter_function(s, source)?,
+        NodeEnum::CreateTrigStmt(s) => trigger::create_trigger(s, source)?,
         NodeEnum::RenameStmt(s) => rename(s, source)?,
         NodeEnum::TruncateStmt(s) => Utility::Truncate {
             names: names(&s.relations, source)?,
@@ -139,9 +150,9 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
             Utility::CloseCursor((!s.portalname.is_empty()).then(|| s.portalname.clone()))
         }
         NodeEnum::CreateExtensionStmt(s) => extension(&s.extname)?,
-        NodeEnum::CommentStmt(s) => super::comment::comment(s)?,
+        NodeEnum::CommentStmt(s) => super::comment::comment(s, source)?,
         NodeEnum::AlterObjectSchemaStmt(s) => set_schema(s, source)?,
-        NodeEnum::AlterOwnerStmt(s) => owner(s)?,
+        NodeEnum::AlterOwnerStmt(s) => owner(s, source)?,
         NodeEnum::ListenStmt(s) => Utility::Listen(s.conditionname.clone()),
         NodeEnum::UnlistenStmt(s) => {
             Utility::Unlisten((!s.conditionname.is_empty()).then(|| s.conditionname.clone()))
@@ -343,6 +354,10 @@ fn set_schema(s: &protobuf::AlterObjectSchemaStmt, source: &str) -> Result<Utili
     if let Some((name, domain)) = types::type_of_statement(s.object_type, s.object.as_deref())? {
         return Ok(Utility::Type(TypeStatement::SetSchema { name, schema, domain }));
     }
+    if function::is_function(s.object_type)? {
+        let function = function::function_in(s.object.as_deref(), source)?;
+        return Ok(Utility::Function(FunctionStatement::SetSchema { function, schema }));
+    }
     Ok(Utility::SetSchema {
         relation: relation_name(s.relation.as_ref(), source)?,
         kind: kind_of(s.object_type, "SET SCHEMA of")?,
@@ -351,10 +366,15 @@ fn set_schema(s: &protobuf::AlterObjectSchemaStmt, source: &str) -> Result<Utili
     })
 }
 
-fn owner(s: &protobuf::AlterOwnerStmt) -> Result<Utility> {
+fn owner(s: &protobuf::AlterOwnerStmt, source: &str) -> Result<Utility> {
     if let Some((name, domain)) = types::type_of_statement(s.object_type, s.object.as_deref())? {
         let role = role_name(s.newowner.as_ref())?;
         return Ok(Utility::Type(TypeStatement::Owner { name, role, domain }));
+    }
+    if function::is_function(s.object_type)? {
+        let function = function::function_in(s.object.as_deref(), source)?;
+        let role = role_name(s.newowner.as_ref())?;
+        return Ok(Utility::Function(FunctionStatement::Owner { function, role }));
     }
     let object = s.object.as_deref().and_then(|node| node.node.as_ref());
     match (ObjectType::try_from(s.object_type), object) {
@@ -402,6 +422,16 @@ fn rename(s: &protobuf::RenameStmt, source: &str) -> Result<Utility> {
     }
     if s.rename_type == ObjectType::ObjectAttribute as i32 {
         return Err(SqlError::unsupported("RENAME ATTRIBUTE"));
+    }
+    if function::is_function(s.rename_type)? {
+        let function = function::function_in(s.object.as_deref(), source)?;
+        let to = s.newname.clone();
+        return Ok(Utility::Function(FunctionStatement::Rename { function, to }));
+    }
+    if s.rename_type == ObjectType::ObjectTrigger as i32 {
+        let table = relation_name(s.relation.as_ref(), source)?;
+        let (name, to) = (s.subname.clone(), s.newname.clone());
+        return Ok(Utility::Trigger(TriggerStatement::Rename { table, name, to }));
     }
     if s.rename_type == ObjectType::ObjectDomconstraint as i32
         && let Some(NodeEnum::List(list)) = s.object.as_ref().and_then(|node| node.node.as_ref())

@@ -374,7 +374,11 @@ fn alter_command(c: &AlterTableCmd, table: &str, source: &str) -> Result<AlterCo
     };
     let column_action =
         |action: AlterColumn| Ok(AlterCommand::Column { name: c.name.clone(), action });
-    match T::try_from(c.subtype).unwrap_or(T::Undefined) {
+    let subtype = T::try_from(c.subtype).unwrap_or(T::Undefined);
+    if let Some((which, mode)) = super::trigger::enabled(subtype, &c.name) {
+        return Ok(AlterCommand::EnableTrigger { which, mode });
+    }
+    match subtype {
         T::AtAddColumn => {
             let Some(NodeEnum::ColumnDef(d)) = definition() else {
                 return Err(unexpected("ADD COLUMN"));

@@ -351,6 +351,14 @@ pub enum AlterCommand {
         check_time: ConstraintTime,
     },
     /// OWNER TO, with the role's name.
+    /// ENABLE TRIGGER, DISABLE TRIGGER
+    EnableTrigger {
+        /// Which.
+        which: super::WhichTriggers,
+        /// In which sessions they are fired then.
+        mode: niwaki_catalog::TriggerMode,
+    },
+    /// OWNER TO
     Owner(String),
     /// SET (…)
     SetOptions(Vec<(String, Option<String>)>),
@@ -600,6 +608,10 @@ pub enum Utility {
     },
     /// CREATE TYPE, ALTER TYPE, DROP TYPE
     Type(super::TypeStatement),
+    /// A statement on functions.
+    Function(super::FunctionStatement),
+    /// A statement on triggers.
+    Trigger(super::TriggerStatement),
     /// CREATE TABLE
     CreateTable(Box<CreateTable>),
     /// CREATE VIEW

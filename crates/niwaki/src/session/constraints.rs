@@ -12,7 +12,7 @@ use niwaki_sql::utility::Name;
 use niwaki_table::DeferredKey;
 
 use super::errors::of_table;
-use super::foreign_keys::{Change, Key};
+use super::foreign_keys::{Change, Event, Key};
 use super::{Block, Session};
 use crate::Result;
 use crate::result::ResultSink;
@@ -105,8 +105,8 @@ impl Session {
         // who writes a circle of ON UPDATE CASCADE that never rests is interrupted as in any statement.
         loop {
             let keys = self.work.take_deferred();
-            let references = self.foreign_keys.noted.take();
-            if keys.is_empty() && references.is_empty() {
+            let events = self.foreign_keys.noted.take();
+            if keys.is_empty() && events.is_empty() {
                 return Ok(());
             }
             let state = self.catalog.state();
@@ -120,12 +120,20 @@ impl Session {
                     self.check_key(&key)?;
                 }
             }
-            for noted in references {
-                if self.deferred.waits(&state, &noted) {
-                    self.deferred.references.push(noted);
-                } else {
-                    self.control.check_interrupts().map_err(niwaki_txn::Error::from)?;
-                    self.see_to(&noted)?;
+            for event in events {
+                match event {
+                    Event::Key(noted) if self.deferred.waits(&state, &noted) => {
+                        self.deferred.references.push(noted);
+                    }
+                    Event::Key(noted) => {
+                        self.control.check_interrupts().map_err(niwaki_txn::Error::from)?;
+                        self.see_to(&noted)?;
+                    }
+                    Event::Trigger(trigger) => {
+                        self.control.check_interrupts().map_err(niwaki_txn::Error::from)?;
+                        let snapshot = self.open_transaction()?.snapshot_for_write()?;
+                        self.with_context(&snapshot, &mut |context| trigger.fire(context))?;
+                    }
                 }
             }
         }

@@ -138,8 +138,9 @@ impl Session {
             fields: Fields::new(),
         };
         let of_domains = relation.visible_columns().any(|(_, column)| column.domain.is_some());
-        // Checks, domains and computed defaults need the executor, row by row.
-        let rows = if relation.checks.is_empty() && missing.is_empty() && !of_domains {
+        // Checks, triggers, domains and computed defaults need the executor, row by row.
+        let plain = relation.checks.is_empty() && relation.triggers.is_empty();
+        let rows = if plain && missing.is_empty() && !of_domains {
             out.copy_in(positions.len())?;
             self.copy_in_batches(&mut reader, out)?
         } else {
@@ -226,7 +227,7 @@ impl Session {
     ) -> Result<u64> {
         if reader.options.freeze {
             return Err(SqlError::unsupported(
-                "COPY FREEZE into a table with CHECK constraints or computed defaults",
+                "COPY FREEZE into a table with CHECK constraints, triggers or computed defaults",
             ));
         }
         let relation = reader.relation;
@@ -241,10 +242,11 @@ impl Session {
             let number = input.line_number();
             reader.read(input.line(&line), number, &mut row)?;
             let parameters: Vec<Datum> = reader.positions.iter().map(|p| row[*p].clone()).collect();
-            self.run_planned(insert, &parameters, &mut nowhere).map_err(|error| {
+            let done = self.run_planned(insert, &parameters, &mut nowhere).map_err(|error| {
                 error.within_context(context(&relation.name, number, input.line(&line)))
             })?;
-            total += 1;
+            // A trigger may have left it out.
+            total += done.rows;
         }
         self.in_parts = false;
         Ok(total)

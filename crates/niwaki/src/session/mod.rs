@@ -50,6 +50,7 @@ use foreign_keys::ForeignKeys;
 pub(crate) use query::columns_of_expression;
 pub(crate) use source::{DATABASE_OID, schema_name};
 use transaction::{Block, Level};
+pub(crate) use views::unrunnable;
 
 /// A prepared statement, as Describe shows it.
 #[derive(Clone, Debug)]

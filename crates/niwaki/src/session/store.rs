@@ -3,11 +3,11 @@
 use std::ops::{Bound, Range, RangeBounds};
 
 use niwaki_catalog::{CatalogState, Relation};
-use niwaki_sql::SqlError;
 use niwaki_sql::store::{
     InsertOutcome, LockWait, RowBatch, RowLock, RowOutcome, ScanEffort, ScanPath, ScanState, Store,
     TableLock,
 };
+use niwaki_sql::{FiredTrigger, SqlError};
 use niwaki_storage::{ReadAhead, Tid};
 use niwaki_table::{
     BitmapScan, ChangedRow, Direction, Error as TableError, IndexScan, LockOutcome, Lookup, Modify,
@@ -33,7 +33,7 @@ pub(super) struct TableStore<'s> {
     pub(super) locked: bool,
     /// The newest version of a row that the executor is judging again: its next change goes there.
     pub(super) pending: Option<RowTarget>,
-    /// Where changes are noted that foreign keys have something to say to.
+    /// Where changes are noted that foreign keys have something to say to, and triggers that are fired later.
     pub(super) noted: &'s mut Noted,
     /// Rows that this snapshot does not see as they are refuse to be changed (40001).
     pub(super) crosscheck: Option<&'s Snapshot>,
@@ -510,6 +510,11 @@ impl Store for TableStore<'_> {
             LockOutcome::SelfModified => RowOutcome::SelfModified,
             LockOutcome::Skipped => RowOutcome::Locked,
         })
+    }
+
+    fn fire_later(&mut self, trigger: FiredTrigger) -> Result<()> {
+        self.noted.fired(trigger);
+        Ok(())
     }
 
     fn blocks(&mut self, relation: &Relation) -> Result<u32> {

@@ -180,6 +180,8 @@ impl Session {
             | Utility::CreateSequence { .. }
             | Utility::AlterSequence { .. }
             | Utility::Type(_)
+            | Utility::Function(_)
+            | Utility::Trigger(_)
             | Utility::Drop(_)
             | Utility::Alter { .. }
             | Utility::Rename(_)
@@ -239,6 +241,8 @@ impl Session {
             Utility::CreateSequence { .. } => "CREATE SEQUENCE",
             Utility::AlterSequence { .. } => "ALTER SEQUENCE",
             Utility::Type(statement) => statement.tag(),
+            Utility::Function(statement) => statement.tag(),
+            Utility::Trigger(statement) => statement.tag(),
             Utility::Drop(_) => "DROP TABLE",
             Utility::Reindex(_) => "REINDEX",
             Utility::Alter { .. } | Utility::Rename(_) | Utility::SetSchema { .. } => "ALTER TABLE",

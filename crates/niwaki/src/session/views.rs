@@ -1,6 +1,8 @@
-//! Looking for views that cannot be read any more (invariant T2).
+//! Looking for views that cannot be read any more (invariant T2), and for triggers that cannot be fired (T3).
 
-use niwaki_catalog::Relation;
+use std::sync::Arc;
+
+use niwaki_catalog::{FunctionDefinition, Relation, Trigger};
 
 use super::Session;
 use crate::Result;
@@ -13,6 +15,28 @@ impl Session {
         self.end_implicit()?;
         Ok(found.err().map(|error| error.message.clone()))
     }
+
+    /// What is wrong with a trigger of a table, if something is.
+    pub(crate) fn unfireable(
+        &mut self,
+        table: &Arc<Relation>,
+        trigger: &Trigger,
+    ) -> Result<Option<String>> {
+        self.ensure_transaction()?;
+        let found =
+            self.with_analysis(|context| niwaki_sql::check_stored_trigger(trigger, table, context));
+        self.end_implicit()?;
+        Ok(found.err().map(|error| error.message.clone()))
+    }
+}
+
+/// What is wrong with a function, if something is.
+pub(crate) fn unrunnable(function: &FunctionDefinition) -> Option<String> {
+    if !function.is_for_triggers() || !function.arguments.is_empty() {
+        return Some(format!("function {} is none for triggers", function.name));
+    }
+    let found = niwaki_sql::read_body(&function.body);
+    found.err().map(|error| format!("function {}: {}", function.name, error.message))
 }
 
 #[cfg(test)]
@@ -39,6 +63,60 @@ mod tests {
         let found = database.check().unwrap().violations;
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((&*found[0].invariant, &*found[0].file), ("T2", "v"));
+    }
+
+    #[test]
+    fn triggers_that_cannot_be_fired_are_found() {
+        let database = Database::in_memory().unwrap();
+        let mut session = database.session();
+        session.execute("create table t (a int, b int)", ()).unwrap();
+        let function = "create function f() returns trigger language plpgsql as \
+            'begin new.b := new.a; return new; end'";
+        session.execute(function, ()).unwrap();
+        let trigger = "create trigger r before update of a on t for each row when (new.a > 1) \
+            execute function f()";
+        session.execute(trigger, ()).unwrap();
+        assert_eq!(database.check().unwrap().violations, []);
+        let mut broken = Vec::new();
+        for wrong in 0..4 {
+            // What no statement does.
+            session.execute("begin", ()).unwrap();
+            let state = session.catalog.state();
+            let mut table = state.lookup(PUBLIC_SCHEMA, "t").unwrap().definition.clone();
+            let trigger = &mut table.triggers[0];
+            match wrong {
+                0 => trigger.columns = vec![7],
+                1 => trigger.when = Some("new.c > 1".to_owned()),
+                2 => trigger.function = niwaki_catalog::Oid(99_999),
+                _ => trigger.update = false,
+            }
+            let transaction = session.transaction.as_ref().unwrap();
+            let before = state.lookup(PUBLIC_SCHEMA, "t").unwrap().definition.clone();
+            session.catalog.update(transaction, table).unwrap();
+            session.execute("commit", ()).unwrap();
+            let found = database.check().unwrap().violations;
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert_eq!((&*found[0].invariant, &*found[0].file), ("T3", "t"));
+            broken.push(found[0].detail.clone());
+            session.execute("begin", ()).unwrap();
+            let transaction = session.transaction.as_ref().unwrap();
+            session.catalog.update(transaction, before).unwrap();
+            session.execute("commit", ()).unwrap();
+        }
+        broken.dedup();
+        assert_eq!(broken.len(), 4, "{broken:?}");
+        // A function whose body is none.
+        session.execute("begin", ()).unwrap();
+        let state = session.catalog.state();
+        let function = state.functions()[0];
+        let transaction = session.transaction.as_ref().unwrap();
+        let body = "return".to_owned();
+        let function = niwaki_catalog::FunctionDefinition { body, ..(**function).clone() };
+        session.catalog.update_function(transaction, function).unwrap();
+        session.execute("commit", ()).unwrap();
+        let found = database.check().unwrap().violations;
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((&*found[0].invariant, &*found[0].file), ("T3", "f"));
     }
 
     #[test]

@@ -20,6 +20,9 @@ const ATTRDEF: Oid = Oid(2604);
 const REWRITE: Oid = Oid(2618);
 pub(super) const CONSTRAINT: Oid = Oid(2606);
 pub(super) const NAMESPACE: Oid = Oid(2615);
+pub(super) const PROC: Oid = Oid(1255);
+pub(super) const TRIGGER: Oid = Oid(2620);
+const LANGUAGE: Oid = Oid(2612);
 
 /// An object: its catalog, its number, and the number of its column.
 type Object = (Oid, Oid, usize);
@@ -38,6 +41,17 @@ fn pg_depend(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     };
     for relation in wanted.into_iter().filter(|relation| relation.view.is_none()) {
         dependencies(reader, relation, emit)?;
+    }
+    if named.is_some() {
+        return Ok(());
+    }
+    for function in state.functions() {
+        let own = [number(PROC), number(function.oid), int4(0)];
+        let language = (LANGUAGE, Oid(super::routines::PLPGSQL));
+        for (class, oid) in [(NAMESPACE, function.schema), language] {
+            let [a, b, c] = own.clone();
+            emit(&[a, b, c, number(class), number(oid), int4(0), text("n")])?;
+        }
     }
     Ok(())
 }
@@ -105,6 +119,22 @@ fn dependencies(reader: &Reader<'_>, relation: &Arc<Relation>, emit: Emit<'_>) -
         }
         if let Some(sequence) = column.sequence {
             depends((CLASS, sequence, 0), default, "n")?;
+        }
+    }
+    for trigger in &relation.triggers {
+        let object = (TRIGGER, trigger.oid, 0);
+        depends((CLASS, relation.oid, 0), object, "a")?;
+        if trigger.function >= Oid::FIRST_USER {
+            depends((PROC, trigger.function, 0), object, "n")?;
+        }
+        let mut columns: Vec<usize> = trigger.columns.iter().copied().map(usize::from).collect();
+        if let Some(when) = &trigger.when {
+            columns.extend(niwaki_sql::condition_columns(when, relation).unwrap_or_default());
+        }
+        columns.sort_unstable();
+        columns.dedup();
+        for column in columns {
+            depends((CLASS, relation.oid, column + 1), object, "n")?;
         }
     }
     for constraint in reader.state.constraints_of(relation) {

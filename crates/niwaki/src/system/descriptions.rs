@@ -4,7 +4,7 @@
 use niwaki_catalog::{Oid, check_oid};
 use niwaki_types::Datum;
 
-use super::depend::{CLASS, CONSTRAINT, NAMESPACE};
+use super::depend::{CLASS, CONSTRAINT, NAMESPACE, PROC, TRIGGER};
 use super::table::{Computed, Emit, Reader, Result, int4, number, text};
 use crate::session::DATABASE_OID;
 
@@ -40,6 +40,16 @@ fn pg_description(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     }
     for constraint in super::constraints::constraints(reader, "objoid", "") {
         describe(CONSTRAINT, constraint.oid, 0, constraint.comment())?;
+    }
+    for function in state.functions() {
+        if wanted.is_none_or(|wanted| wanted == function.oid) {
+            describe(PROC, function.oid, 0, function.comment.as_deref())?;
+        }
+    }
+    for (_, trigger) in state.triggers() {
+        if wanted.is_none_or(|wanted| wanted == trigger.oid) {
+            describe(TRIGGER, trigger.oid, 0, trigger.comment.as_deref())?;
+        }
     }
     for definition in super::types::in_order(state) {
         let oid = Oid(definition.type_oid().0);

@@ -12,6 +12,7 @@ mod keys;
 mod objects;
 mod own;
 mod relations;
+mod routines;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -53,6 +54,7 @@ const CATALOGS: &[&Computed] = &[
     &relations::PG_REWRITE,
     &depend::PG_DEPEND,
     &types::PG_ENUM,
+    &routines::PG_TRIGGER,
     &descriptions::PG_DESCRIPTION,
     &descriptions::PG_SHDESCRIPTION,
     &objects::PG_NAMESPACE,
@@ -89,6 +91,9 @@ const INFORMATION: &[&Computed] = &[
     &keys::CONSTRAINT_COLUMN_USAGE,
     &keys::CONSTRAINT_TABLE_USAGE,
     &information_schema::SEQUENCES,
+    &routines::TRIGGERS,
+    &routines::TRIGGERED_UPDATE_COLUMNS,
+    &routines::ROUTINES,
     &information_schema::VIEWS,
     &information_schema::VIEW_TABLE_USAGE,
     &information_schema::VIEW_COLUMN_USAGE,
@@ -111,7 +116,6 @@ const RECORDED: &[&str] = &[
     "pg_amproc",
     "pg_cast",
     "pg_collation",
-    "pg_language",
     "pg_opclass",
     "pg_opfamily",
     "pg_range",
@@ -169,10 +173,12 @@ fn builtin(relation: &'static BuiltinRelation) -> Relation {
         Rows::None
     } else if RECORDED.contains(&name) {
         Rows::Recorded(name, |_| true, None)
+    } else if name == routines::PG_LANGUAGE.name {
+        Rows::Recorded(name, |_| true, Some(&routines::PG_LANGUAGE))
     } else if name == types::PG_TYPE.name {
         Rows::Recorded(name, |_| true, Some(&types::PG_TYPE))
     } else if name == "pg_proc" {
-        Rows::Recorded(name, niwaki_sql::is_function_shown, None)
+        Rows::Recorded(name, niwaki_sql::is_function_shown, Some(&routines::PG_PROC))
     } else if name == "pg_operator" {
         Rows::Recorded(name, niwaki_sql::is_operator_shown, None)
     } else if let Some((source, columns)) = own::source_of(name) {
@@ -219,6 +225,7 @@ fn view(oid: Oid, schema: Oid, name: &str, columns: &[&BuiltinColumn], rows: Row
             .collect(),
         checks: Vec::new(),
         foreign_keys: Vec::new(),
+        triggers: Vec::new(),
         comment: None,
         options: RelationOptions::default(),
         index: None,

@@ -86,7 +86,9 @@ pub(super) fn kind_letter(relation: &Relation) -> &'static str {
 /// `pg_class.relhastriggers`: in PostgreSQL triggers enforce foreign keys, and clients look for foreign keys only where
 /// there are some.
 pub(super) fn has_triggers(state: &CatalogState, relation: &Relation) -> bool {
-    !relation.foreign_keys.is_empty() || !state.foreign_keys_to(relation.oid).is_empty()
+    !relation.triggers.is_empty()
+        || !relation.foreign_keys.is_empty()
+        || !state.foreign_keys_to(relation.oid).is_empty()
 }
 
 fn pg_class(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {

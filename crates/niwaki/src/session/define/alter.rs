@@ -82,6 +82,9 @@ impl Definer<'_> {
             AlterCommand::AlterConstraint { name, check_time } => {
                 self.alter_constraint(&relation, name, *check_time)
             }
+            AlterCommand::EnableTrigger { which, mode } => {
+                self.enable_trigger(&relation, which, *mode)
+            }
             AlterCommand::Owner(role) => self.may_own(role),
             AlterCommand::DropConstraint { name, if_exists, cascade } => {
                 if self.drop_constraint(&relation, name, *cascade)? {
@@ -318,6 +321,7 @@ fn lock_of(command: &AlterCommand) -> TableLockMode {
         AlterCommand::SetOptions(_)
         | AlterCommand::ResetOptions(_)
         | AlterCommand::ValidateConstraint(_) => TableLockMode::ShareUpdateExclusive,
+        AlterCommand::EnableTrigger { .. } => TableLockMode::ShareRowExclusive,
         AlterCommand::AddConstraint(constraint)
             if matches!(constraint.kind, ConstraintSpecKind::Foreign(_)) =>
         {

@@ -8,6 +8,7 @@ use niwaki_types::Datum;
 use super::Definer;
 use super::create_table::{COLUMNS_MAX, check_column_name, too_many_columns};
 use super::depend::{Dependent, Object, still_needed};
+use super::trigger::triggers_on_column;
 use crate::Result;
 
 impl Definer<'_> {
@@ -183,7 +184,8 @@ impl Definer<'_> {
             let columns = query.and_then(|query| query.columns_of(relation.oid));
             columns.is_some_and(|columns| columns.contains(&number))
         });
-        let objects = keys.chain(views.copied().map(Object::View)).collect();
+        let triggers = triggers_on_column(relation, usize::from(number))?;
+        let objects = keys.chain(views.copied().map(Object::View)).chain(triggers).collect();
         self.dependents_on(objects, what)
     }
 
@@ -211,8 +213,9 @@ impl Definer<'_> {
         let shown: Vec<String> =
             computed.iter().map(|other| format!("column {other} of table {table}")).collect();
         if !shown.is_empty() && !cascade {
-            let lines: Vec<String> =
+            let mut lines: Vec<String> =
                 shown.iter().map(|other| format!("{other} depends on {what}")).collect();
+            lines.extend(self.lines(&dependents)?);
             return Err(still_needed(&what, &lines));
         }
         self.drop_dependents(&what, dependents, cascade)?;

@@ -28,6 +28,7 @@ impl Definer<'_> {
         let name = &column.name;
         let from = column.column_type();
         self.refuse_generated_readers(relation, name)?;
+        self.refuse_triggers(relation, position)?;
         self.refuse_readers(relation, position)?;
         if column.generated && using.is_some() {
             let message = "cannot specify USING when altering type of generated column";

@@ -38,6 +38,12 @@ impl Definer<'_> {
             CommentTarget::DomainConstraint { domain, name } => {
                 self.comment_on_domain_constraint(domain, name, text.map(str::to_owned))
             }
+            CommentTarget::Function(function) => {
+                self.comment_on_function(function, text.map(str::to_owned))
+            }
+            CommentTarget::Trigger { relation, name } => {
+                self.comment_on_trigger(relation, name, text.map(str::to_owned))
+            }
             CommentTarget::Schema(name) => {
                 let state = self.state();
                 let schema = state.schema_by_name(name).ok_or_else(|| {

@@ -178,6 +178,7 @@ impl Definer<'_> {
             columns: Vec::new(),
             checks: Vec::new(),
             foreign_keys: Vec::new(),
+            triggers: Vec::new(),
             comment: None,
             options: new.options,
             index: Some(new.definition),

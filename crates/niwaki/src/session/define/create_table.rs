@@ -44,6 +44,7 @@ impl Definer<'_> {
             columns: Vec::new(),
             checks: Vec::new(),
             foreign_keys: Vec::new(),
+            triggers: Vec::new(),
             comment: None,
             options: table_options,
             index: None,

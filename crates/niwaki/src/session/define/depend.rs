@@ -20,6 +20,22 @@ pub(super) enum Object {
         constraint: Oid,
     },
     View(Oid),
+    /// A trigger.
+    Trigger {
+        /// The table that has it.
+        table: Oid,
+        trigger: Oid,
+    },
+}
+
+impl Object {
+    /// The relation that it is, or is a part of.
+    fn relation(self) -> Oid {
+        match self {
+            Self::ForeignKey { table, .. } | Self::Trigger { table, .. } => table,
+            Self::View(view) => view,
+        }
+    }
 }
 
 /// An object that cannot stay.
@@ -79,13 +95,12 @@ impl Definer<'_> {
         objects.sort_by_key(|object| match object {
             Object::ForeignKey { constraint, .. } => Reverse(*constraint),
             Object::View(view) => Reverse(*view),
+            Object::Trigger { trigger, .. } => Reverse(*trigger),
         });
         for object in objects {
-            let goes_anyway = match object {
-                Object::ForeignKey { table, .. } => going.contains(&table),
-                Object::View(view) => going.contains(&view),
-            };
-            if goes_anyway || found.iter().any(|known| known.object == object) {
+            if going.contains(&object.relation())
+                || found.iter().any(|known| known.object == object)
+            {
                 continue;
             }
             if let Object::View(view) = object {
@@ -132,9 +147,7 @@ impl Definer<'_> {
     fn shown(&mut self, dependents: &[Dependent]) -> Result<Vec<String>> {
         let mut shown = Vec::with_capacity(dependents.len());
         for dependent in dependents {
-            let (Object::ForeignKey { table: relation, .. } | Object::View(relation)) =
-                dependent.object;
-            let relation = self.current(relation)?;
+            let relation = self.current(dependent.object.relation())?;
             let name = self.shown_name(&relation);
             shown.push(match dependent.object {
                 Object::View(_) => format!("view {name}"),
@@ -142,6 +155,11 @@ impl Definer<'_> {
                     let key = relation.foreign_keys.iter().find(|key| key.oid == constraint);
                     let key = key.map_or("?", |key| key.name.as_str());
                     format!("constraint {key} on table {name}")
+                }
+                Object::Trigger { trigger, .. } => {
+                    let trigger = relation.triggers.iter().find(|known| known.oid == trigger);
+                    let trigger = trigger.map_or("?", |trigger| trigger.name.as_str());
+                    format!("trigger {trigger} on table {name}")
                 }
             });
         }
@@ -169,15 +187,14 @@ impl Definer<'_> {
             return Err(still_needed(what, &self.lines(&dependents)?));
         }
         for dependent in &dependents {
-            let (Object::ForeignKey { table: relation, .. } | Object::View(relation)) =
-                dependent.object;
-            self.lock(relation, TableLockMode::AccessExclusive)?;
+            self.lock(dependent.object.relation(), TableLockMode::AccessExclusive)?;
         }
         let shown = self.shown(&dependents)?;
         self.cascades(&shown);
         for dependent in dependents.into_iter().rev() {
             match dependent.object {
                 Object::View(view) => self.remove(view)?,
+                Object::Trigger { table, trigger } => self.remove_trigger(table, trigger)?,
                 Object::ForeignKey { table, constraint } => {
                     let table = self.current(table)?;
                     self.refuse_pending(&table, "ALTER TABLE")?;

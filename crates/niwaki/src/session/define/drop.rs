@@ -200,7 +200,10 @@ impl Definer<'_> {
             state.relations().filter(|r| r.schema == schema.oid).cloned().collect();
         let types: Vec<_> =
             state.user_types().filter(|found| found.schema == schema.oid).cloned().collect();
-        let empty = members.is_empty() && types.is_empty();
+        let functions = state.functions().into_iter().filter(|found| found.schema == schema.oid);
+        let functions: Vec<_> =
+            functions.map(|found| niwaki_catalog::FunctionDefinition::clone(found)).collect();
+        let empty = members.is_empty() && types.is_empty() && functions.is_empty();
         if !empty && !cascade {
             return Err(SqlError::new(
                 "2BP01",
@@ -231,6 +234,10 @@ impl Definer<'_> {
             self.lock(found.oid, TableLockMode::AccessExclusive)?;
         }
         self.drop_all(types, true)?;
+        for function in &functions {
+            self.lock(function.oid, TableLockMode::AccessExclusive)?;
+        }
+        self.drop_all_functions(&functions, true)?;
         let transaction = self.session.transaction.as_ref().ok_or_else(super::no_transaction)?;
         self.session.catalog.remove_schema(transaction, schema.oid)?;
         Ok(())

@@ -16,6 +16,7 @@ mod depend;
 mod domains;
 mod drop;
 mod foreign_key;
+mod function;
 mod identity;
 mod names;
 mod operator_class;
@@ -25,6 +26,7 @@ mod rewrite;
 mod schema;
 mod sequence;
 mod temporary;
+mod trigger;
 mod truncate;
 mod types;
 mod view;
@@ -78,6 +80,8 @@ pub(super) fn run(
             Ok("ALTER SEQUENCE")
         }
         Utility::Type(statement) => definer.type_statement(statement),
+        Utility::Function(statement) => definer.function_statement(statement),
+        Utility::Trigger(statement) => definer.trigger_statement(statement),
         Utility::Drop(drop) => definer.drop(drop),
         Utility::Reindex(reindex) => {
             definer.reindex(reindex)?;

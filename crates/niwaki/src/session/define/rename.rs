@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use niwaki_catalog::{Relation, RelationKind};
 use niwaki_sql::utility::{Rename, RenameTarget};
-use niwaki_sql::{SqlError, rename_column, rename_in_expression};
+use niwaki_sql::{SqlError, rename_column, rename_field, rename_in_expression};
 use niwaki_txn::TableLockMode;
 
 use super::constraint::ConstraintNames;
@@ -65,6 +65,9 @@ impl Definer<'_> {
                 definition.columns[position].name.clone_from(&spec.to);
                 for check in &mut definition.checks {
                     check.expression = rename_column(&check.expression, from, &spec.to)?;
+                }
+                for when in definition.triggers.iter_mut().filter_map(|t| t.when.as_mut()) {
+                    *when = rename_field(when, from, &spec.to)?;
                 }
                 for column in definition.columns.iter_mut().filter(|c| c.generated) {
                     if let Some(text) = &column.default {

@@ -54,6 +54,7 @@ impl Definer<'_> {
             columns: Vec::new(),
             checks: Vec::new(),
             foreign_keys: Vec::new(),
+            triggers: Vec::new(),
             comment: None,
             options: RelationOptions::default(),
             index: None,

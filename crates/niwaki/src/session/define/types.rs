@@ -483,7 +483,8 @@ fn expression_user(
     for relation in state.relations() {
         let defaults = relation.visible_columns().filter_map(|(_, c)| c.default.as_deref());
         let checks = relation.checks.iter().map(|check| check.expression.as_str());
-        for text in defaults.chain(checks) {
+        let conditions = relation.triggers.iter().filter_map(|trigger| trigger.when.as_deref());
+        for text in defaults.chain(checks).chain(conditions) {
             if satisfies(text)? {
                 return Ok(Some(format!("table {}", relation.name)));
             }

@@ -2,6 +2,7 @@
 
 use niwaki_catalog::{
     Column, Oid, Relation, RelationDefinition, RelationKind, RelationOptions, RelationStats,
+    TriggerMode,
 };
 use niwaki_sql::utility::{AlterColumn, AlterCommand, CreateView, Persistence};
 use niwaki_sql::{NewView, SqlError, analyze_view};
@@ -69,6 +70,7 @@ impl Definer<'_> {
             columns,
             checks: Vec::new(),
             foreign_keys: Vec::new(),
+            triggers: Vec::new(),
             comment: None,
             options: view_options,
             index: None,
@@ -241,6 +243,10 @@ pub(super) fn refuse_for_view(view: &Relation, commands: &[AlterCommand]) -> Res
                 "ADD CONSTRAINT"
             }
             AlterCommand::DropConstraint { .. } => "DROP CONSTRAINT",
+            AlterCommand::EnableTrigger { mode, .. } => match mode {
+                TriggerMode::Disabled => "DISABLE TRIGGER",
+                _ => "ENABLE TRIGGER",
+            },
             AlterCommand::ValidateConstraint(_) => "VALIDATE CONSTRAINT",
             AlterCommand::AlterConstraint { .. } => "ALTER CONSTRAINT",
             AlterCommand::Column { action, .. } => match action {

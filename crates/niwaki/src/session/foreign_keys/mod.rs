@@ -27,7 +27,7 @@ use niwaki_types::Datum;
 use super::Session;
 use crate::Result;
 
-pub(super) use noted::{Change, Key, Noted};
+pub(super) use noted::{Change, Event, Key, Noted};
 use query::QueryKind;
 
 /// What a session keeps of foreign keys.

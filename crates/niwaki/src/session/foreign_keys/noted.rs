@@ -1,6 +1,7 @@
 //! Notes of what statements did to rows that refer or are referred to.
 
 use niwaki_catalog::{CatalogState, ForeignKey, Oid, Relation};
+use niwaki_sql::FiredTrigger;
 use niwaki_types::Datum;
 
 /// A change that a foreign key has something to say to.
@@ -23,10 +24,19 @@ pub(in crate::session) enum Change {
     Replaced { old: Box<[Datum]>, new: Box<[Datum]> },
 }
 
+/// What is to be seen to when the statement has ended.
+#[derive(Debug)]
+pub(in crate::session) enum Event {
+    /// A change that a foreign key has something to say to.
+    Key(Key),
+    /// A trigger that is fired after a change.
+    Trigger(Box<FiredTrigger>),
+}
+
 /// The notes of the running statement, in order.
 #[derive(Debug, Default)]
 pub(in crate::session) struct Noted {
-    keys: Vec<Key>,
+    events: Vec<Event>,
     /// The last key that was found, and under which definitions: rows that refer to one row often come together. Its row is locked,
     /// so it stays as long as this transaction leaves it.
     found: Option<Found>,
@@ -41,14 +51,23 @@ struct Found {
 
 impl Noted {
     /// Takes what was noted so far.
-    pub(in crate::session) fn take(&mut self) -> Vec<Key> {
-        std::mem::take(&mut self.keys)
+    pub(in crate::session) fn take(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
     }
 
     /// Forgets everything: the statement or its transaction was undone, or ended.
     pub(in crate::session) fn clear(&mut self) {
-        self.keys.clear();
+        self.events.clear();
         self.found = None;
+    }
+
+    /// A trigger is to be fired.
+    pub(in crate::session) fn fired(&mut self, trigger: FiredTrigger) {
+        self.events.push(Event::Trigger(Box::new(trigger)));
+    }
+
+    fn note(&mut self, key: Key) {
+        self.events.push(Event::Key(key));
     }
 
     /// A row was inserted.
@@ -65,7 +84,7 @@ impl Noted {
             return;
         }
         let change = Change::Refers { key };
-        self.keys.push(Key { constraint: foreign_key.oid, table: relation.oid, change });
+        self.note(Key { constraint: foreign_key.oid, table: relation.oid, change });
     }
 
     /// A row was replaced by another.
@@ -87,7 +106,7 @@ impl Noted {
             }
             self.found = None;
             let change = Change::Replaced { old, new: key_of(new, &foreign_key.referenced) };
-            self.keys.push(Key { constraint: *oid, table: relation.oid, change });
+            self.note(Key { constraint: *oid, table: relation.oid, change });
         }
         for foreign_key in &relation.foreign_keys {
             if !is_same(old, new, &foreign_key.columns) {
@@ -111,7 +130,7 @@ impl Noted {
             }
             self.found = None;
             let change = Change::Deleted { old };
-            self.keys.push(Key { constraint: *oid, table: relation.oid, change });
+            self.note(Key { constraint: *oid, table: relation.oid, change });
         }
     }
 

@@ -1,0 +1,286 @@
+//! Functions that users define: what the catalog stores of one, and all of them as a state has them.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use niwaki_types::TypeOid;
+use serde::{Deserialize, Serialize};
+
+use crate::definition::{Oid, RelationKind, is_false};
+use crate::objects::{Object, ObjectKind, damaged};
+use crate::relation::Relation;
+use crate::state::{CatalogState, SearchPath};
+use crate::trigger::Trigger;
+
+/// Language of a function's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FunctionLanguage {
+    /// PL/pgSQL, as far as bodies of triggers go.
+    #[serde(rename = "plpgsql")]
+    PlPgSql,
+}
+
+impl FunctionLanguage {
+    /// Its name in statements.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PlPgSql => "plpgsql",
+        }
+    }
+}
+
+/// What a function promises of its results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum FunctionVolatility {
+    /// IMMUTABLE
+    #[serde(rename = "i")]
+    Immutable,
+    /// STABLE
+    #[serde(rename = "s")]
+    Stable,
+    /// VOLATILE
+    #[default]
+    #[serde(rename = "v")]
+    Volatile,
+}
+
+impl FunctionVolatility {
+    /// PostgreSQL's letter.
+    pub fn letter(self) -> &'static str {
+        match self {
+            Self::Immutable => "i",
+            Self::Stable => "s",
+            Self::Volatile => "v",
+        }
+    }
+}
+
+/// Whether a function may run in parallel workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum FunctionParallel {
+    /// PARALLEL UNSAFE
+    #[default]
+    #[serde(rename = "u")]
+    Unsafe,
+    /// PARALLEL RESTRICTED
+    #[serde(rename = "r")]
+    Restricted,
+    /// PARALLEL SAFE
+    #[serde(rename = "s")]
+    Safe,
+}
+
+impl FunctionParallel {
+    /// PostgreSQL's letter.
+    pub fn letter(self) -> &'static str {
+        match self {
+            Self::Unsafe => "u",
+            Self::Restricted => "r",
+            Self::Safe => "s",
+        }
+    }
+}
+
+/// What CREATE FUNCTION says of a function besides what it does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FunctionTraits {
+    /// IMMUTABLE, STABLE, VOLATILE
+    #[serde(default, skip_serializing_if = "is_volatile")]
+    pub volatility: FunctionVolatility,
+    /// STRICT
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub strict: bool,
+    /// LEAKPROOF
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub leakproof: bool,
+    /// PARALLEL
+    #[serde(default, skip_serializing_if = "is_unsafe")]
+    pub parallel: FunctionParallel,
+    /// COST, when it is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_volatile(volatility: &FunctionVolatility) -> bool {
+    *volatility == FunctionVolatility::Volatile
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_unsafe(parallel: &FunctionParallel) -> bool {
+    *parallel == FunctionParallel::Unsafe
+}
+
+/// Everything the catalog stores about one function.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FunctionDefinition {
+    /// Number of the function.
+    pub oid: Oid,
+    /// Number of its schema.
+    pub schema: Oid,
+    /// Name; functions of one schema that share it differ in their arguments.
+    pub name: String,
+    /// Language of the body.
+    #[serde(rename = "lang")]
+    pub language: FunctionLanguage,
+    /// Oids of the types of its arguments.
+    #[serde(rename = "args", default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<u32>,
+    /// Oid of the type of its result.
+    pub returns: u32,
+    /// The body, as it was written: names in it get their meanings when it runs.
+    pub body: String,
+    /// What else is said of it.
+    #[serde(flatten)]
+    pub traits: FunctionTraits,
+    /// COMMENT ON FUNCTION
+    #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+/// What a call of a function costs that is not written in C.
+const USUAL_COST: f64 = 100.0;
+
+/// Oid of type `trigger` (PostgreSQL's).
+pub const TRIGGER_TYPE: TypeOid = TypeOid(2279);
+
+impl FunctionDefinition {
+    /// Whether triggers can call it.
+    pub fn is_for_triggers(&self) -> bool {
+        self.returns == TRIGGER_TYPE.0
+    }
+
+    /// PostgreSQL's estimate of what a call costs.
+    pub fn cost(&self) -> f64 {
+        self.traits.cost.unwrap_or(USUAL_COST)
+    }
+
+    /// Whether that is another than functions of this language have.
+    pub fn has_unusual_cost(&self) -> bool {
+        self.traits.cost.is_some_and(|cost| (cost - USUAL_COST).abs() > f64::EPSILON)
+    }
+
+    /// What it is stored under: unique among the functions of a schema, since the list of arguments ends it.
+    fn key(&self) -> String {
+        let arguments: Vec<String> = self.arguments.iter().map(u32::to_string).collect();
+        format!("{}({})", self.name, arguments.join(","))
+    }
+
+    pub(crate) fn object(&self) -> crate::Result<Object> {
+        Ok(Object {
+            oid: self.oid,
+            schema: self.schema,
+            name: self.key(),
+            kind: ObjectKind::Function,
+            definition: serde_json::to_string(self)
+                .map_err(|e| damaged(self.oid.0, &e.to_string()))?,
+        })
+    }
+
+    /// The definition that a stored object holds.
+    ///
+    /// # Errors
+    /// [`crate::Error::Damaged`] when it is none.
+    pub(crate) fn of_object(object: &Object) -> crate::Result<Self> {
+        let definition: Self = serde_json::from_str(&object.definition)
+            .map_err(|e| damaged(object.oid.0, &e.to_string()))?;
+        let same = definition.oid == object.oid
+            && definition.schema == object.schema
+            && definition.key() == object.name;
+        if same { Ok(definition) } else { Err(damaged(object.oid.0, "row and definition differ")) }
+    }
+}
+
+/// The functions of a state.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Functions {
+    by_oid: HashMap<Oid, Arc<FunctionDefinition>>,
+    /// Numbers by name, ascending.
+    by_name: HashMap<Arc<str>, Vec<Oid>>,
+}
+
+impl Functions {
+    pub(crate) fn put(&mut self, definition: Arc<FunctionDefinition>) {
+        self.remove(definition.oid);
+        let named = self.by_name.entry(Arc::from(definition.name.as_str())).or_default();
+        let at = named.partition_point(|other| *other < definition.oid);
+        named.insert(at, definition.oid);
+        self.by_oid.insert(definition.oid, definition);
+    }
+
+    pub(crate) fn remove(&mut self, oid: Oid) {
+        let Some(old) = self.by_oid.remove(&oid) else { return };
+        if let Some(named) = self.by_name.get_mut(old.name.as_str()) {
+            named.retain(|other| *other != oid);
+            if named.is_empty() {
+                self.by_name.remove(old.name.as_str());
+            }
+        }
+    }
+}
+
+impl CatalogState {
+    /// The user's function with this number.
+    pub fn function(&self, oid: Oid) -> Option<&Arc<FunctionDefinition>> {
+        self.functions.by_oid.get(&oid)
+    }
+
+    /// All functions of users, in the order of their numbers.
+    pub fn functions(&self) -> Vec<&Arc<FunctionDefinition>> {
+        let mut all: Vec<_> = self.functions.by_oid.values().collect();
+        all.sort_unstable_by_key(|function| function.oid);
+        all
+    }
+
+    /// The users' functions of this name, in all schemas, in the order of their numbers.
+    pub fn functions_named(&self, name: &str) -> impl Iterator<Item = &Arc<FunctionDefinition>> {
+        let numbers = self.functions.by_name.get(name).map_or(&[][..], Vec::as_slice);
+        numbers.iter().filter_map(|oid| self.functions.by_oid.get(oid))
+    }
+
+    /// The user's function of this name with these arguments in one schema.
+    pub fn lookup_function(
+        &self,
+        schema: Oid,
+        name: &str,
+        arguments: &[u32],
+    ) -> Option<&Arc<FunctionDefinition>> {
+        self.functions_named(name)
+            .find(|found| found.schema == schema && found.arguments == arguments)
+    }
+
+    /// Finds a user's function by name and arguments, in the named schema or along the search path.
+    pub fn resolve_function(
+        &self,
+        path: &SearchPath,
+        schema: Option<&str>,
+        name: &str,
+        arguments: &[u32],
+    ) -> Option<&Arc<FunctionDefinition>> {
+        match schema {
+            Some(schema) => self.lookup_function(self.schema_by_name(schema)?.oid, name, arguments),
+            None => path
+                .schemas
+                .iter()
+                .find_map(|schema| self.lookup_function(*schema, name, arguments)),
+        }
+    }
+
+    /// A trigger by its number, and the table that has it.
+    pub fn trigger(&self, oid: Oid) -> Option<(&Arc<Relation>, &Trigger)> {
+        let mut all = self
+            .tables()
+            .flat_map(|table| table.triggers.iter().map(move |trigger| (table, trigger)));
+        all.find(|(_, trigger)| trigger.oid == oid)
+    }
+
+    /// All triggers with the tables that have them, in the order of their numbers.
+    pub fn triggers(&self) -> Vec<(&Arc<Relation>, &Trigger)> {
+        let tables = self.relations().filter(|table| table.kind == RelationKind::Table);
+        let mut all: Vec<_> = tables
+            .flat_map(|table| table.triggers.iter().map(move |trigger| (table, trigger)))
+            .collect();
+        all.sort_unstable_by_key(|(_, trigger)| trigger.oid);
+        all
+    }
+}

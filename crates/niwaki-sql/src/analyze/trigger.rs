@@ -1,0 +1,467 @@
+//! Row triggers: which of them a statement fires, and what their conditions and bodies mean.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{Oid, Relation, Trigger, TriggerEvent, TriggerTime};
+use niwaki_types::{ColumnType, Datum, TypeOid, quote_identifier};
+use pg_query::NodeEnum;
+
+use super::scope::{Place, SYSTEM_COLUMNS, Scope};
+use super::{Analyzer, given_expression_nodes, has_default_styles, names_of, with_stored_styles};
+use crate::context::{AnalyzeContext, ColumnInfo};
+use crate::error::{Result, SqlError};
+use crate::expr::{Expr, ExprKind};
+use crate::plan::{RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall, TriggerStep};
+use crate::plpgsql::{BodyAction, RowName, read_body};
+use crate::query::reads_slots;
+use crate::types::{CastContext, cast_path};
+use crate::walk::each_node;
+
+/// PostgreSQL's number of `suppress_redundant_updates_trigger`.
+pub const SUPPRESS_REDUNDANT: Oid = Oid(1291);
+
+/// Variables of every function of triggers, with their types; the rows `new` and `old` are none of them.
+const VARIABLES: [(&str, TypeOid); 11] = [
+    ("tg_op", TypeOid::TEXT),
+    ("tg_name", TypeOid::NAME),
+    ("tg_when", TypeOid::TEXT),
+    ("tg_level", TypeOid::TEXT),
+    ("tg_relid", TypeOid::OID),
+    ("tg_relname", TypeOid::NAME),
+    ("tg_table_name", TypeOid::NAME),
+    ("tg_table_schema", TypeOid::NAME),
+    ("tg_nargs", TypeOid::INT4),
+    ("tg_argv", TypeOid::TEXT_ARRAY),
+    ("found", TypeOid::BOOL),
+];
+
+/// A change that a statement makes, and the columns that it gives values to (all, unless it is an UPDATE).
+pub(super) struct FiredBy<'s> {
+    pub(super) event: TriggerEvent,
+    pub(super) values: &'s [Option<Expr>],
+}
+
+impl Analyzer<'_> {
+    /// The triggers that changes of a table fire; `generated` are the expressions of its generated columns.
+    pub(super) fn row_triggers(
+        &mut self,
+        relation: &Arc<Relation>,
+        changes: &[FiredBy<'_>],
+        generated: &[(usize, Expr)],
+    ) -> Result<Option<Arc<RowTriggers>>> {
+        if relation.triggers.is_empty() {
+            return Ok(None);
+        }
+        let mut calls = Vec::new();
+        for trigger in relation.triggers.iter().filter(|trigger| trigger.mode.fires()) {
+            for change in changes.iter().filter(|change| trigger.is_for(change.event)) {
+                let fired = trigger.columns.is_empty()
+                    || change.event != TriggerEvent::Update
+                    || trigger.columns.iter().any(|column| {
+                        is_updated(usize::from(*column), relation, change.values, generated)
+                    });
+                if fired {
+                    calls.push(Arc::new(self.trigger_call(relation, trigger, change.event)?));
+                }
+            }
+        }
+        if calls.is_empty() {
+            return Ok(None);
+        }
+        let generated = generated.iter().map(|(column, _)| *column).collect();
+        Ok(Some(Arc::new(RowTriggers { calls, width: relation.columns.len(), generated })))
+    }
+
+    fn trigger_call(
+        &mut self,
+        relation: &Arc<Relation>,
+        trigger: &Trigger,
+        event: TriggerEvent,
+    ) -> Result<TriggerCall> {
+        let when = trigger.when.as_deref();
+        let when = when.map(|text| condition(text, relation, self.context)).transpose()?;
+        let action = if trigger.function == SUPPRESS_REDUNDANT {
+            TriggerAction::SuppressRedundant
+        } else {
+            TriggerAction::Body(self.trigger_body(relation, trigger, event)?)
+        };
+        let (name, time) = (trigger.name.clone(), trigger.time);
+        Ok(TriggerCall { name, time, event, when, action })
+    }
+
+    fn trigger_body(
+        &mut self,
+        relation: &Arc<Relation>,
+        trigger: &Trigger,
+        event: TriggerEvent,
+    ) -> Result<TriggerBody> {
+        let catalog = self.context.catalog;
+        // A temporary table of this session is not asked when another one drops the function.
+        let missing = || {
+            let name = &trigger.name;
+            SqlError::new(
+                "42883",
+                format!("the function of trigger \"{name}\" does not exist any more"),
+            )
+        };
+        let function = catalog.function(trigger.function).ok_or_else(missing)?;
+        let name = quote_identifier(&function.name);
+        let visible = catalog.resolve_function(self.context.path, None, &function.name, &[]);
+        let shown = match visible {
+            Some(found) if found.oid == function.oid => format!("{name}()"),
+            _ => format!("{}.{name}()", quote_identifier(&self.schema_name(function.schema))),
+        };
+        let mut steps = Vec::new();
+        for statement in read_body(&function.body)? {
+            let line = statement.line;
+            let kind = match statement.action {
+                BodyAction::Nothing => continue,
+                BodyAction::Return(row) => StepKind::Return(row),
+                BodyAction::Assign { row, column, text, expression } => {
+                    let place = format!("PL/pgSQL function {shown} line {line} at assignment");
+                    self.assignment(relation, row, &column, &expression, &text)
+                        .unwrap_or_else(|error| StepKind::Wrong(error.within_context(place)))
+                }
+            };
+            steps.push(TriggerStep { line, kind });
+        }
+        let variables = self.variables(relation, trigger, event);
+        Ok(TriggerBody { function: shown, steps, variables })
+    }
+
+    /// The values of [`VARIABLES`].
+    fn variables(&self, relation: &Relation, trigger: &Trigger, event: TriggerEvent) -> Vec<Datum> {
+        let text = |text: &str| Datum::Text(text.into());
+        let arguments = match trigger.arguments.as_slice() {
+            [] => Datum::Null,
+            given => {
+                let given: Vec<Datum> = given.iter().map(|argument| text(argument)).collect();
+                // Counted from 0.
+                Datum::vector(TypeOid::TEXT, given)
+            }
+        };
+        let count = i32::try_from(trigger.arguments.len()).unwrap_or(i32::MAX);
+        vec![
+            text(event.word()),
+            text(&trigger.name),
+            text(trigger.time.word()),
+            text("ROW"),
+            Datum::Oid(relation.oid.0),
+            text(&relation.name),
+            text(&relation.name),
+            text(&self.schema_name(relation.schema)),
+            Datum::Int4(count),
+            arguments,
+            Datum::Bool(false),
+        ]
+    }
+
+    /// What an assignment means.
+    fn assignment(
+        &mut self,
+        relation: &Arc<Relation>,
+        row: RowName,
+        name: &str,
+        expression: &str,
+        text: &str,
+    ) -> Result<StepKind> {
+        // What a record does not have is found out when the value is computed.
+        let no_field = |row: RowName, name: &str| {
+            let message = format!("record \"{}\" has no field \"{name}\"", row.word());
+            SqlError::new("42703", message).with_context(format!("PL/pgSQL assignment \"{text}\""))
+        };
+        let column = relation.column_position(name).ok_or_else(|| no_field(row, name))?;
+        for (row, field) in fields_read(expression)? {
+            if let Some(field) = field.filter(|field| relation.column_position(field).is_none()) {
+                return Err(no_field(row, &field));
+            }
+        }
+        let definition = &relation.columns[column];
+        let target = (definition.column_type(), definition.name.as_str());
+        let value =
+            over_rows(expression, relation, self.context, Place::Assignment, |a, value| {
+                a.assign_variable(value, target)
+            })?;
+        Ok(StepKind::Assign { row, column, value, text: text.to_owned() })
+    }
+
+    /// Converts a value as an assignment of PL/pgSQL does: through text, where no assignment could do it.
+    fn assign_variable(&mut self, value: Expr, (to, name): (ColumnType, &str)) -> Result<Expr> {
+        let known = value.ty == TypeOid::UNKNOWN
+            || value.ty == to.oid
+            || cast_path(value.ty, to.oid, CastContext::Assignment).is_some();
+        if known {
+            return self.assign(value, to, name, -1);
+        }
+        let location = value.location;
+        let text = self.coerce(value.clone(), TypeOid::TEXT, CastContext::Explicit)?;
+        let read = match text {
+            Some(text) => self.coerce(text, to.oid, CastContext::Explicit)?,
+            None => None,
+        };
+        match read {
+            Some(read) => {
+                let read = Self::with_typmod(read, to.typmod, false)?;
+                self.as_domain(read, to.domain)
+            }
+            None => self.assign(value, to, name, location),
+        }
+    }
+
+    /// The columns of two whole rows side by side, if these are what is compared: `old.* IS DISTINCT FROM new.*`.
+    pub(super) fn whole_rows(
+        &mut self,
+        left: Option<&pg_query::Node>,
+        right: Option<&pg_query::Node>,
+    ) -> Result<Option<Vec<(Expr, Expr)>>> {
+        let (Some(left), Some(right)) = (whole_row(left), whole_row(right)) else {
+            return Ok(None);
+        };
+        let scope = self.scope()?;
+        if !matches!(scope.place, Place::TriggerWhen | Place::Assignment) {
+            return Ok(None);
+        }
+        let columns = |row: RowName| {
+            let item = scope.items.iter().find(|item| item.name == row.word());
+            item.map(|item| item.columns.iter().filter(|column| !column.hidden))
+        };
+        let (Some(left), Some(right)) = (columns(left), columns(right)) else { return Ok(None) };
+        Ok(Some(left.zip(right).map(|(l, r)| (l.expr.clone(), r.expr.clone())).collect()))
+    }
+}
+
+/// The row that a node names as a whole.
+fn whole_row(node: Option<&pg_query::Node>) -> Option<RowName> {
+    let Some(NodeEnum::ColumnRef(column)) = node.and_then(|node| node.node.as_ref()) else {
+        return None;
+    };
+    let star = |node: &pg_query::Node| matches!(node.node, Some(NodeEnum::AStar(_)));
+    match (column.fields.as_slice(), names_of(&column.fields).as_slice()) {
+        ([_], [name]) => RowName::of_word(name),
+        ([_, last], [name]) if star(last) => RowName::of_word(name),
+        _ => None,
+    }
+}
+
+/// Whether an UPDATE gives a value to a column, or to one that it is computed from.
+fn is_updated(
+    column: usize,
+    relation: &Relation,
+    values: &[Option<Expr>],
+    generated: &[(usize, Expr)],
+) -> bool {
+    let given = |column: usize| values.get(column).is_some_and(Option::is_some);
+    let Some((_, computed)) = generated.iter().find(|(number, _)| *number == column) else {
+        return given(column);
+    };
+    // A trigger before the change may give a value to what it is computed from.
+    let is_before = |trigger: &Trigger| trigger.update && trigger.time == TriggerTime::Before;
+    let mut found = relation.triggers.iter().any(is_before);
+    reads_slots(computed, &mut |slot| found |= given(slot));
+    found
+}
+
+/// Analyzes an expression over the rows before and after a change, and variables behind them.
+fn over_rows(
+    text: &str,
+    relation: &Arc<Relation>,
+    context: &AnalyzeContext<'_>,
+    place: Place,
+    finish: impl FnOnce(&mut Analyzer<'_>, Expr) -> Result<Expr>,
+) -> Result<Expr> {
+    let query = format!("SELECT {text}");
+    let mut analyzer = Analyzer::new(context, &query, Vec::new());
+    let mut scope = Scope { place, ..Scope::default() };
+    // Columns are found by their own names only to be told that they could be of either row.
+    let bare = place == Place::TriggerWhen;
+    scope.add_record(RowName::Old.word(), relation, bare);
+    scope.add_record(RowName::New.word(), relation, bare);
+    if place == Place::Assignment {
+        let variable = |(name, oid): &(&str, TypeOid)| ColumnInfo {
+            name: (*name).to_owned(),
+            column_type: ColumnType::new(*oid),
+            table: 0,
+            attribute: 0,
+        };
+        let variables: Vec<ColumnInfo> = VARIABLES.iter().map(variable).collect();
+        scope.add_columns("", &variables);
+    }
+    analyzer.scopes.push(scope);
+    let node = given_expression_nodes(&query)?;
+    let value = analyzer.expr_of(node.as_deref());
+    value.and_then(|value| finish(&mut analyzer, value)).map_err(|mut error| {
+        error.position = None;
+        error
+    })
+}
+
+/// A WHEN condition, over the rows before and after the change.
+pub(crate) fn condition(
+    text: &str,
+    relation: &Arc<Relation>,
+    context: &AnalyzeContext<'_>,
+) -> Result<Expr> {
+    with_stored_styles(context, |context| given_condition(text, relation, context))
+}
+
+fn given_condition(
+    text: &str,
+    relation: &Arc<Relation>,
+    context: &AnalyzeContext<'_>,
+) -> Result<Expr> {
+    over_rows(text, relation, context, Place::TriggerWhen, |analyzer, value| {
+        analyzer.to_bool(value, "WHEN")
+    })
+}
+
+/// The rows that an expression names, each with the field that it names of it; without one, the row is meant as a whole.
+fn fields_read(text: &str) -> Result<Vec<(RowName, Option<String>)>> {
+    let mut found = Vec::new();
+    each_node(text, |node| {
+        let NodeEnum::ColumnRef(column) = node else { return };
+        let names = names_of(&column.fields);
+        let row = names.first().and_then(|name| RowName::of_word(name));
+        if let (Some(row), [_]) = (row, column.fields.as_slice()) {
+            found.push((row, None));
+        } else if let (Some(row), [_, _]) = (row, column.fields.as_slice()) {
+            found.push((row, names.get(1).map(|field| (*field).to_owned())));
+        }
+    })?;
+    Ok(found)
+}
+
+/// Positions of the columns that a WHEN condition reads, ascending; whole rows are not told by column.
+///
+/// # Errors
+/// Those of the grammar.
+pub fn condition_columns(text: &str, relation: &Relation) -> Result<Vec<usize>> {
+    let read = fields_read(text)?.into_iter().filter_map(|(_, field)| field);
+    let mut columns: Vec<usize> =
+        read.filter_map(|field| relation.column_position(&field)).collect();
+    columns.sort_unstable();
+    columns.dedup();
+    Ok(columns)
+}
+
+/// Refuses a trigger that could not be fired as it is said to be.
+///
+/// # Errors
+/// `42P17`, `0A000` as PostgreSQL has them for WHEN conditions; analysis's; `0A000` for literals that depend on the
+/// session's settings.
+pub fn check_trigger(
+    trigger: &Trigger,
+    relation: &Arc<Relation>,
+    context: &AnalyzeContext<'_>,
+) -> Result<()> {
+    let Some(text) = &trigger.when else { return Ok(()) };
+    for (row, field) in fields_read(text)? {
+        let invalid = |message: &str| Err(SqlError::new("42P17", message));
+        match row {
+            RowName::Old if trigger.insert => {
+                return invalid("INSERT trigger's WHEN condition cannot reference OLD values");
+            }
+            RowName::New if trigger.delete => {
+                return invalid("DELETE trigger's WHEN condition cannot reference NEW values");
+            }
+            _ => {}
+        }
+        let before_new = row == RowName::New && trigger.time == TriggerTime::Before;
+        let generated = |name: &str| {
+            let detail = format!("Column \"{name}\" is a generated column.");
+            let message = "BEFORE trigger's WHEN condition cannot reference NEW generated columns";
+            SqlError::new("42P17", message).with_detail(detail)
+        };
+        let Some(field) = field else {
+            if before_new && relation.has_generated() {
+                let message =
+                    "BEFORE trigger's WHEN condition cannot reference NEW generated columns";
+                return Err(SqlError::new("42P17", message).with_detail(
+                    "A whole-row reference is used and the table contains generated columns.",
+                ));
+            }
+            continue;
+        };
+        let column = relation.column_position(&field).map(|at| &relation.columns[at]);
+        let is_system = SYSTEM_COLUMNS.iter().any(|(name, ..)| *name == field)
+            || matches!(field.as_str(), "xmax" | "cmin" | "cmax");
+        match column {
+            Some(column) if before_new && column.generated => {
+                return Err(generated(&column.name));
+            }
+            None if is_system && before_new => {
+                let message = "BEFORE trigger's WHEN condition cannot reference NEW system columns";
+                return Err(SqlError::new("0A000", message));
+            }
+            None if is_system => {
+                return Err(SqlError::unsupported("a system column in a trigger's WHEN condition"));
+            }
+            _ => {}
+        }
+    }
+    let mut asks_depth = false;
+    each_node(text, |node| {
+        if let NodeEnum::FuncCall(call) = node {
+            asks_depth |= names_of(&call.funcname).last() == Some(&"pg_trigger_depth");
+        }
+    })?;
+    if asks_depth {
+        // Foreign keys' own changes would have to count.
+        return Err(SqlError::unsupported("pg_trigger_depth() in a trigger's WHEN condition"));
+    }
+    let given = given_condition(text, relation, context)?;
+    if has_default_styles(context.text) {
+        return Ok(());
+    }
+    match condition(text, relation, context) {
+        Ok(stored) if stored.same(&given) => Ok(()),
+        _ => Err(super::depends_on_styles()),
+    }
+}
+
+/// Whether a stored trigger can be fired: its function is one for triggers, and what it says can be read.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_stored_trigger(
+    trigger: &Trigger,
+    relation: &Arc<Relation>,
+    context: &AnalyzeContext<'_>,
+) -> Result<()> {
+    let wrong =
+        |what: &str| Err(SqlError::internal(format!("trigger \"{}\" {what}", trigger.name)));
+    if let Some(text) = &trigger.when {
+        condition(text, relation, context)?;
+    }
+    let exists = |column: &u16| {
+        relation.columns.get(usize::from(*column)).is_some_and(|column| !column.dropped)
+    };
+    if !trigger.columns.iter().all(exists) {
+        return wrong("is for columns that are not there");
+    }
+    if trigger.events().next().is_none() {
+        return wrong("is for no change");
+    }
+    if trigger.function == SUPPRESS_REDUNDANT {
+        return Ok(());
+    }
+    match context.catalog.function(trigger.function) {
+        Some(function) if function.is_for_triggers() && function.arguments.is_empty() => Ok(()),
+        Some(_) => wrong("calls a function that is none for triggers"),
+        None => wrong("calls a function that is not there"),
+    }
+}
+
+/// A WHEN condition for whoever shows it: over a relation that has the columns of both rows, first those of the row before.
+pub(crate) fn shown_condition(
+    text: &str,
+    relation: &Arc<Relation>,
+    context: &AnalyzeContext<'_>,
+) -> Result<Option<Expr>> {
+    if fields_read(text)?.iter().any(|(_, field)| field.is_none()) {
+        // Whole rows are taken apart.
+        return Ok(None);
+    }
+    let expr = condition(text, relation, context)?;
+    // A constant that stands alone has nothing to be shown over.
+    Ok((!matches!(expr.kind, ExprKind::Const(_))).then_some(expr))
+}

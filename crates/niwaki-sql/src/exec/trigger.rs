@@ -1,0 +1,237 @@
+//! Firing row triggers.
+//!
+//! Those before a change are given the row as it is to be, and may change it or leave it out; those after it wait in the
+//! store until the statement has ended ([`FiredTrigger`]), since they can do no more than fail.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{TriggerEvent, TriggerTime};
+use niwaki_types::Datum;
+
+use super::measure::Measures;
+use crate::context::ExecContext;
+use crate::error::{Result, SqlError};
+use crate::expr::{Runtime, State};
+use crate::plan::{RowTriggers, StepKind, TriggerAction, TriggerBody, TriggerCall};
+use crate::plpgsql::RowName;
+
+/// A trigger after a change, which is fired when the statement has ended.
+#[derive(Debug)]
+pub struct FiredTrigger {
+    triggers: Arc<RowTriggers>,
+    call: Arc<TriggerCall>,
+    old: Option<Vec<Datum>>,
+    new: Option<Vec<Datum>>,
+}
+
+impl FiredTrigger {
+    /// Fires it.
+    ///
+    /// # Errors
+    /// What its function fails with.
+    pub fn fire(&self, exec: &mut ExecContext<'_>) -> Result<()> {
+        let mut state = State::default();
+        let mut rt = Runtime { exec, params: &[], state: &mut state };
+        let rows = Rows::new(&self.triggers, self.old.as_deref(), self.new.clone());
+        run(&self.call, rows, &mut rt).map(|_| ())
+    }
+}
+
+/// The rows before and after a change, side by side.
+struct Rows {
+    width: usize,
+    /// Columns of the row before, of the row after, then variables.
+    values: Vec<Datum>,
+    /// Whether there is a row before, and one after.
+    has: [bool; 2],
+}
+
+impl Rows {
+    fn new(triggers: &RowTriggers, old: Option<&[Datum]>, new: Option<Vec<Datum>>) -> Self {
+        // Room for the variables.
+        const MORE: usize = 16;
+        let width = triggers.width;
+        let mut values = Vec::with_capacity(2 * width + MORE);
+        let has = [old.is_some(), new.is_some()];
+        values.extend_from_slice(old.unwrap_or_default());
+        values.resize(width, Datum::Null);
+        values.extend(new.unwrap_or_default());
+        values.resize(2 * width, Datum::Null);
+        Self { width, values, has }
+    }
+
+    fn place(row: RowName) -> usize {
+        match row {
+            RowName::Old => 0,
+            RowName::New => 1,
+        }
+    }
+
+    fn slot(&self, row: RowName, column: usize) -> usize {
+        Self::place(row) * self.width + column
+    }
+
+    /// A row, if it is there.
+    fn take(mut self, row: RowName) -> Option<Vec<Datum>> {
+        if !self.has[Self::place(row)] {
+            return None;
+        }
+        self.values.truncate(2 * self.width);
+        let new = self.values.split_off(self.width);
+        Some(if row == RowName::New { new } else { self.values })
+    }
+}
+
+impl RowTriggers {
+    /// Fires the triggers before a change, one after the other. `new` is the row that is to be there then, if there is to
+    /// be one, and may be another afterwards. False when the change is not to be made.
+    ///
+    /// # Errors
+    /// What conditions and functions fail with.
+    pub(super) fn before(
+        &self,
+        event: TriggerEvent,
+        old: Option<&[Datum]>,
+        mut new: Option<&mut Vec<Datum>>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<bool> {
+        for call in self.of(TriggerTime::Before, event) {
+            let given = new.as_deref_mut().map(std::mem::take);
+            let mut rows = Rows::new(self, old, given);
+            if let Some(when) = &call.when
+                && !when.holds(&rows.values, rt)?
+            {
+                put(&mut new, rows.take(RowName::New));
+                continue;
+            }
+            // What generated columns are computed from may still change.
+            for column in &self.generated {
+                let (old, new) =
+                    (rows.slot(RowName::Old, *column), rows.slot(RowName::New, *column));
+                rows.values[new] = match call.action {
+                    TriggerAction::Body(_) => Datum::Null,
+                    TriggerAction::SuppressRedundant => rows.values[old].clone(),
+                };
+            }
+            let timed = rt.state.measures.as_ref().is_some_and(Measures::timing);
+            let clock = |rt: &Runtime<'_, '_>| match timed {
+                true => rt.exec.environment.clock_timestamp(),
+                false => 0,
+            };
+            let begun = clock(rt);
+            let returned = run(call, rows, rt)?;
+            let took = clock(rt) - begun;
+            count(call, took, rt);
+            match returned {
+                Some(row) => put(&mut new, Some(row)),
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Notes the triggers after a change that was made.
+    ///
+    /// # Errors
+    /// What conditions fail with.
+    pub(super) fn after(
+        self: &Arc<Self>,
+        event: TriggerEvent,
+        old: Option<&[Datum]>,
+        new: Option<&[Datum]>,
+        rt: &mut Runtime<'_, '_>,
+    ) -> Result<()> {
+        for call in self.of(TriggerTime::After, event) {
+            if let Some(when) = &call.when {
+                let rows = Rows::new(self, old, new.map(<[Datum]>::to_vec));
+                if !when.holds(&rows.values, rt)? {
+                    continue;
+                }
+            }
+            count(call, 0, rt);
+            rt.exec.store.fire_later(FiredTrigger {
+                triggers: Arc::clone(self),
+                call: Arc::clone(call),
+                old: old.map(<[Datum]>::to_vec),
+                new: new.map(<[Datum]>::to_vec),
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn put(place: &mut Option<&mut Vec<Datum>>, row: Option<Vec<Datum>>) {
+    if let (Some(place), Some(row)) = (place, row) {
+        **place = row;
+    }
+}
+
+/// Counts a call for EXPLAIN ANALYZE.
+fn count(call: &TriggerCall, took_us: i64, rt: &mut Runtime<'_, '_>) {
+    if let Some(measures) = &mut rt.state.measures {
+        measures.count_trigger(&call.name, took_us);
+    }
+}
+
+/// Calls what a trigger calls: the row that it returns, if it returns one.
+fn run(call: &TriggerCall, rows: Rows, rt: &mut Runtime<'_, '_>) -> Result<Option<Vec<Datum>>> {
+    match &call.action {
+        TriggerAction::Body(body) => body.run(rows, rt),
+        TriggerAction::SuppressRedundant => suppress_redundant(call, rows),
+    }
+}
+
+/// The row after the change, unless it is the row before.
+fn suppress_redundant(call: &TriggerCall, rows: Rows) -> Result<Option<Vec<Datum>>> {
+    let refused = |what: &str| {
+        let message = format!("suppress_redundant_updates_trigger: must be called {what}");
+        Err(SqlError::new("39P01", message))
+    };
+    if call.event != TriggerEvent::Update {
+        return refused("on update");
+    }
+    if call.time != TriggerTime::Before {
+        return refused("before update");
+    }
+    let (old, new) = rows.values.split_at(rows.width);
+    let same = old.iter().zip(new).all(|(old, new)| old.same_image(new));
+    Ok(if same { None } else { rows.take(RowName::New) })
+}
+
+impl TriggerBody {
+    fn run(&self, mut rows: Rows, rt: &mut Runtime<'_, '_>) -> Result<Option<Vec<Datum>>> {
+        rows.values.extend(self.variables.iter().cloned());
+        // The statement's own CASE expressions are not the body's.
+        let operands = std::mem::take(&mut rt.state.case_operands);
+        let result = self.steps(&mut rows, rt);
+        rt.state.case_operands = operands;
+        let row = result?;
+        Ok(row.and_then(|row| rows.take(row)))
+    }
+
+    /// Goes through the statements up to RETURN.
+    fn steps(&self, rows: &mut Rows, rt: &mut Runtime<'_, '_>) -> Result<Option<RowName>> {
+        for step in &self.steps {
+            match &step.kind {
+                StepKind::Return(row) => return Ok(*row),
+                StepKind::Wrong(error) => return Err(error.clone()),
+                StepKind::Assign { row, column, value, text } => {
+                    let value = value.eval(&rows.values, rt).map_err(|error| {
+                        error
+                            .within_context(format!("PL/pgSQL assignment \"{text}\""))
+                            .within_context(format!(
+                                "PL/pgSQL function {} line {} at assignment",
+                                self.function, step.line
+                            ))
+                    })?;
+                    let slot = rows.slot(*row, *column);
+                    rows.values[slot] = value;
+                    rows.has[Rows::place(*row)] = true;
+                }
+            }
+        }
+        let message = "control reached end of trigger procedure without RETURN";
+        Err(SqlError::new("2F005", message)
+            .with_context(format!("PL/pgSQL function {}", self.function)))
+    }
+}

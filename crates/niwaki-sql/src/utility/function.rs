@@ -1,0 +1,328 @@
+//! Statements on functions: CREATE FUNCTION, ALTER FUNCTION, DROP FUNCTION.
+
+use niwaki_catalog::{FunctionParallel, FunctionTraits, FunctionVolatility, TRIGGER_TYPE};
+use niwaki_types::ColumnType;
+use pg_query::protobuf::{self, DefElem, DropBehavior, ObjectType, ObjectWithArgs, TypeName};
+use pg_query::{Node, NodeEnum};
+
+use super::read::{elements, qualified, string_of, strings, switch_of, unexpected};
+use super::read_table::named_type;
+use super::statement::{Name, Utility};
+use super::types::UserTypeName;
+use crate::error::{Result, SqlError};
+
+/// A type that a statement on functions names: one of PostgreSQL's own, or a user's by its name.
+pub type ArgumentType = (ColumnType, Option<UserTypeName>);
+
+/// CREATE FUNCTION
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateFunction {
+    /// Name.
+    pub name: Name,
+    /// OR REPLACE
+    pub replace: bool,
+    /// Name of the language.
+    pub language: String,
+    /// Types of the arguments.
+    pub arguments: Vec<ArgumentType>,
+    /// The type of its result, unless it is `trigger`.
+    pub returns: Option<ArgumentType>,
+    /// The body.
+    pub body: String,
+    /// What else is said of it.
+    pub traits: FunctionTraits,
+}
+
+/// A function as statements name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionName {
+    /// Its name.
+    pub name: Name,
+    /// The types of its arguments, when they are given; without them there must be one function of the name.
+    pub arguments: Option<Vec<ArgumentType>>,
+    /// The arguments' types as messages show what does not exist.
+    pub written: Vec<String>,
+}
+
+/// A statement on functions.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FunctionStatement {
+    /// CREATE FUNCTION
+    Create(Box<CreateFunction>),
+    /// DROP FUNCTION, DROP ROUTINE
+    Drop {
+        /// Which.
+        functions: Vec<FunctionName>,
+        /// IF EXISTS
+        if_exists: bool,
+        /// CASCADE
+        cascade: bool,
+        /// The statement's command tag.
+        tag: &'static str,
+    },
+    /// ALTER FUNCTION … RENAME TO
+    Rename {
+        /// Which.
+        function: FunctionName,
+        /// Its new name.
+        to: String,
+    },
+    /// ALTER FUNCTION … OWNER TO
+    Owner {
+        /// Which.
+        function: FunctionName,
+        /// The new owner.
+        role: String,
+    },
+    /// ALTER FUNCTION … SET SCHEMA
+    SetSchema {
+        /// Which.
+        function: FunctionName,
+        /// Its new schema.
+        schema: String,
+    },
+    /// ALTER FUNCTION … IMMUTABLE, STRICT, COST and their like.
+    Alter {
+        /// Which.
+        function: FunctionName,
+        /// What changes.
+        changes: TraitChanges,
+    },
+}
+
+impl FunctionStatement {
+    /// The statement's command tag.
+    pub fn tag(&self) -> &'static str {
+        match self {
+            Self::Create(_) => "CREATE FUNCTION",
+            Self::Drop { tag, .. } => tag,
+            _ => "ALTER FUNCTION",
+        }
+    }
+}
+
+/// What a statement says of a function besides what it does.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TraitChanges {
+    /// IMMUTABLE, STABLE, VOLATILE
+    pub volatility: Option<FunctionVolatility>,
+    /// STRICT, CALLED ON NULL INPUT
+    pub strict: Option<bool>,
+    /// LEAKPROOF
+    pub leakproof: Option<bool>,
+    /// PARALLEL
+    pub parallel: Option<FunctionParallel>,
+    /// COST
+    pub cost: Option<f64>,
+}
+
+impl TraitChanges {
+    /// Makes them.
+    pub fn apply(&self, traits: &mut FunctionTraits) {
+        traits.volatility = self.volatility.unwrap_or(traits.volatility);
+        traits.strict = self.strict.unwrap_or(traits.strict);
+        traits.leakproof = self.leakproof.unwrap_or(traits.leakproof);
+        traits.parallel = self.parallel.unwrap_or(traits.parallel);
+        traits.cost = self.cost.or(traits.cost);
+    }
+
+    /// Takes what an option says; false if it is none of these.
+    fn take(&mut self, option: &DefElem) -> Result<bool> {
+        let twice = || Err(SqlError::new("42601", "conflicting or redundant options"));
+        match option.defname.as_str() {
+            "volatility" => {
+                if self.volatility.is_some() {
+                    return twice();
+                }
+                self.volatility = Some(match string_of(option).as_deref() {
+                    Some("immutable") => FunctionVolatility::Immutable,
+                    Some("stable") => FunctionVolatility::Stable,
+                    _ => FunctionVolatility::Volatile,
+                });
+            }
+            "strict" if self.strict.is_some() => return twice(),
+            "strict" => self.strict = Some(switch_of(option)?),
+            "leakproof" if self.leakproof.is_some() => return twice(),
+            "leakproof" => self.leakproof = Some(switch_of(option)?),
+            "parallel" => {
+                if self.parallel.is_some() {
+                    return twice();
+                }
+                self.parallel = Some(match string_of(option).as_deref() {
+                    Some("safe") => FunctionParallel::Safe,
+                    Some("restricted") => FunctionParallel::Restricted,
+                    Some("unsafe") => FunctionParallel::Unsafe,
+                    _ => {
+                        let message = "parameter \"parallel\" must be SAFE, RESTRICTED, or UNSAFE";
+                        return Err(SqlError::new("42601", message));
+                    }
+                });
+            }
+            "cost" => {
+                let cost = string_of(option).and_then(|text| text.parse::<f64>().ok());
+                let cost = cost.filter(|cost| *cost > 0.0 && cost.is_finite());
+                let wrong = || SqlError::new("22023", "COST must be positive");
+                self.cost = Some(cost.ok_or_else(wrong)?);
+            }
+            // There is one role, which may do everything: a function runs as who calls it, and as who owns it.
+            "security" if !switch_of(option)? => {}
+            "security" => return Err(SqlError::unsupported("SECURITY DEFINER")),
+            "rows" => {
+                let message = "ROWS is not applicable when function does not return a set";
+                return Err(SqlError::new("22023", message));
+            }
+            "set" => return Err(SqlError::unsupported("SET of a function")),
+            "support" => return Err(SqlError::unsupported("SUPPORT of a function")),
+            "transform" => return Err(SqlError::unsupported("TRANSFORM of a function")),
+            "window" => return Err(SqlError::unsupported("WINDOW of a function")),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+pub(super) fn create_function(s: &protobuf::CreateFunctionStmt, source: &str) -> Result<Utility> {
+    if s.is_procedure {
+        return Err(SqlError::unsupported("CREATE PROCEDURE"));
+    }
+    let mut changes = TraitChanges::default();
+    let (mut language, mut body) = (None, None);
+    for option in elements(&s.options) {
+        match option.defname.as_str() {
+            "language" => language = string_of(option),
+            "as" => body = Some(body_of(option)?),
+            _ if changes.take(option)? => {}
+            other => return Err(SqlError::unsupported(format!("{other} of a function"))),
+        }
+    }
+    let wrong = |message: &str| SqlError::new("42P13", message);
+    let language = match (language, &s.sql_body) {
+        (Some(language), _) => language,
+        (None, Some(_)) => "sql".to_owned(),
+        (None, None) => return Err(wrong("no language specified")),
+    };
+    let mut arguments = Vec::with_capacity(s.parameters.len());
+    for node in &s.parameters {
+        let Some(NodeEnum::FunctionParameter(parameter)) = &node.node else { continue };
+        let kind = parameter.arg_type.as_ref().ok_or_else(|| unexpected("CREATE FUNCTION"))?;
+        arguments.push(named_type(kind, source)?);
+    }
+    let Some(result) = &s.return_type else {
+        return Err(wrong("function result type must be specified"));
+    };
+    let returns = match is_trigger(result) && !result.setof && result.array_bounds.is_empty() {
+        true => None,
+        false => Some(named_type(result, source)?),
+    };
+    let mut traits = FunctionTraits::default();
+    changes.apply(&mut traits);
+    Ok(Utility::Function(FunctionStatement::Create(Box::new(CreateFunction {
+        name: qualified(&strings(&s.funcname))?,
+        replace: s.replace,
+        body: match body {
+            Some(body) => body,
+            None if s.sql_body.is_some() => return Err(refused_language("sql")),
+            None => return Err(wrong("no function body specified")),
+        },
+        language,
+        arguments,
+        returns,
+        traits,
+    }))))
+}
+
+/// 0A000 for a language that PostgreSQL has too.
+fn refused_language(name: &str) -> SqlError {
+    SqlError::unsupported(format!("language {name} of a function"))
+}
+
+/// What PostgreSQL says of a language, unless it is one in which functions can be written here.
+///
+/// # Errors
+/// `0A000` for one that PostgreSQL has and Niwaki does not, `42704` for one that is not there.
+pub fn check_language(name: &str) -> Result<()> {
+    match name {
+        "plpgsql" => Ok(()),
+        "sql" | "c" | "internal" => Err(refused_language(name)),
+        _ => Err(SqlError::new("42704", format!("language \"{name}\" does not exist"))),
+    }
+}
+
+/// Whether a type is `trigger`.
+fn is_trigger(kind: &TypeName) -> bool {
+    let names = strings(&kind.names);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let known = niwaki_catalog::builtin_types().by_oid(TRIGGER_TYPE.0).map_or("", |t| t.name);
+    matches!(names.as_slice(), [name] | ["pg_catalog", name] if *name == known)
+}
+
+/// The text of AS.
+fn body_of(option: &DefElem) -> Result<String> {
+    match option.arg.as_deref().and_then(|node| node.node.as_ref()) {
+        Some(NodeEnum::List(list)) => match strings(&list.items).as_slice() {
+            [body] => Ok(body.clone()),
+            _ => Err(refused_language("c")),
+        },
+        _ => Err(unexpected("CREATE FUNCTION")),
+    }
+}
+
+/// A function that a statement names.
+pub(super) fn function_name(object: &ObjectWithArgs, source: &str) -> Result<FunctionName> {
+    let mut written = Vec::new();
+    let mut kinds = Vec::new();
+    for node in &object.objargs {
+        let Some(NodeEnum::TypeName(kind)) = &node.node else {
+            return Err(unexpected("list of arguments"));
+        };
+        let mut shown = strings(&kind.names).join(".");
+        shown.push_str(&"[]".repeat(kind.array_bounds.len()));
+        written.push(shown);
+        kinds.push(named_type(kind, source)?);
+    }
+    let arguments = (!object.args_unspecified).then_some(kinds);
+    Ok(FunctionName { name: qualified(&strings(&object.objname))?, arguments, written })
+}
+
+/// The function in a node that names one.
+pub(super) fn function_in(node: Option<&Node>, source: &str) -> Result<FunctionName> {
+    match node.and_then(|node| node.node.as_ref()) {
+        Some(NodeEnum::ObjectWithArgs(object)) => function_name(object, source),
+        _ => Err(unexpected("statement on a function")),
+    }
+}
+
+/// Whether a statement is on functions; procedures and aggregates are refused by name.
+pub(super) fn is_function(kind: i32) -> Result<bool> {
+    match ObjectType::try_from(kind) {
+        Ok(ObjectType::ObjectFunction | ObjectType::ObjectRoutine) => Ok(true),
+        Ok(ObjectType::ObjectProcedure) => Err(SqlError::unsupported("a procedure")),
+        Ok(ObjectType::ObjectAggregate) => Err(SqlError::unsupported("an aggregate of a user")),
+        _ => Ok(false),
+    }
+}
+
+pub(super) fn drop_functions(s: &protobuf::DropStmt, source: &str) -> Result<Utility> {
+    let functions: Result<_> =
+        s.objects.iter().map(|node| function_in(Some(node), source)).collect();
+    let routine = s.remove_type == ObjectType::ObjectRoutine as i32;
+    Ok(Utility::Function(FunctionStatement::Drop {
+        functions: functions?,
+        if_exists: s.missing_ok,
+        cascade: s.behavior == DropBehavior::DropCascade as i32,
+        tag: if routine { "DROP ROUTINE" } else { "DROP FUNCTION" },
+    }))
+}
+
+pub(super) fn alter_function(s: &protobuf::AlterFunctionStmt, source: &str) -> Result<Utility> {
+    is_function(s.objtype)?;
+    let object = s.func.as_ref().ok_or_else(|| unexpected("ALTER FUNCTION"))?;
+    let mut changes = TraitChanges::default();
+    for option in elements(&s.actions) {
+        if !changes.take(option)? {
+            return Err(SqlError::unsupported(format!("ALTER FUNCTION {}", option.defname)));
+        }
+    }
+    let function = function_name(object, source)?;
+    Ok(Utility::Function(FunctionStatement::Alter { function, changes }))
+}

@@ -1,0 +1,327 @@
+//! CREATE FUNCTION, ALTER FUNCTION, DROP FUNCTION.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{FunctionDefinition, FunctionLanguage, Oid, TRIGGER_TYPE, builtin_functions};
+use niwaki_sql::utility::{
+    ArgumentType, CreateFunction, FunctionName, FunctionStatement, Persistence, check_language,
+};
+use niwaki_sql::{SqlError, read_body};
+use niwaki_txn::TableLockMode;
+use niwaki_types::{TypeOid, quote_identifier};
+
+use super::depend::{Dependent, Object};
+use super::{Definer, no_transaction};
+use crate::Result;
+
+/// What a statement on functions names.
+enum Named {
+    /// A user's.
+    User(Arc<FunctionDefinition>),
+    /// One of PostgreSQL's, as messages call it.
+    Builtin(String),
+}
+
+impl Definer<'_> {
+    pub(super) fn function_statement(
+        &mut self,
+        statement: &FunctionStatement,
+    ) -> Result<&'static str> {
+        match statement {
+            FunctionStatement::Create(spec) => self.create_function(spec)?,
+            FunctionStatement::Drop { functions, if_exists, cascade, .. } => {
+                self.drop_functions(functions, *if_exists, *cascade)?;
+            }
+            FunctionStatement::Rename { function, to } => {
+                let found = self.lock_function(function)?;
+                self.function_is_free(found.schema, to, &found)?;
+                let name = to.clone();
+                self.update_function(FunctionDefinition { name, ..found })?;
+            }
+            FunctionStatement::Owner { function, role } => {
+                self.lock_function(function)?;
+                self.may_own(role)?;
+            }
+            FunctionStatement::SetSchema { function, schema } => {
+                let found = self.lock_function(function)?;
+                let schema = self.target_schema(schema)?;
+                if schema != found.schema {
+                    self.function_is_free(schema, &found.name, &found)?;
+                    self.update_function(FunctionDefinition { schema, ..found })?;
+                }
+            }
+            FunctionStatement::Alter { function, changes } => {
+                let mut found = self.lock_function(function)?;
+                changes.apply(&mut found.traits);
+                self.update_function(found)?;
+            }
+        }
+        Ok(statement.tag())
+    }
+
+    fn create_function(&mut self, spec: &CreateFunction) -> Result<()> {
+        check_language(&spec.language)?;
+        if let Some((_, of_user)) = &spec.returns {
+            if let Some(wanted) = of_user {
+                self.column_type_of(wanted)?;
+            }
+            return Err(SqlError::unsupported("a PL/pgSQL function that is none of triggers"));
+        }
+        if !spec.arguments.is_empty() {
+            let message = "trigger functions cannot have declared arguments";
+            let hint = "The arguments of the trigger can be accessed through TG_NARGS and \
+                        TG_ARGV instead.";
+            return Err(SqlError::new("42P13", message).with_hint(hint));
+        }
+        let schema = self.creation_schema(&spec.name, Persistence::Permanent)?;
+        if self.state().temporary_schema() == Some(schema) {
+            return Err(SqlError::unsupported("a function in the temporary schema"));
+        }
+        read_body(&spec.body)?;
+        let name = spec.name.name.clone();
+        let new = FunctionDefinition {
+            oid: Oid::INVALID,
+            schema,
+            name: name.clone(),
+            language: FunctionLanguage::PlPgSql,
+            arguments: Vec::new(),
+            returns: TRIGGER_TYPE.0,
+            body: spec.body.clone(),
+            traits: spec.traits.clone(),
+            comment: None,
+        };
+        loop {
+            let Some(old) = self.state().lookup_function(schema, &name, &[]).cloned() else {
+                let oid = self.session.new_oid();
+                let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
+                let new = FunctionDefinition { oid, ..new };
+                return Ok(self.session.catalog.create_function(transaction, new)?);
+            };
+            if !spec.replace {
+                let message =
+                    format!("function \"{name}\" already exists with same argument types");
+                return Err(SqlError::new("42723", message));
+            }
+            self.lock(old.oid, TableLockMode::AccessExclusive)?;
+            // Ends: each round waits for the end of a transaction that changed the function.
+            let now = self.state().lookup_function(schema, &name, &[]).cloned();
+            if let Some(now) = now.filter(|now| now.oid == old.oid) {
+                let comment = now.comment.clone();
+                return self.update_function(FunctionDefinition { oid: now.oid, comment, ..new });
+            }
+        }
+    }
+
+    fn update_function(&mut self, definition: FunctionDefinition) -> Result<()> {
+        let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
+        Ok(self.session.catalog.update_function(transaction, definition)?)
+    }
+
+    /// 42723 when a function of the schema has the name and the arguments.
+    fn function_is_free(
+        &mut self,
+        schema: Oid,
+        name: &str,
+        found: &FunctionDefinition,
+    ) -> Result<()> {
+        if self.state().lookup_function(schema, name, &found.arguments).is_none() {
+            return Ok(());
+        }
+        let shown = self.shown_with_arguments(name, &found.arguments);
+        let schema = self.session.schema_name(schema);
+        let message = format!("function {shown} already exists in schema \"{schema}\"");
+        Err(SqlError::new("42723", message))
+    }
+
+    /// `name(types)`
+    fn shown_with_arguments(&mut self, name: &str, arguments: &[u32]) -> String {
+        let state = self.state();
+        let shown = |oid: &u32| {
+            let of_user = state.types_of_values().shown(TypeOid(*oid));
+            of_user.unwrap_or_else(|| niwaki_sql::types::format_oid(TypeOid(*oid)))
+        };
+        let arguments: Vec<String> = arguments.iter().map(shown).collect();
+        format!("{name}({})", arguments.join(","))
+    }
+
+    /// A function as messages call it: with its schema, where the search path does not find it.
+    pub(super) fn shown_function(&mut self, function: &FunctionDefinition) -> String {
+        let path = self.session.search_path();
+        let state = self.state();
+        let name = quote_identifier(&function.name);
+        let found = state.resolve_function(&path, None, &function.name, &function.arguments);
+        let name = match found {
+            Some(found) if found.oid == function.oid => name,
+            _ => format!("{}.{name}", self.session.schema_name(function.schema)),
+        };
+        self.shown_with_arguments(&name, &function.arguments)
+    }
+
+    /// The oids of the arguments' types that a statement names.
+    fn argument_oids(&mut self, arguments: &[ArgumentType]) -> Result<Vec<u32>> {
+        let mut oids = Vec::with_capacity(arguments.len());
+        for (builtin, of_user) in arguments {
+            oids.push(match of_user {
+                Some(wanted) => self.column_type_of(wanted)?.declared().0,
+                None => builtin.oid.0,
+            });
+        }
+        Ok(oids)
+    }
+
+    /// The function that a statement names; `None` when there is none of the name.
+    fn find_function(&mut self, wanted: &FunctionName) -> Result<Option<Named>> {
+        let path = self.session.search_path();
+        let name = &wanted.name;
+        if let Some(schema) = &name.schema
+            && self.state().schema_by_name(schema).is_none()
+        {
+            return Err(SqlError::new("3F000", format!("schema \"{schema}\" does not exist")));
+        }
+        let arguments = match &wanted.arguments {
+            Some(arguments) => Some(self.argument_oids(arguments)?),
+            None => None,
+        };
+        let state = self.state();
+        let schema = name.schema.as_deref();
+        let fits = |found: &[u32]| arguments.as_ref().is_none_or(|wanted| wanted == found);
+        let mut all: Vec<Named> = Vec::new();
+        if schema.is_none_or(|schema| schema == "pg_catalog") {
+            for found in builtin_functions().named(&name.name) {
+                let own: Vec<u32> = found.arguments.iter().map(|kind| kind.0).collect();
+                if fits(&own) {
+                    all.push(Named::Builtin(self.shown_with_arguments(found.name, &own)));
+                }
+            }
+        }
+        for found in state.functions_named(&name.name) {
+            let visible = match schema {
+                Some(schema) => state.schema_by_name(schema).map(|s| s.oid) == Some(found.schema),
+                None => path.schemas.contains(&found.schema),
+            };
+            if visible && fits(&found.arguments) {
+                all.push(Named::User(Arc::clone(found)));
+            }
+        }
+        if arguments.is_none() && all.len() > 1 {
+            let message = format!("function name \"{name}\" is not unique");
+            let hint = "Specify the argument list to select the function unambiguously.";
+            return Err(SqlError::new("42725", message).with_hint(hint));
+        }
+        let place = |found: &Named| match found {
+            Named::User(found) => path.schemas.iter().position(|schema| *schema == found.schema),
+            Named::Builtin(_) => {
+                path.schemas.iter().position(|schema| *schema == niwaki_catalog::PG_CATALOG)
+            }
+        };
+        all.sort_by_key(place);
+        Ok(all.into_iter().next())
+    }
+
+    fn no_function(&mut self, wanted: &FunctionName) -> Result<SqlError> {
+        let name = &wanted.name;
+        let message = match &wanted.arguments {
+            None => format!("could not find a function named \"{name}\""),
+            Some(arguments) => {
+                let arguments = self.argument_oids(arguments)?;
+                let shown = self.shown_with_arguments(&name.to_string(), &arguments);
+                format!("function {} does not exist", shown.replace(',', ", "))
+            }
+        };
+        Ok(SqlError::new("42883", message))
+    }
+
+    /// Finds a user's function and keeps others from changing it; what it is then.
+    fn lock_function(&mut self, wanted: &FunctionName) -> Result<FunctionDefinition> {
+        loop {
+            let found = match self.find_function(wanted)? {
+                Some(Named::User(found)) => found,
+                Some(Named::Builtin(name)) => {
+                    let what = format!("changing the built-in function {name}");
+                    return Err(SqlError::unsupported(what));
+                }
+                None => return Err(self.no_function(wanted)?),
+            };
+            self.lock(found.oid, TableLockMode::AccessExclusive)?;
+            // Ends: each round waits for the end of a transaction that changed the function.
+            if let Some(Named::User(now)) = self.find_function(wanted)?
+                && now.oid == found.oid
+            {
+                return Ok(FunctionDefinition::clone(&now));
+            }
+        }
+    }
+
+    fn drop_functions(
+        &mut self,
+        names: &[FunctionName],
+        if_exists: bool,
+        cascade: bool,
+    ) -> Result<()> {
+        let mut functions: Vec<FunctionDefinition> = Vec::new();
+        for wanted in names {
+            match self.find_function(wanted) {
+                Ok(Some(Named::User(_))) => {
+                    let found = self.lock_function(wanted)?;
+                    if !functions.iter().any(|known| known.oid == found.oid) {
+                        functions.push(found);
+                    }
+                }
+                Ok(Some(Named::Builtin(name))) => {
+                    let message = format!(
+                        "cannot drop function {name} because it is required by the database system"
+                    );
+                    return Err(SqlError::new("2BP01", message));
+                }
+                Ok(None) if if_exists => {
+                    let shown = format!("{}({})", wanted.name, wanted.written.join(","));
+                    self.notice(format!("function {shown} does not exist, skipping"));
+                }
+                Ok(None) => return Err(self.no_function(wanted)?),
+                Err(error) if if_exists && matches!(error.sqlstate, "3F000" | "42704") => {
+                    self.notice(format!("{}, skipping", error.message));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.drop_all_functions(&functions, cascade)
+    }
+
+    /// Removes locked functions together, and with CASCADE the triggers that call them.
+    pub(super) fn drop_all_functions(
+        &mut self,
+        functions: &[FunctionDefinition],
+        cascade: bool,
+    ) -> Result<()> {
+        let what = match functions {
+            [one] => format!("function {}", self.shown_function(one)),
+            _ => String::new(),
+        };
+        let mut dependents: Vec<Dependent> = Vec::new();
+        for function in functions {
+            let state = self.state();
+            let calls = state.triggers().into_iter();
+            let calls = calls.filter(|(_, trigger)| trigger.function == function.oid);
+            let objects = calls
+                .map(|(table, trigger)| Object::Trigger { table: table.oid, trigger: trigger.oid });
+            let on = format!("function {}", self.shown_function(function));
+            dependents.extend(self.dependents_on(objects.collect(), &on)?);
+        }
+        self.drop_dependents(&what, dependents, cascade)?;
+        for function in functions {
+            let transaction = self.session.transaction.as_ref().ok_or_else(no_transaction)?;
+            self.session.catalog.remove_function(transaction, function.oid)?;
+        }
+        Ok(())
+    }
+
+    /// COMMENT ON FUNCTION
+    pub(super) fn comment_on_function(
+        &mut self,
+        wanted: &FunctionName,
+        comment: Option<String>,
+    ) -> Result<()> {
+        let found = self.lock_function(wanted)?;
+        self.update_function(FunctionDefinition { comment, ..found })
+    }
+}

@@ -1,0 +1,308 @@
+//! Functions and triggers of users: `pg_proc`, `pg_trigger`, `pg_language`, and what `information_schema` says of them.
+
+use std::sync::Arc;
+
+use niwaki_catalog::{CatalogState, FunctionDefinition, Relation, Trigger, TriggerEvent};
+use niwaki_types::{Datum, TypeOid, quote_identifier};
+
+use super::table::{Computed, Emit, Reader, Result, int4, number, optional, small, text, vector};
+use super::{DATABASE, OWNER, OWNER_NAME};
+use crate::session::schema_name;
+
+/// PostgreSQL's number of the language `plpgsql`.
+pub(super) const PLPGSQL: u32 = 13563;
+
+/// The language that PostgreSQL has as an extension, and that is built in here.
+pub(super) const PG_LANGUAGE: Computed = Computed {
+    name: "pg_language",
+    columns: &["oid", "lanname", "lanowner", "lanispl", "lanpltrusted"],
+    keys: &[],
+    rows: |_, emit| {
+        let yes = Datum::Bool(true);
+        emit(&[Datum::Oid(PLPGSQL), text("plpgsql"), number(OWNER), yes.clone(), yes])
+    },
+};
+
+/// Functions of users, beside the recorded ones.
+pub(super) const PG_PROC: Computed = Computed {
+    name: "pg_proc",
+    columns: &[
+        "oid",
+        "proname",
+        "pronamespace",
+        "proowner",
+        "prolang",
+        "procost",
+        "prokind",
+        "proleakproof",
+        "proisstrict",
+        "provolatile",
+        "proparallel",
+        "pronargs",
+        "prorettype",
+        "proargtypes",
+        "prosrc",
+    ],
+    keys: &[],
+    rows: pg_proc,
+};
+
+fn pg_proc(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for function in reader.state.functions() {
+        let arguments = function.arguments.iter().map(|oid| Datum::Oid(*oid));
+        emit(&[
+            number(function.oid),
+            text(&function.name),
+            number(function.schema),
+            number(OWNER),
+            Datum::Oid(PLPGSQL),
+            Datum::Float4(function.cost() as f32),
+            text("f"),
+            Datum::Bool(function.traits.leakproof),
+            Datum::Bool(function.traits.strict),
+            text(function.traits.volatility.letter()),
+            text(function.traits.parallel.letter()),
+            small(function.arguments.len()),
+            Datum::Oid(function.returns),
+            vector(TypeOid::OID, arguments),
+            text(&function.body),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) const PG_TRIGGER: Computed = Computed {
+    name: "pg_trigger",
+    columns: &[
+        "oid",
+        "tgrelid",
+        "tgname",
+        "tgfoid",
+        "tgtype",
+        "tgenabled",
+        "tgnargs",
+        "tgattr",
+        "tgargs",
+        "tgqual",
+    ],
+    keys: &["tgrelid"],
+    rows: pg_trigger,
+};
+
+/// The triggers that a reader wants: those of the key's table, or all.
+fn wanted<'r>(reader: &Reader<'r>) -> Vec<(&'r Arc<Relation>, &'r Trigger)> {
+    let mut all = reader.state.triggers();
+    if let Some(table) = reader.wanted_oid("tgrelid") {
+        all.retain(|(relation, _)| relation.oid.0 == table);
+    }
+    all
+}
+
+fn pg_trigger(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for (table, trigger) in wanted(reader) {
+        let columns = trigger.columns.iter().map(|at| small(usize::from(*at) + 1));
+        let mut arguments = Vec::new();
+        for argument in &trigger.arguments {
+            arguments.extend_from_slice(argument.as_bytes());
+            arguments.push(0);
+        }
+        emit(&[
+            number(trigger.oid),
+            number(table.oid),
+            text(&trigger.name),
+            number(trigger.function),
+            Datum::Int2(trigger.type_bits()),
+            text(trigger.mode.letter()),
+            small(trigger.arguments.len()),
+            vector(TypeOid::INT2, columns),
+            Datum::Bytea(arguments.into()),
+            optional(trigger.when.as_ref()),
+        ])?;
+    }
+    Ok(())
+}
+
+pub(super) const TRIGGERS: Computed = Computed {
+    name: "triggers",
+    columns: &[
+        "trigger_catalog",
+        "trigger_schema",
+        "trigger_name",
+        "event_manipulation",
+        "event_object_catalog",
+        "event_object_schema",
+        "event_object_table",
+        "action_order",
+        "action_condition",
+        "action_statement",
+        "action_orientation",
+        "action_timing",
+    ],
+    keys: &[],
+    rows: triggers,
+};
+
+fn triggers(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    let state = reader.state;
+    // Names as the usual search path needs them.
+    let path = state.search_path(&["public".to_owned()], OWNER_NAME);
+    for (table, trigger) in state.triggers() {
+        let condition = trigger
+            .when
+            .as_ref()
+            .map(|when| niwaki_sql::trigger_condition(when, table, state, &path, false));
+        for event in trigger.events() {
+            let schema = text(schema_name(state, table.schema));
+            emit(&[
+                text(DATABASE),
+                schema.clone(),
+                text(&trigger.name),
+                text(event.word()),
+                text(DATABASE),
+                schema,
+                text(&table.name),
+                int4(place_of(table, trigger, event)),
+                optional(condition.as_ref()),
+                text(call_text(state, trigger)),
+                text("ROW"),
+                text(trigger.time.word()),
+            ])?;
+        }
+    }
+    Ok(())
+}
+
+/// The how manieth of its table, time and event a trigger is fired.
+fn place_of(table: &Relation, trigger: &Trigger, event: TriggerEvent) -> usize {
+    let same = |other: &&Trigger| {
+        other.time == trigger.time && other.is_for(event) && other.name <= trigger.name
+    };
+    table.triggers.iter().filter(same).count()
+}
+
+/// `EXECUTE FUNCTION f('argument')`
+fn call_text(state: &CatalogState, trigger: &Trigger) -> String {
+    let name = match state.function(trigger.function) {
+        Some(function) if function.schema == niwaki_catalog::PUBLIC_SCHEMA => {
+            quote_identifier(&function.name)
+        }
+        Some(function) => {
+            let schema = quote_identifier(&schema_name(state, function.schema));
+            format!("{schema}.{}", quote_identifier(&function.name))
+        }
+        None => {
+            let builtin = niwaki_catalog::builtin_functions().by_oid(trigger.function.0);
+            builtin.map_or_else(String::new, |function| quote_identifier(function.name))
+        }
+    };
+    let quoted = |argument: &String| format!("'{}'", argument.replace('\'', "''"));
+    let arguments: Vec<String> = trigger.arguments.iter().map(quoted).collect();
+    format!("EXECUTE FUNCTION {name}({})", arguments.join(", "))
+}
+
+pub(super) const TRIGGERED_UPDATE_COLUMNS: Computed = Computed {
+    name: "triggered_update_columns",
+    columns: &[
+        "trigger_catalog",
+        "trigger_schema",
+        "trigger_name",
+        "event_object_catalog",
+        "event_object_schema",
+        "event_object_table",
+        "event_object_column",
+    ],
+    keys: &[],
+    rows: triggered_update_columns,
+};
+
+fn triggered_update_columns(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for (table, trigger) in reader.state.triggers() {
+        let named = trigger.columns.iter().filter_map(|at| table.columns.get(usize::from(*at)));
+        for column in named {
+            let schema = text(schema_name(reader.state, table.schema));
+            emit(&[
+                text(DATABASE),
+                schema.clone(),
+                text(&trigger.name),
+                text(DATABASE),
+                schema,
+                text(&table.name),
+                text(&column.name),
+            ])?;
+        }
+    }
+    Ok(())
+}
+
+/// Functions of users; PostgreSQL's own are not there.
+pub(super) const ROUTINES: Computed = Computed {
+    name: "routines",
+    columns: &[
+        "specific_catalog",
+        "specific_schema",
+        "specific_name",
+        "routine_catalog",
+        "routine_schema",
+        "routine_name",
+        "routine_type",
+        "data_type",
+        "type_udt_catalog",
+        "type_udt_schema",
+        "type_udt_name",
+        "dtd_identifier",
+        "routine_body",
+        "routine_definition",
+        "external_language",
+        "parameter_style",
+        "is_deterministic",
+        "sql_data_access",
+        "is_null_call",
+        "schema_level_routine",
+        "max_dynamic_result_sets",
+        "security_type",
+        "as_locator",
+        "is_udt_dependent",
+    ],
+    keys: &[],
+    rows: routines,
+};
+
+fn routines(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
+    for function in reader.state.functions() {
+        routine(reader, function, emit)?;
+    }
+    Ok(())
+}
+
+fn routine(reader: &Reader<'_>, function: &FunctionDefinition, emit: Emit<'_>) -> Result<()> {
+    use niwaki_catalog::FunctionVolatility as V;
+    let schema = text(schema_name(reader.state, function.schema));
+    let word = |is: bool| text(if is { "YES" } else { "NO" });
+    let returned = niwaki_sql::types::format_oid(TypeOid(function.returns));
+    emit(&[
+        text(DATABASE),
+        schema.clone(),
+        text(format!("{}_{}", function.name, function.oid)),
+        text(DATABASE),
+        schema,
+        text(&function.name),
+        text("FUNCTION"),
+        text(&returned),
+        text(DATABASE),
+        text("pg_catalog"),
+        text(&returned),
+        text("0"),
+        text("EXTERNAL"),
+        text(&function.body),
+        text(function.language.name().to_uppercase()),
+        text("GENERAL"),
+        word(function.traits.volatility == V::Immutable),
+        text("MODIFIES"),
+        word(function.traits.strict),
+        word(true),
+        Datum::Int4(0),
+        text("INVOKER"),
+        word(false),
+        word(false),
+    ])
+}
