@@ -99,7 +99,6 @@ fn is_origin(mode: &TriggerMode) -> bool {
 
 /// A row trigger, as its table's definition has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::struct_excessive_bools, reason = "an event each")]
 pub struct Trigger {
     /// Its number.
     pub oid: Oid,

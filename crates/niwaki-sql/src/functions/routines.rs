@@ -68,7 +68,7 @@ fn function_text(function: &FunctionDefinition, exec: &ExecContext<'_>) -> Strin
     while function.body.contains(&quote) {
         quote.insert(quote.len() - 1, 'x');
     }
-    let _ = write!(text, "AS {quote}{}{quote}\n", function.body);
+    let _ = writeln!(text, "AS {quote}{}{quote}", function.body);
     text
 }
 

@@ -39,9 +39,7 @@ pub fn read_body(body: &str) -> Result<Vec<BodyStatement>> {
     let mut statements = Vec::new();
     // Ends: each statement takes a token at least, and the end is none.
     while !reader.is_word("end") {
-        if let Some(statement) = reader.statement()? {
-            statements.push(statement);
-        }
+        statements.push(reader.statement()?);
     }
     reader.closing()?;
     Ok(statements)
@@ -139,7 +137,7 @@ impl<'b> Reader<'b> {
         }
     }
 
-    fn statement(&mut self) -> Result<Option<BodyStatement>> {
+    fn statement(&mut self) -> Result<BodyStatement> {
         let line = self.body.get(..self.place(0)).unwrap_or_default();
         let line = line.bytes().filter(|byte| *byte == b'\n').count();
         let line = u32::try_from(line + 1).unwrap_or(u32::MAX);
@@ -167,7 +165,7 @@ impl<'b> Reader<'b> {
             }
             _ => return Err(self.unexpected(0)),
         };
-        Ok(Some(BodyStatement { line, action }))
+        Ok(BodyStatement { line, action })
     }
 
     /// `row.column := expression;`; `name` is what stands before the point.

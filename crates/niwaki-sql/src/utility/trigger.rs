@@ -1,7 +1,7 @@
 //! Statements on triggers: CREATE TRIGGER, DROP TRIGGER, ALTER TRIGGER.
 
 use niwaki_catalog::{TriggerMode, TriggerTime};
-use pg_query::protobuf::{self, AlterTableType, DropBehavior, a_const};
+use pg_query::protobuf::{self, AlterTableType, a_const};
 use pg_query::{Node, NodeEnum};
 
 use super::read::{expression_text, qualified, relation_name, strings, unexpected};
@@ -146,7 +146,6 @@ pub(super) fn drop_trigger(s: &protobuf::DropStmt) -> Result<Utility> {
     let [object] = s.objects.as_slice() else { return Err(unexpected("DROP TRIGGER")) };
     let (table, name) = trigger_of(Some(object))?;
     // Nothing depends on a trigger, so that CASCADE means nothing.
-    let _ = s.behavior == DropBehavior::DropCascade as i32;
     Ok(Utility::Trigger(TriggerStatement::Drop { table, name, if_exists: s.missing_ok }))
 }
 
