@@ -162,14 +162,17 @@ pub(crate) enum ExprKind {
     SetReturning(usize),
 }
 
+/// What the fields of a row are called, in their order.
+pub(crate) type FieldNames = Arc<[Arc<str>]>;
+
 /// Expressions that make a composite value together.
 #[derive(Clone, Debug)]
 pub(crate) struct RowValue {
     pub(crate) fields: Vec<Expr>,
     /// What the fields are called, where the type does not say it.
-    pub(crate) names: Option<Arc<[Arc<str>]>>,
+    pub(crate) names: Option<FieldNames>,
     /// The FROM item whose row it is, if it is one, and what the query calls its columns.
-    pub(crate) of_item: Option<(Arc<str>, Arc<[Arc<str>]>)>,
+    pub(crate) of_item: Option<(Arc<str>, FieldNames)>,
     /// What is NULL of a row that an outer join made up: the whole value is NULL then.
     pub(crate) present: Option<Expr>,
 }
