@@ -84,7 +84,7 @@ fn session() -> crate::Session {
         create domain prices as numeric(8, 2)[] constraint few check (array_length(value, 1) < 9);
         create domain low as price check (value < 10) check (value > 1);
         create table w (p price, l low default 5, a prices);
-        create type both as (a int, b varchar(9)[]);
+        create type couple as (a int, b varchar(9)[]);
         comment on domain low is 'e'; comment on constraint few on domain prices is 'f';
         comment on table v is 'c'; comment on column v.x is 'd';
         create sequence s; analyze t";
