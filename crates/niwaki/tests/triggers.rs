@@ -239,6 +239,24 @@ fn an_indexed_column_that_a_trigger_sets_is_found_by_its_index() {
 }
 
 #[test]
+fn rows_that_wait_for_their_triggers_are_counted() {
+    let (_database, mut session) = session(&[
+        "create table t (a int, b text)",
+        "create function f() returns trigger language plpgsql as 'begin return new; end'",
+        "create trigger later after insert on t for each row execute function f()",
+    ]);
+    let insert = |rows: u32| {
+        format!("insert into t select g, repeat('x', 2000) from generate_series(1, {rows}) g")
+    };
+    assert_eq!(run(&mut session, &insert(1_000)), "");
+    let refused = run(&mut session, &insert(40_000));
+    assert!(refused.starts_with("error 53200"), "{refused}");
+    assert_eq!(run(&mut session, "set work_mem = '128MB'"), "");
+    assert_eq!(run(&mut session, &insert(40_000)), "");
+    assert_eq!(run(&mut session, "select count(*) from t"), "41000");
+}
+
+#[test]
 fn definitions_are_of_their_transaction() {
     let (_database, mut session) =
         session(&["create table t (id int primary key, v int)", FUNCTION]);

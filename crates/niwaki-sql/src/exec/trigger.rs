@@ -9,6 +9,7 @@ use niwaki_catalog::{TriggerEvent, TriggerTime};
 use niwaki_types::Datum;
 
 use super::measure::Measures;
+use super::row_bytes;
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 use crate::expr::{Runtime, State};
@@ -133,7 +134,7 @@ impl RowTriggers {
     /// Notes the triggers after a change that was made.
     ///
     /// # Errors
-    /// What conditions fail with.
+    /// What conditions fail with; `53200` when the rows that wait for their triggers are too many to be kept.
     pub(super) fn after(
         self: &Arc<Self>,
         event: TriggerEvent,
@@ -149,6 +150,8 @@ impl RowTriggers {
                 }
             }
             count(call, 0, rt);
+            let rows = [old, new].into_iter().flatten();
+            rt.charge(size_of::<FiredTrigger>() + rows.map(row_bytes).sum::<usize>())?;
             rt.exec.store.fire_later(FiredTrigger {
                 triggers: Arc::clone(self),
                 call: Arc::clone(call),
