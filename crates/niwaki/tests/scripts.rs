@@ -155,6 +155,14 @@ fn domain_definitions() {
 }
 
 #[test]
+fn shown_by_regression_scripts() {
+    check(
+        "shown_by_regression_scripts",
+        include_str!("../testscripts/shown_by_regression_scripts.test"),
+    );
+}
+
+#[test]
 fn row_comparisons() {
     check("row_comparisons", include_str!("../testscripts/row_comparisons.test"));
 }

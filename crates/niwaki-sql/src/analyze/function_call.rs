@@ -4,6 +4,7 @@ use niwaki_types::{ColumnType, Datum, TypeOid};
 use pg_query::{Node, NodeEnum, protobuf};
 
 use super::call::{NoMatch, choose};
+use super::group_by::level_of;
 use super::named_arguments::has_names;
 use super::scope::{Place, Within};
 use super::{Analyzer, names_of};
@@ -243,6 +244,11 @@ impl Analyzer<'_> {
         scope.within = within;
         scope.place = place;
         let (arguments, filter, order) = inside?;
+        let parts = arguments.iter().chain(&filter).chain(order.iter().map(|(key, ..)| key));
+        if over.is_none() && level_of(parts) > 0 {
+            // It would be computed here, from rows that are not its own.
+            return Err(self.unsupported("an aggregate of a query further out", location));
+        }
         let types: Vec<TypeOid> = arguments.iter().map(|a| a.ty).collect();
         if matches!((name, types.as_slice()), ("json_agg" | "jsonb_agg", [TypeOid::UNKNOWN])) {
             return Err(self.polymorphic_unknown(location));

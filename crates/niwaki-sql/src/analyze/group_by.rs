@@ -221,8 +221,8 @@ impl Analyzer<'_> {
     }
 }
 
-/// How many queries further out the one is to which a GROUPING with these arguments belongs.
-pub(super) fn level_of(arguments: &[Expr]) -> usize {
+/// How many queries further out the one is to which an aggregate or a GROUPING with these arguments belongs.
+pub(super) fn level_of<'e>(arguments: impl IntoIterator<Item = &'e Expr>) -> usize {
     let mut found: Option<usize> = None;
     for argument in arguments {
         expr_outer_slots(argument, 0, &mut |slot, level| {

@@ -50,7 +50,7 @@ impl Analyzer<'_> {
             }
             ExprKind::Grouping(arguments) => {
                 // That of a query further out is for that query to read.
-                if level_of(arguments) > level {
+                if level_of(arguments.iter()) > level {
                     return Ok(());
                 }
                 let mut numbers = Vec::with_capacity(arguments.len());

@@ -204,7 +204,10 @@ impl Expr {
                     .ok_or_else(|| SqlError::internal("array without an element type"))?;
                 let values =
                     elements.iter().map(|e| e.eval(row, rt)).collect::<Result<Vec<Datum>>>()?;
-                let nested = elements.first().is_some_and(|e| e.ty == self.ty);
+                // A cast may have given the array another name of its type than its elements have.
+                let nested = elements
+                    .first()
+                    .is_some_and(|e| e.ty != element && crate::types::element_of(e.ty).is_some());
                 let array = if nested { Array::of_arrays(&values)? } else { Array::list(values) };
                 Ok(Datum::Array(element, Arc::new(array)))
             }

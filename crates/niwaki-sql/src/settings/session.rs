@@ -31,6 +31,8 @@ pub struct HotSettings {
     pub default_read_only: bool,
     /// `extra_float_digits`
     pub extra_float_digits: i32,
+    /// `bytea_output` is `escape`.
+    pub bytea_escape: bool,
     /// `TimeZone`
     pub time_zone: Arc<str>,
     /// Output form of `DateStyle`.
@@ -137,6 +139,7 @@ impl Settings {
             default_repeatable_read: false,
             default_read_only: false,
             extra_float_digits: 1,
+            bytea_escape: false,
             time_zone: Arc::from("Etc/UTC"),
             date_style: DateStyle::default(),
             date_order: DateOrder::default(),
@@ -480,6 +483,7 @@ impl Settings {
                 == "repeatable read",
             default_read_only: self.bool("default_transaction_read_only"),
             extra_float_digits: i32::try_from(self.int("extra_float_digits")).unwrap_or(1),
+            bytea_escape: &*self.text("bytea_output") == "escape",
             time_zone: self.text("TimeZone"),
             date_style,
             date_order,

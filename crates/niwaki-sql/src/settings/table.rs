@@ -238,7 +238,7 @@ pub static SETTINGS: &[SettingDefinition] = &[
         Internal,
         "Shows the size of a disk block.",
     ),
-    ignored("bytea_output", Enum(&["hex"]), User),
+    setting("bytea_output", Enum(&["hex", "escape"]), User, "Sets the output format for bytea."),
     ignored("check_function_bodies", Bool(true), User),
     setting(
         "checkpoint_completion_target",

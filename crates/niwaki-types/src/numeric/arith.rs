@@ -8,6 +8,14 @@ use super::{
 };
 use crate::error::{Result, TypeError};
 
+/// Digits before the decimal point that a number has at most, and one more: nothing is left of it there.
+const WHOLE_DIGITS_END: i32 = 131_073;
+
+/// A scale to round to, no farther than numbers have digits.
+fn useful(scale: i32) -> i32 {
+    scale.clamp(-WHOLE_DIGITS_END, SCALE_MAX as i32)
+}
+
 impl Numeric {
     /// Sum; its scale is the larger of the two.
     ///
@@ -183,7 +191,7 @@ impl Numeric {
     /// # Errors
     /// `22003` when the result has too many digits.
     pub fn round(&self, scale: i32) -> Result<Self> {
-        self.rescale(scale.clamp(-2000, 2000), Rounding::HalfAway)
+        self.rescale(useful(scale), Rounding::HalfAway)
     }
 
     /// Cuts to `scale` digits after the decimal point (before it when negative).
@@ -191,7 +199,7 @@ impl Numeric {
     /// # Errors
     /// `22003` when the result has too many digits.
     pub fn trunc(&self, scale: i32) -> Result<Self> {
-        self.rescale(scale.clamp(-2000, 2000), Rounding::Truncate)
+        self.rescale(useful(scale), Rounding::Truncate)
     }
 
     /// Smallest integer that is not below.

@@ -396,12 +396,14 @@ impl Session {
         let timeout = hot.lock_timeout_ms;
         self.control.set_lock_timeout((timeout > 0).then(|| Duration::from_millis(timeout)));
         let same = self.text.extra_float_digits == hot.extra_float_digits
+            && self.text.bytea_escape == hot.bytea_escape
             && self.text.time_zone == hot.time_zone
             && self.text.date_style == hot.date_style
             && self.text.date_order == hot.date_order
             && self.text.interval_style == hot.interval_style;
         if !same {
             self.text.extra_float_digits = hot.extra_float_digits;
+            self.text.bytea_escape = hot.bytea_escape;
             self.text.date_style = hot.date_style;
             self.text.date_order = hot.date_order;
             self.text.interval_style = hot.interval_style;

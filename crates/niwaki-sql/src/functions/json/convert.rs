@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use niwaki_types::{Datum, Dimension, Jsonb, Numeric, Record, TypeOid, write_json_string};
+use niwaki_types::{
+    DateStyle, Datum, Dimension, Jsonb, Numeric, Record, TextSettings, TypeOid, to_text,
+    write_json_string,
+};
 
 use super::invalid;
 use crate::context::ExecContext;
@@ -170,7 +173,14 @@ fn is_number(value: &Datum, shown: &str) -> bool {
 
 /// The text of a value that has no parts; moments as XML writes them.
 fn scalar_text(value: &Datum, oid: TypeOid, exec: &ExecContext<'_>) -> String {
-    let shown = value_text(value, oid, exec);
+    let styled = matches!(value, Datum::Date(_) | Datum::Timestamp(_) | Datum::TimestampTz(_))
+        && exec.text.date_style != DateStyle::Iso;
+    let shown = match styled {
+        true => {
+            to_text(value, oid, &TextSettings { date_style: DateStyle::Iso, ..exec.text.clone() })
+        }
+        false => value_text(value, oid, exec),
+    };
     match value {
         Datum::Timestamp(_) => shown.replacen(' ', "T", 1),
         Datum::TimestampTz(_) => {

@@ -38,7 +38,11 @@ impl Definer<'_> {
             let mut files = vec![relation.oid];
             files.extend(relation.indexes.iter().map(|i| i.oid));
             if restart_identity {
-                files.extend(relation.columns.iter().filter_map(|c| c.sequence));
+                // Also those that were not made with the table: ALTER SEQUENCE … OWNED BY.
+                let owner = |r: &Relation| r.sequence.as_ref().and_then(|s| s.owned_by);
+                let owned =
+                    |r: &&Arc<Relation>| owner(r).is_some_and(|(table, _)| table == relation.oid);
+                files.extend(self.state().relations().filter(owned).map(|sequence| sequence.oid));
             }
             for oid in files {
                 let mut definition = self.current(oid)?.definition.clone();
