@@ -317,7 +317,6 @@ fn time() {
 #[test]
 fn json_that_is_not_there_is_refused_by_name() {
     for (statement, name) in [
-        ("select row_to_json(1)", "function row_to_json"),
         ("select jsonb_path_query('1', '$')", "function jsonb_path_query"),
         ("select jsonb_to_record('{}')", "function jsonb_to_record"),
         ("select '{}'::jsonb @? '$.a'", "operator @? of jsonpath"),
