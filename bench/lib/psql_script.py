@@ -40,6 +40,12 @@ class Command:
     line: int
 
 
+def reference(match):
+    """What a match of VARIABLE names."""
+    quote = "'" if match["literal"] else '"' if match["identifier"] else ""
+    return Variable(match["literal"] or match["identifier"] or match["plain"], quote, match[0])
+
+
 def expand(variable, variables):
     value = variables.get(variable.name)
     if value is None:
@@ -125,9 +131,7 @@ class Script:
             elif text.startswith("::", self.at) or text.startswith(":=", self.at):
                 add(self.at + 2)
             elif c == ":" and (match := VARIABLE.match(text, self.at)):
-                quote = "'" if match["literal"] else '"' if match["identifier"] else ""
-                name = match["literal"] or match["identifier"] or match["plain"]
-                pieces.append(Variable(name, quote, match[0]))
+                pieces.append(reference(match))
                 self.at = match.end()
             elif text.startswith("\\;", self.at):
                 pieces.append(";")

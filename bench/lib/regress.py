@@ -27,7 +27,7 @@ import subprocess
 import tarfile
 import urllib.request
 
-from psql_script import Command, Script, Variable, expand
+from psql_script import VARIABLE, Command, Script, expand, reference
 from servers import ROOT
 from wire import Client, Failure, Lost, Result
 
@@ -163,8 +163,8 @@ class Comparer:
             self.statement(item, name, data)
 
     def condition(self, command, skipping):
-        """`skipping`: for each \\if that is open, what is skipped: False nothing, True all, None what follows a taken branch."""
-        text = "".join(expand_line(command.arguments, self.theirs.variables)).strip().lower()
+        """`skipping` has a Branch for each \\if that is open."""
+        text = expand_line(command.arguments, self.theirs.variables).strip().lower()
         true = text in ("1", "t", "true", "on", "yes", "y")
         if command.name == "if":
             skipping.append(Branch(not true, true))
@@ -237,10 +237,10 @@ class Comparer:
         return ours, theirs
 
     def judge(self, ours, theirs, sql):
-        if isinstance(theirs, Lost):
-            return "same"
-        if isinstance(ours, Lost):
-            return "crash"
+        # PostgreSQL's connection ends where a statement ends it.
+        lost = isinstance(ours, Lost), isinstance(theirs, Lost)
+        if any(lost):
+            return {(True, False): "crash", (False, True): "accepts", (True, True): "same"}[lost]
         failed, expected = last_failure(ours), last_failure(theirs)
         if failed and failed.sqlstate == "57014" and not (expected and expected.sqlstate == "57014"):
             return "slow"
@@ -270,20 +270,14 @@ class Branch:
 
 
 def expand_line(text, variables):
-    pattern = re.compile(r""":(?:'(?P<literal>\w+)'|"(?P<identifier>\w+)"|(?P<plain>\w+))""")
-
-    def value(match):
-        quote = "'" if match["literal"] else '"' if match["identifier"] else ""
-        return expand(Variable(match["literal"] or match["identifier"] or match["plain"], quote, match[0]), variables)
-
-    return pattern.sub(value, text)
+    return VARIABLE.sub(lambda match: expand(reference(match), variables), text)
 
 
 def split_arguments(text, variables):
     """Words of a backslash command, those in single quotes without them."""
     found = re.findall(r"""'((?:[^']|'')*)'|(:'\w+'|:"\w+"|:\w+)|([^\s']+)""", text)
-    return [quoted.replace("''", "'") if not (reference or word) else expand_line(reference, variables) if reference else word
-            for quoted, reference, word in found]
+    return [quoted.replace("''", "'") if not (variable or word) else expand_line(variable, variables) if variable else word
+            for quoted, variable, word in found]
 
 
 def last_failure(found):

@@ -68,6 +68,35 @@ impl Object {
         let schema = i64::from(self.schema.0);
         if self.kind == ObjectKind::Function { -schema } else { schema }
     }
+
+    /// What the first row of an object says, and the first part of its definition.
+    fn of_row(oid: u32, row: &[Datum], definition: &str) -> Result<Self> {
+        let schema = match row.get(SCHEMA) {
+            Some(Datum::Int8(schema)) => *schema,
+            _ => 0,
+        };
+        let object = Self {
+            oid: Oid(oid),
+            schema: Oid(u32::try_from(schema.unsigned_abs()).unwrap_or(0)),
+            name: match row.get(NAME) {
+                Some(Datum::Text(t)) => t.to_string(),
+                _ => return Err(damaged(oid, "no name")),
+            },
+            kind: match row.get(KIND) {
+                Some(Datum::Int2(0)) => ObjectKind::Relation,
+                Some(Datum::Int2(1)) => ObjectKind::Schema,
+                Some(Datum::Int2(2)) => ObjectKind::Database,
+                Some(Datum::Int2(3)) => ObjectKind::Type,
+                Some(Datum::Int2(4)) => ObjectKind::Function,
+                other => return Err(damaged(oid, &format!("unknown kind {other:?}"))),
+            },
+            definition: definition.to_owned(),
+        };
+        if object.stored_schema() != schema {
+            return Err(damaged(oid, &format!("the schema {schema}")));
+        }
+        Ok(object)
+    }
 }
 
 /// The table of definitions.
@@ -181,23 +210,7 @@ impl Objects {
             };
             if part == 0 {
                 next_part = 1;
-                objects.push(Object {
-                    oid: Oid(oid),
-                    schema: Oid(row.get(SCHEMA).and_then(as_schema).unwrap_or(0)),
-                    name: match row.get(NAME) {
-                        Some(Datum::Text(t)) => t.to_string(),
-                        _ => return Err(damaged(oid, "no name")),
-                    },
-                    kind: match row.get(KIND) {
-                        Some(Datum::Int2(0)) => ObjectKind::Relation,
-                        Some(Datum::Int2(1)) => ObjectKind::Schema,
-                        Some(Datum::Int2(2)) => ObjectKind::Database,
-                        Some(Datum::Int2(3)) => ObjectKind::Type,
-                        Some(Datum::Int2(4)) => ObjectKind::Function,
-                        other => return Err(damaged(oid, &format!("unknown kind {other:?}"))),
-                    },
-                    definition: text.to_string(),
-                });
+                objects.push(Object::of_row(oid, &row, text)?);
                 continue;
             }
             match objects.last_mut() {
@@ -363,14 +376,6 @@ fn as_oid(value: &Datum) -> Option<u32> {
     }
 }
 
-/// As [`Object::stored_schema`] writes it.
-fn as_schema(value: &Datum) -> Option<u32> {
-    match value {
-        Datum::Int8(v) => u32::try_from(v.unsigned_abs()).ok(),
-        _ => None,
-    }
-}
-
 /// The locks held make every other outcome impossible.
 fn done(outcome: &Modify, oid: Oid) -> Result<()> {
     match outcome {
@@ -397,4 +402,26 @@ fn duplicate(error: TableError, object: &Object) -> Error {
 
 pub(crate) fn damaged(oid: u32, detail: &str) -> Error {
     Error::Damaged { oid, detail: detail.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sign_of_a_schema_says_whether_it_is_a_function() {
+        for kind in [ObjectKind::Relation, ObjectKind::Type, ObjectKind::Function] {
+            let (oid, schema, name) = (Oid(16_384), Oid(2200), "f()".to_owned());
+            let object = Object { oid, schema, name, kind, definition: "{}".to_owned() };
+            let mut row = rows_of(&object).swap_remove(0);
+            let read = Object::of_row(16_384, &row, "{}").unwrap();
+            assert_eq!((read.schema, read.kind), (schema, kind));
+            let Datum::Int8(stored) = row[SCHEMA] else { panic!("{row:?}") };
+            for wrong in [-stored, 0, i64::from(u32::MAX) + 1 + stored] {
+                row[SCHEMA] = Datum::Int8(wrong);
+                let read = Object::of_row(16_384, &row, "{}");
+                assert_eq!(read.is_err(), wrong != 0, "{kind:?} in {wrong}");
+            }
+        }
+    }
 }

@@ -2,10 +2,12 @@
 //! refuses, locks are waited for, skipped or refused.
 
 mod common;
+#[path = "common/waiting.rs"]
+mod waiting;
 
 use common::run;
 use niwaki::{Database, Session};
-use niwaki_env::sync::thread;
+use waiting::blocked_until;
 
 /// A table of three rows, and two sessions.
 fn sessions() -> (Database, Session, Session) {
@@ -27,26 +29,6 @@ fn blocked_by(
     statement: &'static str,
 ) -> (String, Session) {
     blocked_until(database, holder, "commit", waiter, statement)
-}
-
-/// The same; `holder` ends with `end`.
-fn blocked_until(
-    database: &Database,
-    holder: &mut Session,
-    end: &str,
-    mut waiter: Session,
-    statement: &'static str,
-) -> (String, Session) {
-    let waiting = waiter.id();
-    let worker = thread::spawn(move || (run(&mut waiter, statement), waiter));
-    let mut watcher = database.session();
-    let question = format!("select cardinality(pg_blocking_pids({waiting}))");
-    // Ends when the other session waits, which it does soon or the test's own time limit strikes.
-    while run(&mut watcher, &question) != "1" {
-        thread::yield_now();
-    }
-    assert_eq!(run(holder, end), "");
-    worker.join().unwrap()
 }
 
 #[test]

@@ -2,10 +2,12 @@
 //! their way, whatever the isolation level and whoever comes first.
 
 mod common;
+#[path = "common/waiting.rs"]
+mod waiting;
 
 use common::{Lines, run};
 use niwaki::{Database, Session};
-use niwaki_env::sync::thread;
+use waiting::blocked_until;
 
 fn sessions() -> (Database, Session, Session) {
     let database = Database::in_memory().unwrap();
@@ -20,27 +22,6 @@ fn sessions() -> (Database, Session, Session) {
     (database, first, second)
 }
 
-/// Runs `statement` in `waiter` while `holder` has an open transaction that it must wait for; then `holder` ends with `end`.
-fn blocked(
-    database: &Database,
-    holder: &mut Session,
-    end: &str,
-    mut waiter: Session,
-    statement: &'static str,
-) -> (String, Session) {
-    let waiting = waiter.id();
-    let worker = thread::spawn(move || (run(&mut waiter, statement), waiter));
-    let mut watcher = database.session();
-    let question = format!("select cardinality(pg_blocking_pids({waiting}))");
-    // Ends when the other session waits, which it does soon or the test's own time limit strikes.
-    while run(&mut watcher, &question) != "1" {
-        assert!(!worker.is_finished(), "{statement} did not wait: {:?}", worker.join());
-        thread::yield_now();
-    }
-    assert_eq!(run(holder, end), "");
-    worker.join().unwrap()
-}
-
 fn state_of(answer: &str) -> &str {
     answer.strip_prefix("error ").map_or("", |rest| rest.split(':').next().unwrap_or(""))
 }
@@ -50,7 +31,7 @@ fn a_deletion_waits_for_who_refers() {
     for (end, expected) in [("commit", "23503"), ("rollback", "")] {
         let (database, mut a, b) = sessions();
         assert_eq!(run(&mut a, "begin; insert into c (id, p) values (1, 1)"), "");
-        let (found, mut b) = blocked(&database, &mut a, end, b, "delete from p where id = 1");
+        let (found, mut b) = blocked_until(&database, &mut a, end, b, "delete from p where id = 1");
         assert_eq!(state_of(&found), expected, "{found}");
         let rows = if expected.is_empty() { "2" } else { "3" };
         assert_eq!(run(&mut b, "select count(*) from p"), rows);
@@ -62,7 +43,8 @@ fn who_refers_waits_for_a_deletion() {
     for (end, expected) in [("commit", "23503"), ("rollback", "")] {
         let (database, mut a, b) = sessions();
         assert_eq!(run(&mut a, "begin; delete from p where id = 1"), "");
-        let (found, _) = blocked(&database, &mut a, end, b, "insert into c (id, p) values (1, 1)");
+        let (found, _) =
+            blocked_until(&database, &mut a, end, b, "insert into c (id, p) values (1, 1)");
         assert_eq!(state_of(&found), expected, "{found}");
     }
 }
@@ -87,7 +69,8 @@ fn changes_that_leave_the_key_alone_are_in_nobodys_way() {
 fn a_cascade_reaches_rows_that_were_inserted_meanwhile() {
     let (database, mut a, b) = sessions();
     assert_eq!(run(&mut a, "begin; insert into c (id, q) values (1, 1), (2, 2)"), "");
-    let (found, mut b) = blocked(&database, &mut a, "commit", b, "delete from p where id = 1");
+    let (found, mut b) =
+        blocked_until(&database, &mut a, "commit", b, "delete from p where id = 1");
     assert_eq!(found, "");
     assert_eq!(run(&mut b, "select id from c"), "2");
 }

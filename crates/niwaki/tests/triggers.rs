@@ -2,10 +2,12 @@
 //! statements, an indexed column that a trigger sets; and what is refused.
 
 mod common;
+#[path = "common/waiting.rs"]
+mod waiting;
 
 use common::{Lines, run};
 use niwaki::{Database, Session};
-use niwaki_env::sync::thread;
+use waiting::blocked_until;
 
 fn session(statements: &[&str]) -> (Database, Session) {
     let database = Database::in_memory().unwrap();
@@ -22,25 +24,6 @@ fn body(session: &mut Session, body: &str) {
         "create or replace function f() returns trigger language plpgsql as $x$\nbegin\n{body}\nend\n$x$"
     );
     assert_eq!(run(session, &sql), "", "{body}");
-}
-
-/// Runs `statement` in `waiter` while `holder` has an open transaction that it must wait for; then `holder` commits.
-fn blocked_by(
-    database: &Database,
-    holder: &mut Session,
-    mut waiter: Session,
-    statement: &'static str,
-) -> (String, Session) {
-    let waiting = waiter.id();
-    let worker = thread::spawn(move || (run(&mut waiter, statement), waiter));
-    let mut watcher = database.session();
-    let question = format!("select cardinality(pg_blocking_pids({waiting}))");
-    // Ends when the other session waits, which it does soon or the test's own time limit strikes.
-    while run(&mut watcher, &question) != "1" {
-        thread::yield_now();
-    }
-    assert_eq!(run(holder, "commit"), "");
-    worker.join().unwrap()
 }
 
 const FUNCTION: &str =
@@ -143,11 +126,12 @@ fn triggers_see_the_newest_version_of_a_row_that_was_waited_for() {
     let (database, mut a, b) = one_row("");
     body(&mut a, "new.w := old.v + new.v; return new;");
     assert_eq!(run(&mut a, "begin; update t set v = 100 returning w"), "110");
-    let (found, b) = blocked_by(&database, &mut a, b, PLUS_ONE);
+    let (found, b) = blocked_until(&database, &mut a, "commit", b, PLUS_ONE);
     assert_eq!(found, "1|101|201");
     // The same not by its key.
     assert_eq!(run(&mut a, "begin; update t set v = 200 returning w"), "301");
-    let (found, _) = blocked_by(&database, &mut a, b, "update t set v = v + 1 returning *");
+    let (found, _) =
+        blocked_until(&database, &mut a, "commit", b, "update t set v = v + 1 returning *");
     assert_eq!(found, "1|201|401");
 }
 
@@ -157,11 +141,11 @@ fn a_trigger_that_fails_for_a_version_that_is_no_more_is_fired_again() {
     body(&mut a, "new.w := 1 / (new.v - 11); return new;");
     assert_eq!(run(&mut b, PLUS_ONE), "error 22012: division by zero");
     assert_eq!(run(&mut a, "begin; update t set v = 13"), "");
-    let (found, b) = blocked_by(&database, &mut a, b, PLUS_ONE);
+    let (found, b) = blocked_until(&database, &mut a, "commit", b, PLUS_ONE);
     assert_eq!(found, "1|14|0");
     // It fails for the newest version.
     assert_eq!(run(&mut a, "begin; update t set v = 10"), "");
-    let (found, _) = blocked_by(&database, &mut a, b, PLUS_ONE);
+    let (found, _) = blocked_until(&database, &mut a, "commit", b, PLUS_ONE);
     assert_eq!(found, "error 22012: division by zero");
 }
 
@@ -170,11 +154,11 @@ fn a_row_that_would_be_left_out_is_judged_again() {
     let (database, mut a, mut b) = session_pair();
     assert_eq!(run(&mut b, PLUS_ONE), "");
     assert_eq!(run(&mut a, "begin; update t set v = 20"), "");
-    let (found, mut b) = blocked_by(&database, &mut a, b, PLUS_ONE);
+    let (found, mut b) = blocked_until(&database, &mut a, "commit", b, PLUS_ONE);
     assert_eq!(found, "1|21|0");
     // The newest version is the one that is kept back.
     assert_eq!(run(&mut a, "begin; update t set v = 10"), "");
-    let (found, waited) = blocked_by(&database, &mut a, b, PLUS_ONE);
+    let (found, waited) = blocked_until(&database, &mut a, "commit", b, PLUS_ONE);
     assert_eq!(found, "");
     b = waited;
     assert_eq!(run(&mut b, "select v from t"), "10");
@@ -206,7 +190,7 @@ fn prepared_statements_follow_their_triggers() {
     let function = "create function f() returns trigger language plpgsql as 'begin new.v := 9; return new; end'";
     assert_eq!(run(&mut a, function), "");
     assert_eq!(run(&mut a, &format!("begin; {trigger}")), "");
-    let (found, _) = blocked_by(&database, &mut a, b, "execute i (5)");
+    let (found, _) = blocked_until(&database, &mut a, "commit", b, "execute i (5)");
     assert_eq!(found, "9");
 }
 

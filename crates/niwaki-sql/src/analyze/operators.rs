@@ -54,9 +54,6 @@ impl Analyzer<'_> {
                 if compares_rows(left, right) {
                     return self.row_distinct(left, right, negated, location);
                 }
-                if let Some(pairs) = self.whole_rows(left, right)? {
-                    return self.distinct_pairs(pairs, negated, location);
-                }
                 let (left, right) = (self.expr_of(left)?, self.expr_of(right)?);
                 self.distinct(left, right, negated, location)
             }

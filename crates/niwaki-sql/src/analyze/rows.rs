@@ -78,19 +78,8 @@ impl Analyzer<'_> {
         negated: bool,
         location: i32,
     ) -> Result<Expr> {
-        let pairs = self.row_pairs(left, right, location)?;
-        self.distinct_pairs(pairs, negated, location)
-    }
-
-    /// `IS [NOT] DISTINCT FROM` of the parts of two rows.
-    pub(super) fn distinct_pairs(
-        &mut self,
-        pairs: Vec<(Expr, Expr)>,
-        negated: bool,
-        location: i32,
-    ) -> Result<Expr> {
-        let mut parts = Vec::with_capacity(pairs.len());
-        for (left, right) in pairs {
+        let mut parts = Vec::new();
+        for (left, right) in self.row_pairs(left, right, location)? {
             parts.push(self.distinct(left, right, negated, location)?);
         }
         Ok(combined(parts, negated, location))

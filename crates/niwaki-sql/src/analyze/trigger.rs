@@ -207,40 +207,6 @@ impl Analyzer<'_> {
             None => self.assign(value, to, name, location),
         }
     }
-
-    /// The columns of two whole rows side by side, if these are what is compared: `old.* IS DISTINCT FROM new.*`.
-    pub(super) fn whole_rows(
-        &mut self,
-        left: Option<&pg_query::Node>,
-        right: Option<&pg_query::Node>,
-    ) -> Result<Option<Vec<(Expr, Expr)>>> {
-        let (Some(left), Some(right)) = (whole_row(left), whole_row(right)) else {
-            return Ok(None);
-        };
-        let scope = self.scope()?;
-        if !matches!(scope.place, Place::TriggerWhen | Place::Assignment) {
-            return Ok(None);
-        }
-        let columns = |row: RowName| {
-            let item = scope.items.iter().find(|item| item.name == row.word());
-            item.map(|item| item.columns.iter().filter(|column| !column.hidden))
-        };
-        let (Some(left), Some(right)) = (columns(left), columns(right)) else { return Ok(None) };
-        Ok(Some(left.zip(right).map(|(l, r)| (l.expr.clone(), r.expr.clone())).collect()))
-    }
-}
-
-/// The row that a node names as a whole.
-fn whole_row(node: Option<&pg_query::Node>) -> Option<RowName> {
-    let Some(NodeEnum::ColumnRef(column)) = node.and_then(|node| node.node.as_ref()) else {
-        return None;
-    };
-    let star = |node: &pg_query::Node| matches!(node.node, Some(NodeEnum::AStar(_)));
-    match (column.fields.as_slice(), names_of(&column.fields).as_slice()) {
-        ([_], [name]) => RowName::of_word(name),
-        ([_, last], [name]) if star(last) => RowName::of_word(name),
-        _ => None,
-    }
 }
 
 /// Whether an UPDATE gives a value to a column, or to one that it is computed from.
