@@ -22,7 +22,7 @@ use niwaki_storage::Tid;
 const PART: u64 = 42;
 /// The same where most versions leave entries behind in several indexes: who changes a row sees to that many for it, so more of
 /// them shall share a visit.
-const PART_OF_SEVERAL: u64 = 21;
+const PART_OF_SEVERAL: u64 = 10;
 /// Most bytes that are gathered; what comes then is forgotten.
 const BYTES_MAX: usize = 1 << 20;
 /// How many are handed out at once: what one write may have to do for others.
