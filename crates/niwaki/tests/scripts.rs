@@ -44,6 +44,11 @@ fn columns() {
 }
 
 #[test]
+fn create_table_as() {
+    check("create_table_as", include_str!("../testscripts/create_table_as.test"));
+}
+
+#[test]
 fn array_keys() {
     check("array_keys", include_str!("../testscripts/array_keys.test"));
 }

@@ -157,7 +157,18 @@ impl<'a> Analyzer<'a> {
                     .as_ref()
                     .and_then(|node| node.node.as_ref())
                     .ok_or_else(|| SqlError::internal("EXPLAIN without a statement"))?;
+                // Shown is how its rows are found.
+                let query = match query {
+                    NodeEnum::CreateTableAsStmt(create) if !options.analyze => {
+                        let inner = create.query.as_ref().and_then(|node| node.node.as_ref());
+                        inner.unwrap_or(query)
+                    }
+                    query => query,
+                };
                 match query {
+                    NodeEnum::SelectStmt(select) if select.into_clause.is_some() => {
+                        Err(SqlError::unsupported("EXPLAIN of SELECT INTO"))
+                    }
                     NodeEnum::SelectStmt(_)
                     | NodeEnum::InsertStmt(_)
                     | NodeEnum::UpdateStmt(_)

@@ -60,7 +60,7 @@ impl Analyzer<'_> {
         to_text: bool,
     ) -> Result<Query> {
         if select.into_clause.is_some() {
-            return Err(SqlError::unsupported("SELECT INTO"));
+            return Err(SqlError::new("42601", "SELECT ... INTO is not allowed here"));
         }
         self.set_place(Place::From)?;
         let tree = self.from_clause(&select.from_clause)?;

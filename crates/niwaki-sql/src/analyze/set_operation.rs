@@ -18,6 +18,10 @@ impl Analyzer<'_> {
         let (Some(left), Some(right)) = (&select.larg, &select.rarg) else {
             return Err(SqlError::internal("a set operation with one side"));
         };
+        if right.into_clause.is_some() {
+            let message = "INTO is only allowed on first SELECT of UNION/INTERSECT/EXCEPT";
+            return Err(SqlError::new("42601", message));
+        }
         // A query that is being analyzed must not name itself where its rows could take others away.
         let (outside, inside) = match (kind, select.all) {
             (SetKind::Union, _) | (SetKind::Intersect, false) => (None, None),

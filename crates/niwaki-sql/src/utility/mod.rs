@@ -4,6 +4,7 @@
 //! session executes it.
 
 mod comment;
+mod create_as;
 mod domain;
 mod foreign_key;
 mod function;
@@ -20,6 +21,7 @@ mod types;
 mod view;
 
 pub use comment::CommentTarget;
+pub use create_as::CreateTableAs;
 pub use domain::{DomainAction, DomainSpec};
 pub use foreign_key::ForeignKeySpec;
 pub use function::{

@@ -18,7 +18,7 @@ use super::statement::{
 use super::trigger::{self, TriggerStatement};
 use super::type_name::column_type;
 use super::types::{self, TypeStatement};
-use super::{domain, read_copy, read_definition, read_table};
+use super::{create_as, domain, read_copy, read_definition, read_table};
 use crate::error::{Result, SqlError};
 use crate::parse::position_of;
 use crate::settings::{is_buffer_usage_limit, parse_kilobytes};
@@ -30,8 +30,8 @@ use crate::settings::{is_buffer_usage_limit, parse_kilobytes};
 /// 0A000 naming what Niwaki does not have, 42601 and 22023 for what no catalog is needed to refuse.
 pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
     let utility = match node {
-        NodeEnum::SelectStmt(_)
-        | NodeEnum::InsertStmt(_)
+        NodeEnum::SelectStmt(s) => return create_as::select_into(s, source),
+        NodeEnum::InsertStmt(_)
         | NodeEnum::UpdateStmt(_)
         | NodeEnum::DeleteStmt(_)
         | NodeEnum::MergeStmt(_)
@@ -43,6 +43,7 @@ pub fn read(node: &NodeEnum, source: &str) -> Result<Option<Utility>> {
         }
         NodeEnum::VariableShowStmt(s) => Utility::Show(s.name.clone()),
         NodeEnum::CreateStmt(s) => read_table::create_table(s, source)?,
+        NodeEnum::CreateTableAsStmt(s) => create_as::create_table_as(s, source)?,
         NodeEnum::ViewStmt(s) => super::view::create_view(s, source)?,
         NodeEnum::AlterTableStmt(s) => read_table::alter_table(s, source)?,
         NodeEnum::ReindexStmt(s) => read_definition::reindex(s, source)?,
@@ -725,12 +726,6 @@ pub(super) fn options(nodes: &[Node]) -> Vec<(String, Option<String>)> {
 
 /// The name that an unsupported statement gets in its error.
 fn statement_name(node: &NodeEnum) -> String {
-    // The tree has one node for both.
-    if let NodeEnum::CreateTableAsStmt(create) = node
-        && create.objtype() == ObjectType::ObjectMatview
-    {
-        return "statement CREATE MATERIALIZED VIEW".to_owned();
-    }
     let debug = format!("{node:?}");
     let word = debug.split(['(', ' ', '{']).next().unwrap_or("statement");
     let word = word.strip_suffix("Stmt").unwrap_or(word);

@@ -13,10 +13,6 @@ pub(super) fn copy(s: &CopyStmt, source: &str) -> Result<Copy> {
     if s.is_program {
         return Err(SqlError::unsupported("COPY with PROGRAM"));
     }
-    if !s.filename.is_empty() {
-        return Err(SqlError::unsupported("COPY with a file on the server")
-            .with_hint("Use COPY … FROM STDIN or TO STDOUT, or psql's \\copy."));
-    }
     if s.where_clause.is_some() {
         return Err(SqlError::unsupported("COPY … WHERE"));
     }
@@ -102,5 +98,6 @@ pub(super) fn copy(s: &CopyStmt, source: &str) -> Result<Copy> {
     if options.freeze && direction == CopyDirection::To {
         return Err(SqlError::new("0A000", "COPY FREEZE cannot be used with COPY TO"));
     }
-    Ok(Copy { source: what, direction, options })
+    let file = (!s.filename.is_empty()).then(|| s.filename.clone());
+    Ok(Copy { source: what, direction, file, options })
 }

@@ -24,12 +24,6 @@ use crate::parse::position_of;
 pub(super) fn create_table(s: &CreateStmt, source: &str) -> Result<Utility> {
     let unsupported = |what: &str| Err(SqlError::unsupported(what));
     let relation = s.relation.as_ref();
-    let on_commit = match OnCommitAction::try_from(s.oncommit) {
-        Ok(OnCommitAction::OncommitPreserveRows) => Some(OnCommit::PreserveRows),
-        Ok(OnCommitAction::OncommitDeleteRows) => Some(OnCommit::DeleteRows),
-        Ok(OnCommitAction::OncommitDrop) => Some(OnCommit::Drop),
-        _ => None,
-    };
     if !s.inh_relations.is_empty() && s.partbound.is_none() {
         return unsupported("INHERITS");
     }
@@ -50,7 +44,7 @@ pub(super) fn create_table(s: &CreateStmt, source: &str) -> Result<Utility> {
         name,
         if_not_exists: s.if_not_exists,
         persistence: persistence(relation),
-        on_commit,
+        on_commit: on_commit(s.oncommit),
         columns: Vec::new(),
         constraints: Vec::new(),
         options: options(&s.options),
@@ -72,6 +66,16 @@ pub(super) fn create_table(s: &CreateStmt, source: &str) -> Result<Utility> {
         }
     }
     Ok(Utility::CreateTable(Box::new(table)))
+}
+
+/// ON COMMIT, by its number in the tree.
+pub(super) fn on_commit(action: i32) -> Option<OnCommit> {
+    match OnCommitAction::try_from(action) {
+        Ok(OnCommitAction::OncommitPreserveRows) => Some(OnCommit::PreserveRows),
+        Ok(OnCommitAction::OncommitDeleteRows) => Some(OnCommit::DeleteRows),
+        Ok(OnCommitAction::OncommitDrop) => Some(OnCommit::Drop),
+        _ => None,
+    }
 }
 
 /// A column's type; of what is none of PostgreSQL's own types the name, for it may be a user's.
@@ -103,14 +107,11 @@ fn column(c: &ColumnDef, table: &str, source: &str) -> Result<(ColumnSpec, Vec<C
         refuse_collation(&strings(&collation.collname)).map_err(at)?;
     }
     let mut spec = ColumnSpec {
-        name: c.colname.clone(),
-        column_type: stored,
         user_type,
         serial: serial.is_some(),
         not_null: serial.is_some() || c.is_not_null,
         default: c.raw_default.as_deref().map(expression_text).transpose()?,
-        identity: None,
-        generated: None,
+        ..ColumnSpec::new(c.colname.clone(), stored)
     };
     let mut constraints = Vec::new();
     let mut said_null = false;

@@ -119,6 +119,22 @@ pub struct ColumnSpec {
     pub generated: Option<String>,
 }
 
+impl ColumnSpec {
+    /// A column of which no more is said than its name and type.
+    pub fn new(name: String, column_type: ColumnType) -> Self {
+        Self {
+            name,
+            column_type,
+            user_type: None,
+            serial: false,
+            not_null: false,
+            default: None,
+            identity: None,
+            generated: None,
+        }
+    }
+}
+
 /// A constraint of a table or column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConstraintSpec {
@@ -549,6 +565,8 @@ pub struct Copy {
     pub source: CopySource,
     /// Direction.
     pub direction: CopyDirection,
+    /// A file of the server's, in place of STDIN and STDOUT.
+    pub file: Option<String>,
     /// Format.
     pub options: CopyOptions,
 }
@@ -616,6 +634,8 @@ pub enum Utility {
     CreateTable(Box<CreateTable>),
     /// CREATE VIEW
     CreateView(Box<super::CreateView>),
+    /// CREATE TABLE AS, SELECT INTO
+    CreateTableAs(Box<super::CreateTableAs>),
     /// CREATE INDEX
     CreateIndex(Box<CreateIndex>),
     /// CREATE SEQUENCE

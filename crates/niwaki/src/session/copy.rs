@@ -1,4 +1,4 @@
-//! COPY FROM STDIN and COPY TO STDOUT.
+//! COPY.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use niwaki_table::{Error as TableError, InsertOptions, Table};
 use niwaki_txn::TableLockMode;
 use niwaki_types::{ColumnType, Datum, InputContext, TextSettings, TypeOid};
 
+use super::copy_file::CopyFile;
 use super::environment::UNIX_TO_POSTGRES_US;
 use super::errors::of_table;
 use super::{Session, cursor};
@@ -29,6 +30,15 @@ impl Session {
         source: &str,
         out: &mut dyn ResultSink,
     ) -> Result<u64> {
+        let Some(name) = &copy.file else { return self.copy_streams(copy, source, out) };
+        let mut file = CopyFile::new(name, copy.direction == CopyDirection::From, out)?;
+        let rows = self.copy_streams(copy, source, &mut file)?;
+        file.finish()?;
+        Ok(rows)
+    }
+
+    /// COPY FROM STDIN and COPY TO STDOUT, whatever these are.
+    fn copy_streams(&mut self, copy: &Copy, source: &str, out: &mut dyn ResultSink) -> Result<u64> {
         match (&copy.source, copy.direction) {
             (CopySource::Table { name, columns }, CopyDirection::From) => {
                 let relation = self.lock_by_name(name, TableLockMode::RowExclusive)?;

@@ -3,6 +3,7 @@
 
 mod constraints;
 mod copy;
+mod copy_file;
 mod cursor;
 mod define;
 mod enum_values;

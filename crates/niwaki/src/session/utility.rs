@@ -112,6 +112,14 @@ impl Session {
                 self.next_command()?;
                 return self.check_after_statement();
             }
+            Utility::CreateTableAs(spec) => match define::create_table_as(self, spec, source, out)?
+            {
+                Some(rows) => {
+                    self.tag = format!("SELECT {rows}");
+                    return Ok(());
+                }
+                None => "CREATE TABLE AS",
+            },
             Utility::Prepare { name, types, query } => {
                 self.prepare_by_name(name, types, query, source)?;
                 "PREPARE"
@@ -224,7 +232,7 @@ impl Session {
     }
 
     /// Ends the command, if its transaction is still open.
-    fn next_command(&mut self) -> Result<()> {
+    pub(super) fn next_command(&mut self) -> Result<()> {
         if let Some(transaction) = &self.transaction {
             transaction.next_command()?;
         }
@@ -236,6 +244,7 @@ impl Session {
         let word = match utility {
             Utility::CreateTable(_) => "CREATE TABLE",
             Utility::CreateView(_) => "CREATE VIEW",
+            Utility::CreateTableAs(spec) => spec.word(),
             Utility::CreateIndex(_) => "CREATE INDEX",
             Utility::CreateSchema { .. } => "CREATE SCHEMA",
             Utility::CreateSequence { .. } => "CREATE SEQUENCE",

@@ -21,12 +21,13 @@ pub(super) const COLUMNS_MAX: usize = 1600;
 const SYSTEM_COLUMNS: &[&str] = &["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"];
 
 impl Definer<'_> {
-    pub(super) fn create_table(&mut self, spec: &CreateTable) -> Result<()> {
+    /// Creates a table; `None` after a notice when there is one and that is allowed (IF NOT EXISTS).
+    pub(super) fn create_table(&mut self, spec: &CreateTable) -> Result<Option<Oid>> {
         let schema = self.creation_schema(&spec.name, spec.persistence)?;
         let logged = self.is_logged(schema, spec.persistence);
         let name = &spec.name.name;
         if !self.name_is_free(schema, name, spec.if_not_exists)? {
-            return Ok(());
+            return Ok(None);
         }
         self.name_is_no_type(schema, name)?;
         check_columns(&spec.columns)?;
@@ -76,7 +77,8 @@ impl Definer<'_> {
         for constraint in &spec.constraints {
             self.add_foreign_key(oid, &mut taken, constraint, false)?;
         }
-        self.check_expressions(oid)
+        self.check_expressions(oid)?;
+        Ok(Some(oid))
     }
 
     /// Reads what a generated column of a new definition is computed by; does nothing for other columns.

@@ -10,6 +10,7 @@ mod comment;
 mod composites;
 mod concurrent;
 mod constraint;
+mod create_as;
 mod create_index;
 mod create_table;
 mod depend;
@@ -44,6 +45,7 @@ use crate::Result;
 use crate::result::ResultSink;
 use crate::session::Session;
 
+pub(super) use create_as::create_table_as;
 pub(super) use types::no_modifier;
 
 /// Runs a defining statement, which stands in `source`; returns its command tag.

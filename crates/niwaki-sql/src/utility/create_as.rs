@@ -1,0 +1,94 @@
+//! CREATE TABLE AS and SELECT INTO: a table made of a query's rows.
+
+use std::sync::Arc;
+
+use pg_query::NodeEnum;
+use pg_query::protobuf::{CreateTableAsStmt, IntoClause, ObjectType, SelectStmt};
+
+use super::read::{options, persistence, relation_name, strings, unexpected};
+use super::read_table::on_commit;
+use super::statement::{CreateTable, Utility};
+use crate::error::{Result, SqlError};
+
+/// CREATE TABLE AS, SELECT INTO
+#[derive(Clone, Debug, PartialEq)]
+pub struct CreateTableAs {
+    /// The table, without its columns.
+    pub table: CreateTable,
+    /// Names of the first columns.
+    pub columns: Vec<String>,
+    /// The query, a `SelectStmt`.
+    pub query: Arc<NodeEnum>,
+    /// The query's rows are put into the table.
+    pub with_data: bool,
+    /// It is SELECT INTO.
+    pub is_select: bool,
+}
+
+impl CreateTableAs {
+    /// What the statement begins with.
+    pub fn word(&self) -> &'static str {
+        if self.is_select { "SELECT INTO" } else { "CREATE TABLE AS" }
+    }
+}
+
+pub(super) fn create_table_as(s: &CreateTableAsStmt, source: &str) -> Result<Utility> {
+    if s.objtype() != ObjectType::ObjectTable {
+        return Err(SqlError::unsupported("statement CREATE MATERIALIZED VIEW"));
+    }
+    let query = s.query.as_ref().and_then(|node| node.node.as_ref());
+    match query.ok_or_else(|| unexpected("CREATE TABLE AS"))? {
+        NodeEnum::SelectStmt(query) => {
+            let into = s.into.as_deref().ok_or_else(|| unexpected("CREATE TABLE AS"))?;
+            let created = make(into, query, source)?;
+            let table = CreateTable { if_not_exists: s.if_not_exists, ..created.table };
+            Ok(Utility::CreateTableAs(Box::new(CreateTableAs { table, ..created })))
+        }
+        NodeEnum::ExecuteStmt(_) => Err(SqlError::unsupported("CREATE TABLE AS EXECUTE")),
+        _ => Err(unexpected("CREATE TABLE AS")),
+    }
+}
+
+/// SELECT INTO; `None` for a SELECT without. Of a set operation its first query has the clause.
+pub(super) fn select_into(s: &SelectStmt, source: &str) -> Result<Option<Utility>> {
+    let mut first = s;
+    while let Some(left) = &first.larg {
+        first = left;
+    }
+    let Some(into) = first.into_clause.clone() else { return Ok(None) };
+    let mut query = s.clone();
+    let mut first = &mut query;
+    while first.larg.is_some() {
+        let Some(left) = &mut first.larg else { break };
+        first = left;
+    }
+    first.into_clause = None;
+    let created = CreateTableAs { is_select: true, ..make(&into, &query, source)? };
+    Ok(Some(Utility::CreateTableAs(Box::new(created))))
+}
+
+fn make(into: &IntoClause, query: &SelectStmt, source: &str) -> Result<CreateTableAs> {
+    if !into.table_space_name.is_empty() && into.table_space_name != "pg_default" {
+        return Err(SqlError::unsupported("TABLESPACE"));
+    }
+    if !matches!(into.access_method.as_str(), "" | "heap") {
+        let method = format!("table access method \"{}\"", into.access_method);
+        return Err(SqlError::unsupported(method));
+    }
+    let table = CreateTable {
+        name: relation_name(into.rel.as_ref(), source)?,
+        if_not_exists: false,
+        persistence: persistence(into.rel.as_ref()),
+        on_commit: on_commit(into.on_commit),
+        columns: Vec::new(),
+        constraints: Vec::new(),
+        options: options(&into.options),
+    };
+    Ok(CreateTableAs {
+        table,
+        columns: strings(&into.col_names),
+        query: Arc::new(NodeEnum::SelectStmt(Box::new(query.clone()))),
+        with_data: !into.skip_data,
+        is_select: false,
+    })
+}

@@ -1,0 +1,79 @@
+//! CREATE TABLE AS and SELECT INTO.
+//!
+//! The table is created with the columns that the query is planned to give, and filled by an INSERT of the query.
+
+use std::sync::Arc;
+
+use niwaki_sql::utility::{ColumnSpec, CreateTableAs};
+use niwaki_sql::{ColumnInfo, SqlError};
+use niwaki_types::{Datum, TypeOid};
+use pg_query::NodeEnum;
+use pg_query::protobuf::{InsertStmt, Node, OverridingKind, RangeVar};
+
+use super::Definer;
+use crate::Result;
+use crate::result::ResultSink;
+use crate::session::{Session, cursor};
+
+/// Runs the statement, which stands in `source`. The number of rows; `None` if it is not to put rows anywhere.
+pub(in crate::session) fn create_table_as(
+    session: &mut Session,
+    spec: &CreateTableAs,
+    source: &str,
+    out: &mut dyn ResultSink,
+) -> Result<Option<u64>> {
+    let query = cursor::statement_of(&spec.query, source);
+    let planned = session.plan_locked(&query, &[])?;
+    let mut table = spec.table.clone();
+    table.columns = columns(&planned.columns(), &spec.columns)?;
+    let mut definer = Definer { session, out };
+    let Some(oid) = definer.create_table(&table)? else { return Ok(None) };
+    if !spec.with_data {
+        return Ok(None);
+    }
+    let created = definer.current(oid)?;
+    let schema = definer.state().schema(created.schema).map(|schema| schema.name.to_string());
+    session.next_command()?;
+    let mut select = (*spec.query).clone();
+    // WITH queries that change data stand at the top of a statement.
+    let with_clause = match &mut select {
+        NodeEnum::SelectStmt(select) => select.with_clause.take(),
+        _ => None,
+    };
+    let insert = InsertStmt {
+        relation: Some(RangeVar {
+            schemaname: schema.unwrap_or_default(),
+            relname: created.name.to_string(),
+            inh: true,
+            relpersistence: "p".to_owned(),
+            ..RangeVar::default()
+        }),
+        select_stmt: Some(Box::new(Node { node: Some(select) })),
+        with_clause,
+        r#override: OverridingKind::OverridingNotSet as i32,
+        ..InsertStmt::default()
+    };
+    let insert = Arc::new(NodeEnum::InsertStmt(Box::new(insert)));
+    let planned = session.plan_locked(&cursor::statement_of(&insert, source), &[])?;
+    let mut nowhere: Vec<Vec<Datum>> = Vec::new();
+    Ok(Some(session.run_planned(&planned, &[], &mut nowhere)?.rows))
+}
+
+/// The columns of a table for such rows, of which the first have these names.
+fn columns(given: &[ColumnInfo], names: &[String]) -> Result<Vec<ColumnSpec>> {
+    if names.len() > given.len() {
+        return Err(SqlError::new("42601", "too many column names were specified"));
+    }
+    let mut columns = Vec::with_capacity(given.len());
+    for (at, column) in given.iter().enumerate() {
+        let name = names.get(at).unwrap_or(&column.name);
+        let oid = column.column_type.oid;
+        if oid.element().unwrap_or(oid) == TypeOid::RECORD {
+            let array = if oid == TypeOid::RECORD { "" } else { "[]" };
+            let message = format!("column \"{name}\" has pseudo-type record{array}");
+            return Err(SqlError::new("42P16", message));
+        }
+        columns.push(ColumnSpec::new(name.clone(), column.column_type));
+    }
+    Ok(columns)
+}
