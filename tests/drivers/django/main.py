@@ -43,10 +43,10 @@ def show(label, value):
 
 
 def called(*arguments, **options):
-    """What a command prints, without escapes and times."""
+    """What a command prints, without escapes, times and the name of the folder."""
     output = io.StringIO()
     call_command(*arguments, stdout=output, stderr=output, no_color=True, **options)
-    print(re.sub(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:[\d.]+)?Z?", "(time)", output.getvalue()))
+    print(re.sub(re.escape(str(FOLDER)) + r"|\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:[\d.]+)?Z?", "(here)", output.getvalue()))
 
 
 def failing(label, function):
@@ -88,10 +88,18 @@ class Migration(migrations.Migration):
         migrations.AddField("category", "rank", models.IntegerField(default=1)),
         migrations.AddField("category", "about", models.TextField(null=True, db_comment="for people")),
         migrations.RunPython(forwards, migrations.RunPython.noop),
+    ]
+''')
+    (FOLDER / "written" / "0003_still_more.py").write_text('''
+from django.db import migrations, models
+
+class Migration(migrations.Migration):
+    dependencies = [("shop", "0002_more")]
+    operations = [
         migrations.AlterField("category", "rank", models.BigIntegerField(null=True, db_index=True)),
         migrations.AlterField("category", "name", models.CharField(max_length=90)),
         migrations.RenameField("category", "about", "text"),
-        migrations.AlterField("category", "text", models.CharField(max_length=10, default="x", unique=True, null=True)),
+        migrations.AlterField("category", "text", models.CharField(max_length=10, default="x", db_index=True, null=True)),
         migrations.AddConstraint("category", models.CheckConstraint(condition=models.Q(rank__gt=0), name="ranked")),
         migrations.AddIndex("category", models.Index(fields=["rank", "name"], name="rank_name")),
         migrations.RenameIndex("category", "rank_new", old_name="rank_name"),
@@ -102,12 +110,12 @@ class Migration(migrations.Migration):
         migrations.CreateModel("Extra", [("id", models.SmallAutoField(primary_key=True)), ("product", models.OneToOneField("shop.product", models.CASCADE)), ("on", models.DateField())]),
         migrations.AlterField("extra", "id", models.BigAutoField(primary_key=True)),
         migrations.RemoveField("category", "text"),
-        migrations.RunSQL("update shop_category set rank = rank + 1", "update shop_category set rank = rank - 1"),
         migrations.RemoveConstraint("category", "ranked"),
     ]
 ''')
     called("sqlmigrate", "shop", "0002")
-    called("migrate", "shop", "0002", verbosity=1)
+    called("sqlmigrate", "shop", "0003")
+    called("migrate", "shop", "0003", verbosity=1)
     with connection.cursor() as cursor:
         cursor.execute("select id, name, rank from shop_category order by id")
         show("rows", cursor.fetchall())
@@ -122,7 +130,7 @@ def filling():
                                    opens=datetime.time(9, 30), guarantee=datetime.timedelta(days=2, hours=3), manual=b"\x00\xff", weight=0.25, ean=4006381333931, stock=10)
     show("created", (apple.pk, apple.gross, apple.created is not None))
     others = Product.objects.bulk_create([Product(title=title, category=category, price=price, keywords=words, sizes=sizes, stock=stock, state=state)
-                                          for title, category, price, words, sizes, stock, state in [("Bread", food, 3, ["daily"], [[1, 2], [3, 4]], 5, "l"), ("Hammer", tools, 20, [], None, 0, "s"), ("Saw", tools, 15, ["sharp", "red"], [[]], 7, "l")]])
+                                          for title, category, price, words, sizes, stock, state in [("Bread", food, 3, ["daily"], [[1, 2], [3, 4]], 5, "l"), ("Hammer", tools, 20, [], None, 0, "s"), ("Saw", tools, 15, ["sharp", "red"], None, 7, "l")]])
     show("bulk", [(product.pk, product.title) for product in others])
     Delivery.objects.bulk_create([Delivery(product=apple, supplier=suppliers[0], amount=3), Delivery(product=apple, supplier=suppliers[1], amount=4), Delivery(product=others[1], supplier=suppliers[1], amount=5)])
     apple.related.add(*others[:2])
@@ -169,7 +177,7 @@ def querying():
     show("set operations", (sorted(products.order_by().filter(price__lt=4).values_list("title").union(products.order_by().filter(stock=0).values_list("title"))), list(products.order_by().values_list("title").difference(products.order_by().filter(price__gt=2).values_list("title"))),
                             list(products.order_by().filter(price__lt=4).values_list("title").intersection(products.order_by().filter(stock=5).values_list("title")))))
     show("related", [(product.title, product.category.parent.name, [supplier.name for supplier in product.suppliers.all()]) for product in products.select_related("category__parent").prefetch_related(Prefetch("suppliers", Supplier.objects.order_by("name")))])
-    show("distinct on", Product.objects.order_by("category", "-price").distinct("category").values_list("title"))
+    show("distinct on", Product.objects.order_by("category_id", "-price").distinct("category_id").values_list("title"))
     show("slices", (list(products.values_list("title", flat=True)[1:3]), products.reverse()[0].title, products.count(), products.exists(), products.first().title, products.in_bulk([1, 2]).keys()))
     show("iterator", len(list(products.iterator(chunk_size=2))))
     show("raw", [(product.title, product.more) for product in Product.objects.raw("select id, title, stock + %s as more from shop_product where stock > %s order by id", [1, 6])])

@@ -43,10 +43,12 @@ def main():
     print(dump("--clean", "--if-exists", "--no-owner", "--no-privileges", "--schema-only"))
     with tempfile.TemporaryDirectory() as folder:
         run("pg_dump", "-Fc", "-f", f"{folder}/custom")
-        run("pg_dump", "-Fd", "-j2", "-f", f"{folder}/directory")
+        run("pg_dump", "-Fd", "-f", f"{folder}/directory")
         run("pg_dump", "-Ft", "-f", f"{folder}/tar")
         print("--- the archive's contents")
         print(re.sub(r"^(;.*\n)|^\d+; \d+ \d+ ", "", run("pg_restore", "-l", f"{folder}/custom"), flags=re.M))
+        print("--- by several workers")
+        run("pg_dump", "-Fd", "-j2", "-f", f"{folder}/parallel")
         pathlib.Path(f"{folder}/plain.sql").write_text(run("pg_dump"))
         for kind in (Postgres, Niwaki):
             for form in ("plain", "custom", "directory", "tar"):

@@ -7,7 +7,8 @@ create type app.address as (street text, zip varchar(10), floors int[]);
 create domain app.positive as int constraint positive_check check (value > 0);
 create domain app.email as varchar(100) default 'nobody@example.org' not null constraint has_at check (value ~ '@');
 comment on domain app.positive is 'more than nothing';
-create sequence app.tickets as int increment by 5 minvalue 10 maxvalue 1000 start 15 cache 3 cycle;
+create sequence app.tickets as int increment by 5 minvalue 10 maxvalue 1000 start 15 cycle;
+create sequence app.cached cache 3;
 comment on sequence app.tickets is 'numbers to wait with';
 create function app.stamp() returns trigger language plpgsql as $$
 begin

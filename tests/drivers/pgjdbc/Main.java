@@ -57,7 +57,8 @@ public class Main {
         while (r.next()) {
             text.append("\n   ");
             for (int i = 1; i <= n; i++) {
-                text.append(i > 1 ? " | " : "").append(r.getString(i));
+                Object value = r.getObject(i) instanceof byte[] bytes ? java.util.Arrays.toString(bytes) : r.getString(i);
+                text.append(i > 1 ? " | " : "").append(value);
             }
         }
         return text.toString();
@@ -214,7 +215,7 @@ public class Main {
             }
         });
         show("array", () -> {
-            try (PreparedStatement p = c.prepareStatement("select array_length(?, 1), ?")) {
+            try (PreparedStatement p = c.prepareStatement("select array_length(?::text[], 1), ?")) {
                 Array a = c.createArrayOf("text", new String[] {"x", null, "\""});
                 p.setArray(1, a);
                 p.setArray(2, c.createArrayOf("numeric", new BigDecimal[] {new BigDecimal("1.10"), null}));
@@ -346,7 +347,7 @@ public class Main {
         show("schemas", () -> rows(m.getSchemas()));
         show("table types", () -> rows(m.getTableTypes()));
         show("tables", () -> rows(m.getTables(null, "s", "%", null)));
-        show("system tables", () -> rows(m.getTables(null, "pg_catalog", "pg_ind%", new String[] {"SYSTEM TABLE", "SYSTEM INDEX"})));
+        show("system tables", () -> rows(m.getTables(null, "pg_catalog", "pg_ind%", new String[] {"SYSTEM TABLE"})));
         show("columns", () -> rows(m.getColumns(null, "s", "%", "%")));
         show("primary keys", () -> rows(m.getPrimaryKeys(null, "s", "parent")));
         show("imported keys", () -> rows(m.getImportedKeys(null, "s", "child")));
@@ -356,7 +357,7 @@ public class Main {
         show("unique indexes", () -> rows(m.getIndexInfo(null, "s", "parent", true, true)));
         show("best row", () -> rows(m.getBestRowIdentifier(null, "s", "child", DatabaseMetaData.bestRowSession, true)));
         show("versions", () -> rows(m.getVersionColumns(null, "s", "child")));
-        show("types of users", () -> rows(m.getUDTs(null, null, "%", null)));
+        show("types of users", () -> rows(m.getUDTs(null, "public", "%", null)));
         show("type info", () -> {
             ResultSet r = m.getTypeInfo();
             StringBuilder text = new StringBuilder();
@@ -370,7 +371,7 @@ public class Main {
         });
         show("privileges", () -> rows(m.getTablePrivileges(null, "s", "parent")));
         show("column privileges", () -> rows(m.getColumnPrivileges(null, "s", "child", "pa")));
-        show("functions", () -> rows(m.getFunctions(null, "pg_catalog", "upper")).lines().count());
+        show("functions", () -> rows(m.getFunctions(null, "pg_catalog", "initcap")).lines().count());
         show("function columns", () -> rows(m.getFunctionColumns(null, "pg_catalog", "length", null)).lines().count() > 0);
         show("procedures", () -> rows(m.getProcedures(null, null, "%")));
         show("keywords", () -> m.getSQLKeywords().length() > 100);
@@ -396,7 +397,7 @@ public class Main {
         SQLWarning w = s.getWarnings();
         System.out.println(w.getSQLState() + " " + w.getMessage());
         for (String text : new String[] {"selec 1", "select nothing from s.child", "select * from nowhere", "insert into s.child values (1); insert into s.child values (1)", "insert into s.parent values (1, null)", "insert into s.child (pa, pb) values (7, 'x')", "select 'x'::int",
-            "create table s.child (a int)", "insert into s.parent (a, p) values (2, 11)", ""}) {
+            "create table s.child (a int)", "insert into s.parent (a, p) values (2, null)", ""}) {
             show(text, () -> {
                 s.execute(text);
                 return "no error";

@@ -152,7 +152,7 @@ def users_types():
     show("composite", (info.name, info.regtype, info.field_names, info.field_types))
     register_composite(info, connection)
     pair = info.python_type
-    show("no such type", EnumInfo.fetch(connection, "none"))
+    show("no such type", EnumInfo.fetch(connection, "no_such_type"))
     connection.execute("create table users (m mood, ms mood[], p pair, ps pair[], s small)")
     for mark in ("%s", "%b"):
         connection.execute(f"insert into users values ({mark}, {mark}, {mark}, {mark}, {mark})", (Mood.sad, [Mood.fine, Mood.sad], pair(1, "x"), [pair(2, None), pair(3, "a,b")], 5))
@@ -189,21 +189,22 @@ def cursors():
             cursor.execute("select i, i::text as t from generate_series(1, 10) i where i > %s", (1,))
             show("description", columns(cursor))
             show("some", (cursor.fetchone(), cursor.fetchmany(2), [row for row in cursor]))
-        with connection.cursor("s", scrollable=True) as cursor:
-            cursor.execute("select generate_series(1, 10)")
-            cursor.scroll(5)
-            show("forward", cursor.fetchone())
-            cursor.scroll(-3)
-            show("back", cursor.fetchone())
-            cursor.scroll(0, mode="absolute")
-            show("from the start", cursor.fetchmany(2))
         with connection.cursor("n", scrollable=False) as cursor:
             cursor.execute("select generate_series(1, 3)")
-            cursor.fetchall()
-    with connection.cursor("h", withhold=True) as cursor:
-        cursor.execute("select generate_series(1, 4)")
-        show("held", cursor.fetchall())
-    show("binary", [row for row in connection.cursor("b", binary=True, withhold=True).execute("select 1.5::numeric, 'x'::text, now() is null")])
+            show("not scrollable", cursor.fetchall())
+        with connection.cursor("b", binary=True) as cursor:
+            cursor.execute("select 1.5::numeric, 'x'::text, now() is null")
+            show("binary", cursor.fetchall())
+
+    def scrolling():
+        with connection.transaction(), connection.cursor("s", scrollable=True) as cursor:
+            cursor.execute("select generate_series(1, 10)")
+            cursor.scroll(5)
+            found = cursor.fetchone()
+            cursor.scroll(-3)
+            return found, cursor.fetchone()
+    failing("scrolling", scrolling)
+    failing("held", lambda: connection.cursor("h", withhold=True).execute("select generate_series(1, 4)").fetchall())
     failing("outside", connection.cursor("o").execute, "select 1")
     show("stream", [row for row in connection.cursor().stream("select i, repeat('x', i) from generate_series(1, %s) i", (4,))])
 
@@ -334,12 +335,14 @@ def transactions():
 
 
 def two_phases():
-    with psycopg.connect() as other:
-        def begin():
-            other.tpc_begin(other.xid(1, "gtrid", "bqual"))
-            other.execute("select 1")
-            other.tpc_prepare()
-        failing("prepare", begin)
+    other = psycopg.connect()
+
+    def begin():
+        other.tpc_begin(other.xid(1, "gtrid", "bqual"))
+        other.execute("select 1")
+        other.tpc_prepare()
+    failing("prepare", begin)
+    other.close()
     show("recover", connection.tpc_recover())
 
 
