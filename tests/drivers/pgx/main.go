@@ -153,7 +153,7 @@ func batches(c *pgx.Conn) {
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec} {
 		batch := &pgx.Batch{}
 		for i := range 3 {
-			batch.Queue("insert into t (name) values ($1) returning id", fmt.Sprint("batch", mode, i)).QueryRow(func(row pgx.Row) error {
+			batch.Queue("insert into t (name) values ($1) returning id", fmt.Sprint("batch", int(mode), i)).QueryRow(func(row pgx.Row) error {
 				var id int
 				err := row.Scan(&id)
 				fmt.Println(id)
