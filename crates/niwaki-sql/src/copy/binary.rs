@@ -232,7 +232,7 @@ mod tests {
             }
         }
         let with = |more: &[u8]| [&whole[..header], more].concat();
-        let message = |data: Vec<u8>| read(&data, 7).unwrap_err().message;
+        let message = |data: Vec<u8>| read(&data, 7).unwrap_err().message.clone();
         assert_eq!(message(b"a text\nof lines\n".to_vec()), "COPY file signature not recognized");
         assert_eq!(
             message(with(&[0, 3, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255])),

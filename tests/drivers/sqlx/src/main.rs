@@ -1,5 +1,7 @@
 //! sqlx: queries with parameters, what its macros ask when they describe a query, types in binary, transactions, COPY, LISTEN, migrations' lock, errors.
 
+#![forbid(unsafe_code)]
+
 use std::fmt::Debug;
 
 use futures_util::TryStreamExt;

@@ -1,5 +1,7 @@
 //! tokio-postgres: prepared statements, types in binary, portals, COPY, pipelined queries, transactions, cancellation, notifications, errors.
 
+#![forbid(unsafe_code)]
+
 use std::fmt::Debug;
 use std::time::{Duration, SystemTime};
 
