@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import clients as drivers
 import regress as scripts
 from servers import Niwaki, Postgres
 from steps import build_beside_postgres as build, cargo_test
@@ -28,4 +29,13 @@ def regress(_long):
     return held, f"{count} statements: {shown}; the same {found['same'] / count:.1%}", [dataclasses.asdict(verdict) for verdict in comparer.verdicts if verdict.kind != "same"]
 
 
-STEPS = {"build": build, "clients": clients, "regress": regress}
+def driver(name):
+    """A step that installs a client and runs its program on both servers."""
+    def step(_long):
+        result = drivers.check(name)
+        return not result.unknown, str(result), result.unknown
+    step.__doc__ = f"{name}, as it comes from its registry: on Niwaki it prints what it prints on PostgreSQL 15."
+    return step
+
+
+STEPS = {"build": build, "clients": clients, **{name: driver(name) for name in drivers.names()}, "regress": regress}

@@ -162,10 +162,7 @@ pub fn missing_text(value: &Datum, column: ColumnType) -> Option<String> {
 
 pub(crate) fn index_options(options: &RelationOptions) -> IndexOptions {
     let default = IndexOptions::default();
-    let switch = |name: &str, otherwise: bool| match options.get(name) {
-        Some(text) => matches!(text, "on" | "true" | "1"),
-        None => otherwise,
-    };
+    let switch = |name: &str, otherwise: bool| options.switch(name).unwrap_or(otherwise);
     IndexOptions {
         fillfactor: options.fillfactor().unwrap_or(default.fillfactor),
         deduplicate_items: switch("deduplicate_items", default.deduplicate_items),

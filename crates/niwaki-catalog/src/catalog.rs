@@ -20,7 +20,7 @@ use crate::objects::{
 };
 use crate::overlay::{Change, apply};
 use crate::relation::Relation;
-use crate::remark::remark;
+use crate::remark::{definition_of, remark};
 use crate::state::{CatalogState, INFORMATION_SCHEMA, PG_CATALOG, PUBLIC_SCHEMA, SchemaEntry};
 use crate::types::TypeDefinition;
 
@@ -62,7 +62,7 @@ impl Catalog {
                 schema: Oid::INVALID,
                 name: "public".to_owned(),
                 kind: ObjectKind::Schema,
-                definition: "{}".to_owned(),
+                definition: definition_of(Some("standard public schema")),
             },
         )
     }

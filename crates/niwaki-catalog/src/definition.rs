@@ -360,6 +360,10 @@ impl RelationOptions {
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
     }
+    /// The value of an option that is on or off; it is kept as it was written.
+    pub fn switch(&self, name: &str) -> Option<bool> {
+        niwaki_types::parse_bool(self.get(name)?).ok()
+    }
     /// Sets or replaces one option.
     pub fn set(&mut self, name: &str, value: &str) {
         self.reset(name);

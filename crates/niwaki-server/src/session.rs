@@ -54,6 +54,8 @@ pub(crate) struct Wire<'c> {
     /// Where in the output the answer to a statement begins that is to be given wholly or not at all;
     /// `None` without one, and when part of it has gone already.
     whole_from: Option<usize>,
+    /// The COPY that runs is in the binary format.
+    binary_copy: bool,
     /// A protocol error met while the library read COPY data; ends the session.
     broken: Option<Ending>,
     /// From the first LISTEN on: what other sessions wake this one by.
@@ -100,6 +102,7 @@ impl<'c> Wire<'c> {
             formats: Formats::default(),
             types: Vec::new(),
             whole_from: None,
+            binary_copy: false,
             broken: None,
             wake: None,
         }
@@ -229,8 +232,12 @@ impl ResultSink for Wire<'_> {
         self.set_text_settings(settings);
     }
 
+    fn copy_format(&mut self, binary: bool) {
+        self.binary_copy = binary;
+    }
+
     fn copy_in(&mut self, columns: usize) -> Result<(), SqlError> {
-        backend::copy_response(&mut self.output.bytes, b'G', columns);
+        backend::copy_response(&mut self.output.bytes, b'G', self.binary_copy, columns);
         self.flush();
         Ok(())
     }
@@ -270,7 +277,7 @@ impl ResultSink for Wire<'_> {
 
     fn copy_out_begin(&mut self, columns: usize) -> Result<(), SqlError> {
         self.whole_from = None;
-        backend::copy_response(&mut self.output.bytes, b'H', columns);
+        backend::copy_response(&mut self.output.bytes, b'H', self.binary_copy, columns);
         Ok(())
     }
 
@@ -625,8 +632,14 @@ fn bind_portal(
             other => return Err(unsupported_format(other)),
         };
         value.map_err(|error| {
+            let portal = match bind.portal {
+                "" => "unnamed portal".to_owned(),
+                name => format!("portal \"{name}\""),
+            };
+            // Values are not shown, as with PostgreSQL's default `log_parameter_max_length_on_error`.
+            let hidden = if code == 0 { " = '...'" } else { "" };
             SqlError::from(error)
-                .within_context(format!("unnamed portal parameter ${}", number + 1))
+                .within_context(format!("{portal} parameter ${}{hidden}", number + 1))
         })
     };
     session.bind(bind.portal, bind.statement, &mut next, count)?;

@@ -1,5 +1,7 @@
 //! What a statement gets from the session that runs it, and where its rows go.
 
+use std::sync::Arc;
+
 use niwaki_catalog::{CatalogState, SearchPath, SystemSource};
 use niwaki_table::TempSpace;
 use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid};
@@ -310,9 +312,19 @@ pub struct ColumnInfo {
     pub table: u32,
     /// Number of the column in that table, from 1, or 0.
     pub attribute: i16,
+    /// Fields of a `record`, where the query says which it has.
+    pub fields: Option<RecordFields>,
 }
 
+/// Names and types of a row's fields.
+pub type RecordFields = Arc<[(Arc<str>, ColumnType)]>;
+
 impl ColumnInfo {
+    /// A column that is computed.
+    pub fn computed(name: impl Into<String>, column_type: ColumnType) -> Self {
+        Self { name: name.into(), column_type, table: 0, attribute: 0, fields: None }
+    }
+
     /// Type of the column.
     pub fn oid(&self) -> TypeOid {
         self.column_type.oid

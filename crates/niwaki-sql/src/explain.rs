@@ -99,12 +99,7 @@ fn flag(node: Option<&Node>, name: &str) -> Result<bool> {
 
 /// The one column of EXPLAIN's result.
 pub(crate) fn columns() -> Vec<ColumnInfo> {
-    vec![ColumnInfo {
-        name: "QUERY PLAN".to_owned(),
-        column_type: ColumnType::new(TypeOid::TEXT),
-        table: 0,
-        attribute: 0,
-    }]
+    vec![ColumnInfo::computed("QUERY PLAN", ColumnType::new(TypeOid::TEXT))]
 }
 
 /// One step as EXPLAIN shows it.

@@ -48,7 +48,7 @@ fn copy_text(bytes: &[u8]) {
     {
         return;
     }
-    let options = CopyOptions { delimiter, null: "\\N".to_owned(), header: false, freeze: false };
+    let options = CopyOptions { delimiter, ..CopyOptions::default() };
     let whole = lines(data, data.len().max(1));
     let cut = lines(data, usize::from(piece).max(1));
     assert_eq!(whole.as_ref().ok(), cut.as_ref().ok());

@@ -42,7 +42,7 @@ pub use analyze::{
 pub use column_names::{rename_column, rename_field};
 pub use context::{
     AdvisoryLock, AdvisoryNumber, AnalyzeContext, ColumnInfo, CommandTag, Completion, CostSettings,
-    Environment, ExecContext, PlannerSettings, RowSink, Scratch, TEMP_CHUNK_BYTES,
+    Environment, ExecContext, PlannerSettings, RecordFields, RowSink, Scratch, TEMP_CHUNK_BYTES,
 };
 pub use deparse::view_text;
 pub use error::{ErrorFields, Result, Severity, SqlError};

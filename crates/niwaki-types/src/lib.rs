@@ -62,8 +62,8 @@ pub use numeric::{
 pub use record::{RECORD_DEPTH_MAX, Record};
 pub use settings::{DateOrder, DateStyle, InputContext, IntervalStyle, TextSettings};
 pub use text_io::{
-    input, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8, to_text, write_float4,
-    write_float8, write_text,
+    input, parse_bool, parse_float4, parse_float8, parse_int2, parse_int4, parse_int8, to_text,
+    write_float4, write_float8, write_text,
 };
 pub use user_types::{
     Attribute, CompositeType, DomainType, EnumLabel, EnumType, LabelPlace, UserTypes,

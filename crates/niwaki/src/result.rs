@@ -40,6 +40,10 @@ pub trait ResultSink: RowSink {
     fn text_settings(&mut self, settings: &niwaki_types::TextSettings) {
         let _ = settings;
     }
+    /// Whether the COPY that begins next is in the binary format.
+    fn copy_format(&mut self, binary: bool) {
+        let _ = binary;
+    }
     /// COPY FROM STDIN begins: the client is told to send data for this many columns.
     ///
     /// # Errors

@@ -79,11 +79,7 @@ pub(crate) fn of_table(options: VacuumOptions, table: &RelationOptions) -> Vacuu
         Some("off") => IndexCleanup::Off,
         _ => options.index_cleanup,
     };
-    let truncate = match table.get("vacuum_truncate") {
-        Some("on") => true,
-        Some("off") => false,
-        _ => options.truncate,
-    };
+    let truncate = table.switch("vacuum_truncate").unwrap_or(options.truncate);
     VacuumOptions { index_cleanup, truncate, ..options }
 }
 

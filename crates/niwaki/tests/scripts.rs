@@ -292,3 +292,18 @@ fn triggers() {
 fn functions_of_users() {
     check("functions_of_users", include_str!("../testscripts/functions_of_users.test"));
 }
+
+#[test]
+fn sets_and_records() {
+    check("sets_and_records", include_str!("../testscripts/sets_and_records.test"));
+}
+
+#[test]
+fn dumped() {
+    check("dumped", include_str!("../testscripts/dumped.test"));
+}
+
+#[test]
+fn distinct_in_order() {
+    check("distinct_in_order", include_str!("../testscripts/distinct_in_order.test"));
+}

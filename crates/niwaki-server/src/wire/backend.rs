@@ -167,13 +167,13 @@ pub(crate) fn data_row<E>(
     Ok(())
 }
 
-/// CopyInResponse (`b'G'`) or CopyOutResponse (`b'H'`), text format.
-pub(crate) fn copy_response(out: &mut Vec<u8>, kind: u8, columns: usize) {
+/// CopyInResponse (`b'G'`) or CopyOutResponse (`b'H'`).
+pub(crate) fn copy_response(out: &mut Vec<u8>, kind: u8, binary: bool, columns: usize) {
     message(out, kind, |out| {
-        out.push(0);
+        out.push(binary.into());
         count(out, columns);
         for _ in 0..columns {
-            out.extend_from_slice(&[0, 0]);
+            out.extend_from_slice(&[0, binary.into()]);
         }
     });
 }

@@ -9,8 +9,9 @@ use niwaki_types::{ColumnType, TypeOid};
 use pg_query::protobuf::{AIndirection, RowExpr};
 use pg_query::{Node, NodeEnum};
 
-use super::scope::{Item, Place, system_column};
+use super::scope::{Item, ItemColumn, Place, system_column};
 use super::{Analyzer, names_of};
+use crate::context::RecordFields;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind, RowValue, shows_names};
 use crate::functions::compare_function;
@@ -177,6 +178,16 @@ impl Analyzer<'_> {
                 }
             };
         }
+        if let Some(fields) = self.record_fields(&value) {
+            return match fields.iter().position(|(known, _)| &**known == name) {
+                Some(at) => Ok(taken_field(value, at, name, fields[at].1)),
+                None => {
+                    let message =
+                        format!("could not identify column \"{name}\" in record data type");
+                    Err(self.error("42703", message, location))
+                }
+            };
+        }
         let Some(fields) = self.fields_of(value.ty, location)? else {
             let shown = self.format_oid(value.ty);
             if value.ty == TypeOid::RECORD {
@@ -196,6 +207,36 @@ impl Analyzer<'_> {
                 let message = format!("column \"{name}\" not found in data type {shown}");
                 Err(self.error("42703", message, location))
             }
+        }
+    }
+
+    /// The fields of a `record`, where the query says which it has: those of a row that is written down, of a function's
+    /// rows, and of a column that a nested query makes of such a one.
+    pub(super) fn record_fields(&self, value: &Expr) -> Option<RecordFields> {
+        if value.ty != TypeOid::RECORD {
+            return None;
+        }
+        match &value.kind {
+            ExprKind::SetReturning(number) => self.scopes.last()?.sets.get(*number)?.fields(),
+            ExprKind::Row(row) => {
+                let named = |(at, field): (usize, &Expr)| {
+                    let name = row.names.as_ref().and_then(|names| names.get(at).cloned());
+                    let name = name.unwrap_or_else(|| Arc::from(format!("f{}", at + 1)));
+                    (name, field.column_type())
+                };
+                Some(row.fields.iter().enumerate().map(named).collect())
+            }
+            ExprKind::Slot { depth, slot } => {
+                let scope = self.scopes.iter().rev().nth(*depth)?;
+                let columns = scope.items.iter().flat_map(|item| &item.columns);
+                let at = |column: &ItemColumn| match column.expr.kind {
+                    ExprKind::Slot { slot, .. } => Some(slot),
+                    _ => None,
+                };
+                let mut found = columns.filter(|column| at(column) == Some(*slot));
+                found.next()?.fields.clone()
+            }
+            _ => None,
         }
     }
 
@@ -219,6 +260,12 @@ impl Analyzer<'_> {
             let names: Vec<String> = (0..count).map(|at| name(at).unwrap_or_default()).collect();
             let fields = (0..count).map(|at| field_of_row(value.clone(), at));
             return Ok(names.into_iter().zip(fields).collect());
+        }
+        if let Some(fields) = self.record_fields(&value) {
+            let all = fields.iter().enumerate().map(|(at, (name, column))| {
+                (name.to_string(), taken_field(value.clone(), at, name, *column))
+            });
+            return Ok(all.collect());
         }
         let Some(fields) = self.fields_of(value.ty, location)? else {
             if value.ty == TypeOid::RECORD {

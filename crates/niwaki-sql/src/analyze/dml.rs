@@ -270,7 +270,7 @@ impl Analyzer<'_> {
         let refused = || {
             let message =
                 format!("cannot insert a non-DEFAULT value into column \"{}\"", definition.name);
-            self.error("428C9", message, location)
+            SqlError::new("428C9", message)
         };
         if definition.generated {
             let detail = format!("Column \"{}\" is a generated column.", definition.name);

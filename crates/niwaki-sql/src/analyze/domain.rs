@@ -164,6 +164,7 @@ fn given_condition(
         origin: (0, 0),
         bare: true,
         hidden: false,
+        fields: None,
     });
     analyzer.scopes.push(scope);
     let condition = analyzer.expr_of(target.val.as_deref());

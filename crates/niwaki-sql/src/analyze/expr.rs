@@ -74,13 +74,17 @@ impl Analyzer<'_> {
                 let kind = ExprKind::BoolTest { argument: Box::new(argument), test: kind };
                 Ok(Expr::new(kind, TypeOid::BOOL, test.location))
             }
-            NodeEnum::CaseExpr(case) => self.case(case),
+            NodeEnum::CaseExpr(case) => {
+                let value = self.case(case)?;
+                self.refuse_sets_in(value, "CASE")
+            }
             NodeEnum::CoalesceExpr(coalesce) => {
                 let arguments = self.exprs(&coalesce.args)?;
                 let arguments = self.unify(arguments, "COALESCE")?;
                 let (ty, domain) = (arguments[0].ty, arguments[0].domain);
                 let kind = ExprKind::Coalesce(arguments);
-                Ok(Expr { domain, ..Expr::new(kind, ty, coalesce.location) })
+                let value = Expr { domain, ..Expr::new(kind, ty, coalesce.location) };
+                self.refuse_sets_in(value, "COALESCE")
             }
             NodeEnum::MinMaxExpr(expr) => {
                 let greatest = expr.op() == MinMaxOp::IsGreatest;

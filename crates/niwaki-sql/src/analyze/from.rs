@@ -298,31 +298,25 @@ impl Analyzer<'_> {
         };
         let name = range.alias.as_ref().map_or(function_name.clone(), |a| a.aliasname.clone());
         self.check_alias(&name)?;
-        let column = |name: &str, column_type| ColumnInfo {
-            name: name.to_owned(),
-            column_type,
-            table: 0,
-            attribute: 0,
-        };
         let (several, own) = match expr.kind {
             ExprKind::SetReturning(number) => {
-                let function = self.scope()?.sets[number].function;
-                (function.columns(), function.column_name())
+                let set = &self.scope()?.sets[number];
+                (set.fields(), set.function.column_name())
             }
             _ => (None, None),
         };
-        let mut columns = match several {
+        let mut columns = match &several {
             Some(all) => {
-                all.iter().map(|&(name, oid)| column(name, ColumnType::new(oid))).collect()
+                all.iter().map(|(name, kind)| ColumnInfo::computed(&**name, *kind)).collect()
             }
             // The column of a scalar function takes the alias, if there is one, and has no name of its own.
             None => {
                 let kind = expr.column_type();
-                vec![column(own.unwrap_or(&name), kind)]
+                vec![ColumnInfo::computed(own.unwrap_or(&name), kind)]
             }
         };
         if range.ordinality {
-            columns.push(column("ordinality", ColumnType::new(TypeOid::INT8)));
+            columns.push(ColumnInfo::computed("ordinality", ColumnType::new(TypeOid::INT8)));
         }
         let columns = self.renamed(columns, range.alias.as_ref(), &name)?;
         let scope = self.scope()?;

@@ -13,7 +13,9 @@ use crate::error::{Result, SqlError};
 use crate::expr::{Expr, ExprKind};
 use crate::functions::{Eval, Function, functions_named, variadic_forms};
 use crate::plan::{AggregateCall, SetCall, is_volatile};
-use crate::types::{ANY, ANY_ELEMENT, CastContext, CastPath, cast_path, element_of, type_by_name};
+use crate::types::{
+    ANY, ANY_ELEMENT, ANY_NONARRAY, CastContext, CastPath, cast_path, element_of, type_by_name,
+};
 
 impl Analyzer<'_> {
     pub(super) fn function_call(&mut self, call: &protobuf::FuncCall) -> Result<Expr> {
@@ -27,7 +29,9 @@ impl Analyzer<'_> {
         if call.agg_within_group {
             return Err(self.unsupported("WITHIN GROUP", location));
         }
-        if names.len() > 1 && names[0] != "pg_catalog" {
+        let schema = functions_named(name).first().map_or("pg_catalog", |found| found.schema());
+        // One of another schema is not found by its name alone.
+        if names.len() > 1 && names[0] != schema || names.len() == 1 && schema != "pg_catalog" {
             let types = self.argument_types(&call.args)?;
             return Err(self.function_error(&shown, &types, location, &NoMatch::None));
         }
@@ -195,12 +199,18 @@ impl Analyzer<'_> {
                 location,
             ));
         }
-        if function.columns().is_some() && place != Place::From {
+        // Which table a call looks at, and so locks, is noted in FROM.
+        let names_a_table = function.arguments.contains(&TypeOid::REGCLASS);
+        if names_a_table && function.columns().is_some() && place != Place::From {
             return Err(self.error(
                 "0A000",
                 format!("{} has several columns, and is allowed in FROM only", function.name),
                 location,
             ));
+        }
+        let is_set = |part: &Expr| matches!(part.kind, ExprKind::SetReturning(_));
+        if arguments.iter().any(|argument| argument.any(&mut |part| is_set(part))) {
+            return Err(self.unsupported("a set-returning function inside another", location));
         }
         let scope = self.scope()?;
         let calls = match scope.within {
@@ -219,6 +229,21 @@ impl Analyzer<'_> {
         let number = scope.sets.len();
         scope.sets.push(SetCall { function, arguments });
         Ok(Expr::new(ExprKind::SetReturning(number), result, location))
+    }
+
+    /// Refuses sets where some rows would not ask for their values.
+    pub(super) fn refuse_sets_in(&self, value: Expr, construct: &str) -> Result<Expr> {
+        let mut place = None;
+        value.any(&mut |part| {
+            let is_set = matches!(part.kind, ExprKind::SetReturning(_));
+            place = place.or(is_set.then_some(part.location));
+            is_set
+        });
+        let Some(location) = place else { return Ok(value) };
+        let message = format!("set-returning functions are not allowed in {construct}");
+        Err(self.error("0A000", message, location).with_hint(
+            "You might be able to move the set-returning function into a LATERAL FROM item.",
+        ))
     }
 
     fn aggregate(&mut self, call: &protobuf::FuncCall, name: &str) -> Result<Expr> {
@@ -243,7 +268,7 @@ impl Analyzer<'_> {
         let scope = self.scope()?;
         scope.within = within;
         scope.place = place;
-        let (arguments, filter, order) = inside?;
+        let (arguments, filter, mut order) = inside?;
         let parts = arguments.iter().chain(&filter).chain(order.iter().map(|(key, ..)| key));
         if over.is_none() && level_of(parts) > 0 {
             // It would be computed here, from rows that are not its own.
@@ -253,8 +278,8 @@ impl Analyzer<'_> {
         if matches!((name, types.as_slice()), ("json_agg" | "jsonb_agg", [TypeOid::UNKNOWN])) {
             return Err(self.polymorphic_unknown(location));
         }
-        let (kind, wanted, result) = if call.agg_star && name == "count" {
-            (AggregateKind::CountRows, Vec::new(), TypeOid::INT8)
+        let (kind, declared, wanted, result) = if call.agg_star && name == "count" {
+            (AggregateKind::CountRows, &[][..], Vec::new(), TypeOid::INT8)
         } else if call.args.is_empty() && !call.agg_star && name == "count" {
             return Err(self.error(
                 "42809",
@@ -267,11 +292,16 @@ impl Analyzer<'_> {
             let Eval::Aggregate(kind) = resolved.function.eval else {
                 return Err(SqlError::internal("an aggregate that is none"));
             };
-            (kind, resolved.arguments, resolved.result)
+            (kind, resolved.function.arguments, resolved.arguments, resolved.result)
         };
+        let position = |key: &Expr| arguments.iter().position(|argument| argument.same(key));
+        let positions: Vec<_> = order.iter().map(|(key, ..)| position(key)).collect();
         let mut converted = Vec::with_capacity(arguments.len());
-        for (argument, ty) in arguments.into_iter().zip(&wanted) {
-            converted.push(self.to_common(argument, *ty, name)?);
+        for (number, (argument, ty)) in arguments.into_iter().zip(&wanted).enumerate() {
+            // What takes any value, takes one of a domain as it is.
+            let any = [ANY, ANY_ELEMENT, ANY_NONARRAY].contains(&declared[number]);
+            let domain = argument.domain.filter(|_| any);
+            converted.push(Expr { domain, ..self.to_common(argument, *ty, name)? });
         }
         if call.agg_distinct
             && let Some(argument) = converted.iter().find(|a| !self.is_ordered("=", a))
@@ -280,8 +310,15 @@ impl Analyzer<'_> {
             let message = format!("could not identify an equality operator for type {ty}");
             return Err(self.error("42883", message, argument.location));
         }
-        if call.agg_distinct && !order.is_empty() && over.is_none() {
-            return Err(self.unsupported("an aggregate with both DISTINCT and ORDER BY", location));
+        if call.agg_distinct && over.is_none() {
+            for (position, (key, ..)) in positions.into_iter().zip(&mut order) {
+                let argument = position.and_then(|at| converted.get(at)).ok_or_else(|| {
+                    let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
+                    self.error("42P10", message, key.location)
+                })?;
+                // As the aggregate gets it.
+                *key = argument.clone();
+            }
         }
         let new = AggregateCall {
             kind,

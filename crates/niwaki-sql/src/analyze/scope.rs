@@ -8,7 +8,7 @@ use pg_query::protobuf::Alias;
 
 use super::names_of;
 use super::window::NamedWindow;
-use crate::context::ColumnInfo;
+use crate::context::{ColumnInfo, RecordFields};
 use crate::expr::Expr;
 use crate::plan::{AggregateCall, SetCall, SlotRange, Windowing};
 use crate::query::{FromItem, ItemKind, JoinTree};
@@ -193,6 +193,8 @@ pub(super) struct ItemColumn {
     pub(super) bare: bool,
     /// Found neither by name nor by `*`: a dropped column.
     pub(super) hidden: bool,
+    /// Fields of a `record`, where the query that makes it says which it has.
+    pub(super) fields: Option<RecordFields>,
 }
 
 /// System columns, in the slots behind a relation's own columns.
@@ -214,6 +216,7 @@ impl Scope {
             origin: (0, 0),
             bare,
             hidden: column.dropped,
+            fields: None,
         });
         let columns: Vec<ItemColumn> = columns.collect();
         self.used.resize(start + columns.len(), false);
@@ -248,6 +251,7 @@ impl Scope {
                 origin: (relation.oid.0, i16::try_from(number + 1).unwrap_or(0)),
                 bare: true,
                 hidden: column.dropped,
+                fields: None,
             })
             .collect();
         self.used.resize(start + relation.columns.len() + SYSTEM_COLUMNS.len(), false);
@@ -309,6 +313,7 @@ impl Scope {
                 origin: (column.table, column.attribute),
                 bare: true,
                 hidden: false,
+                fields: column.fields.clone(),
             })
             .collect();
         self.used.resize(start + columns.len(), false);

@@ -104,8 +104,11 @@ impl Analyzer<'_> {
                 target.expr = self.to_output(expr)?;
             }
         }
-        let columns: Vec<ColumnInfo> =
-            targets.iter().filter(|t| !t.junk).map(column_info).collect();
+        let described = targets.iter().filter(|target| !target.junk).map(|target| ColumnInfo {
+            fields: self.record_fields(&target.expr),
+            ..column_info(target)
+        });
+        let columns: Vec<ColumnInfo> = described.collect();
         let locks = self.locking_clause(&select.locking_clause)?;
         let grouped = having.is_some()
             || !self.scope()?.aggregates.is_empty()

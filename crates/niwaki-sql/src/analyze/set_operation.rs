@@ -73,12 +73,8 @@ impl Analyzer<'_> {
                 exprs[side].push(self.to_common(expr, common, name)?);
             }
             let same = l.column_type == r.column_type;
-            columns.push(ColumnInfo {
-                name: l.name.clone(),
-                column_type: if same { l.column_type } else { ColumnType::new(common) },
-                table: 0,
-                attribute: 0,
-            });
+            let column_type = if same { l.column_type } else { ColumnType::new(common) };
+            columns.push(ColumnInfo::computed(l.name.clone(), column_type));
         }
         let [left_exprs, right_exprs] = exprs;
         let body = SetBody {

@@ -126,6 +126,7 @@ pub(super) fn column_info(target: &Target) -> ColumnInfo {
         column_type: target.expr.column_type(),
         table: target.origin.0,
         attribute: target.origin.1,
+        fields: None,
     }
 }
 

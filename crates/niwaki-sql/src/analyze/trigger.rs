@@ -243,12 +243,8 @@ fn over_rows(
     scope.add_record(RowName::Old.word(), relation, bare);
     scope.add_record(RowName::New.word(), relation, bare);
     if place == Place::Assignment {
-        let variable = |(name, oid): &(&str, TypeOid)| ColumnInfo {
-            name: (*name).to_owned(),
-            column_type: ColumnType::new(*oid),
-            table: 0,
-            attribute: 0,
-        };
+        let variable =
+            |(name, oid): &(&str, TypeOid)| ColumnInfo::computed(*name, ColumnType::new(*oid));
         let variables: Vec<ColumnInfo> = VARIABLES.iter().map(variable).collect();
         scope.add_columns("", &variables);
     }

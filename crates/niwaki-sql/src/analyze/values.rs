@@ -56,12 +56,8 @@ impl Analyzer<'_> {
                 let first =
                     column.first().map_or(ColumnType::new(TypeOid::TEXT), Expr::column_type);
                 let same = column.iter().all(|e| e.typmod == first.typmod);
-                ColumnInfo {
-                    name: format!("column{}", number + 1),
-                    column_type: if same { first } else { ColumnType::new(first.oid) },
-                    table: 0,
-                    attribute: 0,
-                }
+                let column_type = if same { first } else { ColumnType::new(first.oid) };
+                ColumnInfo::computed(format!("column{}", number + 1), column_type)
             })
             .collect();
         let mut rows = vec![Vec::with_capacity(typed.len()); row_count];

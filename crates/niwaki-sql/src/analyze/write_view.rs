@@ -163,6 +163,7 @@ impl WrittenView {
                 origin: (self.relation.oid.0, i16::try_from(number + 1).unwrap_or(0)),
                 bare: true,
                 hidden: false,
+                fields: None,
             })
             .collect();
         // It has no system columns.

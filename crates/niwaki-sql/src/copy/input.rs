@@ -2,24 +2,31 @@
 
 use std::ops::Range;
 
+use super::csv::RecordEnd;
 use crate::error::{Result, SqlError};
 use crate::utility::CopyOptions;
 
 /// Cuts COPY data, which arrives in pieces of any size, into lines.
 #[derive(Debug)]
 pub struct CopyInput {
-    buffer: Vec<u8>,
+    pub(super) buffer: Vec<u8>,
     /// Where the next line begins in `buffer`.
-    start: usize,
+    pub(super) start: usize,
     /// Up to where no line end was found.
     searched: usize,
     /// The client sent everything.
-    ended: bool,
+    pub(super) ended: bool,
     /// A line `\.` was met: what follows is ignored.
     marked: bool,
     /// Whether lines end with `\r\n`; known after the first.
     carriage_returns: Option<bool>,
-    line: u64,
+    pub(super) line: u64,
+    /// The format is the binary one: lines are its rows.
+    binary: bool,
+    /// Its header was met.
+    pub(super) headed: bool,
+    /// Finds the ends of CSV's records.
+    records: Option<RecordEnd>,
 }
 
 impl Default for CopyInput {
@@ -39,7 +46,16 @@ impl CopyInput {
             marked: false,
             carriage_returns: None,
             line: 0,
+            binary: false,
+            headed: false,
+            records: None,
         }
+    }
+
+    /// Nothing read yet, of a format.
+    pub fn of(options: &CopyOptions) -> Self {
+        let records = options.csv.as_ref().map(RecordEnd::new);
+        Self { records, binary: options.binary, ..Self::new() }
     }
 
     /// Number of the line that [`CopyInput::next_line`] gave last, from 1.
@@ -56,11 +72,14 @@ impl CopyInput {
     /// whether there may be still more.
     ///
     /// # Errors
-    /// Those of `fill`; 22P04 for line ends of mixed kinds.
+    /// Those of `fill`; 22P04 for line ends of mixed kinds, and for binary data that is none.
     pub fn next_line(
         &mut self,
         fill: &mut dyn FnMut(&mut Vec<u8>) -> Result<bool>,
     ) -> Result<Option<Range<usize>>> {
+        if self.binary {
+            return self.next_row(fill);
+        }
         loop {
             if self.marked {
                 return self.drain(fill);
@@ -70,6 +89,10 @@ impl CopyInput {
                 self.start = end + 1;
                 self.searched = self.start;
                 self.line += 1;
+                if self.records.is_some() {
+                    // Those within quotes count, too.
+                    self.line += memchr::memchr_iter(b'\n', self.line(&range)).count() as u64;
+                }
                 self.strip_carriage_return(&mut range)?;
                 if self.line(&range) == b"\\." {
                     self.line -= 1;
@@ -82,6 +105,12 @@ impl CopyInput {
                 // The last line need not end with a newline.
                 if self.start >= self.buffer.len() {
                     return Ok(None);
+                }
+                if self.records.is_some() {
+                    let range = self.start..self.buffer.len();
+                    self.start = range.end;
+                    self.line += 1 + memchr::memchr_iter(b'\n', self.line(&range)).count() as u64;
+                    return Ok(Some(range).filter(|range| self.line(range) != b"\\."));
                 }
                 self.buffer.push(b'\n');
                 continue;
@@ -114,6 +143,11 @@ impl CopyInput {
     /// Position of the newline that ends the current line: one that no backslash escapes.
     fn find_end(&mut self) -> Option<usize> {
         let mut from = self.searched;
+        if let Some(records) = &mut self.records {
+            let end = self.buffer.len();
+            self.searched = end;
+            return records.find(&self.buffer, from..end);
+        }
         while let Some(offset) = memchr::memchr(b'\n', self.buffer.get(from..)?) {
             let at = from + offset;
             let escaped =
@@ -141,14 +175,21 @@ impl CopyInput {
                 Ok(())
             }
             (Some(true), false) if self.ended && self.start >= self.buffer.len() => Ok(()),
-            (Some(true), false) => Err(SqlError::new("22P04", "literal newline found in data")
-                .with_hint("Use \"\\n\" to represent newline.")),
-            (Some(false), true) => {
-                Err(SqlError::new("22P04", "literal carriage return found in data")
-                    .with_hint("Use \"\\r\" to represent carriage return."))
-            }
+            (Some(true), false) => Err(self.unexpected_end("newline", "\"\\n\"")),
+            (Some(false), true) => Err(self.unexpected_end("carriage return", "\"\\r\"")),
             (Some(false), false) => Ok(()),
         }
+    }
+}
+
+impl CopyInput {
+    fn unexpected_end(&self, what: &str, escape: &str) -> SqlError {
+        let (word, instead) = match self.records {
+            Some(_) => ("unquoted", "quoted CSV field"),
+            None => ("literal", escape),
+        };
+        SqlError::new("22P04", format!("{word} {what} found in data"))
+            .with_hint(format!("Use {instead} to represent {what}."))
     }
 }
 
@@ -183,6 +224,10 @@ impl Fields {
     pub fn split(&mut self, line: &[u8], options: &CopyOptions) -> Result<()> {
         self.bytes.clear();
         self.ends.clear();
+        if let Some(csv) = &options.csv {
+            self.split_record(line, options, csv)?;
+            return self.check();
+        }
         let null = options.null.as_bytes();
         let mut rest = line;
         loop {
@@ -218,6 +263,19 @@ impl Fields {
             }
             rest = &rest[taken + 1..];
         }
+        self.check()
+    }
+
+    /// Appends a field.
+    pub(super) fn push(&mut self, value: &[u8], is_null: bool) {
+        if !is_null {
+            self.bytes.extend_from_slice(value);
+        }
+        self.ends.push((self.bytes.len(), is_null));
+    }
+
+    /// 22021 for bytes that are no UTF-8.
+    fn check(&self) -> Result<()> {
         match std::str::from_utf8(&self.bytes) {
             Ok(text) if !text.contains('\0') => Ok(()),
             Ok(_) => Err(invalid_bytes(&[0])),
@@ -334,7 +392,7 @@ mod tests {
     use super::*;
 
     fn options() -> CopyOptions {
-        CopyOptions { delimiter: b'\t', null: "\\N".to_owned(), header: false, freeze: false }
+        CopyOptions::default()
     }
 
     fn lines(pieces: &[&[u8]]) -> Result<Vec<Vec<u8>>> {

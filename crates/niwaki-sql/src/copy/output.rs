@@ -2,6 +2,7 @@
 
 use niwaki_types::{Datum, TextSettings, TypeOid, write_text};
 
+use super::{binary, csv};
 use crate::utility::CopyOptions;
 
 /// Makes lines of rows; its memory is used again for the next line.
@@ -10,14 +11,25 @@ pub struct CopyOutput {
     options: CopyOptions,
     types: Vec<TypeOid>,
     settings: TextSettings,
+    /// Columns whose values are always in quotes.
+    quoted: Vec<bool>,
     line: Vec<u8>,
     value: Vec<u8>,
+    /// Something was written.
+    begun: bool,
 }
 
 impl CopyOutput {
     /// For rows of these types.
     pub fn new(options: CopyOptions, types: Vec<TypeOid>, settings: TextSettings) -> Self {
-        Self { options, types, settings, line: Vec::new(), value: Vec::new() }
+        let (quoted, line, value) = (Vec::new(), Vec::new(), Vec::new());
+        Self { options, types, settings, quoted, line, value, begun: false }
+    }
+
+    /// Puts the values of these columns in quotes, needed or not.
+    #[must_use]
+    pub fn with_quotes(self, quoted: Vec<bool>) -> Self {
+        Self { quoted, ..self }
     }
 
     /// The line of column names, its newline included.
@@ -27,15 +39,43 @@ impl CopyOutput {
             if i > 0 {
                 self.line.push(self.options.delimiter);
             }
-            escape(name.as_bytes(), self.options.delimiter, &mut self.line);
+            match &self.options.csv {
+                Some(form) => {
+                    let alone = self.types.len() == 1;
+                    csv::write(name.as_bytes(), false, alone, &self.options, form, &mut self.line);
+                }
+                None => escape(name.as_bytes(), self.options.delimiter, &mut self.line),
+            }
         }
         self.line.push(b'\n');
+        &self.line
+    }
+
+    /// The header of the binary format comes with the first row, as clients expect it.
+    fn begin(&mut self) {
+        if !std::mem::replace(&mut self.begun, true) {
+            binary::write_header(&mut self.line);
+        }
+    }
+
+    /// What follows the last row; nothing in text.
+    pub fn end(&mut self) -> &[u8] {
+        self.line.clear();
+        if self.options.binary {
+            self.begin();
+            binary::write_trailer(&mut self.line);
+        }
         &self.line
     }
 
     /// The line of a row, its newline included.
     pub fn row(&mut self, row: &[Datum]) -> &[u8] {
         self.line.clear();
+        if self.options.binary {
+            self.begin();
+            binary::write_row(row, &self.types, &self.settings, &mut self.line);
+            return &self.line;
+        }
         for (i, value) in row.iter().enumerate() {
             if i > 0 {
                 self.line.push(self.options.delimiter);
@@ -47,7 +87,14 @@ impl CopyOutput {
             let oid = self.types.get(i).copied().unwrap_or(TypeOid::TEXT);
             self.value.clear();
             write_text(value, oid, &self.settings, &mut self.value);
-            escape(&self.value, self.options.delimiter, &mut self.line);
+            match &self.options.csv {
+                Some(form) => {
+                    let quotes = self.quoted.get(i).copied().unwrap_or(false);
+                    let alone = row.len() == 1;
+                    csv::write(&self.value, quotes, alone, &self.options, form, &mut self.line);
+                }
+                None => escape(&self.value, self.options.delimiter, &mut self.line),
+            }
         }
         self.line.push(b'\n');
         &self.line
@@ -82,8 +129,7 @@ mod tests {
 
     #[test]
     fn what_is_written_reads_back() {
-        let options =
-            CopyOptions { delimiter: b'|', null: "\\N".to_owned(), header: false, freeze: false };
+        let options = CopyOptions { delimiter: b'|', ..CopyOptions::default() };
         let texts = ["", "a|b", "back\\slash", "tab\tnew\nline\r", "\\N", "é"];
         let mut output =
             CopyOutput::new(options.clone(), vec![TypeOid::TEXT; 7], TextSettings::default());

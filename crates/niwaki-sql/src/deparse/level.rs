@@ -1,6 +1,6 @@
 //! What slots are called inside a query.
 
-use niwaki_types::{TypeOid, quote_identifier};
+use niwaki_types::{ColumnType, TypeOid, quote_identifier};
 
 use crate::analyze::SYSTEM_COLUMNS;
 use crate::expr::{Expr, ExprKind};
@@ -32,7 +32,16 @@ pub(super) enum Row<'l> {
 pub(super) struct SlotName {
     table: String,
     column: String,
-    ty: TypeOid,
+    ty: ColumnType,
+}
+
+impl SlotName {
+    /// Whether an expression reads it as what it is, not as another type of the same bytes: a value of a domain that goes
+    /// where one of its base type is asked for is shown to be converted.
+    fn is_of_its_type(&self, expr: &Expr) -> bool {
+        let domain_kept = self.ty.domain.is_none() || expr.domain.is_some();
+        self.ty.oid == TypeOid::UNKNOWN || self.ty.oid == expr.ty && domain_kept
+    }
 }
 
 impl<'l> Level<'l> {
@@ -60,8 +69,7 @@ impl<'l> Level<'l> {
                         "" => column,
                         table => format!("{}.{column}", quote_identifier(table)),
                     };
-                    // Another type for the same bytes.
-                    let same = name.ty == expr.ty || name.ty == TypeOid::UNKNOWN;
+                    let same = name.is_of_its_type(expr);
                     if same { shown } else { writer.relabelled(&shown, expr) }
                 }
                 _ => "?".to_owned(),
@@ -97,8 +105,7 @@ impl<'l> Level<'l> {
         match &level.row {
             Row::From(names) => {
                 let name = names.get(slot)?.as_ref()?;
-                let same = name.ty == expr.ty || name.ty == TypeOid::UNKNOWN;
-                same.then_some(name.column.as_str())
+                name.is_of_its_type(expr).then_some(name.column.as_str())
             }
             Row::Groups { grouping, below } => below.column_name(grouping.groups.get(slot)?),
         }
@@ -107,7 +114,7 @@ impl<'l> Level<'l> {
     /// A set-returning function of the targets.
     pub(crate) fn set(&self, number: usize, writer: &Writer<'_, '_>) -> String {
         let Some(call) = self.sets.get(number) else { return "?".to_owned() };
-        format!("{}({})", quote_identifier(call.function.name), writer.list(&call.arguments))
+        format!("{}({})", call.function.sql_name(), writer.list(&call.arguments))
     }
 }
 
@@ -204,20 +211,21 @@ pub(super) fn slot_names(from: &From, shared: &[SharedQuery]) -> Vec<Option<Slot
 }
 
 /// The names and types of an item's columns.
-pub(super) fn columns_of(item: &FromItem, shared: &[SharedQuery]) -> Vec<(String, TypeOid)> {
+pub(super) fn columns_of(item: &FromItem, shared: &[SharedQuery]) -> Vec<(String, ColumnType)> {
     let mut aliases = item.aliases.iter();
     let mut named = |own: &str| aliases.next().map_or_else(|| own.to_owned(), String::clone);
     let infos = |columns: &[crate::ColumnInfo], named: &mut dyn FnMut(&str) -> String| {
-        columns.iter().map(|c| (named(&c.name), c.column_type.oid)).collect()
+        columns.iter().map(|c| (named(&c.name), c.column_type)).collect()
     };
     match &item.kind {
         ItemKind::Table(relation) | ItemKind::View(relation) => {
-            let mut columns: Vec<(String, TypeOid)> = Vec::new();
+            let mut columns: Vec<(String, ColumnType)> = Vec::new();
             for column in &relation.columns {
                 let name = if column.dropped { String::new() } else { named(&column.name) };
-                columns.push((name, column.column_type().oid));
+                columns.push((name, column.column_type()));
             }
-            columns.extend(SYSTEM_COLUMNS.iter().map(|(name, ty, _)| ((*name).to_owned(), *ty)));
+            let system = |(name, ty, _): &(&str, TypeOid, i16)| ((*name).to_owned(), (*ty).into());
+            columns.extend(SYSTEM_COLUMNS.iter().map(system));
             columns
         }
         ItemKind::Query(query) => infos(&query.columns, &mut named),
@@ -225,23 +233,23 @@ pub(super) fn columns_of(item: &FromItem, shared: &[SharedQuery]) -> Vec<(String
             shared.get(*number).map_or_else(Vec::new, |with| infos(&with.query.columns, &mut named))
         }
         ItemKind::Function { function, ordinality, .. } => {
-            let mut columns: Vec<(String, TypeOid)> = match function.columns() {
-                Some(all) => all.iter().map(|(name, ty)| (named(name), *ty)).collect(),
+            let mut columns: Vec<(String, ColumnType)> = match function.columns() {
+                Some(all) => all.iter().map(|(name, ty)| (named(name), (*ty).into())).collect(),
                 None => {
                     let own = function.column_name().unwrap_or(&item.name);
                     // It may be one that the arguments decide about.
-                    vec![(named(own), TypeOid::UNKNOWN)]
+                    vec![(named(own), TypeOid::UNKNOWN.into())]
                 }
             };
             if *ordinality {
-                columns.push((named("ordinality"), TypeOid::INT8));
+                columns.push((named("ordinality"), TypeOid::INT8.into()));
             }
             columns
         }
         ItemKind::Single { expr, ordinality } => {
-            let mut columns = vec![(named(&item.name), expr.ty)];
+            let mut columns = vec![(named(&item.name), expr.column_type())];
             if *ordinality {
-                columns.push((named("ordinality"), TypeOid::INT8));
+                columns.push((named("ordinality"), TypeOid::INT8.into()));
             }
             columns
         }

@@ -1,7 +1,8 @@
 //! What an aggregate wants in an order, or without repetition: `string_agg(x, ',' ORDER BY y)`, `count(DISTINCT x)`.
 //!
-//! The rows of all groups go to one sort, by the number of their group and their keys. DISTINCT sorts by the arguments, as
-//! PostgreSQL does, and leaves out what is equal to the one before; what is remembered besides spares the sort repetitions.
+//! The rows of all groups go to one sort, by the number of their group and their keys. DISTINCT sorts by the arguments, in
+//! the order that is asked for first, as PostgreSQL does, and leaves out what is equal to the one before; what is
+//! remembered besides spares the sort repetitions.
 
 use niwaki_table::{KeyedRows, Sorted, Sorter};
 use niwaki_types::{Datum, KeyOrder, encode_key, read_tagged_row, write_tagged_row};
@@ -10,7 +11,7 @@ use super::key_table::KeyTable;
 use super::spill::checked;
 use crate::aggregates::Accumulator;
 use crate::error::Result;
-use crate::expr::Runtime;
+use crate::expr::{Expr, Runtime};
 use crate::plan::AggregateCall;
 
 /// The rows of one call.
@@ -52,15 +53,17 @@ impl OrderedInput {
     ) -> Result<()> {
         self.key.clear();
         self.key.extend_from_slice(&group.to_be_bytes());
+        for ((expr, descending, nulls_first), value) in call.order.iter().zip(keys) {
+            let (descending, nulls_first) = (*descending, *nulls_first);
+            let order = KeyOrder { oid: expr.ty, descending, nulls_first };
+            encode_key(value, order, &mut self.key);
+        }
         if call.distinct {
-            for (argument, value) in call.arguments.iter().zip(values) {
+            // The order is one of arguments; the others follow them.
+            let ordered = |argument: &Expr| call.order.iter().any(|(key, ..)| key.same(argument));
+            let others = call.arguments.iter().zip(values).filter(|(other, _)| !ordered(other));
+            for (argument, value) in others {
                 encode_key(value, KeyOrder::ascending(argument.ty), &mut self.key);
-            }
-        } else {
-            for ((expr, descending, nulls_first), value) in call.order.iter().zip(keys) {
-                let (descending, nulls_first) = (*descending, *nulls_first);
-                let order = KeyOrder { oid: expr.ty, descending, nulls_first };
-                encode_key(value, order, &mut self.key);
             }
         }
         if let Some(seen) = &mut self.seen {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::Key;
-use niwaki_types::{Datum, Numeric, datetime};
+use niwaki_types::{Datum, Numeric, Record, TypeOid, datetime};
 
 use super::Step;
 use super::kept_rows::{KeptReader, RowKeeper};
@@ -11,7 +11,7 @@ use super::shared_rows::SharedReader;
 use crate::error::{Result, SqlError};
 use crate::expr::{Expr, Runtime};
 use crate::functions::{Eval, Function};
-use crate::plan::PlanNode;
+use crate::plan::{PlanNode, fields_of_rows};
 
 /// One row without values.
 pub(super) struct OneRow {
@@ -94,10 +94,23 @@ impl SetValues {
         if function.name == "generate_series" {
             return Self::series(&values);
         }
-        let Eval::Set(body) = &function.eval else {
-            return Err(SqlError::internal("a set function that gives no set"));
+        let list = match &function.eval {
+            Eval::Set(body) => body(rt.exec, &values)?,
+            Eval::Rows(rows) => {
+                let fields = fields_of_rows(function, arguments);
+                let kinds: Vec<TypeOid> =
+                    fields.iter().flat_map(|all| all.iter().map(|(_, kind)| kind.oid)).collect();
+                let mut records = Vec::new();
+                (rows.body)(rt.exec, &values, &mut |row| {
+                    let record = Record::new(kinds.clone(), row);
+                    records.push(Datum::Record(TypeOid::RECORD, Arc::new(record)));
+                    Ok(())
+                })?;
+                records
+            }
+            _ => return Err(SqlError::internal("a set function that gives no set")),
         };
-        Ok(Self::List(body(rt.exec, &values)?.into_iter()))
+        Ok(Self::List(list.into_iter()))
     }
 
     fn series(values: &[Datum]) -> Result<Self> {

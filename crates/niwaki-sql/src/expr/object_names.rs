@@ -223,14 +223,17 @@ fn regtype(text: &str, catalog: &CatalogState, path: &SearchPath) -> Result<u32>
         known.or_else(|| builtin_types().named(base).next().map(|kind| kind.oid))
     };
     // The type of a relation's rows has the relation's name.
-    let of_rows = || {
-        let relation = catalog.resolve(path, schema, base).ok()?;
-        relation.kind.has_row_type().then(|| TypeOid::of_composite(relation.oid.0).0)
+    let of_rows = |name: &str| {
+        let relation = catalog.resolve(path, schema, name).ok()?;
+        relation.kind.has_row_type().then(|| TypeOid::of_composite(relation.oid.0))
     };
-    let of_user = || {
-        let found = catalog.resolve_type(path, schema, base).map(|found| found.type_oid().0);
-        found.or_else(of_rows)
+    let named = |name: &str| {
+        let found = catalog.resolve_type(path, schema, name).map(|found| found.type_oid());
+        found.or_else(|| of_rows(name))
     };
+    // Their array types have the same names behind an underscore.
+    let array_named = || named(base.strip_prefix('_')?)?.array();
+    let of_user = || named(base).or_else(array_named).map(|found| found.0);
     let found = match schema {
         None | Some("pg_catalog") => builtin().or_else(of_user),
         Some(_) => of_user(),

@@ -7,7 +7,7 @@ use niwaki_types::{
     equal,
 };
 
-use super::{Function, functions};
+use super::{EmitRow, Function, RowsFunction, T, functions};
 use crate::context::ExecContext;
 use crate::error::{Result, SqlError};
 
@@ -50,6 +50,23 @@ fn generate_subscripts(_: &mut ExecContext<'_>, values: &[Datum]) -> Result<Vec<
     } else {
         subscripts.map(Datum::Int4).collect()
     })
+}
+
+static EXPANDED: RowsFunction =
+    RowsFunction { columns: &[("x", T::ELEMENT), ("n", T::INT4)], body: expand_array };
+
+/// `information_schema._pg_expandarray(array)`: each element with its number from 1.
+fn expand_array(_: &mut ExecContext<'_>, values: &[Datum], emit: EmitRow<'_>) -> Result<()> {
+    let [Datum::Array(_, array)] = values else { return Ok(()) };
+    let Some(first) = array.dimension(1) else { return Ok(()) };
+    // What a subscript alone means in an array of several dimensions is NULL.
+    let single = array.dimensions().len() == 1;
+    let mut elements = array.iter();
+    for number in 1..=first.upper().saturating_sub(first.lower).saturating_add(1) {
+        let element = elements.next().filter(|_| single).cloned().unwrap_or(Datum::Null);
+        emit(vec![element, Datum::Int4(number)])?;
+    }
+    Ok(())
 }
 
 /// The subscript before the first of an array of one dimension, in which alone is searched.
@@ -316,6 +333,7 @@ fn width_bucket(operand: &Datum, thresholds: &Datum) -> Result<Datum> {
 
 pub(super) const FUNCTIONS: &[Function] = functions! {
     "unnest" (ARRAY) ELEMENT strict single immutable Set(unnest);
+    "_pg_expandarray" (ARRAY) RECORD strict single immutable Rows(&EXPANDED);
     "generate_subscripts" (ARRAY, INT4) INT4 strict single immutable Set(generate_subscripts);
     "generate_subscripts" (ARRAY, INT4, BOOL) INT4 strict single immutable Set(generate_subscripts);
     "array_position" (COMPATIBLES, COMPATIBLE) INT4 nullable single immutable Pure(array_position);

@@ -39,7 +39,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::OnceLock;
 
-use niwaki_types::{Datum, TypeOid};
+use niwaki_types::{Datum, TypeOid, quote_identifier};
 
 use crate::context::ExecContext;
 use crate::error::Result;
@@ -118,6 +118,20 @@ impl fmt::Debug for Function {
 impl Function {
     pub(crate) fn returns_set(&self) -> bool {
         matches!(self.eval, Eval::Set(_) | Eval::Rows(_))
+    }
+
+    /// The schema that it is in.
+    pub(crate) fn schema(&self) -> &'static str {
+        if self.name == "_pg_expandarray" { "information_schema" } else { "pg_catalog" }
+    }
+
+    /// Its name in SQL text, with its schema where only that finds it.
+    pub(crate) fn sql_name(&self) -> String {
+        let name = quote_identifier(self.name);
+        match self.schema() {
+            "pg_catalog" => name,
+            schema => format!("{schema}.{name}"),
+        }
     }
 
     /// What its one column is called in FROM, if that is not the function's name.

@@ -21,14 +21,15 @@ mod window_order;
 use std::sync::Arc;
 
 use niwaki_catalog::Relation;
-use niwaki_types::ColumnType;
+use niwaki_types::{ColumnType, TypeOid};
 
 use crate::aggregates::AggregateKind;
-use crate::context::ColumnInfo;
+use crate::context::{ColumnInfo, RecordFields};
 use crate::expr::{Expr, ExprKind};
 use crate::functions::Function;
 use crate::query::GroupingSets;
 use crate::store::{LockWait, RowLock};
+use crate::types::{ANY_ELEMENT, element_of};
 
 pub(crate) use conditions::{SlotRange, conjunction, is_volatile, split_conjuncts};
 pub(crate) use estimate::{Estimate, estimate};
@@ -133,6 +134,24 @@ pub(crate) struct AggregateCall {
 pub(crate) struct SetCall {
     pub(crate) function: &'static Function,
     pub(crate) arguments: Vec<Expr>,
+}
+
+impl SetCall {
+    /// Names and types of what each of its rows has, if it gives rows of several columns.
+    pub(crate) fn fields(&self) -> Option<RecordFields> {
+        fields_of_rows(self.function, &self.arguments)
+    }
+}
+
+/// Names and types of what each row of a function has, if it gives rows of several columns.
+pub(crate) fn fields_of_rows(function: &Function, arguments: &[Expr]) -> Option<RecordFields> {
+    let element = arguments.first().and_then(|array| element_of(array.ty));
+    let field = |&(name, ty): &(&str, TypeOid)| {
+        // The type of the first argument's elements.
+        let ty = if ty == ANY_ELEMENT { element.unwrap_or(TypeOid::UNKNOWN) } else { ty };
+        (Arc::from(name), ColumnType::new(ty))
+    };
+    Some(function.columns()?.iter().map(field).collect())
 }
 
 /// One key of a sort, read from the rows that come in.

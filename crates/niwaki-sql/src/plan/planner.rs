@@ -266,6 +266,7 @@ impl Planner {
                 && order.iter().zip(&done.order).all(known);
             (node, input_width) = (done.node, done.width);
         }
+        targets.iter_mut().try_for_each(|target| place_sets(target, input_width))?;
         node = PlanNode::Project { input: Arc::new(node), input_width, exprs: targets, sets };
         if distinct == Distinct::Rows {
             let columns = types[..columns].to_vec();
@@ -590,4 +591,13 @@ fn wanted_rows(limit: Option<&Expr>, offset: Option<&Expr>) -> Option<f64> {
         _ => 100.0,
     };
     Some(number(limit?) + offset.map_or(0.0, number))
+}
+
+/// Has sets inside an expression read from the slots from `first` on, where the step that runs them puts their values.
+fn place_sets(expr: &mut Expr, first: usize) -> Result<()> {
+    expr.for_each_child_mut(&mut |child| {
+        let ExprKind::SetReturning(number) = child.kind else { return place_sets(child, first) };
+        child.kind = ExprKind::Slot { depth: 0, slot: first + number };
+        Ok(())
+    })
 }

@@ -326,7 +326,7 @@ impl FromItem {
     /// judged (`security_barrier`).
     pub(crate) fn is_barrier(&self) -> bool {
         let view = self.view.as_ref();
-        view.is_some_and(|view| view.options.get("security_barrier") == Some("on"))
+        view.is_some_and(|view| view.options.switch("security_barrier") == Some(true))
     }
 }
 

@@ -119,11 +119,15 @@ impl Value {
 }
 
 fn invalid(name: &str, text: &str, unit: Unit) -> SettingError {
+    // What does not even begin as a number has no wrong unit.
+    let is_number = |c: char| c.is_ascii_digit() || c == '.';
+    let number = text.trim_start().trim_start_matches(['+', '-']).starts_with(is_number);
     SettingError {
         sqlstate: "22023",
         message: format!("invalid value for parameter \"{name}\": \"{text}\""),
         detail: None,
         hint: match unit {
+            _ if !number => None,
             Unit::Blocks | Unit::Bytes | Unit::Kilobytes | Unit::Megabytes => Some(
                 "Valid units for this parameter are \"B\", \"kB\", \"MB\", \"GB\", and \"TB\"."
                     .to_owned(),

@@ -30,11 +30,11 @@ pub use function::{
 pub(crate) use read::query_text;
 pub use read::{expression_text, read};
 pub use statement::{
-    AlterColumn, AlterCommand, ColumnSpec, ConstraintSpec, ConstraintSpecKind, Copy, CopyDirection,
-    CopyOptions, CopySource, CreateIndex, CreateTable, Drop, FetchCount, IndexCleanup,
-    IndexKeySource, IndexKeySpec, LockMode, Name, OnCommit, Persistence, Reindex, ReindexTarget,
-    Rename, RenameTarget, SequenceOptions, SetCommand, TransactionCommand, TransactionModes,
-    Utility, Vacuum, VacuumTarget,
+    AlterColumn, AlterCommand, ColumnChoice, ColumnSpec, ConstraintSpec, ConstraintSpecKind, Copy,
+    CopyDirection, CopyOptions, CopySource, CreateIndex, CreateTable, Csv, Drop, FetchCount,
+    IndexCleanup, IndexKeySource, IndexKeySpec, LockMode, Name, OnCommit, Persistence, Reindex,
+    ReindexTarget, Rename, RenameTarget, SequenceOptions, SetCommand, TransactionCommand,
+    TransactionModes, Utility, Vacuum, VacuumTarget,
 };
 pub use trigger::{CreateTrigger, TriggerStatement, WhichTriggers};
 pub use type_name::column_type;

@@ -556,6 +556,41 @@ pub struct CopyOptions {
     pub header: bool,
     /// FREEZE
     pub freeze: bool,
+    /// The format is CSV.
+    pub csv: Option<Csv>,
+    /// The format is the binary one.
+    pub binary: bool,
+}
+
+impl Default for CopyOptions {
+    fn default() -> Self {
+        let (delimiter, null) = (b'\t', "\\N".to_owned());
+        Self { delimiter, null, header: false, freeze: false, csv: None, binary: false }
+    }
+}
+
+/// What COPY's format CSV has options for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Csv {
+    /// Around values; one byte.
+    pub quote: u8,
+    /// Before quotes and itself within them; one byte.
+    pub escape: u8,
+    /// Columns whose values are always in quotes.
+    pub force_quote: ColumnChoice,
+    /// Columns in which what stands for NULL is a value.
+    pub force_not_null: Vec<String>,
+    /// Columns in which what stands for NULL is NULL in quotes, too.
+    pub force_null: Vec<String>,
+}
+
+/// All columns, or some.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ColumnChoice {
+    /// `*`
+    All,
+    /// These.
+    Named(Vec<String>),
 }
 
 /// COPY

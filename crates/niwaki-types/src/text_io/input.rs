@@ -163,7 +163,11 @@ pub(crate) fn truncated_name(text: &str) -> &str {
     &text[..end]
 }
 
-fn parse_bool(text: &str) -> Result<bool> {
+/// Reads a boolean: any beginning of a word that means one, in either case, or a digit.
+///
+/// # Errors
+/// 22P02 for anything else.
+pub fn parse_bool(text: &str) -> Result<bool> {
     let trimmed = text.trim_matches(is_space);
     // Any beginning of a word will do, except that `o` could be either of two.
     let begins = |word: &str, least: usize| {

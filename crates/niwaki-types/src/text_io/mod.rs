@@ -12,8 +12,8 @@ pub(crate) mod tests;
 mod uuid;
 
 pub use float::{parse_float4, parse_float8, write_float4, write_float8};
-pub use input::input;
 pub(crate) use input::{NAME_BYTES_MAX, check_text, fit_length, truncated_name};
+pub use input::{input, parse_bool};
 pub use integer::{parse_int2, parse_int4, parse_int8};
 pub use output::{to_text, write_text};
 

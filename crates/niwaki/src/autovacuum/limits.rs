@@ -52,7 +52,7 @@ impl AutovacuumSettings {
         };
         let all = &self.limits;
         Limits {
-            enabled: all.enabled && options.get("autovacuum_enabled") != Some("off"),
+            enabled: all.enabled && options.switch("autovacuum_enabled") != Some(false),
             vacuum_threshold: own("autovacuum_vacuum_threshold", all.vacuum_threshold),
             vacuum_scale: own("autovacuum_vacuum_scale_factor", all.vacuum_scale),
             vacuum_max: optional("autovacuum_vacuum_max_threshold", all.vacuum_max),

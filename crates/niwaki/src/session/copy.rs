@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{Relation, RelationKind};
-use niwaki_sql::copy::{CopyInput, CopyOutput, Fields, context, context_column};
-use niwaki_sql::utility::{Copy, CopyDirection, CopyOptions, CopySource};
+use niwaki_sql::copy::{CopyInput, CopyOutput, Fields, binary_fields, context, context_column};
+use niwaki_sql::utility::{ColumnChoice, Copy, CopyDirection, CopyOptions, CopySource};
 use niwaki_sql::{Planned, RowSink, SqlError};
 use niwaki_table::{Error as TableError, InsertOptions, Table};
 use niwaki_txn::TableLockMode;
@@ -39,13 +39,20 @@ impl Session {
 
     /// COPY FROM STDIN and COPY TO STDOUT, whatever these are.
     fn copy_streams(&mut self, copy: &Copy, source: &str, out: &mut dyn ResultSink) -> Result<u64> {
+        // PostgreSQL says of the other statements alone where the name stands.
+        let unplaced = |mut error: SqlError| {
+            error.position = None;
+            error
+        };
         match (&copy.source, copy.direction) {
             (CopySource::Table { name, columns }, CopyDirection::From) => {
-                let relation = self.lock_by_name(name, TableLockMode::RowExclusive)?;
+                let relation =
+                    self.lock_by_name(name, TableLockMode::RowExclusive).map_err(unplaced)?;
                 self.copy_from(&relation, columns, &copy.options, out)
             }
             (CopySource::Table { name, columns }, CopyDirection::To) => {
-                let relation = self.lock_by_name(name, TableLockMode::AccessShare)?;
+                let relation =
+                    self.lock_by_name(name, TableLockMode::AccessShare).map_err(unplaced)?;
                 if relation.kind != RelationKind::Table {
                     let error = SqlError::new(
                         "42809",
@@ -69,7 +76,7 @@ impl Session {
                 let statement =
                     statements.first().ok_or_else(|| SqlError::internal("no statement"))?;
                 let planned = self.plan_locked(statement, &[])?;
-                self.copy_to(&planned, &copy.options, out)
+                self.copy_to(&planned, Some(&relation), &copy.options, out)
             }
             (CopySource::Query(query), _) => {
                 let statement = cursor::statement_of(query, source);
@@ -77,7 +84,7 @@ impl Session {
                 if !planned.returns_rows() {
                     return Err(SqlError::new("0A000", "COPY query must have a RETURNING clause"));
                 }
-                self.copy_to(&planned, &copy.options, out)
+                self.copy_to(&planned, None, &copy.options, out)
             }
         }
     }
@@ -85,22 +92,33 @@ impl Session {
     fn copy_to(
         &mut self,
         planned: &Arc<Planned>,
+        relation: Option<&Relation>,
         options: &CopyOptions,
         out: &mut dyn ResultSink,
     ) -> Result<u64> {
         let columns = planned.columns();
         let types = columns.iter().map(niwaki_sql::ColumnInfo::oid).collect();
-        let mut sink = CopySink {
-            output: CopyOutput::new(options.clone(), types, self.text.clone()),
-            out,
-            rows: 0,
+        let quoted = match options.csv.as_ref().map(|csv| &csv.force_quote) {
+            Some(ColumnChoice::All) => vec![true; columns.len()],
+            Some(ColumnChoice::Named(named)) => {
+                let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+                chosen(named, &names, relation, "FORCE_QUOTE")?
+            }
+            None => Vec::new(),
         };
+        let output = CopyOutput::new(options.clone(), types, self.text.clone());
+        let mut sink = CopySink { output: output.with_quotes(quoted), out, rows: 0 };
+        sink.out.copy_format(options.binary);
         sink.out.copy_out_begin(columns.len())?;
         if options.header {
             let line = sink.output.header(columns.iter().map(|c| c.name.as_str()));
             sink.out.copy_out(line)?;
         }
         self.run_planned(planned, &[], &mut sink)?;
+        let end = sink.output.end();
+        if !end.is_empty() {
+            sink.out.copy_out(end)?;
+        }
         sink.out.copy_out_end();
         Ok(sink.rows)
     }
@@ -139,8 +157,17 @@ impl Session {
         let now = self.open_transaction()?.started_us() - UNIX_TO_POSTGRES_US;
         self.refresh_types();
         let text = self.text.clone();
+        let names: Vec<&str> =
+            positions.iter().map(|p| relation.columns[*p].name.as_str()).collect();
+        let forced = |named: Option<&Vec<String>>, option: &str| match named {
+            Some(named) => chosen(named, &names, Some(relation), option),
+            None => Ok(Vec::new()),
+        };
+        let csv = options.csv.as_ref();
         let mut reader = LineReader {
             relation,
+            not_null: forced(csv.map(|csv| &csv.force_not_null), "FORCE_NOT_NULL")?,
+            null: forced(csv.map(|csv| &csv.force_null), "FORCE_NULL")?,
             positions: &positions,
             options,
             text: &text,
@@ -148,6 +175,7 @@ impl Session {
             fields: Fields::new(),
         };
         let of_domains = relation.visible_columns().any(|(_, column)| column.domain.is_some());
+        out.copy_format(options.binary);
         // Checks, triggers, domains and computed defaults need the executor, row by row.
         let plain = relation.checks.is_empty() && relation.triggers.is_empty();
         let rows = if plain && missing.is_empty() && !of_domains {
@@ -171,7 +199,7 @@ impl Session {
         let table =
             relation.table.as_ref().ok_or_else(|| SqlError::internal("a table without rows"))?;
         let width = relation.columns.len();
-        let mut input = CopyInput::new();
+        let mut input = CopyInput::of(reader.options);
         let mut rows: Vec<Vec<Datum>> = Vec::with_capacity(BATCH_ROWS);
         // Rows of the last batch, whose memory is used again.
         let mut spare: Vec<Vec<Datum>> = Vec::new();
@@ -241,7 +269,7 @@ impl Session {
             ));
         }
         let relation = reader.relation;
-        let mut input = CopyInput::new();
+        let mut input = CopyInput::of(reader.options);
         let mut row = vec![Datum::Null; relation.columns.len()];
         let mut nowhere: Vec<Vec<Datum>> = Vec::new();
         let mut total = 0;
@@ -252,9 +280,9 @@ impl Session {
             let number = input.line_number();
             reader.read(input.line(&line), number, &mut row)?;
             let parameters: Vec<Datum> = reader.positions.iter().map(|p| row[*p].clone()).collect();
-            let done = self.run_planned(insert, &parameters, &mut nowhere).map_err(|error| {
-                error.within_context(context(&relation.name, number, input.line(&line)))
-            })?;
+            let done = self
+                .run_planned(insert, &parameters, &mut nowhere)
+                .map_err(|error| error.within_context(reader.place(number, input.line(&line))))?;
             // A trigger may have left it out.
             total += done.rows;
         }
@@ -305,15 +333,24 @@ struct LineReader<'r> {
     text: &'r TextSettings,
     now: i64,
     fields: Fields,
+    /// Of which columns what stands for NULL is a value.
+    not_null: Vec<bool>,
+    /// In which columns what stands for NULL is NULL, however it was written.
+    null: Vec<bool>,
 }
 
 impl LineReader<'_> {
     /// Reads a line into `row`; columns that the line does not have stay as they are.
     fn read(&mut self, line: &[u8], number: u64, row: &mut [Datum]) -> Result<()> {
+        if self.options.binary {
+            return self.read_binary(line, number, row);
+        }
         let table = &self.relation.name;
-        self.fields
-            .split(line, self.options)
-            .map_err(|e| e.with_context(format!("COPY {table}, line {number}")))?;
+        self.fields.split(line, self.options).map_err(|error| match error.sqlstate {
+            // The quote that is not closed may be anywhere.
+            "22P04" => error.with_context(context(table, number, line)),
+            _ => error.with_context(format!("COPY {table}, line {number}")),
+        })?;
         if self.fields.len() > self.positions.len() {
             return Err(SqlError::new("22P04", "extra data after last expected column")
                 .with_context(context(table, number, line)));
@@ -328,7 +365,12 @@ impl LineReader<'_> {
                 )
                 .with_context(context(table, number, line)));
             }
-            let value = self.fields.get(i);
+            let null = self.options.null.as_str();
+            let value = match self.fields.get(i) {
+                None if self.not_null.get(i) == Some(&true) => Some(null),
+                Some(text) if text == null && self.null.get(i) == Some(&true) => None,
+                value => value,
+            };
             let wanted: ColumnType = column.column_type();
             row[*position] = match value {
                 None => Datum::Null,
@@ -340,6 +382,34 @@ impl LineReader<'_> {
                         Some(text),
                     ))
                 })?,
+            };
+        }
+        Ok(())
+    }
+
+    /// The CONTEXT of an error in a row.
+    fn place(&self, number: u64, line: &[u8]) -> String {
+        let table = &self.relation.name;
+        match self.options.binary {
+            true => format!("COPY {table}, line {number}"),
+            false => context(table, number, line),
+        }
+    }
+
+    fn read_binary(&self, line: &[u8], number: u64, row: &mut [Datum]) -> Result<()> {
+        let values = binary_fields(line, self.positions.len())
+            .map_err(|error| error.with_context(self.place(number, line)))?;
+        for (value, position) in values.into_iter().zip(self.positions) {
+            let column = &self.relation.columns[*position];
+            row[*position] = match value {
+                None => Datum::Null,
+                Some(bytes) => {
+                    let kind = column.column_type();
+                    niwaki_types::read_binary(kind, bytes, &self.text.types).map_err(|error| {
+                        let place = format!("{}, column {}", self.place(number, line), column.name);
+                        SqlError::from(error).within_context(place)
+                    })?
+                }
             };
         }
         Ok(())
@@ -374,7 +444,7 @@ impl LineReader<'_> {
                 .with_detail(format!("Failing row contains ({}).", shown.join(", ")))
                 .with_table(schema(self.relation.schema), table.clone())
                 .with_column(column.name.clone())
-                .with_context(context(table, number, line)));
+                .with_context(self.place(number, line)));
             }
         }
         Ok(())
@@ -390,6 +460,29 @@ fn skip_header(
         input.next_line(&mut |buffer| out.copy_in_data(buffer))?;
     }
     Ok(())
+}
+
+/// Which of the columns that are copied an option names.
+fn chosen(
+    named: &[String],
+    columns: &[&str],
+    relation: Option<&Relation>,
+    option: &str,
+) -> Result<Vec<bool>> {
+    if let Some(name) = named.iter().find(|name| !columns.contains(&name.as_str())) {
+        return Err(match relation {
+            Some(relation) if relation.column_position(name).is_none() => SqlError::new(
+                "42703",
+                format!("column \"{name}\" of relation \"{}\" does not exist", relation.name),
+            ),
+            Some(_) => {
+                let message = format!("{option} column \"{name}\" not referenced by COPY");
+                SqlError::new("42P10", message)
+            }
+            None => SqlError::new("42703", format!("column \"{name}\" does not exist")),
+        });
+    }
+    Ok(columns.iter().map(|column| named.iter().any(|name| name == column)).collect())
 }
 
 /// Positions of the columns that COPY names, or of all.

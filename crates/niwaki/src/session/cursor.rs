@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_sql::parse::ParsedStatement;
 use niwaki_sql::utility::FetchCount;
 use niwaki_sql::{ColumnInfo, Progress, RowSink, SqlError};
-use niwaki_types::Datum;
+use niwaki_types::{Datum, TypeOid};
 use pg_query::NodeEnum;
 
 use super::extended::{Action, PortalState, Statement};
@@ -64,6 +64,7 @@ impl Session {
         &mut self,
         name: &str,
         query: &Arc<NodeEnum>,
+        parameters: &[(TypeOid, Datum)],
         source: &str,
     ) -> Result<()> {
         if self.block != Block::Explicit {
@@ -75,7 +76,8 @@ impl Session {
         if self.portals.contains_key(name) {
             return Err(SqlError::new("42P03", format!("cursor \"{name}\" already exists")));
         }
-        let statement = self.prepare_parsed(Some(statement_of(query, source)), Vec::new())?;
+        let (types, values) = parameters.iter().cloned().unzip();
+        let statement = self.prepare_parsed(Some(statement_of(query, source)), types)?;
         if statement.described.columns.is_none() {
             return Err(SqlError::new("42601", "DECLARE CURSOR needs a SELECT"));
         }
@@ -83,7 +85,7 @@ impl Session {
             let message = "DECLARE CURSOR must not contain data-modifying statements in WITH";
             return Err(SqlError::new("0A000", message));
         }
-        let mut portal = self.new_portal(Arc::new(statement), Vec::new());
+        let mut portal = self.new_portal(Arc::new(statement), values);
         // A cursor sees what was there when it was declared.
         self.start_portal(&mut portal)?;
         portal.state = PortalState::Suspended;

@@ -12,6 +12,7 @@ use niwaki_txn::{
     AdvisoryKey, AdvisoryLocks, SessionControl, TableId, TableLockMode, Transaction, WaitPolicy,
 };
 
+use super::utility::of_transaction;
 use crate::Result;
 use crate::notifications::{Notifications, Pending};
 
@@ -160,6 +161,9 @@ impl Environment for SessionEnvironment<'_> {
     }
 
     fn setting(&self, name: &str) -> Option<String> {
+        if let Some(word) = of_transaction(name, self.transaction) {
+            return Some(word.to_owned());
+        }
         self.settings.borrow().show(name).ok()
     }
 

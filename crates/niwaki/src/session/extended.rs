@@ -7,6 +7,7 @@ use niwaki_sql::utility::Utility;
 use niwaki_sql::{ColumnInfo, Planned, Progress, SqlError, Statement as Analyzed};
 use niwaki_types::{Datum, TypeOid};
 
+use super::cursor::statement_of;
 use super::query::Running;
 use super::{Prepared, Session};
 use crate::Result;
@@ -103,8 +104,15 @@ impl Session {
                 self.refuse_in_failed_block()?;
             }
             let columns = self.utility_columns(&utility)?;
+            let parameters = match &utility {
+                Utility::DeclareCursor { query, .. } => {
+                    let inner = statement_of(query, &parsed.source);
+                    self.prepare_parsed(Some(inner), given_types.clone())?.described.parameters
+                }
+                _ => Arc::from([]),
+            };
             return Ok(Statement {
-                described: Prepared { parameters: Arc::from([]), columns },
+                described: Prepared { parameters, columns },
                 parsed: Some(parsed),
                 given_types,
                 action: Action::Utility(Arc::new(utility)),
@@ -255,8 +263,11 @@ impl Session {
                 portal.state = PortalState::Done;
                 let utility = Arc::clone(utility);
                 let statement = Arc::clone(&portal.statement);
+                let types = statement.described.parameters.iter().copied();
+                let values = std::mem::take(&mut portal.parameters);
+                let parameters: Vec<(TypeOid, Datum)> = types.zip(values).collect();
                 out.whole_or_nothing();
-                self.run_utility(&utility, statement.text(), false, out)?;
+                self.run_utility(&utility, &parameters, statement.text(), false, out)?;
                 self.complete(out);
                 Ok(ExecuteOutcome::Complete)
             }

@@ -271,12 +271,13 @@ impl Session {
     ) -> Result<Arc<Planned>> {
         loop {
             let version = self.plan_version();
-            let Analyzed::Query(planned) = self.analyze(statement, parameter_types)? else {
+            let analyzed = self.with_analysis(|context| match parameter_types {
+                [] => niwaki_sql::analyze_without_parameters(statement, context),
+                types => niwaki_sql::analyze(statement, context, types),
+            })?;
+            let Analyzed::Query(planned) = analyzed else {
                 return Err(SqlError::internal("not a query"));
             };
-            if parameter_types.is_empty() && !planned.params().is_empty() {
-                return Err(SqlError::new("42P02", "there is no parameter $1"));
-            }
             if self.lock_for(&planned, version)? {
                 return Ok(planned);
             }

@@ -61,7 +61,7 @@ impl Session {
                 out.whole_or_nothing();
                 out.columns(&columns)?;
             }
-            return self.run_utility(&utility, &statement.source, several, out);
+            return self.run_utility(&utility, &[], &statement.source, several, out);
         }
         self.refuse_in_failed_block()?;
         self.ensure_transaction()?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use niwaki_catalog::Relation;
 use niwaki_sql::utility::{LockMode, Name, SetCommand, TransactionModes, UserTypeName, Utility};
 use niwaki_sql::{ColumnInfo, SqlError};
-use niwaki_txn::{TableId, TableLockMode, WaitPolicy};
+use niwaki_txn::{Isolation, TableId, TableLockMode, Transaction, WaitPolicy};
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use super::{Block, Session, cursor, define};
@@ -13,12 +13,7 @@ use crate::Result;
 use crate::result::ResultSink;
 
 fn text_column(name: &str) -> ColumnInfo {
-    ColumnInfo {
-        name: name.to_owned(),
-        column_type: ColumnType::new(TypeOid::TEXT),
-        table: 0,
-        attribute: 0,
-    }
+    ColumnInfo::computed(name, ColumnType::new(TypeOid::TEXT))
 }
 
 impl Session {
@@ -49,11 +44,12 @@ impl Session {
         })
     }
 
-    /// Runs a utility statement and leaves its tag in `self.tag`. `several`: it is one of several in
-    /// a query string.
+    /// Runs a utility statement and leaves its tag in `self.tag`. `parameters`: types and values of those in the query of a
+    /// DECLARE; `several`: it is one of several in a query string.
     pub(super) fn run_utility(
         &mut self,
         utility: &Utility,
+        parameters: &[(TypeOid, Datum)],
         source: &str,
         several: bool,
         out: &mut dyn ResultSink,
@@ -158,7 +154,7 @@ impl Session {
                 "LOCK TABLE"
             }
             Utility::DeclareCursor { name, query } => {
-                self.declare_cursor(name, query, source)?;
+                self.declare_cursor(name, query, parameters, source)?;
                 "DECLARE CURSOR"
             }
             Utility::Fetch { name, count, is_move } => {
@@ -328,15 +324,9 @@ impl Session {
             return Ok("SHOW");
         }
         let transaction = self.open_transaction()?;
-        let value = match name {
-            "transaction_isolation" => match transaction.isolation() {
-                niwaki_txn::Isolation::RepeatableRead => "repeatable read".to_owned(),
-                _ => "read committed".to_owned(),
-            },
-            "transaction_read_only" => {
-                if transaction.read_only() { "on" } else { "off" }.to_owned()
-            }
-            _ => self.settings.show(name)?,
+        let value = match of_transaction(name, transaction) {
+            Some(word) => word.to_owned(),
+            None => self.settings.show(name)?,
         };
         out.row(&[text(value)])?;
         Ok("SHOW")
@@ -483,6 +473,16 @@ impl Session {
         }
         self.run_prepared(statement, values, out)
     }
+}
+
+/// A setting whose value is the transaction's.
+pub(super) fn of_transaction(name: &str, transaction: &Transaction) -> Option<&'static str> {
+    if name.eq_ignore_ascii_case("transaction_isolation") {
+        let repeatable = transaction.isolation() == Isolation::RepeatableRead;
+        return Some(if repeatable { "repeatable read" } else { "read committed" });
+    }
+    let read_only = name.eq_ignore_ascii_case("transaction_read_only");
+    read_only.then(|| if transaction.read_only() { "on" } else { "off" })
 }
 
 /// `SET transaction_isolation` and `SET transaction_read_only` mean the running transaction.

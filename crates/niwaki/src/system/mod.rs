@@ -58,6 +58,7 @@ const CATALOGS: &[&Computed] = &[
     &descriptions::PG_DESCRIPTION,
     &descriptions::PG_SHDESCRIPTION,
     &objects::PG_NAMESPACE,
+    &objects::PG_INIT_PRIVS,
     &objects::PG_DATABASE,
     &objects::PG_AUTHID,
     &objects::PG_ROLES,

@@ -1,8 +1,9 @@
 //! What is no relation: schemas, roles, databases; and the views that show catalogs to people.
 
-use niwaki_catalog::{CatalogState, Oid, Relation};
+use niwaki_catalog::{CatalogState, Oid, Relation, SchemaEntry};
 use niwaki_types::{Datum, TypeOid};
 
+use super::depend::NAMESPACE;
 use super::relations::kind_letter;
 use super::table::{Computed, Emit, Reader, Result, array, number, optional, text};
 use super::{OWNER, OWNER_NAME, ROLES};
@@ -21,17 +22,41 @@ fn pg_namespace(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     for schema in all {
         let owner = super::owner_of(schema.oid);
         let oid = ROLES.iter().find(|(_, name)| *name == owner).map_or(OWNER, |(oid, _)| *oid);
-        // Everybody may use the schemas that are always there.
-        let privileges = if schema.oid < Oid::FIRST_USER {
-            let items = [format!("{owner}=UC/{owner}"), format!("=U/{owner}")];
-            array(TypeOid::ACLITEM, items.into_iter().map(text))
-        } else {
-            Datum::Null
-        };
+        let privileges =
+            if is_builtin(schema) { initial_privileges(schema.oid) } else { Datum::Null };
         emit(&[number(schema.oid), text(&schema.name), number(oid), privileges])?;
     }
     Ok(())
 }
+
+/// Whether a schema is always there.
+fn is_builtin(schema: &SchemaEntry) -> bool {
+    schema.oid < Oid::FIRST_USER
+}
+
+/// Everybody may use the schemas that are always there.
+fn initial_privileges(schema: Oid) -> Datum {
+    let owner = super::owner_of(schema);
+    let items = [format!("{owner}=UC/{owner}"), format!("=U/{owner}")];
+    array(TypeOid::ACLITEM, items.into_iter().map(text))
+}
+
+/// What pg_dump takes for granted: privileges that objects have in a new database.
+pub(super) const PG_INIT_PRIVS: Computed = Computed {
+    name: "pg_init_privs",
+    columns: &["objoid", "classoid", "objsubid", "privtype", "initprivs"],
+    keys: &[],
+    rows: |reader, emit| {
+        let mut all: Vec<_> = reader.state.schemas().filter(|s| is_builtin(s)).collect();
+        all.sort_by_key(|schema| schema.oid);
+        for schema in all {
+            let privileges = initial_privileges(schema.oid);
+            let (class, kind) = (number(NAMESPACE), text("i"));
+            emit(&[number(schema.oid), class, Datum::Int4(0), kind, privileges])?;
+        }
+        Ok(())
+    },
+};
 
 pub(super) const PG_DATABASE: Computed = Computed {
     name: "pg_database",

@@ -9,7 +9,7 @@ use niwaki_catalog::{
 use niwaki_types::{ColumnType, Datum, TypeOid};
 
 use super::table::{Computed, Emit, Reader, Result, array, number, small, text, vector};
-use super::{OWNER, builtin_kind, types};
+use super::{OWNER, OWNER_NAME, builtin_kind, types};
 
 /// Oids of access methods.
 const HEAP: Oid = Oid(2);
@@ -300,11 +300,28 @@ fn pg_attrdef(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
             else {
                 continue;
             };
+            // With the column's type: `pg_get_expr` is given the text, not the column.
+            let over = column.generated.then_some(relation);
+            let target = Some((column.column_type(), column.name.as_str()));
+            let typed = whole_text(default, over, target, reader.state);
             let oid = number(default_oid(relation.oid, at));
-            emit(&[oid, number(relation.oid), small(at + 1), text(default)])?;
+            emit(&[oid, number(relation.oid), small(at + 1), text(typed)])?;
         }
     }
     Ok(())
+}
+
+/// An expression with all that it means said: types of its literals, schemas of what it names. One that cannot be read
+/// without a search path is left as it was written.
+pub(super) fn whole_text(
+    written: &str,
+    over: Option<&Arc<Relation>>,
+    target: Option<(ColumnType, &str)>,
+    state: &CatalogState,
+) -> String {
+    let path = state.search_path(&[], OWNER_NAME);
+    niwaki_sql::shown_expression(written, over, target, state, &path)
+        .unwrap_or_else(|_| written.to_owned())
 }
 
 pub(super) const PG_INDEX: Computed = Computed {

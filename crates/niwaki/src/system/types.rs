@@ -9,7 +9,7 @@ use niwaki_catalog::{
 use niwaki_types::{Datum, TypeOid};
 
 use super::table::{Computed, Emit, Reader, Result, number, optional, text};
-use super::{OWNER, builtin_function, domains};
+use super::{OWNER, builtin_function, domains, relations};
 
 /// How values of a type are stored, as `pg_type` and `pg_attribute` have it.
 #[derive(Clone, Copy)]
@@ -208,6 +208,8 @@ fn domain_row(
         oid => builtin_types().by_oid(oid.0).map_or('U', |kind| kind.category),
     };
     let [output, send, analyze] = domains::functions_of(base.oid);
+    let target = Some((domain.below(), definition.name.as_str()));
+    let whole = |default: &String| relations::whole_text(default, None, target, state);
     let default = domains::shown_default(state, definition, domain);
     vec![
         Datum::Oid(definition.type_oid().0),
@@ -236,7 +238,7 @@ fn domain_row(
         // That of a domain below is not counted again.
         Datum::Int4(i32::from(is_array && domain.over.is_none())),
         Datum::Oid(kind.collation),
-        optional(domain.default.as_ref()),
+        optional(domain.default.as_ref().map(whole)),
         optional(default),
         Datum::Oid(0),
     ]

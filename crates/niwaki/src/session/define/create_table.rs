@@ -153,12 +153,13 @@ impl Definer<'_> {
         Ok(column)
     }
 
-    /// `nextval('name'::regclass)`, with the schema where the search path needs it.
+    /// `nextval('schema.name'::regclass)`: the schema is said, as the text is read under the search path of whoever inserts;
+    /// but the temporary one, which comes first in each.
     pub(super) fn nextval_text(&mut self, schema: Oid, name: &str) -> String {
         let state = self.state();
         let mut qualified = String::new();
-        let visible = self.session.search_path().schemas.contains(&schema);
-        if let Some(schema) = state.schema(schema).filter(|_| !visible) {
+        let temporary = state.temporary_schema() == Some(schema);
+        if let Some(schema) = state.schema(schema).filter(|_| !temporary) {
             qualified.push_str(&quote_identifier(&schema.name));
             qualified.push('.');
         }

@@ -2,6 +2,7 @@
 
 use niwaki_catalog::{RelationKind, RelationOptions};
 use niwaki_sql::SqlError;
+use niwaki_types::parse_bool;
 
 use crate::Result;
 
@@ -107,11 +108,11 @@ pub(super) fn set(
                 }
                 text.to_owned()
             }
-            Accepts::Switch => match text.to_ascii_lowercase().as_str() {
-                "on" | "true" | "yes" | "1" | "t" | "y" => "on".to_owned(),
-                "off" | "false" | "no" | "0" | "f" | "n" | "of" => "off".to_owned(),
-                _ => return Err(invalid("boolean", name, text)),
-            },
+            Accepts::Switch => {
+                parse_bool(text).map_err(|_| invalid("boolean", name, text))?;
+                // Shown as it was written.
+                text.to_owned()
+            }
             Accepts::OneOf(words) => {
                 let word = text.to_ascii_lowercase();
                 // The grammar turns the word off into false; and one that may be on or off is a switch.
