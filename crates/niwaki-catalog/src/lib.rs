@@ -43,7 +43,7 @@ pub use definition::{
 pub use error::{Error, Result};
 pub use foreign_key::{ForeignKey, ReferentialAction};
 pub use function::{
-    FunctionDefinition, FunctionLanguage, FunctionParallel, FunctionTraits, FunctionVolatility,
+    FunctionDefinition, FunctionLanguage, FunctionParallel, FunctionParameter, FunctionTraits, FunctionVolatility, ParameterMode,
     TRIGGER_TYPE,
 };
 pub use numbering::{

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use niwaki_catalog::{CatalogState, Column, Relation, RelationDefinition, SearchPath};
 use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid, quote_identifier};
 
+use crate::plan::SetFunction;
 use crate::analyze::{domain_check, shown_condition, stored_expression};
 use crate::context::{AnalyzeContext, ExecContext};
 use crate::deparse::Level;
@@ -232,6 +233,16 @@ impl<'w, 'e> Writer<'w, 'e> {
         self.indent
     }
 
+
+    /// The name of a function that gives a set.
+    pub(crate) fn set_name(&self, function: &SetFunction) -> String {
+        match function {
+            SetFunction::Builtin(function) => quote_identifier(function.name),
+            SetFunction::User { function, .. } => {
+                function.shown(self.exec.catalog, self.exec.path)
+            }
+        }
+    }
     pub(crate) fn exec(&self) -> &'w ExecContext<'e> {
         self.exec
     }
@@ -334,6 +345,10 @@ impl Writer<'_, '_> {
                     return format!("{name}({})", self.list(arguments));
                 }
                 self.operator(function.name, arguments, parent)
+            }
+            ExprKind::UserCall { function, arguments } => {
+                let name = function.shown(self.exec.catalog, self.exec.path);
+                format!("{name}({})", self.list(arguments))
             }
             ExprKind::Cast { argument, .. }
             | ExprKind::Length { argument, .. }

@@ -64,7 +64,11 @@ impl Analyzer<'_> {
     ///
     /// # Errors
     /// `0A000` where the catalog is not at hand: in expressions of indexes and generated columns.
-    fn fields_of(&self, oid: TypeOid, location: i32) -> Result<Option<Vec<(String, ColumnType)>>> {
+    pub(super) fn fields_of(
+        &self,
+        oid: TypeOid,
+        location: i32,
+    ) -> Result<Option<Vec<(String, ColumnType)>>> {
         let found = self.context.catalog.fields_of(oid);
         if found.is_none() && oid.is_composite() {
             let what = "fields of a composite value in an index or a generated column";

@@ -107,7 +107,7 @@ impl<'l> Level<'l> {
     /// A set-returning function of the targets.
     pub(crate) fn set(&self, number: usize, writer: &Writer<'_, '_>) -> String {
         let Some(call) = self.sets.get(number) else { return "?".to_owned() };
-        format!("{}({})", quote_identifier(call.function.name), writer.list(&call.arguments))
+        format!("{}({})", writer.set_name(&call.function), writer.list(&call.arguments))
     }
 }
 
@@ -226,7 +226,7 @@ pub(super) fn columns_of(item: &FromItem, shared: &[SharedQuery]) -> Vec<(String
         }
         ItemKind::Function { function, ordinality, .. } => {
             let mut columns: Vec<(String, TypeOid)> = match function.columns() {
-                Some(all) => all.iter().map(|(name, ty)| (named(name), *ty)).collect(),
+                Some(all) => all.iter().map(|(name, kind)| (named(name), kind.oid)).collect(),
                 None => {
                     let own = function.column_name().unwrap_or(&item.name);
                     // It may be one that the arguments decide about.

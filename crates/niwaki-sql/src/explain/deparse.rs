@@ -71,8 +71,8 @@ impl Names {
             PlanNode::Function { function, name, start, .. } if function.columns().is_some() => {
                 self.tables += 1;
                 let columns = function.columns().unwrap_or_default();
-                for (number, (column, _)) in columns.iter().enumerate() {
-                    self.slots.insert(start + number, (name.clone(), (*column).to_owned()));
+                for (number, (column, _)) in columns.into_iter().enumerate() {
+                    self.slots.insert(start + number, (name.clone(), column));
                 }
             }
             PlanNode::Function { function, name, start, .. } => {
@@ -239,6 +239,9 @@ pub(super) fn expression(expr: &Expr, names: &Names, exec: &ExecContext<'_>) -> 
                 (true, [only]) => format!("({} {})", function.name, show(only)),
                 _ => format!("{}({})", function.name, list(arguments)),
             }
+        }
+        ExprKind::UserCall { function, arguments } => {
+            format!("{}({})", function.shown(exec.catalog, exec.path), list(arguments))
         }
         ExprKind::Cast { argument, .. }
         | ExprKind::Length { argument, .. }

@@ -6,6 +6,7 @@ mod comparison;
 mod conditions;
 mod cost;
 mod estimate;
+mod function;
 mod implication;
 mod index_path;
 mod joins;
@@ -26,12 +27,12 @@ use niwaki_types::ColumnType;
 use crate::aggregates::AggregateKind;
 use crate::context::ColumnInfo;
 use crate::expr::{Expr, ExprKind};
-use crate::functions::Function;
 use crate::query::GroupingSets;
 use crate::store::{LockWait, RowLock};
 
 pub(crate) use conditions::{SlotRange, conjunction, is_volatile, split_conjuncts};
 pub(crate) use estimate::{Estimate, estimate};
+pub(crate) use function::{BodyStatement, FunctionBodies, FunctionBody, ResultShape, SetFunction};
 pub(crate) use implication::implies;
 pub(crate) use planner::plan_statement;
 pub(crate) use scan::{BitmapPlan, IndexPath, KeyCondition, ScanPath as PathPlan, ScanPlan};
@@ -131,7 +132,7 @@ pub(crate) struct AggregateCall {
 /// One set-returning function of a target list.
 #[derive(Clone, Debug)]
 pub(crate) struct SetCall {
-    pub(crate) function: &'static Function,
+    pub(crate) function: SetFunction,
     pub(crate) arguments: Vec<Expr>,
 }
 
@@ -305,7 +306,7 @@ pub(crate) enum PlanNode {
         filter: Option<Expr>,
     },
     Function {
-        function: &'static Function,
+        function: SetFunction,
         arguments: Vec<Expr>,
         name: String,
         start: usize,
