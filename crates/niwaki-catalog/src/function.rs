@@ -276,7 +276,8 @@ impl FunctionDefinition {
     pub fn types(&self) -> Vec<Oid> {
         let all = self.arguments.iter().chain(self.parameters.iter().map(|p| &p.kind));
         let all = all.chain(std::iter::once(&self.returns));
-        let mut types: Vec<Oid> = all.filter_map(|oid| TypeOid(*oid).user_number().map(Oid)).collect();
+        let mut types: Vec<Oid> =
+            all.filter_map(|oid| TypeOid(*oid).user_number().map(Oid)).collect();
         types.sort_unstable();
         types.dedup();
         types

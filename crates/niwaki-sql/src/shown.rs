@@ -5,12 +5,12 @@ use std::sync::Arc;
 use niwaki_catalog::{CatalogState, Column, Relation, RelationDefinition, SearchPath};
 use niwaki_types::{ColumnType, Datum, TextSettings, TypeOid, quote_identifier};
 
-use crate::plan::SetFunction;
 use crate::analyze::{domain_check, shown_condition, stored_expression};
 use crate::context::{AnalyzeContext, ExecContext};
 use crate::deparse::Level;
 use crate::error::Result;
 use crate::expr::{BoolTest, Expr, ExprKind};
+use crate::plan::SetFunction;
 use crate::sessionless;
 use crate::types::format_type;
 
@@ -233,14 +233,11 @@ impl<'w, 'e> Writer<'w, 'e> {
         self.indent
     }
 
-
     /// The name of a function that gives a set.
     pub(crate) fn set_name(&self, function: &SetFunction) -> String {
         match function {
             SetFunction::Builtin(function) => quote_identifier(function.name),
-            SetFunction::User { function, .. } => {
-                function.shown(self.exec.catalog, self.exec.path)
-            }
+            SetFunction::User { function, .. } => function.shown(self.exec.catalog, self.exec.path),
         }
     }
     pub(crate) fn exec(&self) -> &'w ExecContext<'e> {

@@ -287,3 +287,13 @@ fn triggers() {
 fn functions_of_users() {
     check("functions_of_users", include_str!("../testscripts/functions_of_users.test"));
 }
+
+#[test]
+fn functions_in_sql() {
+    check("functions_in_sql", include_str!("../testscripts/functions_in_sql.test"));
+}
+
+#[test]
+fn functions_of_sets() {
+    check("functions_of_sets", include_str!("../testscripts/functions_of_sets.test"));
+}

@@ -33,6 +33,12 @@ impl Analyzer<'_> {
             return self.call_among_users(call, name, &shown, of_users, builtin_too);
         }
         if !builtin_too {
+            if let [schema, _] = names.as_slice()
+                && self.context.catalog.schema_by_name(schema).is_none()
+            {
+                let message = format!("schema \"{schema}\" does not exist");
+                return Err(self.error("3F000", message, location));
+            }
             let types = self.argument_types(&call.args)?;
             return Err(self.function_error(&shown, &types, location, &NoMatch::None));
         }
@@ -129,10 +135,10 @@ impl Analyzer<'_> {
                 converted.push(self.cast(argument, ColumnType::new(TypeOid::TEXT), location)?);
                 continue;
             }
-            converted
-                .push(self.coerce(argument, *ty, CastContext::Implicit)?.ok_or_else(|| {
-                    self.function_error(shown, &types, location, &NoMatch::None)
-                })?);
+            converted.push(
+                self.coerce(argument, *ty, CastContext::Implicit)?
+                    .ok_or_else(|| self.function_error(shown, &types, location, &NoMatch::None))?,
+            );
         }
         if resolved.function.returns_set() {
             let function = SetFunction::Builtin(resolved.function);

@@ -124,7 +124,9 @@ pub(crate) fn set_rows(
             any = true;
             match (width, given) {
                 (None, given) => found.push(&[value_of(&body, given)])?,
-                (Some(_), [Datum::Record(_, record)]) if body.whole => found.push(record.values())?,
+                (Some(_), [Datum::Record(_, record)]) if body.whole => {
+                    found.push(record.values())?
+                }
                 (Some(_), _) if body.whole => found.push(&nothing)?,
                 (Some(_), given) => found.push(given)?,
             }

@@ -302,7 +302,9 @@ impl RowSource {
                 }
             }
             PlanNode::Function {
-                function: SetFunction::User { function, fields }, arguments, ..
+                function: SetFunction::User { function, fields },
+                arguments,
+                ..
             } => {
                 let width = fields.as_ref().map(|fields| fields.len());
                 Rows::Kept(super::function::set_rows(function, arguments, width, row, rt)?)

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use niwaki_catalog::{
-    CatalogState, ConstraintKind, ConstraintTime, ForeignKey, FunctionDefinition, FunctionParameter,
-    NumberedConstraint, Oid, ReferentialAction, Relation, TableConstraint, builtin_functions,
-    builtin_rows,
+    CatalogState, ConstraintKind, ConstraintTime, ForeignKey, FunctionDefinition,
+    FunctionParameter, NumberedConstraint, Oid, ReferentialAction, Relation, TableConstraint,
+    builtin_functions, builtin_rows,
 };
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 

@@ -85,7 +85,11 @@ impl SetFunction {
         match self {
             Self::Builtin(function) => {
                 let columns = function.columns()?.iter();
-                Some(columns.map(|(name, oid)| ((*name).to_owned(), ColumnType::new(*oid))).collect())
+                Some(
+                    columns
+                        .map(|(name, oid)| ((*name).to_owned(), ColumnType::new(*oid)))
+                        .collect(),
+                )
             }
             Self::User { fields, .. } => fields.as_ref().map(|fields| fields.to_vec()),
         }

@@ -15,8 +15,8 @@ use niwaki_types::ColumnType;
 use crate::context::ColumnInfo;
 use crate::expr::Expr;
 use crate::plan::{
-    AggregateCall, ConflictPlan, LockTarget, ModifyKind, RowTriggers, SetCall, SetFunction, SetKind, SlotRange,
-    Windowing,
+    AggregateCall, ConflictPlan, LockTarget, ModifyKind, RowTriggers, SetCall, SetFunction,
+    SetKind, SlotRange, Windowing,
 };
 
 pub(crate) use grouping_sets::{CUBE_MAX, GroupingClause, GroupingItem, GroupingSets, SETS_MAX};

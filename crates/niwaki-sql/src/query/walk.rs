@@ -137,9 +137,7 @@ impl Query {
         let mut found = match &self.body {
             Body::Modify(_) => true,
             Body::Select(select) => {
-                let volatile = |item: &FromItem| {
-                    matches!(&item.kind, ItemKind::Function { function, .. } if function.is_volatile())
-                };
+                let volatile = |item: &FromItem| matches!(&item.kind, ItemKind::Function { function, .. } if function.is_volatile());
                 select.sets.iter().any(|set| set.function.is_volatile())
                     || select.from.items.iter().any(volatile)
             }

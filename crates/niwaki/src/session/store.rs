@@ -283,7 +283,12 @@ impl Store for TableStore<'_> {
                         out.tids.push(stored.root);
                     }
                     *next = 0;
-                    let more = scan.next_page(table, self.transaction, seen(&self.nested, self.snapshot), page);
+                    let more = scan.next_page(
+                        table,
+                        self.transaction,
+                        seen(&self.nested, self.snapshot),
+                        page,
+                    );
                     if !more.map_err(failed)? {
                         return Ok(false);
                     }
@@ -307,7 +312,12 @@ impl Store for TableStore<'_> {
                         out.tids.push(stored.root);
                     }
                     *next = 0;
-                    let more = scan.next_page(table, self.transaction, seen(&self.nested, self.snapshot), page);
+                    let more = scan.next_page(
+                        table,
+                        self.transaction,
+                        seen(&self.nested, self.snapshot),
+                        page,
+                    );
                     if !more.map_err(failed)? {
                         return Ok(false);
                     }
@@ -328,7 +338,12 @@ impl Store for TableStore<'_> {
                         out.tids.push(stored.root);
                     }
                     *next = 0;
-                    let more = scan.next_page(table, self.transaction, seen(&self.nested, self.snapshot), page);
+                    let more = scan.next_page(
+                        table,
+                        self.transaction,
+                        seen(&self.nested, self.snapshot),
+                        page,
+                    );
                     if !more.map_err(failed)? {
                         return Ok(false);
                     }
@@ -339,7 +354,13 @@ impl Store for TableStore<'_> {
                     let start = out.values.len();
                     out.values.resize(start + width, Datum::Null);
                     let row = &mut out.values[start..];
-                    let found = scan.next(table, self.transaction, seen(&self.nested, self.snapshot), mask, row);
+                    let found = scan.next(
+                        table,
+                        self.transaction,
+                        seen(&self.nested, self.snapshot),
+                        mask,
+                        row,
+                    );
                     match found.map_err(failed)? {
                         Some(tid) => out.tids.push(tid),
                         None => {
@@ -362,7 +383,13 @@ impl Store for TableStore<'_> {
                     let start = out.values.len();
                     out.values.resize(start + width, Datum::Null);
                     let row = &mut out.values[start..];
-                    let found = table.fetch(self.transaction, seen(&self.nested, self.snapshot), *tid, mask, row);
+                    let found = table.fetch(
+                        self.transaction,
+                        seen(&self.nested, self.snapshot),
+                        *tid,
+                        mask,
+                        row,
+                    );
                     if found.map_err(failed)? {
                         out.tids.push(*tid);
                         taken += 1;
@@ -397,7 +424,8 @@ impl Store for TableStore<'_> {
         let mut rows = 0;
         // Pages are taken whole: a batch may have a page's rows more than it should.
         while rows < limit {
-            let more = scan.next_page(table, self.transaction, seen(&self.nested, self.snapshot), page);
+            let more =
+                scan.next_page(table, self.transaction, seen(&self.nested, self.snapshot), page);
             if !more.map_err(failed)? {
                 return Ok((rows, false));
             }
@@ -435,7 +463,15 @@ impl Store for TableStore<'_> {
         row: &mut [Datum],
     ) -> Result<Option<Tid>> {
         table(relation)?
-            .fetch_unique(self.transaction, seen(&self.nested, self.snapshot), index, key, columns, row, self.lookup)
+            .fetch_unique(
+                self.transaction,
+                seen(&self.nested, self.snapshot),
+                index,
+                key,
+                columns,
+                row,
+                self.lookup,
+            )
             .map_err(|e| of_table(e, relation, self.state))
     }
 
@@ -482,7 +518,14 @@ impl Store for TableStore<'_> {
         self.crosscheck(relation, tid, old)?;
         let target = self.target(tid);
         let outcome = table(relation)?
-            .update(self.transaction, seen(&self.nested, self.snapshot), target, old, new, self.work)
+            .update(
+                self.transaction,
+                seen(&self.nested, self.snapshot),
+                target,
+                old,
+                new,
+                self.work,
+            )
             .map_err(|e| of_table(e, relation, self.state))?;
         if let Modify::Done { .. } = outcome {
             self.noted.updated(relation, self.state, old, new);
@@ -516,7 +559,13 @@ impl Store for TableStore<'_> {
             LockWait::Error => niwaki_table::LockWait::Error,
         };
         let outcome = table(relation)?
-            .lock_row(self.transaction, seen(&self.nested, self.snapshot), target, strength(lock), wait)
+            .lock_row(
+                self.transaction,
+                seen(&self.nested, self.snapshot),
+                target,
+                strength(lock),
+                wait,
+            )
             .map_err(|e| match e {
                 // As PostgreSQL says it of locks, deleted or changed.
                 TableError::Transaction(TxnError::SerializationFailure { .. }) => {

@@ -41,7 +41,9 @@ pub(crate) fn unrunnable(function: &FunctionDefinition, state: &CatalogState) ->
     }
     let found = match function.language {
         FunctionLanguage::Sql => niwaki_sql::parse::parse(&function.body).map(|_| ()),
-        FunctionLanguage::PlPgSql if !function.is_for_triggers() || !function.arguments.is_empty() => {
+        FunctionLanguage::PlPgSql
+            if !function.is_for_triggers() || !function.arguments.is_empty() =>
+        {
             return Some(format!("function {name} is none for triggers"));
         }
         FunctionLanguage::PlPgSql => niwaki_sql::read_body(&function.body).map(|_| ()),

@@ -127,7 +127,9 @@ fn inlined(
     shape: &ResultShape,
     result: &BodyResult,
 ) -> Option<Expr> {
-    let (ResultShape::Value(_), [converted]) = (shape, result.values.as_slice()) else { return None };
+    let (ResultShape::Value(_), [converted]) = (shape, result.values.as_slice()) else {
+        return None;
+    };
     let StatementBody::Select(query) = &statement.body else { return None };
     let selected = only_expression(query).filter(|_| statement.shared.is_empty())?;
     let mut expr = converted.clone();

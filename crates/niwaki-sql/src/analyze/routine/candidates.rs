@@ -82,7 +82,9 @@ impl Analyzer<'_> {
             _ => return Vec::new(),
         };
         if self.reads_view() {
-            let Some(Meaning::Function(oid)) = self.meaning(call.location) else { return Vec::new() };
+            let Some(Meaning::Function(oid)) = self.meaning(call.location) else {
+                return Vec::new();
+            };
             let function = catalog.function(*oid).cloned();
             return function.map(|function| Found { function, place: 0 }).into_iter().collect();
         }
@@ -93,9 +95,7 @@ impl Analyzer<'_> {
         };
         let place = |function: &FunctionDefinition| match schema {
             Some(schema) => (function.schema == schema).then_some(0),
-            None => {
-                self.context.path.schemas.iter().position(|schema| *schema == function.schema)
-            }
+            None => self.context.path.schemas.iter().position(|schema| *schema == function.schema),
         };
         let found = catalog.functions_named(name).filter(|function| !function.is_for_triggers());
         found
@@ -196,7 +196,9 @@ impl Analyzer<'_> {
     ) -> Vec<Choice> {
         let mut fitted: Vec<(usize, Fitted)> = Vec::new();
         for found in found {
-            let Some(new) = self.fitted(&found.function, given, call.func_variadic) else { continue };
+            let Some(new) = self.fitted(&found.function, given, call.func_variadic) else {
+                continue;
+            };
             let known = fitted.iter().position(|(_, old)| old.declared == new.declared);
             let Some(old) = known.and_then(|at| fitted.get_mut(at)) else {
                 fitted.push((found.place, new));
@@ -252,9 +254,16 @@ impl Analyzer<'_> {
             let last = last.filter(|last| count > *last && !named)?;
             let element = kind(last).and_then(variadic_element)?;
             let places: Vec<usize> = (0..count).map(|at| at.min(last)).collect();
-            let declared = places.iter().map(|at| if *at < last { kind(*at) } else { Some(element) });
+            let declared =
+                places.iter().map(|at| if *at < last { kind(*at) } else { Some(element) });
             let declared = declared.collect::<Option<Vec<TypeOid>>>()?;
-            return Some(Fitted { function, declared, places, gathers: Some(last), doubtful: false });
+            return Some(Fitted {
+                function,
+                declared,
+                places,
+                gathers: Some(last),
+                doubtful: false,
+            });
         }
         if as_array && !function.is_variadic() || count > inputs.len() {
             return None;
@@ -286,8 +295,11 @@ impl Analyzer<'_> {
         if polymorphic.clone().next().is_some() && !types_known {
             return Err(self.polymorphic_unknown(location));
         }
-        let no_match = |this: &Self| this.no_call(&definition.name, &given, location, &NoMatch::None);
-        let Ok(concrete) = Concrete::of(&fitted.declared, &types) else { return Err(no_match(self)) };
+        let no_match =
+            |this: &Self| this.no_call(&definition.name, &given, location, &NoMatch::None);
+        let Ok(concrete) = Concrete::of(&fitted.declared, &types) else {
+            return Err(no_match(self));
+        };
         let inputs = definition.inputs();
         let mut kinds = Vec::with_capacity(inputs.len());
         for input in &inputs {

@@ -1,8 +1,6 @@
 //! CREATE FUNCTION: what a new function is, and whether its body gives that.
 
-use niwaki_catalog::{
-    FunctionDefinition, FunctionLanguage, FunctionParameter, Oid, ParameterMode,
-};
+use niwaki_catalog::{FunctionDefinition, FunctionLanguage, FunctionParameter, Oid, ParameterMode};
 use niwaki_types::TypeOid;
 
 use super::super::call::Concrete;
@@ -133,14 +131,19 @@ impl Analyzer<'_> {
                 };
                 return Err(invalid(message));
             }
-            let kind = self.signature_type(&spec.kind)?;
+            let kind = self.signature_type(&spec.kind).map_err(|error| match error.sqlstate {
+                // The words that PostgreSQL has here.
+                "42704" => SqlError::new("42704", error.message.replace('"', "")),
+                _ => error,
+            })?;
             let mode = spec.mode;
             if mode.is_input() && variadic {
                 return Err(invalid("VARIADIC parameter must be the last input parameter"));
             }
             if mode == ParameterMode::Variadic {
                 variadic = true;
-                let any = matches!(kind, crate::types::ANY_ARRAY | crate::types::ANY_COMPATIBLE_ARRAY);
+                let any =
+                    matches!(kind, crate::types::ANY_ARRAY | crate::types::ANY_COMPATIBLE_ARRAY);
                 if !any && element_of(kind).is_none() {
                     return Err(invalid("VARIADIC parameter must be an array"));
                 }
@@ -161,7 +164,8 @@ impl Analyzer<'_> {
                 defaults = true;
                 self.check_default(default, kind)?;
             } else if defaults && mode.is_input() {
-                let message = "input parameters after one with a default value must also have defaults";
+                let message =
+                    "input parameters after one with a default value must also have defaults";
                 return Err(invalid(message));
             }
             let (name, default) = (spec.name.clone(), spec.default.clone());
@@ -177,12 +181,10 @@ impl Analyzer<'_> {
         }
         let names = super::super::names_of(&name.names);
         let pseudo = match names.as_slice() {
-            [pseudo] | ["pg_catalog", pseudo] if name.array_bounds.is_empty() => {
-                match *pseudo {
-                    "trigger" => Some(niwaki_catalog::TRIGGER_TYPE),
-                    pseudo => crate::types::pseudo_type(pseudo),
-                }
-            }
+            [pseudo] | ["pg_catalog", pseudo] if name.array_bounds.is_empty() => match *pseudo {
+                "trigger" => Some(niwaki_catalog::TRIGGER_TYPE),
+                pseudo => crate::types::pseudo_type(pseudo),
+            },
             _ => None,
         };
         match pseudo {
@@ -236,7 +238,8 @@ impl Analyzer<'_> {
             return Ok(());
         }
         let name = self.format_oid(result);
-        let detail = format!("A result of type {name} requires at least one input of type {shown}.");
+        let detail =
+            format!("A result of type {name} requires at least one input of type {shown}.");
         Err(invalid("cannot determine result data type").with_detail(detail))
     }
 }

@@ -87,7 +87,8 @@ impl Analyzer<'_> {
         };
         let given = last.filter(|(columns, tag)| *tag == CommandTag::Select || !columns.is_empty());
         let Some((columns, _)) = given else {
-            let detail = "Function's final statement must be SELECT or INSERT/UPDATE/DELETE RETURNING.";
+            let detail =
+                "Function's final statement must be SELECT or INSERT/UPDATE/DELETE RETURNING.";
             return Err(mismatch(detail.to_owned()));
         };
         let value = |number: usize| Expr::slot(number, columns[number].column_type);
@@ -95,7 +96,9 @@ impl Analyzer<'_> {
             ResultShape::Void => parts(Vec::new()),
             ResultShape::Value(kind) => {
                 if columns.len() != 1 {
-                    return Err(mismatch("Final statement must return exactly one column.".to_owned()));
+                    return Err(mismatch(
+                        "Final statement must return exactly one column.".to_owned(),
+                    ));
                 }
                 let given = self.format_oid(columns[0].column_type.declared());
                 let result = self.as_result(value(0), *kind)?;
@@ -113,7 +116,9 @@ impl Analyzer<'_> {
                 let mut results = Vec::with_capacity(fields.len());
                 for (number, field) in fields.iter().enumerate() {
                     if number >= columns.len() {
-                        return Err(mismatch("Final statement returns too few columns.".to_owned()));
+                        return Err(mismatch(
+                            "Final statement returns too few columns.".to_owned(),
+                        ));
                     }
                     let given = self.format_oid(columns[number].column_type.declared());
                     let wanted = self.format_oid(field.declared());

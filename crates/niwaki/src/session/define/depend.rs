@@ -107,10 +107,11 @@ impl Definer<'_> {
             names.into_iter().any(|name| name.meaning == Meaning::Function(oid))
         };
         let views = state.relations().filter(calls).map(|view| Object::View(view.oid));
-        let triggers =
-            state.triggers().into_iter().filter(|(_, trigger)| trigger.function == oid).map(
-                |(table, trigger)| Object::Trigger { table: table.oid, trigger: trigger.oid },
-            );
+        let triggers = state
+            .triggers()
+            .into_iter()
+            .filter(|(_, trigger)| trigger.function == oid)
+            .map(|(table, trigger)| Object::Trigger { table: table.oid, trigger: trigger.oid });
         self.add_dependents(triggers.chain(views).collect(), &on, going, found)
     }
 
@@ -140,9 +141,7 @@ impl Definer<'_> {
             Object::Function(function) => Reverse(*function),
         });
         for object in objects {
-            if going.contains(&object.owner())
-                || found.iter().any(|known| known.object == object)
-            {
+            if going.contains(&object.owner()) || found.iter().any(|known| known.object == object) {
                 continue;
             }
             if let Object::View(view) = object {

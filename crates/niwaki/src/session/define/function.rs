@@ -157,9 +157,8 @@ impl Definer<'_> {
     fn may_replace(&mut self, old: &FunctionDefinition, new: &FunctionDefinition) -> Result<()> {
         let shown = self.shown_function(old);
         let hint = format!("Use DROP FUNCTION {shown} first.");
-        let refused = |message: String| {
-            Err(SqlError::new("42P13", message).with_hint(hint.clone()))
-        };
+        let refused =
+            |message: String| Err(SqlError::new("42P13", message).with_hint(hint.clone()));
         let outputs = |function: &FunctionDefinition| -> Vec<(String, u32)> {
             function.outputs().map(|output| (output.name.clone(), output.kind)).collect()
         };
