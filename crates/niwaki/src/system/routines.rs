@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{
-    CatalogState, FunctionDefinition, FunctionLanguage, FunctionParameter, ParameterMode, Relation,
+    CatalogState, FunctionDefinition, FunctionLanguage, FunctionParameter, Oid, ParameterMode, Relation,
     Trigger, TriggerEvent,
 };
 use niwaki_types::{Datum, TypeOid, quote_identifier};
@@ -333,11 +333,32 @@ fn routines(reader: &Reader<'_>, emit: Emit<'_>) -> Result<()> {
     Ok(())
 }
 
+/// What `information_schema` calls a type, then its schema and name.
+fn type_of(state: &CatalogState, oid: TypeOid) -> [String; 3] {
+    let array = niwaki_sql::types::element_of(oid);
+    let Some(number) = oid.user_number().map(Oid) else {
+        let shown = match array {
+            Some(_) => "ARRAY".to_owned(),
+            None => niwaki_sql::types::format_oid(oid),
+        };
+        return [shown, "pg_catalog".to_owned(), niwaki_sql::types::type_name(oid)];
+    };
+    let of_type = state.user_type(number).map(|found| (found.schema, found.name.clone()));
+    let of_rows = || state.relation(number).map(|found| (found.schema, found.name.clone()));
+    let (schema, name) = of_type.or_else(of_rows).unwrap_or((Oid::INVALID, String::new()));
+    let schema = schema_name(state, schema);
+    match array {
+        Some(_) => ["ARRAY".to_owned(), schema, format!("_{name}")],
+        None => ["USER-DEFINED".to_owned(), schema, name],
+    }
+}
+
 fn routine(reader: &Reader<'_>, function: &FunctionDefinition, emit: Emit<'_>) -> Result<()> {
     use niwaki_catalog::FunctionVolatility as V;
     let schema = text(schema_name(reader.state, function.schema));
     let word = |is: bool| text(if is { "YES" } else { "NO" });
-    let returned = niwaki_sql::types::format_oid(TypeOid(function.returns));
+    let [data_type, type_schema, type_name] = type_of(reader.state, TypeOid(function.returns));
+    let is_sql = function.language == FunctionLanguage::Sql;
     emit(&[
         text(DATABASE),
         schema.clone(),
@@ -346,12 +367,12 @@ fn routine(reader: &Reader<'_>, function: &FunctionDefinition, emit: Emit<'_>) -
         schema,
         text(&function.name),
         text("FUNCTION"),
-        text(&returned),
+        text(data_type),
         text(DATABASE),
-        text("pg_catalog"),
-        text(&returned),
+        text(type_schema),
+        text(type_name),
         text("0"),
-        text("EXTERNAL"),
+        text(if is_sql { "SQL" } else { "EXTERNAL" }),
         text(&function.body),
         text(function.language.name().to_uppercase()),
         text("GENERAL"),

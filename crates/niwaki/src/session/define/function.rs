@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use niwaki_catalog::{FunctionDefinition, FunctionLanguage, Oid, TRIGGER_TYPE, builtin_functions};
 use niwaki_sql::utility::{
-    ArgumentType, CreateFunction, FunctionName, FunctionStatement, Persistence, check_language,
+    ArgumentType, CreateFunction, FunctionName, FunctionStatement, Name, Persistence, check_language,
 };
 use niwaki_sql::{SqlError, analyze_function, check_function, read_body};
 use niwaki_txn::TableLockMode;
@@ -107,6 +107,8 @@ impl Definer<'_> {
         schema: Oid,
     ) -> Result<FunctionDefinition> {
         if !spec.for_triggers {
+            // What no function can be is said first.
+            self.session.with_analysis(|context| analyze_function(spec, schema, context))?;
             return Err(SqlError::unsupported("a PL/pgSQL function that is none of triggers"));
         }
         if !spec.parameters.is_empty() {
@@ -114,6 +116,10 @@ impl Definer<'_> {
             let hint = "The arguments of the trigger can be accessed through TG_NARGS and \
                         TG_ARGV instead.";
             return Err(SqlError::new("42P13", message).with_hint(hint));
+        }
+        if spec.traits.rows.is_some() {
+            let message = "ROWS is not applicable when function does not return a set";
+            return Err(SqlError::new("22023", message));
         }
         read_body(&spec.body)?;
         Ok(FunctionDefinition {
@@ -230,11 +236,24 @@ impl Definer<'_> {
         let mut oids = Vec::with_capacity(arguments.len());
         for (builtin, of_user) in arguments {
             oids.push(match of_user {
-                Some(wanted) => self.column_type_of(wanted)?.declared().0,
+                Some(wanted) => match self.row_type_of(&wanted.name).filter(|_| !wanted.array) {
+                    Some(rows) => rows.0,
+                    None => self.column_type_of(wanted)?.declared().0,
+                },
                 None => builtin.oid.0,
             });
         }
         Ok(oids)
+    }
+
+    /// The type of the rows of a table or view, if the name is that of one and of no type.
+    fn row_type_of(&mut self, name: &Name) -> Option<TypeOid> {
+        if self.find_type(name).is_some() {
+            return None;
+        }
+        let (path, state) = (self.session.search_path(), self.state());
+        let found = state.resolve(&path, name.schema.as_deref(), &name.name).ok()?;
+        found.kind.has_row_type().then(|| TypeOid::of_composite(found.oid.0))
     }
 
     /// The function that a statement names; `None` when there is none of the name.
