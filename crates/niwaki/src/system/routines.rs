@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use niwaki_catalog::{
-    CatalogState, FunctionDefinition, FunctionLanguage, FunctionParameter, Oid, ParameterMode, Relation,
-    Trigger, TriggerEvent,
+    CatalogState, FunctionDefinition, FunctionLanguage, FunctionParameter, Oid, ParameterMode,
+    Relation, Trigger, TriggerEvent,
 };
 use niwaki_types::{Datum, TypeOid, quote_identifier};
 

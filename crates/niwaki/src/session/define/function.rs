@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use niwaki_catalog::{FunctionDefinition, FunctionLanguage, Oid, TRIGGER_TYPE, builtin_functions};
 use niwaki_sql::utility::{
-    ArgumentType, CreateFunction, FunctionName, FunctionStatement, Name, Persistence, check_language,
+    ArgumentType, CreateFunction, FunctionName, FunctionStatement, Name, Persistence,
+    check_language,
 };
 use niwaki_sql::{SqlError, analyze_function, check_function, read_body};
 use niwaki_txn::TableLockMode;
